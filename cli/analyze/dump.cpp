@@ -15,7 +15,8 @@
 #include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "formats/wire/mpi_event.h"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -56,7 +57,7 @@ class Text {
       if (c == '"' || c == '\\') quoted += '\\';
       quoted += c;
     }
-    buffer_ += '"' + report::text::printable(quoted) + '"';
+    buffer_ += '"' + report::format::printable(quoted) + '"';
   }
   void field(const char* word) { buffer_ += word; }
   void field(const PathId& id) {
@@ -92,22 +93,6 @@ class Text {
   const Sink& sink_;
   std::string buffer_;
 };
-
-const char* kind_name(FrameKind kind) {
-  switch (kind) {
-    case FrameKind::kPython:
-      return "python";
-    case FrameKind::kNative:
-      return "native";
-    case FrameKind::kMpi:
-      return "mpi";
-    case FrameKind::kKernel:
-      return "kernel";
-    case FrameKind::kRegion:
-      return "region";
-  }
-  return "unknown";
-}
 
 constexpr std::array<const char*, wire::kMpiEventKinds> kEventKindNames = {
     "send", "send_done", "receive", "probe", "collective", "collective_start", "collective_done"};
@@ -228,8 +213,7 @@ void dump_waiting(const ShardData& data, Text& out) {
     out.row(w.begin_ns, w.end_ns, w.useful_mean_ns, w.useful_max_ns, w.wait_ns, w.startup_ns);
 }
 
-Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out) {
-  const Run& run = data.run;
+void dump_run(const Run& run, Text& out) {
   out.table("run", 1,
             "id\tstart_utc_ns\tworld_size\trate_hz\tclock\tversion\tmpi_library\tcomplete\tsample_on\t"
             "only_regions\tcounters_multiplexed");
@@ -242,7 +226,9 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
   out.table("notes", run.notes.size(), "code\tnode\tfirst_rank\tlast_rank\tnumber\ttext\tdetail");
   for (const shard::Note& n : run.notes)
     out.row(std::string(name_of(n.code)), n.node, n.first_rank, n.last_rank, n.number, n.text, n.detail);
+}
 
+void dump_nodes_and_ranks(const ShardData& data, Text& out) {
   out.table("nodes", data.nodes.size(),
             "row\tname\tstart_utc_ns\telapsed_ns\tcpu_ns\tcollector_cpu_ns\tcollector_max_rss_bytes\tcpus\t"
             "numa_nodes\tmemory_bytes\tcache_bytes\tcpu_model");
@@ -276,24 +262,32 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
             r.event_level, r.mpi_operations, r.paused_ns, data.strings[r.affinity],
             data.strings[r.numa_nodes], data.strings[r.last_call_path]);
   }
+}
+
+void dump_paths(const ShardData& data, Text& out) {
   out.table("strings", data.strings.size(), "row\ttext");
   for (std::size_t i = 0; i < data.strings.size(); ++i) out.row(i, data.strings[i]);
   out.table("frames", data.frames.size(), "row\tkind\tinlined\tname\tfile\tmodule\tline\tfunction_line");
   for (std::size_t i = 0; i < data.frames.size(); ++i) {
     const Frame& f = data.frames[i];
-    out.row(i, kind_name(f.kind), f.inlined, data.strings[f.name], data.strings[f.file],
+    out.row(i, report::format::frame_kind_name(f.kind), f.inlined, data.strings[f.name], data.strings[f.file],
             data.strings[f.module], f.line, f.function_line);
   }
   out.table("paths", data.paths.size(), "row\tid\tparent\tframe");
   for (std::size_t i = 0; i < data.paths.size(); ++i)
     out.row(i, data.paths[i].id, data.paths[i].parent, data.paths[i].frame);
+}
+
+Result<void> dump_values(const Matrix& matrix, Text& out) {
   out.table("values", matrix.values, "rank_row\tpath\tcategory\tmain_thread\twall_ns\tcpu_ns\tsamples");
-  Result<void> read = matrix.for_each([&](const RankRows& rows) {
+  return matrix.for_each([&](const RankRows& rows) {
     for (const Value& v : rows.values)
       out.row(v.rank, v.path, kCategoryNames[static_cast<std::size_t>(v.category)], v.main_thread, v.wall_ns,
               v.cpu_ns, v.samples);
   });
-  if (!read) return read;
+}
+
+void dump_mpi(const ShardData& data, Text& out) {
   out.table("mpi_calls", data.mpi_calls.size(),
             "rank_row\tpath\tcommunicator\tcount\ttime_ns\tmin_ns\tmax_ns\tsent_bytes\trecv_bytes\t"
             "main_thread\tunfinished");
@@ -317,23 +311,38 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
   for (const MatrixCell& c : data.matrix) out.row(c.source, c.destination, c.messages, c.bytes);
   out.table("mpi_sizes", data.mpi_sizes.size(), "op\tle_bytes\tcount");
   for (const MpiSize& s : data.mpi_sizes) out.row(data.strings[s.op], s.le_bytes, s.count);
+}
+
+Result<void> dump_counters(const ShardData& data, const Matrix& matrix, Text& out) {
   out.table("counters", data.counters.size(), "row\tname");
   for (std::size_t i = 0; i < data.counters.size(); ++i) out.row(i, data.counters[i]);
   out.table("counter_values", data.counter_values.size(), "rank_row\tcounter\tvalue");
   for (const CounterValue& c : data.counter_values) out.row(c.rank, c.counter, c.value);
   out.table("path_counters", matrix.path_counters, "rank_row\tpath\tcounter\tvalue");
-  read = matrix.for_each([&](const RankRows& rows) {
+  return matrix.for_each([&](const RankRows& rows) {
     for (const PathCounter& c : rows.path_counters) out.row(c.rank, c.path, c.counter, c.value);
   });
-  if (!read) return read;
+}
+
+void dump_losses(const ShardData& data, Text& out) {
   out.table("unavailable_counters", data.unavailable_counters.size(), "name\treason");
   for (const UnavailableCounter& c : data.unavailable_counters) out.row(c.name, c.reason);
   out.table("drops", data.drops.size(), "rank_row\treason\tcount");
   for (const Drop& d : data.drops) out.row(d.rank, d.reason, d.count);
   out.table("handler_costs", data.handler_costs.size(), "rank_row\tle_ns\tcount");
   for (const HandlerCost& c : data.handler_costs) out.row(c.rank, c.le_ns, c.count);
+}
+
+Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out) {
+  dump_run(data.run, out);
+  dump_nodes_and_ranks(data, out);
+  dump_paths(data, out);
+  if (Result<void> read = dump_values(matrix, out); !read) return read;
+  dump_mpi(data, out);
+  if (Result<void> read = dump_counters(data, matrix, out); !read) return read;
+  dump_losses(data, out);
   dump_series(data, out);
-  read = dump_files_and_regions(data, matrix, out);
+  Result<void> read = dump_files_and_regions(data, matrix, out);
   dump_events(data, out);
   dump_waiting(data, out);
   return read;

@@ -23,7 +23,9 @@
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "report/analysis/efficiency.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/report.hpp"
 #include "report/text/table.hpp"
@@ -33,6 +35,7 @@ namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
+namespace format = report::format;
 namespace text = report::text;
 using shard::ShardData;
 
@@ -85,7 +88,7 @@ Result<void> read_profile(const fs::path& path, ListedRun& listed) {
         analysis->bottlenecks[0].region.empty())
       listed.bottleneck = analysis->bottlenecks[0].kind;
     if (!analysis->findings.empty() && analysis->findings[0].severity != report::Severity::kInfo) {
-      const text::ShortPaths names(*analysis);
+      const format::ShortPaths names(*analysis);
       listed.finding = analysis->findings[0];
       listed.finding_text = report::words::sentences(*listed.finding, names);
       listed.finding_headline = report::words::headline(*listed.finding, names);
@@ -151,14 +154,14 @@ void sort(std::vector<ListedRun>& runs, const ListOptions& options) {
 
 std::string command_of(const ListedRun& run) {
   return (run.run.complete || run.state == State::kDamaged ? "" : "(incomplete) ") +
-         text::command_line(run.run);
+         format::command_line(run.run);
 }
 
 // What the finding that matters most says first, or why there is none.
 std::string finding_of(const ListedRun& run) {
   switch (run.state) {
     case State::kDamaged:
-      return "damaged: " + text::printable(run.error);
+      return "damaged: " + format::printable(run.error);
     case State::kNotMerged:
       return "not merged";
     case State::kMerged:
@@ -183,10 +186,9 @@ struct Layout {
 
 std::string start_of(const ListedRun& run, bool brief) {
   if (run.run.start_utc_ns == 0) return "-";
-  std::string time = text::utc(run.run.start_utc_ns);  // "2026-11-21 13:45:02 UTC"
-  if (brief) return time.substr(5, 11);
-  time[10] = 'T';
-  return time.substr(0, 19) + "Z";
+  // "2026-11-21 13:45:02 UTC"
+  if (brief) return format::utc(run.run.start_utc_ns).substr(5, 11);
+  return format::utc_iso(run.run.start_utc_ns);
 }
 
 std::string table_of(const std::vector<ListedRun>& runs, const Layout& layout, bool colour) {
@@ -207,21 +209,22 @@ std::string table_of(const std::vector<ListedRun>& runs, const Layout& layout, b
     std::size_t c = 0;
     const auto cell = [&](std::string value) { columns[c++].cells.push_back(std::move(value)); };
     const bool known = run.state != State::kDamaged;
-    const std::string name = text::printable(run.name);
-    cell(layout.cut ? text::shorten_middle(name, kNameColumns) : name);
-    if (jobs) cell(run.job.empty() ? "-" : text::printable(run.job));
+    const std::string name = format::printable(run.name);
+    cell(layout.cut ? format::shorten_middle(name, kNameColumns) : name);
+    if (jobs) cell(run.job.empty() ? "-" : format::printable(run.job));
     cell(start_of(run, layout.two_lines));
     cell(known ? std::to_string(run.run.ranks) : "-");
     cell(known ? std::to_string(run.run.nodes) : "-");
-    cell(known ? text::seconds(run.run.elapsed_s) : "-");
+    cell(known ? format::seconds(run.run.elapsed_s) : "-");
     cell(run.efficiency.parallel ? fmt::format("{:.0f} %", 100 * *run.efficiency.parallel) : "-");
     if (layout.two_lines) continue;
     const std::string command = command_of(run);
-    cell(command.empty() ? "-" : layout.cut ? text::shorten(command, kCommandColumns) : command);
+    cell(command.empty() ? "-" : layout.cut ? format::shorten(command, kCommandColumns) : command);
   }
   for (Column& column : columns) {
     column.width = column.title.size();
-    for (const std::string& value : column.cells) column.width = std::max(column.width, text::columns(value));
+    for (const std::string& value : column.cells)
+      column.width = std::max(column.width, format::columns(value));
   }
   text::Page page(layout.width, colour);
   const auto line_of = [&](const auto& value_of) {
@@ -229,7 +232,8 @@ std::string table_of(const std::vector<ListedRun>& runs, const Layout& layout, b
     for (const Column& column : columns) {
       const std::string value = value_of(column);
       line +=
-          (column.number ? text::pad_left(value, column.width) : text::pad_right(value, column.width)) + "  ";
+          (column.number ? format::pad_left(value, column.width) : format::pad_right(value, column.width)) +
+          "  ";
     }
     return line;
   };
@@ -247,9 +251,9 @@ std::string table_of(const std::vector<ListedRun>& runs, const Layout& layout, b
     const std::string command = command_of(runs[i]);
     const std::size_t room = layout.width - 4;
     const std::size_t for_command =
-        std::max(room / 2, room - std::min(room, text::columns(text::printable(finding.text)) + 2));
+        std::max(room / 2, room - std::min(room, format::columns(format::printable(finding.text)) + 2));
     page.line({{"    "},
-               {command.empty() ? "" : text::shorten(text::printable(command), for_command) + "  ",
+               {command.empty() ? "" : format::shorten(format::printable(command), for_command) + "  ",
                 text::Style::kDim},
                finding});
   }
@@ -260,9 +264,7 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
   Output output;
   const report::JsonSink sink = [&](std::string_view piece) { output(piece); };
   report::JsonWriter out(sink);
-  const auto text_or_null = [](const std::string& value) {
-    return value.empty() ? std::optional<std::string>() : value;
-  };
+  using report::text_or_null;
   out.object([&] {
     out("schema", "clusterprof.ls/1")("directory", directory);
     out.rows("runs", runs, [&](const ListedRun& listed) {
@@ -273,7 +275,7 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
                    : listed.state == State::kNotMerged ? "not merged"
                                                        : "damaged");
       out("error", text_or_null(listed.error))("command", run.command);
-      out("start_utc", run.start_utc_ns == 0 ? std::nullopt : std::optional(start_of(listed, false)));
+      out("start_utc", report::utc_or_null(run.start_utc_ns));
       const auto number = [&](std::size_t value) { return known ? std::optional(value) : std::nullopt; };
       out("ranks", number(run.ranks))("nodes", number(run.nodes));
       out("elapsed_s", known ? std::optional(run.elapsed_s) : std::nullopt);

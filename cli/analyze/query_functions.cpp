@@ -10,6 +10,7 @@
 #include "cli/analyze/query_parts.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
+#include "report/format/names.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::cli {
@@ -38,7 +39,7 @@ int query_functions(const QueryOptions& options) {
     const report::FunctionRow& row = analysis.functions[i];
     json("name", row.name)("file", known(row.file));
     json("line", row.line == 0 ? std::optional<std::uint32_t>() : std::optional(row.line));
-    json("kind", kind_name(row.kind))("module", known(row.module));
+    json("kind", report::format::frame_kind_name(row.kind))("module", known(row.module));
     json("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s)("rank_min_s", row.spread.min_s);
     json("rank_mean_s", row.spread.mean_s)("rank_max_s", row.spread.max_s)("rank_max", row.spread.max_rank);
   });

@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "cli/analyze/query_parts.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 
 namespace clusterprof::cli {
 
+using namespace report::format;
 using namespace report::text;
 using shard::ShardData;
 using Align = Table::Align;

@@ -10,9 +10,13 @@
 
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 
 namespace clusterprof::cli {
 
+using namespace report::format;
 using namespace report::text;
 using profile::ProfileReader;
 using shard::ShardData;
@@ -35,11 +39,6 @@ std::variant<OpenedProfile, int> open_for_query(const std::string& run) {
 }
 
 std::string id_text(const shard::PathId& id) { return fmt::format("{:016x}{:016x}", id.high, id.low); }
-
-const char* kind_name(shard::FrameKind kind) {
-  static constexpr const char* kNames[] = {"python", "native", "mpi", "kernel", "region"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
 
 std::string frame_label(const ShardData& data, std::uint32_t path) {
   if (path == 0) return "(all)";
@@ -71,7 +70,7 @@ void write_frame(QueryJson& json, const ShardData& data, std::uint32_t path) {
   };
   json("name", data.strings[frame.name])("file", known(frame.file));
   json("line", frame.line == 0 ? std::optional<std::uint32_t>() : std::optional(frame.line));
-  json("kind", kind_name(frame.kind))("module", known(frame.module));
+  json("kind", frame_kind_name(frame.kind))("module", known(frame.module));
 }
 
 Page new_page() {

@@ -17,7 +17,6 @@
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
 #include "formats/profile/profile_reader.hpp"
-#include "report/format/format.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/text/table.hpp"
 
@@ -68,7 +67,6 @@ class QueryJson : private JsonOutput, public report::JsonWriter {
 };
 
 std::string id_text(const shard::PathId& id);
-const char* kind_name(shard::FrameKind kind);
 std::string frame_label(const shard::ShardData& data, std::uint32_t path);
 // "leaf() train.py:57 < step() < main()", as much of it as fits into `room` columns.
 std::string path_label(const shard::ShardData& data, std::uint32_t path, std::size_t room);

@@ -11,9 +11,13 @@
 #include <vector>
 
 #include "cli/analyze/query_parts.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 
 namespace clusterprof::cli {
 
+using namespace report::format;
 using namespace report::text;
 using shard::ShardData;
 using Align = Table::Align;
@@ -183,7 +187,7 @@ void print_frames(Page& page, const ShardData& data, const PathAnswer& answer) {
     const shard::Frame& frame = data.frames[data.paths[answer.frames[i]].frame];
     const std::string place = short_place(data, frame);
     page.line(indent + name_and_place(frame_label(data, answer.frames[i]),
-                                      place.empty() ? kind_name(frame.kind) : place,
+                                      place.empty() ? frame_kind_name(frame.kind) : place,
                                       page.width() - indent.size()));
   }
 }

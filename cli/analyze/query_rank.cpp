@@ -10,9 +10,13 @@
 
 #include "cli/analyze/query_parts.hpp"
 #include "report/analysis/run_and_ranks.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 
 namespace clusterprof::cli {
 
+using namespace report::format;
 using namespace report::text;
 using shard::ShardData;
 using Align = Table::Align;

@@ -7,7 +7,7 @@
 
 #include "cli/analyze/analysis_observer.hpp"
 #include "cli/analyze/merge_bar.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 
 namespace clusterprof::cli {
 
@@ -22,7 +22,7 @@ View view;
 Error with_advice(Error error, const std::filesystem::path& run) {
   if (error.kind != ErrorKind::kDamaged) return error;
   error.message += "; without the shards that are damaged: clusterprof merge --partial " +
-                   report::text::shell_word(run.string());
+                   report::format::shell_word(run.string());
   return error;
 }
 

@@ -36,14 +36,14 @@
 #include "formats/profile/file_kind.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using report::text::printable;
+using report::format::printable;
 using shard::ShardData;
 
 constexpr std::chrono::milliseconds kPollInterval{50};

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "report/diff/diff.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -216,7 +216,7 @@ bool is_meant(const Metric& metric, const Subject& subject, std::string_view nam
   if (!metric.takes_name) return subject.name == metric.name;
   if (subject.name == name) return true;
   if (metric.table != DiffTable::kFunctions) return false;
-  const std::string label = text::function_label(subject.name, subject.kind);
+  const std::string label = format::function_label(subject.name, subject.kind);
   return label == name ||
          (label.ends_with("()") && std::string_view(label).substr(0, label.size() - 2) == name);
 }
@@ -280,7 +280,7 @@ std::vector<Judgement> judge(const Diff& diff, const std::vector<Condition>& con
           judgement.comparison = value.fair();
           if (metric->table == DiffTable::kFunctions)
             judgement.subject =
-                fmt::format("{} {}", text::function_label(row.subject.name, row.subject.kind),
+                fmt::format("{} {}", format::function_label(row.subject.name, row.subject.kind),
                             base_name(row.subject.file.empty() ? row.subject.module : row.subject.file));
           decide(judgement, any_difference);
         }

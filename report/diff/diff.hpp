@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "report/diff/statistics.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -76,7 +76,7 @@ struct RunFacts {
   std::array<bool, kDiffTables> zero_if_absent{};  // by table: a row that it does not have is 0, not unknown
   std::vector<FactRow> rows;
   std::vector<Finding> findings;
-  std::shared_ptr<const text::ShortPaths> names;  // for those who make sentences of the findings
+  std::shared_ptr<const format::ShortPaths> names;  // for those who make sentences of the findings
 };
 RunFacts facts_of(const Analysis& analysis, std::string name);
 
@@ -114,7 +114,7 @@ struct ComparedRow {
 // A finding that runs agree in but for its numbers: of one kind, at one place in the program.
 struct FindingChange {
   Finding finding;  // of the last run that has it, the first of this kind and place
-  std::shared_ptr<const text::ShortPaths> names;  // of that run
+  std::shared_ptr<const format::ShortPaths> names;  // of that run
   std::size_t a_runs = 0, b_runs = 0;
   // Means over the runs that have it and know that; of a run that has it more than once, the sum.
   std::optional<double> a_share, b_share, a_gain_s, b_gain_s;

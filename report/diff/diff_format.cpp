@@ -7,12 +7,14 @@
 #include <cmath>
 #include <set>
 
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 
 namespace clusterprof::report {
 namespace {
 
-using namespace text;
+using namespace format;
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 

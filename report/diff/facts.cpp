@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "report/diff/diff.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -25,7 +25,7 @@ class Facts {
     facts.zero_if_absent = {false, false, false, !a_.bottlenecks.empty(), sampled, sampled, a_.mpi_watched,
                             waits, false, false};
     facts.findings = a_.findings;
-    facts.names = std::make_shared<const text::ShortPaths>(a_);
+    facts.names = std::make_shared<const format::ShortPaths>(a_);
     this->run();
     efficiency();
     categories();

@@ -9,13 +9,15 @@
 
 #include "report/diff/diff.hpp"
 #include "report/diff/diff_format.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
 
-using namespace text;
+using namespace format;
 
 constexpr std::size_t kMaxRows = 200;
 constexpr std::size_t kNameColumns = 100;  // of names and places

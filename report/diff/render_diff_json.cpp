@@ -1,34 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report/diff/diff.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
 
-using MaybeText = std::optional<std::string_view>;
-MaybeText text_or_null(std::string_view value) { return value.empty() ? MaybeText() : MaybeText(value); }
-std::optional<std::uint32_t> or_null(std::uint32_t value) {  // 0: not known
-  return value == 0 ? std::nullopt : std::optional(value);
-}
-
 const char* unit_name(Unit unit) {
   static constexpr std::array<const char*, 5> kNames = {"s", "share", "count", "bytes", "other"};
   return kNames[static_cast<std::size_t>(unit)];
-}
-
-const char* kind_name(shard::FrameKind kind) {
-  static constexpr std::array<const char*, shard::kFrameKinds> kNames = {"python", "native", "mpi", "kernel",
-                                                                         "native"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
-std::optional<std::string> utc_or_null(std::int64_t ns) {
-  if (ns == 0) return {};
-  std::string time = text::utc(ns);  // "2026-11-21 13:45:02 UTC"
-  time[10] = 'T';
-  return time.substr(0, 19) + "Z";
 }
 
 class DiffDocument {
@@ -95,7 +76,7 @@ class DiffDocument {
       switch (table) {
         case DiffTable::kFunctions:
           out_("name", s.name)("file", text_or_null(s.file))("line", or_null(s.line));
-          out_("kind", kind_name(s.kind))("module", text_or_null(s.module));
+          out_("kind", format::frame_kind_name(s.kind))("module", text_or_null(s.module));
           break;
         case DiffTable::kLines:
           out_("file", s.file)("line", s.line)("line_in_a", or_null(row.line_in_a));

@@ -6,13 +6,16 @@
 
 #include "report/diff/diff.hpp"
 #include "report/diff/diff_format.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/table.hpp"
 #include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
 
+using namespace format;
 using namespace text;
 using Align = Table::Align;
 

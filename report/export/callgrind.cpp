@@ -9,7 +9,7 @@
 #include "report/export/export.hpp"
 #include "report/export/frame_tree.hpp"
 #include "report/export/function_graph.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -27,7 +27,7 @@ struct FunctionCost {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Call> calls;  // by line, callee
 };
 
-std::string line_of(std::string_view name) { return text::printable(name); }
+std::string line_of(std::string_view name) { return format::printable(name); }
 
 // (id) name for the first time, (id) from then on.
 class Names {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "report/format/characters.hpp"
 #include "report/json/json_writer.hpp"
 
 namespace clusterprof::report {
@@ -17,8 +18,8 @@ class CompactJson : public rapidjson::Writer<JsonChunks> {
 
   // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.
   void text(std::string_view value) {
-    if (report::text::valid_prefix(value).size() != value.size()) {
-      const std::string valid = report::text::replace_invalid(value);
+    if (report::format::valid_prefix(value).size() != value.size()) {
+      const std::string valid = report::format::replace_invalid(value);
       String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
     } else {
       String(value.data(), static_cast<rapidjson::SizeType>(value.size()));

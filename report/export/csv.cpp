@@ -12,7 +12,8 @@
 #include "report/export/charged_rows.hpp"
 #include "report/export/export.hpp"
 #include "report/export/frame_tree.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -31,7 +32,7 @@ class Csv {
   }
   void field(std::string_view value) {
     separate();
-    std::string valid = text::replace_invalid(value);
+    std::string valid = format::replace_invalid(value);
     // Spreadsheets would calculate it.
     if (!valid.empty() && std::string_view("=+-@\t\r").find(valid.front()) != std::string_view::npos)
       valid.insert(valid.begin(), '\'');
@@ -116,8 +117,8 @@ void write_functions(const Analysis& analysis, Csv& csv) {
   csv.row("name", "file", "line", "kind", "module", "self_s", "total_s", "cpu_s", category_titles(),
           "rank_min_s", "rank_mean_s", "rank_max_s", "rank_max", "imbalance");
   for (const FunctionRow& row : analysis.functions)
-    csv.row(row.name, row.file, known(row.line), kind_name(row.kind), row.module, row.self_s, row.total_s,
-            row.cpu_s, row.category_s, row.spread.min_s, row.spread.mean_s, row.spread.max_s,
+    csv.row(row.name, row.file, known(row.line), format::frame_kind_name(row.kind), row.module, row.self_s,
+            row.total_s, row.cpu_s, row.category_s, row.spread.min_s, row.spread.mean_s, row.spread.max_s,
             row.spread.max_rank, imbalance(row.spread));
 }
 
@@ -180,7 +181,7 @@ void write_paths(const ExportInput& input, const ExportOptions& options, Csv& cs
     csv.field(path);
     csv.field(path == 0 ? std::optional<std::uint32_t>() : paths.parent(path));
     csv.field(depth[path]);
-    csv.field(frame == nullptr ? "" : kind_name(frame->kind));
+    csv.field(frame == nullptr ? "" : format::frame_kind_name(frame->kind));
     csv.field(frame == nullptr ? "" : paths.text(frame->name));
     csv.field(frame == nullptr ? "" : paths.text(frame->file));
     csv.field(frame == nullptr ? std::optional<std::uint32_t>() : known(frame->line));

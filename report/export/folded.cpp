@@ -5,14 +5,14 @@
 #include "report/export/charged_rows.hpp"
 #include "report/export/export.hpp"
 #include "report/export/frame_tree.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 
 namespace clusterprof::report {
 namespace {
 
 // Semicolons separate frames, as stackcollapse-perf.pl has it.
 std::string safe(std::string_view name) {
-  std::string text = text::printable(name);
+  std::string text = format::printable(name);
   std::replace(text.begin(), text.end(), ';', ':');
   return text;
 }

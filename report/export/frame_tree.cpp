@@ -41,12 +41,6 @@ std::string long_name(const CallPaths& paths, const Frame& frame) {
 
 }  // namespace
 
-const char* kind_name(FrameKind kind) {
-  static constexpr const char* kNames[] = {"python", "native", "mpi", "kernel", "region"};
-  const auto index = static_cast<std::size_t>(kind);
-  return index < std::size(kNames) ? kNames[index] : "native";
-}
-
 std::vector<std::string> unique_names(const CallPaths& paths) {
   std::vector<std::string> names;
   std::unordered_map<std::string, std::size_t> functions;

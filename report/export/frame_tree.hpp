@@ -13,9 +13,6 @@ namespace clusterprof::report {
 
 inline constexpr std::string_view kOutside = "(outside all calls)";
 
-// "python", "native", "mpi", "kernel", "region".
-const char* kind_name(shard::FrameKind kind);
-
 // Names for formats that tell functions apart only by name. Two functions have the same name only if their
 // names, files and modules are the same.
 std::vector<std::string> unique_names(const CallPaths& paths);  // by CallPaths::function

@@ -10,7 +10,7 @@
 
 #include "report/export/charged_rows.hpp"
 #include "report/export/export.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -100,7 +100,7 @@ class PerfettoWriter {
     packet({}, [&](pbf_writer& packet) {
       pbf_writer track(packet, field::kTrackDescriptor);
       track.add_uint64(field::kUuid, uuid);
-      if (!name.empty()) track.add_string(field::kTrackName, text::replace_invalid(name));
+      if (!name.empty()) track.add_string(field::kTrackName, format::replace_invalid(name));
       if (parent != 0) track.add_uint64(field::kParentUuid, parent);
       fill(track);
     });
@@ -122,7 +122,7 @@ class PerfettoWriter {
   void slice(std::uint64_t track, std::uint64_t begin_ns, std::uint64_t end_ns, const std::string& name) {
     event(track, begin_ns, kSliceBegin, [&](pbf_writer& event) {
       event.add_string(field::kCategories, "clusterprof");
-      event.add_string(field::kEventName, text::replace_invalid(name));
+      event.add_string(field::kEventName, format::replace_invalid(name));
     });
     event(track, end_ns, kSliceEnd, [](pbf_writer&) {});
   }
@@ -293,9 +293,9 @@ void export_perfetto(const ShardData& head, const ExportOptions& options, const 
       // Numbers of processes are not unique among nodes; 0 is the kernel's.
       process.add_int32(field::kPid, rank.rank + 1);
       for (const std::string& word : head.run.command)
-        process.add_string(field::kCmdline, text::replace_invalid(word));
+        process.add_string(field::kCmdline, format::replace_invalid(word));
       process.add_int32(field::kSortIndex, order++);
-      process.add_string(field::kProcessName, text::replace_invalid(rank_name(head, row)));
+      process.add_string(field::kProcessName, format::replace_invalid(rank_name(head, row)));
       process.add_int64(field::kStartTimestamp, static_cast<std::int64_t>(begin));
       process.add_string(field::kProcessLabels, "pid " + std::to_string(rank.pid));
     });

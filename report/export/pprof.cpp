@@ -10,7 +10,7 @@
 #include "report/export/export.hpp"
 #include "report/export/frame_tree.hpp"
 #include "report/export/gzip_sink.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -165,7 +165,7 @@ class PprofWriter {
   }
 
   std::int64_t string(std::string_view text) {
-    const std::string valid = text::replace_invalid(text);
+    const std::string valid = format::replace_invalid(text);
     const auto [known, is_new] = string_ids_.try_emplace(valid, static_cast<std::int64_t>(strings_.size()));
     if (is_new) strings_.push_back(known->first);
     return known->second;

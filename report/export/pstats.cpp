@@ -8,7 +8,7 @@
 
 #include "report/export/export.hpp"
 #include "report/export/function_graph.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -37,7 +37,7 @@ class Marshal {
     for (unsigned shift = 0; shift < 64; shift += 8) byte(static_cast<char>(bits >> shift & 0xff));
   }
   void text(const std::string& text) {
-    const std::string valid = text::replace_invalid(text);
+    const std::string valid = format::replace_invalid(text);
     byte('u'), u32(static_cast<std::uint32_t>(valid.size()));
     buffer_ += valid;
   }
@@ -69,8 +69,8 @@ GraphFunction pstats_key(const CallPaths& paths, const shard::Frame* frame) {
   if (function.file.empty()) function.file = paths.text(frame->module), function.line = 0;
   if (function.file.empty()) function.file = "~", function.line = 0;
   // Python 3 has no strings with bytes that are not UTF-8, so these are told apart no more.
-  function.file = text::replace_invalid(function.file);
-  function.name = text::replace_invalid(function.name);
+  function.file = format::replace_invalid(function.file);
+  function.name = format::replace_invalid(function.name);
   return function;
 }
 

@@ -24,7 +24,9 @@
 
 #include "base/version.hpp"
 #include "report/analysis/activities.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/html/page_files.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/report.hpp"
@@ -461,8 +463,8 @@ Result<std::string> gzipped(const std::string& plain) {
 }
 
 std::string title_of(const RunInfo& run) {
-  const std::string command = text::shorten(text::command_line(run), 60);
-  return (command.empty() ? text::printable(run.id) : command) + ", " + text::ranks_and_nodes(run) +
+  const std::string command = format::shorten(format::command_line(run), 60);
+  return (command.empty() ? format::printable(run.id) : command) + ", " + format::ranks_and_nodes(run) +
          " - clusterprof";
 }
 

@@ -6,16 +6,34 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
+
+// --- values that may not be known: null ----------------------------------------------------------------
+
+using MaybeText = std::optional<std::string_view>;
+inline MaybeText text_or_null(std::string_view value) {
+  return value.empty() ? MaybeText() : MaybeText(value);
+}
+template <std::unsigned_integral T>
+std::optional<T> or_null(T value) {
+  return value == 0 ? std::optional<T>() : std::optional<T>(value);
+}
+inline std::optional<std::string> utc_or_null(std::int64_t ns) {
+  return ns == 0 ? std::optional<std::string>() : format::utc_iso(ns);
+}
+
+// --- the writer ------------------------------------------------------------------------------------------
 
 // The stream that rapidjson writes characters to. It passes them on in pieces.
 class JsonChunks {
@@ -61,11 +79,11 @@ class JsonWriter {
   }
   // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.
   void value(std::string_view value) {
-    const std::string_view valid = text::valid_prefix(value);
+    const std::string_view valid = format::valid_prefix(value);
     if (valid.size() == value.size())
       string(value);
     else
-      string(text::replace_invalid(value));
+      string(format::replace_invalid(value));
   }
   void value(const std::string& text) { value(std::string_view(text)); }
   void value(const char* text) { value(std::string_view(text)); }
@@ -84,10 +102,10 @@ class JsonWriter {
   }
 
   void key(std::string_view key) {
-    if (text::valid_prefix(key).size() == key.size())
+    if (format::valid_prefix(key).size() == key.size())
       out_.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
     else
-      this->key(text::replace_invalid(key));
+      this->key(format::replace_invalid(key));
   }
   template <typename T>
   JsonWriter& operator()(std::string_view name, const T& what) {

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -97,7 +97,7 @@ PageSourceFile read_source(const std::string& file, std::int64_t run_start_utc_n
   const fs::path meant = fs::read_symlink("/proc/self/fd/" + std::to_string(fd.get()), error);
   const bool means_source = named_as_source && (error || is_source_name(meant.native()));
   if (!means_source && !is_script(text)) return without_text(file, "does not look like source code");
-  if (text::valid_prefix(text).size() != text.size()) text = text::replace_invalid(text);
+  if (format::valid_prefix(text).size() != text.size()) text = format::replace_invalid(text);
   return {file, std::move(text), ""};
 }
 

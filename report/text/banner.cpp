@@ -5,7 +5,9 @@
 
 #include "base/split.hpp"
 #include "report/analysis/drops.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/report.hpp"
 #include "report/text/table.hpp"
 #include "report/words/findings.hpp"
@@ -13,6 +15,7 @@
 namespace clusterprof::report {
 namespace {
 
+using namespace format;
 using namespace text;
 
 constexpr std::size_t kFunctions = 5, kCallSites = 3, kFindingLines = 6, kCommandLines = 4;

@@ -8,11 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/cells.hpp"
 #include "report/text/resources.hpp"
 #include "report/text/section.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 using Align = Table::Align;

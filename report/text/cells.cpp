@@ -5,7 +5,11 @@
 
 #include <algorithm>
 
+#include "report/format/characters.hpp"
+
 namespace clusterprof::report::text {
+
+using namespace format;
 
 std::string share_cell(double part, double whole) {
   return fmt::format("{:.1f}", 100 * share_of(part, whole));

@@ -9,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/resources.hpp"
 #include "report/text/section.hpp"
 #include "report/text/table.hpp"
@@ -24,7 +25,7 @@ std::string bytes_cell(std::uint64_t number);
 std::string known_bytes(std::uint64_t number);  // 0: not known
 template <typename T>
 std::string optional_bytes(const std::optional<T>& number) {
-  return number ? bytes(static_cast<double>(*number)) : "-";
+  return number ? format::bytes(static_cast<double>(*number)) : "-";
 }
 
 // How many of `all` rows a table shows.
@@ -44,7 +45,7 @@ void print_table(Page& page, const std::vector<Table::Column>& columns, const Fi
 
 // "step() train.py:57", in at most `room` columns.
 std::string place_of(std::string_view function, shard::FrameKind kind, std::string_view file,
-                     std::uint32_t line, const ShortPaths& paths, std::size_t room);
+                     std::uint32_t line, const format::ShortPaths& paths, std::size_t room);
 // Adds the library function that is called there, where there is room.
 std::string with_called(std::string place, const std::string& called, std::size_t room);
 

@@ -5,10 +5,15 @@
 #include <algorithm>
 #include <map>
 
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/section.hpp"
 #include "report/text/sections.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 using Align = Table::Align;

@@ -4,10 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "report/format/numbers.hpp"
 #include "report/text/section.hpp"
 #include "report/text/sections.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 class EfficiencySection : private Section {

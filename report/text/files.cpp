@@ -13,10 +13,16 @@
 #include <vector>
 
 #include "report/analysis/file_io.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/cells.hpp"
 #include "report/text/resources.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 using Align = Table::Align;

@@ -5,11 +5,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/section.hpp"
 #include "report/text/sections.hpp"
 #include "report/text/tree.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 using Align = Table::Align;

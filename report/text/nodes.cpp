@@ -13,10 +13,15 @@
 #include <vector>
 
 #include "report/analysis/placement.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/cells.hpp"
 #include "report/text/resources.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 using Align = Table::Align;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/report.hpp"
 #include "report/words/findings.hpp"
 
@@ -17,7 +19,7 @@ constexpr std::size_t kBounds = 2;
 // Printable ASCII: a '?' for every other character.
 std::string ascii(std::string_view raw) {
   std::string out;
-  for (const char c : text::printable(raw)) {
+  for (const char c : format::printable(raw)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x80)
       out += c;
@@ -33,7 +35,7 @@ std::string incomplete(const Analysis& a) {
   const auto lost =
       a.run.missing + static_cast<std::size_t>(std::count_if(a.ranks.begin(), a.ranks.end(),
                                                              [](const RankInfo& rank) { return rank.lost; }));
-  if (lost > 0) return fmt::format("incomplete: {} lost", text::plural(lost, "rank"));
+  if (lost > 0) return fmt::format("incomplete: {} lost", format::plural(lost, "rank"));
   return a.run.complete ? "" : "incomplete";
 }
 
@@ -53,7 +55,7 @@ std::string worst_finding(const Analysis& a) {
   if (a.findings.empty() || a.findings[0].severity == Severity::kInfo) return "";
   const Finding& finding = a.findings[0];
   return fmt::format("{}: {}", name_of(finding.severity),
-                     ascii(words::headline(finding, text::ShortPaths(a))));
+                     ascii(words::headline(finding, format::ShortPaths(a))));
 }
 
 }  // namespace
@@ -63,9 +65,10 @@ std::string render_oneline(const Analysis& a) {
   const auto also = [&line](const std::string& part) {
     if (!part.empty()) line += (line.empty() ? "" : "; ") + part;
   };
-  also(text::shorten(ascii(text::command_line(a.run)), kMaxOfCommand_bytes));
-  if (!a.run.region.empty()) also("region " + text::shorten_middle(ascii(a.run.region), kMaxOfRegion_bytes));
-  also(fmt::format("{}, {}", text::ranks_and_nodes(a.run), text::seconds(a.run.elapsed_s)));
+  also(format::shorten(ascii(format::command_line(a.run)), kMaxOfCommand_bytes));
+  if (!a.run.region.empty())
+    also("region " + format::shorten_middle(ascii(a.run.region), kMaxOfRegion_bytes));
+  also(fmt::format("{}, {}", format::ranks_and_nodes(a.run), format::seconds(a.run.elapsed_s)));
   also(incomplete(a));
   if (a.efficiency.parallel && a.efficiency.load_balance && a.efficiency.communication)
     also(fmt::format("parallel efficiency {} = load balance {} x communication {}",
@@ -73,8 +76,8 @@ std::string render_oneline(const Analysis& a) {
                      whole_percent(*a.efficiency.communication)));
   also(bounds(a));
   const std::size_t room = kMost_bytes - std::min(line.size() + 2, kMost_bytes);
-  if (room >= kShortestFinding_bytes) also(text::shorten(worst_finding(a), room));
-  return text::shorten(line, kMost_bytes) + "\n";
+  if (room >= kShortestFinding_bytes) also(format::shorten(worst_finding(a), room));
+  return format::shorten(line, kMost_bytes) + "\n";
 }
 
 }  // namespace clusterprof::report

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "report/analysis/drops.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/section.hpp"
 #include "report/text/sections.hpp"
 #include "report/words/drops.hpp"
@@ -12,6 +14,9 @@
 #include "report/words/phrases.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 class QualitySection : private Section {

@@ -8,10 +8,15 @@
 #include <functional>
 #include <utility>
 
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/section.hpp"
 #include "report/text/sections.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 using shard::kCategories;

@@ -7,10 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/cells.hpp"
 #include "report/text/resources.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 using Align = Table::Align;

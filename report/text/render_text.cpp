@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "report/format/names.hpp"
 #include "report/report.hpp"
 #include "report/text/resources.hpp"
 #include "report/text/section.hpp"
@@ -15,6 +16,7 @@
 namespace clusterprof::report {
 namespace {
 
+using namespace format;
 using namespace text;
 
 constexpr int kNarrowest = 40;             // columns

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "report/analysis/analysis.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 #include "report/text/table.hpp"
 
 namespace clusterprof::report::text {
@@ -17,8 +17,9 @@ struct ResourceOptions {
 };
 
 // Each needs an analysis that has the data.
-void print_io(Page& page, const Analysis& analysis, const ShortPaths& paths, const ResourceOptions& options);
-void print_off_cpu(Page& page, const Analysis& analysis, const ShortPaths& paths,
+void print_io(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
+              const ResourceOptions& options);
+void print_off_cpu(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
                    const ResourceOptions& options);
 void print_regions(Page& page, const Analysis& analysis, const ResourceOptions& options);
 void print_timeline(Page& page, const Analysis& analysis, const ResourceOptions& options);

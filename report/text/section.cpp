@@ -6,6 +6,9 @@
 #include <algorithm>
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 constexpr double kHelperIdleNote = 0.01;  // of the sampled time

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/report.hpp"
 #include "report/text/table.hpp"
 
@@ -18,7 +19,7 @@ namespace clusterprof::report::text {
 struct Report {
   const Analysis& analysis;
   TextOptions options;
-  ShortPaths paths;
+  format::ShortPaths paths;
   Page page;
 };
 
@@ -47,20 +48,20 @@ class Section {
   const std::size_t rows_;  // of the long tables
   const bool all_;          // no section was asked for: all, some shortened
   const std::vector<std::string>& asked_;
-  const ShortPaths& paths_;
+  const format::ShortPaths& paths_;
   Page& page_;
 };
 
 double share_of(double part, double whole);
-std::string seconds_cell(const Seconds& value, const TimeScale& scale);
+std::string seconds_cell(const Seconds& value, const format::TimeScale& scale);
 
 // Whether idle helper threads have enough time to be mentioned, and the line that mentions them.
 bool has_idle_helpers(const Analysis& analysis);
 void note_idle_helpers(Page& page, const Analysis& analysis);
 
 // Times of single ranks may need a smaller unit than their sums.
-TimeScale scale_of_ranks(const TimeScale& of_sums, double largest_s);
+format::TimeScale scale_of_ranks(const format::TimeScale& of_sums, double largest_s);
 // " in s" where the units differ; else empty.
-std::string other_unit(const TimeScale& of_sums, const TimeScale& of_ranks);
+std::string other_unit(const format::TimeScale& of_sums, const format::TimeScale& of_ranks);
 
 }  // namespace clusterprof::report::text

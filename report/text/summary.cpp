@@ -7,12 +7,18 @@
 #include <map>
 #include <utility>
 
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/section.hpp"
 #include "report/text/sections.hpp"
 #include "report/words/calls_under_way.hpp"
 #include "report/words/findings.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 using shard::kCategories;

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 constexpr std::string_view kIndent = "  ";

@@ -13,12 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/cells.hpp"
 #include "report/text/resources.hpp"
 #include "report/text/section.hpp"
 #include "report/text/waiting.hpp"
 
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 constexpr std::size_t kMaxRankRows = 16;

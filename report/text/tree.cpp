@@ -8,7 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
+
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 constexpr double kSmall = 0.01;       // of the whole: rows with less are not shown

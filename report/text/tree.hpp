@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "report/analysis/analysis.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 #include "report/text/table.hpp"
 
 namespace clusterprof::report::text {
@@ -16,6 +16,7 @@ struct TreeOptions {
 
 // Prints the call tree, callers above what they call. Nodes with less than 1 % of the time are summed up.
 // Needs an analysis with a call tree.
-void print_tree(Page& page, const Analysis& analysis, const ShortPaths& paths, const TreeOptions& options);
+void print_tree(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
+                const TreeOptions& options);
 
 }  // namespace clusterprof::report::text

@@ -12,7 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
+
 namespace clusterprof::report::text {
+
+using namespace format;
+
 namespace {
 
 using Align = Table::Align;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 #include "report/text/table.hpp"
 
 namespace clusterprof::report::text {
@@ -19,7 +19,8 @@ struct WaitsOptions {
 };
 
 // Prints the section on waiting. Needs an analysis with one.
-void print_waits(Page& page, const Analysis& analysis, const ShortPaths& paths, const WaitsOptions& options);
+void print_waits(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
+                 const WaitsOptions& options);
 
 // Draws a share (0..1) in each column as a character of one of eight heights, between two bars; `?`: not
 // known.

@@ -9,10 +9,13 @@
 #include <array>
 #include <optional>
 
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/tui/views.hpp"
 
 namespace clusterprof::report {
 
+using namespace format;
 using namespace text;
 
 namespace {
@@ -337,7 +340,7 @@ std::vector<ScreenLine> Browser::draw(std::size_t columns, std::size_t rows) {
   }
   const std::string position = size == 0 ? "" : fmt::format("{}/{}", at.cursor + 1, size);
   const std::string where = shorten(s.where(), columns - std::min(columns, position.size() + 2));
-  add({{where + std::string(columns - text::columns(where) - position.size(), ' ') + position,
+  add({{where + std::string(columns - format::columns(where) - position.size(), ' ') + position,
         s.run.group ? Style::kWarning : Style::kDim}});
   return lines;
 }

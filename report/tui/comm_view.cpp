@@ -4,12 +4,15 @@
 
 #include <algorithm>
 
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/tui/list_view.hpp"
 #include "report/tui/view_parts.hpp"
 #include "report/tui/views.hpp"
 
 namespace clusterprof::report::tui {
 
+using namespace format;
 using namespace text;
 
 namespace {

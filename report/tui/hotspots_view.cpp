@@ -4,11 +4,14 @@
 
 #include <algorithm>
 
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/tui/view_parts.hpp"
 #include "report/tui/views.hpp"
 
 namespace clusterprof::report::tui {
 
+using namespace format;
 using namespace text;
 
 namespace {
@@ -60,7 +63,7 @@ class HotspotsView final : public View {
                  ? fmt::format("{:.2f}", row->active_spread.max_s / row->active_spread.mean_s)
                  : "-");
     Spans spans{{numbers, Style::kPlain}};
-    std::size_t used = text::columns(numbers);
+    std::size_t used = format::columns(numbers);
     if (columns >= 90) {
       append(spans, bar_spans(run_.time.all_s() > 0 ? time.self_s / run_.time.all_s() : 0, kBar,
                               kind_style(run_.data.functions[f].kind)));

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/tui/view_parts.hpp"
 #include "report/tui/views.hpp"
 
 namespace clusterprof::report::tui {
 
+using namespace format;
 using namespace text;
 
 namespace {

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "report/format/characters.hpp"
 #include "report/report.hpp"
 #include "report/tui/view_parts.hpp"
 #include "report/tui/views.hpp"
 
 namespace clusterprof::report::tui {
 
+using namespace format;
 using namespace text;
 
 namespace {

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/tui/view_parts.hpp"
 #include "report/tui/views.hpp"
 
 namespace clusterprof::report::tui {
 
+using namespace format;
 using namespace text;
 
 namespace {
@@ -70,13 +74,13 @@ class TreeView final : public View {
     const std::string numbers =
         time_cell(scale_, total_s) + cell(run_.share(total_s), 6) + time_cell(scale_, run_.time.self_s[path]);
     // Deep paths keep room for a name: the first levels lose their indentation.
-    const std::size_t most = rest_of(columns, text::columns(numbers) + 30) / 2;
+    const std::size_t most = rest_of(columns, format::columns(numbers) + 30) / 2;
     const std::size_t indent = std::min<std::size_t>(depth, most) * 2;
     const bool has_children = std::any_of(children_[path].begin(), children_[path].end(),
                                           [&](std::uint32_t child) { return run_.time.total_s[child] > 0; });
     const char* sign = !has_children ? "  " : open_[path] ? "- " : "+ ";
     Spans spans{{numbers, Style::kPlain}, {std::string(indent, ' ') + sign, Style::kDim}};
-    const std::size_t room = rest_of(columns, text::columns(numbers) + indent + 2);
+    const std::size_t room = rest_of(columns, format::columns(numbers) + indent + 2);
     const std::uint32_t frame = run_.data.paths[path].frame;
     if (run_.data.paths[path].others || frame == shard::kNone) {
       spans.push_back({shorten("(smaller call paths)", room), Style::kDim});

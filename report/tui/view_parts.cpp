@@ -3,8 +3,11 @@
 
 #include <utility>
 
+#include "report/format/characters.hpp"
+
 namespace clusterprof::report::tui {
 
+using namespace format;
 using namespace text;
 
 std::string cell(std::string_view text, std::size_t width) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/format/format.hpp"
+#include "report/format/numbers.hpp"
 #include "report/text/table.hpp"
 #include "report/tui/views.hpp"
 
@@ -18,8 +18,8 @@ inline constexpr std::size_t kBar = 10;
 
 // Right-aligned in `width` columns, the last one a blank.
 std::string cell(std::string_view text, std::size_t width = kNumber);
-std::string time_cell(const text::TimeScale& scale, double value_s);
-std::string time_cell(const text::TimeScale& scale, const Seconds& value);
+std::string time_cell(const format::TimeScale& scale, double value_s);
+std::string time_cell(const format::TimeScale& scale, const Seconds& value);
 
 // The columns that are left of `columns`; at least 8.
 std::size_t rest_of(std::size_t columns, std::size_t used);

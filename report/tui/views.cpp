@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cctype>
 
+#include "report/format/numbers.hpp"
+
 namespace clusterprof::report::tui {
 
+using namespace format;
 using namespace text;
 
 namespace {

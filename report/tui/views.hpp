@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 #include "report/page/page_data.hpp"
 #include "report/text/table.hpp"
 #include "report/tui/selected_time.hpp"
@@ -26,7 +26,7 @@ struct Run {
   const Analysis& analysis;
   const PageData& data;
   bool unicode;
-  text::ShortPaths names;
+  format::ShortPaths names;
   std::optional<std::uint32_t> group;  // of ranks that was chosen; empty: all
   std::string group_name;              // "rank 17", "ranks 16-31"
   SelectedTime time;

@@ -6,13 +6,15 @@
 #include <cstdint>
 #include <string_view>
 
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/words/phrases.hpp"
 
 namespace clusterprof::report::words {
 namespace {
 
-using text::percent;
-using text::seconds;
+using format::percent;
+using format::seconds;
 using Key = EvidenceKey;
 
 constexpr double kMentioned = 0.02;  // of the class's time
@@ -21,7 +23,7 @@ std::int32_t rank_of(const Evidence& evidence, Key key) {
   return static_cast<std::int32_t>(evidence.number(key));
 }
 
-std::string of_imbalance(const Bottleneck& row, const Analysis& analysis, const text::ShortPaths& names) {
+std::string of_imbalance(const Bottleneck& row, const Analysis& analysis, const format::ShortPaths& names) {
   const Evidence& e = row.evidence;
   std::string out =
       fmt::format("outside MPI rank {} takes {}, the mean rank {}", rank_of(e, Key::kSlowestRank),
@@ -54,7 +56,7 @@ std::string of_communication(const Bottleneck& row) {
 }
 
 // Of one rank, which MPI keeps.
-std::string of_rank_in_mpi(const Bottleneck& row, const Analysis& analysis, const text::ShortPaths& names) {
+std::string of_rank_in_mpi(const Bottleneck& row, const Analysis& analysis, const format::ShortPaths& names) {
   const Evidence& e = row.evidence;
   std::string out = row.kind == "imbalance"
                         ? fmt::format("works {} less than rank {}, the slowest",
@@ -69,7 +71,7 @@ std::string of_rank_in_mpi(const Bottleneck& row, const Analysis& analysis, cons
 }
 
 // "4.20 s of its 10.0 s: sleep 4.10 s, lock 100 ms; most in wait() a.py:3 (4.10 s)"
-std::string of_time(const Bottleneck& row, const Analysis& analysis, const text::ShortPaths& names) {
+std::string of_time(const Bottleneck& row, const Analysis& analysis, const format::ShortPaths& names) {
   const Evidence& e = row.evidence;
   const bool run = !row.rank && row.region.empty();
   const std::string whole = seconds(e.number(Key::kWhole));
@@ -100,7 +102,7 @@ std::string of_time(const Bottleneck& row, const Analysis& analysis, const text:
 
 }  // namespace
 
-std::string evidence(const Bottleneck& row, const Analysis& analysis, const text::ShortPaths& names) {
+std::string evidence(const Bottleneck& row, const Analysis& analysis, const format::ShortPaths& names) {
   const bool in_mpi = row.kind == "imbalance" || row.kind == "communication";
   if (!in_mpi) return of_time(row, analysis, names);
   if (row.rank) return of_rank_in_mpi(row, analysis, names);

@@ -7,6 +7,9 @@
 #include <map>
 #include <set>
 
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
 #include "report/words/phrases.hpp"
 
 namespace clusterprof::report::words {
@@ -14,7 +17,7 @@ namespace {
 
 std::string ranks_named(const std::vector<std::int32_t>& ranks, std::uint64_t all) {
   constexpr std::size_t kMost = 5;
-  std::string out = fmt::format("{} {}", all == 1 ? "rank" : "ranks", text::rank_list(ranks, kMost));
+  std::string out = fmt::format("{} {}", all == 1 ? "rank" : "ranks", format::rank_list(ranks, kMost));
   if (all > ranks.size()) out += fmt::format(" and {} more", all - ranks.size());
   return out;
 }
@@ -43,7 +46,7 @@ std::string requests_of(const CallUnderWayRow& row) {
 
 std::string what_of(const CallUnderWayRow& row) {
   std::string out;
-  const std::string communicator = !row.communicator.empty() ? text::printable(row.communicator)
+  const std::string communicator = !row.communicator.empty() ? format::printable(row.communicator)
                                    : row.communicator_size != 0
                                        ? fmt::format("a communicator of {} ranks", row.communicator_size)
                                        : "a communicator";
@@ -52,12 +55,12 @@ std::string what_of(const CallUnderWayRow& row) {
     if (!row.waits_for.empty())
       out += ", without " + ranks_named(row.waits_for, row.waits_for_count);
     else if (row.waits_for_count != 0)
-      out += fmt::format(", without {}", text::plural(row.waits_for_count, "rank"));
+      out += fmt::format(", without {}", format::plural(row.waits_for_count, "rank"));
     return out;
   }
   if (row.requests > 1 || (row.requests == 1 && !row.pending.empty())) {
     const std::string parts = requests_of(row);
-    out = fmt::format("{} when it began", text::plural(row.requests, "open request"));
+    out = fmt::format("{} when it began", format::plural(row.requests, "open request"));
     if (!parts.empty()) out += fmt::format(": {}", parts);
     return out;
   }
@@ -69,7 +72,7 @@ std::string what_of(const CallUnderWayRow& row) {
 
 }  // namespace
 
-std::vector<CallUnderWayText> calls_under_way(const Analysis& analysis, const text::ShortPaths& names) {
+std::vector<CallUnderWayText> calls_under_way(const Analysis& analysis, const format::ShortPaths& names) {
   struct Group {
     std::set<std::int32_t> ranks;
     double age_s = 0;
@@ -77,7 +80,7 @@ std::vector<CallUnderWayText> calls_under_way(const Analysis& analysis, const te
   std::map<std::pair<std::string, std::string>, Group> groups;  // call, what it is about
   std::set<std::int32_t> in_calls, awaited;
   for (const CallUnderWayRow& row : analysis.calls_under_way) {
-    std::string call = text::describe(row.place, names);
+    std::string call = format::describe(row.place, names);
     if (row.main_thread)
       in_calls.insert(row.rank);
     else
@@ -92,7 +95,7 @@ std::vector<CallUnderWayText> calls_under_way(const Analysis& analysis, const te
     const auto& [call, what] = key;
     CallUnderWayText& where = result.emplace_back();
     where.ranks.assign(group.ranks.begin(), group.ranks.end());
-    where.text = fmt::format("{} for {}", call, text::seconds(group.age_s));
+    where.text = fmt::format("{} for {}", call, format::seconds(group.age_s));
     if (!what.empty()) where.text += "; " + what;
   }
   std::stable_sort(result.begin(), result.end(), [](const CallUnderWayText& x, const CallUnderWayText& y) {
@@ -105,7 +108,7 @@ std::vector<CallUnderWayText> calls_under_way(const Analysis& analysis, const te
     const bool known = !seen.function.empty() || !seen.op.empty();
     const bool ended = rank.exit_status == 0 && !rank.lost;
     elsewhere[ended   ? "has ended"
-              : known ? "in no MPI call; last seen in " + text::describe(seen, names)
+              : known ? "in no MPI call; last seen in " + format::describe(seen, names)
                       : "in no MPI call"]
         .push_back(rank.rank);
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 
 namespace clusterprof::report::words {
 
@@ -19,6 +19,6 @@ struct CallUnderWayText {
 };
 
 // Ranks in equal calls together, largest groups first; then those in no call that others wait for.
-std::vector<CallUnderWayText> calls_under_way(const Analysis& analysis, const text::ShortPaths& names);
+std::vector<CallUnderWayText> calls_under_way(const Analysis& analysis, const format::ShortPaths& names);
 
 }  // namespace clusterprof::report::words

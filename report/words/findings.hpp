@@ -6,15 +6,15 @@
 #include <string_view>
 
 #include "report/analysis/analysis.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 
 namespace clusterprof::report::words {
 
 // A sentence, or a few, with what to try: "Load imbalance costs 29.2 % of the run: ... Give the ranks equal
 // work."
-std::string sentences(const Finding& finding, const text::ShortPaths& names);
+std::string sentences(const Finding& finding, const format::ShortPaths& names);
 // The first of them, which says what it is about, without its full stop.
-std::string headline(const Finding& finding, const text::ShortPaths& names);
+std::string headline(const Finding& finding, const format::ShortPaths& names);
 // "To gain: at most 2.92 s."; empty: it is not known, or the finding is about no loss.
 std::string gain(const Finding& finding);
 // What to try, as a sentence; empty: nothing.

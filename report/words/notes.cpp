@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string_view>
+#include <utility>
 
-#include "report/format/format.hpp"
+#include "report/format/numbers.hpp"
 
 namespace clusterprof::report::words {
 namespace {
@@ -32,7 +34,7 @@ std::string ranks_of(const NoteRecord& note, bool begins = true) {
   if (note.rank_count == 0) return begins ? "Some ranks" : "some ranks";
   const bool more = note.code == NoteCode::kMissingRanks && note.number > note.rank_count;
   return fmt::format("{}{} {}", begins ? "Rank" : "rank", note.rank_count == 1 ? "" : "s",
-                     text::range_list(note.ranks, more));
+                     format::range_list(note.ranks, more));
 }
 
 std::string on(const NoteRecord& note, std::string_view what) {
@@ -66,9 +68,8 @@ std::string not_recorded(const NoteRecord& note, std::string_view why) {
   return on(note, fmt::format("process {} is not recorded: {}.", note.number, why));
 }
 
-}  // namespace
-
-std::string sentence(const NoteRecord& note) {
+// About the whole run.
+std::optional<std::string> of_run(const NoteRecord& note) {
   const bool one_rank = note.rank_count == 1, one = note.number == 1;
   switch (note.code) {
     case NoteCode::kMissingRanks:
@@ -101,6 +102,20 @@ std::string sentence(const NoteRecord& note) {
     case NoteCode::kLauncherGone:
       return by_rank(note, fmt::format("{}, which had started them, ended while they were running.",
                                        note.text.empty() ? "the MPI launcher" : note.text));
+    case NoteCode::kCountersTookTurns:
+      return "More counters were asked for than the processors count at a time: they took turns, and their "
+             "values are estimates.";
+    case NoteCode::kEventBudgetIgnored:
+      return fmt::format("CLUSTERPROF_EVENT_BUDGET={} is not a number of events and was ignored.", note.text);
+    default:
+      return {};
+  }
+}
+
+// Processes that are not recorded, or only in part.
+std::optional<std::string> of_processes(const NoteRecord& note) {
+  const bool one_rank = note.rank_count == 1;
+  switch (note.code) {
     case NoteCode::kNoSamples:
       return fmt::format(
           "{} no samples: clusterprof's library was not loaded there (the program is linked "
@@ -145,6 +160,14 @@ std::string sentence(const NoteRecord& note) {
       return by_rank(note, fmt::format("there were too many different call paths. Those that came late are "
                                        "shown as their innermost function below {}.",
                                        shard::kCallersLeftOutName));
+    default:
+      return {};
+  }
+}
+
+// What is missing of Python.
+std::optional<std::string> of_python(const NoteRecord& note) {
+  switch (note.code) {
     case NoteCode::kPythonVersionNotTold:
       return no_frames(note, "the interpreter does not tell its version");
     case NoteCode::kPythonVersionNotSupported:
@@ -175,6 +198,14 @@ std::string sentence(const NoteRecord& note) {
       return by_rank(note, fmt::format("the time of the garbage collector of {} is not told apart: its state "
                                        "was not found.",
                                        python(note)));
+    default:
+      return {};
+  }
+}
+
+// Files whose functions have no names.
+std::optional<std::string> of_names(const NoteRecord& note) {
+  switch (note.code) {
     case NoteCode::kFileNotOpened:
       return no_names(note, fmt::format("the file cannot be opened ({})", system_error(note)));
     case NoteCode::kFileNotRegular:
@@ -190,18 +221,31 @@ std::string sentence(const NoteRecord& note) {
     case NoteCode::kVdsoNotReadable:
       return fmt::format("Functions of the kernel's vdso have no names: it could not be read{}.",
                          note.number == 0 ? "" : " (" + system_error(note) + ")");
-    case NoteCode::kCountersTookTurns:
-      return "More counters were asked for than the processors count at a time: they took turns, and their "
-             "values are estimates.";
-    case NoteCode::kEventBudgetIgnored:
-      return fmt::format("CLUSTERPROF_EVENT_BUDGET={} is not a number of events and was ignored.", note.text);
+    default:
+      return {};
+  }
+}
+
+// From the site's check of a node, and notes left out.
+std::optional<std::string> of_site(const NoteRecord& note) {
+  switch (note.code) {
     case NoteCode::kNodeCheckFailed:
       return on(note, fmt::format("the site's check before the job failed: {}", note.text));
     case NoteCode::kNodeCheckWarned:
       return on(note, fmt::format("the site's check before the job warned: {}", note.text));
     case NoteCode::kMoreNotes:
-      return on(note, fmt::format("{} more such {} left out.", note.number, one ? "note was" : "notes were"));
+      return on(note, fmt::format("{} more such {} left out.", note.number,
+                                  note.number == 1 ? "note was" : "notes were"));
+    default:
+      return {};
   }
+}
+
+}  // namespace
+
+std::string sentence(const NoteRecord& note) {
+  for (const auto& part : {of_run, of_processes, of_python, of_names, of_site})
+    if (std::optional<std::string> text = part(note)) return *std::move(text);
   return {};
 }
 

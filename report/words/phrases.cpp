@@ -7,15 +7,18 @@
 #include <array>
 #include <string_view>
 
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
+
 namespace clusterprof::report::words {
 
 using Key = EvidenceKey;
 
-std::string culprit(std::int32_t rank, const SourceLocation& place, const text::ShortPaths& names) {
+std::string culprit(std::int32_t rank, const SourceLocation& place, const format::ShortPaths& names) {
   if (place.function.empty() && place.op.empty()) return fmt::format("rank {}", rank);
   if (place.kind == shard::FrameKind::kKernel && place.function == shard::kRunnableName)
     return fmt::format("rank {}, {},", rank, place.function);
-  return fmt::format("rank {} in {}", rank, text::describe(place, names));
+  return fmt::format("rank {} in {}", rank, format::describe(place, names));
 }
 
 std::string who_waited(const Evidence& evidence) {
@@ -23,15 +26,15 @@ std::string who_waited(const Evidence& evidence) {
     return fmt::format("rank {}", static_cast<std::int32_t>(evidence.number(Key::kWaitingRank)));
   const bool at_least = evidence.has(Key::kWaitingRanksAtLeast);
   const double ranks = evidence.number(at_least ? Key::kWaitingRanksAtLeast : Key::kWaitingRanks);
-  return (at_least ? "at least " : "") + text::plural(static_cast<std::size_t>(ranks), "rank");
+  return (at_least ? "at least " : "") + format::plural(static_cast<std::size_t>(ranks), "rank");
 }
 
-std::string name(const SourceLocation& place, const text::ShortPaths& names) {
+std::string name(const SourceLocation& place, const format::ShortPaths& names) {
   if (place.function.empty()) return {};
   const std::string where = names.place(place.file, place.line);
-  const std::string label = text::function_label(place.function, place.kind);
+  const std::string label = format::function_label(place.function, place.kind);
   const std::string text = where.empty() ? label : fmt::format("{} {}", label, where);
-  return place.called.empty() ? text : fmt::format("{} ({})", text, text::printable(place.called));
+  return place.called.empty() ? text : fmt::format("{} ({})", text, format::printable(place.called));
 }
 
 std::string frame(const SourceLocation& place) {
@@ -49,7 +52,7 @@ std::string listed(std::vector<std::pair<const char*, double>> parts) {
   std::string out;
   for (const auto& [what, time_s] : parts)
     if (time_s > 0 && time_s >= kMentioned * whole)
-      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, text::seconds(time_s));
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, format::seconds(time_s));
   return out;
 }
 
@@ -69,15 +72,15 @@ std::string idle_kinds(const Evidence& evidence, bool with_gil) {
 std::string io_calls(const Evidence& evidence) {
   const std::string path = evidence.name(Key::kPath);
   const std::string file =
-      path.empty() ? "files" : text::printable(std::string_view(path).substr(path.find_last_of('/') + 1));
+      path.empty() ? "files" : format::printable(std::string_view(path).substr(path.find_last_of('/') + 1));
   const double calls = evidence.number(Key::kCalls);
-  return fmt::format("{} {} call{} on {}", text::count(calls), evidence.name(Key::kCall),
+  return fmt::format("{} {} call{} on {}", format::count(calls), evidence.name(Key::kCall),
                      calls == 1 ? "" : "s", file);
 }
 
 std::string memory_use(const Evidence& evidence) {
   if (evidence.has(Key::kBandwidth)) {
-    std::string out = fmt::format("cache misses worth {}/s", text::bytes(evidence.number(Key::kBandwidth)));
+    std::string out = fmt::format("cache misses worth {}/s", format::bytes(evidence.number(Key::kBandwidth)));
     if (evidence.has(Key::kMissesPerKilo))
       out += fmt::format(", {:.1f} per 1000 instructions", evidence.number(Key::kMissesPerKilo));
     return out;
@@ -85,8 +88,9 @@ std::string memory_use(const Evidence& evidence) {
   const bool is_more = evidence.has(Key::kWorkingSetAtLeast);
   return fmt::format("data of {} {} (estimated from {} accesses), the largest cache holds {}",
                      is_more ? "at least" : "about",
-                     text::bytes(evidence.number(is_more ? Key::kWorkingSetAtLeast : Key::kWorkingSet)),
-                     text::count(evidence.number(Key::kAccesses)), text::bytes(evidence.number(Key::kCache)));
+                     format::bytes(evidence.number(is_more ? Key::kWorkingSetAtLeast : Key::kWorkingSet)),
+                     format::count(evidence.number(Key::kAccesses)),
+                     format::bytes(evidence.number(Key::kCache)));
 }
 
 }  // namespace clusterprof::report::words

@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
-#include "report/format/format.hpp"
+#include "report/format/names.hpp"
 
 namespace clusterprof::report::words {
 
 // "rank 3 in load_batch() data.py:41"
-std::string culprit(std::int32_t rank, const SourceLocation& place, const text::ShortPaths& names);
+std::string culprit(std::int32_t rank, const SourceLocation& place, const format::ShortPaths& names);
 // "63 ranks", "at least 12 ranks", "rank 0"
 std::string who_waited(const Evidence& evidence);
 // "compute() train.py:57"; empty: it is not known.
-std::string name(const SourceLocation& place, const text::ShortPaths& names);
+std::string name(const SourceLocation& place, const format::ShortPaths& names);
 // "compute (train.py:57)", as a frame of a call path.
 std::string frame(const SourceLocation& place);
 // "sleep 4.20 s, locks 300 ms": those that matter, largest first.

@@ -4,7 +4,7 @@
 #include "as_sampled.hpp"
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
-#include "report/format/format.hpp"
+#include "report/format/numbers.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -372,7 +372,7 @@ TEST(Run, MissingRanksAreCountedButNotAllListed) {
   const Analysis a = analyse(b.data);
   EXPECT_EQ(a.run.missing, shard::kMaxWorldSize - 1);
   EXPECT_EQ(a.run.missing_ranks.size(), kMaxMissingListed);
-  EXPECT_EQ(text::missing_ranks(a.run), "1-65536, ..");
+  EXPECT_EQ(format::missing_ranks(a.run), "1-65536, ..");
   EXPECT_NE(find_finding(a, "16777215 of 16777216 ranks are not in this profile: 1-65536, .."), nullptr);
   b.data.run.world_size = 4'000'000'000u;
   EXPECT_EQ(analyse(b.data).run.missing, 0u) << "no such number is believed";

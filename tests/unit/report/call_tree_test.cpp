@@ -6,7 +6,7 @@
 
 #include "as_sampled.hpp"
 #include "profile_builder.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -162,7 +162,7 @@ TEST(CallTree, DeepOnesFitThePage) {
     EXPECT_NE(text.find("_90"), std::string::npos);
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = text.find('\n', begin);
-      EXPECT_LE(text::columns(text.substr(begin, end - begin)), static_cast<std::size_t>(width));
+      EXPECT_LE(format::columns(text.substr(begin, end - begin)), static_cast<std::size_t>(width));
       begin = end + 1;
     }
   }

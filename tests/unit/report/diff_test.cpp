@@ -10,7 +10,7 @@
 
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -399,7 +399,7 @@ TEST(DiffText, FitsThePage) {
     const std::string text = render_diff_text(diff, judged(diff, "elapsed>+5%"), options);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = text.find('\n', at);
-      EXPECT_LE(text::columns(text.substr(at, end - at)), static_cast<std::size_t>(width));
+      EXPECT_LE(format::columns(text.substr(at, end - at)), static_cast<std::size_t>(width));
       at = end + 1;
     }
   }

@@ -7,17 +7,18 @@
 #include <string_view>
 
 #include "report/analysis/analysis.hpp"
+#include "report/format/names.hpp"
 #include "report/words/bottlenecks.hpp"
 #include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 
 inline std::string text_of(const Analysis& a, const Finding& finding) {
-  return words::sentences(finding, text::ShortPaths(a));
+  return words::sentences(finding, format::ShortPaths(a));
 }
 
 inline std::string text_of(const Analysis& a, const Bottleneck& bottleneck) {
-  return words::evidence(bottleneck, a, text::ShortPaths(a));
+  return words::evidence(bottleneck, a, format::ShortPaths(a));
 }
 
 namespace testing {

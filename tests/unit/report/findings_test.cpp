@@ -13,6 +13,7 @@
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/report.hpp"
+#include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -60,6 +61,19 @@ TEST(FindingNames, AreThoseOfTheDocument) {
   std::vector<const char*> shown(kFindingActionNames.begin() + 1, kFindingActionNames.end());
   for (const char* const name : shown)
     EXPECT_NE(document.str().find(std::string("`") + name + "`"), std::string::npos) << name;
+}
+
+// A damaged file may lack all evidence.
+TEST(FindingWords, EveryKindHasASentence) {
+  const Analysis nothing;
+  const format::ShortPaths names(nothing);
+  for (std::size_t kind = 0; kind < kFindingKinds; ++kind) {
+    Finding finding;
+    finding.kind = static_cast<FindingKind>(kind);
+    if (finding.kind == FindingKind::kClocks) finding.evidence.set(EvidenceKey::kViolations, 1);
+    const std::string sentence = words::headline(finding, names);
+    EXPECT_GT(sentence.size(), 12u) << name_of(finding.kind);
+  }
 }
 
 // --- gains -------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "report/format/format.hpp"
-
 #include <gtest/gtest.h>
 
-namespace clusterprof::report::text {
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
+
+namespace clusterprof::report::format {
 namespace {
 
 TEST(Printable, KeepsTextAndShowsTheRest) {
@@ -144,4 +146,4 @@ TEST(Names, KeepTheirOwnPartAndPythonsMarks) {
 }
 
 }  // namespace
-}  // namespace clusterprof::report::text
+}  // namespace clusterprof::report::format

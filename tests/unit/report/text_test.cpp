@@ -6,7 +6,7 @@
 
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -25,9 +25,9 @@ std::vector<std::string> lines_of(const std::string& text) {
 void expect_fits(const std::string& text, std::size_t width) {
   EXPECT_EQ(text.empty() ? '\n' : text.back(), '\n');
   for (const std::string& line : lines_of(text)) {
-    EXPECT_LE(text::columns(line), width) << line;
+    EXPECT_LE(format::columns(line), width) << line;
     EXPECT_FALSE(line.ends_with(' ')) << "[" << line << "]";
-    EXPECT_EQ(text::printable(line), line);
+    EXPECT_EQ(format::printable(line), line);
   }
 }
 
@@ -113,18 +113,18 @@ TEST(Text, HostileNamesDoNotReachTheTerminal) {
   expect_fits(waits, 80);
   EXPECT_NE(waits.find("\\x1b"), std::string::npos);
   for (const Finding& finding : delayed.findings)
-    EXPECT_EQ(text::printable(text_of(delayed, finding)), text_of(delayed, finding));
+    EXPECT_EQ(format::printable(text_of(delayed, finding)), text_of(delayed, finding));
   for (const Finding& finding : a.findings)
-    EXPECT_EQ(text::printable(text_of(a, finding)), text_of(a, finding));
+    EXPECT_EQ(format::printable(text_of(a, finding)), text_of(a, finding));
   const Analysis resources = analyse(hostile_run(testing::resources_run()));
   const std::string sections =
       render_text(resources, {80, false, {"io", "off-cpu", "regions", "timeline", "nodes", "counters"}, 15});
   expect_fits(sections, 80);
   EXPECT_NE(sections.find("\\x1b"), std::string::npos);
   for (const Finding& finding : resources.findings)
-    EXPECT_EQ(text::printable(text_of(resources, finding)), text_of(resources, finding));
+    EXPECT_EQ(format::printable(text_of(resources, finding)), text_of(resources, finding));
   for (const Bottleneck& row : resources.bottlenecks)
-    EXPECT_EQ(text::printable(text_of(resources, row)), text_of(resources, row));
+    EXPECT_EQ(format::printable(text_of(resources, row)), text_of(resources, row));
   // With colours, the escape sequences left are ours: they end in 'm' and name no title or screen.
   std::string coloured = render_text(a, {80, true, {}, 15});
   for (std::size_t at = coloured.find('\x1b'); at != std::string::npos; at = coloured.find('\x1b', at + 1)) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 #include "report/tui/selected_time.hpp"
 
 namespace clusterprof::report {
@@ -203,7 +203,7 @@ TEST_F(BrowserTest, EveryPageFitsEveryScreen) {
         const std::vector<ScreenLine> lines = screen(columns, rows);
         EXPECT_EQ(lines.size(), rows);
         for (const ScreenLine& line : lines) {
-          EXPECT_LE(text::columns(text_of(line)), columns) << page << ": " << text_of(line);
+          EXPECT_LE(format::columns(text_of(line)), columns) << page << ": " << text_of(line);
           EXPECT_EQ(text_of(line).find('\x1b'), std::string::npos);
         }
       }

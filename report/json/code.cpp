@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Functions, lines, the call tree, regions, the timeline and blocked time as JSON.
+#include "report/analysis/efficiency.hpp"
+#include "report/analysis/regions.hpp"
+#include "report/format/names.hpp"
+#include "report/json/report_document.hpp"
+
+namespace clusterprof::report {
+
+void ReportDocument::functions() {
+  out_.rows("functions", a_.functions, [&](const FunctionRow& row) {
+    out_("name", row.name)("file", text_or_null(row.file))("line", or_null(row.line));
+    out_("kind", format::frame_kind_name(row.kind))("module", text_or_null(row.module));
+    out_("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s);
+    out_("active_self_s", row.active_self_s)("active_total_s", row.active_total_s);
+    spread(row.spread);
+    out_("imbalance", row.spread.mean_s > 0 ? Seconds(row.spread.max_s / row.spread.mean_s) : Seconds());
+    parts(row);
+    if (!row.counters.empty()) amounts(row.counters);
+    if (row.working_set_bytes) {
+      out_("working_set_bytes", std::llround(*row.working_set_bytes));
+      out_("working_set_is_more", row.working_set_is_more);
+    }
+  });
+}
+
+void ReportDocument::lines() {
+  out_.rows("lines", a_.lines, [&](const LineRow& row) {
+    out_("file", row.file)("line", row.line)("function", row.function);
+    out_("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s)("called_s", row.called_s);
+    parts(row);
+    if (!row.counters.empty()) amounts(row.counters);
+  });
+  out_.object("all_threads", [&] {
+    out_("time_s", a_.sampled_s)("without_function_s", a_.without_function_s);
+    out_("without_line_s", a_.without_line_s);
+  });
+}
+
+void ReportDocument::call_tree() {
+  out_.rows("call_tree", a_.call_tree, [&](const CallTreeRow& row) {
+    out_("parent", row.parent == shard::kNone ? std::nullopt : std::optional(row.parent));
+    static constexpr std::string_view kFolds[] = {"", "calls", "import"};
+    out_("name", row.name)("fold", text_or_null(kFolds[static_cast<std::size_t>(row.fold)]));
+    out_("file", text_or_null(row.file))("line", or_null(row.line));
+    out_("kind", format::frame_kind_name(row.kind));
+    out_("module", text_or_null(row.module))("self_s", row.self_s)("total_s", row.total_s);
+    categories(row.category_s);
+  });
+}
+
+void ReportDocument::regions() {
+  out_.rows("regions", a_.regions, [&](const RegionRow& row) {
+    out_("name", region_name(row))("count", row.count)("time_s", row.time_s)("min_s", row.min_s);
+    out_("max_s", row.max_s)("max_n", row.max_n)("sampled_s", row.sampled_s)("share", row.share);
+    categories(row.category_s);
+    spread(row.spread);
+    out_.object("efficiency", [&] {
+      out_("parallel", row.efficiency.parallel)("load_balance", row.efficiency.load_balance);
+      out_("communication", row.efficiency.communication);
+    });
+    out_("efficiency_above_one", above_one(row.efficiency));
+    out_("mpi_startup_s", row.focus_s ? Seconds(*row.longest_s - *row.focus_s) : Seconds());
+    amounts(row.counters);
+    derived(row.derived);
+    out_("bottleneck", text_or_null(row.bottleneck));
+  });
+}
+
+void ReportDocument::timeline() {
+  if (!a_.timeline) {
+    out_("timeline", nullptr);
+    return;
+  }
+  const Timeline& timeline = *a_.timeline;
+  const auto values = [&](const TimelineRow& row) {
+    out_.object("values", [&] {
+      for (const auto& [series, bins] : row.values) out_(timeline.series[series], bins);
+    });
+  };
+  out_.object("timeline", [&] {
+    out_("bin_s", timeline.bin_s)("bins", timeline.bins)("begin_s", timeline.begin_s);
+    out_("series", timeline.series);
+    out_.rows("ranks", timeline.ranks, [&](const TimelineRow& row) {
+      out_("rank", row.rank);
+      values(row);
+    });
+    out_.rows("nodes", timeline.nodes, [&](const TimelineRow& row) {
+      out_("name", a_.nodes[row.node].name);
+      values(row);
+    });
+  });
+}
+
+void ReportDocument::off_cpu() {
+  if (!a_.off_cpu) {
+    out_("off_cpu", nullptr);
+    return;
+  }
+  out_.rows("off_cpu", *a_.off_cpu, [&](const OffCpuRow& row) {
+    out_("kind", kOffCpuNames[static_cast<std::size_t>(row.kind)])("file", text_or_null(row.file));
+    out_("line", or_null(row.line))("function", text_or_null(row.function));
+    out_("library_function", text_or_null(row.called));
+    out_("time_s", row.time_s)("main_thread_s", row.main_thread_s)("rank_max", row.max_rank);
+  });
+}
+
+}  // namespace clusterprof::report

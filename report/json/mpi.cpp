@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Communication as JSON: calls, messages, waiting and the critical path.
+#include "report/format/names.hpp"
+#include "report/json/report_document.hpp"
+#include "report/words/phrases.hpp"
+
+namespace clusterprof::report {
+
+void ReportDocument::peer(const PendingPeer& peer) { out_("peer", peer.rank)("any_peer", peer.any); }
+
+void ReportDocument::under_way(const CallUnderWayRow& row) {
+  static constexpr const char* kKinds[] = {"", "send", "receive", "collective"};
+  out_("rank", row.rank)("thread", row.tid)("main_thread", row.main_thread)("op", row.place.op);
+  out_("file", text_or_null(row.place.file))("line", or_null(row.place.line));
+  out_("function", text_or_null(row.place.function))("age_s", row.age_s)("ended", row.ended);
+  out_("communicator", text_or_null(row.communicator));
+  out_("communicator_size", or_null(row.communicator_size))("sequence", row.sequence);
+  peer(row.peer);
+  out_("tag", row.tag)("any_tag", row.any_tag)("root", row.root)("requests", row.requests);
+  out_.rows("pending", row.pending, [&](const PendingRow& request) {
+    out_("kind", kKinds[static_cast<std::size_t>(request.kind)]);
+    peer(request.peer);
+  });
+  out_("waits_for", row.waits_for)("waits_for_count", row.waits_for_count);
+  std::vector<std::string> path;
+  for (const SourceLocation& frame : a_.call_paths_under_way[row.call_path])
+    path.push_back(words::frame(frame));
+  out_("call_path", path);
+}
+
+void ReportDocument::mpi() {
+  out_.object("mpi", [&] {
+    if (!a_.mpi_watched) return;
+    out_.rows("calls", a_.mpi_calls, [&](const MpiCallRow& row) {
+      out_("op", row.op)("file", text_or_null(row.file))("line", or_null(row.line));
+      out_("function", text_or_null(row.function))("count", row.count)("unfinished", row.unfinished);
+      out_("time_s", row.time_s)("wait_s", row.wait_s)("sent_bytes", row.sent_bytes)("recv_bytes",
+                                                                                     row.recv_bytes);
+      spread(row.spread);
+    });
+    out_.rows("calls_under_way", a_.calls_under_way, [&](const CallUnderWayRow& row) { under_way(row); });
+    out_.rows("matrix", a_.matrix, [&](const shard::MatrixCell& cell) {
+      out_("src", cell.source)("dst", cell.destination)("messages", cell.messages)("bytes", cell.bytes);
+    });
+    out_.rows("collectives", a_.collectives, [&](const CollectiveRow& row) {
+      out_("op", row.op)("count", row.count)("ranks", row.ranks)("communicators", row.communicators);
+      out_("sent_bytes", row.sent_bytes)("recv_bytes", row.recv_bytes)("bytes", row.bytes);
+    });
+    out_.rows("collective_matrix", a_.collective_matrix, [&](const shard::MatrixCell& cell) {
+      out_("src", cell.source)("dst", cell.destination)("bytes", cell.bytes);
+    });
+    const auto name = [&](const std::optional<std::uint32_t>& node) {
+      return node && *node < a_.nodes.size() ? MaybeText(a_.nodes[*node].name) : MaybeText();
+    };
+    out_.rows("collective_node_matrix", a_.collective_node_matrix, [&](const NodeCell& cell) {
+      out_("src", cell.source)("dst", cell.destination);
+      out_("src_node", name(cell.source))("dst_node", name(cell.destination))("bytes", cell.bytes);
+    });
+    out_.rows("node_matrix", a_.node_matrix, [&](const NodeCell& cell) {
+      out_("src", cell.source)("dst", cell.destination);
+      out_("src_node", name(cell.source))("dst_node", name(cell.destination));
+      out_("messages", cell.messages)("bytes", cell.bytes);
+    });
+    out_.rows("sizes", a_.mpi_sizes, [&](const MpiSizeRow& row) {
+      out_("op", row.op)("le_bytes", row.le_bytes)("count", row.count);
+    });
+    if (a_.wait_quality) waits();
+  });
+}
+
+void ReportDocument::waits() {
+  out_.rows("waits", a_.waits, [&](const WaitRow& row) {
+    out_("kind", shard::kWaitKindNames[static_cast<std::size_t>(row.kind)])("rank", row.rank);
+    out_("wait_s", row.wait_s)("count", row.count);
+    wait_parts("caused_by", row.causes, true);
+    wait_parts("where", row.where, false);
+  });
+}
+
+void ReportDocument::wait_parts(std::string_view name, const std::vector<WaitPart>& parts, bool causes) {
+  out_.rows(name, parts, [&](const WaitPart& part) {
+    if (causes) out_("rank", part.rank);
+    out_("wait_s", part.wait_s)("count", part.count);
+    place(part.place);
+    if (part.rest != 0) out_("rest", part.rest);
+  });
+}
+
+void ReportDocument::wait_analysis() {
+  if (!a_.wait_quality) {
+    out_("wait_analysis", nullptr);
+    return;
+  }
+  const WaitQuality& q = *a_.wait_quality;
+  out_.object("wait_analysis", [&] {
+    out_("operations", q.operations)("events", q.events)("event_level", q.event_level);
+    out_("messages", q.messages)("unmatched_messages", q.unmatched_messages);
+    out_("collectives", q.collectives)("unmatched_collectives", q.unmatched_collectives);
+    out_("clock_error_s", q.clock_error_s)("clock_violations", q.clock_violations);
+    out_("worst_violation_s", q.worst_violation_s)("ideal_s", q.ideal_s);
+  });
+}
+
+void ReportDocument::root_causes() {
+  if (!a_.wait_quality) {
+    out_("root_causes", nullptr);
+    return;
+  }
+  out_.rows("root_causes", a_.root_causes, [&](const RootCauseRow& cause) {
+    out_("rank", cause.rank);
+    place(cause.place);
+    out_("wait_s", cause.wait_s)("share", cause.share)("waiting_ranks", cause.waiting_ranks);
+  });
+}
+
+void ReportDocument::critical_path() {
+  if (a_.critical_path.empty()) {
+    out_("critical_path", nullptr);
+    return;
+  }
+  out_.rows("critical_path", a_.critical_path, [&](const CriticalRow& part) {
+    const SourceLocation& where = a_.places[part.place];
+    const bool known = part.place != 0;
+    place(part.place);
+    out_("kind",
+         !known ? MaybeText() : MaybeText(where.op.empty() ? format::frame_kind_name(where.kind) : "mpi"));
+    out_("time_s", part.time_s)("share", part.share)("mean_s", known ? Seconds(part.mean_s) : Seconds());
+    out_("imbalance", known && part.mean_s > 0 ? Seconds(part.time_s / part.mean_s) : Seconds());
+    out_("rank_max", part.max_rank);
+  });
+}
+
+void ReportDocument::windows() {
+  if (a_.windows.empty()) {
+    out_("efficiency_windows", nullptr);
+    return;
+  }
+  out_.rows("efficiency_windows", a_.windows, [&](const WindowRow& row) {
+    out_("begin_s", row.begin_s)("end_s", row.end_s)("parallel", row.parallel);
+    out_("load_balance", row.load_balance)("communication", row.communication)("wait_s", row.wait_s);
+  });
+}
+
+}  // namespace clusterprof::report

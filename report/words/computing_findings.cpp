@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sentences about what ranks do outside MPI: Python, memory, files and other waits.
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+
+#include "report/format/numbers.hpp"
+#include "report/words/finding_phrases.hpp"
+#include "report/words/phrases.hpp"
+
+namespace clusterprof::report::words {
+namespace {
+
+using format::percent;
+
+class ComputingSentences : private FindingPhrases {
+ public:
+  using FindingPhrases::FindingPhrases;
+
+  [[nodiscard]] std::optional<FindingText> text() const {
+    switch (f_.kind) {
+      case Kind::kGilWait:
+        return FindingText{fmt::format("Threads wait for Python's global lock (GIL) for {} of their time{}.",
+                                       share(), of_it_in()),
+                           "Only one thread of a process runs Python at a time."};
+      case Kind::kPythonBytecode:
+        return of_rank_time("The Python interpreter runs bytecode for");
+      case Kind::kPythonGarbage:
+        return of_rank_time("Python's garbage collection takes");
+      case Kind::kMemoryBound:
+        return memory_bound();
+      case Kind::kMemoryPages:
+        return of_rank_time("Memory pages (page faults and mapping) take", page_parts());
+      case Kind::kFileIo:
+        return file_io();
+      case Kind::kRankIo:
+        return FindingText{fmt::format("{}{}.", who_calls(), comma_place()), ""};
+      case Kind::kSmallIo:
+        return FindingText{
+            fmt::format("Small {}s: {} of {} on average take {} of all rank time{}.", e_.name(Key::kCall),
+                        io_calls(e_), format::bytes(e_.number(Key::kMeanBytes)), share(), comma_place()),
+            ""};
+      case Kind::kWaitsForData:
+        return of_rank_time("Ranks are blocked on pipes, sockets or other processes for");
+      case Kind::kBlocked:
+        return blocked();
+      case Kind::kSystemCalls:
+        return of_rank_time(f_.action == FindingAction::kNone
+                                ? "The kernel (system calls other than I/O, page faults) takes"
+                                : "System calls other than I/O and mapping take");
+      default:
+        return {};
+    }
+  }
+
+ private:
+  [[nodiscard]] FindingText memory_bound() const {
+    const std::string place = name(f_.place, names_);
+    if (f_.is_estimate)
+      return {fmt::format(
+                  "Memory may limit {} of all rank time (estimate): {}{} touches {}.", share(),
+                  place.empty() ? "most of it" : place,
+                  e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
+                  memory_use(e_)),
+              "Code that reuses what it has fetched runs at full speed all the same; hardware counters tell "
+              "(-e PAPI_L3_TCM)."};
+    return {fmt::format(
+                "Memory limits {} of all rank time: {}{} computes on {}.", share(),
+                place.empty() ? "most of it" : place,
+                e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
+                memory_use(e_)),
+            ""};
+  }
+
+  [[nodiscard]] std::string page_parts() const {
+    std::string parts;
+    const auto part = [&](std::string_view what, Key key) {
+      if (e_.has(key))
+        parts += fmt::format("{}{} {}", parts.empty() ? ": " : ", ", what, percent(e_.number(key)));
+    };
+    part("page faults", Key::kPageFaultShare);
+    part("mapping and unmapping (mmap, munmap, brk)", Key::kMappingShare);
+    if (e_.has(Key::kFaultsPerSecond))
+      parts += fmt::format("; {} faults/s per rank", count(Key::kFaultsPerSecond));
+    return parts;
+  }
+
+  // "Rank 0 spends 34.0 % of its time in 12000 fsync calls on out.dat"
+  [[nodiscard]] std::string who_calls() const {
+    return fmt::format("Rank {} spends {} of its time in {}{}", rank(), percent(e_.number(Key::kRankShare)),
+                       io_calls(e_),
+                       e_.has(Key::kSampledShare) ? " (timed: samples miss part of such short waits)" : "");
+  }
+
+  [[nodiscard]] FindingText file_io() const {
+    FindingText result = of_rank_time("Calls on files take");
+    if (e_.has(Key::kRankShare))
+      result.more = fmt::format("{}{}.", who_calls(), e_.has(Key::kPlaceShare) ? "" : comma_place());
+    return result;
+  }
+
+  [[nodiscard]] FindingText blocked() const {
+    const std::string kinds = idle_kinds(e_, false);
+    return of_rank_time(e_.has(Key::kGil) ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
+                                          : "Ranks are blocked outside MPI and I/O for",
+                        kinds.empty() ? "" : fmt::format(" ({})", kinds));
+  }
+};
+
+}  // namespace
+
+std::optional<FindingText> computing_text(const Finding& finding, const format::ShortPaths& names) {
+  return ComputingSentences(finding, names).text();
+}
+
+}  // namespace clusterprof::report::words

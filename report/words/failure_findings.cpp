@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sentences about ranks that failed, ended early or are missing.
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
+#include "report/words/finding_phrases.hpp"
+#include "report/words/phrases.hpp"
+
+namespace clusterprof::report::words {
+namespace {
+
+class FailureSentences : private FindingPhrases {
+ public:
+  using FindingPhrases::FindingPhrases;
+
+  [[nodiscard]] std::optional<FindingText> text() const {
+    switch (f_.kind) {
+      case Kind::kRankFailed:
+        return FindingText{rank_failed(), ""};
+      case Kind::kLauncherGone:
+        return launcher_gone();
+      case Kind::kRanksEndedAfter:
+        return ended_after();
+      case Kind::kRanksUnfinished:
+        return FindingText{
+            fmt::format("{} ended without MPI_Finalize{}.", who(), last_seen("; rank {} was last seen")), ""};
+      case Kind::kRanksLost:
+        return FindingText{
+            fmt::format("{} vanished without an exit status (SIGKILL, out of memory, node failure?){}.",
+                        who(), last_seen("; rank {} was last seen")),
+            ""};
+      case Kind::kRanksMissing:
+        return FindingText{fmt::format("{} of {} ranks are not in this profile: {}.",
+                                       whole(Key::kMissingRanks), whole(Key::kWorldSize), missing()),
+                           ""};
+      default:
+        return {};
+    }
+  }
+
+ private:
+  [[nodiscard]] FindingText launcher_gone() const {
+    const std::string launcher = e_.has(Key::kLauncher) && !e_.name(Key::kLauncher).empty()
+                                     ? format::shorten_middle(format::printable(e_.name(Key::kLauncher)), 32)
+                                     : "The MPI launcher";
+    const std::string how = ends();
+    return {fmt::format(
+                "{} ended {} into the run, while the program was running: therefore {} ended{}{}.", launcher,
+                time(Key::kElapsed),
+                fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks", format::rank_list(f_.ranks)),
+                how.empty() ? "" : " (" + how + ")", last_seen("; rank {} was last seen")),
+            "Find out what ended it: a kill, a time limit, a lost login."};
+  }
+
+  // A signal comes where the rank was seen last. A program that exits does so after its last sample, as a
+  // rule: an exception may have come from elsewhere.
+  [[nodiscard]] std::string rank_failed() const {
+    if (e_.has(Key::kSignal))
+      return fmt::format("{} ended by {}{}.", who(), format::signal_name(whole(Key::kSignal)),
+                         last_seen(", rank {} first"));
+    const std::string first = f_.ranks.size() > 1 && f_.rank ? fmt::format(", rank {} first", rank()) : "";
+    const std::string where = name(f_.place, names_);
+    return fmt::format("{} exited with status {}{}{}.", who(), whole(Key::kStatus), first,
+                       where.empty() ? "" : "; last sampled in " + where);
+  }
+
+  [[nodiscard]] FindingText ended_after() const {
+    const std::string list = ends();
+    if (!e_.has(Key::kCauseRank))
+      return {fmt::format("{} {} ended by {}{}.", who(), f_.ranks.size() == 1 ? "was" : "were", list,
+                          last_seen("; rank {} was last seen")),
+              ""};
+    return {fmt::format("{} ended after rank {} had failed: {}.", who(), whole(Key::kCauseRank), list), ""};
+  }
+
+  [[nodiscard]] std::string missing() const {
+    RunInfo run;
+    run.missing_ranks = f_.ranks;
+    run.missing = static_cast<std::size_t>(e_.number(Key::kMissingRanks));
+    return format::missing_ranks(run);
+  }
+};
+
+}  // namespace
+
+std::optional<FindingText> failure_text(const Finding& finding, const format::ShortPaths& names) {
+  return FailureSentences(finding, names).text();
+}
+
+}  // namespace clusterprof::report::words

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sentences about ranks that wait for each other, and about communication.
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
+#include "report/words/finding_phrases.hpp"
+#include "report/words/phrases.hpp"
+
+namespace clusterprof::report::words {
+namespace {
+
+using format::percent;
+
+class MpiSentences : private FindingPhrases {
+ public:
+  using FindingPhrases::FindingPhrases;
+
+  [[nodiscard]] std::optional<FindingText> text() const {
+    switch (f_.kind) {
+      case Kind::kDelay:
+        return delay();
+      case Kind::kDelayPassedOn:
+        return FindingText{
+            fmt::format("Passed on: {} made {} wait {} in {}; that rank was itself waiting there.",
+                        culprit(rank(), f_.place, names_), who_waited(e_), time(Key::kWait),
+                        format::describe(site(), names_)),
+            ""};
+      case Kind::kLoadImbalance:
+        return imbalance();
+      case Kind::kSerialization:
+        return FindingText{
+            fmt::format(
+                "Serialization costs {} of the run: even on an ideal network it would take {}, because "
+                "ranks wait for each other in turn or start late, while none works longer than {} "
+                "outside MPI.",
+                share(), time(Key::kIdeal), time(Key::kMaxUseful)),
+            ""};
+      case Kind::kTransfer:
+        return FindingText{
+            fmt::format("Transfer costs {} of the run: on an ideal network it would take {} instead of {}{}.",
+                        share(), time(Key::kIdeal), time(Key::kElapsed),
+                        most_in(" of all ranks without waiting")),
+            ""};
+      case Kind::kMutualWaiting:
+        return FindingText{
+            fmt::format("Ranks wait for each other for {} of all rank time, with no single rank or function "
+                        "to blame{}.",
+                        share(), most_in()),
+            ""};
+      case Kind::kMpiBesidesWaiting:
+        return FindingText{
+            fmt::format("MPI takes {} of all rank time besides waiting{}.", share(), most_in()), ""};
+      case Kind::kMpiTime:
+        return FindingText{
+            fmt::format("MPI takes {} of all rank time{}{}.", percent(e_.number(Key::kMpiShare)),
+                        e_.has(Key::kImbalanceShare) ? fmt::format(" ({} explained by load imbalance)",
+                                                                   percent(e_.number(Key::kImbalanceShare)))
+                                                     : "",
+                        most_in()),
+            ""};
+      case Kind::kMpiFileIo:
+        return FindingText{
+            fmt::format("MPI's file calls take {} of all rank time{}.", share(), most_in(" of all ranks")),
+            ""};
+      default:
+        return {};
+    }
+  }
+
+ private:
+  [[nodiscard]] FindingText delay() const {
+    const bool several = f_.ranks.size() > 1;
+    std::string late = culprit(rank(), f_.place, names_);
+    if (several && late.ends_with(',')) late.pop_back();  // "waiting for a processor,"
+    if (several) late += fmt::format(", and {} there,", format::plural(f_.ranks.size() - 1, "other rank"));
+    FindingText result{fmt::format("Delay: {} made {} wait {}", late, who_waited(e_), time(Key::kWait)), ""};
+    if (several) result.first += fmt::format(", rank {} for {} of it", rank(), time(Key::kRankWait));
+    if (f_.site) {
+      const bool all = e_.number(Key::kSiteWait) >= (1 - thresholds::kBlame / 5) * e_.number(Key::kWait);
+      result.first += fmt::format("{} in {}", all ? "" : fmt::format(", {} of it", time(Key::kSiteWait)),
+                                  format::describe(site(), names_));
+    }
+    result.first += ".";
+    if (e_.has(Key::kMaxUseful))
+      result.more = several ? fmt::format("One of them works {} outside MPI, the mean rank {}.",
+                                          time(Key::kMaxUseful), time(Key::kMeanUseful))
+                            : fmt::format("Outside MPI it works {}, the mean rank {}.", time(Key::kMaxUseful),
+                                          time(Key::kMeanUseful));
+    return result;
+  }
+
+  [[nodiscard]] FindingText imbalance() const {
+    FindingText result{
+        fmt::format("Load imbalance costs {} of the run: rank {} works {} outside MPI, the mean rank {}.",
+                    share(), rank(), time(Key::kMaxUseful), time(Key::kMeanUseful)),
+        ""};
+    if (e_.has(Key::kCpuExcess)) {
+      result.more = fmt::format(
+          "It uses only {} more CPU time than the mean rank: rather than having more work, it waits for a "
+          "processor.",
+          time(Key::kCpuExcess));
+      return result;
+    }
+    if (e_.has(Key::kPlaceTime))
+      result.more = fmt::format("Rank {} spends {} more than the mean in {}.", rank(), time(Key::kPlaceTime),
+                                name(f_.place, names_));
+    return result;
+  }
+};
+
+}  // namespace
+
+std::optional<FindingText> mpi_text(const Finding& finding, const format::ShortPaths& names) {
+  return MpiSentences(finding, names).text();
+}
+
+}  // namespace clusterprof::report::words
