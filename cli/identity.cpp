@@ -246,91 +246,86 @@ int slurm_tasks_on_node(const std::string& tasks_per_node, int index) {
   return -1;
 }
 
-Result<Identity> identify(const Environment& environment) {
-  Identity identity;
-  const bool by_srun = launched_by_srun(environment);
-  // What other launchers say then was left by one around srun: of a script that mpirun, or another srun, has
-  // started.
-  const bool is_task = by_srun && belongs_to_task(number(environment, "SLURM_TASK_PID").value_or(0));
-  const bool by_openmpi = !is_task && number(environment, "OMPI_COMM_WORLD_RANK").has_value();
-  const bool by_hydra = !is_task && !by_openmpi && environment("MPI_LOCALRANKID") != nullptr;
+namespace {
 
-  // The order matters: under mpirun inside a Slurm job the SLURM_ variables are those of the
-  // daemons or of the batch script.
-  if (!is_task) {
-    identity.rank = first_number(environment, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                               "FLUX_TASK_RANK", "PALS_RANKID", "ALPS_APP_PE"});
-    identity.world_size = first_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"});
-    identity.local_rank = first_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                                     "FLUX_TASK_LOCAL_ID", "PALS_LOCAL_RANKID"});
-    identity.local_size =
-        first_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"});
+void take_ranks_of_mpi_launcher(const Environment& environment, Identity& identity) {
+  identity.rank = first_number(environment, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                             "FLUX_TASK_RANK", "PALS_RANKID", "ALPS_APP_PE"});
+  identity.world_size = first_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"});
+  identity.local_rank = first_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                                   "FLUX_TASK_LOCAL_ID", "PALS_LOCAL_RANKID"});
+  identity.local_size =
+      first_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"});
+}
+
+// What is the same for all ranks of one mpirun of Open MPI, and for no others.
+std::string openmpi_job(const Environment& environment, Identity& identity) {
+  std::string job;
+  // orte_precondition_transports is a random number per mpirun; PRRTE (Open MPI 5) has the
+  // name space alone, made of host and process id.
+  for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri",
+                           "OMPI_MCA_orte_precondition_transports"}) {
+    const std::string value = text_of(environment, name);
+    if (!value.empty()) job += value + "\n";
   }
+  if (environment("OMPI_MCA_orte_precondition_transports") == nullptr) {
+    if (const auto daemon = find_daemon(prrte_daemon)) identity.job_start_unix_s = daemon->start_unix_s;
+  }
+  return job;
+}
 
-  std::string job, kind;
+// What the variables of other launchers have left open.
+void take_ranks_of_srun(const Environment& environment, Identity& identity) {
+  if (identity.rank < 0) identity.rank = first_number(environment, {"SLURM_PROCID"});
+  if (identity.world_size < 0) {
+    identity.world_size = first_number(environment, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
+  }
+  if (identity.local_rank < 0) identity.local_rank = first_number(environment, {"SLURM_LOCALID"});
+  if (identity.local_size < 0) {
+    std::string per_node = text_of(environment, "SLURM_STEP_TASKS_PER_NODE");
+    if (per_node.empty()) per_node = text_of(environment, "SLURM_TASKS_PER_NODE");
+    if (const auto index = number(environment, "SLURM_NODEID")) {
+      identity.local_size = slurm_tasks_on_node(per_node, *index);
+    }
+  }
+}
+
+// What makes the ranks of a run find each other: equal for all of them, and for no others.
+struct Job {
+  std::string kind, name;  // "slurm", "123.0"; empty: not known
+};
+
+Job job_of(const Environment& environment, bool by_srun, bool by_openmpi, bool by_hydra, Identity& identity) {
   if (by_openmpi) {
-    kind = "openmpi";
-    // orte_precondition_transports is a random number per mpirun; PRRTE (Open MPI 5) has the
-    // name space alone, made of host and process id.
-    for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri",
-                             "OMPI_MCA_orte_precondition_transports"}) {
-      const std::string value = text_of(environment, name);
-      if (!value.empty()) job += value + "\n";
-    }
-    if (environment("OMPI_MCA_orte_precondition_transports") == nullptr) {
-      if (const auto daemon = find_daemon(prrte_daemon)) identity.job_start_unix_s = daemon->start_unix_s;
-    }
+    if (const std::string job = openmpi_job(environment, identity); !job.empty()) return {"openmpi", job};
   } else if (by_hydra) {
-    if (const auto proxy = find_daemon(hydra_job)) {
-      kind = "hydra";
-      job = proxy->job;
+    if (const auto proxy = find_daemon(hydra_job); proxy && !proxy->job.empty()) {
       identity.job_start_unix_s = proxy->start_unix_s;
+      return {"hydra", proxy->job};
     }
   }
-  if (job.empty() && by_srun) {
-    kind = "slurm";
-    job = slurm_step(environment);
-    if (identity.rank < 0) identity.rank = first_number(environment, {"SLURM_PROCID"});
-    if (identity.world_size < 0) {
-      identity.world_size = first_number(environment, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
-    }
-    if (identity.local_rank < 0) identity.local_rank = first_number(environment, {"SLURM_LOCALID"});
-    if (identity.local_size < 0) {
-      std::string per_node = text_of(environment, "SLURM_STEP_TASKS_PER_NODE");
-      if (per_node.empty()) per_node = text_of(environment, "SLURM_TASKS_PER_NODE");
-      if (const auto index = number(environment, "SLURM_NODEID")) {
-        identity.local_size = slurm_tasks_on_node(per_node, *index);
-      }
-    }
+  if (by_srun) {
+    take_ranks_of_srun(environment, identity);
+    if (const std::string step = slurm_step(environment); !step.empty()) return {"slurm", step};
   }
-  if (job.empty()) {
-    for (const char* name : {"PMIX_NAMESPACE", "FLUX_JOB_ID", "PALS_APID", "ALPS_APP_ID"}) {
-      job = text_of(environment, name);
-      if (job.empty()) continue;
-      kind = std::strcmp(name, "PMIX_NAMESPACE") == 0 ? "pmix" : "batch";
-      if (const auto daemon = find_daemon(prrte_daemon)) identity.job_start_unix_s = daemon->start_unix_s;
-      break;
-    }
+  for (const char* name : {"PMIX_NAMESPACE", "FLUX_JOB_ID", "PALS_APID", "ALPS_APP_ID"}) {
+    const std::string job = text_of(environment, name);
+    if (job.empty()) continue;
+    if (const auto daemon = find_daemon(prrte_daemon)) identity.job_start_unix_s = daemon->start_unix_s;
+    return {std::strcmp(name, "PMIX_NAMESPACE") == 0 ? "pmix" : "batch", job};
   }
-  if (job.empty() && identity.rank >= 0 && identity.world_size != 1) {
+  if (identity.rank >= 0 && identity.world_size != 1) {
     // A launcher we do not know: its local processes at least have their parent in common.
     if (const auto stat = read_stat(::getppid())) {
-      kind = "parent";
-      job = host_name() + "\n" + std::to_string(::getppid()) + "\n" + std::to_string(stat->start_ticks);
       identity.job_start_unix_s = start_unix_s(*stat);
+      return {"parent",
+              host_name() + "\n" + std::to_string(::getppid()) + "\n" + std::to_string(stat->start_ticks)};
     }
   }
-  if (job.empty() || identity.world_size == 1) {
-    // One process agrees with itself. `srun --pty bash` is such a step, with many runs in it.
-    kind = "single";
-    job = random_text();
-    identity.job_start_unix_s = 0;
-  } else {
-    identity.has_peers = true;
-  }
-  identity.key = kind + "-" + hex_hash(kind + "\n" + job);
-  name_after_batch_job(environment, by_srun && !by_openmpi && !by_hydra, identity);
+  return {};
+}
 
+Result<void> take_node(const Environment& environment, Identity& identity) {
   const char* forced_node = environment("CLUSTERPROF_NODE");
   if (forced_node != nullptr && *forced_node != '\0') {
     identity.node = forced_node;
@@ -350,6 +345,34 @@ Result<Identity> identify(const Environment& environment) {
   if (identity.node.size() > 200 || identity.node[0] == '.') {
     return Error{"CLUSTERPROF_NODE: a node's name has at most 200 characters and does not begin with a dot"};
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Identity> identify(const Environment& environment) {
+  Identity identity;
+  const bool by_srun = launched_by_srun(environment);
+  // What other launchers say then was left by one around srun: of a script that mpirun, or another srun, has
+  // started.
+  const bool is_task = by_srun && belongs_to_task(number(environment, "SLURM_TASK_PID").value_or(0));
+  const bool by_openmpi = !is_task && number(environment, "OMPI_COMM_WORLD_RANK").has_value();
+  const bool by_hydra = !is_task && !by_openmpi && environment("MPI_LOCALRANKID") != nullptr;
+
+  // The order matters: under mpirun inside a Slurm job the SLURM_ variables are those of the
+  // daemons or of the batch script.
+  if (!is_task) take_ranks_of_mpi_launcher(environment, identity);
+  Job job = job_of(environment, by_srun, by_openmpi, by_hydra, identity);
+  if (job.name.empty() || identity.world_size == 1) {
+    // One process agrees with itself. `srun --pty bash` is such a step, with many runs in it.
+    job = {"single", random_text()};
+    identity.job_start_unix_s = 0;
+  } else {
+    identity.has_peers = true;
+  }
+  identity.key = job.kind + "-" + hex_hash(job.kind + "\n" + job.name);
+  name_after_batch_job(environment, by_srun && !by_openmpi && !by_hydra, identity);
+  if (Result<void> named = take_node(environment, identity); !named) return named.error();
   return identity;
 }
 

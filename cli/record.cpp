@@ -136,6 +136,9 @@ class Recording {
   int without_recording(const std::string& reason, bool same_everywhere);
   Result<void> prepare();
   int as_elected(UniqueFd listening);
+  int without_program(const StartedProgram& program, const CollectorHandle& handle,
+                      const SignalState& signals, GroupSignalProbe probe);
+  void clean_up_after(const SupervisedEnd& end, std::chrono::seconds patience);
   Result<CollectorHandle> start_collector(UniqueFd listening);
   [[noreturn]] void become_collector(int listening, int control, int report);
   [[nodiscard]] std::string evidence() const;
@@ -376,6 +379,60 @@ Result<CollectorHandle> Recording::start_collector(UniqueFd listening) {
   return handle;
 }
 
+// The program did not start, so nobody watches over the collector. Returns the exit status.
+int Recording::without_program(const StartedProgram& program, const CollectorHandle& handle,
+                               const SignalState& signals, GroupSignalProbe probe) {
+  if (!identity_.has_peers) {
+    // There is nothing worth writing, and nobody else that it works for.
+    ::kill(handle.pid, SIGKILL);
+    ::waitpid(handle.pid, nullptr, 0);
+    remove_shards(directory_, identity_.node);
+    withdraw_run_directory(directory_);
+  }  // else it sees the control socket close, and leaves when the other ranks have
+  if (program.exec_error == 0) return kExitFailed;
+  if (program.no_process) {
+    // For a program that takes this one's place there may be room. It has no children but its own.
+    if (identity_.has_peers) {
+      ::kill(handle.pid, SIGKILL);
+      ::waitpid(handle.pid, nullptr, 0);
+    }
+    { const GroupSignalProbe ended = std::move(probe); }
+    signals.restore();
+    return without_recording(std::string("cannot start a process: ") + std::strerror(program.exec_error),
+                             false);
+  }
+  if (options_.started) {
+    signals.restore();
+    return without_recording(options_.command[0] + ": " + std::strerror(program.exec_error), false);
+  }
+  return report_exec_error(options_.command[0], command_.path, program.exec_error);
+}
+
+// After the program's end: what is of no more use goes, and what went wrong is said.
+void Recording::clean_up_after(const SupervisedEnd& end, std::chrono::seconds patience) {
+  run_with_timeout(end.collector_stuck ? kRemovalIfStuck : kRemoval, [&] {
+    remove_clock_rendezvous(directory_, identity_.world);
+    if (std::chrono::steady_clock::now() - started_ > kAllRanksStarted) {
+      remove_rendezvous_link(directory_);
+    } else if (end.ranks_seen > 0) {
+      const int all_ranks = options_.selected_ranks(identity_.world_size).count;
+      // The node may have had spawned ones besides.
+      leave_rendezvous(directory_, identity_.node, std::min(end.ranks_seen, all_ranks), all_ranks);
+    }
+  });
+  if (end.collector_stuck) {
+    say("the collector of node " + identity_.node + " has done nothing for " +
+        std::to_string(patience.count()) +
+        " s, as when a file server does not answer, and is not waited for; it goes on by itself");
+  }
+  // A collector that fails in an orderly way says so itself.
+  if (end.collector_died_early || (end.collector_status >= 0 && WIFSIGNALED(end.collector_status))) {
+    say("the collector of node " + identity_.node + " ended early" +
+        (end.collector_status >= 0 ? " (" + describe(end.collector_status) + ")" : "") +
+        ": this node's profile is incomplete or missing");
+  }
+}
+
 int Recording::as_elected(UniqueFd listening) {
   const std::optional<std::chrono::seconds> asked_patience = end_patience(environment_(kEndPatienceVariable));
   if (!asked_patience && identity_.speaks_for_all())
@@ -408,32 +465,7 @@ int Recording::as_elected(UniqueFd listening) {
     return true;
   });
   CollectorHandle& handle = collector.value();
-  if (program.pid < 0) {
-    if (!identity_.has_peers) {
-      // There is nothing worth writing, and nobody else that it works for.
-      ::kill(handle.pid, SIGKILL);
-      ::waitpid(handle.pid, nullptr, 0);
-      remove_shards(directory_, identity_.node);
-      withdraw_run_directory(directory_);
-    }  // else it sees the control socket close, and leaves when the other ranks have
-    if (program.exec_error == 0) return kExitFailed;
-    if (program.no_process) {
-      // For a program that takes this one's place there may be room. It has no children but its own.
-      if (identity_.has_peers) {
-        ::kill(handle.pid, SIGKILL);
-        ::waitpid(handle.pid, nullptr, 0);
-      }
-      { const GroupSignalProbe ended = std::move(signal_probe).value(); }
-      signals.restore();
-      return without_recording(std::string("cannot start a process: ") + std::strerror(program.exec_error),
-                               false);
-    }
-    if (options_.started) {
-      signals.restore();
-      return without_recording(options_.command[0] + ": " + std::strerror(program.exec_error), false);
-    }
-    return report_exec_error(options_.command[0], command_.path, program.exec_error);
-  }
+  if (program.pid < 0) return without_program(program, handle, signals, std::move(signal_probe).value());
 
   // From here on this process only waits. Pipes and launcher sockets end with the program.
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -447,27 +479,7 @@ int Recording::as_elected(UniqueFd listening) {
     GroupSignalProbe watching = std::move(signal_probe).value();
     end = supervise(program.pid, identity_.run_rank(), handle, watching, patience);
   }
-  run_with_timeout(end.collector_stuck ? kRemovalIfStuck : kRemoval, [&] {
-    remove_clock_rendezvous(directory_, identity_.world);
-    if (std::chrono::steady_clock::now() - started_ > kAllRanksStarted) {
-      remove_rendezvous_link(directory_);
-    } else if (end.ranks_seen > 0) {
-      const int all_ranks = options_.selected_ranks(identity_.world_size).count;
-      // The node may have had spawned ones besides.
-      leave_rendezvous(directory_, identity_.node, std::min(end.ranks_seen, all_ranks), all_ranks);
-    }
-  });
-  if (end.collector_stuck) {
-    say("the collector of node " + identity_.node + " has done nothing for " +
-        std::to_string(patience.count()) +
-        " s, as when a file server does not answer, and is not waited for; it goes on by itself");
-  }
-  // A collector that fails in an orderly way says so itself.
-  if (end.collector_died_early || (end.collector_status >= 0 && WIFSIGNALED(end.collector_status))) {
-    say("the collector of node " + identity_.node + " ended early" +
-        (end.collector_status >= 0 ? " (" + describe(end.collector_status) + ")" : "") +
-        ": this node's profile is incomplete or missing");
-  }
+  clean_up_after(end, patience);
   end_as(end.wait_status);
 }
 

@@ -59,6 +59,14 @@ int not_yet(const std::string& what) {
 // The commands as CLI11 sees them, and the variables that it stores their options in.
 struct Verbs {
   Verbs();
+  void add_merge();
+  void add_report();
+  void add_query();
+  void add_banner();
+  void add_dump_and_validate();
+  void add_list();
+  void add_diff();
+  void add_export();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -94,14 +102,33 @@ void add_own(CLI::App* verb, std::vector<std::string>& own) {
       ->allow_extra_args(false);
 }
 
+void add_colour(CLI::App* verb, std::string& colour) {
+  verb->add_option("--color", colour, "auto (default): on terminals, unless NO_COLOR is set")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+// In the order in which --help lists them.
 Verbs::Verbs() {
   app.require_subcommand(1);
+  add_merge();
+  add_report();
+  add_query();
+  add_banner();
+  add_dump_and_validate();
+  add_list();
+  add_diff();
+  add_export();
+}
 
+void Verbs::add_merge() {
   merge_verb = app.add_subcommand("merge", "Joins the shards of a run to RUN/profile.h5");
   merge_verb->add_flag("--partial", merge_options.partial, "leave damaged shards out instead of failing");
   merge_verb->add_flag("-q,--quiet", merge_options.quiet, "no progress on stderr");
   merge_verb->add_option("RUN", merge_options.run, kRunHelp)->required();
+}
 
+void Verbs::add_report() {
   report_verb = app.add_subcommand("report", "Explains a run, merging it first when needed");
   report_verb->add_option("RUN", report_options.run, kRunHelp)->required();
   CLI::Option* json = report_verb->add_flag("--json", report_options.json, "as JSON");
@@ -134,7 +161,10 @@ Verbs::Verbs() {
                  "show every function and line, also those of libraries and the interpreter")
       ->excludes(html);  // the page has a switch
   add_own(report_verb, own);
+  add_colour(report_verb, report_options.colour);
+}
 
+void Verbs::add_query() {
   query_verb = app.add_subcommand("query", "Answers one question about a run, without reading all of it");
   query_verb->require_subcommand(1);
   const auto add_question = [&](const char* name, const char* what, const char* argument,
@@ -159,7 +189,9 @@ Verbs::Verbs() {
   path_question->add_flag("--inclusive", query_options.inclusive, "include what is called from there");
   functions_question = add_question("functions", "functions by time, all ranks", nullptr, nullptr);
   node_question = add_question("node", "ranks of one node, and its messages", "NAME", "of the node");
+}
 
+void Verbs::add_banner() {
   banner_verb = app.add_subcommand("banner", "Waits for the shards of a run, merges, prints a summary");
   banner_verb->group("");  // between parts of clusterprof
   banner_verb->add_option("RUN", banner_options.run, "run directory")->required();
@@ -170,21 +202,18 @@ Verbs::Verbs() {
                           "socket to the launcher that waits for this process");
   banner_verb->add_flag("--no-html", banner_options.no_html, "do not write RUN/report.html");
   banner_verb->add_flag("--no-source", banner_options.no_source, "without the text of source files");
+}
 
+void Verbs::add_dump_and_validate() {
   dump_verb = app.add_subcommand("dump", "Prints all tables of a shard or profile");
   dump_verb->add_option("FILE", dump_argument, "shard, profile, or run directory for its profile")
       ->required();
 
   validate_verb = app.add_subcommand("validate", "Checks a shard, a profile or all files of a run");
   validate_verb->add_option("FILE", validate_argument, "shard, profile or run directory")->required();
+}
 
-  const auto add_colour = [](CLI::App* verb, std::string& colour) {
-    verb->add_option("--color", colour, "auto (default): on terminals, unless NO_COLOR is set")
-        ->type_name("WHEN")
-        ->check(CLI::IsMember({"auto", "always", "never"}));
-  };
-  add_colour(report_verb, report_options.colour);
-
+void Verbs::add_list() {
   list_verb = app.add_subcommand("ls", "Lists the runs in a directory, the newest last");
   list_verb->add_option("DIR", list_options.directory,
                         "directory to search (default: CLUSTERPROF_ROOT, or here)");
@@ -198,7 +227,9 @@ Verbs::Verbs() {
   list_verb->add_flag("--reverse", list_options.reverse, "in reverse order");
   list_verb->add_flag("--json", list_options.json, "as JSON");
   add_colour(list_verb, list_options.colour);
+}
 
+void Verbs::add_diff() {
   diff_verb = app.add_subcommand(
       "diff", "Compares runs: diff RUN_A RUN_B, or several a side: diff A1 A2 A3 --vs B1 B2 B3");
   diff_verb->add_option("RUN", diff_options.runs, "run directories: A and B, or with --vs all of A")
@@ -218,7 +249,9 @@ Verbs::Verbs() {
   add_colour(diff_verb, diff_options.colour);
   add_own(diff_verb, own);
   diff_verb->footer(kConditionsHelp);
+}
 
+void Verbs::add_export() {
   export_verb = app.add_subcommand("export", "Writes a run in the format of another tool");
   export_verb->add_option("RUN", export_options.run, kRunHelp)->required();
   export_verb->add_option("-f,--format", export_options.format, "what to write")

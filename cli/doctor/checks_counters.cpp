@@ -43,66 +43,79 @@ std::string cost_without_papi(const System& system) {
              : "nothing: this machine has no hardware counters, and software events are counted without PAPI";
 }
 
-}  // namespace
+// What the kernel answers to perf_event_open, and what may be the reason.
+struct EventFacts {
+  int in_kernel = 0, in_user = 0, hardware = 0;  // errno; 0: works
+  std::string setting;                           // "perf_event_paranoid=2"
+  std::string as;                                // " for user 1000", " with CAP_PERFMON"
+  bool filtered = false;                         // by seccomp
+  bool by_filter = false;                        // the user has the right, so it is the filter that refuses
+};
 
-void check_events(const Context& context, Checks& out) {
-  const System& system = context.system;
+EventFacts event_facts(const System& system) {
   const uid_t user = subject(system);
   const std::vector<int> errors =
       system.try_events(user, {{PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS, true},
                                {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, false},
                                {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false}});
-  const int in_kernel = errors.at(0), in_user = errors.at(1), hardware = errors.at(2);
+  EventFacts facts;
+  facts.in_kernel = errors.at(0), facts.in_user = errors.at(1), facts.hardware = errors.at(2);
   const std::string level = first_line(system.read(kParanoid).value_or(""));
   const std::string status = system.read("/proc/self/status").value_or("");
-  const std::string setting = level.empty() ? "no perf_event_paranoid" : "perf_event_paranoid=" + level;
-  const bool filtered = field_of(status, "Seccomp") == "2";
-  std::string as;
+  facts.setting = level.empty() ? "no perf_event_paranoid" : "perf_event_paranoid=" + level;
+  facts.filtered = field_of(status, "Seccomp") == "2";
   if (acts_for_another(system)) {
-    as = " for user " + std::to_string(user);
-  } else if (const std::string name = capability(status); !name.empty() && in_kernel == 0) {
-    as = " with " + name;
+    facts.as = " for user " + std::to_string(user);
+  } else if (const std::string name = capability(status); !name.empty() && facts.in_kernel == 0) {
+    facts.as = " with " + name;
   }
   // If a user has more rights than the setting requires and is still refused, something else is in the way.
-  const bool by_filter = is_permission(in_user) && filtered && std::atoi(level.c_str()) <= 2;
+  facts.by_filter = is_permission(facts.in_user) && facts.filtered && std::atoi(level.c_str()) <= 2;
+  return facts;
+}
 
+Check check_permission(const EventFacts& facts) {
   Check permission{"counters.permission", kGroup, "performance events", Status::kOk, "", "", "", {}};
-  if (in_user == ENOSYS) {
+  if (facts.in_user == ENOSYS) {
     permission.status = Status::kWarn;
     permission.found = "this kernel has none";
     permission.costs = "no hardware counters, cpu-migrations or --sample-on; sampling itself needs none";
     permission.fix = "admin: a kernel with CONFIG_PERF_EVENTS";
-  } else if (is_permission(in_user)) {
+  } else if (is_permission(facts.in_user)) {
     permission.status = Status::kWarn;
-    permission.found = "not permitted" + as + " (" + (by_filter ? "a seccomp filter" : setting) + ")";
+    permission.found =
+        "not permitted" + facts.as + " (" + (facts.by_filter ? "a seccomp filter" : facts.setting) + ")";
     permission.costs = "no hardware counters, cpu-migrations or --sample-on; sampling itself needs none";
-    permission.fix = by_filter ? "you: allow perf_event_open in the container's seccomp profile (docker run "
-                                 "--security-opt seccomp=FILE, or --cap-add PERFMON)"
-                               : "admin: sysctl -w kernel.perf_event_paranoid=1 (2 permits user mode alone)";
-  } else if (in_user != 0) {
+    permission.fix = facts.by_filter
+                         ? "you: allow perf_event_open in the container's seccomp profile (docker run "
+                           "--security-opt seccomp=FILE, or --cap-add PERFMON)"
+                         : "admin: sysctl -w kernel.perf_event_paranoid=1 (2 permits user mode alone)";
+  } else if (facts.in_user != 0) {
     permission.status = Status::kWarn;
-    permission.found = std::string("refused: ") + std::strerror(in_user);
+    permission.found = std::string("refused: ") + std::strerror(facts.in_user);
     permission.costs = "no hardware counters, cpu-migrations or --sample-on; sampling itself needs none";
-    permission.fix =
-        in_user == EMFILE || in_user == ENFILE ? "you: ulimit -n 4096" : "admin: dmesg may say why";
-  } else if (is_permission(in_kernel)) {
+    permission.fix = facts.in_user == EMFILE || facts.in_user == ENFILE ? "you: ulimit -n 4096"
+                                                                        : "admin: dmesg may say why";
+  } else if (is_permission(facts.in_kernel)) {
     permission.status = Status::kWarn;
-    permission.found = "in user mode only" + as + " (" + setting + ")";
+    permission.found = "in user mode only" + facts.as + " (" + facts.setting + ")";
     permission.costs =
         "no cpu-migrations, no sampling on context switches; hardware counters leave out the kernel";
     permission.fix = "admin: sysctl -w kernel.perf_event_paranoid=1, for good in /etc/sysctl.d";
   } else {
-    permission.found = "in user and kernel mode" + as + " (" + setting + ")";
+    permission.found = "in user and kernel mode" + facts.as + " (" + facts.setting + ")";
   }
-  out.push_back(permission);
+  return permission;
+}
 
+Check check_hardware(const System& system, const EventFacts& facts, const Check& permission) {
   Check counters{"counters.hardware", kGroup, "hardware counters", Status::kOk, "", "", "", {}};
   const bool virtual_machine =
       (" " + field_of(system.read("/proc/cpuinfo").value_or(""), "flags") + " ").find(" hypervisor ") !=
       std::string::npos;
-  if (hardware == 0) {
+  if (facts.hardware == 0) {
     counters.found = "there are some";
-  } else if (is_permission(hardware)) {
+  } else if (is_permission(facts.hardware)) {
     counters.status = Status::kWarn;
     counters.found = "not permitted (see performance events)";
     counters.costs = "no cycles, instructions or cache misses";
@@ -115,12 +128,14 @@ void check_events(const Context& context, Checks& out) {
                                      "measure counters on bare metal"
                                    : "admin: a kernel that knows this processor";
   }
-  out.push_back(counters);
+  return counters;
+}
 
+Check check_filter(const EventFacts& facts, const Check& permission) {
   Check filter{"counters.seccomp", kGroup, "seccomp", Status::kOk, "", "", "", {}};
-  if (!filtered) {
+  if (!facts.filtered) {
     filter.found = "no filter";
-  } else if (by_filter) {
+  } else if (facts.by_filter) {
     filter.status = Status::kWarn;
     filter.found = "a filter is in force and forbids perf_event_open";
     filter.costs = permission.costs;
@@ -128,7 +143,17 @@ void check_events(const Context& context, Checks& out) {
   } else {
     filter.found = "a filter is in force, and permits what is needed";
   }
-  out.push_back(filter);
+  return filter;
+}
+
+}  // namespace
+
+void check_events(const Context& context, Checks& out) {
+  const EventFacts facts = event_facts(context.system);
+  const Check permission = check_permission(facts);
+  out.push_back(permission);
+  out.push_back(check_hardware(context.system, facts, permission));
+  out.push_back(check_filter(facts, permission));
 }
 
 void check_papi_library(const Context& context, Checks& out) {

@@ -107,13 +107,30 @@ void check_mpi(const Context& context, Checks& out) {
   out.push_back(preload);
 }
 
-void check_mpi_commands(const Context& context, Checks& out) {
-  const System& system = context.system;
-  std::map<MpiFlavour, std::vector<std::string>> families;
-  const auto belongs = [&](MpiFlavour flavour, const std::string& name) {
-    if (flavour != MpiFlavour::kNone) families[flavour].push_back(name);
-  };
+namespace {
 
+// Which MPI commands and modules belong to which family.
+class Families {
+ public:
+  void add(MpiFlavour flavour, const std::string& name) {
+    if (flavour != MpiFlavour::kNone) names_[flavour].push_back(name);
+  }
+  [[nodiscard]] std::size_t size() const { return names_.size(); }
+  // "mpicc, mpirun of Open MPI", one for each family
+  [[nodiscard]] std::vector<std::string> described() const {
+    std::vector<std::string> parts;
+    for (const auto& [flavour, names] : names_) {
+      const std::set<std::string> unique(names.begin(), names.end());
+      parts.push_back(joined({unique.begin(), unique.end()}) + " of " + name_of(flavour));
+    }
+    return parts;
+  }
+
+ private:
+  std::map<MpiFlavour, std::vector<std::string>> names_;
+};
+
+Check check_launcher(const System& system, Families& families) {
   Check launcher{"mpi.launcher", kGroup, "MPI commands", Status::kOk, "", "", "", {}};
   std::vector<std::string> found;
   for (const char* name : {"mpirun", "mpiexec"}) {
@@ -129,19 +146,39 @@ void check_mpi_commands(const Context& context, Checks& out) {
       continue;
     }
     const Command command = launcher_of(name, outcome.out + outcome.err);
-    belongs(command.flavour, name);
+    families.add(command.flavour, name);
     found.push_back(command.text);
   }
   if (const std::string path = in_path(system, "mpicc"); !path.empty()) {
     const CommandOutcome outcome = system.run({path, "-show"}, kPatience);
     const MpiFlavour flavour = flavour_of_compiler(outcome.out);
     launcher.details.push_back(path + ": " + system.resolve(path));
-    belongs(flavour, "mpicc");
+    families.add(flavour, "mpicc");
     found.push_back("mpicc of " + (flavour == MpiFlavour::kNone ? "what is not known" : name_of(flavour)));
   }
   launcher.found = found.empty() ? "none in PATH; a module may bring them" : joined(found);
-  out.push_back(launcher);
+  return launcher;
+}
 
+// Which MPI an mpi4py module is linked to, and whether the loader finds it.
+void check_module(const System& system, const std::string& module, Families& families,
+                  std::set<std::string>& linked, Check& mpi4py) {
+  const auto object = system.needed_by(module);
+  if (!object) return;
+  for (const std::string& name : object->needed) {
+    const MpiFlavour flavour = flavour_of_library(name);
+    if (flavour == MpiFlavour::kNone) continue;
+    families.add(flavour, "mpi4py");
+    linked.insert(name_of(flavour) + " (" + name + ")");
+    if (system.find_library(name, module, *object).empty()) {
+      mpi4py.status = Status::kWarn;
+      mpi4py.costs = "import mpi4py.MPI fails, with clusterprof or without: " + name + " is not found";
+      mpi4py.fix = "you: load the module of that MPI, or set LD_LIBRARY_PATH";
+    }
+  }
+}
+
+Check check_mpi4py(const System& system, Families& families) {
   Check mpi4py{"mpi.mpi4py", kGroup, "mpi4py", Status::kOk, "", "", "", {}};
   const std::string python = in_path(system, "python3");
   const CommandOutcome asked =
@@ -152,19 +189,7 @@ void check_mpi_commands(const Context& context, Checks& out) {
     const std::string module = asked.out.substr(at, end - at);
     at = end + 1;
     mpi4py.details.push_back(module);
-    const auto object = system.needed_by(module);
-    if (!object) continue;
-    for (const std::string& name : object->needed) {
-      const MpiFlavour flavour = flavour_of_library(name);
-      if (flavour == MpiFlavour::kNone) continue;
-      belongs(flavour, "mpi4py");
-      linked.insert(name_of(flavour) + " (" + name + ")");
-      if (system.find_library(name, module, *object).empty()) {
-        mpi4py.status = Status::kWarn;
-        mpi4py.costs = "import mpi4py.MPI fails, with clusterprof or without: " + name + " is not found";
-        mpi4py.fix = "you: load the module of that MPI, or set LD_LIBRARY_PATH";
-      }
-    }
+    check_module(system, module, families, linked, mpi4py);
   }
   if (python.empty()) {
     mpi4py.found = "no python3 in PATH";
@@ -180,15 +205,12 @@ void check_mpi_commands(const Context& context, Checks& out) {
         "of " + python + ", linked to " +
         (linked.empty() ? "an MPI that is chosen at run time" : joined({linked.begin(), linked.end()}));
   }
-  out.push_back(mpi4py);
+  return mpi4py;
+}
 
+Check check_one_mpi(const Families& families) {
   Check mixed{"mpi.mixed", kGroup, "one MPI", Status::kOk, "", "", "", {}};
-  std::vector<std::string> parts;
-  for (auto& [flavour, names] : families) {
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    parts.push_back(joined(names) + " of " + name_of(flavour));
-  }
+  const std::vector<std::string> parts = families.described();
   mixed.found = parts.empty() ? "nothing to compare" : joined(parts, ", but ");
   if (families.size() > 1) {
     mixed.status = Status::kWarn;
@@ -200,7 +222,16 @@ void check_mpi_commands(const Context& context, Checks& out) {
         "pip "
         "install --no-binary mpi4py mpi4py";
   }
-  out.push_back(mixed);
+  return mixed;
+}
+
+}  // namespace
+
+void check_mpi_commands(const Context& context, Checks& out) {
+  Families families;
+  out.push_back(check_launcher(context.system, families));
+  out.push_back(check_mpi4py(context.system, families));
+  out.push_back(check_one_mpi(families));
 }
 
 void check_merging(const Context& context, Checks& out) {

@@ -18,16 +18,20 @@ int nodes_of_job(const System& system) {
   return 0;
 }
 
-}  // namespace
+// The directory to check, and who chose it.
+struct Directory {
+  std::string path, chosen_by;
+};
 
-void check_output(const Context& context, Checks& out) {
-  const System& system = context.system;
-  std::string directory = context.request.directory, chosen_by = "RUN_OR_DIR";
-  if (directory.empty()) directory = variable(system, "CLUSTERPROF_ROOT"), chosen_by = "CLUSTERPROF_ROOT";
-  if (directory.empty()) directory = ".", chosen_by = "the working directory";
-  const DirectoryFacts facts = system.try_directory(directory);
-  const std::string place = facts.resolved.empty() ? directory : facts.resolved;
+Directory directory_of(const Context& context) {
+  if (!context.request.directory.empty()) return {context.request.directory, "RUN_OR_DIR"};
+  if (const std::string root = variable(context.system, "CLUSTERPROF_ROOT"); !root.empty())
+    return {root, "CLUSTERPROF_ROOT"};
+  return {".", "the working directory"};
+}
 
+Check check_place(const System& system, const DirectoryFacts& facts, const std::string& place,
+                  const std::string& chosen_by) {
   Check type{"output.place", kGroup, "directory for runs", Status::kOk, "", "", "", {}};
   type.found = place + " (" + chosen_by +
                (facts.missing.empty() ? "" : "; " + facts.missing + " is still to be made") + ")";
@@ -50,8 +54,10 @@ void check_output(const Context& context, Checks& out) {
     if (facts.type == "tmpfs" || facts.type == "ramfs")
       type.costs += "; it takes memory, and is gone after a restart";
   }
-  out.push_back(type);
+  return type;
+}
 
+Check check_operations(const DirectoryFacts& facts, const std::string& place) {
   Check operations{"output.operations", kGroup, "file operations", Status::kOk, "", "", "", {}};
   if (!facts.problem.empty()) {
     operations.status = Status::kFail;
@@ -88,9 +94,10 @@ void check_output(const Context& context, Checks& out) {
     }
     if (facts.left_behind) operations.found += "; a temporary .clusterprof-doctor-* could not be removed";
   }
-  out.push_back(operations);
-  if (facts.space.total_bytes == 0) return;
+  return operations;
+}
 
+Check check_space(const DirectoryFacts& facts) {
   Check space{"output.space", kGroup, "free space", Status::kOk, "", "", "", {}};
   space.found = bytes_text(facts.space.free_bytes) + " of " + bytes_text(facts.space.total_bytes);
   const bool few_files = facts.space.total_files > 0 && facts.space.free_files < kFewFreeFiles;
@@ -101,7 +108,18 @@ void check_output(const Context& context, Checks& out) {
     space.costs = "a run takes about 40 kB per rank and the profile as much again: shards may not be written";
     space.fix = "you: remove old runs (clusterprof ls), or another directory for CLUSTERPROF_ROOT";
   }
-  out.push_back(space);
+  return space;
+}
+
+}  // namespace
+
+void check_output(const Context& context, Checks& out) {
+  const Directory directory = directory_of(context);
+  const DirectoryFacts facts = context.system.try_directory(directory.path);
+  const std::string place = facts.resolved.empty() ? directory.path : facts.resolved;
+  out.push_back(check_place(context.system, facts, place, directory.chosen_by));
+  out.push_back(check_operations(facts, place));
+  if (facts.space.total_bytes != 0) out.push_back(check_space(facts));
 }
 
 }  // namespace clusterprof::cli::doctor
