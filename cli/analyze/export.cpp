@@ -108,7 +108,13 @@ class SelectedRows final : public shard::RowSource {
 int write_to(const std::string& output, const std::function<void(const ExportSink&)>& write) {
   if (output == "-") {
     Output out;
-    write([&](std::string_view piece) { out(piece); });
+    if (::isatty(STDOUT_FILENO) != 1) {
+      write([&](std::string_view piece) { out(piece); });
+      return out.finish();
+    }
+    VisibleText text;
+    write([&](std::string_view piece) { out(text(piece)); });
+    out(text.finish());
     return out.finish();
   }
   NamedFileWriter file(output);

@@ -12,9 +12,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
+#include <utility>
 #include <vector>
 
-#include "report/format/format.hpp"
+#include "report/format/characters.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -39,7 +40,7 @@ int complain(int status, const std::string& text) {
   if (silent) return status;
   std::string line = "clusterprof: " + text;
   std::replace(line.begin(), line.end(), '\n', ' ');
-  std::fprintf(stderr, "%s\n", report::text::printable(line).c_str());
+  std::fprintf(stderr, "%s\n", report::format::printable(line).c_str());
   return status;
 }
 
@@ -61,6 +62,47 @@ int Output::finish() {
   if (error_ == 0) return kOk;
   return complain(kBadInput, std::string("standard output cannot be written: ") + std::strerror(error_));
 }
+
+namespace {
+
+// Bytes at the end that belong to a character, or a line end, of which the rest is still to come.
+std::size_t bytes_to_keep(std::string_view text) {
+  if (text.ends_with('\r')) return 1;
+  for (std::size_t n = 1; n <= std::min<std::size_t>(3, text.size()); ++n) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - n]);
+    if ((byte & 0xc0) == 0x80) continue;  // not the first of its character
+    const std::size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return length > n ? n : 0;
+  }
+  return 0;
+}
+
+std::string visible(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of("\n\t"), text.size());
+    std::string_view part = text.substr(0, end);
+    const bool crlf = end < text.size() && text[end] == '\n' && part.ends_with('\r');
+    if (crlf) part.remove_suffix(1);
+    out += report::format::printable(part);
+    if (crlf) out += '\r';
+    if (end < text.size()) out += text[end];
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string VisibleText::operator()(std::string_view piece) {
+  rest_ += piece;
+  const std::size_t keep = bytes_to_keep(rest_);
+  const std::string out = visible(std::string_view(rest_).substr(0, rest_.size() - keep));
+  rest_.erase(0, rest_.size() - keep);
+  return out;
+}
+
+std::string VisibleText::finish() { return visible(std::exchange(rest_, {})); }
 
 int columns_of(int fd) {
   winsize size{};

@@ -38,6 +38,20 @@ class Output {
   int error_ = 0;
 };
 
+// Makes text that other programs are to read harmless for a terminal: names in it may contain control
+// characters, which then become visible escapes (report/format). Line ends and tabs stay. Pieces may end
+// inside a character.
+class VisibleText {
+ public:
+  // What can be shown of the text so far.
+  std::string operator()(std::string_view piece);
+  // What is left at the end.
+  std::string finish();
+
+ private:
+  std::string rest_;
+};
+
 // The width of a terminal, or $COLUMNS; 80 where neither is known.
 int columns_of(int fd);
 // Whether the terminal understands cursor movements and colours, and the user wants them.

@@ -109,6 +109,14 @@ std::vector<std::string> grouped(const std::vector<std::string>& details) {
   return lines;
 }
 
+// Marks, embeddings, overrides and isolates of right-to-left text: U+061C, U+200E, U+200F, U+202A to U+202E,
+// U+2066 to U+2069.
+bool reorders(std::string_view character) {
+  static constexpr std::string_view kMarks[] = {"\u061c", "\u200e", "\u200f", "\u202a", "\u202b", "\u202c",
+                                                "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"};
+  return std::find(std::begin(kMarks), std::end(kMarks), character) != std::end(kMarks);
+}
+
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : printable(text)) {
@@ -128,7 +136,7 @@ std::string printable(const std::string& text) {
     // C1 control characters take two bytes.
     const bool is_control = byte < 0x20 || byte == 0x7f ||
                             (byte == 0xc2 && length == 2 && static_cast<unsigned char>(text[at + 1]) < 0xa0);
-    if (length == 0 || is_control) {
+    if (length == 0 || is_control || reorders(std::string_view(text).substr(at, length))) {
       out += byte == '\n' || byte == '\t' ? ' ' : '?';
     } else {
       out += text.substr(at, length);

@@ -4,6 +4,7 @@
 #include <rapidjson/writer.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "report/format/characters.hpp"
@@ -16,14 +17,14 @@ class CompactJson : public rapidjson::Writer<JsonChunks> {
  public:
   explicit CompactJson(const JsonSink& sink) : rapidjson::Writer<JsonChunks>(pieces_), pieces_(sink) {}
 
-  // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.
+  // Names are bytes of the program: format::json_string() makes them harmless.
   void text(std::string_view value) {
-    if (report::format::valid_prefix(value).size() != value.size()) {
-      const std::string valid = report::format::replace_invalid(value);
-      String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
-    } else {
+    if (format::is_printable(value)) {
       String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
+      return;
     }
+    const std::string json = format::json_string(value);
+    RawValue(json.data(), json.size(), rapidjson::kStringType);
   }
   void member(const char* name, std::string_view value) { Key(name), text(value); }
   void member(const char* name, std::uint64_t value) { Key(name), Uint64(value); }

@@ -149,6 +149,38 @@ std::string replace_invalid(std::string_view text) {
   return out;
 }
 
+bool is_printable(std::string_view text) {
+  while (!text.empty()) {
+    const Character c = decode(text);
+    if (!c.valid || is_hostile(c.code)) return false;
+    text.remove_prefix(c.bytes);
+  }
+  return true;
+}
+
+std::string json_string(std::string_view text) {
+  static constexpr std::string_view kLetters = "\b\t\n\f\r\"\\";
+  static constexpr std::string_view kEscapes = "btnfr\"\\";
+  std::string out = "\"";
+  while (!text.empty()) {
+    const Character c = decode(text);
+    if (!c.valid) {
+      out += "\xef\xbf\xbd";
+    } else if (const std::size_t at = kLetters.find(text[0]); at != std::string_view::npos) {
+      out += {'\\', kEscapes[at]};
+    } else if (!is_hostile(c.code)) {
+      out += text.substr(0, c.bytes);
+    } else if (c.code > 0xffff) {  // as UTF-16 has it
+      const auto above = static_cast<std::uint32_t>(c.code) - 0x10000;
+      out += fmt::format("\\u{:04X}\\u{:04X}", 0xd800 + (above >> 10), 0xdc00 + (above & 0x3ff));
+    } else {
+      out += fmt::format("\\u{:04X}", static_cast<std::uint32_t>(c.code));
+    }
+    text.remove_prefix(c.bytes);
+  }
+  return out += '"';
+}
+
 std::size_t columns(std::string_view text) {
   std::size_t width = 0;
   while (!text.empty()) {

@@ -16,6 +16,12 @@ std::string printable(std::string_view text);
 std::string_view valid_prefix(std::string_view text);
 std::string replace_invalid(std::string_view text);
 
+// Whether printable() leaves the text as it is.
+bool is_printable(std::string_view text);
+// A string of JSON, with its quotes. All that printable() would escape is written as \u1234, so the document
+// may be shown in a terminal; what is not UTF-8 becomes U+FFFD.
+std::string json_string(std::string_view text);
+
 // Columns in a terminal of printable text: 2 for East Asian wide characters, 0 for combining.
 std::size_t columns(std::string_view printable_text);
 

@@ -77,13 +77,12 @@ class JsonWriter {
     else
       out_.Null();
   }
-  // Names are bytes of the program; what is not UTF-8 in them becomes U+FFFD.
+  // Names are bytes of the program: format::json_string() makes them harmless.
   void value(std::string_view value) {
-    const std::string_view valid = format::valid_prefix(value);
-    if (valid.size() == value.size())
-      string(value);
+    if (format::is_printable(value))
+      out_.String(value.data(), static_cast<rapidjson::SizeType>(value.size()));
     else
-      string(format::replace_invalid(value));
+      escaped(value);
   }
   void value(const std::string& text) { value(std::string_view(text)); }
   void value(const char* text) { value(std::string_view(text)); }
@@ -102,10 +101,10 @@ class JsonWriter {
   }
 
   void key(std::string_view key) {
-    if (format::valid_prefix(key).size() == key.size())
+    if (format::is_printable(key))
       out_.Key(key.data(), static_cast<rapidjson::SizeType>(key.size()));
     else
-      this->key(format::replace_invalid(key));
+      escaped(key);
   }
   template <typename T>
   JsonWriter& operator()(std::string_view name, const T& what) {
@@ -141,8 +140,9 @@ class JsonWriter {
   }
 
  private:
-  void string(std::string_view valid) {
-    out_.String(valid.data(), static_cast<rapidjson::SizeType>(valid.size()));
+  void escaped(std::string_view text) {
+    const std::string json = format::json_string(text);
+    out_.RawValue(json.data(), json.size(), rapidjson::kStringType);
   }
 
   JsonChunks pieces_;

@@ -86,6 +86,7 @@ TEST(DoctorReport, PrintsNoControlCharacters) {
                       "1m"),
             "?1m");
   EXPECT_EQ(printable("\xc0\xaf\xed\xa0\x80"), "?????");
+  EXPECT_EQ(printable("a\u202eb\u2066"), "a?b?") << "right-to-left override and isolate";
 }
 
 TEST(DoctorReport, JsonOnOneLineOrIndented) {

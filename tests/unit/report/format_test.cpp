@@ -24,6 +24,17 @@ TEST(Printable, KeepsTextAndShowsTheRest) {
   EXPECT_EQ(twice, printable("\x1b\xff"));
 }
 
+TEST(JsonString, EscapesWhatTerminalsObeyAndWhatReordersText) {
+  EXPECT_EQ(json_string("Größe \"a\\b\""), "\"Größe \\\"a\\\\b\\\"\"");
+  EXPECT_EQ(json_string("\x1b[31m\n\t\x7f"), "\"\\u001B[31m\\n\\t\\u007F\"");
+  EXPECT_EQ(json_string("\u009b\u202e"), "\"\\u009B\\u202E\"");
+  EXPECT_EQ(json_string("\U000e0041"), "\"\\uDB40\\uDC41\"") << "a tag, as a pair of surrogates";
+  EXPECT_EQ(json_string("a\xff"), "\"a\xef\xbf\xbd\"");
+  EXPECT_TRUE(is_printable("Größe_计算()"));
+  for (const char* text : {"\n", "\x7f", "\u009b", "\u202e", "\xff"})
+    EXPECT_FALSE(is_printable(text)) << text;
+}
+
 TEST(Columns, CountWideAndCombining) {
   EXPECT_EQ(columns("abc"), 3u);
   EXPECT_EQ(columns("计算"), 4u);

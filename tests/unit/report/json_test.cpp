@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "profile_builder.hpp"
+#include "report/format/characters.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -369,6 +370,19 @@ TEST(Json, AnyBytesInNamesGiveValidJson) {
   b.sampled(0, b.path({b.native("a\x1b\xff\"\\\n", "/m.so")}), Category::kNative, 10);
   const Json document = report_of(b.data);
   EXPECT_EQ(document["functions"][0]["name"], "a\x1b\xef\xbf\xbd\"\\\n");
+}
+
+// The document may be shown in a terminal.
+TEST(Json, HasNoCharactersThatTerminalsObey) {
+  ProfileBuilder b(1);
+  const std::string name = "a\u009b31m\u202e\x7f\x1b";
+  b.sampled(0, b.path({b.native(name, "/m\u202e.so")}), Category::kNative, 10);
+  b.data.run.command = {"./a", "\u2066x"};
+  const std::string text = render_json(analyse(b.data));
+  std::string shown = text;
+  std::erase(shown, '\n');
+  EXPECT_EQ(format::printable(shown), shown);
+  EXPECT_EQ(Json::parse(text)["functions"][0]["name"], name);
 }
 
 TEST(Json, DoesNotDependOnTheOrderOfTheInput) {
