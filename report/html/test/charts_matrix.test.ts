@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { leftOutText } from "../src/comm/matrix_content";
 import { deviations, markedOutliers, rowMeans, spreadOf } from "../src/charts/balance_rows";
-import { extremeBoxes } from "../src/charts/distribution";
+import { extremeBoxes } from "../src/charts/boxes_chart";
 import { denseMatrix, nodesOfBins, partnersOf } from "../src/charts/matrix";
 import { kNoNode } from "../src/charts/rows";
 

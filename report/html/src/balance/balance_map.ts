@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The map of the page on balance: a row for each value or function, a column for each rank or range of ranks, coloured by the
 // deviation from the mean rank.
+import { CanvasChart } from "../charts/canvas_chart";
 import { packed, withAlpha } from "../charts/colour";
-import { fitted, frame, type Ink, ink, line, text } from "../charts/drawing";
+import { fitted, frame, ink, line, text } from "../charts/drawing";
 import { clamp, draggedSpan, symmetricLimit } from "../charts/numbers";
 import { drawRaster, type Rect } from "../charts/raster";
 import { kNoNode, nodeSpans, rowLabel, rowTicks } from "../charts/rows";
-import { type Pen, Surface } from "../charts/surface";
+import type { Pen } from "../charts/surface";
 import { divergingTable, rgb } from "../core/colours";
 import { type Child, el, hideTip, replace, showTip } from "../core/dom";
 import { percent, plural, printable, shortenMiddle } from "../core/format";
@@ -22,12 +23,10 @@ interface Cell {
   row: number; // of ranks
 }
 
-export class BalanceMap {
-  readonly surface: Surface;
+export class BalanceMap extends CanvasChart {
   readonly announcement = el("p", { class: "visually-hidden", "aria-live": "polite" });
   private shown: readonly Subject[] = [];
   private limit = 1; // the deviation at the end of the scale
-  private colours: Ink = ink();
   private drag: { x0: number; y0: number; x: number; y: number } | null = null;
   private hover: Cell | null = null;
   private cursor: Cell | null = null;
@@ -39,13 +38,7 @@ export class BalanceMap {
     private readonly open: () => Subject | null, // whose row is open
     private readonly show: (subject: Subject) => void, // opens its row
   ) {
-    this.surface = new Surface(parent, {
-      height: 100,
-      label: "",
-      interactive: true,
-      draw: (pen) => this.draw(pen),
-      drawOver: (pen) => this.drawOver(pen),
-    });
+    super(parent, { height: 100, interactive: true });
     parent.append(this.announcement);
     this.listen();
   }
@@ -93,8 +86,7 @@ export class BalanceMap {
     return { x: labels, y: 8, width: Math.max(10, width - labels - kFigures), height: this.top(this.shown.length) };
   }
 
-  private draw(pen: Pen): void {
-    this.colours = ink();
+  protected override draw(pen: Pen): void {
     const rect = this.rect(pen.width);
     const functions = this.subjects.values.length;
     this.drawCells(pen, rect, 0, functions);
@@ -247,7 +239,7 @@ export class BalanceMap {
     }
   }
 
-  private drawOver(pen: Pen): void {
+  protected override drawOver(pen: Pen): void {
     const rect = this.rect(pen.width);
     const { context } = pen;
     const columns = this.subjects.rows.first.length;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How one value is spread over ranks: in order, by node, as a histogram and as a table.
 import { spreadOf } from "../charts/balance_rows";
-import { boxesChart, type Distribution, type Group, histogramChart, type Points, sortedCurve } from "../charts/distribution";
+import { BoxesChart, type Group } from "../charts/boxes_chart";
+import type { Distribution, Points } from "../charts/distribution";
+import { HistogramChart } from "../charts/histogram_chart";
+import { SortedCurve } from "../charts/sorted_curve";
 import { kNoNode, rowLabel } from "../charts/rows";
 import { el, ofWholeRun, replace, table } from "../core/dom";
 import { percent, printable, shortenMiddle } from "../core/format";
@@ -53,7 +56,11 @@ export class BalanceDetail {
     const boxes = el("div", null, el("h3", null, title));
     const bins = el("div", null, el("h3", null, "How many ranks"));
     replace(this.body, el("div", { class: "chart-columns" }, curve, boxes, bins), figures(points));
-    this.parts = [sortedCurve(curve, points), boxesChart(boxes, points, groups), histogramChart(bins, points)];
+    this.parts = [
+      new SortedCurve(curve, points),
+      new BoxesChart(boxes, points, groups),
+      new HistogramChart(bins, points),
+    ];
   }
 
   private points(subject: Subject): Points {

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Draws the matrix: sources down, destinations across. A drag zooms in, a click selects a pair.
+import { CanvasChart } from "../charts/canvas_chart";
 import { packed, withAlpha } from "../charts/colour";
-import { frame, type Ink, ink, line, text } from "../charts/drawing";
+import { frame, ink, line, text } from "../charts/drawing";
 import { partnersOf } from "../charts/matrix";
 import { clamp, logPosition, multiples, niceStep, positiveExtent, type Span } from "../charts/numbers";
 import { drawRaster, type Rect } from "../charts/raster";
-import { type Pen, Surface } from "../charts/surface";
+import type { Pen } from "../charts/surface";
 import { rgb, sequentialTable } from "../core/colours";
 import { type Child, el, hideTip, replace, showTip } from "../core/dom";
 import { bytes, plural } from "../core/format";
 import type { Selection } from "../core/selection";
 import type { MatrixContent } from "./matrix_content";
 
-export class MatrixChart {
-  readonly surface: Surface;
+export class MatrixChart extends CanvasChart {
   private readonly announcement = el("p", { class: "visually-hidden", "aria-live": "polite" });
-  private colours: Ink = ink();
   private drag: { x0: number; y0: number; x: number; y: number } | null = null;
   private hover: [number, number] | null = null; // source, destination
   private cursor: [number, number] | null = null;
@@ -25,13 +24,7 @@ export class MatrixChart {
     parent: HTMLElement,
     private readonly content: MatrixContent,
   ) {
-    this.surface = new Surface(parent, {
-      height: 560,
-      label: "",
-      interactive: true,
-      draw: (pen) => this.draw(pen),
-      drawOver: (pen) => this.drawOver(pen),
-    });
+    super(parent, { height: 560, interactive: true });
     parent.append(this.announcement);
     this.listen();
   }
@@ -73,8 +66,7 @@ export class MatrixChart {
     return { x: left, y: 30, width: size, height: size };
   }
 
-  private draw(pen: Pen): void {
-    this.colours = ink();
+  protected override draw(pen: Pen): void {
     const { colours } = this;
     const { values } = this.content;
     const { side } = this.content.matrix;
@@ -161,7 +153,7 @@ export class MatrixChart {
     }
   }
 
-  private drawOver(pen: Pen): void {
+  protected override drawOver(pen: Pen): void {
     const rect = this.rect(pen);
     const [[r0, r1], [c0, c1]] = this.content.view;
     const { context } = pen;

@@ -1,41 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Below the map: for each series the least, mean and largest value over the ranks, by time.
 import { withAlpha } from "../charts/colour";
-import { drawTimeAxis, ink, type Ink, line, text } from "../charts/drawing";
+import { drawTimeAxis, line, text } from "../charts/drawing";
 import { clamp, niceCeiling } from "../charts/numbers";
 import type { Rect } from "../charts/raster";
-import { type Pen, Surface } from "../charts/surface";
+import type { Pen } from "../charts/surface";
 import { canvasCategory, cssColour, rgb } from "../core/colours";
 import { seriesValue } from "../core/format";
 import type { Content } from "./content";
-import { drawDraggedTime, drawTimeOver } from "./overlay";
 import type { Pointer } from "./pointer";
 import { limitText, type Series } from "./series";
+import { Strip } from "./strip";
 import { kGutter, kMargin, plotRect, type View } from "./view";
 
 const kBandHeight = 46;
 
-export class Bands {
-  readonly surface: Surface;
-  private colours: Ink = ink();
-
-  constructor(
-    parent: HTMLElement,
-    private readonly content: Content,
-    private readonly view: View,
-    private readonly pointer: Pointer,
-  ) {
+export class Bands extends Strip {
+  constructor(parent: HTMLElement, content: Content, view: View, pointer: Pointer) {
     const { series } = content;
-    this.surface = new Surface(parent, {
+    super(parent, content, view, pointer, {
       height: series.length * kBandHeight + 22,
       label: `Least, mean and largest value over ranks by time of ${series.map((one) => one.title).join(", ")}.`,
-      draw: (pen) => this.draw(pen),
-      drawOver: (pen) => this.drawOver(pen),
     });
-  }
-
-  update(): void {
-    this.colours = ink();
   }
 
   private bandColour(series: Series): string {
@@ -43,8 +29,7 @@ export class Bands {
     return series.category === "idle" ? cssColour("--text-3") : canvasCategory(series.category);
   }
 
-  private draw(pen: Pen): void {
-    this.colours = ink();
+  protected override draw(pen: Pen): void {
     const [t0, t1] = this.view.time;
     const { begin_s, bin_s, bins } = this.content.axis;
     const first = clamp(Math.floor((t0 - begin_s) / bin_s), 0, bins - 1);
@@ -113,10 +98,9 @@ export class Bands {
     });
   }
 
-  private drawOver(pen: Pen): void {
+  protected override drawOver(pen: Pen): void {
     const rect = plotRect(pen.width, 0, this.content.series.length * kBandHeight);
-    drawTimeOver(pen, rect, this.view, this.pointer, this.colours);
-    drawDraggedTime(pen, rect, this.view, this.pointer, this.colours);
+    this.drawTime(pen, rect);
     this.drawValues(pen, rect);
   }
 

@@ -1,37 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Above the map: the efficiencies of each window of time.
-import { ink, type Ink, line, text } from "../charts/drawing";
+import { line, text } from "../charts/drawing";
 import { clamp } from "../charts/numbers";
-import { type Pen, Surface } from "../charts/surface";
+import type { Pen } from "../charts/surface";
 import { cssColour } from "../core/colours";
 import { type Child, el } from "../core/dom";
 import { percent, timeRange } from "../core/format";
 import type { EfficiencyWindow } from "../core/report";
 import type { Content } from "./content";
-import { drawDraggedTime, drawTimeOver } from "./overlay";
 import type { Pointer } from "./pointer";
+import { Strip } from "./strip";
 import { kMargin, plotRect, type View } from "./view";
 
-export class EfficiencyStrip {
-  readonly surface: Surface;
-  private colours: Ink = ink();
-
-  constructor(
-    parent: HTMLElement,
-    private readonly content: Content,
-    private readonly view: View,
-    private readonly pointer: Pointer,
-  ) {
-    this.surface = new Surface(parent, {
-      height: 64,
-      label: this.label(),
-      draw: (pen) => this.draw(pen),
-      drawOver: (pen) => this.drawOver(pen),
-    });
-  }
-
-  update(): void {
-    this.colours = ink();
+export class EfficiencyStrip extends Strip {
+  constructor(parent: HTMLElement, content: Content, view: View, pointer: Pointer) {
+    super(parent, content, view, pointer, { height: 64 });
+    this.surface.setLabel(this.label());
   }
 
   // The efficiencies at a time, for the tip.
@@ -60,9 +44,9 @@ export class EfficiencyStrip {
     return `Efficiencies over time. Parallel efficiency is lowest, ${percent(lows[0].parallel)}, at ${timeRange([lows[0].begin_s, lows[0].end_s])}, and highest, ${percent(lows[lows.length - 1].parallel)}, at ${timeRange([lows[lows.length - 1].begin_s, lows[lows.length - 1].end_s])}.`;
   }
 
-  private draw(pen: Pen): void {
+  protected override draw(pen: Pen): void {
     const { context } = pen;
-    const colours = ink();
+    const { colours } = this;
     const rect = plotRect(pen.width, 6, 52);
     text(pen, 0, rect.y + 7, "Efficiency", { colour: colours.text, font: colours.font, size: 12, weight: 500 });
     const y = (share: number) => rect.y + (1 - clamp(share, 0, 1)) * rect.height;
@@ -115,9 +99,8 @@ export class EfficiencyStrip {
     });
   }
 
-  private drawOver(pen: Pen): void {
+  protected override drawOver(pen: Pen): void {
     const rect = plotRect(pen.width, 6, 52);
-    drawTimeOver(pen, rect, this.view, this.pointer, this.colours);
-    drawDraggedTime(pen, rect, this.view, this.pointer, this.colours);
+    this.drawTime(pen, rect);
   }
 }

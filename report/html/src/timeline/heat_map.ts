@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The map of the timeline: a row for each rank or range of ranks, coloured by the category with most time or by one series.
 import { blend, packed, shades, withAlpha } from "../charts/colour";
-import { drawTimeAxis, frame, ink, type Ink, line, text } from "../charts/drawing";
+import { drawTimeAxis, frame, line, text } from "../charts/drawing";
 import { clamp } from "../charts/numbers";
 import { drawRaster, type Rect, type Shade } from "../charts/raster";
 import { kNoNode, nodeSpans, rowTicks } from "../charts/rows";
-import { type Pen, sharp, Surface } from "../charts/surface";
+import { type Pen, sharp } from "../charts/surface";
 import { canvasCategory, categoryColour, categoryRgb, CATEGORY_HELP, rgb, sequentialTable } from "../core/colours";
 import { type Child, el } from "../core/dom";
 import { percent, plural, printable, timeRange } from "../core/format";
@@ -14,31 +14,18 @@ import type { Content } from "./content";
 import { drawTimeOver } from "./overlay";
 import type { Pointer } from "./pointer";
 import { limitText, type Series } from "./series";
+import { Strip } from "./strip";
 import { kMargin, type View } from "./view";
 
 const kShadeSteps = 48;
 
-export class HeatMap {
-  readonly surface: Surface;
-  private colours: Ink = ink();
-
-  constructor(
-    parent: HTMLElement,
-    private readonly content: Content,
-    private readonly view: View,
-    private readonly pointer: Pointer,
-  ) {
-    this.surface = new Surface(parent, {
-      height: view.fitMapHeight(),
-      label: "",
-      interactive: true,
-      draw: (pen) => this.draw(pen),
-      drawOver: (pen) => this.drawOver(pen),
-    });
+export class HeatMap extends Strip {
+  constructor(parent: HTMLElement, content: Content, view: View, pointer: Pointer) {
+    super(parent, content, view, pointer, { height: view.fitMapHeight(), interactive: true });
   }
 
-  update(): void {
-    this.colours = ink();
+  override update(): void {
+    super.update();
     this.surface.setHeight(this.view.fitMapHeight());
     this.surface.setLabel(this.label());
   }
@@ -163,8 +150,7 @@ export class HeatMap {
     };
   }
 
-  private draw(pen: Pen): void {
-    this.colours = ink();
+  protected override draw(pen: Pen): void {
     const { colours } = this;
     const rect = this.view.mapRect(pen.width);
     const { measure } = this.view;
@@ -263,7 +249,7 @@ export class HeatMap {
     }
   }
 
-  private drawOver(pen: Pen): void {
+  protected override drawOver(pen: Pen): void {
     const rect = this.view.mapRect(pen.width);
     const { context } = pen;
     const [r0, r1] = this.view.rowSpan;

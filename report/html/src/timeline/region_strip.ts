@@ -1,40 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Above the map: when the regions with most time were entered, one lane each. A click selects a region.
 import { blend, packed, shades } from "../charts/colour";
-import { ink, type Ink, text } from "../charts/drawing";
+import { text } from "../charts/drawing";
 import { clamp, type Span } from "../charts/numbers";
 import { drawRaster, type Rect } from "../charts/raster";
-import { type Pen, Surface } from "../charts/surface";
+import type { Pen } from "../charts/surface";
 import { cssColour, rgb } from "../core/colours";
 import { percent, printable } from "../core/format";
 import type { Content, Lane } from "./content";
-import { drawDraggedTime, drawTimeOver } from "./overlay";
 import type { Pointer } from "./pointer";
+import { Strip } from "./strip";
 import { kGutter, kMargin, plotRect, type View } from "./view";
 
 const kLaneHeight = 17;
 
-export class RegionStrip {
-  readonly surface: Surface;
-  private colours: Ink = ink();
-
-  constructor(
-    parent: HTMLElement,
-    private readonly content: Content,
-    private readonly view: View,
-    private readonly pointer: Pointer,
-  ) {
+export class RegionStrip extends Strip {
+  constructor(parent: HTMLElement, content: Content, view: View, pointer: Pointer) {
     const { lanes } = content;
-    this.surface = new Surface(parent, {
+    super(parent, content, view, pointer, {
       height: lanes.length * kLaneHeight + 6,
       label: `Regions over time: ${lanes.map((lane) => `${printable(lane.name)} ${percent(lane.share)}`).join(", ")}. Regions are chosen at the top of the page.`,
-      draw: (pen) => this.draw(pen),
-      drawOver: (pen) => this.drawOver(pen),
     });
-  }
-
-  update(): void {
-    this.colours = ink();
   }
 
   laneAt(y: number): Lane | null {
@@ -53,8 +39,8 @@ export class RegionStrip {
     return `region ${printable(lane.name)}: ${percent(lane.share)} of all rank time${here}. A click selects it.`;
   }
 
-  private draw(pen: Pen): void {
-    const colours = ink();
+  protected override draw(pen: Pen): void {
+    const { colours } = this;
     const { time } = this.content.model.header;
     const [t0, t1] = this.view.time;
     const width = Math.max(10, pen.width - kGutter - kMargin);
@@ -94,9 +80,8 @@ export class RegionStrip {
     });
   }
 
-  private drawOver(pen: Pen): void {
+  protected override drawOver(pen: Pen): void {
     const rect = plotRect(pen.width, 1, this.content.lanes.length * kLaneHeight);
-    drawTimeOver(pen, rect, this.view, this.pointer, this.colours);
-    drawDraggedTime(pen, rect, this.view, this.pointer, this.colours);
+    this.drawTime(pen, rect);
   }
 }
