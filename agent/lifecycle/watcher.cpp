@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -50,8 +51,10 @@ constexpr std::uint64_t kLongestWithoutTimerNs =
     40 * kMillisecondNs;  // nobody else sees that thread come back
 constexpr std::uint64_t kSteadyParts = 32;
 // A thread that was signalled is left alone for this many of the shortest intervals, or, if there are many
-// threads, for one interval per thread. This bounds the cost of signals to a process.
-constexpr std::uint64_t kRestAfterSignal = 4;
+// threads, for one interval per thread. This bounds the cost of signals to a process. With more than
+// kManyThreads a signal costs more, since caches hold nothing of a thread that is rarely looked at, and fewer
+// signals tell enough: the interval grows up to kLongestRest times.
+constexpr std::uint64_t kRestAfterSignal = 4, kManyThreads = 16, kLongestRest = 3;
 
 constinit pthread_mutex_t g_tick = PTHREAD_MUTEX_INITIALIZER;
 
@@ -406,14 +409,19 @@ std::uint64_t shortest_look_ns() noexcept {
   return g_process.period_ns > kShortestLookNs ? g_process.period_ns : kShortestLookNs;
 }
 
-// How long to wait before the next look. `signals`: number of threads that were signalled during the last
-// second.
+// In shortest intervals. `threads`: those that are signalled again and again.
+std::uint64_t rest_after_signal(std::uint64_t threads) noexcept {
+  if (threads <= kRestAfterSignal) return kRestAfterSignal;
+  if (threads <= kManyThreads) return threads;
+  return std::min(threads * threads / kManyThreads, kLongestRest * threads);
+}
+
+// How long to wait before the next look. `signals`: number of threads that were signalled lately.
 std::uint64_t pause_after(ThreadRecord& record, Look look, std::uint64_t now_ns,
                           std::uint32_t signals) noexcept {
   const std::uint64_t shortest_ns = shortest_look_ns();
   if (look != Look::kSame) record.watch.same_since_ns = now_ns;
-  if (look == Look::kSignalled)
-    return shortest_ns * (signals > kRestAfterSignal ? signals : kRestAfterSignal);
+  if (look == Look::kSignalled) return shortest_ns * rest_after_signal(signals);
   std::uint64_t pause_ns = (now_ns - record.watch.same_since_ns) / kSteadyParts;
   std::uint64_t longest_ns = kLongestLookNs;
   if (record.tick == Tick::kMonotonic && record.timer_off.load(std::memory_order_relaxed) != 0)
@@ -443,7 +451,7 @@ std::uint64_t look_at_those_due() noexcept {
     if (record.state.load(std::memory_order_relaxed) != static_cast<std::uint32_t>(RecordState::kLive))
       continue;
     WatchState& watch = record.watch;
-    const bool is_new = watch.tid != record.tid || watch.start_ns != record.slot->start_time_ns;
+    const bool is_new = watch.tid != record.tid || watch.number != record.number;
     // Those that are nearly due are looked at along with the others.
     const std::uint64_t early_ns =
         watch.pause_ns / 4 > shortest_ns / 2 ? watch.pause_ns / 4 : shortest_ns / 2;
@@ -460,21 +468,24 @@ std::uint64_t look_at_those_due() noexcept {
         watch = {};
         watch.tid = record.tid;
         watch.syscall_file = watch.schedule_file = -1;
-        watch.start_ns = record.slot->start_time_ns;
+        watch.number = record.number;
         watch.same_since_ns = now_ns;
       }
       now_ns = monotonic_ns();
       const Look look = look_at(record, now_ns);
       watch.pause_ns = pause_after(record, look, now_ns, signalled_lately);
       watch.next_ns = now_ns + watch.pause_ns;
-      if (look == Look::kSignalled) watch.signalled_ns = now_ns;
+      if (look == Look::kSignalled) {
+        watch.signalled_ns = now_ns;
+        watch.rest_ns = watch.pause_ns;
+      }
       if (record.state.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(RecordState::kWatched))
         refresh_if_due(record, now_ns);
       expected = static_cast<std::uint32_t>(RecordState::kWatched);  // unless it was buried
       record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kLive),
                                            std::memory_order_acq_rel);
     }
-    if (watch.signalled_ns != 0 && now_ns - watch.signalled_ns < kSecondNs) ++signalled;
+    if (watch.signalled_ns != 0 && now_ns - watch.signalled_ns < kSecondNs + watch.rest_ns) ++signalled;
     if (watch.next_ns < next_ns) next_ns = watch.next_ns;
   }
   signalled_lately = signalled;

@@ -80,15 +80,16 @@ enum class Tick : std::uint32_t {
 
 // The watcher's own notes on a thread.
 struct WatchState {
-  std::int32_t tid;                 // whom they are about, and since when it has its slot
+  std::int32_t tid;  // whom they are about: the thread of this number, see ThreadRecord
+  std::uint32_t number;
   int syscall_file, schedule_file;  // below /proc, in the watcher's descriptor table; -1: not open
-  std::uint64_t start_ns;
   std::uint64_t next_ns, pause_ns;  // when to look again, after how long
   std::uint64_t same_since_ns;      // it has run, or slept, all the time since
   // The thread's CPU time, and the time it waited for a processor, at one instant. base_ns 0: not known.
   std::uint64_t base_ns, base_cpu_ns, base_waited_ns;
   std::uint64_t waited_ns;     // in wait of a processor, when that was read last
   std::uint64_t signalled_ns;  // last time; 0: never
+  std::uint64_t rest_ns;       // for how long it was then left alone
   std::uint64_t named_at_age_ns;
   std::uint64_t ran_after_ns;  // it did run after this look, and not after the next
   // After the signal at the first of these CPU times, the thread came to rest at the second.

@@ -91,6 +91,28 @@ TEST(AgentCost, CountsSamplesThatAFullRingDrops) {
   EXPECT_EQ(thread->samples.size(), taken + 1);
 }
 
+// 64 threads that wake up ten times a second. Once the watcher knows that there are so many, it leaves each
+// one alone for 1.4 to 1.9 s: at most two signals for each thread in 2.5 s. On a loaded machine there are
+// fewer.
+TEST(AgentCost, TheWatcherSendsFewSignalsToManyThreads) {
+  constexpr std::uint64_t kSettledNs = 1'500'000'000, kEndNs = 4'000'000'000;
+  const Outcome outcome = run({kTarget, "sleepers", "4"}, {"CLUSTERPROF_RATE=100"});
+  ASSERT_EQ(outcome.wait_status, 0);
+  ASSERT_EQ(outcome.processes.size(), 1u);
+  const ProcessLog& process = outcome.processes[0];
+  EXPECT_EQ(process.threads.size(), 65u);
+  std::size_t settled = 0;
+  for (const ThreadLog& thread : process.threads) {
+    EXPECT_GT(thread.count(wire::Trigger::kBlocked), 0u);
+    for (const Sample& sample : thread.samples) {
+      const std::uint64_t at_ns = sample.record.time_ns - process.segment->start_mono_ns;
+      settled += sample.record.trigger == wire::Trigger::kBlocked && at_ns > kSettledNs && at_ns < kEndNs;
+    }
+  }
+  std::printf("%zu samples of blocked threads in 2.5 s\n", settled);
+  EXPECT_LT(settled, 150u);
+}
+
 // Most of what a child of a fork costs is page faults, and their number does not depend on the machine's
 // load.
 TEST(AgentCost, AChildOfForkTouchesFewPages) {

@@ -683,6 +683,19 @@ static int do_faults(int pages) { /* in the kernel for long enough that its tick
   return 0;
 }
 
+static void* wake_up_often(void* seconds) {
+  const double end = now_ms(CLOCK_MONOTONIC) + 1e3 * (double)(intptr_t)seconds;
+  while (now_ms(CLOCK_MONOTONIC) < end) usleep(100 * 1000);
+  return NULL;
+}
+static int do_sleepers(int seconds) {
+  pthread_t threads[64];
+  for (int i = 0; i < 64; ++i)
+    if (pthread_create(&threads[i], NULL, wake_up_often, (void*)(intptr_t)seconds) != 0) return 1;
+  for (int i = 0; i < 64; ++i) pthread_join(threads[i], NULL);
+  return 0;
+}
+
 static int do_fork_faults(int children) { /* of children that do nothing */
   for (int i = 0; i < children; ++i) {
     const pid_t child = fork();
@@ -752,6 +765,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "api") == 0) return do_api();
   if (strcmp(what, "limits") == 0) return do_limits();
   if (strcmp(what, "faults") == 0) return do_faults(number);
+  if (strcmp(what, "sleepers") == 0) return do_sleepers(number);
   if (strcmp(what, "fork_faults") == 0) return do_fork_faults(number);
   if (strcmp(what, "memory") == 0) return do_memory(number);
   if (strcmp(what, "env") == 0) return system("env | grep -E '^(LD_PRELOAD|CLUSTERPROF)'") == 0 ? 0 : 1;
