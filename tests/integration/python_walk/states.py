@@ -22,26 +22,35 @@ def spin(seconds):
         pass
 
 
+def compute(turns):
+    """Without a look at the clock: that makes the kernel take the processor away, if that is due, and the timer that
+    expires meanwhile takes a sample there."""
+    for _ in range(turns):
+        pass
+
+
 def explicit_gc():
     """Collections on demand, with known pauses between them."""
     gc.disable()
     keep = [[i] for i in range(200000)]
     gc.collect()
-    timed_explicit_gc()
+    start = cpu_clock()
+    compute(1000000)
+    timed_explicit_gc(turns=int(1000000 * 0.03 / (cpu_clock() - start)))
     result.update(kept=len(keep))
 
 
-def timed_explicit_gc():
+def timed_explicit_gc(turns):
     inside = 0.0
-    start, end = cpu_clock(), clock() + SECONDS
-    while clock() < end:
-        before = cpu_clock()
-        gc.collect()
-        inside += cpu_clock() - before
-        pause_end = cpu_clock() + 0.01
-        while cpu_clock() < pause_end:
-            pass
-    result.update(inside=inside, outside=cpu_clock() - start - inside)
+    start = now = cpu_clock()
+    while now < start + SECONDS:
+        for _ in range(3):
+            gc.collect()
+        between = cpu_clock()
+        inside += between - now
+        compute(turns)
+        now = cpu_clock()
+    result.update(inside=inside, outside=now - start - inside)
 
 
 def automatic_gc():
@@ -65,9 +74,9 @@ def automatic_gc():
 
 
 def timed_automatic_gc(times):
-    start, end = cpu_clock(), clock() + SECONDS
-    while clock() < end:
-        for _ in range(1000):
+    start = cpu_clock()
+    while cpu_clock() < start + SECONDS:
+        for _ in range(20000):
             a, b = [], []
             a.append(b)
             b.append(a)
@@ -108,7 +117,9 @@ def no_gc():
 
 
 def timed_no_gc():
-    spin(SECONDS)
+    end = cpu_clock() + SECONDS
+    while cpu_clock() < end:
+        compute(10000)
     result.update(inside=0.0, outside=SECONDS)
 
 
@@ -137,6 +148,7 @@ def wait_for_locks():
     lock, condition, event, box = threading.Lock(), threading.Condition(), threading.Event(), queue.Queue()
     lock.acquire()
     read_end, write_end = os.pipe()
+    select_end, awaken_end = os.pipe()
 
     def lock_waiter():
         with lock:
@@ -153,7 +165,7 @@ def wait_for_locks():
         box.get()
 
     def select_waiter():
-        select.select([read_end], [], [], 2 * SECONDS)
+        select.select([select_end], [], [], 2 * SECONDS)
 
     def read_waiter():
         os.read(read_end, 1)
@@ -163,13 +175,15 @@ def wait_for_locks():
     for thread in threads:
         thread.start()
     time.sleep(SECONDS)
-    lock.release()
-    with condition:
-        condition.notify()
-    event.set()
-    box.put(None)
-    os.write(write_end, b"xx")
-    for thread in threads:
+
+    def notify():
+        with condition:
+            condition.notify()
+
+    # One after the other: those that wake together wait for the GIL.
+    for thread, wake in zip(threads, (lock.release, notify, event.set, lambda: box.put(None),
+                                      lambda: os.write(awaken_end, b"x"), lambda: os.write(write_end, b"x"))):
+        wake()
         thread.join()
 
 

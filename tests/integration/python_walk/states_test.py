@@ -7,6 +7,7 @@ knows, on every CPython found.
 Exit status: 0 all good, 1 a check failed, 77 no interpreter to test with."""
 import argparse
 import concurrent.futures
+import functools
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+import measured  # noqa: E402
 import walk_test
 from walk_test import FINALIZING, HAS_PYTHON, HOLDS_GIL, NATIVE_TRUNCATED, PYTHON_FAULT, WAITING_FOR_GIL
 
@@ -89,83 +92,121 @@ def disagreements(samples, flag, ranges, also=(), left_out=""):
     return wrong
 
 
+def under_the_rule(attempt):
+    """attempt() makes a run and returns (what to print, invariants that it broke, measurements that are outside their
+    tolerance). It is called again by the rule of tests/support/measured.py alone. Returns what to print and the failures."""
+    outcomes, said, outside = [], [], []
+    while measured.verdict(outcomes) is None:
+        row, broken, outside_now = attempt()
+        said += [*row, *("outside: " + text for text in outside_now)]
+        if broken:
+            return said, broken
+        outside += outside_now
+        outcomes.append(not outside_now)
+    return said, [] if measured.verdict(outcomes) else outside
+
+
+def share_tolerance(share_, samples, least=0.02):
+    """Three standard deviations of a share. Where threads lose the processor samples come in bursts, one for each
+    time that they get it back: they are as good as independent ones, but no better."""
+    return max(least, 3 * measured.share_error(share_, samples))
+
+
 def check_gc(python, options, folder):
-    row, failures = [], []
     ranges = named_ranges(python, COLLECTOR)
-    for part in ("explicit_gc", "automatic_gc", "no_gc"):
-        for _ in range(4):  # on a busy machine timers are late at the wrong time
-            run = Part(python, part, options, folder)
-            samples = run.of("timed_" + part)
-            truth = run.said["inside"] / (run.said["inside"] + run.said["outside"])
-            seen = share(samples, COLLECTING_GARBAGE)
-            if abs(seen - truth) <= 0.02:
-                break
-        row.append("%s %.1f / %.1f %%" % (part, 100 * seen, 100 * truth))
+
+    def attempt(part):
+        broken, outside = [], []
+        run = Part(python, part, options, folder)
+        samples = run.of("timed_" + part)
+        truth = run.said["inside"] / (run.said["inside"] + run.said["outside"])
+        seen = share(samples, COLLECTING_GARBAGE)
+        row = ["%s %.1f / %.1f %%" % (part, 100 * seen, 100 * truth)]
         if len(samples) < 0.2 * options.seconds * options.rate:
-            failures.append("%s: only %d samples" % (part, len(samples)))
-        if abs(seen - truth) > 0.02:
-            failures.append("%s: %.1f %% of %d samples collect garbage, by the program's clock %.1f %%" %
-                            (part, 100 * seen, len(samples), 100 * truth))
+            outside.append("%s: only %d samples" % (part, len(samples)))
+        if abs(seen - truth) > share_tolerance(truth, len(samples)):
+            outside.append("%s: %.1f %% of %d samples collect garbage, by the program's clock %.1f %%" %
+                           (part, 100 * seen, len(samples), 100 * truth))
         if ranges:
             wrong = disagreements(samples, COLLECTING_GARBAGE, ranges, left_out="on_collection")
             row.append("%d of %d unlike the stack" % (wrong, len(samples)))
             if wrong > 1 + 0.003 * len(samples):
-                failures.append("%s: %d of %d samples contradict the native stack" % (part, wrong, len(samples)))
+                broken.append("%s: %d of %d samples contradict the native stack" % (part, wrong, len(samples)))
         if run.note:
-            failures.append("%s: note %r" % (part, run.note))
-    run = Part(python, "gc_lets_go_of_gil", options, folder)
-    for function, least, most in (("slow_finalizer", 0.97, 1), ("bystander", 0, 0.03)):
-        samples = [sample for sample in run.of(function) if sample[1] & HOLDS_GIL]
-        seen = share(samples, COLLECTING_GARBAGE)
-        row.append("%s %.1f %%" % (function, 100 * seen))
-        if len(samples) < 0.1 * options.seconds * options.rate:
-            failures.append("%s: only %d samples" % (function, len(samples)))
-        if not least <= seen <= most:
-            failures.append("%s: %.1f %% of %d samples collect garbage" % (function, 100 * seen, len(samples)))
-    return row, failures
+            broken.append("%s: note %r" % (part, run.note))
+        return row, broken, outside
+
+    def attempt_to_let_go():
+        row, outside = [], []
+        run = Part(python, "gc_lets_go_of_gil", options, folder)
+        for function, least, most in (("slow_finalizer", 0.97, 1), ("bystander", 0, 0.03)):
+            samples = [sample for sample in run.of(function) if sample[1] & HOLDS_GIL]
+            seen = share(samples, COLLECTING_GARBAGE)
+            row.append("%s %.1f %%" % (function, 100 * seen))
+            if len(samples) < 0.1 * options.seconds * options.rate:
+                outside.append("%s: only %d samples" % (function, len(samples)))
+            if not least <= seen <= most:
+                outside.append("%s: %.1f %% of %d samples collect garbage" % (function, 100 * seen, len(samples)))
+        return row, [], outside
+
+    said, failures = [], []
+    for make in (*(functools.partial(attempt, part) for part in ("explicit_gc", "automatic_gc", "no_gc")),
+                 attempt_to_let_go):
+        row, wrong = under_the_rule(make)
+        said += row
+        failures += wrong
+    return said, failures
 
 
 def check_gil(python, options, folder, asleep):
-    row, failures = [], []
     ranges, also = named_ranges(python, TAKE_GIL), named_ranges(python, GIVE_GIL)
-    for part, function in (("fight_for_gil", "gil_fighter"), ("read_beside_a_busy_thread", "zero_reader")):
-        for _ in range(4):  # as above
-            run = Part(python, part, options, folder)
-            samples = [s for s in run.of(function) if not s[0] & NATIVE_TRUNCATED]
-            truth = run.said["inside"] / run.said["total"] if "inside" in run.said else 1 - 1 / run.said["threads"]
-            waiting = share(samples, WAITING_FOR_GIL)
-            # A thread that has let go of the GIL, or got it, and waits for a processor waits for no GIL: the
-            # clock of the program sees no difference. Waiting threads need a processor to be sampled.
-            fits = 0.3 * truth < waiting < truth + 0.1
-            if fits:
-                break
-        row.append("%s %.1f / %.1f %%" % (part, 100 * waiting, 100 * truth))
+
+    def attempt(part, function):
+        broken, outside = [], []
+        run = Part(python, part, options, folder)
+        samples = [s for s in run.of(function) if not s[0] & NATIVE_TRUNCATED]
+        truth = run.said["inside"] / run.said["total"] if "inside" in run.said else 1 - 1 / run.said["threads"]
+        waiting = share(samples, WAITING_FOR_GIL)
+        row = ["%s %.1f / %.1f %%" % (part, 100 * waiting, 100 * truth)]
         both = sum(bool(flags & WAITING_FOR_GIL) and bool(status & HOLDS_GIL) for flags, status, _, _ in run.samples)
         if both:
-            failures.append("%s: %d samples wait for the GIL that they hold" % (part, both))
+            broken.append("%s: %d samples wait for the GIL that they hold" % (part, both))
         if ranges:
             wrong = disagreements(samples, WAITING_FOR_GIL, ranges, also)
             row.append("%d of %d unlike the stack" % (wrong, len(samples)))
             if wrong > 1 + 0.005 * len(samples):
-                failures.append("%s: %d of %d samples contradict the native stack" % (part, wrong, len(samples)))
-        if not fits:
-            failures.append("%s: %.1f %% of %d samples wait for the GIL instead of %.1f %%" %
-                            (part, 100 * waiting, len(samples), 100 * truth))
+                broken.append("%s: %d of %d samples contradict the native stack" % (part, wrong, len(samples)))
+        # A thread that has let go of the GIL, or got it, and waits for a processor waits for no GIL: the clock of the
+        # program sees no difference. Waiting threads need a processor to be sampled: samples that are missing may have
+        # been either.
+        count = waiting * len(samples)
+        due = max(len(samples), options.seconds * options.rate * run.said.get("threads", 1))
+        if not (count / due < truth + 0.1 and (count + due - len(samples)) / due > 0.3 * truth):
+            outside.append("%s: %.1f %% of %d samples wait for the GIL instead of %.1f %%" %
+                           (part, 100 * waiting, len(samples), 100 * truth))
+        return row, broken, outside
 
-    run = asleep.result()
-    for _ in range(4):  # at the end they all wake at once, and on a busy machine do wait for the GIL
-        wrong = []
+    def attempt_to_sleep():
+        nonlocal asleep
+        run = asleep.result() if asleep else Part(python, "wait_for_locks", options, folder)
+        asleep = None
+        outside = []
         for function in ("lock_waiter", "condition_waiter", "event_waiter", "queue_waiter", "select_waiter", "read_waiter"):
             samples = run.of(function)
             if len(samples) < 0.2 * options.seconds * options.rate:
-                wrong.append("%s: only %d samples" % (function, len(samples)))
+                outside.append("%s: only %d samples" % (function, len(samples)))
             if share(samples, WAITING_FOR_GIL) > 0.005:
-                wrong.append("%s: %.2f %% of samples wait for the GIL" % (function, 100 * share(samples, WAITING_FOR_GIL)))
-        if not wrong:
-            break
-        run = Part(python, "wait_for_locks", options, folder)
-    failures += wrong
-    return row, failures
+                outside.append("%s: %.2f %% of samples wait for the GIL" %
+                               (function, 100 * share(samples, WAITING_FOR_GIL)))
+        return [], [], outside
+
+    said, failures = [], []
+    for make in (functools.partial(attempt, "fight_for_gil", "gil_fighter"),
+                 functools.partial(attempt, "read_beside_a_busy_thread", "zero_reader"), attempt_to_sleep):
+        row, wrong = under_the_rule(make)
+        said += row
+        failures += wrong
+    return said, failures
 
 
 def main():
