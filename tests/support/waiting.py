@@ -19,7 +19,7 @@ class Note(NamedTuple):
     """One MPI call of one rank as far as one operation is concerned; or what a rank did outside MPI ("work")."""
     rank: int
     thread: int
-    what: str  # send, send_done, receive, probe, collective, work
+    what: str  # send, send_done, receive, probe, collective, work; program: from MPI_Init to the end of MPI_Finalize
     key: str  # the same on all ranks that take part in the operation
     call: str
     where: str  # the function of the program
@@ -31,6 +31,8 @@ class Note(NamedTuple):
     enter_ns: int
     exit_ns: int
     start_ns: int  # when the operation was begun
+    ready_at_enter_ns: int = 0  # how long the thread had waited for a processor until then: calls of waits.c, and work
+    ready_at_exit_ns: int = 0  # of waits.py that computes
 
 
 class Wait(NamedTuple):
@@ -100,7 +102,7 @@ def waits(notes):
     """Every call that may have waited, with the longest of its operations' waits; also those of no length."""
     operations = collections.defaultdict(list)
     for note in notes:
-        if note.what != "work":
+        if note.what not in ("work", "program"):
             operations[note.what == "collective", note.key].append(note)
     of_call = {}
     for (is_collective, _), group in operations.items():
@@ -125,13 +127,20 @@ def _shared_ns(a, b, begin_ns, end_ns):
     return max(0, min(b, end_ns) - max(a, begin_ns))
 
 
+LACKED_PROCESSOR = "waiting for a processor"  # the report has it in the place of a function
+
+
 def causes(wait, work):
     """{function: seconds} of what the late rank did outside MPI while the other waited; "" for the rest."""
     found, rest = collections.Counter(), wait.end_ns - wait.begin_ns
     for note in work[wait.cause_rank]:
         shared = _shared_ns(note.enter_ns, note.exit_ns, wait.begin_ns, wait.end_ns)
         if shared and note.thread == wait.cause_thread:
-            found[note.where] += shared / 1e9
+            # Work that computes lacks a processor now and then, from its begin to its end.
+            lacked = (note.ready_at_exit_ns - note.ready_at_enter_ns) / max(note.exit_ns - note.enter_ns, 1)
+            found[note.where] += shared * (1 - lacked) / 1e9
+            if lacked > 0:
+                found[LACKED_PROCESSOR] += shared * lacked / 1e9
             rest -= shared
     found[""] += rest / 1e9
     return found

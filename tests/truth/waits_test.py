@@ -194,10 +194,26 @@ class Waits(truth.TruthTest):
             found[row["rank"], row["function"] if row["op"] is None else ""] += row["wait_s"]
         return found
 
-    def useful_between(self, notes, rank):
-        """Seconds outside MPI between the calls that a rank wrote down."""
-        calls = sorted({(note.enter_ns, note.exit_ns) for note in notes if note.rank == rank and note.what != "work"})
-        return [(enter - left) / 1e9 for (_, left), (enter, _) in zip(calls, calls[1:])]
+    def between(self, notes, ranks):
+        """Two lists by rank: the seconds outside MPI between the calls that a rank wrote down, without its waiting for a
+        processor; and how long it did wait for one in each of them."""
+        both = [self.of_rank_between(notes, rank) for rank in range(ranks)]
+        return [[useful for useful, _ in parts] for parts in both], [[ready for _, ready in parts] for parts in both]
+
+    def worst_root(self, report):
+        """The first root cause in the program itself: on a busy machine that one rank waits for a processor delays all."""
+        return next(row for row in report["root_causes"] if row["function"] != waiting.LACKED_PROCESSOR)
+
+    def of_rank_between(self, notes, rank):
+        calls = sorted({(note.enter_ns, note.exit_ns, note.ready_at_enter_ns, note.ready_at_exit_ns) for note in notes
+                        if note.rank == rank and note.what not in ("work", "program")})
+        return [((call[0] - before[1] - (call[2] - before[3])) / 1e9, (call[2] - before[3]) / 1e9)
+                for before, call in zip(calls, calls[1:])]
+
+    def skew_s(self, notes):
+        """How far ranks are apart when they begin, and when they end: ranks that start late make T_ideal longer."""
+        lives = [(note.enter_ns, note.exit_ns) for note in notes if note.what == "program"]
+        return sum(max(times) - min(times) for times in zip(*lives)) / 1e9
 
     # --- one node ---
 
@@ -254,13 +270,15 @@ class Waits(truth.TruthTest):
         for key, seconds in expected.items():
             self.compare(self.name, f"root cause {key}", seconds / total, seen[key] / sum(seen.values()), ROOT_CAUSE)
         self.compare(self.name, "all root causes together", 1.0, sum(seen.values()) / total, 0.05)
-        worst = report["root_causes"][0]
-        self.measured_above(expected[worst["rank"], worst["function"]], 0.8 * max(expected.values()), "the worst one")
+        worst = self.worst_root(report)
+        self.measured_above(expected[worst["rank"], worst["function"]], 0.8 * max(
+            seconds for (_, function), seconds in expected.items() if function != waiting.LACKED_PROCESSOR), "the worst one")
         self.assertEqual(worst["waiting_ranks"], ranks - 1)
         self.assertEqual((os.path.basename(worst["file"]), worst["line"]),
                          (os.path.basename(self.program), lines_at_fault(self.program)["load_batch"]))
-        findings = " ".join(finding["text"] for finding in report["findings"])
-        self.assertIn(f"rank {worst['rank']} in load_batch()", findings)
+        if worst is report["root_causes"][0]:
+            findings = " ".join(finding["text"] for finding in report["findings"])
+            self.assertIn(f"rank {worst['rank']} in load_batch()", findings)
         return notes, report
 
     def test_straggler_2(self):
@@ -278,8 +296,7 @@ class Waits(truth.TruthTest):
     def test_straggler_4_and_efficiencies(self):
         """All ranks wait for one at a time: an ideal network would not help, and no rank has much more to do."""
         notes, report = self.check_straggler(4)
-        between = [self.useful_between(notes, rank) for rank in range(4)]
-        self.check_ideal(report, between, sum(map(max, zip(*between))))
+        self.check_ideal(notes, report, self.between(notes, 4), lambda parts: sum(map(max, zip(*parts))))
         critical = {row["function"]: row["time_s"] for row in report["critical_path"] if row["op"] is None}
         late_s = sum((note.exit_ns - note.enter_ns) / 1e9 for note in notes if note.where == "load_batch")
         self.compare(self.name, "critical path: load_batch", 1.0, critical["load_batch"] / late_s, 0.1)
@@ -294,7 +311,7 @@ class Waits(truth.TruthTest):
         for key in set(expected) | set(seen):
             self.compare(self.name, f"root cause {key}", expected[key] / total, seen[key] / sum(seen.values()),
                          ROOT_CAUSE)
-        worst = report["root_causes"][0]
+        worst = self.worst_root(report)
         self.assertEqual((worst["rank"], worst["function"], worst["waiting_ranks"]), (0, "load_batch", ranks - 1))
         return notes, report
 
@@ -309,16 +326,24 @@ class Waits(truth.TruthTest):
 
     # --- efficiencies ---
 
-    def check_ideal(self, report, between, ideal_between_s):
-        """`between`: per rank, its times outside MPI between calls; `ideal_between_s`: how long all of it takes
-        when messages cost nothing. What ranks do before the first call and after the last one adds to it."""
+    def check_ideal(self, notes, report, between, ideal_between):
+        """`between`: what between() returns; `ideal_between()`: how long all of one of its lists takes when messages cost
+        nothing. What ranks do before the first call and after the last one adds to it; not known is how far apart the
+        ranks are there. How long a rank waited for a processor is known in sum, but not always between which calls:
+        T_ideal contains a part of it, up to all."""
         useful = {rank["rank"]: rank["useful_s"] for rank in report["ranks"]}
-        around = max(useful[rank] - sum(parts) for rank, parts in enumerate(between))
-        ideal = ideal_between_s + around
+        useful_between, ready_between = between
+        around = max(useful[rank] - sum(parts) for rank, parts in enumerate(useful_between))
+        shortest = ideal_between(useful_between) + around
+        longest = shortest + ideal_between(ready_between) + max(
+            note.ready_at_enter_ns / 1e9 for note in notes if note.what == "program")
         efficiency = report["efficiency"]
-        self.compare(self.name, "serialization", max(useful.values()) / ideal, efficiency["serialization"], 0.03)
         focus_s = report["run"]["elapsed_s"] - report["run"]["mpi_startup_s"]
-        self.compare(self.name, "transfer", ideal / focus_s, efficiency["transfer"], 0.03)
+        tolerance = 0.03 + self.skew_s(notes) / focus_s
+        busiest = max(useful.values())
+        for what, least, most in (("serialization", busiest / longest, busiest / shortest),
+                                  ("transfer", shortest / focus_s, longest / focus_s)):
+            self.compare(self.name, what, (least + most) / 2, efficiency[what], tolerance + (most - least) / 2)
         self.assertAlmostEqual(efficiency["serialization"] * efficiency["transfer"], efficiency["communication"],
                                places=6)
         windows = report["efficiency_windows"]
@@ -329,14 +354,17 @@ class Waits(truth.TruthTest):
         """One rank works at a time: the ideal network needs the sum of all work."""
         ranks = 4
         notes, report = self.check_scenario("pipeline", ranks)
-        between = [self.useful_between(notes, rank) for rank in range(ranks)]
-        self.check_ideal(report, between, sum(map(sum, between)))
+        self.check_ideal(notes, report, self.between(notes, ranks), lambda parts: sum(map(sum, parts)))
         self.measured_below(report["efficiency"]["serialization"], 1.3 / ranks, "serialization")
 
     def test_balanced(self):
-        notes, report = self.check_scenario("balanced", 4)
-        self.measured_above(report["efficiency"]["serialization"], 0.95, "serialization")
-        self.measured_above(report["efficiency"]["load_balance"], 0.95, "load_balance")
+        """All ranks sleep equally long in each round, but for what a busy machine adds."""
+        ranks = 4
+        notes, report = self.check_scenario("balanced", ranks)
+        between = self.between(notes, ranks)
+        self.check_ideal(notes, report, between, lambda parts: sum(map(max, zip(*parts))))
+        useful = [sum(parts) for parts in between[0]]
+        self.measured_near(report["efficiency"]["load_balance"], sum(useful) / ranks / max(useful), 0.03, "load_balance")
 
     # --- a part of the events ---
 
