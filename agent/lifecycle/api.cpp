@@ -39,7 +39,7 @@ wire::MpiEventRing* event_ring(ThreadContext& context, wire::SegmentHeader* head
 
 clusterprof_mpi_exit leave_mpi();
 
-// A prime number, so that no call of a loop is always left out.
+// A prime number, so that no call of a loop is always skipped.
 constexpr std::uint32_t kCallsPerTimedOne = 251;
 
 // What the wrapper has cost up to the call itself. Stack walks are counted where they are made.
@@ -55,7 +55,8 @@ void wrapper_ended() {
   if (!context.mpi_timed || header == nullptr) return;
   context.mpi_timed = false;
   std::uint64_t cost_ns = context.wrapper_ns + monotonic_ns() - context.wrapper_left_ns;
-  // Bounded, since a wrapper may lose the processor, and its time counts for the calls in between, too.
+  // Bounded, since the wrapper may have lost the processor, and its time stands for the calls in between,
+  // too.
   constexpr std::uint64_t kFirstAtMostNs = 1'000, kAtMostTimes = 4, kParts = 8;
   const std::uint64_t usual_ns = context.usual_wrapper_ns;
   const std::uint64_t most_ns = usual_ns != 0 ? kAtMostTimes * usual_ns : kFirstAtMostNs;
@@ -67,7 +68,7 @@ void wrapper_ended() {
 void describe_call(wire::MpiCallUnderWay& record, const clusterprof_mpi_call& call,
                    const clusterprof_call_path& path, bool paused) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  // A reader that sees any of this must also see that the call before is over.
+  // A reader that sees any of this must also see that the previous call is over.
   std::atomic_thread_fence(std::memory_order_release);
   record.channel.store(call.channel, kRelaxed);
   record.path_offset.store(path.offset, kRelaxed);
@@ -95,7 +96,7 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
   if (slot == nullptr) return 0;
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (context.mpi_depth != 0) {
-    // A call made inside the other one would be below it.
+    // A call made inside that one would be below it on the stack.
     if (!is_left(context, context.mpi_frame, frame + 1)) return 0;
     leave_mpi();
   }
@@ -109,7 +110,7 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
   context.mpi_depth = 1;
   context.mpi_frame = frame;
   context.mpi_paused = !is_recording(context);
-  // Before the clock is read: looking for the path is no part of the call.
+  // Before the clock is read, because finding the path is not part of the call.
   context.mpi_path = context.mpi_paused ? clusterprof_call_path{} : clusterprof_call_path_entry();
   describe_call(slot->mpi_call, *call, context.mpi_path, context.mpi_paused);
   if (g_process.counts_mpi && !context.mpi_paused) {
@@ -131,7 +132,7 @@ clusterprof_mpi_exit leave_mpi() {
   const std::uint64_t time_ns = monotonic_ns();
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
-  // Neither holds in the child of a fork that was made inside the call.
+  // Neither is true in the child of a fork that was made inside the call.
   if (slot == nullptr || context.mpi_depth == 0)
     return {time_ns, 0, segment(), nullptr, 0, 0, nullptr, {}, 0, 0};
   slot->mpi_op.store(0, std::memory_order_relaxed);

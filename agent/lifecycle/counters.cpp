@@ -63,7 +63,7 @@ struct Wanted {
 struct Events {
   std::uint32_t count, missing;
   bool takes_turns;                         // more than the processor counts at a time
-  bool has_equivalents;                     // of all that PAPI counts
+  bool has_equivalents;                     // for everything that PAPI counts
   bool kernel_hidden;                       // only what happens in user mode is counted
   bool without_papi;                        // the event set is a group of the kernel's hardware events
   std::uint64_t group[wire::kMaxCounters];  // then: what it is made of, ProcessState::set_count
@@ -77,7 +77,7 @@ constinit Events g_events = {};
 constinit std::atomic<std::uint32_t> g_descriptors = 0;  // open for event sets, all threads
 constinit CounterState g_first = {};  // made by open_counters for the thread that called it
 
-// The first ones are always wanted, the others if there is room beside them.
+// The first ones are always counted, the others if they fit in addition.
 constexpr const char* kHardwareEvents[] = {"PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM",
                                            "PAPI_BR_MSP",  "PAPI_DP_OPS",  "PAPI_VEC_DP"};
 constexpr std::uint32_t kAlwaysWanted = 4;
@@ -246,7 +246,7 @@ const char* core_problem() noexcept {
 
 // Null, or why PAPI cannot be used.
 const char* initialise_papi(const Wanted& wanted) noexcept {
-  // One event set at a time can run on a thread: ours would be in the way of the program's.
+  // Only one event set at a time can run on a thread, so ours would get in the way of the program's.
   for (const char* name : kLibraries)
     if (void* theirs = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
       dlclose(theirs);
@@ -259,7 +259,7 @@ const char* initialise_papi(const Wanted& wanted) noexcept {
     return version > 0 ? "libpapi has another version" : "PAPI_library_init failed";
   if (g_papi.PAPI_thread_init(pthread_self) != PAPI_OK) return "PAPI_thread_init failed";
   if (const char* const problem = core_problem(); problem != nullptr) return problem;
-  // Where that is not permitted PAPI would accept it, and count nothing in the kernel.
+  // If that is not permitted, PAPI would accept it all the same and count nothing in the kernel.
   g_events.kernel_hidden = !may_look_at_kernel();
   if (g_events.kernel_hidden || g_papi.PAPI_set_domain(PAPI_DOM_ALL) != PAPI_OK) {
     g_events.kernel_hidden = true;
@@ -476,7 +476,7 @@ void find_descriptors(int lowest, CounterState& counters) noexcept {
   for (int descriptor = lowest; descriptor < lowest + kLookAhead; ++descriptor) {
     if (counters.descriptor_count == kMost) break;
     const int flags = fcntl(descriptor, F_GETFD);
-    // Numbers are handed out from below: behind the last of ours there are none.
+    // The lowest free numbers are used first, so there is none of ours beyond the last one.
     if (flags < 0 && counters.descriptor_count >= g_process.set_count) break;
     if (flags < 0 || (flags & FD_CLOEXEC) != 0) continue;
     const std::uint64_t id = perf_event_id(descriptor);
@@ -812,7 +812,7 @@ void stop_counters(CounterState& counters) noexcept {
   counters.counts.store(0, std::memory_order_relaxed);
   stop_migrations(counters);
   if (counters.running.exchange(0, std::memory_order_acq_rel) == 0) return;
-  // Closing numbers that the program uses by now would be worse than leaving PAPI as it is.
+  // Closing descriptors that the program may be using by now would be worse than leaving PAPI as it is.
   if (counters.first_id != 0 && perf_event_id(counters.descriptors[0]) != counters.first_id) return;
   if (g_events.without_papi) {
     close_event_group(counters);
@@ -856,7 +856,7 @@ void abandon_counters(bool close_library) noexcept {
   }
   g_descriptors.store(0, std::memory_order_relaxed);
   g_setup = PTHREAD_MUTEX_INITIALIZER;
-  // PAPI believes that its event sets run: only a fresh copy of it can be used here.
+  // PAPI assumes that its event sets still run, so only a fresh copy of PAPI can be used here.
   if (!close_library) return;
   if (g_library != nullptr) dlclose(g_library);
   g_library = nullptr;

@@ -52,7 +52,8 @@ class ExecGuard {
     if (state == static_cast<std::uint32_t>(RecordState::kClaimed) &&
         (context.exec_frame == 0 || !is_left(context, context.exec_frame - 1, here)))
       return;
-    // All: a handler of the program may jump out of what stays open, not out of this.
+    // All signals: a handler of the program may jump out of the code that runs with signals open, but not out
+    // of this.
     mask_ = block_all_signals();
     if (!claim_own_record(*context.record)) {
       restore_signals(mask_);
@@ -82,7 +83,8 @@ class ExecGuard {
   ExecGuard& operator=(const ExecGuard&) = delete;
 
  private:
-  // Turns the thread's queue once: what is the program's goes to its end again, behind a mark.
+  // Goes through the thread's queue once: the program's own signals are queued again at its end, behind a
+  // mark.
   void drop_waiting() noexcept {
     constexpr timespec kNow = {0, 0};
     constexpr std::uint32_t kWithoutMark = 1024;  // turns: the user has too many signals waiting to queue one

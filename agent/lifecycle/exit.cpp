@@ -27,7 +27,7 @@ bool is_recorded_process() noexcept {
          raw_syscall(SYS_getpid) == g_process.pid;
 }
 
-// Where a process gives up is seen from the stack of the thread that ends it.
+// The stack of the thread that ends the process shows where it gave up.
 [[gnu::noinline]] void sample_where_it_ends() noexcept {
   ThreadContext& thread = t_context;
   if (thread.record == nullptr || thread.slot == nullptr || thread.slot->is_main != 1) return;
@@ -38,8 +38,8 @@ bool is_recorded_process() noexcept {
 
 void end_with_status(int status) noexcept {
   if (wire::SegmentHeader* const kept = g_kept_segment.load(std::memory_order_acquire)) {
-    // Which process this is cannot be asked: a child of vfork may come before the one that counts, which is
-    // the last.
+    // It is not possible to ask which process this is: a child of vfork may get here before the process
+    // itself. The last one counts.
     kept->exit_status.store(status & 0xff, std::memory_order_relaxed);
     kept->exit_flags.fetch_or(wire::kExitStatusKnown, std::memory_order_release);
     return;
@@ -106,7 +106,7 @@ extern "C" {
 [[gnu::visibility("default"), noreturn]] void quick_exit(int status) noexcept {
   using namespace clusterprof::agent;
   static std::atomic<void (*)(int)> real;
-  end_with_status(status);  // before its handlers, and not after them as with exit
+  end_with_status(status);  // runs before its handlers; with exit, it runs after them
   if (auto* const function = real_function(real, "quick_exit")) function(status);
   _exit(status);
 }

@@ -47,8 +47,8 @@ constinit std::atomic<std::uint32_t> g_descriptors_used = 0;  // none at or abov
 
 constinit std::atomic<std::uint32_t> g_lock = 0;  // of new files; with all signals blocked
 
-// Which files may still take a row in the table of files: the first files must not keep out the important
-// ones.
+// Which files may still take a row in the table of files. The first files must not take the room of more
+// important ones.
 enum class Worth : std::uint8_t {
   kOrdinary,
   kWritten,
@@ -312,7 +312,7 @@ std::uint32_t enter_file(wire::SegmentHeader* segment, std::uint64_t device, std
     }
   }
   std::uint64_t key = hash_text(path, path_bytes, mix(device));
-  if (path_bytes == 0 || path_bytes >= kPathBytes) key = mix(key ^ inode);  // no name to tell it by
+  if (path_bytes == 0 || path_bytes >= kPathBytes) key = mix(key ^ inode);  // it has no usable name
   if (key <= 1) key = 2;
   if (const std::uint32_t index = find_file(segment, key)) return index;
 

@@ -17,7 +17,7 @@ constinit std::atomic<bool> g_new_is_locked = false;
 
 void* map_memory(std::uint64_t bytes, int file) noexcept {
   const int flags = (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) | MAP_NORESERVE;
-  // What cannot be used yet is not brought into memory when it is locked.
+  // Memory that cannot be accessed yet is not brought in when the program locks its memory.
   const bool unlock = g_new_is_locked.load(std::memory_order_relaxed);
   const int first = unlock ? PROT_NONE : PROT_READ | PROT_WRITE;
   const long address = raw_syscall(SYS_mmap, nullptr, bytes, first, flags, file, 0);

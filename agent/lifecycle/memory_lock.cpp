@@ -40,7 +40,7 @@ void for_each_own(Use use) noexcept {
   if (segment != nullptr) give(segment, segment->segment_bytes);
   give(path_table_memory(), path_table_bytes());
   give(g_process.records, sizeof(ThreadRecord) * g_process.record_count);
-  // All of them: a fork's child has still got the memory of its parent's threads.
+  // All slots: the child of a fork still has the memory of its parent's threads.
   for (std::uint32_t i = 0; g_process.records != nullptr && i < g_process.record_count; ++i)
     give(g_process.records[i].memory, g_process.records[i].memory_bytes);
 }
@@ -140,7 +140,7 @@ void lock_program(bool on_fault) noexcept {
 long lock_all(int flags) noexcept {
   const bool now = (flags & MCL_CURRENT) != 0, on_fault = (flags & MCL_ONFAULT) != 0;
   if (!now) return raw_syscall(SYS_mlockall, flags);
-  // Without anything being brought into memory at first.
+  // At first, bring nothing into memory.
   const long result = raw_syscall(SYS_mlockall, flags | MCL_ONFAULT);
   if (result == -EINVAL && !on_fault) return raw_syscall(SYS_mlockall, flags);  // Linux before 4.4
   if (result == 0) {

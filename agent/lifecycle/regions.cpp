@@ -25,7 +25,7 @@ constinit std::uint64_t g_hashes[kPlaces / 2] = {};  // of the names, by index
 constinit std::uint32_t g_count = 0;
 
 constinit std::atomic<std::uint32_t> g_lock = 0;
-constinit bool g_main_is_outside = true;  // the main thread, of all regions; under the lock
+constinit bool g_main_is_outside = true;  // the main thread is outside all regions; under the lock
 
 constinit RegionStack g_kept = {};  // in the child of a fork, what its thread was in
 
@@ -125,7 +125,7 @@ void count_instance(wire::SegmentHeader* segment, const RegionStack::Entry& entr
   while (duration_ns < shortest_ns &&
          !region.min_ns.compare_exchange_weak(shortest_ns, duration_ns, std::memory_order_relaxed)) {
   }
-  // The first one has a place here too, whatever it lasted.
+  // The first instance counts here, too, however long it lasted.
   if (duration_ns > region.max_ns.load(std::memory_order_relaxed) ||
       region.count.load(std::memory_order_relaxed) == 0) {
     const Locked locked;

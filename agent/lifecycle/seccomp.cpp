@@ -91,7 +91,7 @@ struct Word {
 
 class Filter {
  public:
-  // Copies it; without one there is nothing to be asked.
+  // Copies the filter. If there is none, nothing can be asked.
   explicit Filter(long program) noexcept {
     sock_fprog given = {};
     if (!copy(program, &given, sizeof given) || given.len == 0 || given.len > BPF_MAXINSNS) return;
@@ -125,7 +125,7 @@ class Filter {
  private:
   static constexpr std::uint64_t kMaxBytes = BPF_MAXINSNS * sizeof(sock_filter);
 
-  // The kernel reads there as well, and says what is wrong.
+  // The kernel reads there as well, and reports what is wrong.
   static bool copy(long from, void* to, std::size_t bytes) noexcept {
     const iovec there = {reinterpret_cast<void*>(from), bytes}, here = {to, bytes};
     return raw_syscall(SYS_process_vm_readv, g_process.pid, &here, 1, &there, 1, 0) ==
@@ -180,7 +180,7 @@ class Filter {
     }
   }
 
-  // What it returns for the call, whatever its arguments. Jumps only lead forward.
+  // What the filter returns for the call, whatever the arguments. Jumps only go forward.
   Word run(std::uint32_t number) const noexcept {
     constexpr Word kUnknown = {0, false};
     constexpr Word kBytes = {sizeof(seccomp_data), true};
@@ -240,7 +240,7 @@ void end_recording() noexcept {
   count_drop(segment, wire::DropReason::kSignalBlocked, live);
   unregister_this_thread();
   if (segment != nullptr) refresh_usage(segment);
-  // From here on handlers do nothing; those that are at work may start their thread's ticks once more.
+  // From here on handlers do nothing. Handlers that are running now may start their thread's ticks once more.
   g_handlers.ended.store(1);
   for (std::uint32_t i = 0; i < kMaxMoments && g_handlers.running.load() != 0; ++i)
     raw_syscall(SYS_nanosleep, &kMoment, nullptr);
@@ -276,7 +276,7 @@ void before_filter(long operation, long program) noexcept {
   } else {
     const Filter filter(program);
     if (!filter.is_readable()) {
-      // Without a program the kernel is only asked whether there are filters.
+      // Without a program, this only asks the kernel whether there are filters.
       if (program != 0) end_recording();
     } else if (!filter.lets_all_go_on(kOfRecording)) {
       end_recording();

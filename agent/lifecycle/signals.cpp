@@ -59,8 +59,8 @@ constinit std::atomic<bool> g_installed = false;
 // The program's signals whose handlers it wants to run with kSampleSignal blocked: bit (signal - 1).
 constinit std::atomic<std::uint64_t> g_wanted_blocked = 0;
 
-// The program believes that kSampleSignal is blocked on this thread; and it really is blocked, since the
-// program uses the signal itself.
+// As far as the program knows, kSampleSignal is blocked on this thread; and whether it really is blocked,
+// because the program uses the signal itself.
 thread_local constinit bool t_believes_blocked = false;
 thread_local constinit bool t_really_blocked = false;
 
@@ -297,10 +297,10 @@ void forward_signal(int signal, siginfo_t* info, void* context) noexcept {
 void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept {
   const bool of_event = g_process.uses_events && is_of_descriptor(*info);
   const long process = raw_syscall(SYS_getpid);  // of a child past libc's fork(), it may be another one
-  // Where it is blocked in earnest already, the program lets it through: sigsuspend(2), ppoll(2).
+  // If it is really blocked already, the program is letting it through: sigsuspend(2), ppoll(2).
   if (t_believes_blocked && !t_really_blocked && !of_event) {
     really_block_sample_signal(*static_cast<ucontext_t*>(context));
-    // It waits where it was sent to: another thread may be the one that fetches it.
+    // It stays pending where it was sent to, because another thread may fetch it.
     long result = -EPERM;
     if (info->si_code == SI_USER && info->si_pid == process) {
       result = raw_syscall(SYS_kill, process, signal);
@@ -445,7 +445,7 @@ bool ignore_signals_for_exec(const void* frame) noexcept {
   const Lock lock;
   for (const HandledSignal& entry : g_handled_signals) {
     if (handled_signal(entry.signal) == nullptr || entry.program.sa_handler != SIG_IGN) continue;
-    // Until the exec has succeeded, other threads need the handlers.
+    // Other threads need the handlers until the exec has succeeded.
     if (entry.signal != SIGIO && !is_vfork_child && others_are_sampled()) continue;
     if (!any && is_sampled) {  // no walks, whose faults would kill
       t_context.busy_frame = reinterpret_cast<std::uintptr_t>(frame);
@@ -598,7 +598,7 @@ int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
       }
     }
   }
-  t_believes_blocked = believes;  // before a signal of the program's that has waited for it
+  t_believes_blocked = believes;  // before a pending signal of the program arrives
   t_really_blocked = really_blocked && believes;
   const long result =
       raw_syscall(SYS_rt_sigprocmask, how, set != nullptr ? &next : nullptr, &before, sizeof next);
@@ -608,7 +608,7 @@ int change_program_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
     return static_cast<int>(-result);
   }
   if (really_blocked && !believes) sample_again();
-  if (has_stacks || t_is_held) before &= ~kSampleBit;  // a handler may be running that does not know
+  if (has_stacks || t_is_held) before &= ~kSampleBit;  // a running handler may not know
   // The kernel writes no more than these 64 bits either.
   if (old != nullptr) old->__val[0] = before | (believed ? kSampleBit : 0);
   return 0;

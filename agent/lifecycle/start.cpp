@@ -64,7 +64,7 @@ void ensure_started() noexcept {
       !g_started.compare_exchange_strong(expected, 1, std::memory_order_acq_rel))
     return;
   const CancellationOff no_cancellation;
-  // Also where nothing is recorded: in the child of a fork the loader's locks may be taken for ever.
+  // Also if nothing is recorded: in the child of a fork, the loader's locks may be held forever.
   watch_transfers();
   watch_file_calls();
   watch_stdio_calls();

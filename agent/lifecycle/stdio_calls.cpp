@@ -169,8 +169,8 @@ template <typename Function>
     call.end(0);
     return line;
   }
-  // A line may hold NULs, where its length is not known, or be longer than the buffer, where the other is
-  // not.
+  // Two estimates, of which the larger counts: the length up to a NUL is too small if the line holds NULs,
+  // the other one if the line is longer than the buffer.
   const ReadBuffer after(stream);
   const bool same = before.base == after.base && before.end == after.end && after.next > before.next;
   const std::size_t taken = same ? static_cast<std::size_t>(after.next - before.next) : 0;

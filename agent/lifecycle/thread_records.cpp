@@ -73,7 +73,7 @@ ThreadRecord* claim_record(wire::SegmentHeader* segment) noexcept {
         slot->state.load(std::memory_order_acquire) != static_cast<std::uint32_t>(wire::ThreadState::kFree) ||
         !change_state(record, RecordState::kFree, RecordState::kClaimed))
       continue;
-    // Since the look at it, another thread may have come, gone, and left it for the collector.
+    // Since we looked at the record, another thread may have used it and left it to the collector.
     if (slot->state.load(std::memory_order_acquire) != static_cast<std::uint32_t>(wire::ThreadState::kFree)) {
       record.state.store(as_number(RecordState::kFree), std::memory_order_release);
       continue;
@@ -159,7 +159,7 @@ bool claim_own_record(ThreadRecord& record) noexcept {
     // Only its own thread claims a record that has one.
     if (state == as_number(RecordState::kClaimed)) return true;
     if (state == as_number(RecordState::kFree)) return false;
-    // The watcher looks at it; that takes microseconds unless it lost its processor.
+    // The watcher is looking at it, which takes microseconds unless it loses its processor.
     constexpr timespec kMoment = {0, 20'000};
     raw_syscall(SYS_nanosleep, &kMoment, nullptr);
   }

@@ -84,7 +84,7 @@ class Transfer {
   // Above those of all functions it calls.
   std::uintptr_t frame() const noexcept { return reinterpret_cast<std::uintptr_t>(this); }
 
-  // Has a signal of ours interrupted it after it had moved something, and none of the program's?
+  // True if a signal of ours, and none of the program's, has interrupted it after it had moved something.
   bool is_cut() const noexcept { return t_context.transfer.cut != cut_ && !program_interfered(); }
   bool program_interfered() const noexcept { return t_context.transfer.program_handlers != handlers_; }
   void note() noexcept { cut_ = t_context.transfer.cut; }
@@ -144,7 +144,7 @@ bool is_stream_socket(int descriptor) noexcept {
 }
 
 enum class File {
-  kOther,  // moves all it is asked for, or means something by moving less
+  kOther,  // moves everything, or moves less on purpose
   kStream,
   kStreamSocket,
   kMemory,  // a device that never waits
@@ -168,7 +168,7 @@ std::size_t bytes_of(const iovec* parts, std::size_t count) noexcept {
   return bytes;
 }
 
-// What follows the first `moved` bytes of a vector, or the beginning of that.
+// The part of a vector behind its first `moved` bytes, or the beginning of that part.
 class Rest {
  public:
   Rest(const iovec* parts, std::size_t count, std::size_t moved) noexcept {
@@ -343,10 +343,10 @@ bool waits_for_all(int flags) noexcept {
   auto received = static_cast<unsigned>(first);
   bool go_on = transfer.is_cut();
   while (received < count && go_on) {
-    if (timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec == 0) break;  // of what remains
+    if (timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec == 0) break;  // no time remains
     transfer.note();
     int more = g_recvmmsg(descriptor, messages + received, count - received, flags, timeout);
-    // It has left its error with the socket, for the next call.
+    // The kernel has left the error at the socket, for the next call.
     if (more < 0 && (errno == kRestart || errno == EINTR) && !transfer.program_interfered())
       more = g_recvmmsg(descriptor, messages + received, count - received, flags, timeout);
     if (more <= 0) break;
@@ -377,7 +377,7 @@ bool waits_for_all(int flags) noexcept {
 
 [[gnu::cold, gnu::noinline]] ssize_t finish_getrandom(Transfer& transfer, void* bytes, std::size_t count,
                                                       unsigned flags, ssize_t first) {
-  // Kernels before 5.6 have little at a time in that pool, and wait for more.
+  // Kernels before 5.6 have few random bytes at a time and wait for more.
   const unsigned next = (flags & GRND_RANDOM) != 0 ? flags | GRND_NONBLOCK : flags;
   auto* const to = static_cast<char*>(bytes);
   return finish(transfer, SYS_getrandom, first, count,
@@ -455,7 +455,7 @@ extern "C" [[gnu::visibility("hidden")]] long clusterprof_call_by_number(long nu
     case SYS_fork:
     case SYS_clone:
     case SYS_fallocate:
-    case SYS_bpf: {  // which gives up the check of a program when a signal comes
+    case SYS_bpf: {  // which stops checking a program when a signal comes
       const SampleSignalHeld held(static_cast<std::int32_t>(number));
       return clusterprof_plain_syscall(number, first, second, third, fourth, fifth, sixth);
     }
