@@ -1,4 +1,4 @@
-"""Files in the report: bytes as the programs moved them, calls at the lines that made them."""
+"""File operations in the report: bytes agree with what the programs moved, calls are at the lines that made them."""
 
 import os
 

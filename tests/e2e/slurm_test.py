@@ -63,7 +63,7 @@ class OpenMpi(slurm.SlurmTest):
         self.check_matrix("run", output, 4)
 
     def test_wrapper_and_plugin(self):
-        """Both: recorded once, as the wrapper says."""
+        """With both, the task is recorded once, as the wrapper says."""
         output = self.done(["srun", "--clusterprof", "-N4", "-n4", "clusterprof", "-o", "run",
                             slurm.program("openmpi", "traffic")])
         self.check_matrix("run", output, 4)
@@ -77,7 +77,7 @@ class OpenMpi(slurm.SlurmTest):
         self.check_matrix(*self.runs(), output, 4)
 
     def test_mpirun_in_batch(self):
-        """A run per mpirun, and one for the srun between them."""
+        """Each mpirun makes a run, and so does the srun between them."""
         traffic = slurm.program("openmpi", "traffic")
         job = self.batch(f"mpirun.openmpi {traffic} > first\nsrun -n4 {traffic} > second\n"
                          f"mpirun.openmpi -n 2 --map-by node {traffic} > third\n", ["--clusterprof", "-N4", "-n4"])
@@ -99,7 +99,7 @@ class OpenMpi(slurm.SlurmTest):
         self.check_matrix(by_srun, self.output("second"), 4)
 
     def test_without_pmi(self):
-        """MPI_Init fails under --mpi=none and pmi2 (see above): the same status and words with --clusterprof."""
+        """MPI_Init fails under --mpi=none and pmi2 (see above), with the same status and messages as without --clusterprof."""
         stencil = slurm.program("openmpi", "stencil")
         for pmi in ("none", "pmi2"):
             with self.subTest(pmi=pmi):
@@ -154,7 +154,7 @@ class Mpich(slurm.SlurmTest):
         self.check_matrix(*self.runs(), output, 4)
 
     def test_each_task_is_its_own_world_without_pmi(self):
-        """Without the PMI that it knows every task of MPICH is rank 0 of 1. In the profile they are Slurm's tasks."""
+        """Without a PMI that MPICH supports, each task is rank 0 of 1. The profile numbers them as Slurm's tasks."""
         for pmi in ("pmix", "none"):
             with self.subTest(pmi=pmi):
                 before = set(self.runs())
@@ -254,7 +254,7 @@ class Jobs(slurm.SlurmTest):
 
 
 class Tasks(slurm.SlurmTest):
-    """What a task notices of being recorded, and what it does not."""
+    """What a recorded task can notice of the recording, and what it cannot."""
 
     options = ["--spank", slurm.PLUGIN]
 
@@ -264,7 +264,7 @@ class Tasks(slurm.SlurmTest):
         return done
 
     def test_scripts(self):
-        """What a script is called with is not changed by the recording: found in PATH, by a relative and an absolute
+        """Recording does not change the name that a script is called by: found in PATH, by a relative and an absolute
         path."""
         script = self.write("script", "#!/bin/bash -eu\nprintf '%s|' \"$0\" \"$@\" \"$BASH_SOURCE\" $-\n")
         for name in ("script", "./script", script):
@@ -276,7 +276,7 @@ class Tasks(slurm.SlurmTest):
         self.assertEqual(len(self.runs()), 3)
 
     def test_containers(self):
-        """What starts a container is left alone, and what it starts: nothing of ours need be in there."""
+        """Container runtimes and what they start are left alone, since clusterprof may not be in the container."""
         os.symlink("/bin/sh", os.path.join(self.directory, "apptainer"))
         output = self.done(["srun", "--clusterprof", "-n2", "./apptainer", "-c", "env; sh -c env"])
         self.assertNotIn("clusterprof_start", output)
@@ -302,7 +302,7 @@ class Tasks(slurm.SlurmTest):
         return [int(part) for part in re.findall(r"\d+", run)]
 
     def test_tasks_inherit_no_variables_of_the_recording(self):
-        """Nothing of what started the recording is left in the variables of a task and its children."""
+        """A task and its children do not see the variables that started the recording."""
         self.batch("srun -n1 env > task.env\nsrun -n1 sh -c 'sh -c env' > child.env\n",
                    ["--clusterprof", "-N1", "-n1"], more={"LD_PRELOAD": "libm.so.6"})
         for name in ("task.env", "child.env"):
@@ -327,7 +327,7 @@ class Tasks(slurm.SlurmTest):
         self.assertEqual((done.returncode, done.stdout), (0, bare.stdout))
 
     def test_bad_options(self):
-        """Refused where a user waits for it; in a job the step runs unrecorded."""
+        """Bad options are refused when a user submits them; inside a job, the step runs unrecorded."""
         for options in ("rate=banana", "no-such-option", "rate", "mpi=", "event=,"):
             with self.subTest(options=options):
                 for command in (["srun", "-n1"], ["sbatch", "--wrap"], ["salloc", "-n1"]):
@@ -345,7 +345,7 @@ class Tasks(slurm.SlurmTest):
         return self.done(["squeue", "-h", "-o", "%A"]).split()
 
     def test_task_runs_where_recording_fails(self):
-        """Recording fails for reasons that show in the job alone: the task runs, one line says why."""
+        """If recording fails for a reason that only shows in the job, the task runs and one line says why."""
         command = ["srun", "--clusterprof", "-N2", "-n4", "sh", "-c", "echo task; exit 3"]
         for more in ({"CLUSTERPROF_RATE": "banana"}, {"CLUSTERPROF_ROOT": "/proc/nowhere"},
                      {"CLUSTERPROF_OUTPUT": "/root/no/run"}):
@@ -435,7 +435,7 @@ echo "== files"; ls -A . /dev/shm /run
         return {**found, "files": "\n".join(sorted(os.listdir(self.directory)))}
 
     def test_jobs_that_do_not_ask_are_unchanged(self):
-        """A job that does not ask is the same as on a cluster that does not know clusterprof: variables, descriptors,
+        """A job that does not ask is the same as on a cluster without clusterprof: variables, descriptors,
         libraries, processes, files."""
         self.write("look", self.LOOK)
         self.plugins()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""clusterprof tui in a real terminal (tmux): what is on the screen after keys, at the smallest size and after resizing,
-and that the terminal is left as it was."""
+"""clusterprof tui in a real terminal (tmux): what the screen shows after keys, at the smallest size and after resizing.
+The terminal is left as it was."""
 
 import os
 import subprocess

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Samples stacks that take longer to walk than a period lasts (programs/deep_stacks): the program has to get on, with about
-half of its processor time, and to say and return what it does alone; ticks that were left out are counted, and the time
-is where the program was.
+"""Samples stacks that take longer to walk than a sampling period (programs/deep_stacks). The program has to make progress
+with about half of its processor time, and print and return the same as alone. Ticks that were left out are counted, and
+the time is charged to where the program was.
 
     deep_stacks_test.py [--long]
 
-For long: more ways to sample, deeper stacks, and on every CPython. Exit status: 0 all good, 1 a check failed."""
+--long: more ways to sample, deeper stacks, and every CPython. Exit status: 0 all good, 1 a check failed."""
 import argparse
 import json
 import os
@@ -116,7 +116,7 @@ def check(case, folder):
 
 
 def check_ended(folder):
-    """A signal that ends the program has to reach it in the middle of all that."""
+    """A signal that ends the program has to reach it while it is sampled like that."""
     output = os.path.join(folder, "run")
     words = [PROGRAM, "1000000000", "300", "500"]
     job = subprocess.Popen([recording.CLUSTERPROF, "-q", "-r", "10000", "-o", output, *words], cwd=folder,

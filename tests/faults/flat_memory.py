@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Records a program that does the same over and over, with threads that come and go, files and sleeps, and
-looks at the memory of the program and of the collector meanwhile: neither may grow once the program has shown all it
-does. What the program needs itself is constant by construction.
+"""Records a program that repeats the same work, with threads that come and go, files and sleeps, and measures the memory
+of the program and of the collector meanwhile. Neither may grow once the program has done everything once. What the program
+itself needs is constant by construction.
 
     flat_memory.py [--seconds S] [--rate HZ]
 
-For a day's run in a short time: 10 kHz for 30 s are as many samples as 1 kHz for 5 minutes. Prints the figures;
+To imitate a long run in a short time: 10 kHz for 30 s are as many samples as 1 kHz for 5 minutes. Prints the figures;
 exit status: 0 all good, 1 memory grew, 77 nothing to test with."""
 
 import argparse

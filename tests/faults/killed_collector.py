@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Kills the collectors of several runs with SIGKILL, each at a random time, and one while it writes a shard, while their
-programs go on. The programs notice nothing; at every moment the shard on disk is valid and at most 5 s old, and in the
-end it has all but that; merge and report say which node is incomplete; and they leave nothing of what it left.
+programs go on. The programs notice nothing. At every moment the shard on disk is valid and at most 5 s old, and in the
+end it has everything up to then. merge and report say which node is incomplete, and remove the files that the collector left.
 
     killed_collector.py [--seed N] [--runs N] [--seconds S]
 
@@ -60,7 +60,7 @@ def expected():
 
 
 def recorded_until_ns(shard):
-    """When the last snapshot of its only rank was taken, and how much of the rank's time it tells of."""
+    """When the last snapshot of its only rank was taken, and how much of the rank's time it covers."""
     with h5py.File(shard, "r") as file:
         ranks = file["ranks"]
         if len(ranks["rank"]) != 1:
@@ -155,7 +155,7 @@ class Recorded:
         self.leaves_nothing()
 
     def leaves_nothing(self):
-        """With the first report a minute later, when nobody can be writing any more."""
+        """The first report a minute later, when nobody can be writing any more, removes what is left."""
         left = [name for name in os.listdir(self.run) if name.startswith(".") and name != ".run"]
         if self.while_writing:
             print(f"{self.node}: left {left}")

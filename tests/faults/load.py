@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Records many ranks with many threads each that compute all the time (programs/busy_ranks), far more than there are
-processors: they have to say and return what they do alone, which is known, all have to be in the run, which has to be complete, and as
-many samples as their timers asked for have to be there or counted as dropped. The collector's memory may not grow with
+processors. They have to print and return the same as alone. All ranks have to be in the run, and it has to be complete.
+Samples, and drops that were counted, have to be as many as the timers asked for. The collector's memory must not grow with
 time, and nothing may be left over.
 
     load.py [--ranks N] [--threads M] [--rate HZ] [--seconds S] [--python] [--pairs P]
 
-For long: --ranks 64 --threads 16 --rate 1000 --seconds 600. --pairs: short runs without and with clusterprof in turn, to
-say what it costs. Prints the figures; exit status: 0 all good, 1 a check failed, 77 nothing to test with."""
+The long form: --ranks 64 --threads 16 --rate 1000 --seconds 600. --pairs: short runs without and with clusterprof in turn,
+to measure the cost. Prints the figures; exit status: 0 all good, 1 a check failed, 77 nothing to test with."""
 import argparse
 import glob
 import json
@@ -49,7 +49,7 @@ def launched(options, *words):
 
 
 class Collector:
-    """What is seen of the collector while it runs."""
+    """What can be observed of the collector while it runs."""
 
     def __init__(self, run):
         self.run, self.pid, self.cpu_s, self.sockets, self.kib = run, None, 0.0, set(), []
@@ -181,7 +181,7 @@ def check(options, folder):
 
 
 def compare(options, folder):
-    """Steps that were taken bare, over those recorded, in runs in turn."""
+    """The steps of bare runs divided by those of recorded runs; the runs alternate."""
     ratios = []
     for number in range(options.pairs):
         steps = []

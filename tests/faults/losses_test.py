@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks, nodes and jobs that end early. What was sampled is in the report up to the last 100 ms, as are MPI calls up to
-the one in which the rank died; the report says which ranks were lost, how, and where they were last seen; all that the
-others did is there; and nothing is left behind. What there has to be is known by construction: programs/losses.c.
+"""Ranks, nodes and jobs that end early. The report has what was sampled up to the last 100 ms, and MPI calls up to the one
+in which the rank died. It says which ranks were lost, how, and where they were last seen. It has everything that the
+others did. Nothing is left behind. What the profile has to contain is known by construction: programs/losses.c.
 
     losses_test.py [--long [SEED]]     every end and every launcher, and many moments drawn by lot"""
 
@@ -54,7 +54,7 @@ first_phase(); second_phase(); last_phase()
 
 
 class Mark:
-    """What the program said of itself before it died."""
+    """What the program printed about itself before it died."""
 
     def __init__(self, path):
         with open(path, "rb") as file:
@@ -111,7 +111,7 @@ class Losses(recording.RecordingTest):
                                 stderr=subprocess.PIPE, start_new_session=True, **how)
 
     def of_job(self, place):
-        """Those that name the place in their arguments: launchers, ranks and collectors."""
+        """The processes whose arguments name the place: launchers, ranks and collectors."""
         return [(pid, words) for pid, words in recording.processes()
                 if pid != os.getpid() and any(place in word for word in words)]
 
@@ -125,7 +125,7 @@ class Losses(recording.RecordingTest):
         self.await_(lambda: not self.of_job(place), f"the end of {self.of_job(place)}")
 
     def nothing_left(self, run):
-        """After a report. Neither processes nor sockets, shared memory, or files but those of the run."""
+        """After a report, no processes, sockets, shared memory or files are left except those of the run."""
         self.gone(os.path.dirname(run))
         names = {name for name in os.listdir(run) if name.startswith(".")}
         if names - HIDDEN:
@@ -245,7 +245,7 @@ class Losses(recording.RecordingTest):
                     done.result()
 
     def test_ring_of_a_dead_rank_is_read(self):
-        """The collector has been stopped since before the first phase, and goes on only after the death."""
+        """The collector is stopped before the first phase and continues only after the rank's death."""
         def stop(run):
             found = []
             def collector():
@@ -257,7 +257,7 @@ class Losses(recording.RecordingTest):
             self.ends_alike("kill", at=stop)
 
     def test_death_before_the_first_sample(self):
-        """Before there is a sample. What is lost is said, and nothing else."""
+        """The rank dies before its first sample. The report only says that it was lost."""
         place, run, _ = self.place("start")
         shell = ["sh", "-c", "kill -9 $$"]
         done = self.start([recording.CLUSTERPROF, "-q", "-o", run, *shell], place)
@@ -376,7 +376,7 @@ class Losses(recording.RecordingTest):
                     done.result()
 
     def test_a_report_before_the_first_shard(self):
-        """Launchers were killed, and the collector is at its first shard when somebody asks."""
+        """Launchers were killed, and the collector is still writing its first shard when somebody asks for a report."""
         place, run, _ = self.place("early")
         os.mkdir(run)
         claim, shard = os.path.join(run, ".node-node0001.claim"), os.path.join(run, "node-node0001.h5")
@@ -393,7 +393,7 @@ class Losses(recording.RecordingTest):
     # --- jobs and nodes ---
 
     def killed_job(self, flavour, everybody, ignored=True, pause_s=2.0):
-        """SIGTERM, and SIGKILL later: to the launcher, or to all of the job, collector and all."""
+        """Sends SIGTERM, and later SIGKILL, to the launcher or to all processes of the job, the collector included."""
         before = ["env", "--ignore-signal=TERM"] if ignored else []
         if flavour == "plain":
             place, run, mark = self.place(f"job-{time.monotonic_ns()}")
@@ -460,7 +460,7 @@ class Losses(recording.RecordingTest):
                     done.result()
 
     def killed_node(self, after_s):
-        """All processes of one of two nodes at once. The others end as they would."""
+        """Kills all processes of one of two nodes at once. The others end as they would anyway."""
         place, run, mark = self.place(f"node-{time.monotonic_ns()}")
         gate, port = os.path.join(place, "gate"), str(time.monotonic_ns() % 50000)
         program = ["sh", "-c", f'"$0" "$1" exit & wait; while [ ! -e {gate} ]; do sleep 0.1; done', self.compile()]

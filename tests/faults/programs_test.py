@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that do what a sampler may stumble over (programs/): recorded, they have to say and return what they do
-alone; their runs have to be whole, and told of by as many samples as the rate says.
+"""Programs that do things which a sampler may stumble over (programs/). Recorded, they have to print and return the same
+as alone; their runs have to be complete, with as many samples as the rate says.
 
     programs_test.py [--long MINUTES] [--only MODE ...]
 
-Each mode once, at one of three rates; for long: all modes at all rates, on every CPython, over and over.
+Runs each mode once, at one of three rates. --long: all modes at all rates, on every CPython, again and again.
 Exit status: 0 all good, 1 a check failed."""
 import argparse
 import concurrent.futures

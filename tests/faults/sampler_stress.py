@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Records sampler_stress_program.py at 10 kHz on every CPython here: the program has to say and return what it
-does alone, every call path of the profile has to be one that it can have, and as many samples as its timers asked for
-are there or counted as dropped. Prints one line of figures per CPython.
+"""Records sampler_stress_program.py at 10 kHz on every CPython here. The program has to print and return the same as
+alone. Every call path of the profile has to be one that the program can have. Samples, and drops that were counted, have
+to be as many as its timers asked for. Prints one line of figures per CPython.
 
     sampler_stress.py [--seconds S] [--rate HZ] [--python EXE ...]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is hard for a sampler, for SECONDS; prints one line per part that does not depend on time or chance.
+"""Does things that are hard for a sampler, for SECONDS. Prints one line per part that does not depend on time or chance.
 sampler_stress_program.py SECONDS [LIBRARY]: a small library to load and unload all the time.
 
 `# calls:` behind a line: the functions of this file that it can call."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Another user of the machine, and files and processes that lie: nobody gets in, nothing is followed, nothing gets out.
-What another user would do is done by a process of one, so that most of it needs root."""
+"""Other users of the machine, and files and processes that lie. Nobody gets access, no prepared link is followed, and no
+secret gets out. A process with another user id plays the other user, so most tests need root."""
 
 import array
 import base64
@@ -159,7 +159,7 @@ def own_lines(text):
 
 
 def everything_in(path):
-    """What a file of a run says, without compression."""
+    """The content of a file of a run, uncompressed."""
     if os.path.islink(path):
         return os.readlink(path).encode()
     if os.path.isdir(path):
@@ -452,7 +452,7 @@ class Places(SecurityTest):
             self.assertEqual(reader.returncode == 0, allowed, name)
 
     def open_path(self):
-        """Whether others can get to the directory of this test."""
+        """Returns whether other users can reach the directory of this test."""
         at = self.directory
         while at != "/":
             if not os.stat(at).st_mode & 0o001:
@@ -515,7 +515,7 @@ class Places(SecurityTest):
         self.assertEqual(sorted(os.listdir(os.path.join(shared, "tables"))), before)
 
     def test_links_in_the_run_directory(self):
-        """As of somebody who may write there, because the group may."""
+        """Links as somebody could make them who may write there because the group may."""
         home = self.path("home")
         os.mkdir(home)
         self.write("home/thesis.tex", "precious")
@@ -526,7 +526,7 @@ class Places(SecurityTest):
         self.assertEqual(sorted(os.listdir(home)), ["link", "thesis.tex"], done.stderr)
 
     def test_run_directories_prepared_by_another_user_are_skipped(self):
-        """Names with a time in them can be foreseen."""
+        """Names that contain the time can be predicted."""
         self.need_stranger()
         shared = self.shared()
         now = time.time()
@@ -544,7 +544,7 @@ class Places(SecurityTest):
         self.assertEqual(os.stat(os.path.join(shared, own)).st_uid, os.geteuid())
 
     def test_report_of_another_users_run_leaves_nothing_behind(self):
-        """A run that the reader may not write to: nothing is left, neither there nor in the temporary directory."""
+        """The reader may not write to the run. Nothing is left behind, neither there nor in the temporary directory."""
         self.need_stranger()
         self.recorded([recording.PYTHON, "-c", "for i in range(2 * 10**6): pass"])
         os.remove(self.path("run", "profile.h5"))

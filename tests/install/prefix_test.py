@@ -95,7 +95,7 @@ class Prefix(installed.InstalledTest):
         self.assertIn("spin() program.py", self.records("./cp", "linked"))
 
     def test_blank_in_the_prefix(self):
-        """LD_PRELOAD cannot name it: the program runs, and somebody says why it was not recorded."""
+        """LD_PRELOAD cannot contain such a path: the program runs, and a line says why it was not recorded."""
         prefix = os.path.join(self.directory, "my tools")
         shutil.copytree(self.prefix, prefix, symlinks=True)
         done = self.good([f"{prefix}/bin/clusterprof", "-o", "blank", "echo", "hello"])
@@ -119,7 +119,7 @@ class Prefix(installed.InstalledTest):
                 self.assertIn(library, documented)
 
     def test_no_paths_of_the_build(self):
-        """Nothing that is loaded knows where it was built. Other files, such as pages of the manual, neither."""
+        """No file that is loaded contains the path of the build, nor does any other file, such as a manual page."""
         places = [place.encode() for place in (BUILD, SOURCE)]
         for path in installed.files_below(self.prefix):
             path = os.path.join(self.prefix, path)

@@ -1,5 +1,5 @@
-"""The recipes for Spack and EasyBuild say what this build really takes and needs. Neither tool is in Debian: the recipes
-are executed against the part of their interfaces that they use, and CMake is run with the arguments that come out."""
+"""The recipes for Spack and EasyBuild agree with what this build needs. Neither tool is in Debian, so the recipes are
+executed against the part of the tools' interfaces that they use, and CMake runs with the resulting arguments."""
 
 import glob
 import inspect
@@ -122,7 +122,7 @@ class Recipes(recording.RecordingTest):
             return re.search(r"project\(clusterprof VERSION ([0-9.]+)", file.read()).group(1)
 
     def configure(self, arguments):
-        """CMake takes these arguments and makes something of each; returns what it said."""
+        """Checks that CMake accepts and uses each of these arguments; returns what it printed."""
         with tempfile.TemporaryDirectory(dir=self.directory) as build:
             done = subprocess.run(["cmake", "-G", "Ninja", "-S", SOURCE, "-B", build, *arguments], capture_output=True,
                                   text=True, timeout=100)

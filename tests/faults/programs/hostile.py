@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Python programs do that a sampler may stumble over, by mode. Prints the same however fast it runs."""
+"""Things that Python programs do and that a sampler may stumble over, one per mode. The output does not depend on speed."""
 import faulthandler
 import gc
 import os
@@ -38,7 +38,7 @@ def daemon_threads():
 
 
 def finalisation():
-    """Python code runs until late: functions at exit, destructors, a module that is taken apart."""
+    """Python code runs until the very end: exit functions, destructors, a module that is being cleared."""
     import atexit
 
     class Late:
@@ -125,7 +125,7 @@ def forks():
 
 
 def one_fork():
-    """CPython 3.12 and later say so when they fork with several threads."""
+    """CPython 3.12 and later warn when they fork with several threads."""
     for _ in range(10):
         child = os.fork()
         if child == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""As files.c, from Python: `function PATH OPERATION NAME [COUNT START END]` says which function did it, itself or by
+"""Like files.c, from Python: `function PATH OPERATION NAME [COUNT START END]` says which function did it, itself or by
 what it calls, and how often by the code between these instructions; `atleast PATH OPERATION BYTES` what has to be moved, of which some may be moved twice."""
 import io
 import mmap

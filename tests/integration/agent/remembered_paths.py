@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Asks the agent for its call path from everywhere, as MPI calls do, in ways that would deceive a memory of call
-paths: the frames nearest to the call are the same ones, at the same addresses, and what differs is far below.
+"""Asks the agent for its call path from many places, as MPI calls do, in ways that would fool a cache of call paths: the
+frames nearest to the call are the same, at the same addresses, and the difference is far down the stack.
 
 Prints how many calls there were, and in how many a path was returned that had been another one: of two calls with
 the same path, every caller is in the same function at the same instruction."""
@@ -213,7 +213,7 @@ def step_generator(chance, depth, path):
 
 
 def step_kept(chance, depth, path):
-    """Goes on with a generator that others have begun."""
+    """Resumes a generator that others have begun."""
     if not path or chance.random() < 0.3:
         def generate():
             while True:
@@ -256,7 +256,7 @@ def with_the_gil():
 
 
 def wait_for_modules():
-    """Until the agent has seen what was just loaded: ctypes. Before, stacks through it may be cut."""
+    """Waits until the agent has seen the module that was just loaded (ctypes). Before that, stacks through it may be cut."""
     last, since = None, time.monotonic()
     while time.monotonic() - since < 0.25:
         time.sleep(0.01)

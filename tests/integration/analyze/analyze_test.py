@@ -355,7 +355,7 @@ class Merge(Analyze):
 
     @contextlib.contextmanager
     def read_only(self, directory):
-        """Root may write everywhere: its commands have to be told not to."""
+        """Makes commands of root, who may write everywhere, treat the run as read-only."""
         os.chmod(directory, 0o555)
         try:
             yield ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
@@ -392,7 +392,7 @@ class Merge(Analyze):
 
 
 class Query(Analyze):
-    """Against the tables of the dump, added up here."""
+    """Compares queries with sums over the tables of the dump."""
 
     def setUp(self):
         super().setUp()
@@ -517,7 +517,7 @@ class Query(Analyze):
         self.refused(["query", "missing", "rank", "0"], 1, "nothing found")
 
     def test_one_rank_needs_one_block(self):
-        """Damage in another node's rows is not met."""
+        """Damage in another node's rows is not noticed, because they are not read."""
         with h5py.File(os.path.join(self.run_, "profile.h5"), "r") as file:
             column = file["values/wall_ns"].id
             chunk = column.get_chunk_info(column.get_num_chunks() - 1)

@@ -56,7 +56,7 @@ class Runs(unittest.TestCase):
         return document
 
     def copy(self, *names):
-        """A directory with copies of these runs, times and all; as they are now."""
+        """Makes a directory with copies of these runs, including the times of their files."""
         folder = tempfile.mkdtemp(prefix="ls-", dir=self.directory)
         self.addCleanup(shutil.rmtree, folder)
         for name in names:

@@ -1,5 +1,4 @@
-"""The exchange of clocks between nodes: that the offsets are right, and that nobody waits for a rank that does
-not take part.
+"""The exchange of clocks between nodes: the offsets are right, and no rank waits for one that does not take part.
 
 Ranks are put on nodes by CLUSTERPROF_NODE; a node's clock is shifted by shifted_clock.c. With the fake agent of
 the MPI tests every subset of ranks can be recorded; with clusterprof itself, what users do.
@@ -91,7 +90,7 @@ class Clocks:
         return sorted(out.splitlines())
 
     def kill_all(self):
-        """The launchers leave ranks behind that do not react."""
+        """Ends ranks that do not react and that the launchers leave behind."""
         for process in os.listdir("/proc"):
             try:
                 if process.isdigit() and int(process) != os.getpid() and \
@@ -136,7 +135,7 @@ class Clocks:
                 for rank, lines in self.dumps().items() for line in lines if line[0] == "clock"}
 
     def check_offsets(self, nodes):
-        """That the offsets are as right as they say. Returns by how much the worst of them is wrong."""
+        """Checks that offsets are no more wrong than their stated errors. Returns the largest actual error."""
         measured = self.measurements()
         leaders = range(nodes)
         self.assertEqual(sorted(measured), sorted((rank, at) for rank in leaders for at in ("init", "finalize")))
@@ -165,7 +164,7 @@ class Clocks:
         self.fail(f"off by {worst_ns} ns the last time")
 
     def check_unseen(self, ranks):
-        """Of the exchange nothing shows in what was recorded, or is left."""
+        """Checks that the exchange does not show in what was recorded and leaves nothing behind."""
         dumps = self.dumps()
         self.assertEqual(sorted(dumps), list(range(ranks)))
         for lines in dumps.values():
@@ -181,7 +180,7 @@ class Clocks:
 
 
 class Offsets(Clocks):
-    """What is measured: needs a machine that is not busy with other things."""
+    """The measured offsets. These tests need a machine that is not busy with other work."""
 
     def test_offsets(self):
         self.check_offsets_of(5, 5)
@@ -206,7 +205,7 @@ class Offsets(Clocks):
 
 
 class Users(Clocks):
-    """Which ranks measure, and that nothing of it shows."""
+    """Which ranks measure, and that the profile shows nothing of it."""
 
     def test_one_node(self):
         one = self.script("one_node", "#!/bin/sh\nexec env CLUSTERPROF_NODE=n0 \"$@\"\n")

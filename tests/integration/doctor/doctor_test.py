@@ -26,7 +26,7 @@ NOTE = re.compile(r"(ok|warn|fail): [^:]+: .+")
 
 
 def install(prefix):
-    """What `cmake --install` puts there, of what has been built."""
+    """Installs what has been built, as `cmake --install` does."""
     for folder in ("bin", "libexec/clusterprof", "lib/clusterprof"):
         source, target = os.path.join(recording.BUILD, folder), os.path.join(prefix, folder)
         os.makedirs(target)
@@ -77,7 +77,7 @@ class InstalledDoctor(recording.RecordingTest):
                               text=True, timeout=100, env={**self.environment, **how.pop("env", {})}, **how)
 
     def checks(self, *options, status=0, **how):
-        """By id, having looked at all that holds of any document."""
+        """Returns the checks by id, after it has checked what holds for every document."""
         done = self.doctor("--json", *options, **how)
         self.assertEqual(done.stderr, "")
         document = json.loads(done.stdout)
@@ -111,7 +111,7 @@ class Doctor(InstalledDoctor):
         self.assertEqual([words for _, words in recording.processes() if self.prefix in words[0]], [])
 
     def test_self_test(self):
-        """What it judges depends on the machine's load; that it records, compares and tidies up does not."""
+        """Its verdict depends on the machine's load, but not that it records, compares and cleans up."""
         scratch = os.path.join(self.directory, "scratch")
         os.mkdir(scratch)
         os.chmod(scratch, 0o777)
@@ -261,7 +261,7 @@ class Doctor(InstalledDoctor):
         self.assertEqual(checks["limits.sizes"]["status"], "fail")
 
     def test_too_large_a_memory_file_is_not_recorded(self):
-        """The limit that doctor calls a failure is one: the agent makes no memory file below it."""
+        """Below the limit that doctor calls a failure, the agent really makes no memory file."""
         with open(os.path.join(recording.SOURCE, "cli/doctor/checks_machine.cpp"), encoding="utf-8") as source:
             least = int(re.search(r"kMinMemoryFileBytes = ([\d']+)", source.read())[1].replace("'", ""))
         for limit, is_recorded in ((least - 6_000_000, False), (least, True)):

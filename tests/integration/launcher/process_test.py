@@ -1,4 +1,4 @@
-"""The recorded command is started, ends and talks as it does alone; failures of ours are plain."""
+"""The recorded command starts, ends and prints as it does alone. Our own failures are reported plainly."""
 
 import os
 import re
@@ -141,7 +141,7 @@ class Refusals(launching.LaunchingTest):
 
 
 class Started(launching.LaunchingTest):
-    """record --started: the batch system has been asked to record, and nothing of ours ends the command."""
+    """record --started: the batch system was asked to record. None of our failures may keep the command from running."""
 
     def start(self, *command, before=(), **how):
         return self.launch("record", "--started", "--", *(command or ("/bin/sh", "-c", "echo ran; exit 3")), **how)

@@ -1,4 +1,4 @@
-"""`mpirun clusterprof merge RUN`: the same profile from any number of processes, one voice, nothing left behind.
+"""`mpirun clusterprof merge RUN`: any number of processes make the same profile, only one prints, nothing is left behind.
 
 Usage: merge_mpi_test.py openmpi|mpich"""
 
@@ -40,7 +40,7 @@ def contents(path):
 
 
 def deal_cyclically(run):
-    """Ranks go round the nodes, as --map-by node deals them; what else the shards say of ranks follows."""
+    """Deals ranks to the nodes in turn, as --map-by node does, and adapts everything else that the shards say about ranks."""
     moved = {node * RANKS_PER_NODE + i: i * NODES + node for node in range(NODES) for i in range(RANKS_PER_NODE)}
     for path in shards_of(run):
         with h5py.File(path, "r+") as file:
@@ -83,7 +83,7 @@ class MergeTest(unittest.TestCase):
 
     @staticmethod
     def ours(done):
-        """What we wrote to stderr; the rest is mpirun's."""
+        """Our own lines on stderr, without those of mpirun."""
         return [line for line in done.stderr.splitlines() if "clusterprof: " in line]
 
     def check_merged(self, run, done, expected=None):

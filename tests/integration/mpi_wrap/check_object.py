@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a preload object may need and offer. check_object.py OBJECT"""
+"""Checks which libraries a preload object needs and which symbols it exports. check_object.py OBJECT"""
 
 import re
 import subprocess

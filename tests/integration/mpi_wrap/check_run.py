@@ -172,7 +172,7 @@ def check_expected_events(dumps, directory, level):
 
 
 def check_paused_events(dumps, directory):
-    """Of what was expected, what happened outside of pauses: by the same numbers, and no ends without starts."""
+    """Checks the expected events outside of pauses: they have the same numbers, and there are no ends without starts."""
     for d in dumps:
         names = {identity: name for identity, _, name in d.communicators.values() if name}
         expected = (directory / f"events{d.process['rank']}.txt").read_text().splitlines()
@@ -210,7 +210,7 @@ def check_churn(dumps, count, most_entries):
 
 
 def check_crowd(dumps, count):
-    """The last entry stands for all that found no other, and that is counted once."""
+    """The last entry stands for all communicators that found no other, and that is counted once."""
     for d in dumps:
         entries = len(d.communicators)
         last = d.communicators[max(d.communicators)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What must hold of the events (formats/wire/mpi_event.h) that the ranks of one run have written."""
+"""Checks what must be true of the events (formats/wire/mpi_event.h) that the ranks of one run have written."""
 
 import collections
 
@@ -68,7 +68,7 @@ def numbers_are_complete(numbers, what):
 
 
 def check_messages(ranks):
-    """Everything that was sent was received, by the same name."""
+    """Everything that was sent was received, with the same identity."""
     sent, received, streams, probed = {}, {}, collections.defaultdict(list), set()
     for rank, events in ranks.items():
         for event in events:

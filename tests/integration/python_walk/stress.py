@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Everything that makes Python's and the C stack differ, for SECONDS, with one line of output per
-part that does not depend on time or chance.
+"""Does everything that makes the Python stack and the C stack differ, for SECONDS. Prints one line per part that does
+not depend on time or chance.
 
 How walk_test.py checks the stacks: the line that a caller is on has to contain the name of the
 function it calls. So every call below is on one line together with that name (a comment counts).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What one walk costs: LD_PRELOAD=RECORDER.so WALK_OUTPUT=/dev/null WALK_RATE=1 python3 walk_time.py RECORDER.so"""
+"""Measures what one walk costs: LD_PRELOAD=RECORDER.so WALK_OUTPUT=/dev/null WALK_RATE=1 python3 walk_time.py RECORDER.so"""
 import ctypes
 import sys
 

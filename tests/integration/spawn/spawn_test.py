@@ -1,5 +1,5 @@
-"""MPI_Comm_spawn: the processes it starts are ranks of the run behind those that were there, and nothing changes
-for the program. spawn.c and spawn.py know their traffic; what they print is the same without clusterprof."""
+"""MPI_Comm_spawn: the processes it starts become further ranks of the run, and nothing changes for the program. spawn.c
+and spawn.py know their traffic; what they print is the same without clusterprof."""
 
 import collections
 import os
@@ -27,7 +27,7 @@ class Spawn(recording.RecordingTest):
         self.need(self.program, recording.launcher(self.flavour, 1)[0])
 
     def both(self, *arguments, ranks=2, options=(), status=0, run="run"):
-        """The output with clusterprof, which is that without."""
+        """Returns the output with clusterprof, after it has checked that it is the same without."""
         before = recording.launcher(self.flavour, ranks) if ranks else ()
         bare, with_us = self.bare_and_recorded(arguments, before, ["-q", *options], run, env=environment())
         self.assertEqual(bare.returncode, status, bare.stderr.decode())
@@ -41,7 +41,7 @@ class Spawn(recording.RecordingTest):
         return lines[1]
 
     def check(self, lines, ranks, spawned, run="run", nodes=1, unfinished=0):
-        """The run has those ranks, complete, and the matrix that the program speaks of. `unfinished`: so many
+        """Checks that the run has those ranks, is complete, and has the matrix that the program printed. `unfinished`: so many
         instances of MPI_Finalize may lack a rank; Open MPI may end spawned ones before they come back from it."""
         report = self.report(run)
         self.assertEqual([rank["rank"] for rank in report["ranks"]], list(range(ranks)))
@@ -140,7 +140,7 @@ class openmpi(Spawn):
         self.check(lines, 4, 2)
 
     def test_nodes_of_a_spawned_world(self):
-        """They compare their clocks among themselves, and with their parents' node by messages."""
+        """The nodes compare their clocks among themselves; messages bound them against the parents' node."""
         lines = self.both(self.program, "nodes")
         report = self.check(lines, 4, 2, nodes=3)
         self.assertEqual({node["name"]: node["ranks"] for node in report["nodes"] if len(node["name"]) == 1},
@@ -267,7 +267,7 @@ class mpich(Spawn):
 
 
 def lines_of_first(lines, ranks):
-    """What the ranks of the first world have sent."""
+    """The lines on what the ranks of the first world have sent."""
     return [line for line in lines if line.startswith("sent") and int(line.split()[1]) < ranks]
 
 
