@@ -37,7 +37,7 @@ bool contains(const List& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-// "--hf_authToken" is "hfauthtoken".
+// "--hf_authToken" becomes "hfauthtoken".
 std::string letters_of(std::string_view name) {
   std::string letters;
   for (const char c : name)
@@ -57,7 +57,7 @@ std::string last_word(std::string_view name) {
   return lowered(name.substr(begin, end - begin));
 }
 
-// std::log2 would be all that the launcher needs libm for, and it is loaded once per rank.
+// Computed here, because std::log2 would be the launcher's only need for libm, which every rank would load.
 double log2_of(double x) {
   double result = 0;
   for (; x >= 2; x /= 2) result += 1;
@@ -81,7 +81,7 @@ double entropy(std::string_view text) {
   return bits;
 }
 
-// Of a value whose name leaves it open whether it is a secret.
+// For a value whose name does not tell whether it is a secret.
 bool looks_random(std::string_view value) {
   const bool letters =
       std::any_of(value.begin(), value.end(), [](char c) { return is_upper(c) || is_lower(c); });
@@ -93,9 +93,9 @@ bool looks_random(std::string_view value) {
   return !is_path && value.size() >= 16 && letters && digits && plain && entropy(value) >= 3.3;
 }
 
-// Of a value without a name: as random as a key of upper and lower case letters and digits, in which every
-// second letter or so is of another kind than the one before it. Words and numbers that were put together are
-// not.
+// For a value without a name: true if it is as random as a key of upper and lower case letters and digits, in
+// which about every second character is of another kind than the one before. Words and numbers that were put
+// together are not.
 bool is_random_without_doubt(std::string_view text) {
   constexpr std::size_t kShortest = 24;
   if (text.size() < kShortest || entropy(text) < 3.9) return false;
@@ -160,7 +160,7 @@ bool is_secret(std::string_view name, std::string_view value) {
 struct Format {
   std::string_view prefix;
   std::size_t length;
-  std::string_view also;  // what may occur beside letters and digits
+  std::string_view also;  // characters allowed in addition to letters and digits
 };
 
 constexpr auto kFormats = std::to_array<Format>({
@@ -269,7 +269,7 @@ void mask_named_values(std::string& text) {
     const bool equals = text[at] == '=';
     const char before = name_begin > 0 ? text[name_begin - 1] : '\n';
     ++at;
-    // A colon is also what stands before a type, a slice or a port.
+    // A colon may also come before a type, a slice or a port.
     if (name.empty() || (!equals && before != '\n' && before != '=' && !is_quote(before))) continue;
 
     std::size_t begin = at;

@@ -53,8 +53,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kEndPoll{50};  // while waiting for the run to end
 constexpr milliseconds kLinger{300};  // for more ranks, if their number is not known
-constexpr seconds kLateRank{10};      // from our start: ranks that are known to come may be this late
-constexpr seconds kChildStatus{5};    // for the launcher to tell how its child ended
+constexpr seconds kLateRank{10};      // since our start: expected ranks may be this late
+constexpr seconds kChildStatus{5};    // for the launcher to report how its child ended
 constexpr seconds kAfterTerminate{30};
 constexpr seconds kUsageInterval{1};
 constexpr seconds kProcessorsInterval{5};  // programs bind their threads, and batch systems change cpusets
@@ -103,7 +103,7 @@ class Server::Impl {
                    [this](NoteCode code, std::uint64_t number) { add_note(code, number); }}),
         launcher_(io_, options_.control_fd,
                   {[this](const wire::Control& message) { launcher_told(message); },
-                   // Its ranks go on, and so do we.
+                   // Its ranks continue, and so does the collector.
                    [this] { finish_when_done(); }}),
         timer_(io_),
         signals_(io_),
@@ -276,7 +276,7 @@ class Server::Impl {
   void child_started(pid_t pid, std::int32_t rank) {
     if (const auto ended = ended_pids_.find(pid);
         ended != ended_pids_.end() && watched_.find_pid(pid) == nullptr) {
-      // It was so short-lived that its agent came and went before the launcher told us of it.
+      // It lived so briefly that its agent connected and left before the launcher announced it.
       child_ = state_.announce(ended->second, rank, -1, pid, instant_now());
       any_announced(rank, *child_);
     } else {
@@ -295,7 +295,7 @@ class Server::Impl {
     const bool failed = wait_status != 0 || state_.left_mpi_open(*child_);
     if (failed && !done()) {
       release_after_write_ = true;
-      // The launcher has a limit of its own, which comes first.
+      // The launcher has its own limit, which is shorter.
       release_at_latest_ = Clock::now() + options_.end_patience * 5 / 4;
       checkpoint();
     }
@@ -367,7 +367,7 @@ class Server::Impl {
   }
 
   void process_gone(NodeState::ProcessId id) {
-    // It may have greeted in its last moments.
+    // It may have sent its greeting just before it ended.
     listener_.accept_all();
     const WatchedProcess* process = watched_.find(id);
     if (process == nullptr) return;
@@ -427,7 +427,7 @@ class Server::Impl {
 
   double poll_rings(const Instant& now) { return state_.poll(now.mono_ns); }
 
-  // Moves to where the ranks may run. Their launcher has told them, or they bind themselves.
+  // Moves to the processors on which the ranks may run. Their launcher bound them, or they bind themselves.
   void follow_ranks() {
     ranks_changed_ = false;
     last_move_ = Clock::now();
@@ -447,7 +447,7 @@ class Server::Impl {
                                 Clock::now().time_since_epoch());
   }
 
-  // Finds out what nobody tells us: the resources that programs without an agent use, and, on kernels without
+  // Finds out what nobody reports: the resources that programs without an agent use, and, on kernels without
   // pidfds, which processes have ended.
   void look_at_processes() {
     std::vector<NodeState::ProcessId> ended;

@@ -95,7 +95,7 @@ UniqueFd open_process(pid_t pid) {
 }
 
 UniqueFd open_peer_process(int socket, pid_t pid) {
-  // The descriptor of the very process that connected; a pid might have been given to another since.
+  // The descriptor refers to the process that connected. Its pid might belong to another process by now.
   int fd = -1;
   socklen_t bytes = sizeof fd;
   if (getsockopt(socket, SOL_SOCKET, kSoPeerPidfd, &fd, &bytes) == 0) {
@@ -152,7 +152,7 @@ std::optional<int> exit_wait_status(int pidfd, pid_t pid) {
     if (fields.empty()) break;
     usleep(100);
   }
-  return kept();  // waited for between the two
+  return kept();  // its parent waited for it in between
 }
 
 std::optional<SystemUsage> read_usage(pid_t pid) {

@@ -21,7 +21,7 @@ namespace clusterprof::collector {
 namespace {
 
 constexpr std::size_t kMaxProcessors = 8192;  // of Linux
-constexpr int kMaxThreads = 64;               // looked at, of a process
+constexpr int kMaxThreads = 64;               // threads of a process that are looked at
 
 using Mask = std::array<std::uint64_t, kMaxProcessors / 64>;
 static_assert(sizeof(Mask) % sizeof(cpu_set_t) == 0);
@@ -40,7 +40,7 @@ Processors numbers_of(const Mask& mask) {
   return numbers;
 }
 
-// The agent's own thread stays where the process was started, also when the program binds itself.
+// The agent's own thread stays where the process was started, even if the program binds itself.
 bool is_ours(pid_t pid, pid_t thread) {
   const auto name = read_text("/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread) + "/comm");
   return name && *name == "clusterprof\n";

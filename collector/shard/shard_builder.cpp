@@ -33,7 +33,7 @@ bool is_region(const shard::ShardData& data, std::uint32_t path) {
   return path != 0 && data.frames[data.paths[path].frame].kind == shard::FrameKind::kRegion;
 }
 
-// Below main() and a thread's function: the same everywhere, and of no interest.
+// Frames below main() and below a thread's function, which are the same everywhere and of no interest.
 bool is_start_up(std::string_view function) {
   constexpr std::array<std::string_view, 9> kNames = {
       "_start",   "__libc_start_main", "__libc_start_call_main", "start_thread", "clone3", "clone", "__clone",
@@ -56,7 +56,7 @@ std::string_view descriptor_name(std::uint32_t descriptor) {
   return {};
 }
 
-// As shard::Rank::last_call_path has it: a line per frame, the outermost first.
+// The format of shard::Rank::last_call_path: a line per frame, the outermost first.
 std::string call_path_text(const shard::ShardData& data, std::uint32_t path) {
   constexpr std::size_t kMaxFrames = 200;  // the innermost ones
   std::vector<std::string> lines;
@@ -74,7 +74,7 @@ std::string call_path_text(const shard::ShardData& data, std::uint32_t path) {
   return fmt::to_string(fmt::join(lines.rbegin(), lines.rend(), "\n"));
 }
 
-// Rows of a rank beyond so many join others of their function.
+// If a rank has more rows than this, further ones are joined with others of their function.
 constexpr std::size_t kMaxAccessRows = 4096;
 
 constexpr std::array<const char*, kRankColumns> kRankColumnNames = {
@@ -84,7 +84,7 @@ constexpr std::array<const char*, kNodeColumns> kNodeColumnNames = {
     "cpu_busy_ns",        "memory_used_bytes", "network_received_bytes",
     "network_sent_bytes", "disk_read_bytes",   "disk_written_bytes"};
 
-// A counter's name, unless another series has it. No two counters get the same one.
+// Returns the counter's name, or another one if a series has that name. No two counters get the same.
 std::string counter_series_name(const std::string& counter) {
   constexpr std::string_view kPrefix = "counter:";
   const auto is_it = [&](const char* name) { return counter == name; };
@@ -112,7 +112,7 @@ struct ShardBuilder::Interned {
   shard::PathInterner interner;
 };
 
-// A frame that stands for itself, whatever process it is of. Pending ones are resolved before.
+// A frame that means the same in every process. Pending frames have been resolved before.
 shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tables,
                                        shard::PathInterner& interner) {
   shard::Frame frame;
@@ -201,7 +201,7 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawTables& table
   }
 }
 
-// Extends `path` by what a raw frame stands for.
+// Extends `path` by the frames that a raw frame stands for.
 void ShardBuilder::add_frames(RawFrame raw, const RawTables& tables, const MayReadLines& may_read_lines,
                               Interned& shard, std::uint32_t& path) {
   while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
@@ -209,7 +209,7 @@ void ShardBuilder::add_frames(RawFrame raw, const RawTables& tables, const MayRe
   if (raw.kind == RawKind::kNativeExact || raw.kind == RawKind::kNativeReturn)
     return add_native_frames(raw, tables, may_read_lines, shard, path);
   const shard::Frame frame = named_frame(raw, tables, shard.interner);
-  // A rank may have written anything: one impossible path would keep the shard of all ranks from being
+  // A rank may have written anything, and a single impossible path would keep the whole shard from being
   // written.
   if (frame.kind == shard::FrameKind::kRegion && path != 0 && !is_region(shard.data, path)) return;
   path = shard.interner.path(path, shard.interner.frame(frame));
@@ -229,7 +229,7 @@ void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
       channel = from.channel;
       communicator = shard::kNone;
       if (channel != 0) {
-        // One that had no place in the process's table: its identity is what tells its events from others'.
+        // A communicator without an entry in the process's table. Only its identity distinguishes its events.
         const auto [found, added] =
             communicators.try_emplace(channel, static_cast<std::uint32_t>(data.communicators.size()));
         if (added) data.communicators.push_back({channel, 0, {}});
@@ -237,7 +237,7 @@ void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
       }
     }
     if (communicator != shard::kNone && data.communicators[communicator].size == 0)
-      data.communicators[communicator].size = from.communicator_size;  // what messages do not tell
+      data.communicators[communicator].size = from.communicator_size;  // messages do not know it
     const auto event = static_cast<std::uint32_t>(data.mpi_events.size());
     data.mpi_events.push_back({rank, thread, path_of[from.path], communicator, name->second, from.kind,
                                from.flags, from.peer, from.tag, from.sequence, from.enter_ns, from.exit_ns,

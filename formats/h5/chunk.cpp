@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What HDF5's filters shuffle, deflate and fletcher32 do to a chunk, without HDF5: several times as fast as
-// its pipeline (libdeflate in place of zlib, shuffling 16 bytes at a time), and on any thread.
+// Does what HDF5's filters shuffle, deflate and fletcher32 do to a chunk, but without HDF5. That is several
+// times as fast as its pipeline (libdeflate in place of zlib, shuffling 16 bytes at a time) and works on any
+// thread.
 #include <libdeflate.h>
 
 #include <algorithm>
@@ -182,8 +183,9 @@ void check_item(std::size_t bytes, std::size_t item_bytes) {
     throw H5Error("a chunk cannot have items of that size");
 }
 
-// Little gain from a Huffman code, by the collision entropy (6.7 bits per byte or more, which is about 7.2
-// bits of Shannon's), nor steps between neighbours that repeat, as in numbers that count up.
+// True if a Huffman code would gain little, judged by the collision entropy (6.7 bits per byte or more, which
+// is about 7.2 bits of Shannon's), and if steps between neighbours do not repeat, as they do in numbers that
+// count up.
 bool looks_random(std::span<const std::byte> plane) {
   constexpr std::size_t kMin = 4096;  // below that the estimate is itself random
   if (plane.size() < kMin) return false;

@@ -37,7 +37,7 @@ void unite_equal(std::vector<Row>& rows) {
 
 // --- numbers -------------------------------------------------------------------------------
 
-// The different numbers of some rows, ascending, and which of them each is.
+// Collects the different numbers that occur in some rows, in ascending order, and numbers them.
 class Numbers {
  public:
   void add(std::uint32_t number) {
@@ -97,7 +97,7 @@ class ColumnEncoder {
   XXH3_state_t state_;
 };
 
-// A chunk of every column before the next chunk of any, so that the rows are in the cache.
+// Encodes one chunk of every column before the next chunk of any column, so that the rows stay in the cache.
 template <typename Row>
 void encode_rows(const std::vector<Row>& rows, const Numbers& ranks, const Numbers& counters,
                  BlockParts& parts) {

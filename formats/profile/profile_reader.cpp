@@ -108,7 +108,7 @@ struct ProfileReader::State {
     std::vector<std::byte> bytes;
     if (!root.has("report")) return bytes;
     const h5::Group group = root.open_group("report");
-    // What another version thought of the run is of no use.
+    // The stored report of another version is of no use.
     if (group.read_string("creator_version") != kVersion) return bytes;
     const auto state = group.read_column<std::uint8_t>("state");
     const std::span whole_state = std::as_bytes(std::span(state));
@@ -218,7 +218,7 @@ Result<std::vector<std::byte>> ProfileReader::report() {
 
 std::unique_ptr<shard::RowSource> ProfileReader::rows() {
   return std::make_unique<FileRows>([state = state_.get()](const auto& use) {
-    // What `use` throws is its own affair.
+    // Exceptions of `use` are passed on.
     std::exception_ptr thrown;
     const auto guarded = [&](const shard::RankRows& rows) {
       try {

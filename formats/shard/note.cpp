@@ -68,7 +68,7 @@ const char* problem_of(const Note& note) {
   if (kind.scope != NoteScope::kNode && !note.node.empty()) return "a node that its code does not have";
   if (kind.scope != NoteScope::kRanks)
     return note.first_rank == -1 && note.last_rank == -1 ? nullptr : "ranks that its code does not have";
-  // Ranks may have any number, and here as well.
+  // Ranks may have any number, even a negative one, and so may the range.
   return note.first_rank <= note.last_rank ? nullptr : "a range of ranks that ends before it begins";
 }
 

@@ -26,7 +26,7 @@ OpenOperations::OpenOperations(const ShardData& data) : data_(data), pending_(da
   }
   if (inside_.empty()) return;
 
-  std::map<std::uint32_t, std::set<std::uint32_t>> called;  // who has called something on it
+  std::map<std::uint32_t, std::set<std::uint32_t>> called;  // ranks that have called something on it
   for (const MpiCall& call : data.mpi_calls)
     if (call.communicator != kNone) called[call.communicator].insert(call.rank);
   const bool one_world = std::none_of(data.ranks.begin(), data.ranks.end(),

@@ -9,7 +9,7 @@
 namespace clusterprof::shard {
 namespace {
 
-// What tells rows of one rank and path apart, in order.
+// The columns that distinguish rows of one rank and path, in order.
 std::uint32_t detail(const Value& row) {
   return static_cast<std::uint32_t>(row.category) << 1 | (row.main_thread ? 0u : 1u);
 }
@@ -129,7 +129,7 @@ void for_each_rank_of(MatrixRows rows, const std::function<void(const RankRows&)
 }
 
 void InMemoryRows::for_each_rank(const std::function<void(const RankRows&)>& use) const {
-  // Copies of those alone that are not in order.
+  // Copies only the rows that are not in order.
   MatrixRows sorted;
   const auto in_order = [](const auto& rows, auto& copy) {
     using Row = typename std::remove_cvref_t<decltype(rows)>::value_type;

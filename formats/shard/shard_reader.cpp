@@ -24,8 +24,8 @@ Result<ShardData> read(const std::filesystem::path& path, Tables which) {
   return data;
 }
 
-// What was seen before an event that is left out counts for the next one of the thread that is kept, as it
-// does where the analysis of waiting leaves events out.
+// If an event is left out, its gap counts for the next event of the thread that is kept. The analysis of
+// waiting does the same when it leaves events out.
 void thin(ShardData& data, std::uint32_t level) {
   std::vector<MpiEvent> events;
   std::vector<EventGap> gaps;
@@ -34,7 +34,7 @@ void thin(ShardData& data, std::uint32_t level) {
     const MpiEvent& event = data.mpi_events[i];
     const bool new_thread =
         i == 0 || event.rank != data.mpi_events[i - 1].rank || event.thread != data.mpi_events[i - 1].thread;
-    if (new_thread) gaps.resize(first_pending);  // no event of the last thread came behind these
+    if (new_thread) gaps.resize(first_pending);  // the last thread had no further event
     const auto number = static_cast<std::uint32_t>(events.size());
     for (; gap < data.event_gaps.size() && data.event_gaps[gap].event == i; ++gap)
       gaps.push_back({number, data.event_gaps[gap].path, data.event_gaps[gap].wall_ns});
@@ -99,7 +99,7 @@ Result<ShardMatrix> read_shard_matrix(const std::filesystem::path& path) {
   for (std::size_t i = 0; i < matrix.ranks.size(); ++i)
     if (matrix.rank_node[i] >= matrix.nodes.size())
       return damaged(path, Error{"row " + std::to_string(i) + " of table ranks: node out of range"});
-  // In the file rows of a rank and path are in no order.
+  // In the file, rows of the same rank and path are in no particular order.
   sort_rows(matrix.rows, RowOrder::kByRank);
   return matrix;
 }

@@ -190,7 +190,7 @@ class NodeBuilder {
   void add_rank(std::uint32_t number) {
     Random random = random_of(shape_, number);
     const auto row = static_cast<std::uint32_t>(data_.ranks.size());
-    (void)work_of(shape_, number, random);  // what busy_ns_of has drawn
+    (void)work_of(shape_, number, random);  // draws the same random numbers as busy_ns_of
     const std::uint64_t busy_ns = busy_ns_of(shape_, number);
     const FileTimes files = file_times(busy_ns);
     const std::vector<Weighted> parts = parts_of(number, random);
@@ -234,7 +234,7 @@ class NodeBuilder {
     const auto number = static_cast<std::uint32_t>(rank.rank);
     const bool mpi = world_ > 1;
     const std::uint64_t mpi_ns = kElapsed_ns - busy_ns;
-    // Samples are not exact: MPI_Isend is too short to be found, and of MPI_Waitall they find three quarters.
+    // Samples are not exact: they miss MPI_Isend, which is too short, and find three quarters of MPI_Waitall.
     MpiTimes mpi_times;
     if (mpi) mpi_times = times_of_calls(number, mpi_ns);
     const std::uint64_t unseen_ns = mpi_times.isend_ns + mpi_times.waitall_ns / 4;
@@ -303,7 +303,7 @@ class NodeBuilder {
     rank.merges_tried = rank.samples;
   }
 
-  // What a processor might have counted. Instructions per cycle and misses depend only on the call path.
+  // Plausible counts of a processor. Instructions per cycle and misses depend only on the call path.
   Counts add_counters(std::span<const Value> values, std::uint32_t row) {
     Counts totals{};
     for (const Value& value : values) {

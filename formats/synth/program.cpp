@@ -90,7 +90,7 @@ Program::Program(const Shape& shape) {
   const std::uint32_t in_blocks = shape.paths_per_rank == 0 ? 0 : shape.paths / 10;
   Random random(shape.seed);
   while (shared.size() < shape.paths - in_blocks) {
-    // Below one of the latest paths more often than not: deep rather than flat.
+    // Usually below one of the latest paths, so that the tree is deep rather than flat.
     const std::size_t recent = std::min<std::size_t>(shared.size(), 24);
     const std::size_t parent =
         random.below(3) != 0 ? shared.size() - 1 - random.below(recent) : random.below(shared.size());
@@ -109,7 +109,7 @@ Program::Program(const Shape& shape) {
       blocks.push_back(interner.path(landmarks.step,
                                      interner.frame({FrameKind::kPython, false, name, file, 0, 10 + i, 9})));
   }
-  // As many hot ones as make the ranks have paths_per_rank on average.
+  // Chooses the number of hot paths so that ranks have paths_per_rank on average.
   const auto expected = [&](double hot) {
     double sum = static_cast<double>(blocks.empty() ? 0 : paths_per_block);
     for (std::size_t i = 0; i < shared.size(); ++i) sum += synth::chance(i, hot);

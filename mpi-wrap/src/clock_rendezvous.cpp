@@ -80,7 +80,8 @@ bool ClockRendezvous::offer(const char* directory, std::uint64_t node) noexcept 
   OwnedDirectory links(path_, OwnedDirectory::IfMissing::kMake);
   struct stat status {};
   if (!links || fstat(links.get(), &status) != 0) return false;
-  // Where a file server's answer gets lost the request is repeated, and fails for having succeeded.
+  // If a file server's answer is lost, the request is sent again and fails because the first one has
+  // succeeded.
   if (!make_link(links.get(), rank_, name_) &&
       (errno != EEXIST || !link_begins_with(links.get(), rank_, name_)))
     return false;

@@ -188,7 +188,7 @@ bool all_take_part(int rank, int size, bool agreed) noexcept {
   }
   if (has_parent) {
     send_answer(parent, agreed);
-    // Who has agreed is bound: the others may count on it already.
+    // A rank that has agreed must go on: others may already rely on it.
     agreed = receive_answer(answers[kFanout], parent, agreed ? kNoTimeout_ns : kAnswerTimeout_ns);
   }
   for (int i = 0; i < children; ++i) {
@@ -321,7 +321,7 @@ Clock combine_round_trips(const RoundTrip* trips, int count, const Reply& reply)
     if (trip->least_ns - drift_ns > least_ns) least_ns = trip->least_ns - drift_ns;
     if (trip->most_ns + drift_ns < most_ns) most_ns = trip->most_ns + drift_ns;
   }
-  // Clocks that drift faster than that: the shortest round trip alone.
+  // The clocks drift faster than assumed: use only the shortest round trip.
   if (least_ns > most_ns) least_ns = shortest->least_ns, most_ns = shortest->most_ns;
   const std::int64_t to_partner_ns = least_ns + (most_ns - least_ns) / 2;
   return {true, shortest->middle_ns, static_cast<std::uint64_t>(most_ns - least_ns + 1) / 2 + reply.error_ns,
@@ -384,7 +384,7 @@ void exchange_at_init() noexcept {
     return;
   }
   if (!all_recorded && rank != rendezvous.rank()) return;
-  // From here on others may rely on this rank: what fails is a no, not an end.
+  // From here on others may rely on this rank. If something fails, it answers no instead of leaving.
   LeaderSearch search(size);
   MPI_Errhandler program_handler;
   const bool known = succeeded(mpi.get_errhandler(handles.comm_world, &program_handler));
@@ -405,7 +405,7 @@ void offer_clock_exchange() noexcept {
   if (setting == nullptr) return;
   char* place = nullptr;
   const std::uint64_t evidence = strtoull(setting, &place, 16);
-  // Other MPI jobs than that of the launcher, which it has started, are none of its business.
+  // MPI jobs that the program itself has started take no part.
   if (*place++ != ':' || evidence != wire::launch_evidence(getenv) || !mpi.find()) return;
   all_recorded = strcmp(place, wire::kClockVouched) == 0;
   offered = all_recorded || rendezvous.offer(place, hash_of_node());

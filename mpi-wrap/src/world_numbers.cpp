@@ -45,7 +45,7 @@ class DirectoryLock {
       if (exclusive_ || (errno != EAGAIN && errno != EACCES && errno != EINTR)) return;
       usleep(10'000);
     }
-    held_ = false;  // somebody has it for longer than it takes
+    held_ = false;  // somebody holds it for longer than it should take
   }
   bool held() const noexcept { return held_; }
   bool exclusive() const noexcept { return held_ && exclusive_; }  // false where files cannot be locked
@@ -118,13 +118,13 @@ NewWorld make_world(const char* path, int own, std::int32_t first_size, const Sp
     if (size > wire::kMaxRunRanks - last.first - last.size) return {};
     made = {last.first + last.size, size, 0, 0, 0};
     if (call.callers->is_regular(made.caller, made.caller_stride)) made.callers = call.callers->size();
-    // Two that take the same number would write one file.
+    // Two roots that take the same number would write to the same file.
     if (made.callers == 0 && (!lock.exclusive() || !write_callers(worlds, number + 1, *call.callers)))
       return {};
     char text[128];
     if (!wire::format_spawned_world(made, text, sizeof(text))) return {};
     if (symlinkat(text, worlds.get(), name_of(number + 1).text) == 0) break;
-    // Without locks somebody may have been faster. What is there may also be unreadable, and stay so.
+    // Without locks somebody else may have been faster. An existing link may also stay unreadable.
     if (errno != EEXIST || rivals == kMaxRivals) return {};
   }
   const NewWorld world{number + 1, made.first};
@@ -142,8 +142,8 @@ void withdraw_world(const char* path, const SpawnCall& call, const NewWorld& mad
   forget(worlds, call);
   const DirectoryLock lock(worlds);
   wire::SpawnedWorld next{};
-  // Processes that got as far as to offer an exchange of clocks have left links, which would be taken for
-  // offers of those who come to bear the numbers.
+  // Processes that have already offered an exchange of clocks have left links. These would be mistaken for
+  // offers of the processes that get the numbers next.
   char clocks[40];
   snprintf(clocks, sizeof(clocks), "../.clocks-%d", made.number);
   if (faccessat(worlds.get(), clocks, F_OK, 0) == 0) return;

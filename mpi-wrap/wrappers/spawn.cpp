@@ -140,7 +140,7 @@ class Spawn {
     if (communicator_ != nullptr) drop_reference(communicator_);
   }
 
-  // On the root, before the call: false, and everything stays as it is, unless all commands can be recorded.
+  // On the root, before the call. Returns false and changes nothing unless all commands can be recorded.
   bool rewrite(int count, char* const* commands, char** const* arguments, const int* processes,
                const MPI_Info* infos) noexcept {
     if (!is_root_) return false;

@@ -13,8 +13,8 @@
 namespace clusterprof::slurm {
 namespace {
 
-// LD_PRELOAD without the starter, and with it behind all else: whoever has to be first, such as a run time of
-// AddressSanitizer, is.
+// LD_PRELOAD without the starter, and with it at the very end: a library that has to be first, such as
+// AddressSanitizer's, stays first.
 std::string preloads(const std::string& before, const std::string& starter) {
   std::string list;
   for (std::size_t at = 0; at < before.size();) {

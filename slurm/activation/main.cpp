@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// slurm-activation [root=DIR] [options=LIST] [default=on|off] [prefix=DIR]: what slurm/task_prolog says to
-// Slurm, that is, what the plugin would set in the environment of this task, as lines "export NAME=VALUE" and
-// "unset NAME".
+// slurm-activation [root=DIR] [options=LIST] [default=on|off] [prefix=DIR]: prints what slurm/task_prolog
+// passes to Slurm, that is, what the plugin would set in the environment of this task, as lines "export
+// NAME=VALUE" and "unset NAME".
 #include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>
@@ -59,7 +59,7 @@ void run(const std::vector<std::string>& arguments) {
 
   const std::string home = variable("HOME").value_or("");
   Decision decision = decide(std::nullopt, site, variable, [&home] { return has_opted_out(home); });
-  // The launcher says it where users look.
+  // The launcher reports it where users look.
   const std::string problem = decision.problem;
   if (!problem.empty()) decision = {Decision::kActivate, {}, ""};
   if (decision.kind == Decision::kActivate) {

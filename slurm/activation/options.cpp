@@ -42,7 +42,7 @@ bool is_rank_list(std::string_view text) {
   return true;
 }
 
-// EVENT[:PERIOD]. What events and periods there are is known on the nodes.
+// EVENT[:PERIOD]. Only the nodes know which events and periods there are.
 bool is_sample_on(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon + 1 == text.size() ||
@@ -51,7 +51,7 @@ bool is_sample_on(std::string_view text) {
   return colon > 0 && text.find_first_not_of('0', colon + 1) != std::string_view::npos;
 }
 
-// What would be refused on the nodes, where it is too late; empty: nothing is.
+// Finds mistakes that the nodes would refuse, when it is too late. Empty: there are none.
 std::string complaint(const RecordOption& option, const std::string& value) {
   const std::string not_it = ", not '" + value + "'";
   if (value.empty()) return std::string(option.name) + " needs a value";
@@ -83,7 +83,7 @@ void put(Variables& variables, const RecordOption& option, const std::string& va
   const std::string name = variable_of(option.name);
   for (auto& [other, text] : variables) {
     if (other != name) continue;
-    // As on the command line: of events all, of others the last.
+    // As on the command line, all events count, but of other options only the last.
     text = option.name == "event" ? text + "," + value : value;
     return;
   }
@@ -119,7 +119,7 @@ Result<Request> parse_request(std::string_view text) {
     request.is_on = false;
     return request;
   }
-  const RecordOption* open = nullptr;  // the one whose value may go on
+  const RecordOption* open = nullptr;  // the option whose value may continue
   std::string value;
   const auto close = [&]() -> std::string {
     if (open == nullptr) return {};

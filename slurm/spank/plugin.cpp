@@ -16,12 +16,12 @@
 #include "base/unique_fd.hpp"
 #include "slurm/activation/activation.hpp"
 
-// What Slurm looks up.
+// Symbols that Slurm looks up.
 #pragma GCC visibility push(default)
 extern "C" {
 #include <slurm/spank.h>
 
-// Constants have external linkage only when declared so.
+// Constants have external linkage only if they are declared so.
 extern const char plugin_name[], plugin_type[];
 extern const unsigned int plugin_version, spank_plugin_version;
 SPANK_PLUGIN(clusterprof, 1)
@@ -31,14 +31,14 @@ SPANK_PLUGIN(clusterprof, 1)
 namespace clusterprof::slurm {
 namespace {
 
-// Slurm's numbers of what is no step of tasks (SLURM_EXTERN_CONT, SLURM_BATCH_SCRIPT,
+// Step numbers that Slurm uses for things other than steps of tasks (SLURM_EXTERN_CONT, SLURM_BATCH_SCRIPT,
 // SLURM_INTERACTIVE_STEP).
 constexpr uint32_t kExternStep = 0xfffffffc;
 constexpr uint32_t kBatchStep = 0xfffffffb;
 constexpr uint32_t kInteractiveStep = 0xfffffffa;
 constexpr int kMaxVariableBytes = 1 << 16;
 
-// Of one process: the plugin's state lives as long as srun, or as the step's daemon.
+// State of one process: it lives as long as srun, or as the step's daemon.
 struct State {
   Site site;
   std::optional<std::string> option;
@@ -65,7 +65,7 @@ std::optional<std::string> own_variable(const char* name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-// Of the task, which is not this process's.
+// The task's environment, not this process's.
 JobVariable variables_of(spank_t spank) {
   return [spank](const char* name) -> std::optional<std::string> {
     std::vector<char> value(kMaxVariableBytes);
@@ -90,13 +90,13 @@ User user_of(uid_t uid, const JobVariable& job) {
   return user;
 }
 
-// Without the directory service, if possible: all tasks of a large job would ask it at once.
+// Avoids the directory service if possible, because all tasks of a large job would ask it at once.
 std::string home_of(uid_t uid, const JobVariable& job) {
   std::string home = job("HOME").value_or("");
   return home.empty() ? user_of(uid, job).home : home;
 }
 
-// What keeps a preload of ours from having an effect in this program; empty: nothing that can be seen.
+// The reason why our preload cannot work in this program. Empty: none can be seen.
 std::string unlike_ours(const char* path) {
   const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   const auto read_at = [&file](void* to, size_t bytes, uint64_t at) {
@@ -119,8 +119,7 @@ std::string unlike_ours(const char* path) {
   return "is statically linked";
 }
 
-// Returns what Slurm is to do with the option: it may refuse a submission, but nothing that is in a job
-// already.
+// Returns what Slurm should do with the option: it may refuse a submission, but nothing inside a running job.
 int on_option(int /*value*/, const char* argument, int remote) {
   try {
     // Steps inherit the job's option as text, and in that an argument that was not given is "(null)".
@@ -175,7 +174,7 @@ void prepare_task(spank_t spank) {
   const auto opted_out = [&] { return has_opted_out(home_of(uid, job)); };
   Decision decision = decide(state().option, site, job, opted_out);
   if (decision.kind == Decision::kNothing) return;
-  // srun has complained about an option, but nobody about a variable.
+  // srun has already complained about a wrong option, but nobody has about a wrong variable.
   if (!decision.problem.empty() && !state().option)
     say_from_first_task(spank, decision.problem + "; not recorded");
   if (decision.kind == Decision::kActivate) {
@@ -199,7 +198,8 @@ void prepare_task(spank_t spank) {
   }
 }
 
-// Prolog and epilog have work to do on the nodes of jobs that ask; they get this as SPANK_CLUSTERPROF.
+// Prolog and epilog have work to do on the nodes of jobs that asked for recording. They get this as
+// SPANK_CLUSTERPROF.
 void tell_prolog(spank_t spank) {
   const auto opted_out = [] { return has_opted_out(home_of(::getuid(), own_variable)); };
   if (decide(state().option, state().site, own_variable, opted_out).kind == Decision::kActivate)

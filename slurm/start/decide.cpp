@@ -32,13 +32,13 @@ bool is_one_of(const char* path, const char* const* names) noexcept {
   return false;
 }
 
-// Our own launcher; srun, whose step is asked anew whether it is to be recorded; and runtimes of containers,
-// in which the starter is not to be found.
+// Our own launcher; srun, for whose step recording is decided anew; and container runtimes, inside which the
+// starter may not exist.
 constexpr const char* kNotForUs[] = {"clusterprof", "srun",    "apptainer",    "singularity", "podman",
                                      "docker",      "enroot",  "charliecloud", "ch-run",      "runc",
                                      "crun",        "shifter", "shifterimg",   "sarus",       nullptr};
 constexpr const char* kSubmitters[] = {"sbatch", "salloc", nullptr};
-// Launchers of MPI and their daemons on the nodes: it is the ranks that they start.
+// MPI launchers and their daemons on the nodes. The ranks that they start are recorded instead.
 constexpr const char* kLaunchers[] = {
     "mpirun",   "mpiexec",    "orterun", "oshrun",          "shmemrun",           "orted",     "prun",
     "prterun",  "prte",       "prted",   "hydra_pmi_proxy", "hydra_bstrap_proxy", "pmi_proxy", "mpirun_rsh",
@@ -55,8 +55,8 @@ bool to_number(const char* text, unsigned long& number) noexcept {
   return true;
 }
 
-// Slurm's numbers from here on are no steps of srun: the batch script, an interactive shell, extern, and
-// reserved.
+// From here on, Slurm's numbers are not steps of srun: the batch script, an interactive shell, extern, and
+// reserved ones.
 constexpr unsigned long kFirstPseudoStep = 0xfffffff0ul;
 
 bool is_rank_of_launcher(const char* const* variables) noexcept {
@@ -65,7 +65,7 @@ bool is_rank_of_launcher(const char* const* variables) noexcept {
          to_number(value_of(variables, "MPI_LOCALRANKID"), rank);
 }
 
-// Of a task's processes, which all have its variables, the one that Slurm started as the task.
+// All processes of a task inherit its variables. This is the one that Slurm started as the task.
 bool is_task_of_step(const char* const* variables, long pid) noexcept {
   unsigned long step = 0, task = 0;
   return value_of(variables, kBatchVariable) == nullptr &&

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The starter: a preload object that turns a process that Slurm started as PROGRAM ARGUMENTS into
 // `clusterprof record --started -- PROGRAM ARGUMENTS`, before main, in the same process. Slurm has no call
-// that changes what a task executes (docs/design/0012-slurm-activation.md).
-//
-// It gets into every process of a job that is to be recorded, so it needs nothing: no libc, whichever that
-// is, nothing to resolve but what may be missing, no memory before it is sure. errno cannot change, since
-// nothing here knows it.
+// that changes what a task executes (docs/design/0012-slurm-activation.md). It is loaded into every process
+// of a job that is to be recorded. So it depends on nothing: it needs no libc of any kind, resolves only
+// symbols that may be missing, and takes no memory before it is sure. It cannot change errno, because it does
+// not use it.
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +18,7 @@
 #include "slurm/start/system_call.h"
 
 extern "C" {
-// Absent from other C libraries than glibc, which do not pass arguments to constructors.
+// Missing in C libraries other than glibc. These do not pass arguments to constructors.
 [[gnu::weak]] const char* gnu_get_libc_version();
 [[gnu::weak]] unsigned long getauxval(unsigned long type);
 [[gnu::weak]] extern char** environ;
@@ -84,7 +83,7 @@ void say_unrecorded(const char* const* variables, const char* what, const char* 
 enum class Kind { kProgram, kScript, kOther };
 
 Kind kind_of(const char* path) noexcept {
-  // Who may execute a program need not be allowed to read it.
+  // A user who may execute a program may not be allowed to read it.
   if (const long fd = system_call(SYS_openat, AT_FDCWD, as_word(path), O_RDONLY | O_CLOEXEC | O_NOCTTY);
       fd >= 0) {
     char begin[2];
@@ -109,7 +108,7 @@ bool is_loader(const char* executable) noexcept {
          (base[2] == '-' || base[2] == '.' || (base[2] == '6' && base[3] == '4'));
 }
 
-// Returns only when the process is to go on as it is.
+// Returns only if the process should continue as it is.
 void become_recorded(const char* path, const char* executable, int argc, char** argv,
                      char** variables) noexcept {
   const char* const launcher = value_of(variables, kStartVariable);
@@ -152,7 +151,7 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
 
 [[gnu::constructor]] void start(int argc, char** argv, char** envp) noexcept {
   if (gnu_get_libc_version == nullptr || getauxval == nullptr || argc < 1) return;
-  // libc may not have got to it yet, or a constructor before us has changed it.
+  // libc may not have set it yet, or an earlier constructor may have changed it.
   char** const variables = &environ != nullptr && environ != nullptr ? environ : envp;
   if (variables == nullptr || value_of(variables, kStartVariable) == nullptr) return;
   const auto* const path = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
@@ -164,7 +163,8 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
   executable[bytes > 0 ? bytes : 0] = '\0';
   switch (decide({path, executable, variables, system_call(SYS_getpid)})) {
     case Action::kLeave:
-      // An AddressSanitizer that is not the first library ends the program: once more, without us.
+      // AddressSanitizer ends the program if it is not the first library. So execute the program once more,
+      // without us.
       if (__asan_init != nullptr && !is_loader(executable)) {
         remove_starter(variables);
         const char* const program = kind_of(path) == Kind::kProgram ? path : executable;
