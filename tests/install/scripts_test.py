@@ -1,0 +1,62 @@
+"""scripts/setup and scripts/build where packages cannot be installed, and with a PREFIX that cannot be preloaded from."""
+
+import os
+import shutil
+import stat
+import subprocess
+import unittest
+
+import installed
+import recording
+
+SCRIPTS = os.path.join(recording.SOURCE, "scripts")
+
+
+class Scripts(installed.InstalledTest):
+    def setUp(self):
+        super().setUp()
+        # A machine on which no package is installed, and apt-get would install anything.
+        self.commands = os.path.join(self.directory, "bin")
+        os.mkdir(self.commands)
+        for name in ("bash", "sh", "env"):
+            os.symlink(shutil.which(name), os.path.join(self.commands, name))
+        self.command("dpkg-query", "exit 1")
+        self.command("apt-get", "echo apt-get \"$@\"")
+        self.setup = os.path.join(self.directory, "setup")
+        shutil.copy(os.path.join(SCRIPTS, "setup"), self.setup)
+
+    def command(self, name, text):
+        path = os.path.join(self.commands, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(path, stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
+
+    def setup_as_user(self, *words):
+        return self.user(["/usr/bin/env", f"PATH={self.commands}", self.setup, *words])
+
+    def test_who_may_not_install_builds_with_what_is_there(self):
+        done = self.setup_as_user("--build")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertIn("libhdf5-dev", done.stderr)
+        self.assertIn("building with what is there", done.stderr)
+        for of_tests in ("man-db", "chromium", "slurmctld", "libgtest-dev"):
+            self.assertNotIn(of_tests, done.stderr)
+
+    def test_who_may_not_install_cannot_run_the_tests(self):
+        done = self.setup_as_user()
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("chromium", done.stderr)
+
+    def test_sudo_that_would_ask_is_not_waited_for(self):
+        self.command("sudo", "[ \"$1\" = -n ] && exit 1; sleep 60")
+        self.assertEqual(self.setup_as_user("--build").returncode, 0)
+
+    def test_prefix_that_cannot_be_preloaded_from_is_refused(self):
+        for prefix in ("/opt/a b", "/opt/a:b"):
+            done = subprocess.run([os.path.join(SCRIPTS, "build"), prefix], capture_output=True, text=True, timeout=20)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(f"'{prefix}' has a blank or a colon", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
