@@ -17,7 +17,7 @@ using report::testing::ProfileBuilder;
 using shard::Category;
 using shard::ShardData;
 
-// Rank 0 ran for 10 s, of which samples say 2 s were in MPI and 4 s elsewhere; its calls took 6 s.
+// Rank 0 ran for 10 s. Its samples show 2 s in MPI and 4 s elsewhere; its calls took 6 s.
 class CorrectedTime : public ::testing::Test {
  protected:
   CorrectedTime() {
@@ -83,7 +83,7 @@ TEST_F(CorrectedTime, MeasuredCallsReplaceSamplesAndTheRestIsScaled) {
   expect_sums(data);
 }
 
-// As `Value`, over time: a path and those below it have its inclusive time, whichever of them have rows.
+// Over time, a path and the paths below it have its inclusive time in `Value`, whichever of them have rows.
 TEST_F(CorrectedTime, TimeOfPathsOverTheRunAddsUpToInclusiveTime) {
   const std::uint32_t root = 0;
   b_.data.path_axis = {std::uint64_t{1} << 30, 0};

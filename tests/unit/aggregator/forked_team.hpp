@@ -18,11 +18,11 @@
 
 namespace clusterprof::testing {
 
-// Sends return when the receiver has taken all of it, as those between real members do, so that a pair that
-// waits for each other hangs here too.
+// A send returns when the receiver has taken all of it, as between real members. So two members that wait for
+// each other hang here, too.
 class ForkedTeam final : public aggregator::Team {
  public:
-  // Runs `work` in `size` processes, as member 0 in this one. What the others return is their exit status;
+  // Runs `work` in `size` processes; this one is member 0. The others return their result as exit status, and
   // the highest of these is returned.
   static int run(int size, const std::function<int(aggregator::Team&)>& work) {
     ForkedTeam team(size);
@@ -31,7 +31,7 @@ class ForkedTeam final : public aggregator::Team {
       const ::pid_t child = ::fork();
       if (child < 0) throw std::runtime_error("fork failed");
       if (child == 0) {
-        ::alarm(100);  // not for ever when the parent fails
+        ::alarm(100);  // do not live on when the parent fails
         team.member_ = member;
         std::_Exit(work(team));
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The merge of a run directory against one in memory, and against itself: whoever works, in whatever order,
-// with or without a profile that is there already.
+// Compares the merge of a run directory with one in memory, and with itself: with any number of members, in
+// any order of shards, with or without an existing profile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 using shard::ShardData;
 using testing::ForkedTeam;
 
-// Sums that tell whether every row was seen once: they do not depend on the order of ranks.
+// Sums that show whether every row was seen once. They do not depend on the order of ranks.
 class SummingObserver final : public RankObserver {
  public:
   void begin(const ShardData& head) override {
@@ -176,7 +176,7 @@ TEST_F(MergeRunTest, EqualsMergeInMemory) {
     EXPECT_TRUE(found == expected) << "seed " << seed;
     EXPECT_TRUE(profile::read_path_statistics(profile_).value() == profile::path_statistics(expected));
 
-    // The same to the last byte but for the names of shards and what the observer had to say.
+    // The same bytes, except for the names of shards and what the observer stored.
     merge(1, false);
     const auto sources = profile::read_sources(profile_).value();
     ASSERT_TRUE(profile::write_profile(expected, directory_.path() / "memory.h5", sources));
@@ -184,8 +184,8 @@ TEST_F(MergeRunTest, EqualsMergeInMemory) {
   }
 }
 
-// What no collector writes, but the format allows: several nodes in a shard, a counter that is named twice,
-// rows that stand there twice, ranks without any.
+// Shards that no collector writes but the format allows: several nodes in a shard, a counter that is named
+// twice, duplicate rows, ranks without rows.
 TEST_F(MergeRunTest, MergesUnusualButValidShards) {
   std::vector<ShardData> shards;
   shards.push_back(testing::random_shard(501, {.node = 0, .ranks = {4, 0, 7, 2, 9, 1}, .waiting = false}));
@@ -339,7 +339,7 @@ TEST_F(MergeRunTest, ReusesAProfileOfRandomShards) {
   }
 }
 
-// A block that is taken over is not made again: it is there even when its shard cannot be read any more.
+// A block that is reused is not made again: it is there even if its shard cannot be read any more.
 TEST_F(MergeRunTest, ReusesBlocksWithoutReadingTheirShards) {
   const synth::Shape shape{.nodes = 3, .ranks_per_node = 2, .paths = 60, .seed = 2};
   std::vector<ShardData> shards;
@@ -375,7 +375,7 @@ TEST_F(MergeRunTest, DoesNotReuseAProfileThatMightNotFit) {
   EXPECT_EQ(report_.head.nodes.size(), 2u);
   EXPECT_TRUE(testing::read_bytes(profile_) == merge());
 
-  // A rank that is there already.
+  // A rank that the profile has already.
   fs::remove(run_ / "node-b2.h5");
   merge();
   ShardData doubled = shards[2];
@@ -411,7 +411,7 @@ TEST_F(MergeRunTest, KeepsTheMostCompleteRecordOfARankInSeveralShards) {
   for (ShardData& data : shards) {
     tame(data);
     data.run.complete = true;
-    // Those of ranks that are left out do not count for the axis here, in memory they do.
+    // Here, series of ranks that are left out do not affect the axis; in memory they do.
     data.time_axis = {};
     data.rank_series.clear();
     data.node_series.clear();
@@ -434,7 +434,8 @@ TEST_F(MergeRunTest, DamagedShardEndsAllMembersWithOneError) {
   std::vector<ShardData> shards;
   for (std::uint32_t node = 0; node < 6; ++node) shards.push_back(synth::shard_of_node(shape, node));
   const auto set_up = [&] { write(shards, names(6)); };
-  // In the head, and in rows alone: the file's second half but for its end, which the tables' names are in.
+  // Damages the head, and rows only: the second half of the file except its end, which holds the tables'
+  // names.
   const auto damage_head = [&](const char* name) {
     auto bytes = testing::read_bytes(run_ / name);
     bytes.resize(bytes.size() / 2);

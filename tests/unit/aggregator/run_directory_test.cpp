@@ -60,7 +60,8 @@ class RunDirectoryTest : public ::testing::Test {
   synth::Shape shape_{.nodes = 3, .ranks_per_node = 2, .paths = 50, .seed = 4};
 };
 
-// What a killed writer left goes; what one on another machine is at does not, however long that takes.
+// Files of a killed writer are removed. Files that a writer on another machine is still writing are kept,
+// however long that takes.
 TEST_F(RunDirectoryTest, KeepsTemporaryFilesThatAreLocked) {
   const auto temporary_files = [&] {
     std::vector<fs::path> found;
@@ -70,7 +71,7 @@ TEST_F(RunDirectoryTest, KeepsTemporaryFilesThatAreLocked) {
   };
   std::optional<profile::ProfileWriter> writer = profile::ProfileWriter::create(profile_).value();
   ASSERT_EQ(temporary_files().size(), 1u);
-  // As if the process was another machine's: none of this one has that number.
+  // As if the process were on another machine: no process here has that number.
   const fs::path elsewhere = run_ / ".profile.h5.4194400.1.tmp", left = run_ / ".profile.h5.4194400.2.tmp";
   fs::create_hard_link(temporary_files()[0], elsewhere);
   std::ofstream(left) << "half a profile";
@@ -85,7 +86,7 @@ TEST_F(RunDirectoryTest, KeepsTemporaryFilesThatAreLocked) {
   EXPECT_TRUE(temporary_files().empty());
 }
 
-// As if collectors and launchers had been killed: what they left goes when nobody can need it any more.
+// As if collectors and launchers had been killed: what they left is removed when nobody can need it any more.
 class LeftoversTest : public RunDirectoryTest {
  protected:
   void SetUp() override {
@@ -143,7 +144,7 @@ TEST_F(LeftoversTest, AreRemovedWhenTheRunHasEnded) {
 TEST_F(LeftoversTest, OfNodesThatMayStillRunAreKept) {
   for (std::uint32_t node = 0; node < 3; ++node) leave_incomplete(node);
   ASSERT_TRUE(merge_run(run_));
-  // All have met, but clocks are compared at the end too, and a shard may be being written.
+  // All ranks have met, but clocks are compared at the end, too, and a shard may still be written.
   EXPECT_EQ(left(), (std::vector<std::string>{clocks_.filename(), half_written_.filename()}));
   let_a_minute_pass();
   ASSERT_TRUE(open_run(run_));
@@ -169,7 +170,7 @@ TEST_F(LeftoversTest, OfARunWithoutShardsAreRemovedAfterAMinute) {
   EXPECT_EQ(left(), std::vector<std::string>{});
 }
 
-// A collector whose file server does not answer may be at its last shard for long.
+// A collector whose file server does not answer may take long for its last shard.
 TEST_F(LeftoversTest, OfAShardBeingWrittenAreKept) {
   leave_incomplete(0);
   let_a_minute_pass();
@@ -181,7 +182,7 @@ TEST_F(LeftoversTest, OfAShardBeingWrittenAreKept) {
   EXPECT_EQ(left(), std::vector<std::string>{});
 }
 
-// Whoever owns it could let names in it mean something else in the midst of it.
+// The owner of the directory could replace entries in it while it is being cleaned up.
 TEST_F(LeftoversTest, OfAnotherUsersRunAreKept) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   for (std::uint32_t node = 0; node < 3; ++node)
@@ -191,7 +192,7 @@ TEST_F(LeftoversTest, OfAnotherUsersRunAreKept) {
   let_a_minute_pass();
   ASSERT_TRUE(open_run(run_));
   EXPECT_EQ(left().size(), 5u);
-  // Nor is a directory of links in one that is ours.
+  // The same holds for somebody else's directory of links inside our own directory.
   ASSERT_EQ(::chown(run_.c_str(), 0, 0), 0);
   ASSERT_EQ(::chown(clocks_.c_str(), 1, 1), 0);
   ASSERT_TRUE(open_run(run_));
@@ -199,7 +200,7 @@ TEST_F(LeftoversTest, OfAnotherUsersRunAreKept) {
   EXPECT_TRUE(fs::is_symlink(clocks_ / "asks"));
 }
 
-// Another run's link, and what is no directory of links.
+// Another run's link, and something that is not a directory of links.
 TEST_F(LeftoversTest, OfOtherProgramsAreKept) {
   for (std::uint32_t node = 0; node < 3; ++node)
     ASSERT_TRUE(shard::write_shard(synth::shard_of_node(shape_, node), shard_path(node)));
@@ -420,7 +421,7 @@ TEST_F(RunDirectoryTest, ExplainsWaitingAndStoresIt) {
   EXPECT_EQ(testing::read_bytes(profile_), bytes);
 }
 
-// What a collector that died has left is not analysed together with what the next one wrote.
+// The shard of a collector that died is not analysed together with the one that the next collector wrote.
 TEST_F(RunDirectoryTest, TakesTheEventsOfARankFromOneShard) {
   shape_.events = 1400;
   write_shards(3);

@@ -58,7 +58,7 @@ TEST(WaitCausesTest, IntervalWithoutSamplesCountsLikeOthersBeforeTheSameCall) {
   EXPECT_EQ(waits_of(run.analyse()), (Rows{{"1 MPI_Recv late_sender 0 read", 49 * kMs}}));
 }
 
-// What samples say nothing of was outside MPI all the same.
+// Time without samples was still spent outside MPI.
 TEST(WaitCausesTest, WithoutAnySamplesTheCallersCodeIsTheCause) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
@@ -81,7 +81,7 @@ TEST(WaitCausesTest, FollowsAChainOfDelaysToItsRoot) {
   const shard::ShardData data = run.analyse();
   const Rows waits = waits_of(data);
   EXPECT_EQ(waits.at("1 MPI_Recv late_sender 0 late") + waits.at("1 MPI_Recv late_sender 0 step"), 30 * kMs);
-  // What 1 did while 2 waited: 25 of these ms it waited itself.
+  // While rank 2 waited, rank 1 itself waited for 25 of the ms.
   EXPECT_EQ(waits.at("2 MPI_Recv late_sender 1 MPI_Recv"), 25 * kMs);
   EXPECT_EQ(waits.at("2 MPI_Recv late_sender 1 step"), 5 * kMs);
   EXPECT_EQ(roots_of(data), (Rows{{"0 late", 60 * kMs}}));
@@ -152,8 +152,9 @@ TEST(WaitCausesTest, ChargesARankThatWasBusyWhenARequestArrived) {
   EXPECT_NEAR(static_cast<double>(roots.at("1 answer")), 79e6 * 10 / 80, 1e6);
 }
 
-// What rank 1 did before the barrier made others wait there. It is no reason for what came after, although
-// rank 0 had to do with somebody else in between, and even if it waits from the moment on at which they met.
+// What rank 1 did before the barrier made others wait there. It is not the reason for waits after the
+// barrier, even though rank 0 interacted with another rank in between, and even if rank 0 waits from the end
+// of the barrier on.
 TEST(WaitCausesTest, CountsOnlyTheTimeSinceTheLastInteraction) {
   for (const std::int64_t step : {0, 10}) {
     MadeRun run(3);
@@ -168,8 +169,8 @@ TEST(WaitCausesTest, CountsOnlyTheTimeSinceTheLastInteraction) {
   }
 }
 
-// Of a broadcast two ranks know that the other is there if one of them is its root. A third one that comes
-// later changes nothing.
+// In a broadcast, two ranks interact if one of them is its root. A third rank that comes later changes
+// nothing.
 TEST(WaitCausesTest, BroadcastIsAnInteractionWithItsRoot) {
   for (std::int32_t root = 0; root < 3; ++root) {
     MadeRun run(3);
@@ -222,7 +223,7 @@ TEST(WaitCausesTest, AnyOperationOfACallIsAnInteraction) {
   EXPECT_EQ(roots_of(run.analyse()), (Rows{{"1 setup", 30 * kMs}, {"1 extra", 20 * kMs}}));
 }
 
-// Rank 1 comes late at the very moment at which it leaves the call in which the two met.
+// Rank 1 comes late at the same moment at which it leaves the call in which the two interacted.
 TEST(WaitCausesTest, CallThatEndsWhenTheLateRankComesIsAnInteraction) {
   for (const bool collective : {false, true}) {
     MadeRun run(2);
@@ -279,8 +280,8 @@ TEST(IdealNetworkTest, ReplayOfTwoRanksHasTheLengthComputedByHand) {
   run.ends[0] = 40 * kMs;  // 5 after the last call
   run.ends[1] = 36 * kMs;
   const shard::ShardData data = run.analyse();
-  // Node and clock are apart by what lets rank 1 end with its last event, so 1 of the 5 is before the first.
-  // Rank 0: 10, 30 at the barrier; rank 1: 10, 16. Out of it at 30, with 5 to go.
+  // The offset between node time and event clock lets rank 1 end with its last event, so 1 of the 5 is before
+  // the first event. Rank 0: 10, 30 at the barrier; rank 1: 10, 16. Out of it at 30, with 5 to go.
   EXPECT_EQ(data.wait_analysis.ideal_ns, 35u * kMs);
 }
 
@@ -382,8 +383,7 @@ TEST(CriticalPathTest, MpiTimeBeforeTheFirstEventIsThatOfInit) {
             (Rows{{"0 MPI_Init_thread", 20 * kMs}, {"0 load", 10 * kMs}, {"0 MPI_Barrier", 1 * kMs}}));
 }
 
-// The late rank was in a call that has no event: it is that call that the others waited for, not the next
-// one.
+// The late rank was in a call that has no event. The others waited for that call, not for the next one.
 TEST(RootCausesTest, CallsWithoutEventsAreCharged) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 0, kMs, 0);

@@ -62,7 +62,7 @@ TEST(ClockPairTest, BoundsOnOneSideGiveNoLine) {
   EXPECT_FALSE(pair.fit());
 }
 
-// A clock that is steered changes its speed now and then: no one line will do.
+// A clock that is being steered changes its speed now and then, so a single line does not fit.
 TEST(ClockPairTest, FitsSeveralLinesToAClockThatChangesItsSpeed) {
   std::mt19937_64 random(6);
   std::uniform_int_distribution<std::int64_t> when(0, 1000 * kSecond), delay(1'000, 50'000);
@@ -126,7 +126,7 @@ TEST(ClockModelTest, ComparesNodesThroughAnotherNode) {
     run.measure_clock(1, 0, at, 100, 200);
     run.measure_clock(2, 1, at, -100, 300);
   }
-  // Nothing else tells the clock of node 2.
+  // Nothing else bounds the clock of node 2.
   run.collective(0, "MPI_Alltoallw", 0, 1'000 * kMs, 0);
   run.collective(1, "MPI_Alltoallw", 600 * kMs, 1'000 * kMs, 0);
   run.collective(2, "MPI_Alltoallw", 700 * kMs, 1'000 * kMs, 0);
@@ -181,7 +181,7 @@ TEST(ClockModelTest, WinStartBeforeWinPostIsNoClockViolation) {
   EXPECT_LT(data.wait_analysis.clock_error_ns, 30'000u);
 }
 
-// A clock that jumps is no line: what contradicts is counted.
+// A clock that jumps is not a line. Contradictions are counted.
 TEST(ClockModelTest, CountsClockViolations) {
   MadeRun run(2, 1);
   run.measure_clock(1, 0, 0, 0, 100);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random programs on a simulated machine that knows who waited how long.
+// Random programs on a simulated machine that knows which rank waited how long.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -212,7 +212,7 @@ TEST(WaitPropertyTest, ReplayEqualsARunWithoutLatency) {
   }
 }
 
-// Most of the waiting goes back to what ranks were late with, not to the work that all have.
+// Most of the waiting goes back to the functions that made ranks late, not to the work that all ranks do.
 TEST(WaitPropertyTest, RootCausesAreTheDelaysPutIn) {
   const Machine machine = ran(6, 6, 1000, 99, 600);
   double late = 0, all = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs made up for the tests of the analysis of waiting: events with true times, written down by clocks that
-// are wrong.
+// Synthetic runs for tests of the analysis of waiting: events with true times, recorded by clocks that are
+// wrong.
 #pragma once
 
 #include <cmath>

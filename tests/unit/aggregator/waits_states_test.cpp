@@ -59,7 +59,7 @@ TEST(WaitStatesTest, ReceiverWaitsForLateSender) {
   EXPECT_EQ(data.root_causes[0].waiting_ranks, 1u);
 }
 
-// A send that was taken back, and the next one, which has its number.
+// A send that was cancelled, and the next one, which takes its number.
 TEST(WaitStatesTest, OfSendsWithTheSameNumberTheLastIsMatched) {
   MadeRun run(2);
   run.send(0, 1, 5 * kMs, 6 * kMs);
@@ -397,7 +397,8 @@ TEST(WaitStatesTest, CallWithThousandsOfOperationsWaitsForTheLast) {
   EXPECT_EQ(data.wait_analysis.ideal_ns, 40u * kMs + kRanks - 1) << "20 + r, 20 more until the start";
 }
 
-// Whatever is in a file that is valid in form: no crash, no endless loop, tables that can be written.
+// Whatever a formally valid file contains, there is no crash and no endless loop, and the tables can be
+// written.
 TEST(WaitStatesTest, SurvivesImpossibleEvents) {
   std::mt19937_64 random(7);
   const auto odds = [&](std::uint64_t n) { return random() % n == 0; };

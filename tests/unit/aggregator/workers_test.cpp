@@ -37,8 +37,8 @@ TEST(WorkersTest, UseTheCallersThreadIfThereIsOne) {
   for (std::size_t i = 0; i < items.size(); ++i) EXPECT_EQ(items[i], i);
 }
 
-// The first item lasts until the other thread can begin no further one: had it not to wait, it would have
-// taken all.
+// The first item lasts until the other thread may not begin a further one. If it did not have to wait, it
+// would take all of them.
 TEST(WorkersTest, StayCloseToTheFirstItemUnderWay) {
   std::mutex mutex;
   std::set<std::size_t> under_way;

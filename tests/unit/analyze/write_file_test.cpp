@@ -77,7 +77,7 @@ TEST_F(WriteFile, IsReadableOnlyByThoseWhoMayReadItsSources) {
   EXPECT_EQ(mode_with({at("all")}), 0600u);
 }
 
-// Between the look at a name and its opening another may come to stand there.
+// Between looking at a name and opening it, another file may take its place.
 TEST_F(WriteFile, RefusesAFileThatReplacesAPipe) {
   const std::string victim = file("victim", 0644);
   for (const bool is_link : {true, false}) {
@@ -100,7 +100,7 @@ TEST_F(WriteFile, RefusesAFileThatReplacesAPipe) {
   }
 }
 
-// The same with a link of the kernel's own, which may be followed: into another file it may not.
+// The same with a link in /proc, which may be followed, but not to another file.
 TEST_F(WriteFile, RefusesAFileThatReplacesAnOpenFile) {
   const std::string first = file("first", 0644), second = file("second", 0644);
   UniqueFd open_file(::open(first.c_str(), O_RDWR));
@@ -139,7 +139,7 @@ TEST_F(WriteFile, RefusesFilesOfOthersWhereEverybodyMayWrite) {
     EXPECT_NE(written.error().message.find("another user"), std::string::npos) << written.error().message;
   }
   EXPECT_EQ(content_of(victim), "content of victim");
-  // Where only we may write, who made it has been allowed to.
+  // Where only we may write, whoever made an entry was allowed to.
   ASSERT_EQ(::chmod(at("shared").c_str(), 0755), 0);
   EXPECT_TRUE(write_named_file(at("shared/link"), "new"));
   EXPECT_EQ(content_of(victim), "new");

@@ -17,7 +17,7 @@ const InstallLayout kLayout{"/p/bin/clusterprof", "/p/libexec/clusterprof/collec
 const std::string kOpenMpi = "/p/libexec/clusterprof/merge-openmpi";
 const std::string kMpich = "/p/libexec/clusterprof/merge-mpich";
 
-// With these programs, and under a launcher's daemon that has none of its processes' variables.
+// With these programs, under a launcher's daemon that does not have the variables of its processes.
 MergeLaunch choose(const Variables& variables, const std::set<std::string>& programs,
                    const Variables& parent = {}) {
   const auto check = [&](const std::string& program) {

@@ -222,7 +222,7 @@ TEST(AnalysisVerbs, AreKnown) {
 }
 
 TEST(Options, OfTheRunAsWords) {
-  // However they were given, and never those that differ between the worlds of a run.
+  // In whatever way they were given, but never options that differ between the worlds of a run.
   const Options options = good({"-o", "d", "-r", "250", "--rate=500", "-e", "A,B", "--event", "C", "-q",
                                 "--spawned=key:1:4", "--", "true", "--rate"},
                                {{"CLUSTERPROF_CLOCK", "cpu"},
@@ -253,7 +253,7 @@ TEST(Options, InternalOptionsAreNotInTheHelp) {
   EXPECT_EQ(bad({"--help"}).output.find("spawned"), std::string::npos);
 }
 
-// The batch system started the command: it runs, whatever becomes of the recording.
+// The batch system started the command, so it runs even if it cannot be recorded.
 TEST(Options, StartedCommandsAlwaysRun) {
   const Options options =
       good({"--started", "--argv0=-sh", "--", "/bin/sh", "--rate"}, {{"CLUSTERPROF_STRICT", "1"}});

@@ -100,11 +100,11 @@ TEST_F(PathResolverTest, RefusesEntriesPlantedByOthers) {
   EXPECT_EQ(leads(at("shared/link/passwd")), "others: " + at("shared/link"));
   EXPECT_EQ(leads(at("shared/theirs/../ours")), "others: " + at("shared/theirs"));
   EXPECT_EQ(leads(at("shared/ours/x")), "shared/ours x (none)");
-  // A link of ours means what it says, and that is theirs.
+  // Our own link leads to a file of theirs.
   EXPECT_EQ(leads(at("shared/ours/inside/x")), "others: " + at("shared/ours/../theirs"));
 }
 
-// Who owns a directory where not everybody may write is trusted with what is in it.
+// The owner of a directory in which not everybody may write is trusted with its entries.
 TEST_F(PathResolverTest, AcceptsOthersDirectoriesThatAreNotSticky) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   give_away("shared/theirs/below", 2);
@@ -116,7 +116,8 @@ TEST_F(PathResolverTest, AcceptsOthersDirectoriesThatAreNotSticky) {
   }
   ASSERT_EQ(::chmod(at("shared").c_str(), 03775), 0);
   EXPECT_EQ(leads(at("shared/theirs/below/x")), "others: " + at("shared/theirs"));
-  // What the owner of a place has made is as good as the place, as in containers, where root is nobody.
+  // Entries of a directory's owner are as trustworthy as the directory. That matters in containers, where
+  // root appears as nobody.
   give_away("shared");
   EXPECT_EQ(leads(at("shared/theirs/below/x")), "shared/theirs/below x (none)");
 }
@@ -133,7 +134,7 @@ TEST_F(PathResolverTest, AcceptsEntriesOfRoot) {
   EXPECT_EQ(theirs, "others: " + at("shared/theirs"));
 }
 
-// Who has gone to a directory that others have prepared wants to write there, but not into what they say.
+// A user who changed into a directory of others wants to write there, but not to where its links lead.
 TEST_F(PathResolverTest, AcceptsAnUntrustedCurrentDirectory) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   give_away("shared/theirs");
@@ -150,7 +151,7 @@ TEST_F(PathResolverTest, AcceptsAnUntrustedCurrentDirectory) {
   }
   EXPECT_EQ(leads(at("shared/ours/x")), "shared/ours x (none)");
   EXPECT_EQ(leads("../ours/x"), "shared/ours x (none)");
-  // But others cannot send us there.
+  // But links of others cannot lead us there.
   fs::create_symlink(root_, at("shared/theirs/link"));
   fs::create_symlink(root_, at("shared/link"));
   give_away("shared/theirs/link");

@@ -63,7 +63,7 @@ TEST_F(RunDirectoryTest, RanksOfOneJobAgree) {
   EXPECT_EQ(fs::path(first.value().path).filename().string().rfind("clusterprof-train-2", 0), 0u);
 }
 
-// In /tmp, all names can be foreseen but the key of a job that has a secret.
+// In /tmp, all names can be predicted, except the key of a job that has a secret.
 TEST_F(RunDirectoryTest, EntriesPlantedByOthersAreSkipped) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);
@@ -91,7 +91,7 @@ TEST_F(RunDirectoryTest, EntriesPlantedByOthersAreSkipped) {
   EXPECT_TRUE(agree_on_run_directory(given("theirs"), job).ok());
 }
 
-// Whose directory it is can change between two looks.
+// The owner of a directory can change between two looks.
 TEST_F(RunDirectoryTest, EntriesMovedIntoPlaceByOthersAreSkipped) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   ASSERT_EQ(::chmod(root_.c_str(), 01777), 0);

@@ -390,7 +390,7 @@ TEST_F(NodeStateTest, RankThatExitsWithoutFinalizeIsLost) {
   }
 }
 
-// Killed: what the kernel said last is old.
+// Killed: the last usage that the kernel reported is old.
 TEST_F(NodeStateTest, KilledRankHasItsCpuTimeAndLastPathFromSamples) {
   FakeSegment fake;
   run(fake, 100, 0, 100);
@@ -592,7 +592,7 @@ TEST_F(NodeStateTest, RanksOfSpawnedWorldsFollowTheFirstWorld) {
   run(first, 100, 5, 105);
   first.header().rank = 1;
   first.header().world_size = 2;
-  // MPI numbers them otherwise than the launcher, and knows best.
+  // MPI numbers them differently from the launcher, and MPI's numbers count.
   first.header().mpi_rank = 0;
   first.header().mpi_size = 2;
   state_.hello(parent_id, 100, view(first), at(6));
@@ -607,7 +607,7 @@ TEST_F(NodeStateTest, RanksOfSpawnedWorldsFollowTheFirstWorld) {
   state_.hello(child_id, 200, view(child), at(16));
   state_.poll(at(100).mono_ns);
   EXPECT_EQ(state_.world_size(), 7u);
-  // A world elsewhere, behind that one.
+  // A world on other nodes, numbered after that one.
   state_.set_spawned_worlds({{7, 3}, {4, 3}});
   NodeSnapshot snapshot = state_.snapshot(at(200), true);
   EXPECT_EQ(snapshot.run.world_size, 10u);

@@ -63,7 +63,7 @@ TEST_F(PathTimesTest, OpenStretchesAreShownButNotKept) {
   const PathTime open[] = {{f, ms(1, 3), kMs}, {path(0, 2), ms(0, 1), 5}};
   EXPECT_EQ(table(open), (Table{{{f, 0}, kMs}, {{f, 1}, kMs + kMs / 2}, {{f, 2}, kMs / 2}, {{2, 0}, 5}}));
   EXPECT_EQ(table(), (Table{{{f, 0}, kMs}, {{f, 1}, kMs}}));
-  // It makes bins wider like all else.
+  // It makes bins wider, as everything else does.
   const PathTime late[] = {{f, ms(3, 6400), kMs}};
   EXPECT_EQ(times_.cells(late).axis.bin_ns, 128 * kMs);
 }

@@ -129,7 +129,7 @@ class Recording : public testing::Test {
            << (r.main ? " main " : " ") << r.wall << " " << r.cpu << " " << r.samples;
     }
   };
-  // What there is by path over time is what there is by path, at the time of the report.
+  // At the time of a report, the times by path and bin add up to the times by path.
   void expect_path_times(const ProcessReport& report) {
     std::map<std::uint32_t, std::uint64_t> expected, found;
     for (const auto& [key, amount] : report.values)
@@ -150,7 +150,7 @@ class Recording : public testing::Test {
     std::sort(found.begin(), found.end());
     return found;
   }
-  // The one row that a single sample in a process makes.
+  // The only row that a single sample in a process makes.
   Row only(Sample sample) {
     sample.time_ns = kStart + 10 * kMs;
     sample.cpu_ns = 10 * kMs;
@@ -278,8 +278,8 @@ TEST_F(Recording, ShortThreadsCountInTheRateReached) {
   EXPECT_EQ(report.running_ns, 400 * kMs);
 }
 
-// Woken, a thread may be sampled running in take_gil: it waits all the same, and what it ran belongs to what
-// it does next.
+// A thread that was woken may be sampled running in take_gil. It still waits, and its running time belongs to
+// what it does next.
 TEST_F(Recording, CpuTimeSpentWaitingForTheGilIsNotIdle) {
   Sample s;
   s.words = {kLibc + 1, kPython + 0x100, python_word(3), 7};
@@ -586,8 +586,8 @@ TEST_F(Recording, CountersAreChargedToPaths) {
   EXPECT_EQ(values, (std::map<std::string, std::uint64_t>{{"program+1!", 500}, {"program+2!", 300}}));
 }
 
-// What the interpreter does when it ends hides what the program did last; a signal may end it there all the
-// same.
+// When the interpreter ends, its own functions hide what the program did last. A signal may still end it
+// there.
 TEST_F(Recording, LastPathOfAPythonProgramIsBeforeItsShutdown) {
   fake_.code(8, "train.py", "<module>", 1);
   fake_.code(9, "threading.py", "_shutdown", 1);
@@ -1000,7 +1000,8 @@ class FewPaths : public Recording {
     }
     return recorder().report(kStart + samples * kMs);
   }
-  // Whose callers are left out are below the region and the first function, and have their function.
+  // Paths whose callers are left out are below the region and the first function, and keep their own
+  // function.
   void expect_whole(const ProcessReport& report, std::uint64_t samples) {
     std::map<std::string, std::uint64_t> found, expected;
     std::uint64_t left_out = 0;
@@ -1039,7 +1040,7 @@ TEST_F(FewRows, CallersAreLeftOutWhenThereAreTooManyRows) {
   const ProcessReport report = search(2000);
   expect_whole(report, 2000);
   EXPECT_LE(report.values.size(), 20u + 8u);
-  // What ended processes had is another's.
+  // The numbers of ended processes may belong to others now.
   recorder_.reset();
   EXPECT_TRUE(store_.take_rows(20));
   EXPECT_FALSE(store_.take_rows(1));
@@ -1315,7 +1316,7 @@ TEST_F(Recording, DamagedFilesAndCallSitesAreIgnored) {
           {{"", kRead}, 2}, {{"/data/c", kRead}, 1}, {{"/data/c", kWrite}, 1}, {{"/data/c", kSync}, 1}}));
 }
 
-// Anything at all in the new tables and the records: nothing but counted damage comes of it.
+// Arbitrary content of the tables and records only leads to damage that is counted.
 TEST_F(Recording, NonsenseInTheTablesIsIgnored) {
   std::mt19937_64 random(5);
   fake_.header().counts_mpi_sites = 1;

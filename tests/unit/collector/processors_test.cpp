@@ -25,7 +25,7 @@ TEST(Processors, AreThoseOfTheRanksWithoutAnMpiLauncher) {
 TEST(Processors, OfTheLauncherThatNoRankMayUseComeFirst) {
   EXPECT_EQ(choose_processors({0, 1, 2, 3}, {{0}, {2}}), (Processors{1, 3}));
   EXPECT_EQ(choose_processors({0, 1, 2, 3}, {{0, 1}, {2, 3}}), (Processors{0, 1, 2, 3}));
-  // Ranks on other processors than their launcher: those are theirs, too.
+  // Ranks that run on other processors than their launcher: these processors belong to the job, too.
   EXPECT_EQ(choose_processors({0}, {{4}, {5}}), (Processors{0}));
   EXPECT_EQ(choose_processors({4}, {{4}, {5}}), (Processors{4, 5}));
 }
@@ -33,7 +33,7 @@ TEST(Processors, OfTheLauncherThatNoRankMayUseComeFirst) {
 TEST(Processors, IgnoreRanksThatCannotBeSeen) {
   EXPECT_EQ(choose_processors({0, 1}, {{}, {1}}), (Processors{0}));
   EXPECT_EQ(choose_processors({}, {{}, {1}}), (Processors{1}));
-  // Nothing known of any rank: not even the launcher's are taken.
+  // Nothing is known of any rank, so not even the launcher's processors are used.
   EXPECT_EQ(choose_processors({0, 1}, {{}, {}}), Processors{});
   EXPECT_EQ(choose_processors({0, 1}, {}), Processors{});
 }
@@ -124,7 +124,7 @@ TEST(Urgency, BeginsAndEndsAtDifferentFills) {
   EXPECT_FALSE(urgency.after_look(0.4));
 }
 
-// Whoever is not root may go back and forth, too.
+// The switch works in both directions without root.
 TEST(Urgency, ChangesTheSchedulingPolicy) {
   const pid_t pid = fork();
   if (pid == 0) {

@@ -534,7 +534,7 @@ TEST(ThreadAccount, AnEventSaysWhereCountersGrewAndLeavesTheTime) {
             (std::vector<Ledger::Counted>{{0, 10, 0, 100}, {10, 15, 0, 70}, {15, 30, 0, 10}}));
 }
 
-// Whatever comes: all time is somebody's or nobody's, once, and told to have been within the thread's life.
+// Whatever comes, all time is charged exactly once, to a path or to none, and lies within the thread's life.
 TEST(ThreadAccount, RandomRecordsAddUp) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {

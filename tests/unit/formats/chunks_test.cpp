@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Columns are compressed and read without HDF5's filters: HDF5 has to read what we write, we what HDF5
-// writes, and damage must be an H5Error.
+// Columns are compressed and read without HDF5's filters. HDF5 has to read what we write, we have to read
+// what HDF5 writes, and damage must be an H5Error.
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
@@ -106,7 +106,8 @@ TEST(ChunksTest, DamageIsAnError) {
       Bytes flipped = stored;
       flipped[random() % flipped.size()] ^= static_cast<std::byte>(1u << random() % 8);
       EXPECT_THROW((void)decompress(flipped, 0, 8, bytes), H5Error);
-      // Without the checksum's help the decoder has to cope; what it gives is then any rows.
+      // Without the help of the checksum, the decoder must still be safe; the rows that it returns may be
+      // anything.
       try {
         (void)decompress(std::span<const std::byte>(flipped).first(flipped.size() - 4), 4, 8, bytes);
       } catch (const H5Error&) {
@@ -197,7 +198,7 @@ void write_by_hdf5(const std::filesystem::path& path, const char* name, const st
   ASSERT_GE(H5Awrite(attribute, H5T_STD_U64LE, &checksum), 0);
 }
 
-// Each chunk is right by its own checksum; that they stand in each other's place only the column's tells.
+// Each chunk agrees with its own checksum. Only the column's checksum shows that they were exchanged.
 void swap_chunks(const std::filesystem::path& path, const char* name, hsize_t a, hsize_t b) {
   const Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
   const Id dataset(H5Dopen2(file, name, H5P_DEFAULT), H5Dclose);

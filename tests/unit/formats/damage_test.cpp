@@ -27,7 +27,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 class DamageTest : public ::testing::Test {
  protected:
-  // Whether reading gives the original or a proper complaint; says which to `noticed`.
+  // Returns whether reading gives the original or a proper error; `noticed` gets which of the two.
   void check(const Bytes& bytes, const std::string& what, std::size_t& noticed) {
     testing::write_bytes(path_, bytes);
     const Result<ShardData> read = shard::read_shard(path_);
@@ -56,7 +56,7 @@ class DamageTest : public ::testing::Test {
   std::mt19937_64 random_{1};
 };
 
-// A file can name others as the place of its data. What is there is not read, even where it would fit.
+// A file can refer to other files for its data. These are not read, even if they would fit.
 TEST_F(DamageTest, ExternalAndVirtualDataAreRefused) {
   write_original(1, {.ranks = {0, 1}, .paths = 300, .values_per_rank = 100, .names = 20});
   const std::string other = (directory_.path() / "other.h5").string();
@@ -95,8 +95,8 @@ TEST_F(DamageTest, ExternalAndVirtualDataAreRefused) {
   });
 }
 
-// Whole columns with proper checksums, but a code that this version does not have, or a field that its code
-// has not.
+// Complete columns with proper checksums, but with a code that this version does not have, or a field that
+// the code does not use.
 TEST_F(DamageTest, ForgedNotesAreRefused) {
   write_original(1, {.ranks = {0, 1}, .paths = 30, .values_per_rank = 10, .names = 20});
   const auto refusal = [&](const char* code, std::int32_t first_rank, std::int32_t last_rank,

@@ -24,8 +24,7 @@ TEST(NoteKinds, NamesAreUniqueAndFoundAgain) {
   EXPECT_EQ(note_code(""), std::nullopt);
 }
 
-// What collectors and merges say themselves are codes and numbers: a text is a name, or words of somebody
-// else.
+// Collectors and merges only write codes and numbers. A text is a name, or a message of another program.
 TEST(NoteKinds, HoldNoSentences) {
   const std::set<std::string> by_nature = {"shard",    "file",         "library_message",
                                            "build_id", "debug_file",   "ranks_option",

@@ -77,7 +77,7 @@ TEST(PathTimeTable, SumsAreExactForAnyLimit) {
         std::erase_if(by_path, [](const auto& of) { return of.second == 0; });
         EXPECT_EQ(kept, by_path);
       }
-      // What every path gave went to itself or to one above it that is kept.
+      // The time of each path went to itself or to a path above it that is kept.
       std::map<std::uint32_t, std::uint64_t> given;
       for (const auto& [path, ns] : by_path) {
         std::uint32_t to = path;

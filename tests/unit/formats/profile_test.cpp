@@ -337,7 +337,7 @@ TEST_F(ProfileTest, StatisticsThatContradictTheRowsAreDamage) {
 
 // --- damage --------------------------------------------------------------------------------
 
-// What can be asked of a profile, answered rightly.
+// Everything that can be asked of a profile, with the right answers.
 struct Answers {
   profile::NodeTimes times;  // of node 0
   std::vector<MatrixRows> nodes, ranks, paths;
@@ -355,7 +355,7 @@ void expect_error_or(const auto& result, const auto& right, const std::string& p
   EXPECT_EQ(result.error().message.find('\n'), std::string::npos) << result.error().message;
 }
 
-// Whether something was complained about; what was not has to be right.
+// Returns whether an error was reported. If none was, everything has to be right.
 bool check_answers(const std::filesystem::path& path, const ShardData& data, const ShardData& head,
                    const profile::PathStatisticsTable& statistics, const Answers& right) {
   bool noticed = false;
@@ -392,7 +392,7 @@ bool check_answers(const std::filesystem::path& path, const ShardData& data, con
   }
   std::vector<std::uint32_t> same(data.paths.size());
   std::iota(same.begin(), same.end(), 0u);
-  // Does not look at rows: what it makes of damaged ones has to be noticed by its reader.
+  // Does not look at rows, so readers of the result have to notice damaged ones.
   if (!reader.encoded_block(0, 0, same, same, same)) noticed = true;
   const Result<void> checked = profile::check_profile(path);
   EXPECT_TRUE(!noticed || !checked) << "the full check has to find what others do";

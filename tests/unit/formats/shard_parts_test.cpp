@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reading a shard in parts gives what reading all of it gives, and checks as much.
+// Reading a shard in parts gives the same data as reading all of it, and checks as much.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -364,7 +364,7 @@ TEST(ThinningTest, KeepsWhatTheLevelSelects) {
         EXPECT_EQ(thin.ranks[i].event_level, std::max(data.ranks[i].event_level, sensible));
       EXPECT_TRUE(shard::validate(thin));
 
-      // What is thin already stays as it is.
+      // Events that are already thinned out stay as they are.
       ASSERT_TRUE(shard::write_shard(thin, thinned_path));
       EXPECT_EQ(shard::read_shard_events(thinned_path, level).value(), thin);
       // Nothing else changes.
