@@ -44,7 +44,7 @@ constexpr std::int64_t kMaxMemoryKiB = 400 * 1024;
 
 using synth::Random;
 
-// What a merge says of a run, with all its rows. Notes are apart: they tell of the damage.
+// What a merge says about a run, with all its rows. Notes are kept apart, because they report the damage.
 struct Figures {
   using Key = std::tuple<std::int32_t, std::uint32_t, std::uint32_t, int>;
   shard::ShardData head;
@@ -213,7 +213,7 @@ Originals make_originals(const fs::path& directory) {
   return made;
 }
 
-// Empty: as it should be.
+// Empty: everything is as it should be.
 std::string check_shards(const Originals& originals, const fs::path& directory, Random& random,
                          std::string& what) {
   const std::size_t count = std::array<std::size_t, 6>{1, 1, 1, 2, 2, 3}[random.below(6)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What processes of a merge send each other of the report's analysis. An input is what stands behind the
-// header and the sizes of the run (report/analysis/analysis_builder.cpp), which are made to fit.
+// Parts of the report's analysis that the processes of a merge send each other. An input is the part after
+// the header and the sizes of the run (report/analysis/analysis_builder.cpp); these are made to fit.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

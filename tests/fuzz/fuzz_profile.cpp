@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Readers of profiles, of all of one and of parts, and reports on what they take for good.
+// Readers of whole profiles and of parts, and reports on the profiles that they accept.
 #include <unistd.h>
 
 #include <cstddef>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a collector reads of a process's shared memory while that process does what it likes with it. The
-// input is a list of actions on a good segment: see act(). Whatever comes, the collector ends up with a valid
-// shard.
+// A collector reads a process's shared memory while that process writes anything to it. The input is a list
+// of actions on a valid segment: see act(). Whatever happens, the collector ends up with a valid shard.
 //
 // Compiled with CLUSTERPROF_FUZZ_LOADS the collector's reads call us, so that a value can change between two
 // reads of it, always at the same place.
@@ -34,7 +33,7 @@ using collector::SegmentView;
 using fuzz::Input;
 using test::FakeSegment;
 
-// A segment that is as it was after each input, without a copy of all of it.
+// A segment that is restored after each input without a copy of all of it.
 class Segment {
  public:
   struct Part {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Readers of shards, and what is done with a shard that they take for good: merging and analysing it.
+// Readers of shards, and the merge and analysis of shards that they accept.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   (void)shard::read_large_table_sizes(path);
   (void)shard::read_shard_events(path, 2);
   if (!all) return 0;
-  // Whoever reads all of it has checked what those check that read a part.
+  // Reading everything checks at least as much as reading a part.
   if (!head || !matrix || !shard::validate(all.value())) std::abort();
   aggregator::Merger merger;
   merger.add(head.value());

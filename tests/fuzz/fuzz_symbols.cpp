@@ -80,7 +80,7 @@ void names(std::string_view name) {
   (void)collector::demangle_cython(name, {"heat", has_symbol});
 }
 
-// Addresses of functions of the file as it was built, and some that are nobody's.
+// Addresses of functions in the file as it was built, and some that belong to none.
 std::vector<std::uint64_t> addresses_of(const std::uint8_t* bytes, std::size_t size) {
   std::vector<std::uint64_t> addresses = {0, 1, ~std::uint64_t{0}, 0x7fff'ffff'ffff};
   Elf64_Ehdr header;

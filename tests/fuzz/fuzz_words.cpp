@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What users, launchers and batch systems say: command lines of all verbs, variables, conditions of diff,
+// Text from users, launchers and batch systems: command lines of all verbs, variables, conditions of diff,
 // lists of nodes and ranks, requests to the Slurm plugin and its site's settings, names of runs. The first
-// byte says which; a word a line.
+// byte says which; each line is one word.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -79,7 +79,7 @@ void record(Input& input) {
   (void)options.rank_list();
   require(options.selected_ranks(64).count <= 64, "more ranks than there are");
   if (!options.problem.empty() || options.started) return;
-  // What says the same says the same.
+  // Text that was formatted from the result is read back as the same result.
   Words again = options.words;
   again.emplace_back("--");
   again.insert(again.end(), options.command.begin(), options.command.end());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What libFuzzer does, without its guidance and with any compiler: the seeds, and random changes of them.
+// Does what libFuzzer does, but without its guidance and with any compiler: runs the seeds and random changes
+// of them.
 //
 //   NAME SEEDS RUNS [SEED]     exit status: 0 all good, 1 not
 //

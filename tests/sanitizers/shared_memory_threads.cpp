@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a rank and its collector share, between threads of one process, where ThreadSanitizer sees both sides:
-// rings that wrap and overflow, tables that grow, threads that come and go, and snapshots that become shards
-// on a thread of their own, as in the server. Everything that is written is counted by whoever writes it.
+// A rank and its collector as threads of one process, so that ThreadSanitizer sees both sides of the shared
+// memory: rings that wrap and overflow, tables that grow, threads that come and go, and snapshots that become
+// shards on a separate thread, as in the server. Each writer counts what it writes.
 //
 //   shared_memory_threads [ROUNDS]     exit status: 0 all good, 1 not, 66 what TSan found
-//
-// Of what plain adds of the program count (MpiSite, MpiPeer, MpiSizeBins, ProcessUsage) the collector may
-// read a value in the midst of its change; that is not looked at here.
+// The program raises some counters by plain additions (MpiSite, MpiPeer, MpiSizeBins, ProcessUsage). The
+// collector may read these in the middle of a change; that is not tested here.
 #include <time.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What another process does just when the code under test looks at a name. Takes the place of libc's
-// functions, so one source file of a test program may include it.
+// Simulates another process that acts just when the code under test looks at a name. Replaces libc's
+// functions, so only one source file of a test program may include it.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rule by which a test that measures may be run more than once, as measured.py has it: a first run that
 // is inside its tolerances passes; after one that is outside, two more are made, and both have to be inside.
-// What is no measurement is an EXPECT or ASSERT as usual, and fails the test in whichever run it shows.
+// Everything that is not a measurement is an EXPECT or ASSERT as usual, and fails the test in whichever run
+// it shows.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 
 namespace clusterprof::test {
 
-// What of one run is outside.
+// The measurements of one run that are outside.
 class Measurements {
  public:
   void near(double seen, double expected, double tolerance, const std::string& what) {
@@ -37,8 +38,8 @@ class Measurements {
   std::string outside_;
 };
 
-// run(measurements) makes one run. True when the test passes by the rule; says how many runs there were if
-// not one.
+// run(measurements) makes one run. True if the test passes by the rule. Prints how many runs there were if
+// there was more than one.
 template <class Run>
 bool measured(Run run) {
   constexpr int kMaxRuns = 3;

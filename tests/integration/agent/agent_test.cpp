@@ -387,12 +387,12 @@ TEST(Agent, SurvivesForkWhileAThreadIsInsideTheLoader) {
   for (const ProcessLog& process : outcome.processes)
     EXPECT_GT(process.segment->module_arena_used.load(), 0u);
   const wire::SegmentHeader& child = *outcome.processes[1].segment;
-  // PAPI cannot be used there: what the kernel counts is counted by PAPI's names.
+  // PAPI cannot be used there, so the kernel's own counts appear under PAPI's names.
   EXPECT_EQ(child.counter_count, outcome.processes[0].segment->counter_count);
   EXPECT_STREQ(child.unavailable_names[0], "PAPI");
 }
 
-// The loader's locks may be taken there for ever, also where the agent is only present.
+// There, the loader's locks may be held forever, even if the agent is only loaded and records nothing.
 TEST(Agent, ChildOfForkDoesNotCallTheLoader) {
   for (const std::string& variable :
        {std::string("CLUSTERPROF_RATE=100"), std::string(wire::kSocketVariable) + "="}) {
@@ -528,7 +528,7 @@ TEST(Agent, FindsCallPathsOfMpiCalls) {
   EXPECT_EQ(call.pending_peers[0].load(), 4);
   EXPECT_EQ(call.pending_peers[1].load(), 5);
   EXPECT_GE(call.path_words.load(), 2u);
-  // What the wrappers of 200,000 calls cost is known from some of them.
+  // The cost of the wrappers of 200,000 calls is estimated from some of them.
   double handlers_ns = 0;
   for (const Sample& sample : thread.samples) handlers_ns += sample.record.handler_ns;
   const double wrappers_ns = static_cast<double>(segment.handler_ns.load()) - handlers_ns;

@@ -86,7 +86,8 @@ TEST(AgentCost, CountsSamplesThatAFullRingDrops) {
   const std::uint64_t dropped = process.drops(wire::DropReason::kRingFull);
   EXPECT_GT(dropped, 100u);
   EXPECT_GT(taken, 500u);
-  // A sample is given up while it could be of the largest size: the thread's last record finds room.
+  // A sample is dropped unless the largest one would fit, so there is always room for the thread's last
+  // record.
   EXPECT_EQ(thread->count(wire::Trigger::kThreadEnd), 1u);
   EXPECT_EQ(thread->samples.size(), taken + 1);
 }

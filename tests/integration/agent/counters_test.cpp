@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the agent counts, against what the program knows of itself; what it says of what it cannot count; and
-// sampling on events.
+// Compares what the agent counts with what the program knows about itself. Also: events that cannot be
+// counted, and sampling on events.
 #include <gtest/gtest.h>
 #include <linux/perf_event.h>
 #include <sched.h>
@@ -50,7 +50,7 @@ std::map<std::string, std::string> missing(const wire::SegmentHeader& segment) {
   return reasons;
 }
 
-// The last values of a thread, by name: of its end, or of its last sample when it ended without telling.
+// The last values of a thread by name: from its end, or from its last sample if its end was not recorded.
 std::map<std::string, double> totals(const ProcessLog& process, const ThreadLog& thread) {
   std::map<std::string, double> values;
   const auto from = std::find_if(thread.samples.rbegin(), thread.samples.rend(),
@@ -147,7 +147,7 @@ Outcome run_with_hardware(const std::string& what, const std::string& events = "
   return run(command, environment);
 }
 
-// What the pretended machine counts as cycles, instructions and branch misses.
+// The counts of the simulated machine: cycles, instructions and branch misses.
 constexpr Names kPretended = {"PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_BR_MSP"};
 // A thread's own figures begin before its events are open: the loader's 250 page faults, and two context
 // switches for each time that the pretended machine is asked.
@@ -294,8 +294,8 @@ TEST(AgentCounters, EventsInsideMpiBelongToTheCallAndToNoSample) {
     EXPECT_NEAR(outcome.numbers.at("told"), inside, 0.01 * inside) << event;
     const ThreadLog& thread = *process.main_thread();
     EXPECT_NEAR(totals(process, thread)[event], outside, 0.01 * outside) << event;
-    // What was counted before the call is not the call's: a sample there does not tell it. Nor does one that
-    // comes while the counters are read around the call.
+    // Counts from before the call do not belong to the call, so a sample inside does not carry them. Nor does
+    // a sample that comes while the counters are read around the call.
     std::uint64_t last = 0, in_mpi = 0, between = 0;
     for (const Sample& sample : thread.samples) {
       if (sample.record.mpi_op != 0) {
@@ -336,7 +336,7 @@ TEST(AgentCounters, NamesEventsThatCannotBeCounted) {
     for (const Sample& sample : thread.samples) EXPECT_EQ(sample.counters.size(), segment.counter_count);
 }
 
-// Runs the function as a user who is root in a name space alone; false when there are none.
+// Runs the function as a user who is root only in a user namespace; false if there are no namespaces.
 template <typename Function>
 bool without_privileges(const Function& function) {
   constexpr int kNoNameSpaces = 77;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Call paths that the agent remembers are the ones that it would find.
+// Call paths that the agent remembers are the same that a fresh walk finds.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program with regions, which knows how long they take: prints "name number" lines. Knows of the agent no
-// more than include/clusterprof.h.
+// A program with regions that measures how long they take and prints "name number" lines. It only uses
+// include/clusterprof.h.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -202,7 +202,7 @@ int pauses() {
   return 0;
 }
 
-// Recorded is what is in a region and in no pause, however the two begin and end.
+// Only time inside a region and outside of pauses is recorded, in whatever order the two begin and end.
 int regions_and_pauses() {
   Bounds first, second, third, fourth;
   std::uint64_t rest_ns = 0, since = 0;  // in the regions around these, and in no pause, at most

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Signals that both the program and the agent use, and handlers that leave ours no room.
+// Signals that both the program and the agent use, and handlers that leave no room for ours.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

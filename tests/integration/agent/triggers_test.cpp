@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What makes the agent sample a thread, and that the program does not notice.
+// Everything that makes the agent sample a thread; the program must not notice any of it.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -57,7 +57,7 @@ bool exited(const Outcome& outcome, int status) {
 
 bool is_time(const std::string& name) { return name.ends_with(".ms"); }
 
-// Neither a result nor an error of any call is another than without the agent.
+// No call has another result or error than without the agent.
 void expect_same_results(const Outcome& recorded, const Outcome& bare) {
   for (const auto& [name, number] : bare.numbers) {
     if (is_time(name)) continue;
@@ -249,8 +249,8 @@ TEST(Triggers, CpuClockReachesAHighRate) {
   std::printf("%.0f samples per second of CPU time\n", ticks / cpu_s);
 }
 
-// Without the right to have the event: a timer that goes on with the wall clock, and samples only when
-// the thread has run.
+// Without permission for the event: a timer on the wall clock, which takes a sample only if the thread has
+// run.
 TEST(Triggers, CpuClockWithoutPerformanceEvents) {
   if (geteuid() != 0) GTEST_SKIP() << "needs another user's rights";
   const Outcome outcome = run({"/bin/sh", "-c", "ulimit -n 7; exec \"$0\" spin 1000", kTarget},

@@ -543,7 +543,7 @@ TEST_F(CollectorProcess, IgnoresSignalsMeantForTheProgram) {
   for (int i = 0; i < 500 && !std::filesystem::exists(directory_ / "node-n0.h5"); ++i)
     std::this_thread::sleep_for(milliseconds(10));
   EXPECT_EQ(shard().ranks.at(0).samples, 10u);
-  // Whoever kills it from here on leaves nothing to be removed.
+  // From here on, killing it leaves nothing to be removed.
   for (int i = 0; i < 100 && std::filesystem::exists(claim); ++i)
     std::this_thread::sleep_for(milliseconds(10));
   EXPECT_FALSE(std::filesystem::exists(claim));

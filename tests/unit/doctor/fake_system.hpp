@@ -18,7 +18,7 @@
 
 namespace clusterprof::cli::doctor {
 
-// A machine made of what a test says; as it is made, nothing is wrong with it.
+// A simulated machine that tests can change. At first nothing is wrong with it.
 class FakeSystem : public System {
  public:
   std::map<std::string, std::string> files;  // contents

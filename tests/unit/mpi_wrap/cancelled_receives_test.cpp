@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What cancelling receives costs, and which numbers those get that were posted with them. With the mpi.h of
-// one MPI family, and no library.
+// What cancelling receives costs, and which numbers the other receives get. Uses the mpi.h of one MPI family,
+// but no library.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace clusterprof::mpi_wrap {
 
-// What the objects under test ask of others, and need not here.
+// Functions that the objects under test refer to but do not need here.
 Handles handles;
 State state{true, false, 0};
 namespace {
@@ -130,7 +130,7 @@ TEST_F(CancelledReceives, LaterReceivesMoveUp) {
   for (const HandleKey key : {1, 3, 4}) complete(key, true, false);
   EXPECT_GT(looked_at(), 0u);
   EXPECT_EQ(numbers(), (std::vector<std::uint32_t>{0, 1, 2}));
-  // One that has its message, as another one behind it has, keeps its number.
+  // A receive that has its message keeps its number, and so does a later one.
   for (HandleKey key = 1; key <= 3; ++key) post(key, 3, 5);
   complete(2, true, false);
   try_cancel(1);
@@ -138,8 +138,8 @@ TEST_F(CancelledReceives, LaterReceivesMoveUp) {
   EXPECT_EQ(numbers(), (std::vector<std::uint32_t>{4, 3, 5}));
 }
 
-// Two of each rank: cancelling the first of them concerns the second. The cost stays in proportion to the
-// number; in the end no number is better than a wrong one.
+// Two receives from each rank: cancelling the first one affects the second. The cost stays proportional to
+// their number. In the end, no number is better than a wrong one.
 TEST_F(CancelledReceives, TakeABoundedTime) {
   const auto cancel_many = [this] {
     const std::uint64_t before = slots_looked_at();

@@ -93,7 +93,7 @@ TEST_F(ClockRendezvousTest, RefusesDirectoryOfAnotherUser) {
   EXPECT_TRUE(fs::is_empty(clocks_));
 }
 
-// A file server that does not trust root makes all it does somebody else's.
+// A file server that does not trust root gives all of root's files another owner.
 TEST_F(ClockRendezvousTest, AcceptsDirectoryWhereTheServerChangesOwners) {
   if (geteuid() != 0) GTEST_SKIP() << "only root is somebody else";
   ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);

@@ -44,7 +44,8 @@ TEST_F(WorldNumbers, FollowThoseOfTheFirstWorld) {
   const NewWorld third = make(alone, 1);
   EXPECT_EQ(third.first, 9);
   EXPECT_EQ(third.number, 3);
-  // The other callers find theirs; a call of one process has no others, and its name may be anybody's.
+  // The other callers find their world. A call of a single process has no other callers, so its name may be
+  // reused.
   EXPECT_EQ(find_world(worlds_.c_str(), second).first, 7);
   EXPECT_EQ(find_world(worlds_.c_str(), second).number, 2);
   EXPECT_EQ(find_world(worlds_.c_str(), alone).number, 0);
@@ -152,7 +153,7 @@ TEST_F(WorldNumbers, IgnoreFilesOfOtherUsers) {
   irregular.clear();
 }
 
-// A file server that does not trust root makes all it does somebody else's.
+// A file server that does not trust root gives all of root's files another owner.
 TEST_F(WorldNumbers, AreGivenOutWhereTheServerChangesOwners) {
   if (geteuid() != 0) GTEST_SKIP() << "only root is somebody else";
   ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);

@@ -243,8 +243,8 @@ TEST(PythonStack, WalksCFramesOfPython311) {
     EXPECT_EQ(thread.walk().entry_address[0], half_made);
   }
 
-  // All of the new CFrame is what an older one left, and the frames that that one knew are others now: the
-  // chain stops at one that began no activation.
+  // The whole new CFrame still holds values of an older one, whose frames have been reused since: the chain
+  // stops at a frame that did not begin an activation.
   const auto reused = thread.frame(thread.code("reused"), 0);
   const auto follower = thread.frame(thread.code("follower"), reused);
   thread.set_entry(follower);
@@ -255,8 +255,8 @@ TEST(PythonStack, WalksCFramesOfPython311) {
   thread.top(thread.cframe(reused, inner));
   EXPECT_EQ(thread.names(), "c b a");
 
-  // What an older CFrame left leads to generators. None has a thread to itself, but one that it was begun
-  // with.
+  // Values that an older CFrame left lead to generators. No generator is alone on a thread, unless an activation
+  // began with it.
   const auto generator = thread.frame(thread.code("generator"), 0, 1, kOwnedByGenerator);
   const auto taken_over = thread.frame(thread.code("taken_over"), generator, 1, kOwnedByGenerator);
   thread.set_entry(generator);

@@ -84,7 +84,7 @@ TEST_F(OffCpuKind, ThreadJoinIsNotALockWait) {
             OffCpu::kJoin);
   EXPECT_EQ(of({step_, of_library("join", "threading.py"), futex_}), OffCpu::kJoin);  // before 3.11
   EXPECT_EQ(of({step_, of_library("Condition.wait", "threading.py"), lock, futex_}), OffCpu::kLock);
-  // What runs below a join of another thread's is that one's.
+  // Work below a join of another thread belongs to that thread.
   EXPECT_EQ(of({of_library("Thread.join", "threading.py"), step_, futex_}), OffCpu::kLock);
 }
 

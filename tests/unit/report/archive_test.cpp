@@ -146,7 +146,7 @@ void append(Bytes& encoded, const Bytes& plain_bytes, Part& part) {
           XXH3_64bits(encoded.data() + begin, encoded.size() - begin)};
 }
 
-// With checksums that fit: what is read must be fit for the renderers.
+// With matching checksums, so everything that is read must be safe for the renderers.
 TEST(Archive, DamageThatChecksumsDoNotShowIsHarmless) {
   std::mt19937_64 random(11);
   int read = 0, refused = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Programs that one thing limits, and programs that it nearly does.
+// Programs that are limited by one thing, and programs that just miss the threshold.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -335,7 +335,7 @@ TEST(Bottleneck, Communication) {
   EXPECT_NE(find_finding(a, "Send fewer and larger messages"), nullptr);
 }
 
-// What is recorded of a run is what the rank that paused least recorded.
+// The recorded time of a run is that of the rank that paused least.
 TEST(Bottleneck, DifferentPausesAreNotImbalance) {
   ProfileBuilder b(3);
   const std::uint64_t paused_s[] = {5, 2, 4};

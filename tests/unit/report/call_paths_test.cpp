@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 4> kPythonFiles = {"/u/main.py", "/x/dist
                                                           "/x/site-packages/np/a.py",
                                                           "/usr/lib/python3.11/queue.py"};
 
-// What the header says, by walking up.
+// The definition in the header, computed by walking up.
 bool outermost(const CallPaths& paths, std::uint32_t path,
                std::uint32_t (CallPaths::*id)(std::uint32_t) const) {
   if ((paths.*id)(path) == kNone) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What findings say of gains, failures, processors that are shared, and losses of the measurement.
+// Findings on gains, failures, shared processors, and losses of the measurement.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -171,7 +171,7 @@ TEST(Failures, ExitFunctionsOfLibcAreNotThePlace) {
     rank.last_call_path = static_cast<std::uint32_t>(data.strings.size() - 1);
   Analysis a = analyse(data);
   EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0, 1 exited with status 2, rank 0 first.");
-  // A signal says where it came.
+  // A signal has the place where it came.
   data.ranks[0].flags |= shard::kExitSignalKnown | shard::kLost, data.ranks[0].exit_signal = 11;
   a = analyse(data);
   EXPECT_EQ(text_of(a, a.findings[0]), "Rank 0 ended by SIGSEGV in __run_exit_handlers().");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One profile, what people and programs see of it. After a wanted change: run this test with
-// CLUSTERPROF_UPDATE_GOLDEN=1 and read the difference.
+// All views of one profile. After an intended change, run this test with CLUSTERPROF_UPDATE_GOLDEN=1 and read
+// the difference.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

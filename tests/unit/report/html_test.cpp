@@ -320,7 +320,7 @@ TEST_F(Sources, AreNotReadFromOtherThanRegularFiles) {
   EXPECT_EQ(read((folder_ / "zero.c").string()).why_not, "not a file");
   EXPECT_EQ(read(file("large.c", std::string(2'000'001, 'x'))).why_not, "too large");
   EXPECT_EQ(read(file("binary.c", std::string("a\0b", 3))).why_not, "is no text");
-  // A profile from elsewhere may name what is not to be passed on.
+  // A profile from elsewhere may name files that must not be passed on.
   EXPECT_EQ(read(file("id_rsa", "secret\n")).why_not, "does not look like source code");
   EXPECT_EQ(read(file("notes.txt", "secret\n")).why_not, "does not look like source code");
   EXPECT_EQ(read(file(".bashrc", "secret\n")).why_not, "does not look like source code");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is made of the calls of MPI besides their own table: startup, MPI-IO, threads, collectives.
+// What the analysis computes from MPI calls besides their own table: startup, MPI-IO, threads, collectives.
 #include <gtest/gtest.h>
 
 #include <algorithm>

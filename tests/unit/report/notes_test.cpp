@@ -60,7 +60,7 @@ TEST(NoteWords, ForeignTextsAreUnchanged) {
             "Functions in /a.so have no names: the file cannot be opened (No such file or directory).");
 }
 
-// Also of a note in which everything lacks or is absurd, as in a file that somebody made.
+// Even for a note in which everything is missing or absurd, as in a forged file.
 TEST(NoteWords, EveryCodeHasASentenceOfItsOwn) {
   std::set<std::string> sentences;
   for (std::size_t code = 0; code < shard::kNoteCodes; ++code) {

@@ -199,7 +199,7 @@ TEST_P(OfRandomRuns, SmallPathsGoIntoOthersAndSumsStay) {
       least_shown = std::min(least_shown, here[path]);
       shown.insert(known->second);
     }
-    // What is hidden is no larger than what is shown, but for one that did not fit with its "others".
+    // No hidden row is larger than a shown one, except one that did not fit together with its "others".
     for (const auto& [chain, path] : all)
       if (!shown.contains(path) && shown.contains(whole.paths[path].parent))
         most_hidden = std::max(most_hidden, inclusive[path]);
@@ -301,7 +301,7 @@ TEST_P(OfRandomRuns, PageOfAProfileEqualsPageOfItsRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Page, OfRandomRuns, ::testing::Range(0, 12));
 
-// Ranks alike but for some.
+// Ranks that are alike, except for some.
 ShardData many_ranks(std::uint32_t ranks, std::uint32_t nodes) {
   ProfileBuilder b(ranks, nodes);
   const std::uint32_t solve =

@@ -385,7 +385,7 @@ inline shard::ShardData resources_run() {
 
 namespace clusterprof::report {
 
-// What a merge and a report make of data as shards have them.
+// What a merge and a report compute from shard data.
 inline Analysis analyse(shard::ShardData data) {
   aggregator::correct_times(data);
   return analyse(data, shard::InMemoryRows(data));

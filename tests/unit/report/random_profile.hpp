@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Profiles in which everything occurs, in no sensible way.
+// Random profiles in which everything occurs.
 #pragma once
 
 #include <algorithm>

@@ -492,7 +492,7 @@ TEST(WaitFindings, DirectCausesOnlyWhereTheyAreNotTheRoot) {
   EXPECT_EQ(passed_on->severity, Severity::kLow);
   EXPECT_LT(find_finding(a, "Delay"), passed_on);
 
-  // So much goes back to rank 1 in other functions that it need not have been kept.
+  // So much waiting goes back to rank 1 in other functions that it need not have passed anything on.
   shard::ShardData mixed = run.b.data;
   for (std::uint32_t i = 0; i < 10; ++i) {
     const auto part = run.b.path({run.main, run.b.native(std::string("part").append(std::to_string(i)),
@@ -504,7 +504,7 @@ TEST(WaitFindings, DirectCausesOnlyWhereTheyAreNotTheRoot) {
   EXPECT_EQ(find_finding(a, "Passed on"), nullptr);
   run.b.data = mixed;
 
-  // The time in the call itself kept rank 1: then it is a root cause, and said as one.
+  // Rank 1 was delayed by time in the call itself, so that is a root cause and is reported as one.
   run.b.data.root_causes = {{1, relay, 3400 * kMs, 1}, {2, run.work, 3500 * kMs, 1}};
   a = analyse(run.b.data);
   EXPECT_NE(find_finding(a, "Delay: rank 1 in MPI_Recv <- relay() a.c:30 made rank 0 wait"), nullptr);

@@ -111,7 +111,7 @@ TEST(Starter, LeavesMpiLaunchersAlone) {
   // A link, and a script.
   EXPECT_EQ(of("/opt/mpi/bin/run", task_of_srun(), "/opt/mpi/bin/orterun"), Action::kLeave);
   EXPECT_EQ(of("/opt/mpi/bin/mpiexec", task_of_srun(), "/usr/bin/bash"), Action::kLeave);
-  // Not such ones.
+  // But not these.
   EXPECT_EQ(of("/home/u/mpirunner", task_of_srun()), Action::kStart);
   EXPECT_EQ(of("/home/u/mpirun/stencil", task_of_srun()), Action::kStart);
 }

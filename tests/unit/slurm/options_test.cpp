@@ -34,8 +34,8 @@ std::string bad(const std::string& text) {
   return request.error().message;
 }
 
-// Not for the options of a batch system: what ends a command that cannot be recorded, and what is not there
-// yet.
+// Not available as options of a batch system: options that end a command which cannot be recorded, and
+// reserved ones.
 const std::set<std::string> kNotHere = {"help",   "version", "strict",  "trace",
                                         "memory", "spawned", "started", "argv0"};
 
@@ -58,8 +58,8 @@ TEST(SlurmOptions, AreThoseOfRecord) {
   EXPECT_EQ(ours, theirs);
 }
 
-// What is accepted here is understood there, and what would be refused there is refused here, when it is
-// submitted.
+// Options that are accepted at submission are understood on the nodes, and options that the nodes would
+// refuse are refused at submission.
 TEST(SlurmOptions, AgreeWithRecordOnValues) {
   const char* const texts[] = {"rate=1",
                                "rate=10000",

@@ -104,7 +104,7 @@ TEST(DemangleTest, DemanglesLegacyRust) {
             "<k::solver::Grid<T> as k::solver::Step>::step");
   EXPECT_EQ(readable_name("_ZN1k4main28_$u7b$$u7b$closure$u7d$$u7d$17h5d37fa2467da7616E.llvm.77"),
             "k::main::{{closure}}");
-  // C++ with the look of it: not a hash.
+  // C++ that looks like it, but has no hash.
   EXPECT_EQ(readable_name("_ZN3foo17habcdefghijklmnopE"), "foo::habcdefghijklmnop");
 }
 

@@ -152,7 +152,7 @@ TEST_F(PerfMapTest, AgreesWithTheDefinitionOnOverlappingLines) {
   }
 }
 
-// Every line covers every address, and they disagree: the work must not be their product.
+// Every line covers every address, and all disagree. The work must not grow with the product of the two.
 TEST_F(PerfMapTest, LinesThatAllOverlapTakeNoLongerThanOthers) {
   std::vector<std::uint64_t> addresses;
   for (std::uint64_t i = 0; i < 32'768; ++i) addresses.push_back(0x1000 + 16 * i);

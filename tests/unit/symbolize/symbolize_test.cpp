@@ -141,7 +141,7 @@ TEST(SymbolizeTest, WithoutLinesItNamesBySymbolsUntilAskedForMore) {
     EXPECT_TRUE(name.starts_with("sample::(anonymous namespace)::Counter::outer")) << name;
   EXPECT_NE(with_lines.back().line, 0u);
   EXPECT_GT(symbolizer.time_on_lines().count(), 0);
-  // What is known once is said.
+  // Lines that are known already are returned even if only symbols are asked for.
   EXPECT_EQ(symbolizer.resolve(module, recorded.at("inlined"), true, Detail::kSymbols).size(),
             with_lines.size());
 }
@@ -226,7 +226,7 @@ TEST(SymbolizeTest, DoesNotWaitForAPipeInPlaceOfAFile) {
   EXPECT_EQ(symbolizer.notes(), std::vector{note_of_run(shard::NoteCode::kFileNotRegular, 0, path)});
 }
 
-// 100 000 blocks in each other, for which the stack would not do.
+// 100 000 nested blocks, for which recursion would overflow the stack.
 TEST(SymbolizeTest, SurvivesHostileNesting) {
   const std::string stem = ::testing::TempDir() + "symbolize-deep-" + std::to_string(getpid());
   std::ofstream(stem + ".s") << R"(

@@ -122,8 +122,8 @@ TEST_F(NativeStackTest, EqualsLibgccAtRandomInstructionsInAThread) {
   expect_agreement(result, 2'000);
 }
 
-// What a processor interrupts seldom is seen, too: every instruction, prologues and epilogues with and
-// without frame pointers.
+// Single steps also reach places that are seldom interrupted: every instruction, and prologues and epilogues
+// with and without frame pointers.
 TEST_F(NativeStackTest, EqualsLibgccAtEachInstructionInAThread) {
   SignalComparison with, without, realigned_with, realigned_without;
   std::thread([&] {
@@ -196,7 +196,8 @@ TEST_F(NativeStackTest, FollowsLibrariesOfOtherLinkNamespaces) {
   EXPECT_FALSE(find_function_range(inside + 3, begin, end));
 }
 
-// Between a dlopen and the next look at the loader's list the code is not known, but says how it returns.
+// Between a dlopen and the next look at the loader's list, the code is unknown, but its instructions show how
+// it returns.
 TEST_F(NativeStackTest, WalksThroughLibrariesThatAreNotKnownYet) {
   void* const library = dlopen(UNWIND_PLUGIN, RTLD_NOW);
   ASSERT_NE(library, nullptr) << dlerror();

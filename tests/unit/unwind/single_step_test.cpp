@@ -60,7 +60,7 @@ TEST_F(SingleStepTest, EqualsTheTruthInComputation) {
   EXPECT_GE(result.derived_right * 100, result.derived * 98) << result.report();
 }
 
-// What the last walk found is compared with what is there now: same function, same place, other caller.
+// The last walk is compared with the present stack: same function, same place, another caller.
 TEST_F(SingleStepTest, EqualsTheTruthWhenWalksAreFarApart) {
   for (const std::uint64_t every : {61, 499}) {
     const StepResult result =
@@ -184,7 +184,7 @@ TEST_F(SingleStepTest, EqualsTheTruthInCoroutines) {
 
 // --- without call frame information ------------------------------------------------------------
 
-// What is known is right, the rest is marked.
+// Frames that are found are right; everything else is marked.
 TEST_F(SingleStepTest, FindsCallersInCompiledFunctionsWithoutCfi) {
   const StepResult result = step_through([] { g_sum = g_sum + static_cast<double>(bare_mix(3)); });
   EXPECT_GE(result.instructions, 500u);
@@ -259,7 +259,7 @@ TEST_F(SingleStepTest, FindsCallersInGeneratedCodeWithoutFramePointers) {
   expect_all_right(step_through([&] { code.as<Caller>()(called_back, &value); }), 500);
 }
 
-// What stands at an address may be other code by the next sample.
+// By the next sample, there may be other code at the same address.
 TEST_F(SingleStepTest, FindsCallersInGeneratedCodeThatIsReplaced) {
   const Generated code(step_generated_with_rbp, step_generated_with_rbp_end);
   static long value = 3;

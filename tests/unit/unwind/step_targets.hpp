@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions whose frames are out of the ordinary, for single_step_test.
+// Functions with unusual frames, for single_step_test.
 #pragma once
 
 #include <cstdint>
