@@ -1,13 +1,15 @@
-# clusterprof_target(NAME): what every target of ours has in common.
+# clusterprof_target(NAME): settings that all our targets share.
 function(clusterprof_target name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-restrict)
-  # Functions, lines and inlined calls are in this, too; a quarter of the time to compile goes into the rest.
+  # This still has functions, lines and inlined calls. Full debug information would take a quarter of the
+  # compile time.
   target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-g1>)
   if(CLUSTERPROF_SANITIZE AND NOT CLUSTERPROF_PRELOAD_${name})
     target_compile_options(${name} PRIVATE -fsanitize=${CLUSTERPROF_SANITIZE} -fno-omit-frame-pointer)
     if(NOT CLUSTERPROF_BUILD_FUZZERS)  # these have options of their own
-      # What UBSan finds fails a test. Optimised any further, tests run no faster, and it takes twice as long to compile.
+      # Errors that UBSan finds fail a test. More optimisation would not make tests faster, but double the
+      # compile time.
       target_compile_options(${name} PRIVATE -fno-sanitize-recover=all $<$<CONFIG:RelWithDebInfo>:-Og>)
       target_compile_definitions(${name} PRIVATE XXH_NO_INLINE_HINTS=1)  # xxhash.h insists on inlining what -Og does not
     endif()
@@ -15,14 +17,14 @@ function(clusterprof_target name)
   endif()
 endfunction()
 
-# clusterprof_command_line(SOURCES...): sources, of this folder, that include CLI11 and do little else. Half of the time
-# that it takes to compile goes into optimising what runs once.
+# clusterprof_command_line(SOURCES...): sources of this folder that include CLI11 and do little else.
+# Optimising them, though they run only once, would take half of their compile time.
 function(clusterprof_command_line)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:RelWithDebInfo>:-Og>")
 endfunction()
 
-# Two words that were just stored one by one are not loaded as one: the load would wait until both are in the cache,
-# which is a tenth of what an MPI call costs.
+# Two words that were just stored one by one must not be loaded as one: the load would wait until both are in
+# the cache, which is a tenth of the cost of an MPI call.
 set(CLUSTERPROF_WORD_BY_WORD -fno-tree-slp-vectorize)
 
 # clusterprof_preload(NAME MAP SOURCES...): a shared object for LD_PRELOAD. It needs libc alone:

@@ -1,14 +1,14 @@
-# Sanitizers within a build that is not sanitized, for CI, which has no time for a second build. The presets asan and tsan
-# sanitize everything outside the recorded program, with more checks; there, and where the compiler has no run time for
-# them, all of this does nothing.
+# Runs some tests with sanitizers in a build without sanitizers, because CI has no time for a second build.
+# The presets asan and tsan sanitize everything outside the recorded program, with more checks. With these
+# presets, and if the compiler has no run time for sanitizers, all of this does nothing.
 
-# Half of what UBSan has takes twice the time of ASan to compile, for what ASan notices as well: null, alignment,
-# object-size, vptr, pointer-overflow.
+# Half of UBSan's checks (null, alignment, object-size, vptr, pointer-overflow) are left out: they take twice
+# as long to compile as ASan and find little that ASan does not find.
 set(clusterprof_address_sanitizer
   -fsanitize=address,bounds,shift,integer-divide-by-zero,signed-integer-overflow,bool,enum,float-cast-overflow,nonnull-attribute
   -fno-sanitize-recover=all)
 
-# Whether there is anything to do, and the run times for it.
+# Finds out whether there is anything to do, and the run times for it.
 include(CheckCXXSourceCompiles)
 set(CLUSTERPROF_ADDRESS_SANITIZER OFF)
 set(CLUSTERPROF_THREAD_SANITIZER OFF)
@@ -47,7 +47,7 @@ function(clusterprof_sanitized_copy)
     add_library(${name}_asan STATIC EXCLUDE_FROM_ALL ${sources})
     set_target_properties(${name}_asan PROPERTIES OPTIMIZE_DEPENDENCIES ON)  # does not wait for the library itself
     target_include_directories(${name}_asan PUBLIC "$<TARGET_PROPERTY:${name},INCLUDE_DIRECTORIES>")
-    # xxhash.h insists on inlining what -Og does not.
+    # xxhash.h insists on inlining functions that -Og does not inline.
     target_compile_definitions(${name}_asan PRIVATE "$<TARGET_PROPERTY:${name},COMPILE_DEFINITIONS>" XXH_NO_INLINE_HINTS=1)
     # Warnings were shown when the library itself was compiled.
     target_compile_options(${name}_asan PRIVATE -w -fno-omit-frame-pointer ${clusterprof_address_sanitizer}
