@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Trees of call paths: merged, top-down and bottom-up, with callers, callees and imbalance.
 import assert from "node:assert/strict";
 import test from "node:test";
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Memory: how much each rank uses, over the run and over time, and the lines that work on much data.
 import { lineChart, type Chart } from "../core/chart";
 import { cssColour } from "../core/colours";
 import { el, hideTip, miniBar, ofWholeRun, replace, section, showTip, table, type Child, type Column } from "../core/dom";

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Nodes: processors, memory, network and disks of each machine, as numbers and over time.
 import { lineChart, type Chart } from "../core/chart";
 import { CATEGORY_TITLES, categoryColour } from "../core/colours";
 import { el, miniBar, ofWholeRun, replace, section, stackedBar, table, type Child, type Column } from "../core/dom";

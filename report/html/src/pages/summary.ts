@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Summary: what limits the run, its efficiencies, the largest functions and the findings, each with a link to more.
 import { CATEGORY_HELP, CATEGORY_TITLES, categoryColour, kindColour } from "../core/colours";
 import { el, miniBar, ofWholeRun, replace, section, stackedBar, type Child } from "../core/dom";
 import { bytes, count, functionLabel, percent, plural, printable, seconds, shortenMiddle } from "../core/format";
