@@ -265,7 +265,7 @@ test("callers and callees against every sample on its own", () => {
   }
 });
 
-test("the share a search finds is a union", () => {
+test("the share that a search finds counts nested matches once", () => {
   const { table, self } = paths({ "a;f;g;f": 1, "a;g": 2, "b;f": 4, b: 8 });
   const keys = byFunction(table);
   const tree = new MergedTree(table, keys);

@@ -30,7 +30,7 @@ test("boxes are as wide as their share, and lie within their parents", () => {
   }
 });
 
-test("what is too small to draw is one filler", () => {
+test("boxes that are too small to draw become one filler", () => {
   const boxes = layoutFlame(source, 0, 0.06);
   const fillers = boxes.filter((box) => box.filler > 0);
   assert.equal(fillers.length, 1);
@@ -55,7 +55,7 @@ test("a zoomed node is as wide as the chart, below its ancestors", () => {
   );
 });
 
-test("a place and an arrow key lead to boxes", () => {
+test("a point and an arrow key find boxes", () => {
   const index = new FlameIndex(layoutFlame(source, 0, 1e-6));
   assert.equal(index.at(1, 0.3)?.node, 1);
   assert.equal(index.at(1, 0.7)?.node, 2);
@@ -69,7 +69,7 @@ test("a place and an arrow key lead to boxes", () => {
   assert.equal(index.step(index.at(1, 0.7)!, "down"), null);
 });
 
-test("no time, no boxes but the root", () => {
+test("without time only the root has a box", () => {
   const empty: FlameSource = { parent: () => 0, children: () => [], value: () => 0 };
   assert.equal(layoutFlame(empty, 0, 0.001).length, 1);
 });

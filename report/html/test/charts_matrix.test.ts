@@ -28,13 +28,13 @@ test("the matrix between ranks, and between nodes", () => {
   );
 });
 
-test("bins of ranks of several nodes are known as such", () => {
+test("bins with ranks of several nodes are marked", () => {
   assert.deepEqual(nodesOfBins([0, 1, 2, 3], [0, 0, 1, 1], 2), { nodes: Uint32Array.of(0, 1), mixed: false });
   assert.deepEqual(nodesOfBins([0, 1, 2, 5], [0, 1, 1, 1], 2), { nodes: Uint32Array.of(kNoNode, 1, 1), mixed: true });
   assert.equal(nodesOfBins([0, 4], [0, 1], 2).nodes[1], kNoNode);
 });
 
-test("sources and destinations by what they send and get", () => {
+test("sources and destinations are sorted by their bytes", () => {
   const matrix = denseMatrix(cells, 4, (bin) => bin);
   assert.deepEqual(partnersOf(matrix, "source"), [
     { place: 0, bytes: 1050, messages: 11, partners: 2, largest: 1 },
@@ -72,7 +72,7 @@ test("rows have the mean of their ranks' values", () => {
   assert.ok(Number.isNaN(means[2]));
 });
 
-test("of many nodes the extreme ones have boxes", () => {
+test("with many nodes the extreme ones have boxes", () => {
   const values = Array.from({ length: 100 }, (_, i) => i);
   const groups = Array.from({ length: 10 }, (_, n) => ({
     name: `n${n}`,

@@ -57,14 +57,14 @@ test("boxes have the quartiles of the values, and their outliers furthest first"
   assert.equal(box.high, 100);
 });
 
-test("a weight counts like as many values", () => {
+test("a value with a weight of n counts like n values", () => {
   const weighted = boxOf([5, 1, 3], [1, 4, 2]);
   const written = boxOf([1, 1, 1, 1, 3, 3, 5]);
   assert.ok(weighted && written);
   assert.deepEqual({ ...weighted, outliers: [] }, { ...written, outliers: [] });
 });
 
-test("boxes leave out what is not measured, and there is none of nothing", () => {
+test("boxes leave out unmeasured values, and without values there is no box", () => {
   assert.equal(boxOf([NaN, NaN]), null);
   assert.equal(boxOf([NaN, 4])?.median, 4);
   assert.equal(boxOf([1, 2, 3, 4], undefined, [1, 3])?.mean, 3);
@@ -110,7 +110,7 @@ test("stripes of pixels cover all cells of the view once", () => {
   assert.equal(part.begin[1], 10);
 });
 
-test("the dominant part of a cell", () => {
+test("a cell shows its dominant part", () => {
   assert.deepEqual(dominant([1, 6, 3]), { index: 1, share: 0.6, total: 10 });
   assert.deepEqual(dominant([0, 0]), { index: -1, share: 0, total: 0 });
   assert.equal(dominant([NaN, 2]).index, 1);

@@ -32,7 +32,7 @@ test("outliers are drawn behind the range that they are from", () => {
   assert.equal(rowLabel(rows, 0), "ranks 0–63");
 });
 
-test("rows of single ranks are no outliers", () => {
+test("rows of single ranks are not outliers", () => {
   const single = { first: [0, 1, 2], last: [0, 1, 2], ranks: [1, 1, 1], node: [0, 0, 1] };
   assert.deepEqual([...outliersOf(single)], [0, 0, 0]);
   assert.deepEqual(nodeSpans(single), [
@@ -74,7 +74,7 @@ test("a band is over the chosen rows, its mean over ranks", () => {
   assert.ok(Number.isNaN(bandOf(values, 2, [], [1, 1, 1]).mean[0]));
 });
 
-test("the share of some paths over time", () => {
+test("the share of some paths is known over time", () => {
   const share = shareOfPaths([1, 0, 0, 3, 4, 0], 2, [1, 0, 1]);
   assert.equal(share[0], 1);
   assert.equal(share[1], 0);

@@ -77,7 +77,7 @@ test("the ranks with most, and all others together", () => {
   );
 });
 
-test("flows keep all waiting, the small ones together", () => {
+test("flows keep all waiting and join the small ones", () => {
   const edges = waitEdges(waits);
   const { causes, waiters, flows } = flowsOf(edges, 1);
   assert.deepEqual(

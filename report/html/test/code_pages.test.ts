@@ -145,7 +145,7 @@ test("a line never has more time of its own than in total", async () => {
     }
 });
 
-test("all ranks chosen is none chosen", async () => {
+test("choosing all ranks equals choosing none", async () => {
   const model = await sample({ ranks: 8, ranksPerNode: 4, paths: 900 });
   const none = storeOf(model);
   for (const selection of [{ ranks: RankSet.parse("0-7")! }, { nodes: [0, 1] }, { ranks: RankSet.parse("0-999")! }]) {
@@ -247,7 +247,7 @@ test("searching by name, file and expression", () => {
   assert.equal(matcher("/(/"), false);
 });
 
-test("modules by what they come from", () => {
+test("modules are grouped by their origin", () => {
   assert.equal(moduleName("/x/lib/libm.c", "/usr/lib/libm.so.6"), "libm.so.6");
   assert.equal(moduleName("/venv/lib/python3.11/site-packages/numpy/core/fromnumeric.py", null), "numpy");
   assert.equal(moduleName("/venv/lib/python3.11/site-packages/six.py", null), "six");

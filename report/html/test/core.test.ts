@@ -79,7 +79,7 @@ test("arrays are views, not copies", async () => {
   assert.equal(model.f32("path_self_s"), model.f32("path_self_s"));
 });
 
-test("data that is damaged or of another version is refused", async () => {
+test("damaged data and data of another version are refused", async () => {
   const good = makeSample({ ranks: 2, paths: 80 });
   await assert.rejects(decode(base64(good).slice(0, 4000)));
   await assert.rejects(decode("bm90IGd6aXA="));
@@ -111,7 +111,7 @@ test("sets of ranks", () => {
   assert.equal(set.union(RankSet.parse("3-4")!).toString(), "0-5,9-11");
 });
 
-test("a state survives its hash", () => {
+test("a state is restored from its hash", () => {
   let seed = 1;
   const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
   for (let i = 0; i < 300; ++i) {

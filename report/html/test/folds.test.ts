@@ -33,7 +33,7 @@ function shownOfChain(text: string, open: number[] = []): string {
   return letters.map((letter, i) => (shown[i + 1] === i + 1 ? letter : "-")).join("");
 }
 
-test("a stretch of library frames is its first one", () => {
+test("consecutive library frames fold into the first one", () => {
   assert.equal(shownOfChain("olll"), "ol--");
   assert.equal(shownOfChain("ollolll"), "ol-ol--"); // the library calls back
   assert.equal(shownOfChain("oilil"), "o-l--"); // the interpreter in between is nothing

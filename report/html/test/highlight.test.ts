@@ -41,6 +41,6 @@ test("every language gives back the text it got", () => {
   }
 });
 
-test("line ends of other systems", () => {
+test("line ends of other systems are accepted", () => {
   assert.equal(highlight("a\r\nb\rc", null).length, 3);
 });
