@@ -80,8 +80,8 @@ def cross(crossings):
 plain(PYTHON - 1 - 2 * 6 - 2 - 1, 3)
 '''
 
-HEADER_OFFSETS = struct.Struct("<QIIQ14Q6I")  # wire::SegmentHeader up to thread_slots
-SAMPLE = struct.Struct("<IHHQQIiHHBBHIIQQQ")  # wire::SampleRecord
+HEADER_OFFSETS = struct.Struct("<QIIQ15Q6I")  # wire::SegmentHeader up to thread_slots
+SAMPLE = struct.Struct("<IHHQQIiHHBBHIIQQQQQ")  # wire::SampleRecord
 RING_BYTES = 256 * 1024
 
 

@@ -551,6 +551,7 @@ void reset_counters(CounterState& counters) noexcept {
   counters.descriptor_count = 0;
   counters.migrations_descriptor = -1;
   counters.migrations_id = 0;
+  counters.migrations_known = false;
   counters.in_mpi = 0;
   memset(counters.base, 0, sizeof counters.base);
   memset(counters.inside, 0, sizeof counters.inside);

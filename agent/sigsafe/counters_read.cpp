@@ -29,10 +29,20 @@ std::uint64_t less(std::uint64_t value, std::uint64_t part) noexcept {
   return value > part ? value - part : 0;
 }
 
-bool read_migrations(const CounterState& counters, std::uint64_t& value) noexcept {
-  return counters.migrations_descriptor >= 0 &&
-         perf_event_id(counters.migrations_descriptor) == counters.migrations_id &&
-         raw_syscall(SYS_read, counters.migrations_descriptor, &value, sizeof value) == sizeof value;
+// A thread changes its processor in a context switch only. So the event is read only if there were any, which
+// saves two system calls for most samples.
+bool read_migrations(CounterState& counters, std::uint64_t switches, std::uint64_t& value) noexcept {
+  if (counters.migrations_known && counters.migrations_switches == switches) {
+    value = counters.migrations;
+    return true;
+  }
+  counters.migrations_known =
+      counters.migrations_descriptor >= 0 &&
+      perf_event_id(counters.migrations_descriptor) == counters.migrations_id &&
+      raw_syscall(SYS_read, counters.migrations_descriptor, &value, sizeof value) == sizeof value;
+  counters.migrations = value;
+  counters.migrations_switches = switches;
+  return counters.migrations_known;
 }
 
 bool read_event_set(CounterState& counters, long long* values) noexcept {
@@ -90,7 +100,7 @@ std::uint32_t read_counters(CounterState& counters, const ThreadUse* use, std::u
         value = static_cast<std::uint64_t>(of_set[set_values++]);
         break;
       case CounterKind::kMigrations:
-        if (!read_migrations(counters, value)) return i;
+        if (!read_migrations(counters, kernels().switches, value)) return i;
         break;
     }
     values[i] = less(value, counters.base[i]);

@@ -54,6 +54,9 @@ struct CounterState {
   std::uint64_t first_id;                   // 0: cannot be checked
   int migrations_descriptor;                // -1: none; its kernel's id, as above
   std::uint64_t migrations_id;
+  // What was read last, when the thread had had that many context switches.
+  bool migrations_known;
+  std::uint64_t migrations, migrations_switches;
   std::uint64_t base[wire::kMaxCounters];  // what was there before the program, of the kernel's accounting
 
   // With ProcessState::counts_mpi. Samples report what was counted outside MPI: the values minus `inside`.

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,23 @@ static int spins(void) {
   return 0;
 }
 
+/* Moves itself between the first two processors that it may use, and computes after each move. */
+static int moves(int count) {
+  cpu_set_t may, one;
+  int processors[2], found = 0;
+  if (sched_getaffinity(0, sizeof may, &may) != 0) return 1;
+  for (int i = 0; i < CPU_SETSIZE && found < 2; ++i)
+    if (CPU_ISSET(i, &may)) processors[found++] = i;
+  if (found < 2) return 1;
+  for (int i = 0; i <= count; ++i) { /* the first one may be no move */
+    CPU_ZERO(&one);
+    CPU_SET(processors[i % 2], &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) return 1;
+    spin_ms(40);
+  }
+  return 0;
+}
+
 int main(int count, char** words) {
   const char* what = count > 1 ? words[1] : "";
   if (strcmp(what, "threads") == 0) return threads();
@@ -119,6 +137,7 @@ int main(int count, char** words) {
   if (strcmp(what, "faults") == 0) return faults();
   if (strcmp(what, "spin") == 0) return spins();
   if (strcmp(what, "mpi") == 0) return mpi();
+  if (strcmp(what, "moves") == 0) return moves(10);
   if (strcmp(what, "exec") == 0) {
     counted_work();
     return execl("/proc/self/exe", "counters", "threads", (char*)NULL);

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -266,6 +267,29 @@ TEST(AgentCounters, DefaultEventsWithoutHardwareAgreeWithEachThread) {
     EXPECT_EQ(names.at(3), "cpu-migrations");
   }
   expect_own_figures(outcome, process, kDefault, 5);
+}
+
+// Migrations are read anew only when the thread has been switched. Each of the ten moves must be counted, and
+// the samples after it must show it.
+TEST(AgentCounters, SamplesShowEachMoveToAnotherProcessor) {
+  constexpr std::uint64_t kMoves = 10;
+  cpu_set_t may;
+  ASSERT_EQ(sched_getaffinity(0, sizeof may, &may), 0);
+  if (CPU_COUNT(&may) < 2 || geteuid() != 0) GTEST_SKIP() << "takes two processors, and permission";
+  const Outcome outcome = run({kTarget, "moves"}, {"CLUSTERPROF_EVENT=cpu-migrations"});
+  ASSERT_EQ(outcome.wait_status, 0);
+  const ThreadLog& thread = *outcome.processes.at(0).main_thread();
+  std::set<std::uint64_t> seen;
+  std::uint64_t last = 0;
+  for (const Sample& sample : thread.samples) {
+    ASSERT_EQ(sample.counters.size(), 1u);
+    EXPECT_GE(sample.counters[0], last);
+    last = sample.counters[0];
+    seen.insert(last);
+  }
+  EXPECT_GE(last, kMoves);
+  EXPECT_LE(last, kMoves + 1);
+  EXPECT_GT(seen.size(), kMoves / 2);
 }
 
 TEST(AgentCounters, ForkAndExecCountFromTheirOwnBeginning) {
