@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <ctime>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 
 #include "aggregator/notes.hpp"
 #include "base/directory.hpp"
+#include "base/process_mark.hpp"
 #include "base/shared_directory.hpp"
 #include "base/unique_fd.hpp"
 #include "formats/shard/run_files.hpp"
@@ -32,35 +32,34 @@ constexpr std::time_t kUntouched_s = 600, kUntouchedWithoutLocks_s = 86'400;
 constexpr std::time_t kQuiet_s = 60;    // the clocks of file server and nodes may be apart
 constexpr int kMaxRendezvousLinks = 8;  // links that jobs of the same key have made
 
-// 0 when the name is not that of a temporary file of `file_name`.
-pid_t writer_of(std::string_view name, std::string_view file_name) {
-  if (!name.starts_with('.') || !name.ends_with(".tmp")) return 0;
+// Who writes a temporary file of `file_name`; nullopt when the name is not that of one.
+std::optional<ProcessMark> writer_of(std::string_view name, std::string_view file_name) {
+  if (!name.starts_with('.') || !name.ends_with(".tmp")) return std::nullopt;
   name = name.substr(1);
-  if (!name.starts_with(file_name)) return 0;
+  if (!name.starts_with(file_name)) return std::nullopt;
   name = name.substr(file_name.size());
-  if (!name.starts_with('.')) return 0;
-  pid_t pid = 0;
-  const auto [rest, error] = std::from_chars(name.data() + 1, name.data() + name.size(), pid);
-  return error == std::errc{} && pid > 0 && *rest == '.' ? pid : 0;
+  if (!name.starts_with('.')) return std::nullopt;
+  return parse_process_mark(name.substr(1));
 }
 
 UniqueFd open_to_list(const fs::path& directory) {
   return UniqueFd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-bool is_abandoned(int directory, const std::string& name, pid_t writer) {
-  if (::kill(writer, 0) == 0 || errno != ESRCH) return false;
+bool is_abandoned(int directory, const std::string& name, const ProcessMark& writer) {
   // NFS grants an exclusive lock only on a file that is open for writing.
   const UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return false;
+  const auto status = status_of(fd.get());
+  if (!status || !S_ISREG(status->st_mode) || status->st_uid != ::geteuid()) return false;
   std::time_t untouched_s = kUntouched_s;
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return false;
     untouched_s = kUntouchedWithoutLocks_s;
   }
-  const auto status = status_of(fd.get());
-  return status && S_ISREG(status->st_mode) && status->st_uid == ::geteuid() &&
-         std::time(nullptr) - status->st_mtim.tv_sec >= untouched_s;
+  if (has_ended(writer)) return true;
+  const bool may_run_here = ::kill(writer.pid, 0) == 0 || errno != ESRCH;
+  return !may_run_here && std::time(nullptr) - status->st_mtim.tv_sec >= untouched_s;
 }
 
 bool is_quiet(int directory, const std::string& name) {
@@ -159,8 +158,8 @@ void remove_abandoned(const fs::path& file) {
   const UniqueFd directory = open_to_list(file.has_parent_path() ? file.parent_path() : fs::path("."));
   if (!directory) return;
   remove_entries(directory.get(), [&](const std::string& name) {
-    const pid_t writer = writer_of(name, file_name);
-    return writer != 0 && is_abandoned(directory.get(), name, writer);
+    const auto writer = writer_of(name, file_name);
+    return writer && is_abandoned(directory.get(), name, *writer);
   });
 }
 

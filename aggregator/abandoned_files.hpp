@@ -8,10 +8,11 @@
 
 namespace clusterprof::aggregator {
 
-// Removes temporary files of `file` (FILE.<process id>.<random>.tmp beside it) whose writers were killed. The
-// directory may be shared with other machines. So a file is removed only if it is ours, no process of this
-// machine can be writing it, nobody has locked it, as writers do (shard::NewFile), and nobody has written to
-// it for ten minutes (for a day where files cannot be locked).
+// Removes temporary files of `file` (.FILE.<base/process_mark.hpp>.<random>.tmp beside it) whose writers were
+// killed. Only files that are ours and that nobody has locked, as writers do (shard::NewFile). If the writer
+// ran on this machine, and has ended, its file goes at once. The directory may be shared with other machines,
+// whose processes cannot be seen. Their files go when no process of this machine has the writer's number and
+// nobody has written to the file for ten minutes (for a day where files cannot be locked).
 void remove_abandoned(const std::filesystem::path& file);
 
 // How far a run is, judging by its shards.

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/process_mark.hpp"
 #include "base/unique_fd.hpp"
 #include "base/version.hpp"
 
@@ -31,7 +32,8 @@ Error error_of(const std::filesystem::path& path, const std::string& what) {
 
 std::string system_reason() { return std::strerror(errno); }
 
-// Several machines may share the file system, so the process id alone is not unique.
+// Says who writes the file, so that the next merge can tell that its writer was killed. One process may write
+// several files.
 std::string temporary_name(const std::filesystem::path& path) {
   std::uint64_t random = 0;
   if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof random))
@@ -39,7 +41,7 @@ std::string temporary_name(const std::filesystem::path& path) {
   std::string name(1, '.');
   name += path.filename().string();
   name += '.';
-  name += std::to_string(::getpid());
+  name += to_string(mark_of_this_process());
   name += '.';
   name += std::to_string(random);
   name += ".tmp";

@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,9 +13,12 @@
 #include <ctime>
 #include <fstream>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "aggregator/abandoned_files.hpp"
 #include "aggregator/notes.hpp"
+#include "base/process_mark.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/profile/profile_writer.hpp"
 #include "formats/shard/shard_writer.hpp"
@@ -72,7 +77,8 @@ TEST_F(RunDirectoryTest, KeepsTemporaryFilesThatAreLocked) {
   std::optional<profile::ProfileWriter> writer = profile::ProfileWriter::create(profile_).value();
   ASSERT_EQ(temporary_files().size(), 1u);
   // As if the process were on another machine: no process here has that number.
-  const fs::path elsewhere = run_ / ".profile.h5.4194400.1.tmp", left = run_ / ".profile.h5.4194400.2.tmp";
+  const fs::path elsewhere = run_ / ".profile.h5.4194400.1.0123456789abcdef.1.tmp",
+                 left = run_ / ".profile.h5.4194400.1.0123456789abcdef.2.tmp";
   fs::create_hard_link(temporary_files()[0], elsewhere);
   std::ofstream(left) << "half a profile";
   const auto hours_ago = fs::file_time_type::clock::now() - std::chrono::hours(30);
@@ -84,6 +90,45 @@ TEST_F(RunDirectoryTest, KeepsTemporaryFilesThatAreLocked) {
   fs::last_write_time(elsewhere, hours_ago);
   remove_abandoned(profile_);
   EXPECT_TRUE(temporary_files().empty());
+}
+
+// No file is a minute old here.
+TEST_F(RunDirectoryTest, FilesOfProcessesOfThisMachineThatHaveEndedGoAtOnce) {
+  const auto temporary_files = [&] {
+    std::set<std::string> found;
+    for (const fs::directory_entry& entry : fs::directory_iterator(run_))
+      if (entry.path().extension() == ".tmp") found.insert(entry.path().filename().string());
+    return found;
+  };
+  const auto file_of = [&](const ProcessMark& writer) {
+    const std::string name = ".profile.h5." + to_string(writer) + ".1.tmp";
+    std::ofstream(run_ / name) << "half a profile";
+    return name;
+  };
+  // Killed while it writes.
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto writer = profile::ProfileWriter::create(profile_);
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  ASSERT_EQ(temporary_files().size(), 1u);
+
+  const ProcessMark own = mark_of_this_process();
+  ASSERT_FALSE(own.machine.empty());
+  ProcessMark earlier = own;  // a process that had this one's number before
+  earlier.start_ticks -= 1;
+  file_of(earlier);
+  ProcessMark elsewhere = earlier;  // whose machine is not this one
+  elsewhere.pid = 4194400;
+  elsewhere.machine = "0123456789abcdef";
+  ProcessMark unknown = elsewhere;
+  unknown.machine.clear();
+  const std::set<std::string> stay = {file_of(own), file_of(elsewhere), file_of(unknown)};
+  remove_abandoned(profile_);
+  EXPECT_EQ(temporary_files(), stay);
 }
 
 // As if collectors and launchers had been killed: what they left is removed when nobody can need it any more.
