@@ -29,6 +29,9 @@ class InternedRows {
     }
   }
 
+  // Frees what is needed to find rows.
+  void end_search() { slots_ = std::vector<Slot>(); }
+
   std::vector<Row> rows;  // what decides on equality must not be changed
 
  private:

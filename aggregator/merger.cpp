@@ -558,11 +558,15 @@ void Merger::State::arrange_paths(ShardData& out, std::vector<std::uint32_t>& ne
   }
 
   out.paths.clear();
+  out.paths.reserve(count);
   out.paths.push_back(Path{});
   for (std::size_t i = 1; i < order.size(); ++i) {
     const Path& path = paths[order[i]];
     out.paths.push_back({path.id, new_path[path.parent], new_frame[path.frame]});
   }
+  paths = std::vector<Path>();
+  frames = std::vector<Frame>();
+  strings = std::vector<std::string>();
 }
 
 // Sorted by world rank. new_rank: as for arrange().
@@ -649,6 +653,9 @@ ShardData Merger::finish() {
       std::exchange(state_, std::make_unique<State>(state_->time_series.most_rows()));
   State& state = *taken;
   ShardData out;
+  state.interned_strings.end_search();
+  state.interned_frames.end_search();
+  state.interned_paths.end_search();
 
   for (Source& source : state.sources)
     source.used =

@@ -11,25 +11,14 @@ namespace clusterprof::aggregator {
 
 using namespace shard;
 
-HeadIndex::HeadIndex(const ShardData& head) : head_(head), ranks_of_(head.nodes.size()) {
-  path_index_.reserve(head.paths.size());
-  for (std::uint32_t i = 0; i < head.paths.size(); ++i) path_index_.emplace(head.paths[i].id, i);
+HeadIndex::HeadIndex(const ShardData& head)
+    : head_(head), path_index_(head.paths), ranks_of_(head.nodes.size()) {
   place_in_node_.reserve(head.ranks.size());
   for (std::uint32_t i = 0; i < head.ranks.size(); ++i) {
     std::vector<std::uint32_t>& of_node = ranks_of_[head.ranks[i].node];
     place_in_node_.push_back(static_cast<std::uint32_t>(of_node.size()));
     of_node.push_back(i);
   }
-}
-
-std::vector<std::uint32_t> HeadIndex::paths(std::span<const PathId> ids) const {
-  std::vector<std::uint32_t> rows;
-  rows.reserve(ids.size());
-  for (const PathId& id : ids) {
-    const auto found = path_index_.find(id);
-    rows.push_back(found == path_index_.end() ? kNone : found->second);
-  }
-  return rows;
 }
 
 std::vector<std::uint32_t> HeadIndex::ranks(std::span<const std::int32_t> world_ranks) const {

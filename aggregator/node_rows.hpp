@@ -7,10 +7,10 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "aggregator/corrected_time.hpp"
+#include "aggregator/path_index.hpp"
 #include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_data.hpp"
 #include "formats/shard/shard_reader.hpp"
@@ -22,7 +22,9 @@ class HeadIndex {
  public:
   explicit HeadIndex(const shard::ShardData& head);  // must outlive it; as a Merger makes it
 
-  [[nodiscard]] std::vector<std::uint32_t> paths(std::span<const shard::PathId> ids) const;
+  [[nodiscard]] std::vector<std::uint32_t> paths(std::span<const shard::PathId> ids) const {
+    return path_index_.find(ids);
+  }
   [[nodiscard]] std::vector<std::uint32_t> ranks(std::span<const std::int32_t> world_ranks) const;
   [[nodiscard]] std::vector<std::uint32_t> counters(std::span<const std::string> names) const;
   [[nodiscard]] std::uint32_t node(const std::string& name) const;
@@ -34,13 +36,8 @@ class HeadIndex {
   [[nodiscard]] std::span<const std::uint32_t> ranks_of(std::uint32_t node) const { return ranks_of_[node]; }
 
  private:
-  struct PathIdHash {
-    std::size_t operator()(const shard::PathId& id) const noexcept {
-      return static_cast<std::size_t>(id.low);
-    }
-  };
   const shard::ShardData& head_;
-  std::unordered_map<shard::PathId, std::uint32_t, PathIdHash> path_index_;
+  PathIndex path_index_;
   std::vector<std::uint32_t> place_in_node_;
   std::vector<std::vector<std::uint32_t>> ranks_of_;  // by node
 };

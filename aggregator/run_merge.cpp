@@ -1089,6 +1089,9 @@ void RunMerge::unite_results() {
 void RunMerge::write_rest() {
   progress(MergeProgress::Phase::kWriting, blocks_, blocks_, kShareOfHeads + kShareOfRows);
   const profile::PathStatisticsTable statistics = statistics_->finish();
+  // Where ranks have call paths of their own, these are a large part of the memory.
+  statistics_.reset();
+  index_.reset();
   std::vector<std::uint64_t> exclusive_ns;
   for (const profile::PathStatistics& path : statistics.paths) exclusive_ns.push_back(path.exclusive.sum_ns);
   correct_path_series(union_.head, exclusive_ns);

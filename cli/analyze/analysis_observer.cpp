@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/analyze/analysis_observer.hpp"
 
-#include <utility>
-
 namespace clusterprof::cli {
 
 void AnalysisObserver::begin(const shard::ShardData& head) {
@@ -17,10 +15,14 @@ aggregator::Bytes AnalysisObserver::state() const { return builder_->state(); }
 Result<void> AnalysisObserver::absorb(std::span<const std::byte> state) { return builder_->absorb(state); }
 
 aggregator::Bytes AnalysisObserver::finish() {
-  report::Analysis analysis = builder_->finish();
+  aggregator::Bytes bytes;
+  if (keep_ == Keep::kAnalysis) {
+    analysis_ = builder_->finish();
+    bytes = report::encode(*analysis_);
+  } else {
+    bytes = builder_->finish_encoded();
+  }
   builder_.reset();
-  aggregator::Bytes bytes = report::encode(analysis);
-  if (keep_ == Keep::kAnalysis) analysis_ = std::move(analysis);
   return bytes;
 }
 

@@ -85,9 +85,15 @@ class BinPool {
     if (bin == 0) return bins.zeros;
     return bin - bins.first < bins.count ? counts_[bins.begin + (bin - bins.first)] : 0;
   }
+  // How many bins have ranks.
+  [[nodiscard]] std::size_t in_use(const Bins& bins) const {
+    const auto* const first = counts_.data() + bins.begin;
+    return (bins.zeros != 0) + static_cast<std::size_t>(bins.count) -
+           static_cast<std::size_t>(std::count(first, first + bins.count, 0u));
+  }
 
  private:
-  static constexpr unsigned kFirstCount = 8;
+  static constexpr unsigned kFirstCount = 2;  // enough for paths that one rank has
 
   // Windows only grow, to about twice the size: what they leave behind is less than what they have.
   void widen(Bins& bins, unsigned bin) {
@@ -386,6 +392,10 @@ PathStatisticsTable PathStatisticsBuilder::finish() {
   table.paths.reserve(state_->entries.size());
   for (const Entry& entry : state_->entries)
     table.paths.push_back({entry.ranks, entry.inclusive, entry.exclusive});
+  std::size_t bins_in_use = 0;
+  for (const Entry& entry : state_->entries)
+    for (const Bins& bins : entry.bins) bins_in_use += state_->pool.in_use(bins);
+  table.quantile_bins.reserve(bins_in_use);
   for (std::uint32_t path = 0; path < state_->entries.size(); ++path)
     for (const bool exclusive : {false, true}) {
       const Bins& bins = state_->entries[path].bins[exclusive];

@@ -29,6 +29,7 @@
 #include "base/version.hpp"
 #include "report/analysis/analysis_builder.hpp"
 #include "report/analysis/analysis_code.hpp"
+#include "report/analysis/line_rows.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -58,7 +59,10 @@ struct BlockHead {
 // Numbers as they are in memory, sizes and lists of counts with 7 bits per byte. flush() comes last.
 class Writer : public cereal::OutputArchive<Writer, cereal::AllowEmptyClassElision> {
  public:
-  explicit Writer(std::vector<std::byte>& out) : OutputArchive(this), out_(out) {}
+  // lines: to be written in place of Analysis::lines; null: those that the analysis has.
+  explicit Writer(std::vector<std::byte>& out, const LineRows* lines = nullptr)
+      : OutputArchive(this), out_(out), lines_(lines) {}
+  [[nodiscard]] const LineRows* lines() const { return lines_; }
 
   void bytes(const void* data, std::size_t size) {
     const auto* const begin = static_cast<const std::byte*>(data);
@@ -121,6 +125,7 @@ class Writer : public cereal::OutputArchive<Writer, cereal::AllowEmptyClassElisi
   }
 
   std::vector<std::byte>& out_;
+  const LineRows* lines_;
   std::vector<std::byte> block_;
   std::uint64_t plain_bytes_ = 0;  // compressed so far
   std::unique_ptr<libdeflate_compressor, Free> compressor_;
@@ -311,6 +316,13 @@ std::size_t least_bytes<Evidence::Entry>() {
 
 template <typename T>
 void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const std::vector<T>& list) {
+  if constexpr (std::is_same_v<T, LineRow>) {
+    if (out.lines() != nullptr) {
+      out.number(out.lines()->size());
+      for (std::size_t i = 0; i < out.lines()->size(); ++i) out((*out.lines())[i]);
+      return;
+    }
+  }
   out.number(list.size());
   if constexpr (std::is_same_v<T, std::uint64_t>) {
     for (const std::uint64_t value : list) out.number(value);
@@ -600,13 +612,15 @@ void load(std::span<const std::byte> bytes, const Header::Part& part, T& to) {
 
 }  // namespace
 
-std::vector<std::byte> encode(const Analysis& analysis) {
+namespace {
+
+std::vector<std::byte> encode(const Analysis& analysis, const LineRows* lines) {
   std::vector<std::byte> bytes(sizeof(Header));
   Header header;
   header.made_by = this_program();
   const auto append = [&](const auto& what, Header::Part& part) {
     const std::size_t begin = bytes.size();
-    Writer out(bytes);
+    Writer out(bytes, lines);
     out(what);
     out.flush();
     part = {bytes.size() - begin, out.plain_bytes(), XXH3_64bits(bytes.data() + begin, bytes.size() - begin)};
@@ -615,6 +629,13 @@ std::vector<std::byte> encode(const Analysis& analysis) {
   if (analysis.timeline) append(analysis.timeline->ranks, header.rank_timelines);
   std::memcpy(bytes.data(), &header, sizeof header);
   return bytes;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Analysis& analysis) { return encode(analysis, nullptr); }
+std::vector<std::byte> encode(const Analysis& analysis, const LineRows& lines) {
+  return encode(analysis, &lines);
 }
 
 std::optional<Analysis> decode(std::span<const std::byte> bytes, bool rank_timelines) {

@@ -18,11 +18,13 @@
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/call_tree.hpp"
 #include "report/analysis/calls_under_way.hpp"
+#include "report/analysis/cells.hpp"
 #include "report/analysis/counters.hpp"
 #include "report/analysis/file_io.hpp"
 #include "report/analysis/findings.hpp"
 #include "report/analysis/functions.hpp"
 #include "report/analysis/limits.hpp"
+#include "report/analysis/line_rows.hpp"
 #include "report/analysis/location_numbers.hpp"
 #include "report/analysis/memory.hpp"
 #include "report/analysis/mpi_calls.hpp"
@@ -65,18 +67,20 @@ struct AnalysisBuilder::State {
         paths(data, frames),
         places(data, paths),
         added(data.ranks.size(), false),
-        path_time(data, slowest_rank(data, ranks)),
-        functions(paths),
+        cells(paths.size()),
+        path_time(cells, slowest_rank(data, ranks)),
+        functions(paths, cells),
         counts(data, paths),
         memory(data, paths),
-        limits(data, paths, places),
+        limits(data, paths, places, cells),
         off_cpu(data, paths, places),
         regions(data, paths, places),
         waits(data) {}
 
   void add(const shard::RankRows& rows);
   void add_ranks_without_rows();
-  void finish(Analysis& analysis);
+  // All but the lines.
+  [[nodiscard]] LineRows finish(Analysis& analysis);
   [[nodiscard]] std::span<const shard::Value> usable(std::span<const shard::Value> values);
 
   // Sizes that an equal head has.
@@ -103,6 +107,8 @@ struct AnalysisBuilder::State {
   std::vector<shard::Value> kept;  // of the rank at hand
   std::vector<bool> added;         // by row of the head's ranks
   std::vector<RankResult> results;
+  Cells cells;
+  std::vector<std::uint32_t> cells_of_rank;  // RankInput::cells
   PathTime path_time;
   FunctionTime functions;
   PathCounts counts;
@@ -134,6 +140,10 @@ void AnalysisBuilder::State::add(const shard::RankRows& rows) {
   rank.of = &head.ranks[rows.rank];
   rank.sampled = rank.of->samples != 0;
   rank.values = usable(rows.values);
+  cells_of_rank.clear();
+  for (const shard::Value& value : rank.values)
+    cells_of_rank.push_back(cells.find_or_add(value.path, value.category));
+  rank.cells = cells_of_rank;
   rank.path_counters = rows.path_counters;
   rank.data_accesses = rows.data_accesses;
 
@@ -154,7 +164,7 @@ void AnalysisBuilder::State::add_ranks_without_rows() {
     if (!added[rank]) add({rank, {}, {}, {}});
 }
 
-void AnalysisBuilder::State::finish(Analysis& analysis) {
+LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   add_ranks_without_rows();
   analysis.run = describe_run(head);
   describe_ranks(head, ranks, analysis);
@@ -167,7 +177,7 @@ void AnalysisBuilder::State::finish(Analysis& analysis) {
                     info);
     info.limits = result.limits;
   }
-  functions.finish(path_time, ranks, analysis);
+  LineRows lines(paths, path_time, functions, counts, ranks, functions.finish(path_time, ranks, analysis));
   find_call_tree(path_time, paths, analysis);
   count_mpi_calls(head, paths, ranks.ascending, analysis);
   copy_mpi_tables(head, paths, analysis);
@@ -189,6 +199,7 @@ void AnalysisBuilder::State::finish(Analysis& analysis) {
   regions.finish(path_time, limits, counts, ranks, analysis);
   find_bottlenecks(paths, analysis);
   find_findings(path_time, paths, analysis);
+  return lines;
 }
 
 AnalysisBuilder::AnalysisBuilder(const ShardData& head, FrameMode frames)
@@ -208,7 +219,9 @@ std::vector<std::byte> AnalysisBuilder::state() const {
   archive(cereal::binary_data(shape.data(), sizeof shape),
           static_cast<std::uint64_t>(state_->results.size()));
   archive(cereal::binary_data(state_->results.data(), state_->results.size() * sizeof(RankResult)));
-  State::each_table(static_cast<const State&>(*state_), SumsWriter(archive));
+  const SumsWriter writer_of_sums(archive);
+  writer_of_sums.cells(state_->cells);
+  State::each_table(static_cast<const State&>(*state_), writer_of_sums);
 
   StateHeader header;
   header.bytes = bytes.size() - sizeof header;
@@ -246,7 +259,9 @@ Result<void> AnalysisBuilder::absorb(std::span<const std::byte> bytes) {
       state_->added[rank] = true;
       state_->results.push_back(result);
     }
-    State::each_table(*state_, SumsReader(archive));
+    SumsReader reader_of_sums(archive);
+    reader_of_sums.cells(state_->paths.size(), state_->cells);
+    State::each_table(*state_, reader_of_sums);
   } catch (const cereal::Exception&) {
     return damaged;
   }
@@ -255,8 +270,16 @@ Result<void> AnalysisBuilder::absorb(std::span<const std::byte> bytes) {
 
 Analysis AnalysisBuilder::finish() {
   Analysis analysis;
-  state_->finish(analysis);
+  const LineRows lines = state_->finish(analysis);
+  analysis.lines.reserve(lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) analysis.lines.push_back(lines[i]);
   return analysis;
+}
+
+std::vector<std::byte> AnalysisBuilder::finish_encoded() {
+  Analysis analysis;
+  const LineRows lines = state_->finish(analysis);
+  return encode(analysis, lines);
 }
 
 Analysis analyse(const ShardData& head, const shard::RowSource& rows, FrameMode frames) {

@@ -19,6 +19,8 @@
 
 namespace clusterprof::report {
 
+class LineRows;
+
 // Computes the Analysis of a run whose matrix rows do not fit into memory, one rank at a time. Builders can
 // work on different ranks, also in different processes, and then absorb each other. Neither the order of
 // ranks nor their division among builders changes a bit of the result, because sums over ranks are sums of
@@ -40,8 +42,10 @@ class AnalysisBuilder {
   // Error: the bytes are damaged or of another run. The builder must not be used any more then.
   [[nodiscard]] Result<void> absorb(std::span<const std::byte> state);
 
-  // May be called once.
+  // One of the two may be called, once. The second returns what encode() makes of the analysis, without
+  // having all of its lines in memory.
   [[nodiscard]] Analysis finish();
+  [[nodiscard]] std::vector<std::byte> finish_encoded();
 
  private:
   struct State;
@@ -53,6 +57,8 @@ class AnalysisBuilder {
 // `rank_timelines`, it leaves out Timeline::ranks, which is larger than all the rest and of use only to the
 // section "timeline" and to JSON.
 std::vector<std::byte> encode(const Analysis& analysis);
+// Takes `lines` in place of Analysis::lines.
+std::vector<std::byte> encode(const Analysis& analysis, const LineRows& lines);
 std::optional<Analysis> decode(std::span<const std::byte> bytes, bool rank_timelines = true);
 
 // The analysis of a whole run.

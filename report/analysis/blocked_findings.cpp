@@ -88,7 +88,7 @@ void find_gil_waits(FindingBuilder& builder) {
   builder.blame_most(finding, builder.weigh([&](std::uint32_t path, Category category) {
     if (activity_of(paths, path, category) != Activity::kGilWait) return 0.0;
     return builder.main_ns(path, category) +
-           static_cast<double>(builder.time().helper_ns(cell_of(path, category)));
+           static_cast<double>(builder.time().helper_ns(builder.time().cell(path, category)));
   }));
   finding.evidence.set(Key::kTime, *gil);
   finding.action = FindingAction::kUseProcesses;

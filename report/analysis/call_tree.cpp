@@ -51,7 +51,7 @@ class Tree {
     for (std::uint32_t path = 0; path < paths_.size(); ++path)
       for (std::size_t c = 0; c < kCategories; ++c) {
         const auto category = static_cast<Category>(c);
-        const std::size_t cell = cell_of(path, category);
+        const std::uint32_t cell = time_.cell(path, category);
         std::uint64_t ns = time_.observed_main_ns(cell);
         // As for functions: helper threads that are idle spend no time, unless it is for the GIL.
         if (const std::uint64_t helper_ns = time_.observed_helper_ns(cell);

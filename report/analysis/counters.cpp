@@ -178,23 +178,32 @@ void PathCounts::add(const RankInput& rank) {
   }
 }
 
+std::uint32_t PathCounts::counted(std::uint32_t path) const {
+  return paths_.counted(path, has(bytecode_, path) ? shard::Category::kPython : shard::Category::kNative);
+}
+
+std::uint32_t PathCounts::line(std::uint32_t path) const {
+  const auto has_some = [&](const Counter& counter) { return has(counter.counted, path); };
+  if (std::none_of(counters_.begin(), counters_.end(), has_some)) return kNone;
+  return paths_.line(paths_.source(counted(path)));
+}
+
+void PathCounts::add_up(std::span<const std::uint32_t> paths, CounterAmounts& amounts) const {
+  for (std::uint32_t c = 0; c < counters_.size(); ++c)
+    for (const std::uint32_t path : paths)
+      if (const std::optional<std::uint64_t> value = amount(c, path)) report::add_up(amounts, c, *value);
+}
+
 void PathCounts::finish(Analysis& analysis) const {
-  std::vector<CounterAmounts> functions(paths_.functions().size()), lines(paths_.lines().size());
+  std::vector<CounterAmounts> functions(paths_.functions().size());
   for (std::uint32_t c = 0; c < counters_.size(); ++c)
     for (std::uint32_t path = 0; path < counters_[c].amounts.size(); ++path) {
       const std::optional<std::uint64_t> value = amount(c, path);
       if (!value) continue;
-      // Counts have no category: a path on which bytecode ran counts for its Python function, as its time
-      // does.
-      const std::uint32_t counted =
-          paths_.counted(path, has(bytecode_, path) ? shard::Category::kPython : shard::Category::kNative);
-      if (const std::uint32_t function = paths_.function(counted); function != kNone)
-        add_up(functions[function], c, *value);
-      if (const std::uint32_t line = paths_.line(paths_.source(counted)); line != kNone)
-        add_up(lines[line], c, *value);
+      if (const std::uint32_t function = paths_.function(counted(path)); function != kNone)
+        report::add_up(functions[function], c, *value);
     }
   for (FunctionRow& row : analysis.functions) row.counters = std::move(functions[row.id]);
-  for (LineRow& row : analysis.lines) row.counters = std::move(lines[row.id]);
 }
 
 }  // namespace clusterprof::report

@@ -60,8 +60,12 @@ class PathCounts {
     table(self.bytecode_, words_of(self.paths_.size()));
   }
 
-  // Fills in the amounts of functions and lines, which must be in the analysis.
+  // Fills in the amounts of functions, which must be in the analysis.
   void finish(Analysis& analysis) const;
+  // The line that a path's counts are of (CallPaths::line). kNone: of none, or nothing was counted there.
+  [[nodiscard]] std::uint32_t line(std::uint32_t path) const;
+  // Adds the amounts of these paths.
+  void add_up(std::span<const std::uint32_t> paths, CounterAmounts& amounts) const;
 
   [[nodiscard]] std::size_t counters() const { return counters_.size(); }
   // Empty where there was nothing.
@@ -76,6 +80,9 @@ class PathCounts {
     std::vector<std::uint64_t> amounts;
     std::vector<Bits64> counted;
   };
+
+  // Counts have no category: a path on which bytecode ran counts for its Python function, as its time does.
+  [[nodiscard]] std::uint32_t counted(std::uint32_t path) const;
 
   const CallPaths& paths_;
   std::vector<Counter> counters_;

@@ -176,7 +176,7 @@ class DelayFindings {
     for (const RankInfo& rank : analysis_.ranks) mpi_ranks += rank.useful_s.has_value();
     const Blame culprit = builder_.blame(builder_.weigh([&](std::uint32_t path, Category category) {
       if (category == Category::kMpi) return 0.0;
-      const std::size_t cell = cell_of(path, category);
+      const std::uint32_t cell = builder_.time().cell(path, category);
       return static_cast<double>(builder_.time().separate_rank_ns(cell)) -
              static_cast<double>(builder_.time().mpi_ranks_ns(cell)) / static_cast<double>(mpi_ranks);
     }),

@@ -88,7 +88,7 @@ double FindingBuilder::longest_s(Category which) const {
 }
 
 double FindingBuilder::main_ns(std::uint32_t path, Category category) const {
-  return static_cast<double>(time_.main_ns(cell_of(path, category)));
+  return static_cast<double>(time_.main_ns(time_.cell(path, category)));
 }
 
 std::vector<bool> FindingBuilder::paths_above_all_time() const {

@@ -44,29 +44,15 @@ struct FunctionSum {
   std::array<std::uint64_t, kCategories> category_ns{};
   ActivityTimes activity_ns{};
 };
-struct LineSum : FunctionSum {
-  ActivityTimes active_activity_ns{};
-  std::uint64_t called_ns = 0;
-};
 
-void sort_rows(Analysis& analysis) {
-  const auto by_time = [](const auto& row) { return std::tuple(-row.self_s, -row.total_s); };
+void sort_functions(Analysis& analysis) {
+  const auto by_time = [](const FunctionRow& row) { return std::tuple(-row.self_s, -row.total_s); };
   std::sort(analysis.functions.begin(), analysis.functions.end(),
             [&](const FunctionRow& a, const FunctionRow& b) {
               if (by_time(a) != by_time(b)) return by_time(a) < by_time(b);
               return std::tie(a.name, a.file, a.module, a.line, a.kind) <
                      std::tie(b.name, b.file, b.module, b.line, b.kind);
             });
-  std::sort(analysis.lines.begin(), analysis.lines.end(), [&](const LineRow& a, const LineRow& b) {
-    if (by_time(a) != by_time(b)) return by_time(a) < by_time(b);
-    return std::tie(a.file, a.line, a.function) < std::tie(b.file, b.line, b.function);
-  });
-}
-
-// Converts each element.
-template <typename From, typename To>
-void give_seconds(const From& from_ns, To& to_s) {
-  for (std::size_t i = 0; i < from_ns.size(); ++i) to_s[i] = to_seconds(from_ns[i]);
 }
 
 }  // namespace
@@ -90,9 +76,9 @@ void give_activities(const shard::Rank& rank, const ActivityTimes& times, bool c
   }
 }
 
-FunctionTime::FunctionTime(const CallPaths& paths)
+FunctionTime::FunctionTime(const CallPaths& paths, const Cells& cells)
     : paths_(paths),
-      charges_(paths.size() * kCategories),
+      cells_(cells),
       parent_(paths.size(), 0),
       outermost_(paths.size(), kNone),
       total_(paths.functions().size()),
@@ -105,24 +91,30 @@ FunctionTime::FunctionTime(const CallPaths& paths)
   for (std::uint32_t path = 0; path < paths.size(); ++path) {
     if (path != 0) parent_[path] = paths.parent(path);
     if (paths.outermost_function(path)) outermost_[path] = paths.function(path);
-    for (std::size_t c = 0; c < kCategories; ++c) {
-      const auto category = static_cast<Category>(c);
-      Charge& charge = charges_[cell_of(path, category)];
-      charge.path = paths.counted(path, category);
-      charge.line = paths.line(paths.source(charge.path));
-      charge.activity = activity_of(paths, path, category);
-      charge.is_work = is_work(paths, path, category);
-    }
+  }
+}
+
+void FunctionTime::find_charges() {
+  for (std::size_t cell = charges_.size(); cell < cells_.size(); ++cell) {
+    const auto& [path, category] = cells_[cell];
+    grow(charges_, cell + 1);
+    Charge& charge = charges_.back();
+    charge.path = paths_.counted(path, category);
+    charge.line = paths_.line(paths_.source(charge.path));
+    charge.activity = activity_of(paths_, path, category);
+    charge.is_work = is_work(paths_, path, category);
   }
 }
 
 ActivityTimes FunctionTime::add(const RankInput& rank) {
   ActivityTimes activity_ns{};
+  find_charges();
   const auto parent_of = [this](std::uint32_t path) { return parent_[path]; };
-  for (const shard::Value& value : rank.values) {
+  for (std::size_t i = 0; i < rank.values.size(); ++i) {
+    const shard::Value& value = rank.values[i];
     // A thread's time from start to end is known without samples; what it did then is not.
     if (!rank.sampled && value.category != Category::kMpi) continue;
-    const Charge& charge = charges_[cell_of(value)];
+    const Charge& charge = charges_[rank.cells[i]];
     activity_ns[index(charge.activity)] += value.wall_ns;
     const std::uint64_t active_ns = value.main_thread || charge.is_work ? value.wall_ns : 0;
     touched_paths_.touch(charge.path, parent_of);
@@ -133,21 +125,21 @@ ActivityTimes FunctionTime::add(const RankInput& rank) {
     of_line_[charge.line] += active_ns;
   }
   touched_paths_.drain([this](std::uint32_t path) {
-    const Inclusive here = inclusive_[path];
+    const InclusiveTime here = inclusive_[path];
     inclusive_[path] = {};
-    Inclusive& up = inclusive_[parent_[path]];
+    InclusiveTime& up = inclusive_[parent_[path]];
     up.all_ns += here.all_ns;
     up.active_ns += here.active_ns;
     const std::uint32_t function = outermost_[path];
     if (function == kNone || here.all_ns == 0) return;
-    Inclusive& sum = of_function_[function];
+    InclusiveTime& sum = of_function_[function];
     if (sum.all_ns == 0) touched_functions_.push_back(function);
     sum.all_ns += here.all_ns;
     sum.active_ns += here.active_ns;
   });
   inclusive_[0] = {};
   for (const std::uint32_t function : touched_functions_) {
-    Inclusive& sum = of_function_[function];
+    InclusiveTime& sum = of_function_[function];
     total_[function].add(sum.all_ns, rank.position);
     if (sum.active_ns != 0) active_[function].add(sum.active_ns, rank.position);
     sum = {};
@@ -164,67 +156,64 @@ ActivityTimes FunctionTime::add(const RankInput& rank) {
 // Sums over all ranks.
 struct FunctionTime::Sums {
   std::vector<FunctionSum> functions;
-  std::vector<LineSum> lines;
-  std::vector<Inclusive> inclusive;  // by path
+  std::vector<InclusiveTime> lines;
+  std::vector<InclusiveTime> inclusive;  // by path
   ActivityTimes active_activity_ns{};
   std::map<std::string_view, std::uint64_t> modules_ns, calls_ns, active_calls_ns;
   std::uint64_t sampled_ns = 0, helper_idle_ns = 0, without_function_ns = 0, without_line_ns = 0;
 };
 
-// Charges the time of each path and category to its function, line, activity, module and system call.
+// Charges the time of each cell to its function, activity, module and system call.
 void FunctionTime::charge_cells(const PathTime& time, Sums& sums) const {
-  for (std::uint32_t path = 0; path < paths_.size(); ++path)
-    for (std::size_t c = 0; c < kCategories; ++c) {
-      const std::size_t cell = cell_of(path, static_cast<Category>(c));
-      const std::uint64_t main_ns = time.observed_main_ns(cell), helper_ns = time.observed_helper_ns(cell);
-      const std::uint64_t all_ns = main_ns + helper_ns;
-      if (all_ns == 0 && time.cpu_ns(cell) == 0) continue;
-      const Charge& charge = charges_[cell];
-      const std::uint64_t active_ns = charge.is_work ? all_ns : main_ns;
-      sums.sampled_ns += all_ns;
-      sums.helper_idle_ns += all_ns - active_ns;
-      sums.active_activity_ns[index(charge.activity)] += active_ns;
-      if (charge.activity == Activity::kNative) sums.modules_ns[module_of(paths_, path)] += all_ns;
-      if (const std::string_view call = system_call_of(paths_, path); !call.empty()) {
-        sums.calls_ns[call] += all_ns;
-        if (active_ns != 0) sums.active_calls_ns[call] += active_ns;
-      }
-      sums.inclusive[charge.path].all_ns += all_ns;
-      sums.inclusive[charge.path].active_ns += active_ns;
-      const auto add = [&](FunctionSum& sum) {
-        sum.self_ns += all_ns;
-        sum.cpu_ns += time.cpu_ns(cell);
-        sum.active_ns += active_ns;
-        sum.category_ns[c] += all_ns;
-        sum.activity_ns[index(charge.activity)] += all_ns;
-      };
-      if (const std::uint32_t function = paths_.function(charge.path); function != kNone)
-        add(sums.functions[function]);
-      else
-        sums.without_function_ns += all_ns;
-      if (charge.line == kNone) {
-        sums.without_line_ns += all_ns;
-        continue;
-      }
-      add(sums.lines[charge.line]);
-      if (paths_.source(charge.path) != charge.path) sums.lines[charge.line].called_ns += all_ns;
-      sums.lines[charge.line].active_activity_ns[index(charge.activity)] += active_ns;
+  for (std::uint32_t cell = 0; cell < cells_.size(); ++cell) {
+    const std::uint64_t main_ns = time.observed_main_ns(cell), helper_ns = time.observed_helper_ns(cell);
+    const std::uint64_t all_ns = main_ns + helper_ns;
+    if (all_ns == 0 && time.cpu_ns(cell) == 0) continue;
+    const auto& [path, category] = cells_[cell];
+    const Charge& charge = charges_[cell];
+    const std::uint64_t active_ns = charge.is_work ? all_ns : main_ns;
+    sums.sampled_ns += all_ns;
+    sums.helper_idle_ns += all_ns - active_ns;
+    sums.active_activity_ns[index(charge.activity)] += active_ns;
+    if (charge.activity == Activity::kNative) sums.modules_ns[module_of(paths_, path)] += all_ns;
+    if (const std::string_view call = system_call_of(paths_, path); !call.empty()) {
+      sums.calls_ns[call] += all_ns;
+      if (active_ns != 0) sums.active_calls_ns[call] += active_ns;
     }
+    sums.inclusive[charge.path].all_ns += all_ns;
+    sums.inclusive[charge.path].active_ns += active_ns;
+    if (charge.line == kNone) sums.without_line_ns += all_ns;
+    const std::uint32_t function = paths_.function(charge.path);
+    if (function == kNone) {
+      sums.without_function_ns += all_ns;
+      continue;
+    }
+    FunctionSum& sum = sums.functions[function];
+    sum.self_ns += all_ns;
+    sum.cpu_ns += time.cpu_ns(cell);
+    sum.active_ns += active_ns;
+    sum.category_ns[static_cast<std::size_t>(category)] += all_ns;
+    sum.activity_ns[index(charge.activity)] += all_ns;
+  }
 }
 
 // Adds up inclusive times along the call tree.
 void FunctionTime::add_inclusive_times(Sums& sums) const {
   // Parents have lower numbers than their children, so every path is complete when it is read.
   for (std::uint32_t path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;) {
-    const Inclusive& here = sums.inclusive[path];
+    const InclusiveTime here = sums.inclusive[path];
     sums.inclusive[paths_.parent(path)].all_ns += here.all_ns;
     sums.inclusive[paths_.parent(path)].active_ns += here.active_ns;
-    const auto add = [&](FunctionSum& sum) {
-      sum.total_ns += here.all_ns;
-      sum.active_total_ns += here.active_ns;
-    };
-    if (paths_.outermost_function(path)) add(sums.functions[paths_.function(path)]);
-    if (paths_.outermost_line(path)) add(sums.lines[paths_.line(path)]);
+    if (paths_.outermost_function(path)) {
+      FunctionSum& function = sums.functions[paths_.function(path)];
+      function.total_ns += here.all_ns;
+      function.active_total_ns += here.active_ns;
+    }
+    if (paths_.outermost_line(path)) {
+      InclusiveTime& line = sums.lines[paths_.line(path)];
+      line.all_ns += here.all_ns;
+      line.active_ns += here.active_ns;
+    }
   }
 }
 
@@ -242,19 +231,10 @@ void FunctionTime::give_run_totals(const Sums& sums, Analysis& analysis) {
   analysis.helper_idle_s = to_seconds(sums.helper_idle_ns);
 }
 
-namespace {
-
-// How many rows there will be. They are large, and vectors that grow hold them twice.
-template <typename Sum>
-std::size_t with_time(const std::vector<Sum>& sums) {
-  return static_cast<std::size_t>(
-      std::count_if(sums.begin(), sums.end(), [](const Sum& sum) { return sum.total_ns != 0; }));
-}
-
-}  // namespace
-
 void FunctionTime::give_functions(const Sums& sums, const RankOrder& ranks, Analysis& analysis) const {
-  analysis.functions.reserve(with_time(sums.functions));
+  analysis.functions.reserve(
+      static_cast<std::size_t>(std::count_if(sums.functions.begin(), sums.functions.end(),
+                                             [](const FunctionSum& sum) { return sum.total_ns != 0; })));
   for (std::size_t i = 0; i < sums.functions.size(); ++i) {
     const FunctionSum& sum = sums.functions[i];
     if (sum.total_ns == 0) continue;
@@ -280,31 +260,9 @@ void FunctionTime::give_functions(const Sums& sums, const RankOrder& ranks, Anal
   }
 }
 
-void FunctionTime::give_lines(const Sums& sums, const RankOrder& ranks, Analysis& analysis) const {
-  analysis.lines.reserve(with_time(sums.lines));
-  for (std::size_t i = 0; i < sums.lines.size(); ++i) {
-    const LineSum& sum = sums.lines[i];
-    if (sum.total_ns == 0) continue;
-    const shard::Frame& f = *paths_.lines()[i];
-    LineRow& row = analysis.lines.emplace_back();
-    row.id = static_cast<std::uint32_t>(i);
-    row.file = paths_.text(f.file);
-    row.function = paths_.text(f.name);
-    row.line = f.line;
-    row.self_s = to_seconds(sum.self_ns);
-    row.total_s = to_seconds(sum.total_ns);
-    row.cpu_s = to_seconds(sum.cpu_ns);
-    row.called_s = to_seconds(sum.called_ns);
-    give_seconds(sum.category_ns, row.category_s);
-    give_seconds(sum.activity_ns, row.activity_s);
-    give_seconds(sum.active_activity_ns, row.active_activity_s);
-    row.active_self_s = to_seconds(sum.active_ns);
-    row.active_total_s = to_seconds(sum.active_total_ns);
-    row.active_spread = ranks.spread(sum.active_ns, line_active_[i]);
-  }
-}
-
-void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis& analysis) const {
+std::vector<InclusiveTime> FunctionTime::finish(const PathTime& time, const RankOrder& ranks,
+                                                Analysis& analysis) {
+  find_charges();
   Sums sums;
   sums.functions.resize(total_.size());
   sums.lines.resize(line_active_.size());
@@ -313,8 +271,8 @@ void FunctionTime::finish(const PathTime& time, const RankOrder& ranks, Analysis
   add_inclusive_times(sums);
   give_run_totals(sums, analysis);
   give_functions(sums, ranks, analysis);
-  give_lines(sums, ranks, analysis);
-  sort_rows(analysis);
+  sort_functions(analysis);
+  return std::move(sums.lines);
 }
 
 }  // namespace clusterprof::report

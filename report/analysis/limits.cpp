@@ -12,7 +12,6 @@ namespace clusterprof::report {
 namespace {
 
 using shard::Category;
-using shard::kCategories;
 using shard::kNone;
 
 // The place with most; of equal ones the first in the tree.
@@ -77,36 +76,40 @@ void add_time(Limits& to, std::uint8_t cause, double time_s) {
   if (cause >= causes::kIdle) to.idle_s[cause - causes::kIdle] += time_s;
 }
 
-LimitTime::LimitTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places)
+LimitTime::LimitTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places,
+                     const Cells& cells)
     : head_(head),
       paths_(paths),
       places_(places),
-      causes_(paths.size() * kCategories),
+      cells_(cells),
+      cpu_clock_(head.run.clock == "cpu"),
       of_place_(places.size() * kLimits),
-      of_function_(paths.functions().size()) {
-  const bool cpu_clock = head.run.clock == "cpu";
-  for (std::uint32_t path = 0; path < paths.size(); ++path)
-    for (std::size_t c = 0; c < kCategories; ++c) {
-      const auto category = static_cast<Category>(c);
-      Cause& cause = causes_[cell_of(path, category)];
-      cause.cause = cause_of(paths, path, category);
-      cause.place = places.of(path);
-      cause.counts = !cpu_clock || category != Category::kIdle;
-    }
+      of_function_(paths.functions().size()) {}
+
+// Of the cells that have been added since.
+void LimitTime::find_causes() {
+  for (std::size_t cell = causes_.size(); cell < cells_.size(); ++cell) {
+    const auto& [path, category] = cells_[cell];
+    grow(causes_, cell + 1);
+    causes_.back() = {places_.of(path), cause_of(paths_, path, category),
+                      !cpu_clock_ || category != Category::kIdle};
+  }
 }
 
 Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
   Limits limits;
   if (rank.values.empty()) return limits;
-  path_ns_.resize(causes_.size());
+  find_causes();
+  grow(path_ns_, cells_.size());
   if (memory.any_bound()) {
     memory_ns_.resize(paths_.size());
     helper_memory_ns_.resize(paths_.size());
     bound_.resize(of_function_.size());
   }
   std::array<std::uint64_t, causes::kCount> charged_ns{};
-  for (const shard::Value& value : rank.values) {
-    const Cause& known = causes_[cell_of(value)];
+  for (std::size_t i = 0; i < rank.values.size(); ++i) {
+    const shard::Value& value = rank.values[i];
+    const Cause& known = causes_[rank.cells[i]];
     if (!known.counts) continue;
     std::uint8_t cause = known.cause;
     if (cause == causes::kNative && memory.any_bound() && memory.bound(value.path))
@@ -117,7 +120,7 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
     }
     // Without samples it is not known what the rest was.
     const std::uint64_t time_ns = rank.sampled || cause == causes::kMpi ? value.wall_ns : 0;
-    path_ns_[cell_of(value)] += time_ns;
+    path_ns_[rank.cells[i]] += time_ns;
     charged_ns[cause] += time_ns;
     if (known.place != 0 && time_ns != 0) {
       const std::uint32_t at =
@@ -160,7 +163,7 @@ void LimitTime::end_bound(const RankInput& rank, const MemoryUse& memory) {
 void LimitTime::find_places(Limits& limits) const {
   std::vector<std::uint64_t> sums_ns(places_.size() * kLimits, 0);
   for (std::size_t cell = 0; cell < path_ns_.size(); ++cell) {
-    const auto path = static_cast<std::uint32_t>(cell / kCategories);
+    const std::uint32_t path = cells_[cell].path;
     std::uint64_t* const at = &sums_ns[causes_[cell].place * kLimits];
     const bool native = causes_[cell].cause == causes::kNative;
     const std::uint64_t of_memory_ns = native ? memory_ns(path) : 0;
@@ -211,7 +214,8 @@ void LimitTime::describe_functions(const RankOrder& ranks, Analysis& analysis) c
                    [](const MemoryRow& x, const MemoryRow& y) { return x.time_s > y.time_s; });
 }
 
-void LimitTime::finish(const RankOrder& ranks, Analysis& analysis) const {
+void LimitTime::finish(const RankOrder& ranks, Analysis& analysis) {
+  find_causes();
   Limits& sum = analysis.limits;
   for (const RankInfo& rank : analysis.ranks) {
     const Limits& limits = rank.limits;

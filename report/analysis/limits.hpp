@@ -32,25 +32,26 @@ void add_time(Limits& to, std::uint8_t cause, double time_s);
 // The main threads' time by what limited it. It adds up to the categories of their ranks.
 class LimitTime {
  public:
-  LimitTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places);
+  LimitTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places,
+            const Cells& cells);
 
   // Adds a rank, which `memory` must have, and returns its limits.
   Limits add(const RankInput& rank, const MemoryUse& memory);
   template <typename Self, typename Table>
   static void each_table(Self& self, const Table& table) {
-    table(self.path_ns_, self.causes_.size());
+    table.by_cell(self.path_ns_);
     table(self.memory_ns_, self.paths_.size());
     table(self.helper_memory_ns_, self.paths_.size());
     table(self.bound_, self.paths_.functions().size());
   }
 
   // Fills in Analysis::limits and memory_functions. Needs the ranks with their limits.
-  void finish(const RankOrder& ranks, Analysis& analysis) const;
+  void finish(const RankOrder& ranks, Analysis& analysis);
 
-  // For regions: the time of cell_of(path, category), and how much of it is native code that memory limits.
+  // For regions, after finish(): the time of a cell, and how much of it is native code that memory limits.
   // Helper threads' time of that kind is as it was charged.
-  [[nodiscard]] std::uint64_t main_ns(std::size_t cell) const {
-    return path_ns_.empty() ? 0 : path_ns_[cell];
+  [[nodiscard]] std::uint64_t main_ns(std::uint32_t cell) const {
+    return cell < path_ns_.size() ? path_ns_[cell] : 0;
   }
   [[nodiscard]] std::uint64_t memory_ns(std::uint32_t path) const {
     return memory_ns_.empty() ? 0 : memory_ns_[path];
@@ -58,7 +59,8 @@ class LimitTime {
   [[nodiscard]] std::uint64_t helper_memory_ns(std::uint32_t path) const {
     return helper_memory_ns_.empty() ? 0 : helper_memory_ns_[path];
   }
-  [[nodiscard]] std::uint8_t cause(std::size_t cell) const { return causes_[cell].cause; }
+  // Of a cell that there is.
+  [[nodiscard]] std::uint8_t cause(std::uint32_t cell) const { return causes_[cell].cause; }
 
  private:
   struct Cause {
@@ -78,6 +80,7 @@ class LimitTime {
     }
   };
 
+  void find_causes();
   void find_most(Limits& limits);
   void end_bound(const RankInput& rank, const MemoryUse& memory);
   void find_places(Limits& limits) const;
@@ -86,8 +89,10 @@ class LimitTime {
   const shard::ShardData& head_;
   const CallPaths& paths_;
   const LocationNumbers& places_;
-  std::vector<Cause> causes_;                                // by cell_of()
-  std::vector<std::uint64_t> path_ns_;                       // by cell_of()
+  const Cells& cells_;
+  bool cpu_clock_;
+  std::vector<Cause> causes_;                                // by cell
+  std::vector<std::uint64_t> path_ns_;                       // by cell
   std::vector<std::uint64_t> memory_ns_, helper_memory_ns_;  // by path
   std::vector<Bound> bound_;                                 // by function
 

@@ -11,14 +11,10 @@
 namespace clusterprof::report {
 
 using shard::Category;
-using shard::kCategories;
 using shard::kNone;
 
 OffCpuTime::OffCpuTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places)
-    : paths_(paths),
-      places_(places),
-      cpu_clock_(head.run.clock == "cpu"),
-      wait_of_(paths.size() * kCategories, kNone) {
+    : paths_(paths), places_(places), cpu_clock_(head.run.clock == "cpu"), wait_of_(paths.size()) {
   constexpr std::uint32_t kKinds = kOffCpuKinds;
   std::vector<std::uint32_t> known(places.size() * kKinds, kNone);
   for (std::uint32_t path = 0; path < paths.size(); ++path) {
@@ -28,7 +24,7 @@ OffCpuTime::OffCpuTime(const shard::ShardData& head, const CallPaths& paths, con
       wait = static_cast<std::uint32_t>(waits_.size());
       waits_.emplace_back(places.of(path), kind);
     }
-    for (const Category category : {Category::kIdle, Category::kIo}) wait_of_[cell_of(path, category)] = wait;
+    wait_of_[path] = wait;
   }
   rank_totals_.resize(waits_.size());
 }
@@ -36,8 +32,9 @@ OffCpuTime::OffCpuTime(const shard::ShardData& head, const CallPaths& paths, con
 void OffCpuTime::add(const RankInput& rank) {
   if (cpu_clock_ || !rank.sampled) return;
   for (const shard::Value& value : rank.values) {
-    const std::uint32_t wait = wait_of_[cell_of(value)];
-    if (wait == kNone || value.wall_ns <= value.cpu_ns) continue;
+    const bool is_blocked = value.category == Category::kIdle || value.category == Category::kIo;
+    if (!is_blocked || value.wall_ns <= value.cpu_ns) continue;
+    const std::uint32_t wait = wait_of_[value.path];
     RankTotals& here = rank_totals_[wait];
     if (here.main_ns + here.helper_ns == 0) touched_.push_back(wait);
     (value.main_thread ? here.main_ns : here.helper_ns) += value.wall_ns - value.cpu_ns;
@@ -56,11 +53,11 @@ OffCpuTime::CalledTime OffCpuTime::called_time(const PathTime& time) const {
   CalledTime called(waits_.size());
   for (std::uint32_t path = 1; path < paths_.size(); ++path)
     for (const Category category : {Category::kIdle, Category::kIo}) {
-      const std::size_t cell = cell_of(path, category);
+      const std::uint32_t cell = time.cell(path, category);
       const std::uint64_t ns = time.main_ns(cell) + time.helper_ns(cell);
       if (ns == 0) continue;
       const std::uint32_t library = paths_.called(path);
-      called[wait_of_[cell]][library == 0 ? std::string() : paths_.library_name(library)] += ns;
+      called[wait_of_[path]][library == 0 ? std::string() : paths_.library_name(library)] += ns;
     }
   return called;
 }

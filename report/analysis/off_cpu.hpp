@@ -55,7 +55,7 @@ class OffCpuTime {
   const CallPaths& paths_;
   const LocationNumbers& places_;
   bool cpu_clock_;
-  std::vector<std::uint32_t> wait_of_;                   // by cell_of(); kNone: not blocked
+  std::vector<std::uint32_t> wait_of_;                   // by path, of its blocked time
   std::vector<std::pair<std::uint32_t, OffCpu>> waits_;  // place, kind
   std::vector<Sum> sums_;                                // of waits_
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
+#include "report/analysis/cells.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
@@ -66,10 +67,20 @@ struct RankOrder {
 };
 
 // Each stage of an analysis passes its tables to a SumsWriter or SumsReader: table(rows, size). `rows` has
-// `size` elements, or none as long as no rank has any.
+// `size` elements, or none as long as no rank has any. table.by_cell(rows): a table by the numbers of Cells,
+// which differ between builders.
 class SumsWriter {
  public:
   explicit SumsWriter(cereal::BinaryOutputArchive& archive) : archive_(archive) {}
+  void cells(const Cells& cells) const {
+    archive_(static_cast<std::uint64_t>(cells.size()));
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      archive_(cells[i].path, static_cast<std::uint8_t>(cells[i].category));
+  }
+  template <typename T>
+  void by_cell(const std::vector<T>& rows) const {
+    (*this)(rows, rows.size());
+  }
   template <typename T>
   void operator()(const std::vector<T>& rows, std::size_t /*size*/) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -85,6 +96,30 @@ class SumsWriter {
 class SumsReader {
  public:
   explicit SumsReader(cereal::BinaryInputArchive& archive) : archive_(archive) {}
+  // Comes before the tables by cell. `cells` then has those of the writer, too.
+  void cells(std::size_t paths, Cells& cells) {
+    std::uint64_t stored = 0;
+    archive_(stored);
+    if (stored > paths * shard::kCategories) throw cereal::Exception("more cells than there can be");
+    cell_numbers_.reserve(stored);
+    for (std::uint64_t i = 0; i < stored; ++i) {
+      std::uint32_t path = 0;
+      std::uint8_t category = 0;
+      archive_(path, category);
+      if (path >= paths || category >= shard::kCategories) throw cereal::Exception("a cell that cannot be");
+      cell_numbers_.push_back(cells.find_or_add(path, static_cast<shard::Category>(category)));
+    }
+    cells_ = cells.size();
+  }
+  template <typename T>
+  void by_cell(std::vector<T>& rows) const {
+    std::uint64_t stored = 0;
+    archive_(stored);
+    if (stored == 0) return;
+    if (stored > cell_numbers_.size()) throw cereal::Exception("a table of another size");
+    grow(rows, cells_);
+    read<T>(stored, [&](std::size_t at, const T& row) { unite(rows[cell_numbers_[at]], row); });
+  }
   template <typename T>
   void operator()(std::vector<T>& rows, std::size_t size) const {
     std::uint64_t stored = 0;
@@ -92,17 +127,25 @@ class SumsReader {
     if (stored == 0) return;
     if (stored != size) throw cereal::Exception("a table of another size");
     rows.resize(size);
-    std::vector<T> part(std::min<std::size_t>(size, kPart));
-    for (std::size_t at = 0; at < size; at += part.size()) {
-      const std::size_t count = std::min(part.size(), size - at);
-      archive_(cereal::binary_data(part.data(), count * sizeof(T)));
-      for (std::size_t i = 0; i < count; ++i) unite(rows[at + i], part[i]);
-    }
+    read<T>(size, [&](std::size_t at, const T& row) { unite(rows[at], row); });
   }
 
  private:
   static constexpr std::size_t kPart = 4096;
+
+  template <typename T, typename Use>
+  void read(std::size_t size, const Use& use) const {
+    std::vector<T> part(std::min<std::size_t>(size, kPart));
+    for (std::size_t at = 0; at < size; at += part.size()) {
+      const std::size_t count = std::min(part.size(), size - at);
+      archive_(cereal::binary_data(part.data(), count * sizeof(T)));
+      for (std::size_t i = 0; i < count; ++i) use(at + i, part[i]);
+    }
+  }
+
   cereal::BinaryInputArchive& archive_;
+  std::vector<std::uint32_t> cell_numbers_;  // here, by the writer's
+  std::size_t cells_ = 0;
 };
 
 // The nodes of a tree that one rank uses. Parents have lower numbers than their children; the root, 0, is

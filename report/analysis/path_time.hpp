@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/shard/shard_data.hpp"
+#include "report/analysis/cells.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/rank_input.hpp"
 
@@ -17,49 +18,67 @@ namespace clusterprof::report {
 // it once all ranks are added.
 class PathTime {
  public:
-  // `separate_rank`: the rank whose time is also kept by itself.
-  PathTime(const shard::ShardData& head, std::optional<std::int32_t> separate_rank);
+  // `separate_rank`: the rank whose time is also kept by itself. `cells`: must outlive this.
+  PathTime(const Cells& cells, std::optional<std::int32_t> separate_rank)
+      : cells_(cells), separate_rank_(separate_rank) {}
 
   void add(const RankInput& rank);
   template <typename Self, typename Table>
   static void each_table(Self& self, const Table& table) {
-    for (auto& group : self.groups_) table(group, self.cells_ * 2);
-    table(self.separate_rank_ns_, self.cells_);
-    table(self.cpu_ns_, self.cells_);
+    for (auto& group : self.groups_) table.by_cell(group);
+    table.by_cell(self.separate_rank_ns_);
+    table.by_cell(self.cpu_ns_);
   }
 
-  // For cell_of(path, category).
-  [[nodiscard]] std::uint64_t main_ns(std::size_t cell) const { return sum(cell * 2, {0, 1, 2, 3}); }
-  [[nodiscard]] std::uint64_t helper_ns(std::size_t cell) const { return sum(cell * 2 + 1, {0, 1, 2, 3}); }
+  [[nodiscard]] const Cells& cells() const { return cells_; }
+  // The following take the number of a cell, and return 0 for kNone.
+  [[nodiscard]] std::uint32_t cell(std::uint32_t path, shard::Category category) const {
+    return cells_.find(path, category);
+  }
+  [[nodiscard]] std::uint64_t main_ns(std::uint32_t cell) const { return sum(cell, {0, 1, 2, 3}).main_ns; }
+  [[nodiscard]] std::uint64_t helper_ns(std::uint32_t cell) const {
+    return sum(cell, {0, 1, 2, 3}).helper_ns;
+  }
   // What was observed by samples or calls. Of ranks without samples, only the calls: what their threads did
   // otherwise is not known.
-  [[nodiscard]] std::uint64_t observed_main_ns(std::size_t cell) const { return observed(cell, 0); }
-  [[nodiscard]] std::uint64_t observed_helper_ns(std::size_t cell) const { return observed(cell, 1); }
+  [[nodiscard]] std::uint64_t observed_main_ns(std::uint32_t cell) const { return observed(cell).main_ns; }
+  [[nodiscard]] std::uint64_t observed_helper_ns(std::uint32_t cell) const {
+    return observed(cell).helper_ns;
+  }
   // Of the main threads of ranks that used MPI; of the separate rank.
-  [[nodiscard]] std::uint64_t mpi_ranks_ns(std::size_t cell) const { return sum(cell * 2, {1, 3}); }
-  [[nodiscard]] std::uint64_t separate_rank_ns(std::size_t cell) const {
-    return separate_rank_ns_.empty() ? 0 : separate_rank_ns_[cell];
+  [[nodiscard]] std::uint64_t mpi_ranks_ns(std::uint32_t cell) const { return sum(cell, {1, 3}).main_ns; }
+  [[nodiscard]] std::uint64_t separate_rank_ns(std::uint32_t cell) const {
+    return cell < separate_rank_ns_.size() ? separate_rank_ns_[cell] : 0;
   }
   // CPU time of all threads.
-  [[nodiscard]] std::uint64_t cpu_ns(std::size_t cell) const { return cpu_ns_.empty() ? 0 : cpu_ns_[cell]; }
-  [[nodiscard]] std::size_t cells() const { return cells_; }
+  [[nodiscard]] std::uint64_t cpu_ns(std::uint32_t cell) const {
+    return cell < cpu_ns_.size() ? cpu_ns_[cell] : 0;
+  }
 
  private:
   static constexpr std::size_t kUsedMpi = 1, kUnsampled = 2;  // of the number of a group
-  [[nodiscard]] std::uint64_t sum(std::size_t at, std::initializer_list<std::size_t> groups) const {
-    std::uint64_t ns = 0;
+  struct Times {
+    std::uint64_t main_ns = 0, helper_ns = 0;
+    friend void unite(Times& into, const Times& from) {
+      into.main_ns += from.main_ns;
+      into.helper_ns += from.helper_ns;
+    }
+  };
+  [[nodiscard]] Times sum(std::uint32_t cell, std::initializer_list<std::size_t> groups) const {
+    Times times;
     for (const std::size_t group : groups)
-      if (!groups_[group].empty()) ns += groups_[group][at];
-    return ns;
+      if (cell < groups_[group].size()) unite(times, groups_[group][cell]);
+    return times;
   }
-  [[nodiscard]] std::uint64_t observed(std::size_t cell, std::size_t helper) const {
-    const bool mpi = cell % shard::kCategories == static_cast<std::size_t>(shard::Category::kMpi);
-    return mpi ? sum(cell * 2 + helper, {0, 1, 2, 3}) : sum(cell * 2 + helper, {0, 1});
+  [[nodiscard]] Times observed(std::uint32_t cell) const {
+    if (cell >= cells_.size()) return {};
+    return cells_[cell].category == shard::Category::kMpi ? sum(cell, {0, 1, 2, 3}) : sum(cell, {0, 1});
   }
 
-  std::size_t cells_;
+  const Cells& cells_;
   std::optional<std::int32_t> separate_rank_;
-  std::array<std::vector<std::uint64_t>, 4> groups_;  // by cell, the main thread's first
+  // By cell; shorter where the last cells have no time.
+  std::array<std::vector<Times>, 4> groups_;
   std::vector<std::uint64_t> separate_rank_ns_, cpu_ns_;
 };
 

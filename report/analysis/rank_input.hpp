@@ -13,18 +13,13 @@
 
 namespace clusterprof::report {
 
-// Into tables by call path and category.
-constexpr std::size_t cell_of(std::uint32_t path, shard::Category category) {
-  return std::size_t{path} * shard::kCategories + static_cast<std::size_t>(category);
-}
-constexpr std::size_t cell_of(const shard::Value& value) { return cell_of(value.path, value.category); }
-
 struct RankInput {
   std::uint32_t index = 0;     // row of the head's ranks
   std::uint32_t position = 0;  // among all ranks, by their numbers
   const shard::Rank* of = nullptr;
   bool sampled = false;                  // without samples all that is known is MPI
   std::span<const shard::Value> values;  // that have a time
+  std::span<const std::uint32_t> cells;  // of the values, one by one: their numbers in Cells
   std::span<const shard::PathCounter> path_counters;
   std::span<const shard::DataAccess> data_accesses;
 };

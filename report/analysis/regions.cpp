@@ -134,7 +134,8 @@ void RegionTime::sum_time(const PathTime& time, const LimitTime& limits, std::ve
     for (std::size_t c = 0; c < kCategories; ++c) {
       const auto category = static_cast<Category>(c);
       if (cpu_clock_ && category == Category::kIdle) continue;
-      const std::size_t cell = cell_of(path, category);
+      const std::uint32_t cell = time.cell(path, category);
+      if (cell == shard::kNone) continue;
       const std::uint64_t all_ns = limits.main_ns(cell) + time.observed_helper_ns(cell);
       const bool native = category == Category::kNative;
       const std::uint64_t memory_ns = native ? limits.memory_ns(path) + limits.helper_memory_ns(path) : 0;

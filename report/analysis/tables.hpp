@@ -14,6 +14,11 @@
 namespace clusterprof::report {
 
 inline double to_seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+// Converts each element.
+template <typename From, typename To>
+void give_seconds(const From& from_ns, To& to_s) {
+  for (std::size_t i = 0; i < from_ns.size(); ++i) to_s[i] = to_seconds(from_ns[i]);
+}
 
 // Indices of Ts by rank index, in table order within a rank; others than 0..ranks-1 left out.
 // Starts[r] .. starts[r + 1] are those of rank r.

@@ -380,7 +380,7 @@ class Explainer {
       std::uint64_t main_ns = 0;
       for (std::size_t c = 0; c < shard::kCategories; ++c) {
         const auto category = static_cast<shard::Category>(c);
-        const std::uint64_t ns = time_.main_ns(cell_of(path, category));
+        const std::uint64_t ns = time_.main_ns(time_.cell(path, category));
         if (category != shard::Category::kRunnable)
           main_ns += ns;
         else if (ns != 0 && runnable_path != kNone)
@@ -439,7 +439,7 @@ class Explainer {
     for (std::uint32_t path = 1; path < paths_.size(); ++path) {
       std::uint64_t ns = 0;
       for (std::size_t c = 0; c < shard::kCategories; ++c) {
-        const std::size_t cell = cell_of(path, static_cast<shard::Category>(c));
+        const std::uint32_t cell = time_.cell(path, static_cast<shard::Category>(c));
         ns += time_.main_ns(cell) + time_.helper_ns(cell);
       }
       const LocationIndex place = ns == 0 ? kNone : places_.known(path);

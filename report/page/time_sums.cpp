@@ -7,13 +7,21 @@
 #include <bit>
 
 #include "report/analysis/partial_sums.hpp"
-#include "report/analysis/rank_input.hpp"
 
 namespace clusterprof::report {
 
 using shard::Category;
 using shard::kCategories;
 using shard::kNone;
+
+namespace {
+
+// Into TimeCharges::charges.
+constexpr std::size_t charge_at(std::uint32_t path, Category category) {
+  return std::size_t{path} * kCategories + static_cast<std::size_t>(category);
+}
+
+}  // namespace
 
 TimeCharges::TimeCharges(const CallPaths& paths, const PathSlots& path_slots, bool with_off_cpu,
                          std::span<const std::uint32_t> row_function)
@@ -29,8 +37,8 @@ TimeCharges::TimeCharges(const CallPaths& paths, const PathSlots& path_slots, bo
     for (std::size_t c = 0; c < kCategories; ++c) {
       const auto category = static_cast<Category>(c);
       const std::uint32_t counted = paths.counted(path, category);
-      charges[cell_of(path, category)] = {path_slots.slot(counted), innermost[counted],
-                                          is_work(paths, path, category)};
+      charges[charge_at(path, category)] = {path_slots.slot(counted), innermost[counted],
+                                            is_work(paths, path, category)};
     }
   if (with_off_cpu)
     for (std::uint32_t path = 0; path < paths.size(); ++path) off_cpu.push_back(off_cpu_of(paths, path));
@@ -101,7 +109,7 @@ void TimeSums::add_run(std::uint32_t path, const CategoryTimes& main_ns, const C
   for (std::size_t c = 0; c < kCategories; ++c) {
     const std::uint64_t all_ns = main_ns[c] + helper_ns[c];
     if (all_ns == 0) continue;
-    const TimeCharges::Charge& charge = charges_.charges[cell_of(path, static_cast<Category>(c))];
+    const TimeCharges::Charge& charge = charges_.charges[charge_at(path, static_cast<Category>(c))];
     const std::uint64_t idle_ns = charge.is_work ? 0 : helper_ns[c];
     Sum& sum = sums_[charge.slot];
     sum.self_ns[c] += all_ns;

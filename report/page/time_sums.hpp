@@ -36,7 +36,7 @@ struct TimeCharges {
     std::uint32_t function = 0;
     std::uint32_t outer = 0;  // index into row_functions; 0: none
   };
-  std::vector<Charge> charges;             // by cell_of()
+  std::vector<Charge> charges;             // by path and category
   std::vector<RowFunction> row_functions;  // the first is unused
   std::vector<OffCpu> off_cpu;             // by path; empty: not known
   std::size_t slots = 0;

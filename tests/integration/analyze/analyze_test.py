@@ -44,9 +44,9 @@ class Analyze(unittest.TestCase):
         for word in words:
             self.assertIn(word, text)
 
-    def synth(self, nodes=2, ranks=2, paths=60, seed=3):
+    def synth(self, nodes=2, ranks=2, paths=60, seed=3, options=()):
         subprocess.run([os.path.join(LIBEXEC, "synth"), "--nodes", str(nodes), "--ranks-per-node", str(ranks),
-                        "--paths", str(paths), "--seed", str(seed), self.run_], check=True, timeout=100)
+                        "--paths", str(paths), "--seed", str(seed), *options, self.run_], check=True, timeout=100)
         return sorted(glob.glob(os.path.join(self.run_, "node-*.h5")))
 
     def report(self, run="run"):
@@ -323,6 +323,22 @@ class Merge(Analyze):
         self.assertIn(b"4096 ranks, 64 shards", done.stdout)
         self.assertLess(time.monotonic() - start, 60)
 
+    def test_memory_where_ranks_have_call_paths_of_their_own(self):
+        """Each rank has 80 call paths, with a source line each, that no other rank has. A merge takes a bounded amount
+        of memory for each of them, and nothing else that grows with ranks, where there are no time series."""
+        peaks = []
+        for nodes in (8, 64):
+            shutil.rmtree(self.run_, ignore_errors=True)
+            self.synth(nodes, 8, 4000, options=["--paths-per-rank", "0", "--counters", "1", "--bins", "0"])
+            merge = subprocess.Popen([os.path.join(LIBEXEC, "analyze"), "merge", "-q", self.run_],
+                                     stderr=subprocess.DEVNULL)
+            _, status, used = os.wait4(merge.pid, 0)
+            merge.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(merge.returncode, 0)
+            peaks.append(used.ru_maxrss * 1024)
+        per_path = (peaks[1] - peaks[0]) / (80 * 8 * (64 - 8))
+        print(f"merge: {per_path:.0f} bytes per call path of one rank, {peaks[1] / 1e6:.0f} MB", file=sys.stderr)
+        self.assertLess(per_path, 1400)
 
     def test_merge_prints_what_it_did(self):
         shards = self.synth(3, 2)

@@ -78,6 +78,10 @@ TEST_P(AnyOrder, AndAnyGroupingGiveTheSameAnalysis) {
       builders.pop_back();
       ASSERT_TRUE(builders[random() % builders.size()].absorb(part).ok());
     }
+    if (groups % 2 == 0) {
+      EXPECT_EQ(builders.front().finish_encoded(), bytes) << groups << " groups";
+      continue;
+    }
     const Analysis united = builders.front().finish();
     EXPECT_EQ(render_json(united), json) << groups << " groups";
     EXPECT_EQ(encode(united), bytes) << groups << " groups";
