@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stacks that are dear to walk, all the time: deep, never the same twice, and of a function whose frames take
-// a long time to understand each. Takes a number of steps that the command line says, and prints what they
-// add up to.
+// Makes stacks that are expensive to walk, all the time: they are deep, never the same twice, and of a
+// function whose frames take long to interpret. Takes as many steps as the command line says, and prints
+// their sum.
 //
 //   deep_stacks STEPS LOWEST HIGHEST     at the bottom of every step the stack has so many frames or more
 #include <inttypes.h>

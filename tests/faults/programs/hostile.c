@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What programs do that a sampler may stumble over, by mode. Prints the same however fast it runs; exits with
-// 10, or as the mode says.
+// Things that programs do and that a sampler may stumble over, one per mode. The output does not depend on
+// speed. Exits with 10, or as the mode says.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -162,7 +162,7 @@ static int mode_ignore_all(void) {
   return 10;
 }
 
-// As the run time of Go does. That there are no more samples has to be told.
+// As the run time of Go does. The profile has to say that there are no more samples.
 static int mode_handler_replaced(void) {
   const struct {
     void (*handler)(int);
@@ -598,7 +598,7 @@ static int mode_own_limits(void) {
 static volatile sig_atomic_t g_children = 0;
 static void on_child(int number) { g_children += number == SIGCHLD; }
 
-// It sees no children, no signals and no descendants but its own, dumpable or not.
+// It only sees children, signals and descendants of its own, whether it is dumpable or not.
 static int mode_own_children(void) {
   struct sigaction action = {0};
   action.sa_handler = on_child;

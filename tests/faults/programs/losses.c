@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dies, having said where it is: losses MARK END [ROUNDS [VICTIM]]
+// Dies after it has written down where it is: losses MARK END [ROUNDS [VICTIM]]
 //
 // Three phases of 100 ms of CPU time each, functions of their own; then END. What it did is in the file MARK
 // (with WITH_MPI: MARK.RANK), which is a memory mapping, so that it is there whatever happens: struct Mark.

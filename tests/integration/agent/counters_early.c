@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work whose page faults, context switches and CPU time a thread knows of itself; and a library that starts a
+/* Work of which a thread knows the page faults, context switches and CPU time; and a library that starts a
  * thread with it before any preloaded object's constructor runs, past pthread_create. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

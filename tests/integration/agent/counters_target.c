@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Programs that know what is to be counted in them. */
+/* Programs that know what has to be counted in them. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -71,7 +71,7 @@ static int forks(void) {
   return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
 }
 
-/* What a wrapper of MPI sees of the counters. The first one is page faults. */
+/* The counters as an MPI wrapper sees them. The first one is page faults. */
 static int mpi(void) {
   enum { kOutside = 700, kInside = 300, kCalls = 50 };
   const clusterprof_agent_api* (*find)(void) = NULL;

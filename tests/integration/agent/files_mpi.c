@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* As files.c, with MPI-IO; rank 0 tells what all ranks did together. */
+/* Like files.c, but with MPI-IO; rank 0 prints what all ranks did together. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

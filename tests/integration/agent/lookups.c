@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Does in the child of a fork what programs do there, and ends with 77 when anybody looks up a symbol. */
+/* Does usual things in the child of a fork, and ends with 77 if anybody looks up a symbol there. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program to be recorded: does what its arguments say, prints "name number" lines. */
+/* A program to be recorded. It does what its arguments say and prints lines "name number". */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -552,13 +552,13 @@ static int do_sigwait(void) { /* a thread that waits for all signals gets only t
 static const clusterprof_agent_api* api;
 static clusterprof_call_path seen[8];
 
-/* Inlined, or its own frame would be the caller. */
+/* Must be inlined, else its own frame would be the caller. */
 __attribute__((always_inline)) static inline uint64_t enter_mpi(int op) {
   const clusterprof_mpi_call call = {(uint32_t)op, 7, 1, 42, 3, 5, 2, 3, 0x9, {4, 5}};
   return api->enter_mpi(&call);
 }
 
-/* Plays the part of a wrapper of mpi-wrap. */
+/* Acts like a wrapper of mpi-wrap. */
 __attribute__((noinline)) clusterprof_call_path wrapper(int op) {
   clusterprof_call_path path = {0, 0, 0};
   if (enter_mpi(op) != 0) path = api->leave_mpi().path;

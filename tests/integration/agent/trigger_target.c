@@ -348,7 +348,7 @@ static int do_exec_jump(void) {
   return 0;
 }
 
-/* The signals of ours, and the program's, that wait after execs that fail. */
+/* Our signals, and the program's, that are pending after execs that fail. */
 static int do_failing_exec(void) {
   char* arguments[] = {"x", NULL};
   for (int i = 0; i < 500; ++i)
@@ -376,7 +376,7 @@ static int do_failing_exec(void) {
   return 0;
 }
 
-/* Threads that end without a word. */
+/* Threads that end past libc. */
 static int open_descriptors(void) {
   int count = 0;
   for (int i = 0; i < 4096; ++i) count += fcntl(i, F_GETFD) >= 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// churn COUNT: makes COUNT communicators, talks on each and frees it. Its memory may not grow while it does.
+// churn COUNT: makes COUNT communicators, talks on each and frees it. Its memory must not grow meanwhile.
 // churn COUNT all: frees them at the end, and talks on each before.
 #include <mpi.h>
 #include <stdio.h>

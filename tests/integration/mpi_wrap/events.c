@@ -183,7 +183,7 @@ static void nonblocking(void) {
   expect_got("Irecv", "Test", 21, got[0]);
   for (flag = 0; !flag;) MPI_Testany(1, &requests[1], &index, &flag, MPI_STATUS_IGNORE);
   expect_sent("Issend", "Testany", 21, sent[0]);
-  // Nobody asks whether it is complete.
+  // The program never asks whether it is complete.
   start("Isend", 22, &sent[0], &requests[0]);
   MPI_Request_free(&requests[0]);
   MPI_Recv(&got[0], 1, MPI_INT, left(), 22, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -223,7 +223,7 @@ static void wildcards(void) {
 }
 
 static void cancelled(void) {
-  // The first of two equal receives is taken back: the message is the second one's.
+  // The first of two equal receives is cancelled, so the message goes to the second one.
   MPI_Request requests[3];
   int sent, got[3];
   for (int i = 0; i < 3; ++i) MPI_Irecv(&got[i], 1, MPI_INT, left(), 40, MPI_COMM_WORLD, &requests[i]);
@@ -388,8 +388,8 @@ static void cancelled_late(void) {
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
   }
   barrier();
-  // Too late: it has its message. Numbered as it completes; the matching puts the two in the order of
-  // posting.
+  // Too late: it already has its message. It is numbered as it completes; the matching puts the two in the
+  // order of posting.
   for (int i = 0; i < 2; ++i) MPI_Irecv(&got[i], 1, MPI_INT, left(), 42, MPI_COMM_WORLD, &requests[i]);
   barrier();
   for (int i = 0; i < 2; ++i) {
@@ -404,7 +404,7 @@ static void cancelled_late(void) {
   check(!flag && got[0] == 0 && got[1] == 1, "cancelled_late: wrong number");
   expect_got("Irecv", "Wait", 42, 0);
   barrier();
-  // A send: most libraries do not take it back.
+  // A send: most libraries do not cancel it.
   const int number = next_message(kWorld, right(), 43);
   MPI_Issend(&number, 1, MPI_INT, right(), 43, MPI_COMM_WORLD, &requests[0]);
   expect(kSend, "Issend", "Issend", kWorld, right(), 43, number, 4, kNonblocking | kSynchronous, 0);
@@ -448,7 +448,7 @@ static void let_go(void) {
     sent = expect_send("Send", name, right(), tag, 0);
     MPI_Send(&sent, 1, MPI_INT, right(), tag, copy);
     if (arrived) {
-      // What was sent behind it on the same way is here.
+      // The message that was sent after it on the same channel has arrived.
       MPI_Send(&sent, 1, MPI_INT, right(), 44, MPI_COMM_WORLD);
       expect_send("Send", kWorld, right(), 44, 0);
       MPI_Recv(&got, 1, MPI_INT, left(), 44, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -459,7 +459,7 @@ static void let_go(void) {
     MPI_Send(&sent, 1, MPI_INT, right(), tag, copy);
     MPI_Recv(&got, 1, MPI_INT, left(), tag, copy, MPI_STATUS_IGNORE);
     check(got == 1, "let_go: wrong number");
-    // MPICH does not tell of a request without raising its error.
+    // MPICH cannot report on a request without raising its error.
 #ifdef OPEN_MPI
     if (arrived) expect_receive("Recv", name, left(), tag, got);
 #endif

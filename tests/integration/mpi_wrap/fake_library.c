@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An MPI library of one process that says of itself what a library with the interface of the MPI standard may
-// say: the name of Open MPI's variables or of MPICH, whatever its interface. FAKE_ABI_MAJOR: the answer of
-// MPI_Abi_get_version, which it lacks where that is not defined. What is here is what recording its start and
-// end takes.
+// An MPI library for one process. Like a library with the interface of the MPI standard, it may have Open
+// MPI's variables or MPICH's name, whatever its interface. FAKE_ABI_MAJOR: the answer of MPI_Abi_get_version;
+// if it is not defined, the library lacks that function. It has only what is needed to record the start and
+// end of MPI.
 #include <string.h>
 
 #if FAKE_OPENMPI

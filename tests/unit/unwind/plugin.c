@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A library that comes and goes. */
+/* A library that is loaded and unloaded. */
 void unwind_plugin_call(void (*callback)(void*), void* data);
 static volatile int sink;
 void unwind_plugin_call(void (*callback)(void*), void* data) {
