@@ -159,9 +159,12 @@ bool links_are_unchanged(const FrameLink* links, std::uint32_t count) noexcept {
     constexpr std::uint32_t kAtOnce = 8;  // without a branch for each
     const auto difference = [&](const FrameLink* link) {
       const PythonLayout& layout = layout_of();
-      return (read_instruction(layout, link->frame) ^ link->instruction) |
-             (peek<std::uint64_t>(link->frame + layout.frame_code) ^ link->code) |
-             (peek<std::uint64_t>(link->frame + layout.frame_previous) ^ link[1].frame);
+      const std::uint64_t changed =
+          (read_instruction(layout, link->frame) ^ link->instruction) |
+          (peek<std::uint64_t>(link->frame + layout.frame_previous) ^ link[1].frame);
+      // An address of an instruction lies in its code object.
+      if (layout.instruction_field == InstructionField::kPointer) return changed;
+      return changed | (peek<std::uint64_t>(link->frame + layout.frame_code) ^ link->code);
     };
     const FrameLink* link = links;
     const FrameLink* const end = links + count;
