@@ -96,7 +96,7 @@ test("the matrix says how much it leaves out", () => {
   const addressed = { bytes: [3000, 1800] };
   const collective = { bytes: [1e9, 5e7] };
   const rows = [{ op: "MPI_Bcast", bytes: 5e7 }, { op: "MPI_Allreduce", bytes: 1e9 }];
-  assert.equal(leftOutText("addressed", addressed, collective, rows), "Left out: about 1.05 GB that collectives move, most of it by MPI_Allreduce.");
+  assert.equal(leftOutText("addressed", addressed, collective, rows), "Not shown: about 1.05 GB moved by collective operations, most of it by MPI_Allreduce.");
   assert.match(leftOutText("collectives", addressed, collective, rows), /estimate.*Left out: 4\.80 kB addressed to a rank\./);
   assert.equal(leftOutText("addressed", addressed, { bytes: [] }, []), "");
 });

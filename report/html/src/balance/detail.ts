@@ -52,9 +52,9 @@ export class BalanceDetail {
     replace(this.title, shortenMiddle(subject.label, 90));
     this.title.title = subject.label;
     const { groups, title } = this.groups(subject);
-    const curve = el("div", null, el("h3", null, "Ranks in order of it"));
+    const curve = el("div", null, el("h3", null, "Ranks in ascending order"));
     const boxes = el("div", null, el("h3", null, title));
-    const bins = el("div", null, el("h3", null, "How many ranks"));
+    const bins = el("div", null, el("h3", null, "How many ranks have which value"));
     replace(this.body, el("div", { class: "chart-columns" }, curve, boxes, bins), figures(points));
     this.parts = [
       new SortedCurve(curve, points),

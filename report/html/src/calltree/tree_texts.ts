@@ -45,7 +45,7 @@ export function tipOf(tree: ShownTree, node: number, filler: number): Child {
           : shortenMiddle(printable(info?.name ?? ""), 160),
     ),
     view.isOthers(node)
-      ? el("p", null, "Call paths that are too small to be told apart, summed up.")
+      ? el("p", null, "Many small call paths together. This page does not list each of them.")
       : null,
     el(
       "dl",

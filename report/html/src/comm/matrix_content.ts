@@ -22,7 +22,7 @@ export function leftOutText(
   const all = sum(collective.bytes);
   if (!(all > 0)) return "";
   const most = [...(rows ?? [])].sort((a, b) => (b.bytes ?? 0) - (a.bytes ?? 0))[0];
-  return `Left out: about ${bytes(all)} that collectives move${most ? `, most of it by ${printable(most.op)}` : ""}.`;
+  return `Not shown: about ${bytes(all)} moved by collective operations${most ? `, most of it by ${printable(most.op)}` : ""}.`;
 }
 
 export class MatrixContent {

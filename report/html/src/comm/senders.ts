@@ -25,7 +25,7 @@ export function senders(content: MatrixContent): Child {
       ? [["Moved", `about ${bytes(total)}`] as [string, Child]]
       : ([
           ["Sent", `${bytes(total)} in ${count(messages)} messages`],
-          ["A message", messages > 0 ? bytes(total / messages) : "\u2013"],
+          ["Mean message", messages > 0 ? bytes(total / messages) : "\u2013"],
         ] satisfies [string, Child][])),
   ];
   if (!content.mixed && content.model.nodeCount > 1)

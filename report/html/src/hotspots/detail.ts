@@ -123,7 +123,7 @@ function neighbourSection(
     el("h3", null, title),
     rows.length > 0
       ? neighbourList(store, infos, rows, whole, direction)
-      : el("p", { class: "muted" }, "Only in call paths too small to be told apart."),
+      : el("p", { class: "muted" }, "Only in small call paths, which this page does not list one by one."),
   );
 }
 
@@ -138,7 +138,7 @@ function neighbourList(
     function: "",
     itself: "itself (recursion)",
     self: "its own time",
-    others: "too small to tell apart",
+    others: "small call paths, not listed one by one",
     top: "nothing: the outermost frame",
   };
   const rest = rows.slice(NEIGHBOURS);

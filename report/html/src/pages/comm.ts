@@ -89,7 +89,7 @@ function criticalPath(root: HTMLElement, store: Store, rows: readonly CriticalRo
           cell: (row) => seconds(row.time_s),
         },
         { id: "bar", title: "", cell: (row) => miniBar(most > 0 ? row.time_s / most : 0) },
-        { id: "share", title: "of it", numeric: true, value: (row) => row.share, cell: (row) => percent(row.share) },
+        { id: "share", title: "of the path", numeric: true, value: (row) => row.share, cell: (row) => percent(row.share) },
         {
           id: "mean",
           title: "Mean rank",

@@ -130,9 +130,9 @@ export const page: Page = {
           ? el(
               "span",
               {
-                tip: "Of the others the page has what their call paths have, as far as these are not too small. The profile and `clusterprof report --json` have all of them.",
+                tip: "This page has the ranks of the largest functions only. `clusterprof report --json` has those of all functions.",
               },
-              `Rank columns are of the ${shortened.kept.toLocaleString("en-US")} largest of ${shortened.of.toLocaleString("en-US")} functions.`,
+              `Rank columns are shown for the ${shortened.kept.toLocaleString("en-US")} largest of ${shortened.of.toLocaleString("en-US")} functions.`,
             )
           : null,
       );

@@ -120,8 +120,8 @@ function waitCard(store: Store): HTMLElement | null {
     {},
     facts([
       ["Events", [count(w.events), w.event_level > 0 ? `: about one operation in ${2 ** w.event_level} was looked at` : ", of all operations"]],
-      ["Messages", `${count(w.messages)}, ${part(w.unmatched_messages, w.messages)} without their other side`],
-      ["Collective operations", `${count(w.collectives)}, ${part(w.unmatched_collectives, w.collectives)} without a member`],
+      ["Messages", `${count(w.messages)}, ${part(w.unmatched_messages, w.messages)} of them unmatched`],
+      ["Collective operations", `${count(w.collectives)}, ${part(w.unmatched_collectives, w.collectives)} of them with a missing member`],
       ["Error of clocks", w.clock_error_s === null || w.clock_error_s === undefined ? el("span", { class: "warn" }, "▲ some nodes' clocks cannot be compared") : `at most ${seconds(w.clock_error_s)} between nodes`],
       ["Received before sent", w.clock_violations ? `${count(w.clock_violations)}, at worst by ${seconds(w.worst_violation_s)}` : "none"],
       w.ideal_s === null || w.ideal_s === undefined ? ["Ideal network", "not known"] : ["Ideal network", `the run would take ${seconds(w.ideal_s)}`],
@@ -152,14 +152,14 @@ function countersCard(store: Store): HTMLElement {
 function readingCard(store: Store): HTMLElement {
   const { header } = store.model;
   return section(
-    "How to read it",
+    "How to read this page",
     {},
     el(
       "dl",
       { class: "facts-list" },
       CATEGORIES.map((c) => [el("dt", null, el("span", { class: "swatch", style: { background: categoryColour(c) } }), " ", CATEGORY_TITLES[c]), el("dd", null, CATEGORY_HELP[c])]),
       el("dt", null, "Selection"),
-      el("dd", null, "Time, ranks, nodes and a region chosen on any page hold on all of them and are in the page's address. What cannot follow says “of the whole run”."),
+      el("dd", null, "The time, ranks, nodes and region that you choose apply to all pages and are kept in the page's address. Parts that cannot follow are marked “of the whole run”."),
       header.series.length ? [el("dt", null, "Recorded over time"), el("dd", null, header.series.map((s) => seriesTitle(s.name)).join(", "))] : null,
     ),
   );

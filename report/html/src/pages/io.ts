@@ -170,7 +170,7 @@ function callsCard(store: Store, calls: readonly IoCall[]): HTMLElement {
         { id: "bytes", title: "Bytes", numeric: true, value: (row) => row.bytes, cell: (row) => (row.bytes > 0 ? bytes(row.bytes) : "") },
         { id: "time", title: "Time", numeric: true, help: "Of all ranks together", value: (row) => row.time_s, cell: (row) => seconds(row.time_s) },
         { id: "bar", title: "", cell: (row) => miniBar(most > 0 ? row.time_s / most : 0, "var(--cat-io)") },
-        { id: "share", title: "of it", numeric: true, value: (row) => row.time_s, cell: (row) => percent(all > 0 ? row.time_s / all : 0) },
+        { id: "share", title: "of all file I/O", numeric: true, value: (row) => row.time_s, cell: (row) => percent(all > 0 ? row.time_s / all : 0) },
         { id: "max", title: "Longest", numeric: true, help: "A single call", value: (row) => row.most.max_s, cell: (row) => seconds(row.most.max_s) },
         { id: "rank", title: "by", class: "nowrap", cell: (row) => (row.most.rank_max >= 0 ? rankLink(store, row.most.rank_max) : "–") },
       ],

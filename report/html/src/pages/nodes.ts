@@ -326,7 +326,7 @@ export const page: Page = {
       replace(
         card,
         open < 0 && model.header.node_series.length
-          ? section("All of them over time", { aside: el("span", { class: "note" }, "Enter or a click on a node shows it alone") }, el("div", { class: "small-charts" }, overview(store, charts)))
+          ? section("All nodes over time", { aside: el("span", { class: "note" }, "Enter or a click on a node shows it alone") }, el("div", { class: "small-charts" }, overview(store, charts)))
           : null,
         open >= 0 ? section(printable(model.nodes[open].name), { class: "node-card", aside: model.header.node_series.length ? el("span", { class: "note" }, "whoever caused it; drag to choose time") : null }, detail(open)) : null,
       );

@@ -59,7 +59,7 @@ class Timeline implements Strips {
     this.regions = content.lanes.length > 0 ? new RegionStrip(mapBox, content, view, pointer) : null;
     this.heatMap = new HeatMap(mapBox, content, view, pointer);
     mapBox.append(this.announcement);
-    const bandBox = section("Ranks together", { class: "chart-card", aside: this.bandNote });
+    const bandBox = section("All ranks over time", { class: "chart-card", aside: this.bandNote });
     root.append(bandBox);
     this.bands = new Bands(bandBox, content, view, pointer);
     root.append(section("In numbers", { class: "chart-card" }, this.figures));

@@ -89,12 +89,12 @@ export class Bands extends Strip {
       font: this.colours.font,
       size: 12,
       weight: 500,
-      most: kGutter - 20,
+      most: kGutter - 14,
     });
     text(pen, 9, rect.y + 24, `to ${limitText(limit, series.unit)}`, {
       colour: this.colours.muted,
       font: this.colours.font,
-      most: kGutter - 20,
+      most: kGutter - 14,
     });
   }
 

@@ -80,7 +80,7 @@ export function figures(content: Content): HTMLElement {
       { id: "series", title: "Over time", value: (f) => f.series.title, cell: (f) => swatch(f.series) },
       {
         id: "mean",
-        title: "Ranks together",
+        title: "All ranks",
         numeric: true,
         cell: (f) => seriesValue(f.mean, f.series.unit),
         help: "Categories: their part of the time of all these ranks. Else the mean rank; of levels the most within the time.",
