@@ -71,7 +71,7 @@ export function tipOf(tree: ShownTree, node: number, filler: number): Child {
 export function statusOf(tree: ShownTree, box: FlameBox | null): Child {
   const { model, view, state } = tree;
   if (!box)
-    return `Below each function, those ${state.direction === "up" ? "that called it" : "it called"}. Click to zoom; f, then arrow keys, Enter and Backspace.`;
+    return `Below each function are those ${state.direction === "up" ? "that called it" : "that it called"}. Click to zoom. Keyboard: f, then arrow keys, Enter and Backspace.`;
   if (box.filler > 0) return `${plural(box.filler, "frame")} too small to draw, below ${tree.label(box.node)}`;
   const value = view.source.value(box.node);
   const all = view.source.value(0);

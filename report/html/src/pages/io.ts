@@ -41,7 +41,7 @@ function timeColumns<Row extends IoAmounts>(most: number): Column<Row>[] {
     { id: "time", title: "Time", numeric: true, help: "Of all ranks and threads together", value: timeOf, cell: (row) => seconds(timeOf(row)) },
     {
       id: "bar",
-      title: "Of it",
+      title: "Kinds of calls",
       class: "wide",
       cell: (row) =>
         el(
@@ -80,7 +80,7 @@ function tiles(io: Io): HTMLElement {
     tile("Read", bytes(sum((row) => row.read_bytes)), seconds(sum((row) => row.read_s))),
     tile("Written", bytes(sum((row) => row.written_bytes)), seconds(sum((row) => row.write_s))),
     tile("Time in calls", seconds(sum(timeOf)), "of all ranks and threads"),
-    tile("Opening and the like", seconds(sum((row) => row.meta_s)), sum((row) => row.sync_s) > 0 ? `and ${seconds(sum((row) => row.sync_s))} syncing` : "no syncing"),
+    tile("Other calls", seconds(sum((row) => row.meta_s)), sum((row) => row.sync_s) > 0 ? `and ${seconds(sum((row) => row.sync_s))} syncing` : "no syncing"),
     tile("Calls", count(calls), failed > 0 ? `${count(failed)} failed` : "none failed"),
     longest ? tile("Longest call", seconds(longest.max_s), `${longest.operation}, rank ${longest.rank_max}`) : null,
   );
@@ -142,9 +142,9 @@ function callsCard(store: Store, calls: readonly IoCall[]): HTMLElement {
     );
   return section(
     "Calls by line",
-    { class: "chart-card", aside: [ofWholeRun(), " · a row opens its files"] },
+    { class: "chart-card", aside: [ofWholeRun(), " · click a row for its files"] },
     some && some.operations > 0
-      ? el("p", { class: "page-note" }, `Not here: ${plural(some.operations, "operation")} (${bytes(some.bytes)}, ${seconds(some.time_s)}) for which there was no room; they are in the files below.`)
+      ? el("p", { class: "page-note" }, `Not listed: ${plural(some.operations, "operation")} (${bytes(some.bytes)}, ${seconds(some.time_s)}), as the table of call sites was full. The files below include them.`)
       : null,
     table<Site>(
       [
@@ -257,7 +257,7 @@ export const page: Page = {
     );
     for (const card of [
       groupsCard(store, "Directories", "io.directories", "directory", io.directories),
-      groupsCard(store, "Files alike", "io.patterns", "name", io.patterns),
+      groupsCard(store, "Files with similar names", "io.patterns", "name", io.patterns),
       systemsCard(store, io),
     ])
       if (card instanceof Node) root.append(card);

@@ -248,10 +248,10 @@ export const page: Page = {
           el(
             "div",
             { class: "tiles" },
-            tile("Most of a rank", bytes(rss[sorted[0]]), rankLink(sorted[0])),
-            tile("Median", bytes(middle), `${(rss[sorted[0]] / middle).toFixed(2)} × to the most`),
-            tile("Least of a rank", bytes(rss[sorted[sorted.length - 1]]), rankLink(sorted[sorted.length - 1])),
-            tile("Sum over ranks", bytes(sum), `${plural(ranks.length, "rank")}; shared pages once for each`),
+            tile("Largest rank", bytes(rss[sorted[0]]), rankLink(sorted[0])),
+            tile("Median", bytes(middle), `largest: ${(rss[sorted[0]] / middle).toFixed(2)} × the median`),
+            tile("Smallest rank", bytes(rss[sorted[sorted.length - 1]]), rankLink(sorted[sorted.length - 1])),
+            tile("Sum over ranks", bytes(sum), `${plural(ranks.length, "rank")}; shared pages counted in each`),
             fullest
               ? tile("Most used on a node", bytes(fullest.memory_used_bytes), [
                   printable(fullest.name),
@@ -289,7 +289,7 @@ export const page: Page = {
         const exact = model.header.rows === model.rankCount;
         cards.push(
           section(
-            "Ranks with most",
+            "Ranks with most memory",
             { class: "narrow" },
             table<number>(
               [
@@ -297,7 +297,7 @@ export const page: Page = {
                 { id: "node", title: "Node", value: (i) => model.nodes[nodeOf[i]]?.name, cell: (i) => shortenMiddle(printable(model.nodes[nodeOf[i]]?.name ?? ""), 32) },
                 { id: "rss", title: "Largest resident memory", numeric: true, value: (i) => rss[i], cell: (i) => [el("span", { class: "bar-number" }, bytes(rss[i])), miniBar(rss[i] / rss[sorted[0]])] },
                 ...(parts && exact ? [{ id: "in", title: "In the chosen time", numeric: true, value: inTime, cell: (i: number) => bytes(inTime(i)) }] : []),
-                { id: "median", title: "Of the median", numeric: true, value: (i) => rss[i] / middle, cell: (i) => `${(rss[i] / middle).toFixed(2)} ×` },
+                { id: "median", title: "Relative to the median", numeric: true, value: (i) => rss[i] / middle, cell: (i) => `${(rss[i] / middle).toFixed(2)} ×` },
               ],
               sorted.slice(0, 1000),
               { label: "Ranks with most memory", limit: 12 },
