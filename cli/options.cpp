@@ -35,7 +35,7 @@ constexpr std::string_view kHelpTail =
     R"(
 Other commands (each has --help; clusterprof help COMMAND shows its manual page):
   report RUN                  the profile as text, --json or --html FILE
-  merge RUN                   join the nodes' shards to RUN/profile.h5
+  merge RUN                   merge the nodes' shards into RUN/profile.h5
   query RUN rank|path|functions|node ...
                               one rank, call path or node of a large run
   export RUN -f FORMAT -o F   folded, speedscope, pprof, perfetto, callgrind, ...

@@ -122,16 +122,16 @@ Verbs::Verbs() {
 }
 
 void Verbs::add_merge() {
-  merge_verb = app.add_subcommand("merge", "Joins the shards of a run to RUN/profile.h5");
+  merge_verb = app.add_subcommand("merge", "Merges the shards of a run into RUN/profile.h5");
   merge_verb->add_flag("--partial", merge_options.partial, "leave damaged shards out instead of failing");
   merge_verb->add_flag("-q,--quiet", merge_options.quiet, "no progress on stderr");
   merge_verb->add_option("RUN", merge_options.run, kRunHelp)->required();
 }
 
 void Verbs::add_report() {
-  report_verb = app.add_subcommand("report", "Explains a run, merging it first when needed");
+  report_verb = app.add_subcommand("report", "Explains a run; merges it first if needed");
   report_verb->add_option("RUN", report_options.run, kRunHelp)->required();
-  CLI::Option* json = report_verb->add_flag("--json", report_options.json, "as JSON");
+  CLI::Option* json = report_verb->add_flag("--json", report_options.json, "print JSON");
   html = report_verb
              ->add_option("--html", report_options.html, "write the HTML page to this file (- for stdout)")
              ->type_name("FILE")
@@ -139,7 +139,7 @@ void Verbs::add_report() {
   CLI::Option* oneline =
       report_verb
           ->add_flag("--oneline", report_options.oneline,
-                     "as one line of at most 255 ASCII characters, for a job's comment or a mail")
+                     "print one line of at most 255 ASCII characters, for a job comment or a mail")
           ->excludes(json)
           ->excludes(html);
   report_verb
@@ -153,7 +153,8 @@ void Verbs::add_report() {
       ->excludes(html)
       ->excludes(oneline);
   report_verb
-      ->add_option("--region", report_options.region, "only this region, by its full name (epoch/step)")
+      ->add_option("--region", report_options.region,
+                   "only this region; give its full name, as in epoch/step")
       ->type_name("REGION")
       ->excludes(html);  // the page has all regions
   report_verb
@@ -175,9 +176,10 @@ void Verbs::add_query() {
     return question;
   };
   query_verb->add_option("RUN", query_options.run, kRunHelp)->required();
-  query_verb->add_flag("--json", query_options.json, "as JSON, in full unless --top is given");
+  query_verb->add_flag("--json", query_options.json, "print JSON, with all rows unless --top is given");
   query_verb
-      ->add_option("--top", query_options.top, "at most N rows of the longest table (default in text: 15)")
+      ->add_option("--top", query_options.top,
+                   "at most N rows of the longest table (default: 15 in text, all in JSON)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24));
   query_verb->add_flag("--all-frames", all_frames,
@@ -206,7 +208,7 @@ void Verbs::add_banner() {
 
 void Verbs::add_dump_and_validate() {
   dump_verb = app.add_subcommand("dump", "Prints all tables of a shard or profile");
-  dump_verb->add_option("FILE", dump_argument, "shard, profile, or run directory for its profile")
+  dump_verb->add_option("FILE", dump_argument, "shard or profile, or a run directory, for its profile")
       ->required();
 
   validate_verb = app.add_subcommand("validate", "Checks a shard, a profile or all files of a run");
@@ -225,23 +227,24 @@ void Verbs::add_list() {
       ->check(one_of("order", kListOrders))
       ->capture_default_str();
   list_verb->add_flag("--reverse", list_options.reverse, "in reverse order");
-  list_verb->add_flag("--json", list_options.json, "as JSON");
+  list_verb->add_flag("--json", list_options.json, "print JSON");
   add_colour(list_verb, list_options.colour);
 }
 
 void Verbs::add_diff() {
-  diff_verb = app.add_subcommand(
-      "diff", "Compares runs: diff RUN_A RUN_B, or several a side: diff A1 A2 A3 --vs B1 B2 B3");
-  diff_verb->add_option("RUN", diff_options.runs, "run directories: A and B, or with --vs all of A")
+  diff_verb =
+      app.add_subcommand("diff", "Compares two runs, or several on each side: diff A1 A2 A3 --vs B1 B2 B3");
+  diff_verb
+      ->add_option("RUN", diff_options.runs, "run directories: the two runs, or with --vs those of side A")
       ->required();
   diff_verb->add_option("--vs", diff_options.against, "the runs of side B")->type_name("RUN");
-  diff_verb->add_flag("--json", diff_options.json, "as JSON");
+  diff_verb->add_flag("--json", diff_options.json, "print JSON");
   diff_verb->add_option("--html", diff_options.html, "write an HTML page to this file")->type_name("FILE");
   diff_verb
       ->add_option("--fail-if", diff_options.fail_if, "exit status 1 when one of these CONDITIONS is true")
       ->type_name("CONDITIONS");
   diff_verb->add_flag("--any-difference", diff_options.any_difference,
-                      "conditions also hold for differences within the noise");
+                      "let differences within the noise make conditions true as well");
   diff_verb->add_option("--top", diff_options.top, "rows of the long tables")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24))

@@ -48,7 +48,8 @@ const char* const kConditionsHelp =
     "          +1.5s -20ms +2pp  the difference itself (pp: points of an efficiency or share)\n"
     "          60s 80% 2GB       what B has\n"
     "Examples: 'elapsed>+5%'  'parallel<80% or function:step>+10%'  'mpi_wait>+2s'\n"
-    "With several runs a side, and for what samples count, a difference within the noise makes no condition\n"
+    "With several runs on each side, and for values that samples count, a difference within the noise makes "
+    "no condition\n"
     "true (unless --any-difference). Exit status: 0 none is true, 1 one is (or its metric is in no run),\n"
     "2 the expression is wrong.";
 

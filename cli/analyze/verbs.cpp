@@ -37,12 +37,14 @@
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using report::format::plural;
 using report::format::printable;
 using shard::ShardData;
 
@@ -182,9 +184,9 @@ int merge(const MergeVerbOptions& options, aggregator::Team* team) {
   const ShardData& head = report.head;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   return print(printable((path / aggregator::kProfileName).string()) + ": " +
-               std::to_string(head.ranks.size()) + " ranks, " + std::to_string(report.shards) + " shards" +
+               plural(head.ranks.size(), "rank") + ", " + plural(report.shards, "shard") +
                (report.reused == 0 ? "" : " (" + std::to_string(report.reused) + " merged before)") + ", " +
-               std::to_string(head.paths.size() - 1) + " call paths" +
+               plural(head.paths.size() - 1, "call path") +
                (head.run.complete ? "" : ", incomplete") + ", " + seconds_text(elapsed.count()) + "\n");
 }
 

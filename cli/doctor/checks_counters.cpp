@@ -214,7 +214,7 @@ void check_papi(const Context& context, Checks& out) {
                  std::to_string(facts.presets.size() + facts.unavailable.size()) + " can be counted";
   if (!missing.empty()) {
     events.status = Status::kWarn;
-    events.found += "; of the default ones not " + joined(missing);
+    events.found += "; of the default ones, these are missing: " + joined(missing);
     events.costs = "a report lists these under counters.unavailable";
     events.fix = facts.presets.empty() ? "see hardware counters above"
                                        : "you: choose among the others with -e (--verbose lists them)";

@@ -31,7 +31,7 @@ std::vector<Part> parts_of(const InstallLayout& layout) {
       {layout.analyze, "the analysis", true, true, "no reports, no summary at the end of a job"},
       {layout.browser(), "the terminal browser", false, true, "no clusterprof tui"},
       {libraries + "/libclusterprof_start.so", "the starter", false, false,
-       "neither srun --clusterprof nor task_prolog start a recording"},
+       "neither srun --clusterprof nor task_prolog starts a recording"},
       {libraries + "/python/clusterprof/__init__.py", "the Python module", false, false,
        "programs cannot import clusterprof to name regions or read runs"},
   };

@@ -121,7 +121,7 @@ void check_clock(const Context& context, Checks& out) {
         first_line(context.system.read(directory + "available_clocksource").value_or(""));
     check.fix = (" " + offered + " ").find(" tsc ") != std::string::npos
                     ? "admin: echo tsc > " + directory + "current_clocksource (boot option tsc=reliable)"
-                    : "admin: look why the kernel has given up tsc (dmesg | grep -i tsc)";
+                    : "admin: find out why the kernel has given up tsc (dmesg | grep -i tsc)";
   }
   out.push_back(check);
 }
@@ -227,7 +227,7 @@ void check_limits(const Context& context, Checks& out) {
   if (files.soft < kFewFiles) {
     check.status = Status::kWarn;
     check.costs =
-        "an eighth of these may be performance events: of a program with many threads some have no "
+        "an eighth of these may be performance events, so some threads of a program with many have no "
         "counters; a collector serves fewer processes";
     check.fix = files.hard > files.soft
                     ? "you: ulimit -n " + std::to_string(std::min<std::uint64_t>(files.hard, 4096))
@@ -240,8 +240,8 @@ void check_limits(const Context& context, Checks& out) {
   if (tasks.soft < std::max<std::uint64_t>(kFewTasks, 8ull * system.processors())) {
     check.status = Status::kWarn;
     check.costs =
-        "each recorded process has one thread more, and a node a few processes: they may not start, and "
-        "the ranks run unrecorded";
+        "each recorded process has one thread more, and a node a few processes: these may not start, and the "
+        "ranks then run unrecorded";
     check.fix = tasks.hard > tasks.soft ? "you: ulimit -u " + limit_text(tasks.hard)
                                         : "admin: nproc in /etc/security/limits.d";
   }
@@ -346,7 +346,7 @@ void check_cgroup(const Context& context, Checks& out) {
   if (room < wanted) {
     costs.push_back("a recorded rank takes up to " + bytes_text(kUsedPerRankBytes) + " more (" +
                     bytes_text(wanted) +
-                    " for a rank per processor): the program may be killed for want of memory");
+                    " for a rank per processor): the program may be killed when memory runs out");
     fixes.emplace_back("you: ask for more memory (srun --mem, docker run --memory)");
   }
   if (tasks < 4ull * system.processors()) {

@@ -56,7 +56,7 @@ Command launcher_of(const std::string& name, const std::string& said) {
   if (contains(said, "Intel(R) MPI")) return of(MpiFlavour::kMpich, "Intel MPI");
   if (contains(said, "MVAPICH")) return of(MpiFlavour::kMpich, "MVAPICH");
   if (contains(said, "HYDRA") || contains(said, "MPICH")) return of(MpiFlavour::kMpich, "MPICH");
-  return {MpiFlavour::kNone, name + ", of what is not known"};
+  return {MpiFlavour::kNone, name + " of an unknown MPI"};
 }
 
 // Parses the output of `mpicc -show`.
@@ -85,7 +85,7 @@ void check_mpi(const Context& context, Checks& out) {
     for (const std::string& name : names)
       check.details.push_back(name + ": " + context.system.find_library(name, "", {}));
   }
-  check.found = found.empty() ? "none where the loader looks; a module may bring one" : joined(found);
+  check.found = found.empty() ? "none where the loader looks; loading a module may add one" : joined(found);
   out.push_back(check);
 
   Check preload{"mpi.preload", kGroup, "MPI preloads", Status::kOk, "", "", "", {}};
@@ -101,7 +101,7 @@ void check_mpi(const Context& context, Checks& out) {
   if (!missing.empty()) {
     preload.status = libraries.empty() ? Status::kWarn : Status::kFail;
     preload.found += "; missing for " + joined(missing);
-    preload.costs = "no MPI calls, messages and waits of programs with " + joined(missing);
+    preload.costs = "no MPI calls, messages or waiting times of programs that use " + joined(missing);
     preload.fix = "whoever installed it: build where that MPI's headers are (mpicc in PATH), install again";
   }
   out.push_back(preload);
@@ -154,9 +154,9 @@ Check check_launcher(const System& system, Families& families) {
     const MpiFlavour flavour = flavour_of_compiler(outcome.out);
     launcher.details.push_back(path + ": " + system.resolve(path));
     families.add(flavour, "mpicc");
-    found.push_back("mpicc of " + (flavour == MpiFlavour::kNone ? "what is not known" : name_of(flavour)));
+    found.push_back("mpicc of " + (flavour == MpiFlavour::kNone ? "an unknown MPI" : name_of(flavour)));
   }
-  launcher.found = found.empty() ? "none in PATH; a module may bring them" : joined(found);
+  launcher.found = found.empty() ? "none in PATH; loading a module may add them" : joined(found);
   return launcher;
 }
 

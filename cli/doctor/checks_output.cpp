@@ -41,7 +41,7 @@ Check check_place(const System& system, const DirectoryFacts& facts, const std::
     const bool is_cluster = nodes > 0 || !variable(system, "SLURM_CONF").empty() ||
                             system.look("/etc/slurm/slurm.conf").error == 0 ||
                             system.look("/run/slurm/conf/slurm.conf").error == 0;
-    type.costs = "other nodes do not see it: jobs on several nodes need another";
+    type.costs = "other nodes do not see it: jobs on several nodes need another directory";
     if (nodes > 1) {
       type.status = Status::kFail;
       type.costs = "each of the job's " + std::to_string(nodes) +
@@ -62,7 +62,7 @@ Check check_operations(const DirectoryFacts& facts, const std::string& place) {
   if (!facts.problem.empty()) {
     operations.status = Status::kFail;
     operations.found = place + ": " + facts.problem;
-    operations.costs = facts.timed_out ? "the end of a job waits for it, and its run is lost"
+    operations.costs = facts.timed_out ? "jobs wait for it at their end, and their runs are lost"
                                        : "nothing can be recorded there";
     operations.fix = facts.timed_out
                          ? "admin: look at the file system; you: another directory for CLUSTERPROF_ROOT"

@@ -159,10 +159,11 @@ void check_symbols(const Context& context, Checks& out) {
   }
   check.found = check.details.empty() ? "no libraries looked at"
                 : stripped.empty()    ? "for all of " + joined(full)
-                                      : "exported functions only: " + joined(stripped);
+                                      : "names of exported functions only: " + joined(stripped);
   if (!stripped.empty()) {
     check.costs =
-        "functions inside these libraries go by the library's name; your own programs are not concerned";
+        "functions inside these libraries are shown under the library's name; your own programs are not "
+        "affected";
     check.fix =
         "admin: install their debug packages on the nodes (Debian: libc6-dbg and the like); they are found "
         "by build-id below /usr/lib/debug";

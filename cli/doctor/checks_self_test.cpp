@@ -30,7 +30,8 @@ constexpr double kWarnCall_s = 1e-6;
 constexpr double kDefaultRate_hz = 100, kWarnSample = 0.01;  // of the time, at the default rate
 
 constexpr const char* kAgain =
-    "you: once more while nothing else runs here; if it stays so, tell whoever looks after clusterprof";
+    "you: try again while nothing else runs here; if the result is the same, tell whoever looks after "
+    "clusterprof";
 
 std::string text_of(const char* format, double a) {
   char text[128];
@@ -203,7 +204,7 @@ void compare_waits(Recorded& recorded, Check check, Checks& out) {
   check.found += text_of(": the wait is %.1f %% off, its cause %.1f %%", 100 * off, 100 * blame_off);
   check.details.push_back(text_of("rank 1 computed for %.3f s by its own clock", late->second));
   judge(check, std::max(off / kFailWait, blame_off / kFailBlame), kWarnWait / kFailWait, 1,
-        "waits, or who is to blame for them, are this much off, or more");
+        "waiting times, or their causes, are off by this much or more");
   out.push_back(check);
 }
 
@@ -245,7 +246,7 @@ void check_shares(const Context& context, Checks& out) {
                      expected, said, points) +
                  text_of("; both functions together %.3f s and %.3f s", three + one, said_three + said_one);
   judge(shares, std::max(points, lost), kWarnPoints, kFailPoints,
-        "shares of functions and lines are this much off, or more");
+        "shares of functions and lines are off by this much or more");
   out.push_back(shares);
 
   Check idle = check_of("idle", "time asleep");
@@ -254,7 +255,7 @@ void check_shares(const Context& context, Checks& out) {
   idle.found =
       text_of("slept for %.3f s by its own clock, %.3f s in the profile: ", slept, said_idle.value_or(0)) +
       text_of("%.0f ms off", 1000 * idle_off);
-  judge(idle, idle_off, kWarnIdle_s, kFailIdle_s, "idle time is this much off, or more");
+  judge(idle, idle_off, kWarnIdle_s, kFailIdle_s, "idle time is off by this much or more");
   out.push_back(idle);
 
   Check cost = check_of("sample_cost", "cost of a sample");
@@ -275,8 +276,7 @@ void check_shares(const Context& context, Checks& out) {
     const auto dropped = member(member(&recorded.report, "run"), "dropped");
     const double full = number(dropped, "ring_full").value_or(0);
     if (full > 0)
-      cost.details.push_back(
-          text_of("%.0f samples were lost at 1000 Hz, since the collector came too late", full));
+      cost.details.push_back(text_of("%.0f samples were lost at 1000 Hz: the collector was too slow", full));
   }
   out.push_back(cost);
 }

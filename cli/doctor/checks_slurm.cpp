@@ -160,18 +160,18 @@ void check_plugstack(const Context& context, const std::string& configuration, c
   if (!number) {
     check.status = line.is_required ? Status::kFail : Status::kWarn;
     check.found += ", which is not there on this node";
-    check.costs = line.is_required ? "jobs cannot start here, and Slurm drains nodes over it"
-                                   : "no srun --clusterprof here";
+    check.costs =
+        line.is_required ? "jobs cannot start here, and Slurm drains the node" : "no srun --clusterprof here";
     check.fix = "admin: optional " + plugin;
   } else if (release_of(*number) != release_of(version)) {
     check.status = Status::kFail;
     check.found += ", built for Slurm " + release_of(*number);
-    check.costs = line.is_required ? "jobs cannot start, and Slurm drains nodes over it"
+    check.costs = line.is_required ? "jobs cannot start, and Slurm drains nodes"
                                    : "Slurm " + version + " does not load it: no srun --clusterprof";
     check.fix = "admin: a plugin built with this Slurm's headers";
   } else if (line.is_required) {
     check.status = Status::kWarn;
-    check.costs = "should the file be out of reach once, jobs fail and Slurm drains nodes";
+    check.costs = "if the file is ever out of reach, jobs fail and Slurm drains nodes";
     check.fix = "admin: optional instead of required";
   } else if (lines.size() > 1) {
     check.status = Status::kWarn;
@@ -219,7 +219,7 @@ void check_start_of_mpi(const Context& context, const std::string& configuration
   if (!costs.empty()) {
     check.status = Status::kWarn;
   } else if (openmpi && usual == "none" && has("pmix")) {
-    costs.emplace_back("nothing unless forgotten: Open MPI needs srun --mpi=pmix, MPICH --mpi=pmi2");
+    costs.emplace_back("jobs must ask for it: Open MPI needs srun --mpi=pmix, MPICH --mpi=pmi2");
   }
   check.costs = joined(costs, "; ");
   check.fix = joined(fixes, "; ");
@@ -335,14 +335,14 @@ void check_slurm(const Context& context, Checks& out) {
                 kGroup,
                 "version and plugin",
                 Status::kOk,
-                "Slurm's commands, but of no cluster",
+                "Slurm's commands are here, but belong to no cluster",
                 "",
                 "",
                 {}};
     if (timed_out) {
       check.status = Status::kWarn;
       check.found = "Slurm's commands do not answer";
-      check.costs = "nothing could be found out about it";
+      check.costs = "nothing is known about it";
       check.fix = "you: try srun --version, scontrol ping";
     } else if (!said.empty()) {
       check.found += " (" + said + ")";
@@ -362,7 +362,7 @@ void check_slurm(const Context& context, Checks& out) {
                    "configuration",
                    Status::kWarn,
                    "slurmctld does not answer",
-                   "what it is set to is not known",
+                   "its configuration is not known",
                    "you: try scontrol ping",
                    {}});
   }

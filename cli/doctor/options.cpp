@@ -7,10 +7,10 @@ namespace clusterprof::cli::doctor {
 
 void define_options(CLI::App& verb, Options& options) {
   verb.description(
-      "Checks what this machine can measure, what it costs if something is missing, and how to mend it");
+      "Checks what this machine can measure, what it costs if something is missing, and how to fix it");
   verb.add_option("RUN_OR_DIR", options.request.directory,
                   "where runs are to be written (default: CLUSTERPROF_ROOT, else here)");
-  verb.add_flag("--json", options.json, "as JSON");
+  verb.add_flag("--json", options.json, "print JSON");
   verb.add_flag("-v,--verbose", options.verbose,
                 "also show what is ok, and list events, interpreters and libraries");
   verb.add_flag("--quick", options.request.quick,

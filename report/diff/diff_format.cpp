@@ -176,8 +176,8 @@ std::vector<std::string> remarks_of(const Diff& diff) {
     remarks.emplace_back("A run is incomplete: ranks or their last samples are missing.");
   if (diff.a.size() == 1 && diff.b.size() == 1)
     remarks.emplace_back(
-        "One run a side: by how much runs differ of themselves is not known. ~: no more than the error of "
-        "counting samples.");
+        "One run on each side: how much runs vary is unknown. ~: no more than the error of counting "
+        "samples.");
   else
     remarks.emplace_back(
         "+/-: 95 % confidence interval (Student's t; of the change, Welch's). ~: no more than noise.");

@@ -31,16 +31,16 @@ class ComputingSentences : private FindingPhrases {
       case Kind::kMemoryBound:
         return memory_bound();
       case Kind::kMemoryPages:
-        return of_rank_time("Memory pages (page faults and mapping) take", page_parts());
+        return of_rank_time("Page faults and memory mapping take", page_parts());
       case Kind::kFileIo:
         return file_io();
       case Kind::kRankIo:
         return FindingText{fmt::format("{}{}.", who_calls(), comma_place()), ""};
       case Kind::kSmallIo:
-        return FindingText{
-            fmt::format("Small {}s: {} of {} on average take {} of all rank time{}.", e_.name(Key::kCall),
-                        io_calls(e_), format::bytes(e_.number(Key::kMeanBytes)), share(), comma_place()),
-            ""};
+        return FindingText{fmt::format("Small {}s: {} of {} each on average take {} of all rank time{}.",
+                                       e_.name(Key::kCall), io_calls(e_),
+                                       format::bytes(e_.number(Key::kMeanBytes)), share(), comma_place()),
+                           ""};
       case Kind::kWaitsForData:
         return of_rank_time("Ranks are blocked on pipes, sockets or other processes for");
       case Kind::kBlocked:
@@ -58,19 +58,20 @@ class ComputingSentences : private FindingPhrases {
   [[nodiscard]] FindingText memory_bound() const {
     const std::string place = name(f_.place, names_);
     if (f_.is_estimate)
-      return {fmt::format(
-                  "Memory may limit {} of all rank time (estimate): {}{} touches {}.", share(),
-                  place.empty() ? "most of it" : place,
-                  e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
-                  memory_use(e_)),
-              "Code that reuses what it has fetched runs at full speed all the same; hardware counters tell "
-              "(-e PAPI_L3_TCM)."};
-    return {fmt::format(
-                "Memory limits {} of all rank time: {}{} computes on {}.", share(),
-                place.empty() ? "most of it" : place,
-                e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
-                memory_use(e_)),
-            ""};
+      return {
+          fmt::format(
+              "Memory may limit {} of all rank time (estimate): {}{} touches {}.", share(),
+              place.empty() ? "most of it" : place,
+              e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
+              memory_use(e_)),
+          "Code that reuses the data it has loaded may still run at full speed; hardware counters can tell "
+          "(-e PAPI_L3_TCM)."};
+    return {
+        fmt::format(
+            "Memory limits {} of all rank time: {}{} {} {}.", share(), place.empty() ? "most of it" : place,
+            e_.has(Key::kPlaceShare) ? fmt::format(" ({})", percent(e_.number(Key::kPlaceShare))) : "",
+            e_.has(Key::kBandwidth) ? "has" : "works on", memory_use(e_)),
+        ""};
   }
 
   [[nodiscard]] std::string page_parts() const {
@@ -94,7 +95,7 @@ class ComputingSentences : private FindingPhrases {
   }
 
   [[nodiscard]] FindingText file_io() const {
-    FindingText result = of_rank_time("Calls on files take");
+    FindingText result = of_rank_time("File I/O takes");
     if (e_.has(Key::kRankShare))
       result.more = fmt::format("{}{}.", who_calls(), e_.has(Key::kPlaceShare) ? "" : comma_place());
     return result;

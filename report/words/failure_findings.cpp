@@ -49,8 +49,8 @@ class FailureSentences : private FindingPhrases {
                                      : "The MPI launcher";
     const std::string how = ends();
     return {fmt::format(
-                "{} ended {} into the run, while the program was running: therefore {} ended{}{}.", launcher,
-                time(Key::kElapsed),
+                "{} ended {} into the run, while the program was still running, and so {} ended, too{}{}.",
+                launcher, time(Key::kElapsed),
                 fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks", format::rank_list(f_.ranks)),
                 how.empty() ? "" : " (" + how + ")", last_seen("; rank {} was last seen")),
             "Find out what ended it: a kill, a time limit, a lost login."};

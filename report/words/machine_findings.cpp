@@ -25,33 +25,34 @@ class MachineSentences : private FindingPhrases {
         return shared_processors();
       case Kind::kTooManyThreads:
         return FindingText{
-            fmt::format(
-                "{} of {} {} too many threads: {} on {} that are busy {}, and each rank is switched out "
-                "{}/s.",
-                who(), nodes(), f_.ranks.size() == 1 ? "has" : "have",
-                format::plural(static_cast<std::size_t>(whole(Key::kThreads)), "thread"),
-                format::plural(e_.list(Key::kProcessors).size(), "processor"), percent(e_.number(Key::kBusy)),
-                count(Key::kSwitchedOut)),
+            fmt::format("{} of {} {} too many threads: {} on {} that are {} busy, and each rank is switched "
+                        "out {} times "
+                        "per second.",
+                        who(), nodes(), f_.ranks.size() == 1 ? "has" : "have",
+                        format::plural(static_cast<std::size_t>(whole(Key::kThreads)), "thread"),
+                        format::plural(e_.list(Key::kProcessors).size(), "processor"),
+                        percent(e_.number(Key::kBusy)), count(Key::kSwitchedOut)),
             ""};
       case Kind::kBusyNode:
         return FindingText{
-            fmt::format("The processors of {} are busy {}, with this job {}, and each of its ranks is "
-                        "switched out {}/s.",
+            fmt::format("The processors of {} are {} busy, {} with this job, and each of its ranks is "
+                        "switched out {} times per second.",
                         nodes(), percent(e_.number(Key::kBusy)), percent(e_.number(Key::kOwnBusy)),
                         count(Key::kSwitchedOut)),
             ""};
       case Kind::kAcrossMemoryNodes:
-        return FindingText{
-            fmt::format("{} of {} {} bound to processors of several memory nodes, although one has enough.",
-                        who(), nodes(), f_.ranks.size() == 1 ? "is" : "are"),
-            ""};
+        return FindingText{fmt::format("{} of {} {} bound to processors of several memory nodes, although "
+                                       "one has enough processors.",
+                                       who(), nodes(), f_.ranks.size() == 1 ? "is" : "are"),
+                           ""};
       case Kind::kFullMemory:
         return full_memory();
       case Kind::kPagesFromDisk:
         return FindingText{
-            fmt::format("{} waited for pages from disk, of swapped out memory or mapped files: rank {} {} "
-                        "times, {}/s.",
-                        who(), rank(), count(Key::kMajorFaults), count(Key::kMajorFaultsPerSecond)),
+            fmt::format(
+                "{} waited for pages to come from disk (swapped-out memory or mapped files): rank {} {} "
+                "times, {} times per second.",
+                who(), rank(), count(Key::kMajorFaults), count(Key::kMajorFaultsPerSecond)),
             ""};
       default:
         return {};
@@ -62,7 +63,7 @@ class MachineSentences : private FindingPhrases {
   [[nodiscard]] FindingText waiting_for_processor() const {
     std::string first = fmt::format("Ranks wait for a processor: {} of all rank time", share());
     if (e_.has(Key::kReadyThreads))
-      first += fmt::format("; on node {} an average of {:.1f} threads run or are ready to, on {}", node(),
+      first += fmt::format("; on node {}, {:.1f} threads on average run or are ready to run, on {}", node(),
                            e_.number(Key::kReadyThreads),
                            format::plural(e_.list(Key::kProcessors).size(), "processor"));
     return {first + ".", e_.number(Key::kMpiRunnable) > 0
@@ -79,7 +80,7 @@ class MachineSentences : private FindingPhrases {
                                 : fmt::format("{} {} ", processors.size() == 1 ? "processor" : "processors",
                                               format::rank_list(processors)),
                         nodes(), percent(e_.number(Key::kRunShare))),
-            fmt::format("They use {} of the processors' time, and each is switched out {}/s.",
+            fmt::format("They use {} of the processors' time, and each is switched out {} times per second.",
                         percent(e_.number(Key::kBusy)), count(Key::kSwitchedOut))};
   }
 

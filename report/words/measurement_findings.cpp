@@ -34,7 +34,7 @@ class MeasurementSentences : private FindingPhrases {
                         lost("MPI call")),
             ""};
       case Kind::kMpiPeersLost:
-        return FindingText{fmt::format("{} not in the matrix of who sends to whom.", lost("message")), ""};
+        return FindingText{fmt::format("{} not in the communication matrix.", lost("message")), ""};
       case Kind::kMpiEventsLost:
         return FindingText{
             fmt::format("{} left out of the analysis of waiting: there was more waiting than it shows.",
@@ -90,7 +90,7 @@ class MeasurementSentences : private FindingPhrases {
     std::vector<std::string> parts;
     if (e_.has(Key::kViolations))
       parts.push_back(fmt::format(
-          "{} seem to be received before they were sent, by at most {}: waiting may be wrong by that.",
+          "{} seem to be received before they were sent, by at most {}: waiting may be wrong by as much.",
           format::plural(static_cast<std::size_t>(e_.number(Key::kViolations)), "message"),
           time(Key::kWorstViolation)));
     if (e_.has(Key::kClocksApart))

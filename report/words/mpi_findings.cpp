@@ -25,7 +25,7 @@ class MpiSentences : private FindingPhrases {
         return delay();
       case Kind::kDelayPassedOn:
         return FindingText{
-            fmt::format("Passed on: {} made {} wait {} in {}; that rank was itself waiting there.",
+            fmt::format("Delay passed on: {} made {} wait {} in {}; it was itself waiting there.",
                         culprit(rank(), f_.place, names_), who_waited(e_), time(Key::kWait),
                         format::describe(site(), names_)),
             ""};
@@ -53,7 +53,7 @@ class MpiSentences : private FindingPhrases {
             ""};
       case Kind::kMpiBesidesWaiting:
         return FindingText{
-            fmt::format("MPI takes {} of all rank time besides waiting{}.", share(), most_in()), ""};
+            fmt::format("Besides waiting, MPI takes {} of all rank time{}.", share(), most_in()), ""};
       case Kind::kMpiTime:
         return FindingText{
             fmt::format("MPI takes {} of all rank time{}{}.", percent(e_.number(Key::kMpiShare)),
@@ -64,8 +64,7 @@ class MpiSentences : private FindingPhrases {
             ""};
       case Kind::kMpiFileIo:
         return FindingText{
-            fmt::format("MPI's file calls take {} of all rank time{}.", share(), most_in(" of all ranks")),
-            ""};
+            fmt::format("MPI-IO takes {} of all rank time{}.", share(), most_in(" of all ranks")), ""};
       default:
         return {};
     }

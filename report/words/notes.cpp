@@ -84,7 +84,7 @@ std::optional<std::string> of_run(const NoteRecord& note) {
       return fmt::format("{} is incomplete: ranks of its node were still running when it was last written.",
                          note.text);
     case NoteCode::kDifferentRuns:
-      return "The files node-*.h5 of this directory are of different runs.";
+      return "The files node-*.h5 of this directory belong to different runs.";
     case NoteCode::kRepeatedRanks:
       return fmt::format("{} recorded more than once; the most complete record was kept{}.",
                          ranks_of(note) + (one_rank ? " was" : " were"), one_rank ? "" : " of each");
@@ -144,8 +144,7 @@ std::optional<std::string> of_processes(const NoteRecord& note) {
                 "processes in PID namespaces of their own are not recorded: the collector could not see "
                 "them end (that takes Linux 5.4 and permission for pidfd_open).");
     case NoteCode::kStartNotKnown:
-      return by_rank(note,
-                     "it is not known when a process began, for the time that it gives cannot be true.");
+      return by_rank(note, "it is not known when a process began: the time that it reports cannot be true.");
     case NoteCode::kSpawnedWithoutLauncher:
       return spawned(note, "clusterprof itself could no longer be executed on that node");
     case NoteCode::kSpawnedWithInfo:
@@ -191,13 +190,15 @@ std::optional<std::string> of_python(const NoteRecord& note) {
       return no_frames(
           note, "a self-check found that " + python(note) + " runs without frames where they should be");
     case NoteCode::kPythonNativeMissing:
-      return by_rank(note, fmt::format("samples with Python frames have no native frames, as the evaluation "
-                                       "loop of {} was not recognised in native stacks.",
-                                       python(note)));
+      return by_rank(note,
+                     fmt::format("samples with Python frames have no native frames, because the evaluation "
+                                 "loop of {} was not recognised in native stacks.",
+                                 python(note)));
     case NoteCode::kPythonGarbageUnknown:
-      return by_rank(note, fmt::format("the time of the garbage collector of {} is not told apart: its state "
-                                       "was not found.",
-                                       python(note)));
+      return by_rank(note,
+                     fmt::format("time in the garbage collector of {} is not shown separately: its state "
+                                 "was not found.",
+                                 python(note)));
     default:
       return {};
   }
@@ -216,7 +217,7 @@ std::optional<std::string> of_names(const NoteRecord& note) {
       return no_names(
           note, fmt::format("the file is not the one that ran, which had the build-id {}", note.detail));
     case NoteCode::kSplitDebugMissing:
-      return fmt::format("Functions inlined in {} are not shown: its split debug information{} is not there.",
+      return fmt::format("Functions inlined in {} are not shown: its split debug information{} is missing.",
                          note.text, note.detail.empty() ? "" : " (" + note.detail + ")");
     case NoteCode::kVdsoNotReadable:
       return fmt::format("Functions of the kernel's vdso have no names: it could not be read{}.",

@@ -86,7 +86,7 @@ std::string memory_use(const Evidence& evidence) {
     return out;
   }
   const bool is_more = evidence.has(Key::kWorkingSetAtLeast);
-  return fmt::format("data of {} {} (estimated from {} accesses), the largest cache holds {}",
+  return fmt::format("data of {} {} (estimated from {} accesses); the largest cache holds {}",
                      is_more ? "at least" : "about",
                      format::bytes(evidence.number(is_more ? Key::kWorkingSetAtLeast : Key::kWorkingSet)),
                      format::count(evidence.number(Key::kAccesses)),

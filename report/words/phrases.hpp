@@ -25,7 +25,7 @@ std::string listed(std::vector<std::pair<const char*, double>> seconds);
 std::string idle_kinds(const Evidence& evidence, bool with_gil);
 // "12000 fsync calls on out.dat"
 std::string io_calls(const Evidence& evidence);
-// "data of about 403 MB (estimated from 512 accesses), the largest cache holds 33.6 MB"
+// "data of about 403 MB (estimated from 512 accesses); the largest cache holds 33.6 MB"
 std::string memory_use(const Evidence& evidence);
 
 }  // namespace clusterprof::report::words

@@ -60,7 +60,7 @@ TEST_F(Mpi, Products) {
       {"Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307", "mpirun of Intel MPI 2021.9"},
       {"mpirun (Open MPI) 5.0.3\n", "mpirun of Open MPI 5.0.3"},
       {"prte (PRRTE) 3.0.5", "mpirun of Open MPI (PRRTE) 3.0.5"},
-      {"something else", "mpirun, of what is not known"}};
+      {"something else", "mpirun of an unknown MPI"}};
   for (const auto& [said, expected] : cases) {
     system.says("/usr/bin/mpirun --version", said);
     EXPECT_TRUE(found_by(check_mpi_commands, system).at("mpi.launcher").found.starts_with(expected)) << said;

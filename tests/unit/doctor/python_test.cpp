@@ -79,7 +79,7 @@ TEST(Symbols, AreLookedForByBuildId) {
                  {"/lib/libmpich.so.12", {EM_X86_64, true, false, ""}}};
   Check check = found_by(check_symbols, system).at("symbols.libraries");
   EXPECT_EQ(check.status, Status::kOk);
-  EXPECT_EQ(check.found, "exported functions only: libc.so.6");
+  EXPECT_EQ(check.found, "names of exported functions only: libc.so.6");
   EXPECT_EQ(check.details, (std::vector<std::string>{"libc.so.6: exported functions only",
                                                      "libmpi.so.40: functions, lines and what is inlined",
                                                      "libmpich.so.12: functions"}));

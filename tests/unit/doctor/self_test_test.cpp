@@ -74,7 +74,7 @@ TEST_F(SelfTest, AcceptsARightProfile) {
       "4.0 µs (median, by the handler's own clock): 0.04 % of the program's time at the default rate of "
       "100 Hz");
   EXPECT_EQ(checks.at("self_test.sample_cost").details,
-            std::vector<std::string>{"3 samples were lost at 1000 Hz, since the collector came too late"});
+            std::vector<std::string>{"3 samples were lost at 1000 Hz: the collector was too slow"});
 }
 
 TEST_F(SelfTest, NoticesWrongShares) {

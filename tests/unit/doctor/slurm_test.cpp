@@ -60,7 +60,7 @@ TEST_F(Slurm, OfNoCluster) {
   system.says("/usr/bin/scontrol show config", "", 1, "scontrol: error: no configuration\n");
   system.says("/usr/bin/srun --version", "", 1, "srun: fatal: Could not establish a configuration source\n");
   EXPECT_EQ(look().at("slurm.plugin").status, Status::kOk);
-  EXPECT_NE(look().at("slurm.plugin").found.find("of no cluster"), std::string::npos);
+  EXPECT_NE(look().at("slurm.plugin").found.find("belong to no cluster"), std::string::npos);
   system.hangs("/usr/bin/srun --version");
   EXPECT_EQ(look().at("slurm.plugin").status, Status::kWarn);
 }

@@ -204,7 +204,7 @@ TEST(Bottleneck, Fsync) {
   ASSERT_EQ(a.findings.size(), 1u) << "writes of 4096 bytes are not small";
   EXPECT_EQ(
       text_of(a, a.findings[0]),
-      "Calls on files take 70.0 % of all rank time; 100.0 % of it in store() a.c:88. Rank 0 spends "
+      "File I/O takes 70.0 % of all rank time; 100.0 % of it in store() a.c:88. Rank 0 spends "
       "60.0 % of its time in 12.0 k fsync calls on out.dat. Call fsync less often, once for many writes.");
   EXPECT_EQ(a.findings[0].place.line, 88u);
   EXPECT_EQ(a.findings[0].rank, 0);
@@ -243,10 +243,11 @@ TEST(Bottleneck, SmallWrites) {
   b.file_called(0, native(b, "log_line", 30), "/log/run.log", IoOperation::kWrite, 30'000, 600, 1'200'000);
   const Analysis a = analyse(b.data);
   ASSERT_EQ(a.findings.size(), 1u);
-  EXPECT_EQ(text_of(a, a.findings[0]),
-            "Small writes: 30.0 k write calls on run.log of 40 B on average take 6.0 % of all rank time, "
-            "log_line() "
-            "a.c:30. Buffer them.");
+  EXPECT_EQ(
+      text_of(a, a.findings[0]),
+      "Small writes: 30.0 k write calls on run.log of 40 B each on average take 6.0 % of all rank time, "
+      "log_line() "
+      "a.c:30. Buffer them.");
   EXPECT_EQ(a.findings[0].place.line, 30u);
   shard::ShardData large = b.data, seldom = b.data, quick = b.data;
   large.io_calls[0].bytes = 30'000 * 4096ull;

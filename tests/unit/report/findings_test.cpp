@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Findings on gains, failures, shared processors, and losses of the measurement.
+#include "report/words/findings.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/report.hpp"
-#include "report/words/findings.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -202,10 +203,11 @@ TEST(Failures, LauncherThatEndedFirstIsTheCause) {
   Analysis a = analyse(data);
   EXPECT_EQ(a.findings[0].kind, FindingKind::kLauncherGone);
   EXPECT_EQ(a.findings[0].ranks, (std::vector<std::int32_t>{0, 1, 2}));
-  EXPECT_EQ(text_of(a, a.findings[0]),
-            "mpirun ended 4.00 s into the run, while the program was running: therefore ranks 0-2 ended "
-            "(SIGKILL, status 195); rank 1 was last seen in solve() solver.c:42. Find out what ended it: a "
-            "kill, a time limit, a lost login.");
+  EXPECT_EQ(
+      text_of(a, a.findings[0]),
+      "mpirun ended 4.00 s into the run, while the program was still running, and so ranks 0-2 ended, too "
+      "(SIGKILL, status 195); rank 1 was last seen in solve() solver.c:42. Find out what ended it: a "
+      "kill, a time limit, a lost login.");
   for (const Finding& finding : a.findings)
     EXPECT_TRUE(finding.kind != FindingKind::kRankFailed && finding.kind != FindingKind::kRanksEndedAfter);
   // Rank 1 failed while the launcher was there.

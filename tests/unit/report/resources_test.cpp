@@ -118,7 +118,8 @@ TEST(Placement, RanksThatShareProcessors) {
   EXPECT_EQ(
       text_of(a, a.findings[0]),
       "Ranks 0-3 share processors 0, 1 of node n0: each can run for at most 50.0 % of its time. They use "
-      "98.0 % of the processors' time, and each is switched out 100/s. Start fewer ranks per node, or bind "
+      "98.0 % of the processors' time, and each is switched out 100 times per second. Start fewer ranks per "
+      "node, or bind "
       "each to processors of its own.");
   EXPECT_NEAR(*a.findings[0].share, 0.5, 1e-9);
   EXPECT_EQ(a.findings[0].severity, Severity::kHigh);
@@ -135,9 +136,9 @@ TEST(Placement, MoreThreadsThanProcessors) {
   const Analysis a = analyse(placed(2, 4, "0-3", 19.8, 3000, 8).data);
   ASSERT_EQ(a.findings.size(), 1u);
   EXPECT_NE(text_of(a, a.findings[0])
-                .find("Ranks 0, 1 of node n0 have too many threads: 16 threads on 4 processors that are busy "
-                      "99.0 %, and "
-                      "each rank is switched out 300/s. Start fewer threads"),
+                .find("Ranks 0, 1 of node n0 have too many threads: 16 threads on 4 processors that are "
+                      "99.0 % busy, and "
+                      "each rank is switched out 300 times per second. Start fewer threads"),
             std::string::npos)
       << text_of(a, a.findings[0]);
   EXPECT_TRUE(analyse(placed(2, 4, "0-3", 17.8, 3000, 8).data).findings.empty()) << "89 % busy";
@@ -148,7 +149,7 @@ TEST(Placement, MoreThreadsThanProcessors) {
 TEST(Placement, OthersOnTheNode) {
   ProfileBuilder b = placed(2, 4, "0-3", 6, 500);
   b.node_series("cpu_busy_ns", 0, {39'000 * kMs});
-  EXPECT_NE(find_finding(analyse(b.data), "processors of node n0 are busy 97.5 %, with this job 30.0 %"),
+  EXPECT_NE(find_finding(analyse(b.data), "processors of node n0 are 97.5 % busy, 30.0 % with this job"),
             nullptr);
   b.data.node_series[0].value = 35'000 * kMs;
   EXPECT_TRUE(analyse(b.data).findings.empty());
@@ -181,7 +182,7 @@ TEST(Placement, FullMemoryAndPagesFromDisk) {
   b.data.node_series[1].value = 890'000'000;
   EXPECT_TRUE(analyse(b.data).findings.empty());
   b.data.ranks[0].major_faults = 120;
-  EXPECT_NE(find_finding(analyse(b.data), "Rank 0 waited for pages from disk"), nullptr);
+  EXPECT_NE(find_finding(analyse(b.data), "Rank 0 waited for pages to come from disk"), nullptr);
   b.data.ranks[0].major_faults = 99;
   EXPECT_TRUE(analyse(b.data).findings.empty());
 }

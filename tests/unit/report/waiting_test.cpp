@@ -150,7 +150,7 @@ TEST(Waits, TransferIsOfRanksThatKnowTheirWaiting) {
   EXPECT_DOUBLE_EQ(a.mpi_calls[0].wait_s.value(), 1);
   EXPECT_FALSE(a.mpi_calls[0].transfer_s.has_value()) << "8 s - 1 s would be waiting of rank 1, too";
   EXPECT_DOUBLE_EQ(a.mpi_transfer_s.value(), 4) << "of ranks 0 and 2";
-  const Finding* rest = find_finding(a, "besides waiting");
+  const Finding* rest = find_finding(a, "Besides waiting");
   EXPECT_EQ(rest, nullptr) << "13 % and not 30 %: " << text_of(a, *rest);
   const std::string text = render_text(a, {});
   EXPECT_NE(text.find("1.00 s of 5.00 s in MPI"), std::string::npos) << text;
@@ -483,12 +483,13 @@ TEST(WaitFindings, DirectCausesOnlyWhereTheyAreNotTheRoot) {
                    "Delay: rank 2 in work() a.c:20 made 2 ranks wait 6.90 s, 3.50 s of it in MPI_Recv <- "
                    "relay() a.c:30."),
       nullptr);
-  const Finding* passed_on = find_finding(a, "Passed on");
+  const Finding* passed_on = find_finding(a, "Delay passed on");
   ASSERT_NE(passed_on, nullptr);
-  EXPECT_EQ(text_of(a, *passed_on),
-            "Passed on: rank 1 in MPI_Recv <- relay() a.c:30 made rank 0 wait 3.40 s in MPI_Recv <- main() "
-            "a.c:5; "
-            "that rank was itself waiting there.");
+  EXPECT_EQ(
+      text_of(a, *passed_on),
+      "Delay passed on: rank 1 in MPI_Recv <- relay() a.c:30 made rank 0 wait 3.40 s in MPI_Recv <- main() "
+      "a.c:5; "
+      "it was itself waiting there.");
   EXPECT_EQ(passed_on->severity, Severity::kLow);
   EXPECT_LT(find_finding(a, "Delay"), passed_on);
 
@@ -501,14 +502,14 @@ TEST(WaitFindings, DirectCausesOnlyWhereTheyAreNotTheRoot) {
   }
   a = analyse(run.b.data);
   EXPECT_EQ(find_finding(a, "Delay: rank 1"), nullptr) << "each of little weight";
-  EXPECT_EQ(find_finding(a, "Passed on"), nullptr);
+  EXPECT_EQ(find_finding(a, "Delay passed on"), nullptr);
   run.b.data = mixed;
 
   // Rank 1 was delayed by time in the call itself, so that is a root cause and is reported as one.
   run.b.data.root_causes = {{1, relay, 3400 * kMs, 1}, {2, run.work, 3500 * kMs, 1}};
   a = analyse(run.b.data);
   EXPECT_NE(find_finding(a, "Delay: rank 1 in MPI_Recv <- relay() a.c:30 made rank 0 wait"), nullptr);
-  EXPECT_EQ(find_finding(a, "Passed on"), nullptr);
+  EXPECT_EQ(find_finding(a, "Delay passed on"), nullptr);
 }
 
 TEST(WaitFindings, SerializationOrTransferWhicheverDominates) {
@@ -523,7 +524,7 @@ TEST(WaitFindings, SerializationOrTransferWhicheverDominates) {
   ASSERT_NE(transfer, nullptr);
   EXPECT_EQ(transfer->severity, Severity::kHigh);
   EXPECT_EQ(find_finding(a, "Serialization"), nullptr);
-  EXPECT_EQ(find_finding(a, "besides waiting"), nullptr) << "it is what transfer is about";
+  EXPECT_EQ(find_finding(a, "Besides waiting"), nullptr) << "it is what transfer is about";
 
   const auto lock = run.b.path({run.main, run.b.mpi("MPI_Win_lock")});
   run.b.called(1, lock, 1, 9000);
@@ -539,7 +540,7 @@ TEST(WaitFindings, SerializationOrTransferWhicheverDominates) {
       find_finding(a, "Serialization costs 78.0 % of the run: even on an ideal network it would take 9.80 s"),
       nullptr);
   EXPECT_EQ(find_finding(a, "Transfer"), nullptr);
-  EXPECT_NE(find_finding(a, "besides waiting"), nullptr);
+  EXPECT_NE(find_finding(a, "Besides waiting"), nullptr);
 
   run.b.data.wait_analysis.ideal_ns = 0;
   a = analyse(run.b.data);
@@ -567,7 +568,7 @@ TEST(WaitFindings, SaySoWhereTheAnalysisIsWeak) {
   data.wait_analysis.worst_violation_ns = 700'000;
   EXPECT_EQ(info(),
             "3 messages seem to be received before they were sent, by at most 700 us: waiting may be wrong "
-            "by that. The nodes' "
+            "by as much. The nodes' "
             "clocks are only known to within 400 us: shorter waits between nodes are not counted.\n");
   shard::ShardData one_node = data;
   for (shard::Rank& rank : one_node.ranks) rank.node = 0;
@@ -576,7 +577,7 @@ TEST(WaitFindings, SaySoWhereTheAnalysisIsWeak) {
   data.wait_analysis.clock_error_ns = 0;
   EXPECT_EQ(info(),
             "3 messages seem to be received before they were sent, by at most 700 us: waiting may be wrong "
-            "by that.\n");
+            "by as much.\n");
   std::swap(one_node, data);
   data.wait_analysis.clock_violations = 0;
   data.wait_analysis.clock_error_ns = shard::kClocksApart;
