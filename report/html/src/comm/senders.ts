@@ -2,7 +2,8 @@
 // Beside the matrix: what it adds up to, and who sends most.
 import { partnersOf } from "../charts/matrix";
 import { kNoNode } from "../charts/rows";
-import { type Child, type Column, el, miniBar, table } from "../core/dom";
+import { type Child, el, miniBar } from "../core/dom";
+import { type Column, table } from "../core/table";
 import { bytes, count, percent, shortenMiddle } from "../core/format";
 import type { MatrixContent } from "./matrix_content";
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of waiting by kind.
-import { type Column, el, miniBar, table } from "../core/dom";
+import { el, miniBar } from "../core/dom";
+import { type Column, table } from "../core/table";
 import { count, percent, printable, seconds } from "../core/format";
 import type { Model } from "../core/model";
 import type { WaitKind } from "../core/report";

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Waiting by kind, and who waits for whom.
 import { type Edge, kOthers, waitChain, waitEdges } from "../charts/wait_graph";
-import { el, miniBar, ofWholeRun, replace, section, table } from "../core/dom";
+import { el, miniBar, ofWholeRun, replace, section } from "../core/dom";
+import { table } from "../core/table";
 import { seconds } from "../core/format";
 import type { Model } from "../core/model";
 import type { Store } from "../core/selection";

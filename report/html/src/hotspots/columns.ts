@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The columns of the table of functions.
 import { categoryBar, functionName, functionText, kindMark, placeText, shareCell } from "../charts/code_parts";
-import { type Column, el } from "../core/dom";
+import { el } from "../core/dom";
+import type { Column } from "../core/table";
 import { UNKNOWN, TimeScale, plural, printable, shortenMiddle } from "../core/format";
 import type { Model } from "../core/model";
 import type { FunctionRow } from "../core/report";

@@ -138,7 +138,7 @@ function neighbourList(
     function: "",
     itself: "itself (recursion)",
     self: "its own time",
-    others: "small call paths, not listed one by one",
+    others: "small call paths",
     top: "nothing: the outermost frame",
   };
   const rest = rows.slice(NEIGHBOURS);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rows of the table of functions: functions, or all functions of a package together.
 import { packageTotals, packagesOf } from "../calltree/packages";
-import type { Column } from "../core/dom";
+import type { Column } from "../core/table";
 import { type FunctionInfo, type Model, NONE } from "../core/model";
 import type { FunctionRow } from "../core/report";
 import { CATEGORY_COUNT, type Weights } from "../core/weights";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 import { CATEGORY_HELP, CATEGORY_TITLES, categoryColour } from "../core/colours";
-import { el, replace, section, table, type Child } from "../core/dom";
+import { el, replace, section, type Child } from "../core/dom";
+import { table } from "../core/table";
 import { commandLine, count, percent, plural, printable, seconds, seriesTitle, shortenMiddle, signalName } from "../core/format";
 import { CATEGORIES } from "../core/model";
 import type { Page } from "../core/page";

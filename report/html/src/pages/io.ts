@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which files were read and written, by which lines, and what it took. All of it is of the whole run.
 import { libraryCall, placeCell, rankLink, shortenedNote } from "../comm/parts";
-import { type Child, type Column, el, miniBar, ofWholeRun, section, stackedBar, table } from "../core/dom";
+import { type Child, el, miniBar, ofWholeRun, section, stackedBar } from "../core/dom";
+import { type Column, table } from "../core/table";
 import { bytes, count, percent, plural, printable, seconds, shortenMiddle } from "../core/format";
 import type { Page } from "../core/page";
 import type { Io, IoAmounts, IoCall, IoGroup, IoFile } from "../core/report";

@@ -2,7 +2,8 @@
 // Memory: how much each rank uses, over the run and over time, and the lines that work on much data.
 import { lineChart, type Chart } from "../core/chart";
 import { cssColour } from "../core/colours";
-import { el, hideTip, miniBar, ofWholeRun, replace, section, showTip, table, type Child, type Column } from "../core/dom";
+import { el, hideTip, miniBar, ofWholeRun, replace, section, showTip, type Child } from "../core/dom";
+import { table, type Column } from "../core/table";
 import { bytes, percent, plural, printable, shortenMiddle } from "../core/format";
 import { lineTarget, rankTarget } from "../core/links";
 import type { Model } from "../core/model";

@@ -2,7 +2,8 @@
 // Nodes: processors, memory, network and disks of each machine, as numbers and over time.
 import { lineChart, type Chart } from "../core/chart";
 import { CATEGORY_TITLES, categoryColour } from "../core/colours";
-import { el, miniBar, ofWholeRun, replace, section, stackedBar, table, type Child, type Column } from "../core/dom";
+import { el, miniBar, ofWholeRun, replace, section, stackedBar, type Child } from "../core/dom";
+import { table, type Column } from "../core/table";
 import { bytes, count, percent, plural, printable, seconds, seriesTitle, shortenMiddle } from "../core/format";
 import { rankTarget } from "../core/links";
 import { CATEGORIES, type Model } from "../core/model";

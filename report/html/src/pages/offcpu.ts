@@ -2,7 +2,8 @@
 // What threads were blocked for, outside MPI.
 import { placeCell, rankLink, shortenedNote } from "../comm/parts";
 import { qualitative } from "../core/colours";
-import { type Child, choice, el, miniBar, ofWholeRun, replace, section, stackedBar, table } from "../core/dom";
+import { type Child, choice, el, miniBar, ofWholeRun, replace, section, stackedBar } from "../core/dom";
+import { table } from "../core/table";
 import { percent, plural, printable, seconds, shortenMiddle } from "../core/format";
 import type { Model } from "../core/model";
 import type { Page } from "../core/page";

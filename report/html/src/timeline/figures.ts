@@ -2,7 +2,8 @@
 // The timeline as a table: by series, over the selected time and ranks.
 import { rowLabel } from "../charts/rows";
 import { categoryColour } from "../core/colours";
-import { type Child, type Column, el, table } from "../core/dom";
+import { type Child, el } from "../core/dom";
+import { type Column, table } from "../core/table";
 import { seriesValue } from "../core/format";
 import { CATEGORIES } from "../core/model";
 import { binParts, rowSeconds } from "../core/over_time";
