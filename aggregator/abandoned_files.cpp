@@ -73,14 +73,16 @@ struct RendezvousLink {
 };
 // Returns the link beside the run directory at which its ranks met, if it is still there and ours.
 std::optional<RendezvousLink> rendezvous_link(int run, const fs::path& run_dir) {
-  const auto key = read_link(run, std::string(shard::kOwnerLink));
+  const auto owner = read_link(run, std::string(shard::kOwnerLink));
   std::error_code error;
   const std::string run_name = fs::canonical(run_dir, error).filename().string();
   UniqueFd place(::openat(run, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!key || key->target.find('/') != std::string::npos || error || !place) return std::nullopt;
+  if (!owner || error || !place) return std::nullopt;
+  const std::string key(shard::owner_key(owner->target));
+  if (key.find('/') != std::string::npos) return std::nullopt;
   const auto here = status_of(run), there = status_of(place.get(), run_name);
   if (!here || !there || !is_same_file(*here, *there)) return std::nullopt;
-  const std::string base = std::string(shard::kRendezvousLinkPrefix) + key->target;
+  const std::string base = std::string(shard::kRendezvousLinkPrefix) + key;
   for (int number = 1; number <= kMaxRendezvousLinks; ++number) {
     std::string name = number == 1 ? base : base + "-" + std::to_string(number);
     const auto link = read_link(place.get(), name);

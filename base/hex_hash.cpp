@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "base/hex_hash.hpp"
 
-#include <cstdint>
+#include <cstddef>
 
 namespace clusterprof {
 
@@ -16,10 +16,13 @@ std::string hex_hash(const std::string& text) {
   hash ^= hash >> 33;
   hash *= 0xc4ceb9fe1a85ec53ull;
   hash ^= hash >> 33;
+  return as_hex(hash);
+}
+
+std::string as_hex(std::uint64_t number) {
   std::string hex(16, '0');
-  for (int digit = 15; digit >= 0; --digit, hash >>= 4) {
-    hex[static_cast<std::size_t>(digit)] = "0123456789abcdef"[hash & 15];
-  }
+  for (std::size_t digit = hex.size(); digit-- > 0; number >>= 4)
+    hex[digit] = "0123456789abcdef"[number & 15];
   return hex;
 }
 

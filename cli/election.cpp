@@ -108,10 +108,8 @@ Result<Attempt> try_announce(const std::string& name, const wire::Announce& anno
 
 }  // namespace
 
-std::string collector_socket_name(const std::string& run_id, const std::string& node) {
-  const std::string stem = "clusterprof/" + std::to_string(::geteuid()) + "/" + run_id + "/";
-  const std::size_t limit = sizeof(sockaddr_un::sun_path) - 1;
-  return stem + (stem.size() + node.size() <= limit ? node : hex_hash(node));
+std::string collector_socket_name(const HashKey& secret, const std::string& run, const std::string& node) {
+  return "clusterprof/" + std::to_string(::geteuid()) + "/" + as_hex(keyed_hash(secret, run + '\n' + node));
 }
 
 Result<ElectionResult> elect(const std::string& socket_name, const wire::Announce& announce,

@@ -7,15 +7,17 @@
 #include <chrono>
 #include <string>
 
+#include "base/keyed_hash.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "formats/wire/hello.h"
 
 namespace clusterprof::cli {
 
-// Abstract name without the leading NUL: clusterprof/<uid>/<run_id>/<node>; a node's name too
-// long for a socket address is hashed.
-std::string collector_socket_name(const std::string& run_id, const std::string& node);
+// Abstract name without the leading NUL: clusterprof/<uid>/<hash>. The hash is of the run (its key and
+// directory) and the node. Who does not know the secret cannot foresee it, even knowing that of another node:
+// all users can see names that are in use.
+std::string collector_socket_name(const HashKey& secret, const std::string& run, const std::string& node);
 
 struct ElectionResult {
   // The listening socket (close-on-exec) when this process is elected; none when a collector

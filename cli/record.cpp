@@ -23,7 +23,6 @@
 #include <optional>
 
 #include "base/end_patience.hpp"
-#include "base/hex_hash.hpp"
 #include "base/secrets.hpp"
 #include "cli/command_name.hpp"
 #include "cli/election.hpp"
@@ -155,7 +154,7 @@ class Recording {
   CommandLookup command_;
   InstallLayout layout_;
   RunDirectory directory_;
-  std::string run_id_, socket_name_;
+  std::string socket_name_;
   bool samples_event_ = false;
   EnvironmentChanges changes_;
 };
@@ -214,8 +213,8 @@ Result<void> Recording::prepare() {
       if (identity_.speaks_for_all()) say(problem + "; MPI calls are not recorded");
     }
   }
-  run_id_ = hex_hash(identity_.key + "\n" + directory_.path);
-  socket_name_ = collector_socket_name(run_id_, identity_.node);
+  socket_name_ =
+      collector_socket_name(directory_.secret, identity_.key + "\n" + directory_.path, identity_.node);
   facts.socket_name = socket_name_;
   facts.rank = identity_.run_rank();
   facts.world_size = identity_.run_size();

@@ -5,10 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -32,8 +34,9 @@ constexpr std::string_view kLinkPrefix = shard::kRendezvousLinkPrefix;
 constexpr std::string_view kMarkPrefix = shard::kExitMarkPrefix;
 constexpr std::int64_t kClockSlack_s = 60;           // between this node and the file server
 constexpr std::int64_t kAbandonedAfter_s = 10 * 60;  // meeting links of jobs that died early
-constexpr mode_t kRunMode = 0700;                    // and so that of the files in it
-constexpr mode_t kParentMode = 0775;                 // less the umask, which may be 0
+constexpr std::string_view kHexDigits = "0123456789abcdef";
+constexpr mode_t kRunMode = 0700;     // and so that of the files in it
+constexpr mode_t kParentMode = 0775;  // less the umask, which may be 0
 constexpr const char* kOfAnotherUser = ": belongs to another user, where everybody may write";
 constexpr int kTriesForFileSystem = 200;  // x 10 ms: until another node's link is visible here
 
@@ -59,7 +62,44 @@ void name_job(int run, const Identity& identity) {
   [[maybe_unused]] const int ignored = ::symlinkat(names.c_str(), run, kJobLink);
 }
 
-enum class Claim { kMadeByUs, kMadeByPeer, kOtherRun, kOtherFiles, kOtherUser };
+// 128 random bits, or none where the system has none to give at once.
+HashKey new_secret() {
+  HashKey secret{};
+  if (::getrandom(secret.data(), secret.size(), GRND_NONBLOCK) != static_cast<ssize_t>(secret.size()))
+    return {};
+  return secret;
+}
+
+// What the link that makes a directory a run says: KEY#SECRET, the secret in hex digits.
+struct Owner {
+  std::string_view key;
+  HashKey secret{};
+};
+
+std::string owner_text(const std::string& key, const HashKey& secret) {
+  std::string text = key + shard::kSecretMark;
+  for (const std::uint8_t byte : secret) text += {kHexDigits[byte >> 4], kHexDigits[byte & 15]};
+  return text;
+}
+
+Owner read_owner(std::string_view text) {
+  const std::size_t at = text.rfind(shard::kSecretMark);
+  if (at == std::string_view::npos || text.size() - at - 1 != 2 * HashKey{}.size()) return {text};
+  Owner owner{text.substr(0, at)};
+  for (std::size_t i = 0; i < 2 * owner.secret.size(); ++i) {
+    const std::size_t digit = kHexDigits.find(text[at + 1 + i]);
+    if (digit == std::string_view::npos) return {text};
+    owner.secret[i / 2] = static_cast<std::uint8_t>(owner.secret[i / 2] << 4 | digit);
+  }
+  return owner;
+}
+
+enum class Holder { kUs, kPeer, kOtherRun, kOtherFiles, kOtherUser };
+
+struct Claim {
+  Holder holder;
+  HashKey secret{};  // of the run, if it is ours
+};
 
 // Makes `name` in `place` the run directory of the key, or finds out whose it is.
 Result<Claim> claim(const ParentDirectory& parent, const std::string& name, const std::string& path,
@@ -72,14 +112,15 @@ Result<Claim> claim(const ParentDirectory& parent, const std::string& name, cons
     if (!directory && errno == ENOENT) continue;  // a peer took its own back
     const auto status = directory ? status_of(directory.get()) : std::nullopt;
     if (!status) return failed(path, errno);
-    if (parent.is_untrusted(*status)) return Claim::kOtherUser;
+    if (parent.is_untrusted(*status)) return Claim{Holder::kOtherUser};
     const int run = directory.get();
     if (const auto owner = read_link(run, kOwnerLink)) {
-      if (is_untrusted(run, owner->status)) return Claim::kOtherUser;
-      const bool ours = owner->target == identity.key && !is_stale(*owner, identity);
-      return ours ? Claim::kMadeByPeer : Claim::kOtherRun;
+      if (is_untrusted(run, owner->status)) return Claim{Holder::kOtherUser};
+      const auto [key, secret] = read_owner(owner->target);
+      if (key != identity.key || is_stale(*owner, identity)) return Claim{Holder::kOtherRun};
+      return Claim{Holder::kPeer, secret};
     }
-    if (errno == EINVAL) return Claim::kOtherFiles;  // .run is no link
+    if (errno == EINVAL) return Claim{Holder::kOtherFiles};  // .run is no link
     if (errno != ENOENT && errno != ESTALE) return failed(path + "/" + kOwnerLink, errno);
 
     bool empty = true;
@@ -88,11 +129,12 @@ Result<Claim> claim(const ParentDirectory& parent, const std::string& name, cons
     if (error != 0) return failed(path, error);
     if (!empty) {
       if (read_link(run, kOwnerLink)) continue;  // a peer made it meanwhile
-      return Claim::kOtherFiles;
+      return Claim{Holder::kOtherFiles};
     }
-    if (::symlinkat(identity.key.c_str(), run, kOwnerLink) == 0) {
+    const HashKey secret = new_secret();
+    if (::symlinkat(owner_text(identity.key, secret).c_str(), run, kOwnerLink) == 0) {
       name_job(run, identity);
-      return Claim::kMadeByUs;
+      return Claim{Holder::kUs, secret};
     }
     if (errno != EEXIST && errno != ENOENT) {
       const Error why = failed(path, errno);
@@ -144,21 +186,22 @@ Result<RunDirectory> use_given(const std::string& output, const Identity& identi
     refused = names_no_directory(path);
     return claimed.error();
   }
-  refused = claimed.value() != Claim::kMadeByUs && claimed.value() != Claim::kMadeByPeer;
-  switch (claimed.value()) {
-    case Claim::kOtherRun:
+  const auto& [holder, secret] = claimed.value();
+  refused = holder != Holder::kUs && holder != Holder::kPeer;
+  switch (holder) {
+    case Holder::kOtherRun:
       return Error{output + ": a run is there already; choose another -o"};
-    case Claim::kOtherFiles:
+    case Holder::kOtherFiles:
       return Error{output + ": there are other files in it; choose another -o"};
-    case Claim::kOtherUser:
+    case Holder::kOtherUser:
       return Error{output + kOfAnotherUser + "; choose another -o"};
-    case Claim::kMadeByUs:
-    case Claim::kMadeByPeer:
+    case Holder::kUs:
+    case Holder::kPeer:
       break;
   }
   auto resolved = absolute(path);
   if (!resolved) return resolved.error();
-  return RunDirectory{std::move(resolved).value(), "", claimed.value() == Claim::kMadeByUs};
+  return RunDirectory{std::move(resolved).value(), "", holder == Holder::kUs, secret};
 }
 
 std::string local_time() {
@@ -179,6 +222,7 @@ struct Parent {
 struct Claimed {
   std::string name;
   bool made_by_us = false;
+  HashKey secret{};
 };
 
 // The first of BASE, BASE-2, BASE-3 ... that is free or ours already.
@@ -192,8 +236,8 @@ Result<Claimed> claim_free_name(const Parent& parent, const std::string& base, c
       if (status && !S_ISDIR(status->st_mode)) continue;
       return claimed.error();
     }
-    if (claimed.value() == Claim::kMadeByUs) return Claimed{name, true};
-    if (claimed.value() == Claim::kMadeByPeer) return Claimed{name, false};
+    const auto& [holder, secret] = claimed.value();
+    if (holder == Holder::kUs || holder == Holder::kPeer) return Claimed{name, holder == Holder::kUs, secret};
   }
   return failed(parent.path + "/" + base, EEXIST);
 }
@@ -214,22 +258,26 @@ void remove_abandoned_links(int parent) {
   });
 }
 
-// Whether `name` is the run directory of the key, and nobody else's.
-bool belongs_to(const ParentDirectory& place, const std::string& name, const Identity& identity) {
-  if (name.find('/') != std::string::npos) return false;
+// Returns the secret of the run directory `name` of the key; nothing if it is somebody else's.
+std::optional<HashKey> secret_of_run(const ParentDirectory& place, const std::string& name,
+                                     const Identity& identity) {
+  if (name.find('/') != std::string::npos) return {};
   for (int attempt = 0; attempt < kTriesForFileSystem; ++attempt) {
     const UniqueFd run = open_directory(place.fd.get(), name);
     if (run) {
       const auto status = status_of(run.get());
-      if (!status || place.is_untrusted(*status)) return false;
-      if (const auto owner = read_link(run.get(), kOwnerLink))
-        return owner->target == identity.key && !is_untrusted(run.get(), owner->status);
+      if (!status || place.is_untrusted(*status)) return {};
+      if (const auto link = read_link(run.get(), kOwnerLink)) {
+        const Owner owner = read_owner(link->target);
+        if (owner.key != identity.key || is_untrusted(run.get(), link->status)) return {};
+        return owner.secret;
+      }
     } else if (attempt > kTriesForFileSystem / 4) {
-      return false;
+      return {};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  return false;
+  return {};
 }
 
 Result<RunDirectory> meet(const Parent& parent, const std::string& base, const Identity& identity) {
@@ -241,18 +289,18 @@ Result<RunDirectory> meet(const Parent& parent, const std::string& base, const I
     const std::string path_of_link = parent.path + "/" + link;
     while (true) {
       if (const auto met = read_link(place, link)) {
-        if (is_stale(*met, identity) || parent.place.is_untrusted(met->status) ||
-            !belongs_to(parent.place, met->target, identity))
-          break;
-        return RunDirectory{parent.path + "/" + met->target, path_of_link, false};
+        if (is_stale(*met, identity) || parent.place.is_untrusted(met->status)) break;
+        const auto secret = secret_of_run(parent.place, met->target, identity);
+        if (!secret) break;
+        return RunDirectory{parent.path + "/" + met->target, path_of_link, false, *secret};
       }
       if (errno != ENOENT && errno != ESTALE) return failed(path_of_link, errno);
       const auto claimed = claim_free_name(parent, base, identity);
       if (!claimed) return claimed.error();
-      const auto& [name, made_by_us] = claimed.value();
+      const auto& [name, made_by_us, secret] = claimed.value();
       if (::symlinkat(name.c_str(), place, link.c_str()) == 0) {
         remove_abandoned_links(place);
-        return RunDirectory{parent.path + "/" + name, path_of_link, made_by_us};
+        return RunDirectory{parent.path + "/" + name, path_of_link, made_by_us, secret};
       }
       if (errno != EEXIST) return failed(path_of_link, errno);
       const auto others = read_link(place, link);
@@ -284,7 +332,7 @@ Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, 
 
   const auto claimed = claim_free_name(parent, base, identity);
   if (!claimed) return claimed.error();
-  return RunDirectory{parent.path + "/" + claimed.value().name, "", true};
+  return RunDirectory{parent.path + "/" + claimed.value().name, "", true, claimed.value().secret};
 }
 
 void remove_rendezvous_link(const RunDirectory& directory) {
@@ -311,7 +359,7 @@ void leave_rendezvous(const RunDirectory& directory, const std::string& node, in
     if (const auto mark = read_link(run.get(), name)) left += std::atol(mark->target.c_str());
     return true;
   });
-  // Whoever merged the shards may have seen that all are there, and have taken the link and marks aresolver.
+  // Whoever merged the shards may have seen that all are there, and have taken the link and marks away.
   if (left >= all_ranks || !read_link(AT_FDCWD, directory.rendezvous_link)) remove_rendezvous_link(directory);
 }
 

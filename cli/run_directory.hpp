@@ -2,7 +2,9 @@
 // Lets all ranks of a job step agree on one run directory without talking to each other: through the shared
 // file system, by operations that are atomic there (mkdir, symlink).
 //
-//   DIR/.run -> KEY                  whoever makes this link makes DIR the run directory of KEY
+//   DIR/.run -> KEY#SECRET           whoever makes this link makes DIR the run directory of KEY. SECRET is
+//   random: only
+//                                    who may enter DIR (mode 0700) knows the names of the collectors' sockets
 //   DIR/.job -> JOB                  what the batch system calls the job step ("1234.0"; of an array
 //                                    "1234_7.0 1241.0", the second by its own number), for
 //                                    `clusterprof report 1234`
@@ -25,6 +27,7 @@
 
 #include <string>
 
+#include "base/keyed_hash.hpp"
 #include "base/result.hpp"
 #include "cli/identity.hpp"
 
@@ -40,6 +43,7 @@ struct RunDirectory {
   std::string path;             // absolute; exists
   std::string rendezvous_link;  // absolute; empty: none was needed
   bool created = false;         // by this very process
+  HashKey secret{};             // the same for all ranks, random; zeros if the system had no random numbers
 };
 
 // Finds or makes the run directory of identity.key. Fails with the path and the reason: not writable, or it

@@ -7,7 +7,13 @@
 
 namespace clusterprof::shard {
 
-inline constexpr std::string_view kOwnerLink = ".run";  // its target is the key of the job step
+// Its target is KEY#SECRET: of the job step, and a random number that its ranks share
+// (cli/run_directory.hpp).
+inline constexpr std::string_view kOwnerLink = ".run";
+inline constexpr char kSecretMark = '#';
+inline std::string_view owner_key(std::string_view target) {
+  return target.substr(0, target.rfind(kSecretMark));
+}
 inline constexpr std::string_view kJobLink =
     ".job";  // its target is what the batch system calls the job step ("1234.0")
 inline constexpr std::string_view kRendezvousLinkPrefix =

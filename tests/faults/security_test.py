@@ -240,7 +240,7 @@ class Sockets(SecurityTest):
         job = {"PMIX_NAMESPACE": "a-job", "PMIX_RANK": "0"}
 
         def attack(how):
-            # The name follows from that of the run directory: each has its own.
+            # The name follows from that of the run directory and its secret: each has its own.
             run = self.path("held-" + how)
             os.mkdir(run)
             place = self.path("at-" + how)
@@ -253,7 +253,10 @@ class Sockets(SecurityTest):
             self.assertEqual((first.returncode, first.stdout), (3, "result 42\n"), first.stderr)
             with open(os.path.join(place, "socket"), encoding="utf-8") as file:
                 name = file.read()
+            owner = os.readlink(os.path.join(run, ".run"))
             shutil.rmtree(run)
+            os.mkdir(run)
+            os.symlink(owner, os.path.join(run, ".run"))  # as if another user knew the secret
             holder = stranger([recording.PYTHON, "-c", HOLD, name, how])
             try:
                 self.assertEqual(holder.stdout.readline(), "holds\n")
@@ -288,6 +291,22 @@ class Sockets(SecurityTest):
                     self.assertLess(took, 8)
                 self.assertNotRegex(said, "got [1-9]")  # not even the greeting
                 self.assertEqual(agent_socket, "")
+
+    def test_socket_names_cannot_be_foreseen(self):
+        """Two runs of the same job in the same directory: who takes the name of the first does not get the second."""
+        job = {"PMIX_NAMESPACE": "a-job", "PMIX_RANK": "0"}
+        run, names = self.path("run"), []
+        code = "import os; print(os.environ['CLUSTERPROF_AGENT_SOCKET'])"
+        for _ in range(2):
+            done = subprocess.run([recording.CLUSTERPROF, "--quiet", "-o", run, recording.PYTHON, "-c", code],
+                                  cwd=self.directory, capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, **job})
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            names.append(done.stdout.strip())
+            self.assertRegex(os.readlink(os.path.join(run, ".run")), "#[0-9a-f]{32}$")
+            self.assertEqual(os.stat(run).st_mode & 0o777, 0o700)
+            shutil.rmtree(run)
+        self.assertNotEqual(*names)
 
     def test_connections_of_other_users_are_refused(self):
         self.need_stranger()

@@ -136,7 +136,7 @@ class LeftoversTest : public RunDirectoryTest {
  protected:
   void SetUp() override {
     fs::create_directory(run_);
-    fs::create_symlink("slurm-1", run_ / ".run");
+    fs::create_symlink("slurm-1#00112233445566778899aabbccddeeff", run_ / ".run");
     fs::create_symlink(run_.filename(), link_);
     fs::create_symlink("2", run_ / ".left-node0000");
     fs::create_directory(clocks_);

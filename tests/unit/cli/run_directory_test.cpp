@@ -50,8 +50,40 @@ class RunDirectoryTest : public testing::Test {
     return names;
   }
 
+  // The key that a directory's link says, without the secret behind it.
+  static std::string owner_of(const std::string& path) {
+    const std::string target = fs::read_symlink(path + "/.run");
+    return target.substr(0, target.rfind('#'));
+  }
+
   std::string root_;
 };
+
+TEST_F(RunDirectoryTest, RanksOfARunShareASecretThatOtherRunsDoNotHave) {
+  const auto first = agree_on_run_directory(chosen(), rank_of("a#b"));
+  const auto second = agree_on_run_directory(chosen(), rank_of("a#b"));
+  const auto other = agree_on_run_directory(chosen(), rank_of("a"));
+  ASSERT_TRUE(first.ok() && second.ok() && other.ok());
+  EXPECT_EQ(first.value().path, second.value().path);
+  EXPECT_EQ(first.value().secret, second.value().secret);
+  EXPECT_NE(first.value().secret, other.value().secret);
+  EXPECT_NE(first.value().secret, HashKey{});
+  const auto into = agree_on_run_directory(given("run"), rank_of("a"));
+  ASSERT_TRUE(into.ok());
+  EXPECT_EQ(agree_on_run_directory(given("run"), rank_of("a")).value().secret, into.value().secret);
+}
+
+// The vectors of the authors' reference code: key 00 01 .. 0f, text 00 01 02 ...
+TEST(KeyedHash, IsSipHash) {
+  HashKey key{};
+  std::string text;
+  for (std::size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::uint8_t>(i);
+  for (char c = 0; c < 15; ++c) text += c;
+  EXPECT_EQ(keyed_hash(key, ""), 0x726fdb47dd0e0e31u);
+  EXPECT_EQ(keyed_hash(key, text.substr(0, 1)), 0x74f839c593dc67fdu);
+  EXPECT_EQ(keyed_hash(key, text.substr(0, 8)), 0x93f5f5799a932462u);
+  EXPECT_EQ(keyed_hash(key, text), 0xa129ca6149be45e5u);
+}
 
 TEST_F(RunDirectoryTest, RanksOfOneJobAgree) {
   const auto first = agree_on_run_directory(chosen(), rank_of("a"));
@@ -383,7 +415,7 @@ TEST_F(RunDirectoryTest, GivenDirectoryIsMadeOrUsedIfEmpty) {
   const auto made = agree_on_run_directory(given("x/y/run/"), rank_of("a"));
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_EQ(made.value().path, root_ + "/x/y/run");
-  EXPECT_EQ(fs::read_symlink(made.value().path + "/.run"), "a");
+  EXPECT_EQ(owner_of(made.value().path), "a");
   ::mkdir((root_ + "/empty").c_str(), 0755);
   EXPECT_TRUE(agree_on_run_directory(given("empty"), rank_of("a")).ok());
 }
@@ -472,7 +504,7 @@ TEST_F(RunDirectoryTest, SixtyFourRanksAgreeAtOnce) {
     const auto paths = agree_at_once(64, chosen(), identity);
     ASSERT_EQ(paths.size(), 64u);
     EXPECT_EQ(paths.count(*paths.begin()), 64u) << *paths.begin() << "\n" << *paths.rbegin();
-    EXPECT_EQ(fs::read_symlink(*paths.begin() + "/.run"), identity.key);
+    EXPECT_EQ(owner_of(*paths.begin()), identity.key);
   }
   // One directory and one link for each round, nothing left of those who came second.
   EXPECT_EQ(entries().size(), 20u);
