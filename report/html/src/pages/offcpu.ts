@@ -6,7 +6,7 @@ import { type Child, choice, el, miniBar, ofWholeRun, replace, section, stackedB
 import { table } from "../core/table";
 import { percent, plural, printable, seconds, shortenMiddle } from "../core/format";
 import type { Model } from "../core/model";
-import type { Page } from "../core/page";
+import type { Page, PageHandle } from "../core/page";
 import type { OffCpuRow } from "../core/report";
 import type { Store } from "../core/selection";
 
@@ -58,147 +58,166 @@ function bar(model: Model, values: ArrayLike<number>, whole?: number): HTMLEleme
   );
 }
 
+class OffCpuPage implements PageHandle {
+  private readonly model: Model;
+  private readonly rows: readonly OffCpuRow[];
+  private readonly kinds: readonly string[];
+  private readonly note = el("p", { class: "page-note" });
+  private readonly overview = el("div");
+  private readonly byRank = el("div");
+  private readonly places = el("div");
+  private readonly kindAside = el("div");
+  private readonly rankAside = el("div");
+
+  constructor(
+    root: HTMLElement,
+    private readonly store: Store,
+  ) {
+    const { model } = store;
+    this.model = model;
+    this.rows = model.report.off_cpu!;
+    this.kinds = model.header.off_cpu_kinds;
+    root.append(
+      this.note,
+      section("By what they waited for", { class: "chart-card", aside: this.kindAside }, this.overview),
+      section(
+        "Where they waited",
+        { class: "chart-card", aside: [shortenedNote(model, "off_cpu", "line"), ofWholeRun()] },
+        this.places,
+      ),
+    );
+    if (model.rankCount > 1) root.append(section("By rank", { class: "chart-card", aside: this.rankAside }, this.byRank));
+    this.update();
+  }
+
+  update(): void {
+    const { model, store } = this;
+    const { sums, ranks } = offCpuTotals(store);
+    const all = sums.reduce((a, b) => a + b, 0);
+    const wholeTime = () => (store.selection.time || store.selection.region !== null ? ofWholeRun() : null);
+    replace(this.kindAside, wholeTime());
+    replace(this.rankAside, wholeTime());
+    replace(
+      this.note,
+      `Threads of ${store.rankMask() ? plural(ranks.length, "chosen rank") : plural(model.rankCount, "rank")} were blocked for ${seconds(all)} outside MPI, all threads together.`,
+    );
+    this.drawKinds(sums, all);
+    this.drawRanks(ranks);
+    this.drawPlaces();
+  }
+
+  private drawKinds(sums: Float64Array, all: number): void {
+    const { kinds, model } = this;
+    const order = [...kinds.keys()].filter((k) => sums[k] > 0).sort((a, b) => sums[b] - sums[a]);
+    replace(
+      this.overview,
+      order.length === 0 ? el("p", { class: "empty" }, "These ranks were not blocked.") : bar(model, sums),
+      order.length === 0
+        ? null
+        : table<number>(
+            [
+              {
+                id: "kind",
+                title: "For",
+                class: "nowrap",
+                cell: (k) => el("span", { tip: KINDS[kinds[k]]?.help }, el("span", { class: "swatch lead", style: { background: kindColour(kinds[k]) } }), titleOf(kinds[k])),
+              },
+              { id: "help", title: "Meaning", cell: (k) => el("span", { class: "muted" }, KINDS[kinds[k]]?.help ?? "") },
+              { id: "time", title: "Time", numeric: true, cell: (k) => seconds(sums[k]) },
+              { id: "share", title: "Share", numeric: true, cell: (k) => percent(all > 0 ? sums[k] / all : 0) },
+            ],
+            order,
+            { label: "Blocked time by kind" },
+          ),
+    );
+  }
+
+  private drawRanks(ranks: readonly { index: number; sum: number }[]): void {
+    const { kinds, model, store } = this;
+    const numbers = model.i32("rank_number");
+    const values = model.f32("rank_off_cpu_s");
+    const most = ranks.reduce((a, rank) => Math.max(a, rank.sum), 0);
+    replace(
+      this.byRank,
+      table<{ index: number; sum: number }>(
+        [
+          { id: "rank", title: "Rank", class: "nowrap", width: "9ch", value: (rank) => numbers[rank.index], cell: (rank) => rankLink(store, numbers[rank.index]) },
+          { id: "time", title: "Time", numeric: true, width: "10ch", value: (rank) => rank.sum, cell: (rank) => seconds(rank.sum) },
+          {
+            id: "bar",
+            title: "For",
+            width: "75%",
+            cell: (rank) =>
+              el(
+                "div",
+                { class: "call-bar", style: { width: `${most > 0 ? Math.max(1, (100 * rank.sum) / most) : 0}%` } },
+                bar(model, values.subarray(rank.index * kinds.length, (rank.index + 1) * kinds.length)),
+              ),
+          },
+        ],
+        ranks,
+        { label: "Blocked time by rank", sort: { column: "time", descending: true }, limit: 16 },
+      ),
+    );
+  }
+
+  private drawPlaces(): void {
+    const { rows, kinds, model, store } = this;
+    const wanted = store.param("kind");
+    const shown = rows.filter((row) => !wanted || row.kind === wanted);
+    const most = Math.max(0, ...shown.map((row) => row.time_s));
+    const all = shown.reduce((sum, row) => sum + row.time_s, 0);
+    const mark = (kind: string): Child => [
+      el("span", { class: "swatch lead", style: { background: kindColour(kind) } }),
+      titleOf(kind),
+    ];
+    const present = kinds.filter((kind) => rows.some((row) => row.kind === kind));
+    replace(
+      this.places,
+      present.length > 1
+        ? el(
+            "div",
+            { class: "chart-tools" },
+            choice("Kind", [["", "All"], ...present.map((kind) => [kind, titleOf(kind)] as const)], wanted ?? "", (kind) =>
+              store.setParam("kind", kind || null),
+            ),
+          )
+        : null,
+      table<OffCpuRow>(
+        [
+          { id: "kind", title: "For", class: "nowrap", value: (row) => titleOf(row.kind), cell: (row) => mark(row.kind) },
+          { id: "place", title: "Line", value: (row) => row.function ?? "", cell: (row) => placeCell(model, { ...row, op: null }) },
+          {
+            id: "library",
+            title: "Library call",
+            help: "The library function that the line called and in which the thread was blocked",
+            value: (row) => row.library_function ?? "",
+            cell: (row) => (row.library_function ? el("span", { tip: printable(row.library_function) }, shortenMiddle(printable(row.library_function), 40)) : ""),
+          },
+          { id: "time", title: "All threads", numeric: true, value: (row) => row.time_s, cell: (row) => seconds(row.time_s) },
+          { id: "bar", title: "", cell: (row) => miniBar(most > 0 ? row.time_s / most : 0, kindColour(row.kind)) },
+          { id: "share", title: "of all waiting", numeric: true, value: (row) => row.time_s, cell: (row) => percent(all > 0 ? row.time_s / all : 0) },
+          {
+            id: "main",
+            title: "Main threads",
+            numeric: true,
+            help: "Of it, what held up the main thread of a rank",
+            value: (row) => row.main_thread_s,
+            cell: (row) => (row.main_thread_s > 0 ? seconds(row.main_thread_s) : ""),
+          },
+          { id: "rank", title: "Most by", class: "nowrap", value: (row) => row.rank_max, cell: (row) => (row.rank_max >= 0 ? rankLink(store, row.rank_max) : "–") },
+        ],
+        shown,
+        { label: "Lines by blocked time", sort: { column: "time", descending: true }, limit: 20 },
+      ),
+    );
+  }
+}
+
 export const page: Page = {
   id: "offcpu",
   title: "Off-CPU",
   hint: "What threads were blocked for",
   hidden: (model) => (model.report.off_cpu?.length ?? 0) === 0 || model.lengthOf("rank_off_cpu_s") === 0,
-  mount(root, store) {
-    const { model } = store;
-    const rows = model.report.off_cpu!;
-    const kinds = model.header.off_cpu_kinds;
-    const numbers = model.i32("rank_number");
-    const note = el("p", { class: "page-note" });
-    const overview = el("div");
-    const byRank = el("div");
-    const places = el("div");
-    const wholeTime = () => (store.selection.time || store.selection.region !== null ? ofWholeRun() : null);
-    const kindAside = el("div");
-    const rankAside = el("div");
-    const [kindCard, rankCard] = [
-      section("By what they waited for", { class: "chart-card", aside: kindAside }, overview),
-      section("By rank", { class: "chart-card", aside: rankAside }, byRank),
-    ];
-    root.append(
-      note,
-      kindCard,
-      section(
-        "Where they waited",
-        { class: "chart-card", aside: [shortenedNote(model, "off_cpu", "line"), ofWholeRun()] },
-        places,
-      ),
-    );
-    if (model.rankCount > 1) root.append(rankCard);
-
-    function drawPlaces(): void {
-      const wanted = store.param("kind");
-      const shown = rows.filter((row) => !wanted || row.kind === wanted);
-      const most = Math.max(0, ...shown.map((row) => row.time_s));
-      const all = shown.reduce((sum, row) => sum + row.time_s, 0);
-      const mark = (kind: string): Child => [
-        el("span", { class: "swatch lead", style: { background: kindColour(kind) } }),
-        titleOf(kind),
-      ];
-      const present = kinds.filter((kind) => rows.some((row) => row.kind === kind));
-      replace(
-        places,
-        present.length > 1
-          ? el(
-              "div",
-              { class: "chart-tools" },
-              choice("Kind", [["", "All"], ...present.map((kind) => [kind, titleOf(kind)] as const)], wanted ?? "", (kind) =>
-                store.setParam("kind", kind || null),
-              ),
-            )
-          : null,
-        table<OffCpuRow>(
-          [
-            { id: "kind", title: "For", class: "nowrap", value: (row) => titleOf(row.kind), cell: (row) => mark(row.kind) },
-            { id: "place", title: "Line", value: (row) => row.function ?? "", cell: (row) => placeCell(model, { ...row, op: null }) },
-            {
-              id: "library",
-              title: "Library call",
-              help: "The library function that the line called and in which the thread was blocked",
-              value: (row) => row.library_function ?? "",
-              cell: (row) => (row.library_function ? el("span", { tip: printable(row.library_function) }, shortenMiddle(printable(row.library_function), 40)) : ""),
-            },
-            { id: "time", title: "All threads", numeric: true, value: (row) => row.time_s, cell: (row) => seconds(row.time_s) },
-            { id: "bar", title: "", cell: (row) => miniBar(most > 0 ? row.time_s / most : 0, kindColour(row.kind)) },
-            { id: "share", title: "of all waiting", numeric: true, value: (row) => row.time_s, cell: (row) => percent(all > 0 ? row.time_s / all : 0) },
-            {
-              id: "main",
-              title: "Main threads",
-              numeric: true,
-              help: "Of it, what held up the main thread of a rank",
-              value: (row) => row.main_thread_s,
-              cell: (row) => (row.main_thread_s > 0 ? seconds(row.main_thread_s) : ""),
-            },
-            { id: "rank", title: "Most by", class: "nowrap", value: (row) => row.rank_max, cell: (row) => (row.rank_max >= 0 ? rankLink(store, row.rank_max) : "–") },
-          ],
-          shown,
-          { label: "Lines by blocked time", sort: { column: "time", descending: true }, limit: 20 },
-        ),
-      );
-    }
-
-    function update(): void {
-      const { sums, ranks } = offCpuTotals(store);
-      const all = sums.reduce((a, b) => a + b, 0);
-      replace(kindAside, wholeTime());
-      replace(rankAside, wholeTime());
-      replace(
-        note,
-        `Threads of ${store.rankMask() ? plural(ranks.length, "chosen rank") : plural(model.rankCount, "rank")} were blocked for ${seconds(all)} outside MPI, all threads together.`,
-      );
-      const order = [...kinds.keys()].filter((k) => sums[k] > 0).sort((a, b) => sums[b] - sums[a]);
-      replace(
-        overview,
-        order.length === 0 ? el("p", { class: "empty" }, "These ranks were not blocked.") : bar(model, sums),
-        order.length === 0
-          ? null
-          : table<number>(
-              [
-                {
-                  id: "kind",
-                  title: "For",
-                  class: "nowrap",
-                  cell: (k) => el("span", { tip: KINDS[kinds[k]]?.help }, el("span", { class: "swatch lead", style: { background: kindColour(kinds[k]) } }), titleOf(kinds[k])),
-                },
-                { id: "help", title: "Meaning", cell: (k) => el("span", { class: "muted" }, KINDS[kinds[k]]?.help ?? "") },
-                { id: "time", title: "Time", numeric: true, cell: (k) => seconds(sums[k]) },
-                { id: "share", title: "Share", numeric: true, cell: (k) => percent(all > 0 ? sums[k] / all : 0) },
-              ],
-              order,
-              { label: "Blocked time by kind" },
-            ),
-      );
-      const values = model.f32("rank_off_cpu_s");
-      const most = ranks.reduce((a, rank) => Math.max(a, rank.sum), 0);
-      replace(
-        byRank,
-        table<{ index: number; sum: number }>(
-          [
-            { id: "rank", title: "Rank", class: "nowrap", width: "9ch", value: (rank) => numbers[rank.index], cell: (rank) => rankLink(store, numbers[rank.index]) },
-            { id: "time", title: "Time", numeric: true, width: "10ch", value: (rank) => rank.sum, cell: (rank) => seconds(rank.sum) },
-            {
-              id: "bar",
-              title: "For",
-              width: "75%",
-              cell: (rank) =>
-                el(
-                  "div",
-                  { class: "call-bar", style: { width: `${most > 0 ? Math.max(1, (100 * rank.sum) / most) : 0}%` } },
-                  bar(model, values.subarray(rank.index * kinds.length, (rank.index + 1) * kinds.length)),
-                ),
-            },
-          ],
-          ranks,
-          { label: "Blocked time by rank", sort: { column: "time", descending: true }, limit: 16 },
-        ),
-      );
-      drawPlaces();
-    }
-    update();
-    return { update };
-  },
+  mount: (root, store) => new OffCpuPage(root, store),
 };

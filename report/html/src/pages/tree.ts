@@ -17,7 +17,7 @@ import { type Child, choice, el, replace } from "../core/dom";
 import { percent, plural, shortenMiddle } from "../core/format";
 import { bindKeys } from "../core/keys";
 import { NONE } from "../core/model";
-import type { Page } from "../core/page";
+import type { Page, PageHandle } from "../core/page";
 import type { Store } from "../core/selection";
 
 const LEADING = 0.002; // of all time: a search does not open smaller ones
@@ -111,175 +111,194 @@ function regionBox(store: Store, checked: boolean): HTMLInputElement {
   return box;
 }
 
-export const page: Page = {
-  id: "tree",
-  title: "Call tree",
-  hint: "Call paths, Python and native merged: icicle, sunburst or table",
-  hidden: (model) => model.pathCount < 2,
-  mount(root, store) {
-    const { model } = store;
-    const input = searchField("Search names, files, modules");
-    const foundNote = el("span", { class: "page-note", "aria-live": "polite" });
-    const toolbar = el("div", { class: "toolbar tools" });
-    const trail = el("div", { role: "navigation", class: "crumbs", "aria-label": "Zoomed to" });
-    const holder = el("div", { class: "tree-holder" });
-    const status = el("p", { class: "tree-status", "aria-live": "polite" });
-    const legend = el("div", { class: "tree-legend" });
+class TreePage implements PageHandle {
+  private readonly input = searchField("Search names, files, modules");
+  private readonly foundNote = el("span", { class: "page-note", "aria-live": "polite" });
+  private readonly toolbar = el("div", { class: "toolbar tools" });
+  private readonly trail = el("div", { role: "navigation", class: "crumbs", "aria-label": "Zoomed to" });
+  private readonly holder = el("div", { class: "tree-holder" });
+  private readonly status = el("p", { class: "tree-status", "aria-live": "polite" });
+  private readonly legend = el("div", { class: "tree-legend" });
+  private readonly frames: Frames;
+  private readonly imbalances: Imbalances;
+  private readonly unbind: () => void;
+  private view: TreeView | null = null;
+  private shown: ShownTree | null = null;
+  private chart: TreeChart | null = null;
+  private rows: TreeTable | null = null;
+  private zoomed = 0; // the node at the top
+  private found: SearchResult | null = null;
+  private typing = 0;
+  private readonly events: TreeChartEvents = {
+    label: "Call tree",
+    zoom: (node) => this.zoom(node),
+    out: () => {
+      if (this.shown && this.zoomed !== 0) this.zoom(this.shown.view.source.parent(this.zoomed));
+    },
+    tip: (box) => (this.shown ? tipOf(this.shown, box.node, box.filler) : null),
+    at: (box) => {
+      if (this.shown) replace(this.status, statusOf(this.shown, box));
+    },
+  };
+
+  constructor(
+    root: HTMLElement,
+    private readonly store: Store,
+  ) {
+    this.frames = new Frames(store.model);
+    this.imbalances = new Imbalances(store);
     root.append(
       el(
         "div",
         { class: "tree-page" },
-        toolbar,
-        el("div", { class: "tree-where" }, trail, foundNote),
-        holder,
-        el("div", { class: "tree-foot" }, status, legend),
+        this.toolbar,
+        el("div", { class: "tree-where" }, this.trail, this.foundNote),
+        this.holder,
+        el("div", { class: "tree-foot" }, this.status, this.legend),
       ),
     );
-
-    const frames = new Frames(model);
-    const imbalances = new Imbalances(store);
-    let view: TreeView | null = null;
-    let shown: ShownTree | null = null;
-    let chart: TreeChart | null = null;
-    let rows: TreeTable | null = null;
-    let zoomed = 0;
-    let found: SearchResult | null = null;
-
-    // Opens the library code that a node stands for, everywhere in the tree.
-    function unfold(tree: ShownTree, node: number): void {
-      const open = store.param("unfold");
-      const at = tree.state.direction === "down" ? tree.textOf(node) : null;
-      store.setParams({ unfold: `${open ? `${open}.` : ""}${tree.view.frame(node)}`, at }, { replace: false });
-    }
-    function zoom(node: number): void {
-      if (!shown) return;
-      if (shown.isFold(node)) unfold(shown, node);
-      else store.setParam("at", shown.textOf(node), { replace: false });
-    }
-    const events: TreeChartEvents = {
-      label: "Call tree",
-      zoom,
-      out: () => {
-        if (shown && zoomed !== 0) zoom(shown.view.source.parent(zoomed));
+    this.listenToSearch();
+    this.unbind = bindKeys([
+      { key: "/", help: "Search the call tree", run: () => this.input.select() },
+      {
+        key: "f",
+        help: "To the chart; then arrow keys move, Enter zooms in, Escape or Backspace out",
+        run: () => (this.chart ? this.chart.focus() : this.rows?.focus()),
       },
-      tip: (box) => (shown ? tipOf(shown, box.node, box.filler) : null),
-      at: (box) => {
-        if (shown) replace(status, statusOf(shown, box));
-      },
-    };
+      { key: "Backspace", help: "Zoom out", run: () => this.events.out() },
+    ]);
+    this.update();
+  }
 
-    function runSearch(tree: ShownTree): void {
-      const match = matcher(tree.state.query);
-      found = match ? searchTree(tree, match) : null;
-      replace(
-        foundNote,
-        match === false ? "not a regular expression" : null,
-        found
-          ? [
-              el("strong", null, percent(found.share)),
-              ` of the time in ${plural(found.keys.size, tree.state.by === "line" ? "matching line" : "matching function")}`,
-            ]
-          : null,
-      );
-    }
+  destroy(): void {
+    this.unbind();
+    window.clearTimeout(this.typing);
+    this.chart?.destroy();
+  }
 
-    function makeChart(state: TreeState, focusChart: boolean): void {
-      chart?.destroy();
-      chart = null;
-      rows = null;
-      if (state.view === "table") {
-        rows = treeTable(store);
-        holder.replaceChildren(rows.root);
-      } else {
-        chart = state.view === "icicle" ? flameChart(events) : sunburstChart(events);
-        holder.replaceChildren(chart.root);
-      }
-      if (focusChart) chart?.focus();
-    }
+  update(): void {
+    const { store } = this;
+    const next = stateOf(store);
+    const before = this.shown?.state ?? null;
+    const same = (...names: (keyof TreeState)[]): boolean =>
+      before !== null && names.every((name) => before[name] === next[name]);
+    if (same("weights", "direction", "view", "colour", "by", "shown", "query", "at", "theme")) return;
+    if (!same("direction", "view", "colour", "by", "shown")) this.updateControls(next);
+    if (document.activeElement !== this.input) this.input.value = next.query;
+    if (this.view === null || !same("weights", "direction", "by", "shown"))
+      this.view = viewOf(store, next, this.imbalances);
+    const tree = new ShownTree(store.model, next, this.view, this.frames);
+    this.shown = tree;
+    if (!same("weights", "query", "by", "direction", "shown")) this.runSearch(tree);
+    this.zoomed = tree.nodeAt(next.at);
+    replace(this.trail, crumbs(tree, this.zoomed, (node) => this.zoom(node)));
+    replace(this.legend, legendOf(tree));
+    if (!same("view")) this.makeChart(next, before !== null && this.holder.contains(document.activeElement));
+    this.holder.className = `tree-holder ${next.view}-view`;
+    this.draw(tree);
+    const isEmpty = !(tree.view.source.value(0) > 0);
+    this.holder.classList.toggle("nothing", isEmpty);
+    replace(this.status, isEmpty ? "No time under this selection." : statusOf(tree, null));
+  }
 
-    function draw(tree: ShownTree): void {
-      const { state, view } = tree;
-      const colours = lookOf(tree, found?.keys ?? null);
-      chart?.show(view.source, zoomed, colours);
-      rows?.show({
-        source: view.source,
-        top: zoomed,
-        whole: view.source.value(0),
-        up: state.direction === "up",
-        label: (node) => tree.label(node),
-        self: view.self,
-        info: (node) => (view.frame(node) === NONE ? null : tree.frameInfo(view.frame(node))),
-        isOthers: view.isOthers,
-        colour: (node) => css(colours.colour(node)),
-        matched: colours.matched,
-        searching: found !== null,
-        leads: (node) =>
-          (found?.leading?.[node] ?? 0) !== 0 &&
-          view.source.value(node) >= LEADING * view.source.value(0),
-        category: view.category,
-        imbalance: view.imbalance,
-        zoom,
-        unfold: (node) => (tree.isFold(node) ? () => unfold(tree, node) : null),
-        id: (node) => `${state.direction} ${state.by} ${view.trail(node).map(view.key).join(".")}`,
-      });
-    }
-
-    function update(): void {
-      const next = stateOf(store);
-      const before = shown?.state ?? null;
-      const same = (...names: (keyof TreeState)[]): boolean =>
-        before !== null && names.every((name) => before[name] === next[name]);
-      if (same("weights", "direction", "view", "colour", "by", "shown", "query", "at", "theme")) return;
-      if (!same("direction", "view", "colour", "by", "shown")) {
-        const focusedHere = toolbar.contains(document.activeElement) && document.activeElement !== input;
-        if (!focusedHere) replace(toolbar, controls(store, next, input));
-      }
-      if (document.activeElement !== input) input.value = next.query;
-      if (!same("weights", "direction", "by", "shown")) view = viewOf(store, next, imbalances);
-      const tree = (shown = new ShownTree(model, next, view!, frames));
-      if (!same("weights", "query", "by", "direction", "shown")) runSearch(tree);
-      zoomed = tree.nodeAt(next.at);
-      replace(trail, crumbs(tree, zoomed, zoom));
-      replace(legend, legendOf(tree));
-      if (!same("view")) makeChart(next, before !== null && holder.contains(document.activeElement));
-      holder.className = `tree-holder ${next.view}-view`;
-      draw(tree);
-      replace(status, statusOf(tree, null));
-      const all = tree.view.source.value(0);
-      holder.classList.toggle("nothing", !(all > 0));
-      if (!(all > 0)) replace(status, "No time under this selection.");
-    }
-
-    let typing = 0;
+  private listenToSearch(): void {
+    const { input, store } = this;
     input.addEventListener("input", () => {
-      window.clearTimeout(typing);
-      typing = window.setTimeout(() => store.setParam("q", input.value.trim() || null), 120);
+      window.clearTimeout(this.typing);
+      this.typing = window.setTimeout(() => store.setParam("q", input.value.trim() || null), 120);
     });
     input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") chart?.focus();
+      if (event.key === "Enter") this.chart?.focus();
       if (event.key !== "Escape") return;
       event.stopPropagation();
       input.value = "";
       store.setParam("q", null);
       input.blur();
     });
-    const unbind = bindKeys([
-      { key: "/", help: "Search the call tree", run: () => input.select() },
-      {
-        key: "f",
-        help: "To the chart; then arrow keys move, Enter zooms in, Escape or Backspace out",
-        run: () => (chart ? chart.focus() : rows?.focus()),
-      },
-      { key: "Backspace", help: "Zoom out", run: () => events.out() },
-    ]);
-    update();
-    return {
-      update,
-      destroy() {
-        unbind();
-        window.clearTimeout(typing);
-        chart?.destroy();
-      },
-    };
-  },
+  }
+
+  // Not while one of them has the focus.
+  private updateControls(state: TreeState): void {
+    const focusedHere = this.toolbar.contains(document.activeElement) && document.activeElement !== this.input;
+    if (!focusedHere) replace(this.toolbar, controls(this.store, state, this.input));
+  }
+
+  // Opens the library code that a node stands for, everywhere in the tree.
+  private unfold(tree: ShownTree, node: number): void {
+    const open = this.store.param("unfold");
+    const at = tree.state.direction === "down" ? tree.textOf(node) : null;
+    this.store.setParams({ unfold: `${open ? `${open}.` : ""}${tree.view.frame(node)}`, at }, { replace: false });
+  }
+
+  private zoom(node: number): void {
+    const { shown } = this;
+    if (!shown) return;
+    if (shown.isFold(node)) this.unfold(shown, node);
+    else this.store.setParam("at", shown.textOf(node), { replace: false });
+  }
+
+  private runSearch(tree: ShownTree): void {
+    const match = matcher(tree.state.query);
+    this.found = match ? searchTree(tree, match) : null;
+    replace(
+      this.foundNote,
+      match === false ? "not a regular expression" : null,
+      this.found
+        ? [
+            el("strong", null, percent(this.found.share)),
+            ` of the time in ${plural(this.found.keys.size, tree.state.by === "line" ? "matching line" : "matching function")}`,
+          ]
+        : null,
+    );
+  }
+
+  private makeChart(state: TreeState, focusChart: boolean): void {
+    this.chart?.destroy();
+    this.chart = null;
+    this.rows = null;
+    if (state.view === "table") {
+      this.rows = treeTable(this.store);
+      this.holder.replaceChildren(this.rows.root);
+    } else {
+      this.chart = state.view === "icicle" ? flameChart(this.events) : sunburstChart(this.events);
+      this.holder.replaceChildren(this.chart.root);
+    }
+    if (focusChart) this.chart?.focus();
+  }
+
+  private draw(tree: ShownTree): void {
+    const { state, view } = tree;
+    const { found, zoomed } = this;
+    const colours = lookOf(tree, found?.keys ?? null);
+    this.chart?.show(view.source, zoomed, colours);
+    this.rows?.show({
+      source: view.source,
+      top: zoomed,
+      whole: view.source.value(0),
+      up: state.direction === "up",
+      label: (node) => tree.label(node),
+      self: view.self,
+      info: (node) => (view.frame(node) === NONE ? null : tree.frameInfo(view.frame(node))),
+      isOthers: view.isOthers,
+      colour: (node) => css(colours.colour(node)),
+      matched: colours.matched,
+      searching: found !== null,
+      leads: (node) =>
+        (found?.leading?.[node] ?? 0) !== 0 &&
+        view.source.value(node) >= LEADING * view.source.value(0),
+      category: view.category,
+      imbalance: view.imbalance,
+      zoom: (node) => this.zoom(node),
+      unfold: (node) => (tree.isFold(node) ? () => this.unfold(tree, node) : null),
+      id: (node) => `${state.direction} ${state.by} ${view.trail(node).map(view.key).join(".")}`,
+    });
+  }
+}
+
+export const page: Page = {
+  id: "tree",
+  title: "Call tree",
+  hint: "Call paths, Python and native merged: icicle, sunburst or table",
+  hidden: (model) => model.pathCount < 2,
+  mount: (root, store) => new TreePage(root, store),
 };
