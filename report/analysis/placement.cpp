@@ -163,7 +163,7 @@ class Placement {
     return true;
   }
 
-  // The mean number of threads that run or are ready on the node, and the number of its processors.
+  // The mean number of threads that run or are ready on the node, and its processors, if these are fewer.
   void crowd(std::uint32_t node, Finding& finding) {
     const NodeInfo& info = a_.nodes[node];
     finding.evidence.set(Key::kNode, info.name);
@@ -183,12 +183,17 @@ class Placement {
     const double others_s =
         all_processors && info.busy ? std::max(0.0, *info.busy * info.cpus * info.elapsed_s - own_cpu_s) : 0;
     const double own = (ready_s + own_cpu_s) / info.elapsed_s;
-    finding.evidence.set(Key::kReadyThreads, own + others_s / info.elapsed_s);
+    // Fewer than there are processors do not explain it: a limit (cgroup) does, or other threads at some
+    // times only.
+    const double ready_threads = own + others_s / info.elapsed_s;
+    if (ready_threads > static_cast<double>(processors.size())) {
+      finding.evidence.set(Key::kReadyThreads, ready_threads);
+      finding.evidence.set(Key::kProcessors, std::vector<std::int32_t>(processors.begin(), processors.end()));
+    }
     if (on_node_[node].size() > processors.size())
       finding.action = FindingAction::kFewerRanks;
     else if (own > static_cast<double>(processors.size()))
       finding.action = FindingAction::kFewerThreads;
-    finding.evidence.set(Key::kProcessors, std::vector<std::int32_t>(processors.begin(), processors.end()));
   }
 
   // A problem of one node usually affects others, too. So there is one finding of each kind. It has all

@@ -240,6 +240,24 @@ TEST(Efficiency, PreemptedRanksAreNotImbalanced) {
   EXPECT_DOUBLE_EQ(first.evidence.number(EvidenceKey::kRunnable), 5);
 }
 
+TEST(WaitingForAProcessor, NamesTheCrowdOnlyWhereItIsLargerThanTheNode) {
+  for (const std::uint32_t cpus : {1u, 8u}) {
+    ProfileBuilder b(1);
+    b.data.nodes[0].cpus = cpus;
+    b.data.ranks[0].flags |= shard::kUsageKnown;
+    b.data.ranks[0].cpu_ns = 6000 * kMs;
+    b.sampled(0, b.path({b.native("work", "/a.out")}), Category::kNative, 6000);
+    b.sampled(0, b.path({b.native("work", "/a.out")}), Category::kRunnable, 6000);
+    const Analysis a = analyse(b.data);
+    const Finding* const finding = find_kind(a, FindingKind::kWaitingForProcessor);
+    ASSERT_NE(finding, nullptr);
+    EXPECT_EQ(finding->evidence.has(EvidenceKey::kReadyThreads), cpus == 1);
+    EXPECT_EQ(finding->evidence.has(EvidenceKey::kProcessors), cpus == 1);
+    EXPECT_EQ(text_of(a, *finding).find("are ready to run") != std::string::npos, cpus == 1)
+        << text_of(a, *finding);
+  }
+}
+
 // A rank that spins in a barrier for a late one loses nothing when it is preempted there.
 TEST(Efficiency, WaitingForOthersWithoutAProcessorCostsNothing) {
   ProfileBuilder b(2);
