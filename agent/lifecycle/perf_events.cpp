@@ -22,6 +22,7 @@ namespace {
 constexpr std::uint32_t kMaxDescriptors = 4096, kEventPart = 8;
 static_assert(kMaxHighEvents == kMaxDescriptors / kEventPart);
 constinit std::atomic<std::uint32_t> g_events_open = 0;
+constinit std::atomic<bool> g_events_forbidden = false;
 
 std::uint32_t descriptor_limit() noexcept {
   rlimit limits;
@@ -32,6 +33,7 @@ std::uint32_t descriptor_limit() noexcept {
 }  // namespace
 
 int open_high_event(perf_event_attr& event, std::int32_t tid, int group) noexcept {
+  if (g_events_forbidden.load(std::memory_order_acquire)) return -EPERM;
   const std::uint32_t limit = descriptor_limit();
   if (g_events_open.load(std::memory_order_relaxed) >= limit / kEventPart) return -EMFILE;
   const long low = raw_syscall(SYS_perf_event_open, &event, tid, -1, group, PERF_FLAG_FD_CLOEXEC);
@@ -41,6 +43,8 @@ int open_high_event(perf_event_attr& event, std::int32_t tid, int group) noexcep
   if (high >= 0) g_events_open.fetch_add(1, std::memory_order_relaxed);
   return static_cast<int>(high);
 }
+
+void forbid_high_events() noexcept { g_events_forbidden.store(true, std::memory_order_release); }
 
 void close_high_event(int descriptor) noexcept {
   if (descriptor >= 0) raw_syscall(SYS_close, descriptor);

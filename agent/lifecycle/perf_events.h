@@ -19,6 +19,9 @@ inline constexpr std::uint32_t kMaxHighEvents = 512;
 // is gone, pass -1.
 int open_high_event(perf_event_attr& event, std::int32_t tid, int group = -1) noexcept;
 void close_high_event(int descriptor) noexcept;
+// From now on no event is opened: open_high_event() returns -EPERM. For a program whose filter would kill it
+// for that.
+void forbid_high_events() noexcept;
 
 // One event is gone without having been closed / all events are, in the child of a fork.
 void forget_high_event() noexcept;

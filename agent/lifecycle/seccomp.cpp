@@ -19,6 +19,7 @@
 #include "agent/lifecycle/exit.h"
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/options.h"
+#include "agent/lifecycle/perf_events.h"
 #include "agent/lifecycle/program_action.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/signals.h"
@@ -281,6 +282,7 @@ void before_filter(long operation, long program) noexcept {
     } else if (!filter.lets_all_go_on(kOfRecording)) {
       end_recording();
     } else if (!filter.lets_all_go_on(kOfStarting)) {
+      forbid_high_events();  // those of new threads
       g_options.no_children = true;
       hide_from_children();
     }

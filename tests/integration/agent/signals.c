@@ -461,6 +461,24 @@ static int do_filter(void) {
   return 0;
 }
 
+/* A filter that kills for what only starts recording: a thread that comes afterwards is recorded without it.
+ */
+static void* spin_in_sandbox(void* unused) {
+  spin_ms(300);
+  return unused;
+}
+static int do_sandbox_of_events(void) {
+  static const int killed[] = {SYS_perf_event_open, SYS_prlimit64, SYS_getrlimit, SYS_memfd_create,
+                               SYS_socket};
+  const struct sock_fprog program =
+      make_filter(killed, sizeof killed / sizeof *killed, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+  spin_ms(50);
+  if (!allow_filters() || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) return 1;
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, spin_in_sandbox, NULL) != 0) return 2;
+  return pthread_join(thread, NULL);
+}
+
 /* Filters that kill for what the program itself does not do: how = 0, strict mode; 1, by prctl; 2, by
  * seccomp(2), for all threads, of which one runs; 3, the same for a process forked afterwards. */
 static _Atomic int leaves;
@@ -733,6 +751,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "show_ignored") == 0) result = do_show_ignored();
   if (strcmp(what, "own_waited") == 0) result = do_own_waited();
   if (strcmp(what, "filter") == 0) result = do_filter();
+  if (strcmp(what, "sandbox_of_events") == 0) result = do_sandbox_of_events();
   if (strcmp(what, "sandbox") == 0 && argc > 2) result = do_sandbox(atoi(argv[2]));
   if (strcmp(what, "refusal") == 0) result = do_refusal();
   if (strcmp(what, "held") == 0) result = do_held();

@@ -115,6 +115,16 @@ TEST_P(Signals, SamplesEndWhereAFilterWouldKill) {
   }
 }
 
+TEST_P(Signals, NewThreadsOpenNoEventsWhereAFilterWouldKill) {
+  const Outcome outcome = record({"sandbox_of_events"});
+  ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
+  const ProcessLog& process = outcome.processes.at(0);
+  EXPECT_EQ(process.drops(wire::DropReason::kSignalBlocked), 0u);
+  ASSERT_EQ(process.threads.size(), 2u);
+  for (const ThreadLog& thread : process.threads)
+    if (!thread.is_main) EXPECT_GE(thread.ticks(), 10u);
+}
+
 TEST_P(Signals, SamplesGoOnWhereAFilterRefuses) {
   const Outcome outcome = record({"refusal"});
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
