@@ -131,7 +131,7 @@ std::string misuse(const ExportVerbOptions& options, const Format& format) {
   if (options.all_ranks && !format.tells_ranks_apart) return of + "way to tell ranks apart";
   if (options.no_regions && !format.has_regions) return of + "frames of regions";
   if (options.idle_threads && (csv || format.name == "json" || format.name == "perfetto"))
-    return std::string(format.name) + " has idle threads in any case";
+    return std::string(format.name) + " always has idle threads";
   if (!options.table.empty() && !csv) return of + "tables";
   const std::vector<std::string_view>& tables = report::csv_tables();
   if (!options.table.empty() && std::find(tables.begin(), tables.end(), options.table) == tables.end()) {
@@ -140,10 +140,11 @@ std::string misuse(const ExportVerbOptions& options, const Format& format) {
     return "there is no table " + options.table + " (there are " + names + ")";
   }
   if (!options.ranks.empty()) {
-    if (parse_ranks(options.ranks).empty()) return "--ranks: " + options.ranks + " is no list such as 0-3,8";
-    if (format.name == "json") return "json is of all ranks";
+    if (parse_ranks(options.ranks).empty())
+      return "--ranks: " + options.ranks + " is not a list such as 0-3,8";
+    if (format.name == "json") return "json always has all ranks";
     if (csv && (options.table.empty() || report::csv_table_of_analysis(options.table)))
-      return "of csv, --ranks is for the tables paths and rank_paths";
+      return "with csv, --ranks works for the tables paths and rank_paths only";
   }
   if (format.binary && options.output == "-" && ::isatty(STDOUT_FILENO) == 1)
     return std::string(format.name) + " is not for terminals: name a file with -o, or a pipe";
@@ -263,8 +264,8 @@ int export_run(const ExportVerbOptions& options) {
       how.ranks.empty() ? head.value()->ranks.size()
                         : static_cast<std::size_t>(std::count(how.ranks.begin(), how.ranks.end(), true));
   if (ranks > report::kMaxRanksApart && !how.each_rank) {
-    const std::string of = "of " + std::to_string(ranks) + " ranks ";
-    if (format->name == "pprof") complain(kOk, of + "the nodes are told apart (--all-ranks: the ranks, too)");
+    const std::string of = "of " + std::to_string(ranks) + " ranks, ";
+    if (format->name == "pprof") complain(kOk, of + "pprof shows the nodes (--all-ranks: the ranks, too)");
     if (format->name == "perfetto")
       complain(kOk, of + "the slowest, the median and the fastest are shown (--all-ranks: all)");
   }

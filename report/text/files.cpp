@@ -163,8 +163,7 @@ void print_io_remarks(Page& page, const Analysis& a) {
   if (dropped("io_site_table_full") + dropped("io_path_room_full") != 0)
     page.paragraph(
         {"  incomplete  ", Style::kWarning},
-        fmt::format("{} operations ({}, {}) found no room for their callers: they are counted by file "
-                    "only",
+        fmt::format("{} operations ({}, {}) are counted by file only: the table of their callers was full",
                     count_cell(io.by_file_only.operations), bytes_cell(io.by_file_only.bytes),
                     seconds(io.by_file_only.time_s)));
   if (const std::uint64_t number = dropped("io_file_table_full"); number != 0)
@@ -227,13 +226,13 @@ void print_by_file(Page& page, const FileIo& io, const TimeScale& scale, const R
   const std::vector<ShownFile> files = shown_files(io);
   if (files.size() > rows_shown(files.size(), options) || !io.patterns.empty()) {
     std::vector<ShownFile> directories;
-    title(page, "By directory; sync: fsync and its kin, meta: calls on names and descriptors");
+    title(page, "By directory; sync: fsync and the like, meta: open, close, stat and the like");
     for (const IoGroupRow& row : io.directories)
       directories.push_back(
           shown_file(row, fmt::format("{} ({})", printable(row.path), plural(row.files, "file"))));
     print_files(page, directories, scale, options, "directory");
   }
-  title(page, "By file; sync: fsync and its kin, meta: calls on names and descriptors");
+  title(page, "By file; sync: fsync and the like, meta: open, close, stat and the like");
   print_files(page, files, scale, options, "file");
 }
 
@@ -277,13 +276,12 @@ void print_io(Page& page, const Analysis& a, const ShortPaths& paths, const Reso
   constexpr auto kIo = static_cast<std::size_t>(shard::Category::kIo);
   if (a.category_s[kIo])
     page.paragraph(
-        {"  "},
-        fmt::format("Calls on files are timed one by one, on all threads, inside MPI too. The category io "
-                    "({}) is sampled, of main threads outside MPI, and has sockets and pipes in it.",
-                    seconds(*a.category_s[kIo])));
+        {"  "}, fmt::format("File calls are timed one by one, on all threads, inside MPI too. The category "
+                            "io ({}) is sampled on main threads outside MPI, and includes sockets and pipes.",
+                            seconds(*a.category_s[kIo])));
   if (!moving.empty()) print_call_lines(page, a, moving, scale, paths, options, true);
   if (!naming.empty()) {
-    title(page, "Metadata: calls on names and descriptors");
+    title(page, "Metadata: open, close, stat and the like");
     print_call_lines(page, a, naming, scale, paths, options, false);
   }
   print_io_remarks(page, a);

@@ -186,8 +186,7 @@ class Waits {
     }
     const std::size_t shown = worth_showing(a_.critical_path, &CriticalRow::time_s, length);
     const TimeScale scale(longest);
-    title(fmt::format("Critical path: what its length of {} was made of, in {}", seconds(length),
-                      scale.unit()));
+    title(fmt::format("Critical path: where its {} went, in {}", seconds(length), scale.unit()));
     const auto build = [&](std::size_t room) {
       Table table({{"time"}, {"%"}, {"mean"}, {"x mean"}, {"@rank"}, {"in", Align::kLeft}});
       for (std::size_t i = 0; i < shown; ++i) {

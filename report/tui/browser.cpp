@@ -24,17 +24,17 @@ constexpr std::array<std::string_view, 14> kHelp = {
     "1 .. 6, Tab      the pages: summary, hotspots, tree, ranks, communication, source",
     "Up Down          the line before, the next one",
     "PgUp PgDn        a screen; Home and End: the first and the last line",
-    "Enter            open: a function, a file, a rank alone",
+    "Enter            open a function, a file, or one rank alone",
     "Left Right       close and open call paths",
     "Esc              back; no filter; all ranks again",
-    "/                filter: what has these letters in it",
+    "/                filter: only what contains these letters",
     "s r              sort by the next column; the other way round",
     "e c              tree: open the hottest call paths; close all",
     "n p              source: the next and the previous line that took time",
     "a                all ranks again",
     "q                leave",
     "",
-    "Times are without idle helper threads, and of MPI as it was measured at its calls.",
+    "Times leave out idle helper threads; times in MPI are measured at its calls.",
 };
 
 // A view with its cursor.

@@ -27,7 +27,7 @@ class CommView final : public ListView {
     items_.clear();
     const Analysis& a = run_.analysis;
     if (a.mpi_calls.empty()) {
-      note(a.mpi_watched ? "No MPI function was called." : "MPI was not looked at.");
+      note(a.mpi_watched ? "No MPI function was called." : "MPI was not recorded.");
       return;
     }
     const TimeScale scale(a.mpi_calls.front().time_s);
@@ -67,7 +67,7 @@ class CommView final : public ListView {
     const auto& rows = run_.analysis.root_causes;
     if (rows.empty()) return;
     const TimeScale scale(rows.front().wait_s);
-    blank_and_title("What all waiting goes back to",
+    blank_and_title("Root causes of waiting",
                     fmt::format("{} of waiting, share of all ranks' time", scale.unit()));
     for (const RootCauseRow& cause : rows) {
       const std::string label = fmt::format("rank {} in {}", cause.rank, place(cause.place));
