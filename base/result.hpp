@@ -16,6 +16,8 @@ enum class ErrorKind : std::uint8_t {
   kOther = 0,     // everything else, for example a system call that failed
   kDamaged,       // the input cannot be right
   kOtherVersion,  // the input was made by another version of clusterprof
+  kNotFound,      // what was asked for does not exist
+  kBadArgument,   // the request itself is wrong or ambiguous
 };
 
 // What went wrong. `message` is for people: one line that names the file concerned, without a full stop.

@@ -83,6 +83,8 @@ NoteCode note_on_refused(ErrorKind why) {
     case ErrorKind::kDamaged:
       return NoteCode::kProcessDamaged;
     case ErrorKind::kOther:
+    case ErrorKind::kNotFound:
+    case ErrorKind::kBadArgument:
       break;
   }
   return NoteCode::kProcessNotMapped;

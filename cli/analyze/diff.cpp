@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <utility>
-#include <variant>
 
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
@@ -19,14 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The facts of the runs, or the exit status after complaining.
-std::variant<std::vector<report::RunFacts>, int> facts_of(const std::vector<std::string>& runs) {
+Result<std::vector<report::RunFacts>> facts_of(const std::vector<std::string>& runs) {
   std::vector<report::RunFacts> facts;
   for (const std::string& run : runs) {
-    const std::variant<fs::path, int> directory = run_directory(run);
-    if (const int* status = std::get_if<int>(&directory)) return *status;
-    const Result<report::Analysis> analysis = stored_analysis(std::get<fs::path>(directory), false);
-    if (!analysis) return complain(analysis.error());
+    const Result<fs::path> directory = run_directory(run);
+    if (!directory) return directory.error();
+    const Result<report::Analysis> analysis = stored_analysis(directory.value(), false);
+    if (!analysis) return analysis.error();
     facts.push_back(report::facts_of(analysis.value(), run));
   }
   return facts;
@@ -70,10 +68,11 @@ int diff(const DiffOptions& options) {
     if (!parsed) return complain(kBadUsage, "diff: --fail-if: " + parsed.error().message);
     conditions = std::move(parsed.value());
   }
-  auto of_a = facts_of(a), of_b = std::holds_alternative<int>(of_a) ? of_a : facts_of(b);
-  for (const auto* side : {&of_a, &of_b})
-    if (const int* status = std::get_if<int>(side)) return *status;
-  const report::Diff result = report::compare(std::get<0>(std::move(of_a)), std::get<0>(std::move(of_b)));
+  Result<std::vector<report::RunFacts>> of_a = facts_of(a);
+  if (!of_a) return complain(of_a.error());
+  Result<std::vector<report::RunFacts>> of_b = facts_of(b);
+  if (!of_b) return complain(of_b.error());
+  const report::Diff result = report::compare(std::move(of_a).value(), std::move(of_b).value());
   const std::vector<report::Judgement> judgements = report::judge(result, conditions, options.any_difference);
 
   int status = kOk;

@@ -15,7 +15,6 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <variant>
 
 #include "base/path_resolver.hpp"
 #include "cli/analyze/output.hpp"
@@ -151,8 +150,8 @@ std::string misuse(const ExportVerbOptions& options, const Format& format) {
   return {};
 }
 
-// The rows of --ranks; a complaint about a part of it that no rank is in.
-std::variant<std::vector<bool>, int> select(const ExportVerbOptions& options, const ShardData& head) {
+// The rows of --ranks. kNotFound if no rank is in one of its parts.
+Result<std::vector<bool>> select(const ExportVerbOptions& options, const ShardData& head) {
   if (options.ranks.empty()) return std::vector<bool>();
   std::vector<bool> selected(head.ranks.size(), false);
   for (const auto& [first, last] : parse_ranks(options.ranks)) {
@@ -162,10 +161,10 @@ std::variant<std::vector<bool>, int> select(const ExportVerbOptions& options, co
       if (rank >= first && rank <= last) any = selected[row] = true;
     }
     if (any) continue;
-    return complain(kNothingFound, options.run + ": " +
-                                       (first == last ? "there is no rank " + std::to_string(first)
-                                                      : "there are no ranks " + std::to_string(first) + "-" +
-                                                            std::to_string(last)));
+    const std::string missing =
+        first == last ? "there is no rank " + std::to_string(first)
+                      : "there are no ranks " + std::to_string(first) + "-" + std::to_string(last);
+    return Error{options.run + ": " + missing, ErrorKind::kNotFound};
   }
   return selected;
 }
@@ -199,10 +198,10 @@ int export_tables(const ExportVerbOptions& options, const fs::path& run) {
   }
   const Result<const ShardData*> head = profile->head();
   if (!head) return complain(head.error());
-  auto selected = select(options, *head.value());
-  if (const int* status = std::get_if<int>(&selected)) return *status;
+  Result<std::vector<bool>> selected = select(options, *head.value());
+  if (!selected) return complain(selected.error());
   ExportOptions how;
-  how.ranks = std::get<std::vector<bool>>(std::move(selected));
+  how.ranks = std::move(selected).value();
   const SelectedRows rows(*profile, how.ranks);
 
   if (directory && !fs::is_directory(output, error)) {
@@ -241,9 +240,9 @@ int export_run(const ExportVerbOptions& options) {
     return complain(kBadUsage, "export: there is no format " + options.format);
   if (const std::string text = misuse(options, *format); !text.empty())
     return complain(kBadUsage, "export: " + text);
-  const std::variant<fs::path, int> directory = run_directory(options.run);
-  if (const int* status = std::get_if<int>(&directory)) return *status;
-  const fs::path& run = std::get<fs::path>(directory);
+  const Result<fs::path> directory = run_directory(options.run);
+  if (!directory) return complain(directory.error());
+  const fs::path& run = directory.value();
   if (format->name == "csv") return export_tables(options, run);
   if (format->name == "json") return export_json(options, run);
 
@@ -251,10 +250,10 @@ int export_run(const ExportVerbOptions& options) {
   if (!profile) return complain(profile.error());
   const Result<const ShardData*> head = profile.value().head();
   if (!head) return complain(head.error());
-  auto selected = select(options, *head.value());
-  if (const int* status = std::get_if<int>(&selected)) return *status;
+  Result<std::vector<bool>> selected = select(options, *head.value());
+  if (!selected) return complain(selected.error());
   ExportOptions how;
-  how.ranks = std::get<std::vector<bool>>(std::move(selected));
+  how.ranks = std::move(selected).value();
   how.weight = options.weight == "samples" ? ExportWeight::kSamples : ExportWeight::kTime;
   how.idle_threads = options.idle_threads;
   how.each_rank = options.all_ranks;

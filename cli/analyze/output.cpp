@@ -28,6 +28,10 @@ void be_silent() { silent = true; }
 
 int exit_status_of(ErrorKind kind) {
   switch (kind) {
+    case ErrorKind::kNotFound:
+      return kNothingFound;
+    case ErrorKind::kBadArgument:
+      return kBadUsage;
     case ErrorKind::kOther:
     case ErrorKind::kDamaged:
     case ErrorKind::kOtherVersion:

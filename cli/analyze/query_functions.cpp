@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <variant>
 
 #include "cli/analyze/query_parts.hpp"
 #include "cli/analyze/run_lookup.hpp"
@@ -16,9 +15,9 @@
 namespace clusterprof::cli {
 
 int query_functions(const QueryOptions& options) {
-  const auto directory = run_directory(options.run);
-  if (const int* status = std::get_if<int>(&directory)) return *status;
-  Result<report::Analysis> read = stored_analysis(std::get<std::filesystem::path>(directory), false);
+  const Result<std::filesystem::path> directory = run_directory(options.run);
+  if (!directory) return complain(directory.error());
+  Result<report::Analysis> read = stored_analysis(directory.value(), false);
   if (!read) return complain(read.error());
   const report::Analysis& analysis = read.value();
   if (!options.json) {

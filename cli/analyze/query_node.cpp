@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "cli/analyze/query_parts.hpp"
@@ -153,9 +152,9 @@ int print_text(const QueryOptions& options, const ShardData& data, const NodeAns
 }  // namespace
 
 int query_node(const QueryOptions& options) {
-  std::variant<OpenedProfile, int> opened = open_for_query(options.run);
-  if (const int* status = std::get_if<int>(&opened)) return *status;
-  const ShardData& data = *std::get<OpenedProfile>(opened).data;
+  Result<OpenedProfile> opened = open_for_query(options.run);
+  if (!opened) return complain(opened.error());
+  const ShardData& data = *opened.value().data;
   const auto found = std::find_if(data.nodes.begin(), data.nodes.end(),
                                   [&](const shard::Node& node) { return node.name == options.argument; });
   if (found == data.nodes.end())

@@ -28,13 +28,13 @@ constexpr int kNarrowest = 40;
 
 }  // namespace
 
-std::variant<OpenedProfile, int> open_for_query(const std::string& run) {
-  const auto directory = run_directory(run);
-  if (const int* status = std::get_if<int>(&directory)) return *status;
-  Result<ProfileReader> profile = open_profile(std::get<std::filesystem::path>(directory), nullptr);
-  if (!profile) return complain(profile.error());
+Result<OpenedProfile> open_for_query(const std::string& run) {
+  const Result<std::filesystem::path> directory = run_directory(run);
+  if (!directory) return directory.error();
+  Result<ProfileReader> profile = open_profile(directory.value(), nullptr);
+  if (!profile) return profile.error();
   const Result<const ShardData*> head = profile.value().paths_head();
-  if (!head) return complain(head.error());
+  if (!head) return head.error();
   return OpenedProfile{std::move(profile.value()), head.value()};
 }
 

@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <variant>
 #include <vector>
 
 #include "cli/analyze/output.hpp"
@@ -27,8 +26,7 @@ struct OpenedProfile {
   profile::ProfileReader profile;
   const shard::ShardData* data;
 };
-// Or the exit status, after complaining.
-std::variant<OpenedProfile, int> open_for_query(const std::string& run);
+Result<OpenedProfile> open_for_query(const std::string& run);
 
 template <typename T>
 std::optional<T> number_of(std::string_view text) {

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "cli/analyze/query_parts.hpp"
@@ -248,9 +247,9 @@ int print_text(const QueryOptions& options, const ShardData& data, PathAnswer& a
 }  // namespace
 
 int query_path(const QueryOptions& options) {
-  std::variant<OpenedProfile, int> opened = open_for_query(options.run);
-  if (const int* status = std::get_if<int>(&opened)) return *status;
-  auto& [profile, head] = std::get<OpenedProfile>(opened);
+  Result<OpenedProfile> opened = open_for_query(options.run);
+  if (!opened) return complain(opened.error());
+  auto& [profile, head] = opened.value();
   const ShardData& data = *head;
   const std::optional<std::uint32_t> row = find_path(data, options.argument);
   if (!row)

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "cli/analyze/query_parts.hpp"
@@ -111,9 +110,9 @@ int print_text(const QueryOptions& options, const ShardData& data, const RankAns
 }  // namespace
 
 int query_rank(const QueryOptions& options) {
-  std::variant<OpenedProfile, int> opened = open_for_query(options.run);
-  if (const int* status = std::get_if<int>(&opened)) return *status;
-  auto& [profile, head] = std::get<OpenedProfile>(opened);
+  Result<OpenedProfile> opened = open_for_query(options.run);
+  if (!opened) return complain(opened.error());
+  auto& [profile, head] = opened.value();
   const ShardData& data = *head;
   const std::optional<std::int32_t> wanted = number_of<std::int32_t>(options.argument);
   if (!wanted)

@@ -11,7 +11,6 @@
 #include "aggregator/run_directory.hpp"
 #include "base/shared_directory.hpp"
 #include "base/split.hpp"
-#include "cli/analyze/output.hpp"
 #include "formats/shard/run_files.hpp"
 
 namespace clusterprof::cli {
@@ -138,7 +137,7 @@ bool run_is_of_job(const fs::path& run, std::string_view id) {
                      [&](const std::string& job) { return !job.empty() && is_of_job(job, id); });
 }
 
-std::variant<fs::path, int> find_path(const std::string& argument, std::string_view what) {
+Result<fs::path> find_path(const std::string& argument, std::string_view what) {
   const fs::path path(argument);
   const bool is_job = parse(argument).has_value();
   std::error_code error;
@@ -146,21 +145,23 @@ std::variant<fs::path, int> find_path(const std::string& argument, std::string_v
   // A file that is called like a job is no run; a directory is taken for one.
   if (fs::exists(status) && (!is_job || fs::is_directory(status))) return path;
   if (!fs::exists(status) && status.type() != fs::file_type::not_found)
-    return complain(kBadInput, argument + ": cannot be read: " + error.message());
+    return Error{argument + ": cannot be read: " + error.message()};
 
   const fs::path root = run_root();
   const std::string nothing = argument + ": nothing found: there is no such " + std::string(what);
-  if (argument.empty() || argument.find('/') != std::string::npos) return complain(kNothingFound, nothing);
+  if (argument.empty() || argument.find('/') != std::string::npos)
+    return Error{nothing, ErrorKind::kNotFound};
   status = fs::status(root / path, error);
   if (root != "." && fs::is_directory(status)) return root / path;
 
   std::vector<fs::path> runs = runs_of_job(root, argument, error);
   if (runs.empty()) {
-    if (!is_job) return complain(kNothingFound, nothing);
+    if (!is_job) return Error{nothing, ErrorKind::kNotFound};
     if (error && error != std::errc::no_such_file_or_directory)
-      return complain(kBadInput, root.string() + ": cannot be read: " + error.message());
-    return complain(kNothingFound, argument + ": nothing found: no run of that job in " + root.string() +
-                                       (root == "." ? " (CLUSTERPROF_ROOT is not set)" : ""));
+      return Error{root.string() + ": cannot be read: " + error.message()};
+    return Error{argument + ": nothing found: no run of that job in " + root.string() +
+                     (root == "." ? " (CLUSTERPROF_ROOT is not set)" : ""),
+                 ErrorKind::kNotFound};
   }
   if (runs.size() > 1) {  // jobs that did not come to record anything leave directories, too
     const auto without = [](const fs::path& run) { return !holds_a_run(run); };
@@ -173,28 +174,28 @@ std::variant<fs::path, int> find_path(const std::string& argument, std::string_v
   if (runs.size() > kNamesInMessage)
     names += " and " + std::to_string(runs.size() - kNamesInMessage) + " more (clusterprof ls --job " +
              argument + ")";
-  return complain(kBadUsage, argument + ": which of these runs: " + names);
+  return Error{argument + ": which of these runs: " + names, ErrorKind::kBadArgument};
 }
 
-std::variant<fs::path, int> run_directory(const std::string& argument) {
-  const std::variant<fs::path, int> found = find_path(argument, "run");
-  if (std::holds_alternative<int>(found)) return found;
-  const fs::path& path = std::get<fs::path>(found);
+Result<fs::path> run_directory(const std::string& argument) {
+  const Result<fs::path> found = find_path(argument, "run");
+  if (!found) return found;
+  const fs::path& path = found.value();
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (error) return complain(kBadInput, argument + ": cannot be read: " + error.message());
+  if (error) return Error{argument + ": cannot be read: " + error.message()};
   restrict_umask_like(path.string());
   if (status.type() != fs::file_type::directory) {
     if (is_run_file(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
-    return complain(kBadInput, argument + ": is neither a run directory nor a file of one");
+    return Error{argument + ": is neither a run directory nor a file of one"};
   }
   const Result<std::vector<fs::path>> shards = fs::exists(path / aggregator::kProfileName, error)
                                                    ? aggregator::list_shards(path)
                                                    : aggregator::await_shards(path);
-  if (!shards) return complain(shards.error());
+  if (!shards) return shards.error();
   if (shards.value().empty() && !fs::exists(path / aggregator::kProfileName, error)) {
     const std::string name = path == argument ? argument : argument + " (" + path.filename().string() + ")";
-    return complain(kNothingFound, name + ": nothing found: neither node-*.h5 nor profile.h5 in it");
+    return Error{name + ": nothing found: neither node-*.h5 nor profile.h5 in it", ErrorKind::kNotFound};
   }
   return path;
 }

@@ -17,7 +17,6 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <variant>
 
 #include "aggregator/merger.hpp"
 #include "aggregator/run_directory.hpp"
@@ -135,22 +134,23 @@ Result<void> check_file(const fs::path& path) {
 // --- merge -----------------------------------------------------------------------------------
 
 // What member 0 finds is right for all: a job may have one run more when the last of them look.
-std::variant<fs::path, int> run_directory_of(const std::string& run, aggregator::Team* team) {
+Result<fs::path> run_directory_of(const std::string& run, aggregator::Team* team) {
   if (team == nullptr) return run_directory(run);
-  std::variant<fs::path, int> found = kOk;
+  // 'P' and the path, or the kind of the error and its message.
+  constexpr char kPath = 'P';
   aggregator::Bytes bytes;
   if (team->member() == 0) {
-    found = run_directory(run);
-    const int* const status = std::get_if<int>(&found);
-    const std::string text = status != nullptr ? std::string(1, static_cast<char>(*status))
-                                               : '\0' + std::get<fs::path>(found).string();
+    const Result<fs::path> found = run_directory(run);
+    const std::string text = found ? kPath + found.value().string()
+                                   : static_cast<char>(found.error().kind) + found.error().message;
     bytes.resize(text.size());
     std::memcpy(bytes.data(), text.data(), text.size());
+    team->broadcast(bytes);
+    return found;
   }
   team->broadcast(bytes);
-  if (team->member() == 0) return found;
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text[0] != '\0') return static_cast<int>(text[0]);
+  if (text[0] != kPath) return Error{text.substr(1), static_cast<ErrorKind>(text[0])};
   restrict_umask_like(text.substr(1));
   return fs::path(text.substr(1));
 }
@@ -159,9 +159,9 @@ std::variant<fs::path, int> run_directory_of(const std::string& run, aggregator:
 
 int merge(const MergeVerbOptions& options, aggregator::Team* team) {
   const auto start = std::chrono::steady_clock::now();
-  const std::variant<fs::path, int> directory = run_directory_of(options.run, team);
-  if (const int* status = std::get_if<int>(&directory)) return *status;
-  const fs::path& path = std::get<fs::path>(directory);
+  const Result<fs::path> directory = run_directory_of(options.run, team);
+  if (!directory) return complain(directory.error());
+  const fs::path& path = directory.value();
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
   if (!shards) return complain(shards.error());
   if (shards.value().empty())
@@ -227,9 +227,9 @@ std::string leave_page(const BannerOptions& options, const fs::path& run, const 
 }  // namespace
 
 int report(const ReportOptions& options) {
-  const std::variant<fs::path, int> directory = run_directory(options.run);
-  if (const int* status = std::get_if<int>(&directory)) return *status;
-  const fs::path& run = std::get<fs::path>(directory);
+  const Result<fs::path> directory = run_directory(options.run);
+  if (!directory) return complain(directory.error());
+  const fs::path& run = directory.value();
   const bool timeline =
       std::find(options.sections.begin(), options.sections.end(), "timeline") != options.sections.end();
   if (!options.html.empty()) return page_to(options, run);
@@ -268,9 +268,9 @@ int banner(const BannerOptions& options) {
   while (!progress.finished(options.wait_ranks) && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(kPollInterval);
 
-  const std::variant<fs::path, int> directory = run_directory(options.run);
-  if (const int* status = std::get_if<int>(&directory)) return *status;
-  const fs::path& path = std::get<fs::path>(directory);
+  const Result<fs::path> directory = run_directory(options.run);
+  if (!directory) return complain(directory.error());
+  const fs::path& path = directory.value();
   AnalysisObserver observer(AnalysisObserver::Keep::kAnalysis);
   aggregator::MergeOptions how;
   how.partial = true;
@@ -294,9 +294,9 @@ int banner(const BannerOptions& options) {
 }
 
 int dump_file(const std::string& file) {
-  const std::variant<fs::path, int> found = find_path(file, "file");
-  if (const int* status = std::get_if<int>(&found)) return *status;
-  fs::path path = std::get<fs::path>(found);
+  const Result<fs::path> found = find_path(file, "file");
+  if (!found) return complain(found.error());
+  fs::path path = found.value();
   std::error_code error;
   if (fs::is_directory(path, error)) path /= aggregator::kProfileName;
   Output output;
@@ -306,14 +306,14 @@ int dump_file(const std::string& file) {
 }
 
 int validate(const std::string& file_or_run) {
-  const std::variant<fs::path, int> found = find_path(file_or_run, "file");
-  if (const int* status = std::get_if<int>(&found)) return *status;
-  const fs::path& path = std::get<fs::path>(found);
+  const Result<fs::path> found = find_path(file_or_run, "file");
+  if (!found) return complain(found.error());
+  const fs::path& path = found.value();
   std::error_code error;
   std::vector<fs::path> files{path};
   if (fs::is_directory(path, error)) {
-    const std::variant<fs::path, int> directory = run_directory(path.string());
-    if (const int* status = std::get_if<int>(&directory)) return *status;
+    if (const Result<fs::path> directory = run_directory(path.string()); !directory)
+      return complain(directory.error());
     Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
     if (!shards) return complain(shards.error());
     files = std::move(shards.value());

@@ -10,7 +10,6 @@
 #include <exception>
 #include <filesystem>
 #include <string>
-#include <variant>
 
 #include "base/shared_directory.hpp"
 #include "cli/analyze/analyze.hpp"
@@ -154,11 +153,11 @@ bool press_next(report::Browser& browser) {
 }
 
 int browse(const std::string& argument) {
-  const std::variant<fs::path, int> directory = run_directory(argument);
-  if (const int* status = std::get_if<int>(&directory)) return *status;
+  const Result<fs::path> directory = run_directory(argument);
+  if (!directory) return complain(directory.error());
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0)
     return complain(kBadUsage, "tui needs a terminal; `clusterprof report` does not");
-  Result<AnalysedRun> run = analysed_run(std::get<fs::path>(directory), true);
+  Result<AnalysedRun> run = analysed_run(directory.value(), true);
   if (!run) return complain(run.error());
   const report::Analysis& analysis = run.value().analysis;
   const Result<report::PageData> data = report::make_page_data(run.value().profile, analysis, {});

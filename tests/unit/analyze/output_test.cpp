@@ -11,6 +11,8 @@ namespace {
 TEST(ExitStatus, IsThatOfTheKindOfErrorWhateverItsMessageSays) {
   for (const ErrorKind kind : {ErrorKind::kOther, ErrorKind::kDamaged, ErrorKind::kOtherVersion})
     EXPECT_EQ(exit_status_of(kind), kBadInput);
+  EXPECT_EQ(exit_status_of(ErrorKind::kNotFound), kNothingFound);
+  EXPECT_EQ(exit_status_of(ErrorKind::kBadArgument), kBadUsage);
   testing::internal::CaptureStderr();
   EXPECT_EQ(complain(Error{"node-a.h5: nothing found, bad usage", ErrorKind::kDamaged}), kBadInput);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "clusterprof: node-a.h5: nothing found, bad usage\n");

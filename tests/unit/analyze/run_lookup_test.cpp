@@ -66,15 +66,11 @@ class FindPath : public testing::Test {
     if (recorded) std::ofstream(root_ / name / "profile.h5") << "x";
     if (!job.empty()) fs::create_symlink(job, root_ / name / ".job");
   }
-  // The name of what was found, or "exit N: MESSAGE".
+  // The name of what was found, or "exit STATUS: MESSAGE".
   static std::string find(const std::string& argument) {
-    testing::internal::CaptureStderr();
-    const auto found = find_path(argument, "run");
-    const std::string said = testing::internal::GetCapturedStderr();
-    if (const int* status = std::get_if<int>(&found))
-      return "exit " + std::to_string(*status) + ": " + said.substr(0, said.find('\n'));
-    EXPECT_EQ(said, "");
-    return std::get<fs::path>(found).filename().string();
+    const Result<fs::path> found = find_path(argument, "run");
+    if (found) return found.value().filename().string();
+    return "exit " + std::to_string(exit_status_of(found.error().kind)) + ": " + found.error().message;
   }
 
   fs::path root_;
@@ -93,16 +89,13 @@ TEST_F(FindPath, FindsRunsByJobAndStep) {
   EXPECT_EQ(find("1237"), "clusterprof-f-1237.0");
   EXPECT_EQ(find("1236_7"), "clusterprof-d-1236_7.0");
   EXPECT_EQ(find("1236_8.1"), "clusterprof-e-1236_8.1");
-  EXPECT_EQ(find("1234"),
-            "exit 2: clusterprof: 1234: which of these runs: clusterprof-a-1234.0, clusterprof-b-1234.1");
-  EXPECT_EQ(find("1235"),
-            "exit 2: clusterprof: 1235: which of these runs: clusterprof-c-1235, clusterprof-c-1235-2");
+  EXPECT_EQ(find("1234"), "exit 2: 1234: which of these runs: clusterprof-a-1234.0, clusterprof-b-1234.1");
+  EXPECT_EQ(find("1235"), "exit 2: 1235: which of these runs: clusterprof-c-1235, clusterprof-c-1235-2");
   EXPECT_EQ(find("1236").substr(0, 6), "exit 2");
   EXPECT_EQ(find("clusterprof-c-1235-2"), "clusterprof-c-1235-2");
-  EXPECT_EQ(find("1238"),
-            "exit 1: clusterprof: 1238: nothing found: no run of that job in " + root_.string());
-  EXPECT_EQ(find("nowhere"), "exit 1: clusterprof: nowhere: nothing found: there is no such run");
-  EXPECT_EQ(find("no/1234"), "exit 1: clusterprof: no/1234: nothing found: there is no such run");
+  EXPECT_EQ(find("1238"), "exit 1: 1238: nothing found: no run of that job in " + root_.string());
+  EXPECT_EQ(find("nowhere"), "exit 1: nowhere: nothing found: there is no such run");
+  EXPECT_EQ(find("no/1234"), "exit 1: no/1234: nothing found: there is no such run");
 }
 
 TEST_F(FindPath, RecordedJobCountsMoreThanTheName) {
@@ -128,7 +121,7 @@ TEST_F(FindPath, DirectoryOfThatNameWins) {
   const fs::path before = fs::current_path();
   fs::current_path(root_);
   fs::create_directory("1234");
-  EXPECT_EQ(find_path("1234", "run"), (std::variant<fs::path, int>(fs::path("1234"))));
+  EXPECT_EQ(find_path("1234", "run").value(), fs::path("1234"));
   std::ofstream("77") << "a file";
   EXPECT_EQ(find("77").substr(0, 6), "exit 1");
   fs::current_path(before);
