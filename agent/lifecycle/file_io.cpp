@@ -39,8 +39,10 @@ constexpr std::uint32_t kUnknown = 0, kNotCounted = 1, kFirstFile = 2;
 
 struct DescriptorState {
   std::atomic<std::uint32_t> file;
-  std::atomic<std::uint32_t> buffered_site[2];   // by reads, by writes: index plus one
-  std::atomic<std::uint64_t> bytes_with_others;  // moved since it was opened, while it has no row of its own
+  // Of reads and of writes: index plus one.
+  std::atomic<std::uint32_t> buffered_site[2];
+  // Bytes moved since it was opened, while it has no row of its own.
+  std::atomic<std::uint64_t> bytes_with_others;
 };
 constinit DescriptorState g_descriptors[kDescriptors] = {};
 constinit std::atomic<std::uint32_t> g_descriptors_used = 0;  // none at or above this one is known

@@ -20,7 +20,8 @@ struct ThreadStart {
   void* (*start)(void*);
   thrd_start_t start_c11;
   void* argument;
-  bool believes_blocked;  // the signal mask that the thread inherits, as far as the program knows
+  // Whether the program believes that the thread inherits our signal blocked.
+  bool believes_blocked;
 };
 
 void* run_thread(void* given) {

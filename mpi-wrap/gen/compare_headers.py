@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares the specification with the functions that an MPI library's mpi.h declares.
 
-compare_headers.py INCLUDE_DIR [SPEC]   exits with 1 and says why when the header declares a function that
-the specification does not have (one that it has is wrapped, or `unwrapped` for a reason), or has with another
-signature, or when a function of MPI-3.1 in the specification is declared nowhere in it though the library claims
-MPI-3.1.
+compare_headers.py INCLUDE_DIR [SPEC]
+
+Exits with status 1 and says why
+- if the header declares a function that the specification lacks or has with another signature, or
+- if the library claims MPI-3.1 and its header does not declare a function of MPI-3.1 that is in the specification.
+
+Each function in the specification is wrapped, or `unwrapped` says why it is not.
 """
 
 import os
@@ -32,7 +35,7 @@ def preprocessed(include):
 
 
 def without_attributes(text):
-    """Drops __attribute__((...)), whose parentheses nest."""
+    """Returns the text without __attribute__((...)). Parentheses inside may nest."""
     out, position = [], 0
     for match in re.finditer(r"__attribute__\s*\(", text):
         if match.start() < position:
@@ -47,8 +50,8 @@ def without_attributes(text):
 
 
 def declared(include):
-    """{name: (return type, [types])} of all functions that the header declares, and the names of those whose
-    declaration is of a form not known here."""
+    """Returns {name: (return type, [types])} of all functions that the header declares, and the names of functions
+    whose declarations cannot be read here."""
     functions, unreadable = {}, []
     text = without_attributes(preprocessed(include))
     for statement in text.split(";"):
@@ -64,7 +67,7 @@ def declared(include):
 
 
 def types(arguments):
-    """Argument types with `const`, arrays as pointers, without names."""
+    """Returns the types of the arguments. Names are left out, `const` is kept, and arrays become pointers."""
     result = []
     for argument in arguments.split(","):
         text = argument.strip()
@@ -85,7 +88,7 @@ def types(arguments):
 
 
 def normal(kind):
-    """A type as words; MPI_Fint is what the header says it is."""
+    """Returns a type as a list of words. MPI_Fint becomes int."""
     return ["int" if w == "MPI_Fint" else w for w in re.findall(r"\w+|\*", kind)]
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes mpi-wrap/generated/* and formats/wire/mpi_functions.h from spec/mpi_functions.toml.
+"""Generates mpi-wrap/generated/* and formats/wire/mpi_functions.h from spec/mpi_functions.toml.
 
 generate.py [--root DIR]          writes into the source tree at DIR (default: this one)
-generate.py --check [--root DIR]  writes nothing; fails when a file there differs
+generate.py --check [--root DIR]  writes nothing; fails if a file there differs
 """
 
 import argparse
@@ -18,7 +18,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def names_header(functions):
-    """formats/wire/mpi_functions.h"""
+    """Returns the text of formats/wire/mpi_functions.h."""
     out = [BANNER]
     out.append("""// The MPI functions by number: ThreadSlot::mpi_op and SampleRecord::mpi_op (plus one there),
 // MpiSite::op, and the index of MpiSizeBins. Numbers are never reused.
@@ -107,7 +107,7 @@ void* wrapper_of(std::uint32_t number) noexcept;
 
 
 def table(functions):
-    """The functions by number: name and wrapper, null where there is none."""
+    """Returns the source that finds the wrapper of a function by its number."""
     out = [BANNER.removesuffix("\n//"), ""]
     out.append("""#include <type_traits>
 
@@ -138,7 +138,7 @@ void* wrapper_of(std::uint32_t number) noexcept {""")
 
 
 def stubs(functions):
-    """Entry points. One slot for MPI_X and one for PMPI_X, 2 * number and 2 * number + 1."""
+    """Returns the source of the entry points. MPI_X has slot 2 * number, PMPI_X has the next one."""
     out = [BANNER]
     out.append("""// What the program calls. An entry point jumps to where its slot points and touches neither
 // registers nor stack, so that calls can be passed on whatever MPI library they were compiled
@@ -243,7 +243,7 @@ __asm__(
 
 
 class Wrapper:
-    """The body of one generated wrapper."""
+    """Writes one wrapper."""
 
     def __init__(self, function):
         self.f = function
@@ -258,11 +258,11 @@ class Wrapper:
         self.lines.append("  " * depth + text)
 
     def value(self, factor):
-        """C++ for a count (a number or a pointer to the counts) or type argument."""
+        """Returns C++ for a count argument (a number or an array of counts) or a datatype argument."""
         return factor.name + "_used" if factor.name in self.replaced else factor.name
 
     def per_peer(self, product):
-        """(arguments for the array form) or None when all blocks are of one size."""
+        """Returns the arrays of counts and datatypes, or None if the blocks of all peers have one size."""
         counts = [x for x in product if x.kind == "count" and x.index not in (None, "me")]
         if not counts:
             return None
@@ -270,7 +270,7 @@ class Wrapper:
         return counts[0], types[0]
 
     def block(self, product):
-        """Size of one block: all factors but the group word."""
+        """Returns C++ for the size of one block: the product of all factors except the number of peers or members."""
         parts, count = [], None
         for x in product:
             if x.kind == "group":
@@ -350,7 +350,7 @@ class Wrapper:
             self.add("record.count_size();", 2)
 
     def sent_message(self):
-        """Arguments of a send's event."""
+        """Returns the arguments that describe a sent message."""
         words = self.f.get("sends").split()
         return ", ".join(words[:2] + (["wire::kEventSynchronous"] if words[2:] else []))
 
@@ -382,7 +382,7 @@ class Wrapper:
         return [f"record.start_other({request});"]
 
     def events(self):
-        """Of a call that starts no request."""
+        """Returns the statements that write the events of a call that starts no request."""
         f, lines = self.f, []
         if f.get("sends"):
             lines.append(f"record.message_sent({self.sent_message()});")
@@ -408,8 +408,8 @@ class Wrapper:
         return lines
 
     def pass_on(self, names):
-        """A call that is not measured: it is made inside another one, or by a thread without a place. The
-        objects that it frees or makes are known all the same, since libraries use handles again."""
+        """Returns the statements for a call that is not measured, because it is made inside another MPI call or by a
+        thread without a slot. What it frees or makes is noted nevertheless, since libraries reuse handles."""
         f = self.f
         if f.get("frees"):
             return [f"if (start == 0) return pass_on_free(key_of(*{f.get('frees')}), [&] {{ return real({names}); }});"]
@@ -426,7 +426,7 @@ class Wrapper:
                 f"  if (passed_on == MPI_SUCCESS{flag}) release(key_of(*{made}));", "  return passed_on;", "}"]
 
     def intent(self, op, subject):
-        """What the record of the call under way says."""
+        """Returns C++ for the Intent, which describes the call while it is under way."""
         f = self.f
         text = f"Intent({op}, key_of({subject}))" if subject else f"Intent({op})"
         if f.request_verb() is not None:
@@ -538,7 +538,7 @@ def chapter_source(functions):
 
 
 def generate(functions):
-    """Contents by path relative to the source tree."""
+    """Returns the text of each generated file, by its path relative to the source tree."""
     files = {"formats/wire/mpi_functions.h": names_header(functions)}
     files["mpi-wrap/generated/wrappers.hpp"] = wrappers_header(functions)
     files["mpi-wrap/generated/table.cpp"] = table(functions)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads and checks spec/mpi_functions.toml. Its head says what every field means."""
+"""Reads and checks spec/mpi_functions.toml. The comment at the head of that file explains the fields."""
 
 import re
 import tomllib
@@ -72,7 +72,7 @@ def parse_argument(text):
 
 
 def parse_prototype(text):
-    """Returns (return type, name, [Argument]); a variadic tail is left out."""
+    """Returns (return type, name, [Argument]). A trailing "..." is left out."""
     match = re.fullmatch(r"([\w ]+?)\s+(MPI_\w+)\((.*)\)", text)
     if not match:
         raise SpecError(f"cannot read the prototype '{text}'")
@@ -282,7 +282,7 @@ class Function:
         return self.fields["request"].split()[1]
 
     def product(self, field):
-        """The factors of 'sent' or 'recv', numbers and counts before types."""
+        """Returns the factors of 'sent' or 'recv' as a list of Factor, in the order of the specification."""
         text = self.get(field)
         if text is None or text == "status":
             return []
@@ -312,7 +312,7 @@ class Function:
         self.fail(f"'{word}' in '{field}' is neither a count nor a datatype")
 
     def substitutions(self):
-        """(buffer, {argument: Factor}) of in_place, or None."""
+        """Returns (buffer, {argument: Factor that replaces it}) of 'in_place', or None if there is no such field."""
         text = self.get("in_place")
         if text is None:
             return None
@@ -333,7 +333,7 @@ class Function:
 
 
 def load(text):
-    """All functions by number. Raises SpecError."""
+    """Returns all functions, sorted by number. Raises SpecError."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint64_t kFurtherIdentity = 3;  // of all that share the last entry
 constexpr std::uint32_t kMaxEntries = 4096;
-constexpr std::uint32_t kOwnEntries = 256;  // from there on, entries of freed communicators are used again
+// The first communicators have entries of their own; from then on, entries of freed ones are reused.
+constexpr std::uint32_t kOwnEntries = 256;
 constexpr std::uint32_t kFamilyLists = 64;
 
 SpinLock lock;  // may be taken while the lock of the handles is held

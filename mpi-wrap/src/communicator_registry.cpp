@@ -58,7 +58,8 @@ std::uint64_t origin_of(const Communicator* parent, Derivation derivation) noexc
 // What the library says about a communicator: everything except identity and index.
 struct Inspected {
   Communicator* communicator = nullptr;
-  std::uint64_t groups = 0;  // hash of the groups, the same on both sides of an intercommunicator
+  // Hash of the groups. It is the same on both sides of an intercommunicator.
+  std::uint64_t groups = 0;
 };
 
 Inspected inspect(MPI_Comm handle) noexcept {

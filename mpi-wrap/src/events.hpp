@@ -14,8 +14,9 @@ struct EndedCall {
   wire::SegmentHeader* segment;  // null: nothing is recorded
   wire::MpiEventRing* ring;      // null: the thread has none
   std::uint64_t enter_ns, exit_ns, mpi_ns;
-  std::uint32_t site;   // kNoSite: unknown
-  bool paused = false;  // the program has paused recording: it takes numbers, and leaves nothing else
+  std::uint32_t site;  // kNoSite: unknown
+  // The program has paused recording: the call still takes numbers, but nothing else is noted.
+  bool paused = false;
 };
 
 // What the event of a call describes.
@@ -25,7 +26,8 @@ struct Operation {
   std::uint64_t bytes;
   std::uint32_t sequence;
   std::int32_t peer, tag;
-  std::uint32_t members;  // of the communicator of a collective operation; 0 for messages
+  // Size of the communicator of a collective operation; 0 for messages.
+  std::uint32_t members;
   std::uint16_t op;
   std::uint8_t flags;  // wire::MpiEventFlags
 };

@@ -61,15 +61,24 @@ struct alignas(64) Request {
   std::uint16_t op;
   RequestKind kind;
   std::uint8_t event_flags;
-  bool active : 1;         // started and not seen to complete
-  bool has_send : 1;       // key | kSendHalf is in the table, too
-  bool any_message : 1;    // a receive of any source or tag
-  bool numbered_late : 1;  // a receive that has no number before it completes
-  bool counted : 1;        // a receive whose message a matching probe has counted as an operation
-  bool sized : 1;          // a receive whose bytes count, as its status tells
-  bool cancel_tried : 1;   // MPI_Cancel was called; whether it took anything back shows when it completes
-  bool unmatched : 1;      // a receive of which it is not known what it gets; a send without a number
-  bool paused : 1;         // started while recording was paused: its completion is no event either
+  // Started, and not seen to complete.
+  bool active : 1;
+  // key | kSendHalf is in the table, too.
+  bool has_send : 1;
+  // A receive from any source or with any tag.
+  bool any_message : 1;
+  // A receive that gets its number when it completes.
+  bool numbered_late : 1;
+  // A receive whose message was counted as an operation by a matching probe.
+  bool counted : 1;
+  // A receive whose bytes are counted. Its status tells how many they are.
+  bool sized : 1;
+  // MPI_Cancel was called. Whether the request was cancelled is known when it completes.
+  bool cancel_tried : 1;
+  // A receive whose message is not known, or a send without a number.
+  bool unmatched : 1;
+  // Started while recording was paused, so its completion has no event.
+  bool paused : 1;
 };
 static_assert(sizeof(Request) == 64);
 

@@ -8,7 +8,8 @@
 namespace clusterprof::mpi_wrap {
 namespace {
 
-SpinLock lock;  // held while the library is asked; no other lock is taken under it
+// Held while the library is asked. No other lock is taken while it is held.
+SpinLock lock;
 
 void ask_neighbours(Communicator& communicator, MPI_Comm handle) noexcept {
   const auto topo_test = CLUSTERPROF_LIBRARY(MPI_Topo_test);

@@ -22,9 +22,12 @@ constexpr int kMaxWords = 64;
 
 struct LaunchInfo {
   std::int32_t first;
-  int number;                    // of this process's world; 0: it was not spawned
-  const char* worlds_directory;  // where the links of spawned worlds are, for this process's own
-  SpawnCommand command;          // for those that it spawns
+  // The number of this process's world; 0: it was not spawned.
+  int number;
+  // Where the links of spawned worlds are, as this process names them.
+  const char* worlds_directory;
+  // For the processes that it spawns.
+  SpawnCommand command;
   const char* options[kMaxWords];
 };
 LaunchInfo launch;
