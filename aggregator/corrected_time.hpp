@@ -29,6 +29,10 @@ class TimeCorrector {
   // cpu_ns and samples do not change.
   void correct(std::uint32_t rank, std::span<const shard::Value> values,
                std::vector<shard::Value>& corrected);
+  // How many rows correct() may add to those of the rank.
+  [[nodiscard]] std::size_t most_added_rows(std::uint32_t rank) const {
+    return rank < head_.ranks.size() ? first_call_[rank + std::size_t{1}] - first_call_[rank] + 1 : 0;
+  }
 
  private:
   struct Call {

@@ -93,9 +93,10 @@ void NodeRows::sort(std::vector<Row>& rows, std::size_t keys, Key key_of) {
   first_.assign(keys + 1, 0);
   for (const Row& row : rows) ++first_[key_of(row) + 1];
   std::partial_sum(first_.begin(), first_.end(), first_.begin());
-  std::vector<Row> sorted(rows.size());
+  auto& sorted = std::get<std::vector<Row>>(sorted_);
+  sorted.resize(rows.size());
   for (const Row& row : rows) sorted[first_[key_of(row)]++] = row;
-  rows = std::move(sorted);
+  rows.swap(sorted);
 }
 
 template <typename Row>
@@ -141,8 +142,11 @@ void NodeRows::arrange(std::vector<Row>& rows) {
 
 void NodeRows::correct(TimeCorrector& corrector) {
   arrange(rows_.values);
-  std::vector<Value> corrected;
-  corrected.reserve(rows_.values.size());
+  std::vector<Value>& corrected = std::get<std::vector<Value>>(sorted_);
+  corrected.clear();
+  std::size_t most_rows = rows_.values.size();
+  for (const std::uint32_t rank : index_.ranks_of(node_)) most_rows += corrector.most_added_rows(rank);
+  corrected.reserve(most_rows);
   std::span<const Value> left = rows_.values;
   for (const std::uint32_t rank : index_.ranks_of(node_)) {
     std::size_t count = 0;
@@ -150,7 +154,7 @@ void NodeRows::correct(TimeCorrector& corrector) {
     corrector.correct(rank, left.first(count), corrected);
     left = left.subspan(count);
   }
-  rows_.values = std::move(corrected);
+  rows_.values.swap(corrected);
 }
 
 void NodeRows::arrange() {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "aggregator/corrected_time.hpp"
@@ -73,6 +74,9 @@ class NodeRows {
   std::uint32_t node_ = 0;
   shard::MatrixRows rows_;
   std::vector<std::uint32_t> first_;
+  // Where rows are sorted to. Keeps the memory of one table.
+  std::tuple<std::vector<shard::Value>, std::vector<shard::PathCounter>, std::vector<shard::DataAccess>>
+      sorted_;
 };
 
 }  // namespace clusterprof::aggregator

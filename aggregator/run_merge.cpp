@@ -832,21 +832,32 @@ bool RunMerge::read_node_rows(std::uint32_t node, const std::vector<std::uint32_
 }
 
 void RunMerge::add_to_results(std::uint32_t node, NodeRows& rows) {
-  const bool is_new = !old_node_of_.contains(node);
-  const std::vector<shard::Rank>& ranks = union_.head.ranks;
-  if (is_new) {
-    const std::lock_guard<std::mutex> lock(statistics_mutex_);
+  const auto add_to_statistics = [&](std::unique_lock<std::mutex> lock) {
+    if (old_node_of_.contains(node)) return;
+    const std::vector<shard::Rank>& ranks = union_.head.ranks;
     rows.for_each_rank([&](const shard::RankRows& of_rank) {
       statistics_->add(ranks[of_rank.rank].rank, of_rank.values);
       team_.progress();
     });
+    lock.unlock();
+  };
+  const auto add_to_observer = [&](std::unique_lock<std::mutex> lock) {
+    if (options_.observer == nullptr) return;
+    rows.for_each_rank([&](const shard::RankRows& of_rank) {
+      options_.observer->add(of_rank);
+      team_.progress();
+    });
+    lock.unlock();
+  };
+  // Begins with what no other thread is adding to.
+  std::unique_lock<std::mutex> observer(observer_mutex_, std::try_to_lock);
+  if (observer.owns_lock()) {
+    add_to_observer(std::move(observer));
+    add_to_statistics(std::unique_lock(statistics_mutex_));
+  } else {
+    add_to_statistics(std::unique_lock(statistics_mutex_));
+    add_to_observer(std::unique_lock(observer_mutex_));
   }
-  if (options_.observer == nullptr) return;
-  const std::lock_guard<std::mutex> lock(observer_mutex_);
-  rows.for_each_rank([&](const shard::RankRows& of_rank) {
-    options_.observer->add(of_rank);
-    team_.progress();
-  });
 }
 
 profile::EncodedBlock RunMerge::block_of(std::uint32_t node, NodeRows& rows) {
