@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
+#include <utility>
 
 #include "report/analysis/partial_sums.hpp"
 
@@ -27,11 +29,15 @@ TimeCharges::TimeCharges(const CallPaths& paths, const PathSlots& path_slots, bo
                          std::span<const std::uint32_t> row_function)
     : charges(paths.size() * kCategories), row_functions(1), slots(path_slots.size()) {
   std::vector<std::uint32_t> innermost(paths.size(), 0);  // of row_functions
+  // Paths through the same functions share a list, so that few lists stay in the processor's cache.
+  std::unordered_map<std::uint64_t, std::uint32_t> known;  // by function and what is outside of it
   for (std::uint32_t path = 1; path < paths.size(); ++path) {
     innermost[path] = innermost[paths.parent(path)];
     if (row_function[path] == kNone) continue;
-    row_functions.push_back({row_function[path], innermost[path]});
-    innermost[path] = static_cast<std::uint32_t>(row_functions.size() - 1);
+    const auto [entry, is_new] = known.try_emplace(std::uint64_t{row_function[path]} << 32 | innermost[path],
+                                                   static_cast<std::uint32_t>(row_functions.size()));
+    if (is_new) row_functions.push_back({row_function[path], innermost[path]});
+    innermost[path] = entry->second;
   }
   for (std::uint32_t path = 0; path < paths.size(); ++path)
     for (std::size_t c = 0; c < kCategories; ++c) {
@@ -73,11 +79,11 @@ void TimeSums::add(const profile::NodeTimes& times, std::span<const PageRank> ra
   for (GroupTimes::Times& of_group : groups_) of_group.clear();
 
   const bool with_off_cpu = !charges_.off_cpu.empty();
+  Run run;
   for (std::size_t p = 0; p < times.paths.size(); ++p) {
     const std::uint32_t path = times.paths[p];
     const std::size_t off_cpu = with_off_cpu ? static_cast<std::size_t>(charges_.off_cpu[path]) : 0;
-    // Sums over consecutive ranks that count for the same group and row; `of` is one of these ranks.
-    CategoryTimes main_ns{}, helper_ns{};
+    // Consecutive ranks that count for the same group and row are one run; `of` is one of them.
     const NodeRank* of = nullptr;
     for (std::uint32_t i = times.first_rows[p]; i < times.first_rows[p + 1]; ++i) {
       const std::uint64_t wall_ns = times.wall_ns[i];
@@ -86,16 +92,16 @@ void TimeSums::add(const profile::NodeTimes& times, std::span<const PageRank> ra
       // As in FunctionTime: for threads without samples, only the time in MPI is known.
       if (wall_ns == 0 || (!here.rank.sampled && category != Category::kMpi)) continue;
       if (of != nullptr && (of->group != here.group || of->rank.row != here.rank.row)) {
-        add_run(path, main_ns, helper_ns, of->rank.row, groups_[of->group]);
-        main_ns = helper_ns = {};
+        add_run(path, run, of->rank.row, groups_[of->group]);
       }
       of = &here;
-      (times.main_thread[i] != 0 ? main_ns : helper_ns)[times.category[i]] += wall_ns;
+      (times.main_thread[i] != 0 ? run.main_ns : run.helper_ns)[times.category[i]] += wall_ns;
+      run.categories |= 1u << times.category[i];
       if (with_off_cpu && (category == Category::kIdle || category == Category::kIo) &&
           wall_ns > times.cpu_ns[i])
         off_cpu_ns[here.rank.position * kOffCpuKinds + off_cpu] += wall_ns - times.cpu_ns[i];
     }
-    if (of != nullptr) add_run(path, main_ns, helper_ns, of->rank.row, groups_[of->group]);
+    if (of != nullptr) add_run(path, run, of->rank.row, groups_[of->group]);
   }
 
   for (std::size_t group = 0; group < count; ++group) sort(groups_[group]);
@@ -104,13 +110,14 @@ void TimeSums::add(const profile::NodeTimes& times, std::span<const PageRank> ra
     if (!groups_[group].empty()) groups.add(division.first_rank[group], groups_[group]);
 }
 
-void TimeSums::add_run(std::uint32_t path, const CategoryTimes& main_ns, const CategoryTimes& helper_ns,
-                       std::uint32_t row, GroupTimes::Times& group) {
-  for (std::size_t c = 0; c < kCategories; ++c) {
-    const std::uint64_t all_ns = main_ns[c] + helper_ns[c];
-    if (all_ns == 0) continue;
+void TimeSums::add_run(std::uint32_t path, Run& run, std::uint32_t row, GroupTimes::Times& group) {
+  for (unsigned left = std::exchange(run.categories, 0u); left != 0; left &= left - 1) {
+    const auto c = static_cast<std::size_t>(std::countr_zero(left));
+    const std::uint64_t main_ns = std::exchange(run.main_ns[c], 0);
+    const std::uint64_t helper_ns = std::exchange(run.helper_ns[c], 0);
+    const std::uint64_t all_ns = main_ns + helper_ns;
     const TimeCharges::Charge& charge = charges_.charges[charge_at(path, static_cast<Category>(c))];
-    const std::uint64_t idle_ns = charge.is_work ? 0 : helper_ns[c];
+    const std::uint64_t idle_ns = charge.is_work ? 0 : helper_ns;
     Sum& sum = sums_[charge.slot];
     sum.self_ns[c] += all_ns;
     sum.helper_idle_ns += idle_ns;

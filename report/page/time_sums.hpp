@@ -72,8 +72,12 @@ class TimeSums {
   [[nodiscard]] const std::vector<std::uint64_t>& row_function_ns() const { return row_function_ns_; }
 
  private:
-  void add_run(std::uint32_t path, const CategoryTimes& main_ns, const CategoryTimes& helper_ns,
-               std::uint32_t row, GroupTimes::Times& group);
+  struct Run {
+    CategoryTimes main_ns{}, helper_ns{};
+    unsigned categories = 0;  // bits of those that have time
+  };
+  // Leaves the run empty.
+  void add_run(std::uint32_t path, Run& run, std::uint32_t row, GroupTimes::Times& group);
   void add_to_functions(std::uint32_t row_functions, std::uint32_t row, std::uint64_t ns);
   void sort(GroupTimes::Times& times);
 
