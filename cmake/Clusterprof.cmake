@@ -27,12 +27,25 @@ endfunction()
 # the cache, which is a tenth of the cost of an MPI call.
 set(CLUSTERPROF_WORD_BY_WORD -fno-tree-slp-vectorize)
 
-# clusterprof_preload(NAME MAP SOURCES...): a shared object for LD_PRELOAD. It needs libc alone:
+# clusterprof_old_glibc(NAME): objects of this target are loaded into programs of others, and need no version of
+# glibc above 2.17 (base/glibc_2_17.h).
+function(clusterprof_old_glibc name)
+  target_compile_options(${name} PRIVATE "SHELL:-include \"${PROJECT_SOURCE_DIR}/base/glibc_2_17.h\"")
+  get_target_property(type ${name} TYPE)
+  if(type MATCHES "SHARED|MODULE")
+    # Before 2.34 what we need was here. Of later releases' libraries of these names the linker sees that they
+    # are empty.
+    target_link_options(${name} PRIVATE LINKER:--push-state,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0 LINKER:--pop-state)
+  endif()
+endfunction()
+
+# clusterprof_preload(NAME MAP SOURCES...): a shared object for LD_PRELOAD. It needs glibc alone:
 # no C++ run time, hidden symbols, initial-exec TLS, only the symbols in MAP exported.
 function(clusterprof_preload name map)
   add_library(${name} SHARED ${ARGN})
   set(CLUSTERPROF_PRELOAD_${name} ON)
   clusterprof_target(${name})
+  clusterprof_old_glibc(${name})
   target_compile_options(${name} PRIVATE
     -fvisibility=hidden -ftls-model=initial-exec -fasynchronous-unwind-tables ${CLUSTERPROF_WORD_BY_WORD}
     $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit>)

@@ -12,7 +12,7 @@ CONTRACT = ["bin/clusterprof", "libexec/clusterprof/collector", "libexec/cluster
             "libexec/clusterprof/tui", "libexec/clusterprof/synth", "lib/clusterprof/libclusterprof_agent.so",
             "lib/clusterprof/python/clusterprof/__init__.py", "include/clusterprof.h", "include/clusterprof.f90"]
 # What a program may need of the system. The rest of what it needs would be a surprise to packagers.
-LIBC = {"libc.so.6", "ld-linux-x86-64.so.2"}
+LIBC = {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}
 LIBRARIES = LIBC | {"libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libdeflate.so.0",
                     "libfmt.so.9", "libdw.so.1", "libelf.so.1", "libxxhash.so.0", "libz.so.1", "libncursesw.so.6",
                     "libtinfo.so.6"}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-ALLOWED_LIBRARIES = {"libc.so.6", "ld-linux-x86-64.so.2"}
+ALLOWED_LIBRARIES = {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}
 
 
 def lines_of(*command):
