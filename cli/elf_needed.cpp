@@ -125,7 +125,9 @@ std::optional<ElfDependencies> read_elf_dependencies(const std::string& path) {
   Elf64_Phdr dynamic{}, load{};
   bool found = false;
   for (unsigned i = 0; i < header.e_phnum && !found; ++i) {
-    found = segment(i, dynamic) && dynamic.p_type == PT_DYNAMIC;
+    if (!segment(i, dynamic)) break;
+    if (dynamic.p_type == PT_INTERP) result.interpreter = file.string(dynamic.p_offset);
+    found = dynamic.p_type == PT_DYNAMIC;
   }
   if (!found) return result;
 

@@ -10,6 +10,7 @@
 namespace clusterprof::cli {
 
 struct ElfDependencies {
+  std::string interpreter;          // PT_INTERP; empty: a static program, or a library
   std::vector<std::string> needed;  // DT_NEEDED, in order
   std::string rpath, runpath;       // DT_RPATH, DT_RUNPATH, as they stand
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/glibc_loader.h"
 #include "cli/elf_needed.hpp"
 
 namespace clusterprof::cli {
@@ -63,6 +64,7 @@ ProgramFacts inspect_program(const std::string& path, const Environment& environ
   const auto object = read_elf_dependencies(path);
   if (!object) return facts;
   facts.is_elf = true;
+  facts.needs_other_libc = !object->interpreter.empty() && !is_glibc_loader(object->interpreter.c_str());
   for (const std::string& name : object->needed) {
     if (starts_with(name, "libasan.so") || starts_with(name, "libclang_rt.asan")) facts.needs_asan = true;
   }

@@ -199,6 +199,7 @@ Result<void> Recording::prepare() {
   ProgramEnvironment facts;
   facts.preloads.push_back(layout_.agent());
   const ProgramFacts program = inspect_program(command_.path, environment_);
+  if (program.needs_other_libc) return Error{command_.path + " is not linked to glibc"};
   facts.needs_asan = program.needs_asan;
   if (!options_.no_mpi) {
     const MpiFlavour flavour = choose_flavour(program, is_interpreter(options_.command[0]), environment_,

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -18,6 +19,7 @@
 
 #include <atomic>
 
+#include "agent/lifecycle/exec_preload.h"
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/signals.h"
@@ -35,6 +37,8 @@ using ExecByPathWithEnvironment = int (*)(const char*, char* const*, char* const
 
 constinit std::atomic<ExecByPath> g_execvp = nullptr;
 constinit std::atomic<ExecByPathWithEnvironment> g_execvpe = nullptr;
+constinit std::atomic<decltype(&posix_spawn)> g_posix_spawn = nullptr;
+constinit std::atomic<decltype(&posix_spawnp)> g_posix_spawnp = nullptr;
 
 constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 
@@ -117,15 +121,49 @@ int failed(long result) noexcept {
   return -1;
 }
 
-int execute(const char* path, char* const* arguments, char* const* environment) noexcept {
-  const ExecGuard guard;
-  return failed(raw_syscall(SYS_execve, path, arguments, environment));
+// Ours apart, so that the stack has room for a second environment only if one is needed.
+template <typename Call>
+[[gnu::noinline]] int with_changed_environment(PreloadSet left_out, char* const* environment,
+                                               Call call) noexcept {
+  void* const memory = alloca(changed_environment_bytes(environment));
+  return call(changed_environment(left_out, environment, memory));
 }
 
-int search_and_execute(const char* file, char* const* arguments) noexcept {
+// Calls with the environment for a program that cannot load these of our objects.
+template <typename Call>
+int with_usable_preloads(PreloadSet unusable, char* const* environment, Call call) noexcept {
+  return unusable == 0 ? call(environment) : with_changed_environment(unusable, environment, call);
+}
+
+int execute_at(int folder, const char* path, char* const* arguments, char* const* environment,
+               int flags) noexcept {
   const ExecGuard guard;
-  const ExecByPath function = real_function(g_execvp, "execvp");
-  return function != nullptr ? function(file, arguments) : failed(-ENOSYS);
+  return with_usable_preloads(
+      unusable_preloads(folder, path, environment), environment, [=](char* const* variables) noexcept {
+        return failed(raw_syscall(SYS_execveat, folder, path, arguments, variables, flags));
+      });
+}
+
+int execute(const char* path, char* const* arguments, char* const* environment) noexcept {
+  const ExecGuard guard;
+  return with_usable_preloads(unusable_preloads(AT_FDCWD, path, environment), environment,
+                              [=](char* const* variables) noexcept {
+                                return failed(raw_syscall(SYS_execve, path, arguments, variables));
+                              });
+}
+
+int search_and_execute(const char* file, char* const* arguments, char* const* environment) noexcept {
+  const ExecGuard guard;
+  return with_usable_preloads(
+      unusable_preloads_of_command(file, environment), environment, [=](char* const* variables) noexcept {
+        // Another preload may have wrapped only this one.
+        if (variables == environ) {
+          const ExecByPath function = real_function(g_execvp, "execvp");
+          return function != nullptr ? function(file, arguments) : failed(-ENOSYS);
+        }
+        const auto function = real_function(g_execvpe, "execvpe");
+        return function != nullptr ? function(file, arguments, variables) : failed(-ENOSYS);
+      });
 }
 
 std::size_t count_arguments(va_list list) noexcept {
@@ -140,6 +178,8 @@ std::size_t count_arguments(va_list list) noexcept {
 void watch_exec() noexcept {
   real_function(g_execvp, "execvp");
   real_function(g_execvpe, "execvpe");
+  real_function(g_posix_spawn, "posix_spawn");
+  real_function(g_posix_spawnp, "posix_spawnp");
 }
 
 }  // namespace clusterprof::agent
@@ -171,28 +211,46 @@ CLUSTERPROF_EXPORT int execv(const char* path, char* const* arguments) noexcept 
 
 CLUSTERPROF_EXPORT int execveat(int folder, const char* path, char* const* arguments,
                                 char* const* environment, int flags) noexcept {
-  using namespace clusterprof::agent;
-  const ExecGuard guard;
-  return failed(raw_syscall(SYS_execveat, folder, path, arguments, environment, flags));
+  return clusterprof::agent::execute_at(folder, path, arguments, environment, flags);
 }
 
 CLUSTERPROF_EXPORT int fexecve(int descriptor, char* const* arguments, char* const* environment) noexcept {
   using namespace clusterprof::agent;
   asm("" : "+r"(arguments));  // declared never to be null
   if (descriptor < 0 || arguments == nullptr || environment == nullptr) return failed(-EINVAL);
-  const ExecGuard guard;
-  return failed(raw_syscall(SYS_execveat, descriptor, "", arguments, environment, AT_EMPTY_PATH));
+  return execute_at(descriptor, "", arguments, environment, AT_EMPTY_PATH);
 }
 
 CLUSTERPROF_EXPORT int execvp(const char* file, char* const* arguments) noexcept {
-  return clusterprof::agent::search_and_execute(file, arguments);
+  return clusterprof::agent::search_and_execute(file, arguments, environ);
 }
 
 CLUSTERPROF_EXPORT int execvpe(const char* file, char* const* arguments, char* const* environment) noexcept {
+  return clusterprof::agent::search_and_execute(file, arguments, environment);
+}
+
+CLUSTERPROF_EXPORT int posix_spawn(pid_t* child, const char* path, const posix_spawn_file_actions_t* actions,
+                                   const posix_spawnattr_t* attributes, char* const* arguments,
+                                   char* const* environment) {
   using namespace clusterprof::agent;
-  const ExecGuard guard;
-  const ExecByPathWithEnvironment function = real_function(g_execvpe, "execvpe");
-  return function != nullptr ? function(file, arguments, environment) : failed(-ENOSYS);
+  const auto function = real_function(g_posix_spawn, "posix_spawn");
+  if (function == nullptr) return ENOSYS;
+  return with_usable_preloads(unusable_preloads(AT_FDCWD, path, environment), environment,
+                              [=](char* const* variables) noexcept {
+                                return function(child, path, actions, attributes, arguments, variables);
+                              });
+}
+
+CLUSTERPROF_EXPORT int posix_spawnp(pid_t* child, const char* file, const posix_spawn_file_actions_t* actions,
+                                    const posix_spawnattr_t* attributes, char* const* arguments,
+                                    char* const* environment) {
+  using namespace clusterprof::agent;
+  const auto function = real_function(g_posix_spawnp, "posix_spawnp");
+  if (function == nullptr) return ENOSYS;
+  return with_usable_preloads(unusable_preloads_of_command(file, environment), environment,
+                              [=](char* const* variables) noexcept {
+                                return function(child, file, actions, attributes, arguments, variables);
+                              });
 }
 
 CLUSTERPROF_EXPORT int execl(const char* path, const char* first, ...) noexcept {

@@ -13,6 +13,10 @@ constinit Options g_options = {};
 
 namespace {
 
+constexpr int kMaxOwnPreloads = 64;
+constinit const char* g_own_preloads[kMaxOwnPreloads] = {};
+constinit char g_own_preload_text[sizeof Options::preload] = {};  // each ends with a null
+
 constexpr std::uint32_t kDefaultRateHz = 100, kMaxRateHz = 20'000;
 
 template <std::size_t kBytes>
@@ -70,25 +74,13 @@ void read_sample_on() noexcept {
   if (!on.resolved) strncpy(on.reason, *event == '!' ? event + 1 : "not understood", sizeof on.reason - 1);
 }
 
-// True if [entry, entry + length) is one of our colon-separated entries.
-bool is_ours(const char* entry, std::size_t length) noexcept {
-  const char* next = g_options.preload;
-  while (*next != 0) {
-    const std::size_t ours = strcspn(next, ":");
-    if (ours != 0 && ours == length && memcmp(next, entry, length) == 0) return true;
-    next += ours;
-    if (*next == ':') ++next;
-  }
-  return false;
-}
-
 // Removes our entries from LD_PRELOAD, in place. Separators are those of ld.so: blanks and colons.
 void shorten_preload(char* value) noexcept {
   char* to = value;
   const char* from = value;
   while (*from != 0) {
     const std::size_t length = strcspn(from, ": ");
-    if (length != 0 && !is_ours(from, length)) {
+    if (length != 0 && own_preload(from, length) < 0) {
       if (to != value) *to++ = ':';
       memmove(to, from, length);
       to += length;
@@ -99,7 +91,29 @@ void shorten_preload(char* value) noexcept {
   *to = 0;
 }
 
+void divide_own_preloads() noexcept {
+  memcpy(g_own_preload_text, g_options.preload, sizeof g_own_preload_text);
+  char* next = g_own_preload_text;
+  for (int place = 0; place < kMaxOwnPreloads && *next != 0;) {
+    const std::size_t length = strcspn(next, ":");
+    const bool last = next[length] == 0;
+    next[length] = 0;
+    if (length != 0) g_own_preloads[place++] = next;
+    next += length + (last ? 0 : 1);
+  }
+}
+
 }  // namespace
+
+int own_preload(const char* entry, std::size_t length) noexcept {
+  for (int place = 0; place < kMaxOwnPreloads && g_own_preloads[place] != nullptr; ++place) {
+    const char* const ours = g_own_preloads[place];
+    if (strncmp(ours, entry, length) == 0 && ours[length] == 0) return place;
+  }
+  return -1;
+}
+
+const char* own_preload_path(int place) noexcept { return g_own_preloads[place]; }
 
 void read_options() noexcept {
   const char* socket = getenv(wire::kSocketVariable);
@@ -108,6 +122,7 @@ void read_options() noexcept {
       !copy_variable("CLUSTERPROF_EVENT", g_options.events) ||
       !copy_variable(wire::kPreloadVariable, g_options.preload))
     return;
+  divide_own_preloads();
   g_options.rank = number_variable(wire::kRankVariable, -1);
   g_options.world_size = number_variable(wire::kWorldSizeVariable, -1);
   const std::int32_t rate = number_variable("CLUSTERPROF_RATE", kDefaultRateHz);

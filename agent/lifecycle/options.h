@@ -2,6 +2,7 @@
 // The launcher's options for this process, from the environment.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "formats/wire/hello.h"
@@ -31,6 +32,10 @@ struct Options {
 // From the environment; once, at start.
 extern Options g_options;
 void read_options() noexcept;
+
+// The place of this entry of LD_PRELOAD among ours, below 64; -1 if it is not ours.
+int own_preload(const char* entry, std::size_t length) noexcept;
+const char* own_preload_path(int place) noexcept;
 
 // Removes our variables from the environment, so that programs that this one executes run without us. Done in
 // place: the program finds the environment's strings and array where they were.

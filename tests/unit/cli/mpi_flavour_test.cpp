@@ -56,6 +56,7 @@ TEST(ElfDependencies, OfThisTest) {
   bool has_libc = false;
   for (const std::string& name : object->needed) has_libc |= name == "libc.so.6";
   EXPECT_TRUE(has_libc);
+  EXPECT_EQ(object->interpreter, "/lib64/ld-linux-x86-64.so.2");
   const std::string libc = find_library("libc.so.6", "/proc/self/exe", *object, "");
   EXPECT_TRUE(read_elf_dependencies(libc)) << libc;
 }
