@@ -172,144 +172,184 @@ class Walker {
     return true;
   }
 
+  // Where a walk along the interpreter's frames is. An activation is one run of the eval loop.
+  struct Position {
+    std::uint64_t frame, cframe;
+    const std::uint32_t first_frame, first_entry;  // in out_
+    std::uint32_t activation;                      // its first frame in out_
+    // In the newest activation, which alone may be half made.
+    bool innermost;
+    // Nothing contradicts the layout so far.
+    bool good;
+    DataStack data_stack;
+  };
+
+  struct InterpreterFrame {
+    std::uint8_t owner;
+    std::uint64_t code, previous;
+  };
+
+  bool has_shims() const noexcept { return layout().frame_is_entry == kAbsent; }
+
+  // The steps below are inlined, so that the position stays in registers.
+
+  // Starts the walk again at the CFrame below. The eval loop publishes its CFrame before it sets
+  // current_frame in it; until then that field is what happened to be on the C stack. From the CFrame below,
+  // the chain is known to be right, since an activation has to end at the frame that the CFrame below it
+  // names. False if the walk is past the newest activation.
+  template <FrameChain kChain>
+  [[gnu::always_inline]] bool fall_back(Position& at, std::uint64_t tstate) noexcept {
+    if constexpr (kChain != FrameChain::kCFrame) return false;
+    const auto previous = peek<std::uint64_t>(at.cframe + layout().cframe_previous);
+    if (!at.innermost || !is_plausible_object(previous)) return false;
+    at.good &= trusted_;  // such a chain does not confirm the layout
+    drop_frames(at);
+    append_entry(at.cframe, 0);
+    at.cframe = previous;
+    at.frame = peek<std::uint64_t>(at.cframe + layout().cframe_current_frame);
+    at.data_stack = DataStack(layout(), tstate);
+    at.activation = at.first_frame;
+    at.innermost = false;
+    return true;
+  }
+
+  [[gnu::always_inline]] void drop_frames(const Position& at) noexcept {
+    out_.count = at.first_frame;
+    out_.entries = at.first_entry;
+  }
+
+  // The activation of the CFrame ends at a frame whose predecessor is `previous`.
+  [[gnu::always_inline]] bool ends_where_expected(const Position& at, std::uint64_t previous) const noexcept {
+    const auto older = peek<std::uint64_t>(at.cframe + layout().cframe_previous);
+    const std::uint64_t expected =
+        is_plausible_object(older) ? peek<std::uint64_t>(older + layout().cframe_current_frame) : 0;
+    return previous == expected;
+  }
+
+  // The activation is complete. False if it does not end where its CFrame says.
+  template <FrameChain kChain>
+  [[gnu::always_inline]] bool end_activation(Position& at, std::uint64_t previous,
+                                             std::uint64_t entry) noexcept {
+    if constexpr (kChain == FrameChain::kCFrame) {
+      if (!ends_where_expected(at, previous)) return false;
+      at.cframe = peek<std::uint64_t>(at.cframe + layout().cframe_previous);
+    }
+    append_entry(entry, out_.count - at.activation);
+    at.activation = out_.count;
+    at.innermost = false;
+    return true;
+  }
+
+  enum class FrameKind : std::uint8_t { kCode, kShim, kNone };
+
+  // kNone: it cannot be a frame.
+  [[gnu::always_inline]] FrameKind read_frame(Position& at, InterpreterFrame& frame) const noexcept {
+    if (!is_plausible_object(at.frame)) return FrameKind::kNone;
+    frame.owner = peek<std::uint8_t>(at.frame + layout().frame_owner);
+    frame.previous = peek<std::uint64_t>(at.frame + layout().frame_previous);
+    if (has_shims() && frame.owner >= kFirstShimOwner && frame.owner <= kFirstShimOwner + 1)
+      return FrameKind::kShim;
+    frame.code =
+        peek<std::uint64_t>(at.frame + layout().frame_code) & ~std::uint64_t{layout().frame_code_tag_bits};
+    const bool valid =
+        is_code(frame.code) && (frame.owner == kOwnedByThread ? at.data_stack.contains(at.frame)
+                                                              : frame.owner <= kOwnedByFrameObject);
+    return valid ? FrameKind::kCode : FrameKind::kNone;
+  }
+
+  std::uint32_t instruction_of(std::uint64_t frame, std::uint64_t code) const noexcept {
+    const auto instruction =
+        static_cast<std::int64_t>(peek<std::uint64_t>(frame + layout().frame_instruction) -
+                                  (code + layout().code_instructions)) /
+        2;
+    const bool started = instruction >= 0 && instruction < wire::kInstructionNotStarted;
+    return started ? static_cast<std::uint32_t>(instruction) : wire::kInstructionNotStarted;
+  }
+
+  // With shims, `entry` belongs to the oldest frame of each activation.
+  void mark_entries(const Position& at) noexcept {
+    std::uint32_t end = at.first_frame;
+    for (std::uint32_t i = at.first_entry; i < out_.entries; ++i) {
+      end += out_.entry_frames[i];
+      if (out_.entry_frames[i] != 0) out_.frames[end - 1].entry = true;
+    }
+  }
+
   template <FrameChain kChain>
   bool walk_interpreter_frames(std::uint64_t tstate) noexcept {
-    const bool has_shims = layout().frame_is_entry == kAbsent;
-    const std::uint64_t tag_mask = ~std::uint64_t{layout().frame_code_tag_bits};
-    const std::uint32_t first_frame = out_.count, first_entry = out_.entries;
-    DataStack data_stack(layout(), tstate);
-
-    std::uint64_t cframe = 0;
-    std::uint64_t frame = peek<std::uint64_t>(tstate + layout().tstate_frame);
+    Position at{peek<std::uint64_t>(tstate + layout().tstate_frame),
+                0,
+                out_.count,
+                out_.entries,
+                out_.count,
+                true,
+                true,
+                DataStack(layout(), tstate)};
     if constexpr (kChain == FrameChain::kCFrame) {
-      cframe = frame;
-      if (!is_plausible_object(cframe)) return false;
-      frame = peek<std::uint64_t>(cframe + layout().cframe_current_frame);
+      at.cframe = at.frame;
+      if (!is_plausible_object(at.cframe)) return false;
+      at.frame = peek<std::uint64_t>(at.cframe + layout().cframe_current_frame);
     }
     const std::uint64_t sentinel =
         layout().tstate_base_frame != kAbsent ? peek<std::uint64_t>(tstate + layout().tstate_base_frame) : 0;
-    bool good = true, cut = false;
-    bool innermost = true;  // in the newest activation, the only one that may be half made
-    std::uint32_t activation = first_frame;
-
-    // The eval loop publishes its CFrame before it sets current_frame in it, which until then is
-    // what happened to be on the C stack. What the chain looks like from the CFrame below is
-    // known to be right: an activation has to end at the frame that one says.
-    const auto fall_back = [&] {
-      const auto previous = peek<std::uint64_t>(cframe + layout().cframe_previous);
-      if (!innermost || !is_plausible_object(previous)) return false;
-      good &= trusted_;  // says nothing for the layout
-      out_.count = first_frame;
-      out_.entries = first_entry;
-      append_entry(cframe, 0);
-      cframe = previous;
-      frame = peek<std::uint64_t>(cframe + layout().cframe_current_frame);
-      data_stack = DataStack(layout(), tstate);
-      activation = first_frame;
-      innermost = false;
-      return true;
-    };
-    // The activation of `cframe` ends at a frame whose predecessor is `previous`.
-    const auto ends_where_expected = [&](std::uint64_t previous) {
-      const auto older = peek<std::uint64_t>(cframe + layout().cframe_previous);
-      const std::uint64_t expected =
-          is_plausible_object(older) ? peek<std::uint64_t>(older + layout().cframe_current_frame) : 0;
-      return previous == expected;
-    };
-    const auto next_cframe = [&] { cframe = peek<std::uint64_t>(cframe + layout().cframe_previous); };
+    bool cut = false;
 
     while (true) {
-      if (frame == 0 || frame == sentinel) {
+      if (at.frame == 0 || at.frame == sentinel) {
         // Every activation ends in the frame it began with. A CFrame that is new at a place where there was
         // one before may lead to generators' frames that have come to be where others were.
-        const bool whole = has_shims || kChain != FrameChain::kCFrame || activation == out_.count;
+        const bool whole = has_shims() || kChain != FrameChain::kCFrame || at.activation == out_.count;
         if (whole) break;
-        if (fall_back()) continue;
-        out_.count = first_frame;
-        out_.entries = first_entry;
+        if (fall_back<kChain>(at, tstate)) continue;
+        drop_frames(at);
         return false;
       }
-      if (!has_room()) return good;
-      std::uint8_t owner = 0xff;
-      std::uint64_t code = 0, previous = 0;
-      bool valid = is_plausible_object(frame);
-      if (valid) {
-        owner = peek<std::uint8_t>(frame + layout().frame_owner);
-        previous = peek<std::uint64_t>(frame + layout().frame_previous);
-        if (has_shims && owner >= kFirstShimOwner && owner <= kFirstShimOwner + 1) {
-          if constexpr (kChain == FrameChain::kCFrame) {
-            if (!ends_where_expected(previous)) {
-              if (fall_back()) continue;
-              return false;
-            }
-            next_cframe();
-          }
-          append_entry(frame, out_.count - activation);
-          activation = out_.count;
-          innermost = false;
-          frame = previous;
-          continue;
+      if (!has_room()) return at.good;
+      InterpreterFrame frame{};
+      const FrameKind kind = read_frame(at, frame);
+      if (kind == FrameKind::kShim) {
+        if (end_activation<kChain>(at, frame.previous, at.frame)) {
+          at.frame = frame.previous;
+        } else if (!fall_back<kChain>(at, tstate)) {
+          return false;
         }
-        code = peek<std::uint64_t>(frame + layout().frame_code) & tag_mask;
-        valid = is_code(code) &&
-                (owner == kOwnedByThread ? data_stack.contains(frame) : owner <= kOwnedByFrameObject);
+        continue;
       }
-      if (!valid) {
-        if (kChain == FrameChain::kCFrame && fall_back()) continue;
-        good = false;
-        if (innermost && out_.count == first_frame && is_plausible_object(frame)) {
-          innermost = false;  // the frame at the top is being taken down; the others are complete
-          frame = previous;
+      if (kind == FrameKind::kNone) [[unlikely]] {
+        if (fall_back<kChain>(at, tstate)) continue;
+        at.good = false;
+        if (at.innermost && out_.count == at.first_frame && is_plausible_object(at.frame)) {
+          at.innermost = false;  // the frame at the top is being taken down; the others are complete
+          at.frame = frame.previous;
           continue;
         }
         return false;
       }
       // A generator without a caller that does not run: a CFrame of an activation that is over, all of which
       // was still on the C stack, led here.
-      if (!has_shims && owner == kOwnedByGenerator && previous == 0 && !is_executing(frame)) {
-        if (kChain == FrameChain::kCFrame && fall_back()) continue;
-        out_.count = first_frame;
-        out_.entries = first_entry;
+      if (!has_shims() && frame.owner == kOwnedByGenerator && frame.previous == 0 &&
+          !is_executing(at.frame)) {
+        if (fall_back<kChain>(at, tstate)) continue;
+        drop_frames(at);
         return false;
       }
-      const auto instruction =
-          static_cast<std::int64_t>(peek<std::uint64_t>(frame + layout().frame_instruction) -
-                                    (code + layout().code_instructions)) /
-          2;
-      const bool started = instruction >= 0 && instruction < wire::kInstructionNotStarted;
       // A generator that is being resumed or suspended can be current without a predecessor; every
       // complete chain of a version with shims ends in one.
-      if (has_shims && previous == 0) {
+      if (has_shims() && frame.previous == 0) {
         cut = true;
-        if (kChain == FrameChain::kCFrame && fall_back()) continue;
+        if (fall_back<kChain>(at, tstate)) continue;
       }
-      const bool entry = !has_shims && peek<std::uint8_t>(frame + layout().frame_is_entry) != 0;
-      append(frame, code, started ? static_cast<std::uint32_t>(instruction) : wire::kInstructionNotStarted,
-             entry);
-      if constexpr (kChain == FrameChain::kCFrame) {
-        if (entry) {
-          if (!ends_where_expected(previous)) {
-            if (fall_back()) continue;
-            return false;
-          }
-          append_entry(cframe, out_.count - activation);
-          activation = out_.count;
-          innermost = false;
-          next_cframe();
-        }
+      const bool entry = !has_shims() && peek<std::uint8_t>(at.frame + layout().frame_is_entry) != 0;
+      append(at.frame, frame.code, instruction_of(at.frame, frame.code), entry);
+      if (kChain == FrameChain::kCFrame && entry && !end_activation<kChain>(at, frame.previous, at.cframe)) {
+        if (fall_back<kChain>(at, tstate)) continue;
+        return false;
       }
-      frame = previous;
+      at.frame = frame.previous;
     }
     out_.truncated = cut;
-    // With shims, `entry` belongs to the oldest frame of each activation.
-    if (has_shims) {
-      std::uint32_t end = first_frame;
-      for (std::uint32_t i = first_entry; i < out_.entries; ++i) {
-        end += out_.entry_frames[i];
-        if (out_.entry_frames[i] != 0) out_.frames[end - 1].entry = true;
-      }
-    }
-    return good;
+    if (has_shims()) mark_entries(at);
+    return at.good;
   }
 
   const PythonRuntime& runtime_;
