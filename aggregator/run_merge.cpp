@@ -4,8 +4,6 @@
 // changed, and divides the work among threads and members of a team. docs/design/0010-merging-at-scale.md.
 #include "aggregator/run_merge.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <functional>
 #include <future>
@@ -21,7 +19,9 @@
 
 #include "aggregator/abandoned_files.hpp"
 #include "aggregator/archive.hpp"
+#include "aggregator/block_exchange.hpp"
 #include "aggregator/corrected_time.hpp"
+#include "aggregator/merge_plan.hpp"
 #include "aggregator/merger.hpp"
 #include "aggregator/node_rows.hpp"
 #include "aggregator/notes.hpp"
@@ -52,159 +52,6 @@ constexpr double kShareOfHeads = 0.2, kShareOfRows = 0.75;
 
 // Member 0's work on writing a node's rows, as a share of the time that these rows take.
 constexpr double kShareOfWriting = 0.05;
-
-// The most finished blocks in memory: on a member, those that member 0 has not taken; on member 0, those that
-// wait until the blocks before them are written.
-constexpr std::size_t kMaxPosted = 2;
-constexpr std::size_t kMaxHeldBytes = std::size_t{64} << 20;
-
-// Identifies the file that a name stood for.
-struct FileState {
-  std::uint64_t size_bytes = 0, inode = 0;
-  std::int64_t modified_s = 0, modified_ns = 0;
-  friend bool operator==(const FileState&, const FileState&) = default;
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(size_bytes, inode, modified_s, modified_ns);
-  }
-};
-
-// For a missing file this returns a state unlike that of any file.
-FileState state_of(const fs::path& path) {
-  struct ::stat found {};
-  if (::stat(path.c_str(), &found) != 0) return {};
-  return {static_cast<std::uint64_t>(found.st_size), found.st_ino, found.st_mtim.tv_sec,
-          found.st_mtim.tv_nsec};
-}
-
-bool is_later(const FileState& a, const FileState& b) {
-  return std::pair(a.modified_s, a.modified_ns) > std::pair(b.modified_s, b.modified_ns);
-}
-
-struct Failure {
-  enum Kind : std::uint8_t { kDamaged, kChanged, kOldProfile, kOther } kind = kOther;
-  std::uint32_t shard = kNone;
-  std::string message;
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(kind, shard, message);
-  }
-};
-
-struct Shard {
-  std::string name;
-  FileState state;        // before it was read
-  bool reused = false;    // the old profile stands for it
-  bool left_out = false;  // as damaged
-  // Per row of its ranks: whether another shard has a better record of the rank. Empty: none has.
-  std::vector<bool> lost_ranks;
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(name, state, reused, left_out, lost_ranks);
-  }
-  [[nodiscard]] bool lost_all() const {
-    return !lost_ranks.empty() && std::find(lost_ranks.begin(), lost_ranks.end(), false) == lost_ranks.end();
-  }
-};
-
-// What to do next, as member 0 decided.
-struct Plan {
-  enum Kind : std::uint8_t { kMerge, kFailed, kDone } kind = kMerge;
-  std::string error;
-  ErrorKind error_kind = ErrorKind::kOther;
-  std::vector<Shard> shards;
-  FileState old_profile;    // when shards are reused
-  bool old_events = false;  // they may have MPI events
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(kind, error, error_kind, shards, old_profile, old_events);
-  }
-};
-
-// The facts on a shard that are needed to compare all shards.
-struct Facts {
-  std::uint32_t shard = 0;
-  std::string run_id;
-  bool complete = true;
-  std::vector<std::string> nodes;
-  std::vector<shard::Rank> ranks;
-  std::uint64_t events = 0;
-  std::uint32_t event_level = 0;
-  template <typename Archive>
-  void save(Archive& archive) const {
-    archive(shard, run_id, complete, nodes, events, event_level);
-    archive_rows(archive, const_cast<std::vector<shard::Rank>&>(ranks));
-  }
-  template <typename Archive>
-  void load(Archive& archive) {
-    archive(shard, run_id, complete, nodes, events, event_level);
-    archive_rows(archive, ranks);
-  }
-};
-
-// Result of the first pass over some of the shards.
-struct Heads {
-  std::vector<Facts> facts;  // by shard
-  std::vector<Failure> failures;
-  bool any = false;
-  ShardData head;  // when all are united
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(facts, failures, any, head);
-  }
-};
-
-// What the numbers in the blocks of the old profile mean.
-struct OldNumbers {
-  std::vector<shard::PathId> paths;
-  std::vector<std::int32_t> ranks;
-  std::vector<std::string> nodes, counters;
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive_rows(archive, paths);
-    archive(ranks, nodes, counters);
-  }
-};
-
-struct OldProfile {
-  ShardData head;  // until it is united with the others
-  std::string run_id;
-  OldNumbers numbers;
-};
-
-// Where the second pass finds rows.
-struct ShardPlace {
-  std::vector<std::string> nodes;
-  std::vector<std::int32_t> ranks;
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(nodes, ranks);
-  }
-};
-
-// Result of the first pass, as member 0 united it.
-struct Union {
-  bool go_on = false;   // false: begin again
-  bool writes = false;  // blocks are wanted
-  ShardData head;
-  std::vector<ShardPlace> places;  // by shard
-  OldNumbers old;
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(go_on, writes);
-    if (go_on) archive(head, places, old);
-  }
-};
-
-struct Failures {
-  std::vector<Failure> rows;
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(rows);
-  }
-};
-
-enum class Reply : std::uint8_t { kGoOn, kStop };
 
 std::vector<std::string> names_of(const std::vector<shard::Node>& nodes) {
   std::vector<std::string> names;
@@ -286,9 +133,6 @@ class RunMerge {
   bool create_writer();
   void read_rows();
   void distribute(std::vector<int>& owner, std::vector<std::vector<std::uint32_t>>& shards_of) const;
-  using Work = std::function<profile::EncodedBlock(std::uint32_t node, bool encode)>;
-  void post_blocks(const std::vector<std::uint32_t>& nodes, const Work& work);
-  void collect_blocks(const std::vector<std::vector<std::uint32_t>>& nodes_of, const Work& work);
   // Members of a team have one processor each.
   [[nodiscard]] std::size_t threads() const {
     if (!is_alone()) return 1;
@@ -948,12 +792,15 @@ void RunMerge::read_rows() {
   for (std::uint32_t node = 0; node < owner.size(); ++node)
     nodes_of[static_cast<std::size_t>(owner[node])].push_back(node);
   const std::vector<std::uint32_t>& my_nodes = nodes_of[static_cast<std::size_t>(team_.member())];
+  const BlockExchange blocks{team_, [&](std::uint32_t node) { return work(node, true); },
+                             [this] { return is_lost(); },
+                             [this](const profile::EncodedBlock& block) { write_block(block); }};
   if (!union_.writes)
     for (const std::uint32_t node : my_nodes) static_cast<void>(work(node, false));
   else if (leads())
-    collect_blocks(nodes_of, work);
+    blocks.collect(nodes_of);
   else
-    post_blocks(my_nodes, work);
+    blocks.post(my_nodes);
 }
 
 // Each thread works on a node of its own. Blocks are written in the order of nodes.
@@ -988,75 +835,6 @@ void RunMerge::write_block(const profile::EncodedBlock& block) {
   report_.write_error = written.error();
   writer_.reset();
   destination_.made.clear();
-}
-
-// Members post one message for each of their nodes: the block, and whether the merge has failed. Member 0
-// answers each: go on, or stop. A stopped member posts its remaining messages without doing the work.
-
-void RunMerge::post_blocks(const std::vector<std::uint32_t>& nodes, const Work& work) {
-  bool stop = false;
-  std::size_t answers = 0;
-  const auto wait_for_answer = [&] {
-    const Bytes reply = team_.take(0);
-    ++answers;
-    stop = stop || (reply.size() == 1 && reply[0] == static_cast<std::byte>(Reply::kStop));
-  };
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    while (answers < i && team_.has_posted(0)) wait_for_answer();
-    profile::EncodedBlock block;
-    if (!stop) block = work(nodes[i], true);
-    block.bytes.push_back(static_cast<std::byte>(is_lost()));
-    while (i - answers >= kMaxPosted) wait_for_answer();
-    team_.post(0, std::move(block.bytes));
-  }
-  while (answers < nodes.size()) wait_for_answer();
-}
-
-void RunMerge::collect_blocks(const std::vector<std::vector<std::uint32_t>>& nodes_of, const Work& work) {
-  bool stop = false;
-  std::size_t nodes = 0, held_bytes = 0;
-  std::uint32_t next = 0;                               // to be written
-  std::map<std::uint32_t, profile::EncodedBlock> held;  // by node
-  std::vector<std::size_t> taken(nodes_of.size());      // of each member's
-  for (const std::vector<std::uint32_t>& of_member : nodes_of) nodes += of_member.size();
-  const auto is_there = [&](std::size_t member) { return taken[member] < nodes_of[member].size(); };
-  const auto hold = [&](std::uint32_t node, profile::EncodedBlock block) {
-    held_bytes += block.bytes.size();
-    held.emplace(node, std::move(block));
-    for (auto first = held.begin(); first != held.end() && first->first == next; first = held.erase(first)) {
-      ++next;
-      held_bytes -= first->second.bytes.size();
-      if (!stop) write_block(first->second);
-    }
-  };
-  const auto take = [&](std::size_t member) {
-    const int from = static_cast<int>(member);
-    profile::EncodedBlock block{team_.take(from)};
-    stop = stop || block.bytes.back() != std::byte{0};
-    block.bytes.pop_back();
-    team_.post(from, Bytes(1, static_cast<std::byte>(stop ? Reply::kStop : Reply::kGoOn)));
-    hold(nodes_of[member][taken[member]++], std::move(block));
-  };
-  while (next < nodes) {
-    for (std::size_t member = 1; member < nodes_of.size(); ++member)
-      while (is_there(member) && held_bytes < kMaxHeldBytes && team_.has_posted(static_cast<int>(member)))
-        take(member);
-    if (next == nodes) return;
-    if (is_there(0) && (held_bytes < kMaxHeldBytes || nodes_of[0][taken[0]] == next)) {
-      const std::uint32_t node = nodes_of[0][taken[0]++];
-      profile::EncodedBlock block;
-      if (!stop) block = work(node, true);
-      stop = stop || is_lost();
-      hold(node, std::move(block));
-      continue;
-    }
-    // All other blocks have to wait for the one that is written next.
-    for (std::size_t member = 1; member < nodes_of.size(); ++member)
-      if (is_there(member) && nodes_of[member][taken[member]] == next) {
-        take(member);
-        break;
-      }
-  }
 }
 
 std::vector<Failure> RunMerge::all_failures() {
