@@ -47,6 +47,10 @@ UniqueFd open_to_list(const fs::path& directory) {
 }
 
 bool is_abandoned(int directory, const std::string& name, const ProcessMark& writer) {
+  // Its writer takes a lock only once, and must not find ours.
+  if (writer.machine == mark_of_this_process().machine && !has_ended(writer) &&
+      (::kill(writer.pid, 0) == 0 || errno != ESRCH))
+    return false;
   // NFS grants an exclusive lock only on a file that is open for writing.
   const UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return false;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -83,12 +84,13 @@ std::string owner_text(const std::string& key, const HashKey& secret) {
 }
 
 Owner read_owner(std::string_view text) {
-  const std::size_t at = text.rfind(shard::kSecretMark);
-  if (at == std::string_view::npos || text.size() - at - 1 != 2 * HashKey{}.size()) return {text};
-  Owner owner{text.substr(0, at)};
-  for (std::size_t i = 0; i < 2 * owner.secret.size(); ++i) {
-    const std::size_t digit = kHexDigits.find(text[at + 1 + i]);
-    if (digit == std::string_view::npos) return {text};
+  const Owner without_secret{shard::owner_key(text)};
+  const std::string_view digits = text.substr(std::min(text.size(), without_secret.key.size() + 1));
+  Owner owner = without_secret;
+  if (digits.size() != 2 * owner.secret.size()) return without_secret;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const std::size_t digit = kHexDigits.find(digits[i]);
+    if (digit == std::string_view::npos) return without_secret;
     owner.secret[i / 2] = static_cast<std::uint8_t>(owner.secret[i / 2] << 4 | digit);
   }
   return owner;

@@ -2,9 +2,9 @@
 // Lets all ranks of a job step agree on one run directory without talking to each other: through the shared
 // file system, by operations that are atomic there (mkdir, symlink).
 //
-//   DIR/.run -> KEY#SECRET           whoever makes this link makes DIR the run directory of KEY. SECRET is
-//   random: only
-//                                    who may enter DIR (mode 0700) knows the names of the collectors' sockets
+//   DIR/.run -> KEY#SECRET           whoever makes this link makes DIR the run directory of KEY. The names
+//                                    of the collectors' sockets depend on SECRET, which is random. Only
+//                                    who may enter DIR (mode 0700, unless the user made it) can read it
 //   DIR/.job -> JOB                  what the batch system calls the job step ("1234.0"; of an array
 //                                    "1234_7.0 1241.0", the second by its own number), for
 //                                    `clusterprof report 1234`

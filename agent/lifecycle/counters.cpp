@@ -506,6 +506,7 @@ bool start_set(int& set, std::int32_t tid) noexcept {
 
 // For a thread other than the one for which open_counters has prepared the set.
 bool start_event_set(CounterState& counters, std::int32_t tid) noexcept {
+  if (are_high_events_forbidden()) return false;
   const std::uint32_t open = g_descriptors.fetch_add(g_process.set_count, std::memory_order_relaxed);
   // Descriptors are the program's; it gets at least three quarters.
   bool started = false;

@@ -33,7 +33,7 @@ std::uint32_t descriptor_limit() noexcept {
 }  // namespace
 
 int open_high_event(perf_event_attr& event, std::int32_t tid, int group) noexcept {
-  if (g_events_forbidden.load(std::memory_order_acquire)) return -EPERM;
+  if (are_high_events_forbidden()) return -EPERM;
   const std::uint32_t limit = descriptor_limit();
   if (g_events_open.load(std::memory_order_relaxed) >= limit / kEventPart) return -EMFILE;
   const long low = raw_syscall(SYS_perf_event_open, &event, tid, -1, group, PERF_FLAG_FD_CLOEXEC);
@@ -45,6 +45,8 @@ int open_high_event(perf_event_attr& event, std::int32_t tid, int group) noexcep
 }
 
 void forbid_high_events() noexcept { g_events_forbidden.store(true, std::memory_order_release); }
+
+bool are_high_events_forbidden() noexcept { return g_events_forbidden.load(std::memory_order_acquire); }
 
 void close_high_event(int descriptor) noexcept {
   if (descriptor >= 0) raw_syscall(SYS_close, descriptor);

@@ -22,6 +22,7 @@ void close_high_event(int descriptor) noexcept;
 // From now on no event is opened: open_high_event() returns -EPERM. For a program whose filter would kill it
 // for that.
 void forbid_high_events() noexcept;
+bool are_high_events_forbidden() noexcept;
 
 // One event is gone without having been closed / all events are, in the child of a fork.
 void forget_high_event() noexcept;

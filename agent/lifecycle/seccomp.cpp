@@ -69,6 +69,7 @@ constexpr std::uint32_t kOfRecording[] = {
     SYS_timer_settime,
     SYS_timer_delete,
     SYS_clock_gettime,
+    SYS_sched_getaffinity,
     SYS_tgkill,
     SYS_openat,
     SYS_newfstatat,

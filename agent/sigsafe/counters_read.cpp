@@ -30,9 +30,9 @@ std::uint64_t less(std::uint64_t value, std::uint64_t part) noexcept {
 }
 
 // A thread changes its processor in a context switch only. So the event is read only if there were any, which
-// saves two system calls for most samples.
+// saves two system calls for most samples. 0: the kernel was not asked, or did not answer.
 bool read_migrations(CounterState& counters, std::uint64_t switches, std::uint64_t& value) noexcept {
-  if (counters.migrations_known && counters.migrations_switches == switches) {
+  if (counters.migrations_known && switches != 0 && counters.migrations_switches == switches) {
     value = counters.migrations;
     return true;
   }

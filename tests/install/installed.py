@@ -25,12 +25,12 @@ class InstalledTest(recording.RecordingTest):
         os.mkdir(self.work)
         os.chown(self.work, USER, -1)
 
-    def user(self, command, variables=None, timeout=60):
+    def user(self, command, variables=None, timeout=60, stdin=None):
         """Runs a command as an ordinary user, who has nothing set, in self.work."""
         as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"] if IS_ROOT else []
         environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **(variables or {})}
         return subprocess.run([*as_user, *command], cwd=self.work, env=environment, capture_output=True, text=True,
-                              timeout=timeout)
+                              timeout=timeout, stdin=stdin)
 
     def good(self, command, **how):
         done = self.user(command, **how)

@@ -51,6 +51,15 @@ class Scripts(installed.InstalledTest):
         self.command("sudo", "[ \"$1\" = -n ] && exit 1; sleep 60")
         self.assertEqual(self.setup_as_user("--build").returncode, 0)
 
+    def test_sudo_that_refuses_at_a_terminal_is_no_error_of_a_build(self):
+        self.command("sudo", "exit 1")
+        ours, terminal = os.openpty()
+        self.addCleanup(os.close, ours)
+        self.addCleanup(os.close, terminal)
+        done = self.user(["/usr/bin/env", f"PATH={self.commands}", self.setup, "--build"], stdin=terminal)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertIn("building with what is there", done.stderr)
+
     def test_prefix_that_cannot_be_preloaded_from_is_refused(self):
         for prefix in ("/opt/a b", "/opt/a:b"):
             done = subprocess.run([os.path.join(SCRIPTS, "build"), prefix], capture_output=True, text=True, timeout=20)

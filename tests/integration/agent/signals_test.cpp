@@ -20,10 +20,11 @@ struct Clock {
 
 class Signals : public testing::TestWithParam<Clock> {
  protected:
-  Outcome record(std::vector<std::string> arguments) const {
+  Outcome record(std::vector<std::string> arguments, const std::string& events = "none") const {
     arguments.insert(arguments.begin(), kTarget);
-    return run(arguments, {"CLUSTERPROF_RATE=" + std::to_string(GetParam().hz),
-                           std::string("CLUSTERPROF_CLOCK=") + GetParam().name, "CLUSTERPROF_EVENT=none"});
+    return run(arguments,
+               {"CLUSTERPROF_RATE=" + std::to_string(GetParam().hz),
+                std::string("CLUSTERPROF_CLOCK=") + GetParam().name, "CLUSTERPROF_EVENT=" + events});
   }
 };
 
@@ -116,13 +117,15 @@ TEST_P(Signals, SamplesEndWhereAFilterWouldKill) {
 }
 
 TEST_P(Signals, NewThreadsOpenNoEventsWhereAFilterWouldKill) {
-  const Outcome outcome = record({"sandbox_of_events"});
-  ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
-  const ProcessLog& process = outcome.processes.at(0);
-  EXPECT_EQ(process.drops(wire::DropReason::kSignalBlocked), 0u);
-  ASSERT_EQ(process.threads.size(), 2u);
-  for (const ThreadLog& thread : process.threads)
-    if (!thread.is_main) EXPECT_GE(thread.ticks(), 10u);
+  for (const char* events : {"none", "perf::TASK-CLOCK"}) {
+    const Outcome outcome = record({"sandbox_of_events"}, events);
+    ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status << " with " << events;
+    const ProcessLog& process = outcome.processes.at(0);
+    EXPECT_EQ(process.drops(wire::DropReason::kSignalBlocked), 0u);
+    ASSERT_EQ(process.threads.size(), 2u);
+    for (const ThreadLog& thread : process.threads)
+      if (!thread.is_main) EXPECT_GE(thread.ticks(), 10u);
+  }
 }
 
 TEST_P(Signals, SamplesGoOnWhereAFilterRefuses) {

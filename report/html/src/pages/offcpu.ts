@@ -196,7 +196,7 @@ class OffCpuPage implements PageHandle {
           },
           { id: "time", title: "All threads", numeric: true, value: (row) => row.time_s, cell: (row) => seconds(row.time_s) },
           { id: "bar", title: "", cell: (row) => miniBar(most > 0 ? row.time_s / most : 0, kindColour(row.kind)) },
-          { id: "share", title: "of all waiting", numeric: true, value: (row) => row.time_s, cell: (row) => percent(all > 0 ? row.time_s / all : 0) },
+          { id: "share", title: "of these rows", numeric: true, value: (row) => row.time_s, cell: (row) => percent(all > 0 ? row.time_s / all : 0) },
           {
             id: "main",
             title: "Main threads",
