@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "base/glibc_loader.h"
 #include "cli/elf_needed.hpp"
+#include "formats/wire/glibc_loader.h"
 
 namespace clusterprof::cli {
 namespace {
@@ -64,7 +64,8 @@ ProgramFacts inspect_program(const std::string& path, const Environment& environ
   const auto object = read_elf_dependencies(path);
   if (!object) return facts;
   facts.is_elf = true;
-  facts.needs_other_libc = !object->interpreter.empty() && !is_glibc_loader(object->interpreter.c_str());
+  facts.needs_other_libc =
+      !object->interpreter.empty() && !wire::is_glibc_loader(object->interpreter.c_str());
   for (const std::string& name : object->needed) {
     if (starts_with(name, "libasan.so") || starts_with(name, "libclang_rt.asan")) facts.needs_asan = true;
   }

@@ -34,11 +34,13 @@ namespace {
 
 using ExecByPath = int (*)(const char*, char* const*);
 using ExecByPathWithEnvironment = int (*)(const char*, char* const*, char* const*);
+using PosixSpawn = int (*)(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*,
+                           char* const*, char* const*);
 
 constinit std::atomic<ExecByPath> g_execvp = nullptr;
 constinit std::atomic<ExecByPathWithEnvironment> g_execvpe = nullptr;
-constinit std::atomic<decltype(&posix_spawn)> g_posix_spawn = nullptr;
-constinit std::atomic<decltype(&posix_spawnp)> g_posix_spawnp = nullptr;
+constinit std::atomic<PosixSpawn> g_posix_spawn = nullptr;
+constinit std::atomic<PosixSpawn> g_posix_spawnp = nullptr;
 
 constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 

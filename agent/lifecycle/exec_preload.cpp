@@ -16,7 +16,7 @@
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/raw_syscall.h"
-#include "base/glibc_loader.h"
+#include "formats/wire/glibc_loader.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -100,7 +100,7 @@ Loads loads_ours(int descriptor, char (&interpreter)[kInterpreterBytes]) noexcep
         read_at(descriptor, interpreter, segment.p_filesz, segment.p_offset) != segment.p_filesz)
       break;
     interpreter[segment.p_filesz] = 0;
-    return is_glibc_loader(interpreter) ? Loads::kYes : Loads::kNo;
+    return wire::is_glibc_loader(interpreter) ? Loads::kYes : Loads::kNo;
   }
   return Loads::kYes;
 }

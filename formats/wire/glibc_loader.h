@@ -5,7 +5,7 @@
 
 #include <initializer_list>
 
-namespace clusterprof {
+namespace clusterprof::wire {
 
 // Whether this interpreter of a program (PT_INTERP) is glibc's dynamic loader, by its name. Our preload
 // objects need glibc: musl's loader, ld-musl-x86_64.so.1, ends a program that it is told to load them with.
@@ -18,4 +18,4 @@ inline bool is_glibc_loader(const char* path) noexcept {
   return false;
 }
 
-}  // namespace clusterprof
+}  // namespace clusterprof::wire
