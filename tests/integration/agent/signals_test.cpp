@@ -123,8 +123,10 @@ TEST_P(Signals, NewThreadsOpenNoEventsWhereAFilterWouldKill) {
     const ProcessLog& process = outcome.processes.at(0);
     EXPECT_EQ(process.drops(wire::DropReason::kSignalBlocked), 0u);
     ASSERT_EQ(process.threads.size(), 2u);
-    for (const ThreadLog& thread : process.threads)
-      if (!thread.is_main) EXPECT_GE(thread.ticks(), 10u);
+    for (const ThreadLog& thread : process.threads) {
+      if (thread.is_main) continue;
+      EXPECT_GE(thread.ticks(), 10u);
+    }
   }
 }
 
