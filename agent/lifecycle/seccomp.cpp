@@ -34,7 +34,8 @@
 namespace clusterprof::agent {
 namespace {
 
-// System calls of samples, of the watcher, of starting and ending threads, and of interposed functions.
+// System calls of samples, of the watcher, of starting and ending threads, and of interposed functions (exec,
+// too).
 constexpr std::uint32_t kOfRecording[] = {
     SYS_read,
     SYS_close,
@@ -70,6 +71,7 @@ constexpr std::uint32_t kOfRecording[] = {
     SYS_timer_delete,
     SYS_clock_gettime,
     SYS_sched_getaffinity,
+    SYS_faccessat,
     SYS_tgkill,
     SYS_openat,
     SYS_newfstatat,
