@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/mpi_flavour.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -66,6 +68,10 @@ ProgramFacts inspect_program(const std::string& path, const Environment& environ
   facts.is_elf = true;
   facts.needs_other_libc =
       !object->interpreter.empty() && !wire::is_glibc_loader(object->interpreter.c_str());
+  facts.lacks_glibcs_libraries =
+      !object->interpreter.empty() && !facts.needs_other_libc &&
+      !wire::has_glibcs_libraries(object->interpreter.c_str(),
+                                  [](const char* library) { return ::access(library, F_OK) == 0; });
   for (const std::string& name : object->needed) {
     if (starts_with(name, "libasan.so") || starts_with(name, "libclang_rt.asan")) facts.needs_asan = true;
   }

@@ -15,6 +15,7 @@ enum class MpiFlavour { kNone, kOpenMpi, kMpich };
 struct ProgramFacts {
   std::string path;                       // as resolved through PATH
   bool is_elf = false;                    // not a script
+  bool lacks_glibcs_libraries = false;    // libdl.so.2 or libpthread.so.0, which our preload objects name
   bool needs_other_libc = false;          // its dynamic loader is not that of glibc
   MpiFlavour linked = MpiFlavour::kNone;  // by its own libraries or, one level down, by theirs
   bool needs_asan = false;                // linked to AddressSanitizer's shared run time

@@ -200,6 +200,7 @@ Result<void> Recording::prepare() {
   facts.preloads.push_back(layout_.agent());
   const ProgramFacts program = inspect_program(command_.path, environment_);
   if (program.needs_other_libc) return Error{command_.path + " is not linked to glibc"};
+  if (program.lacks_glibcs_libraries) return Error{"there is no libdl.so.2 or libpthread.so.0 here"};
   facts.needs_asan = program.needs_asan;
   if (!options_.no_mpi) {
     const MpiFlavour flavour = choose_flavour(program, is_interpreter(options_.command[0]), environment_,

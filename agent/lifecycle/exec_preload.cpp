@@ -100,7 +100,11 @@ Loads loads_ours(int descriptor, char (&interpreter)[kInterpreterBytes]) noexcep
         read_at(descriptor, interpreter, segment.p_filesz, segment.p_offset) != segment.p_filesz)
       break;
     interpreter[segment.p_filesz] = 0;
-    return wire::is_glibc_loader(interpreter) ? Loads::kYes : Loads::kNo;
+    const auto exists = [](const char* path) noexcept {
+      return raw_syscall(SYS_faccessat, AT_FDCWD, path, F_OK) >= 0;
+    };
+    return wire::is_glibc_loader(interpreter) && wire::has_glibcs_libraries(interpreter, exists) ? Loads::kYes
+                                                                                                 : Loads::kNo;
   }
   return Loads::kYes;
 }

@@ -18,4 +18,30 @@ inline bool is_glibc_loader(const char* path) noexcept {
   return false;
 }
 
+// Whether the other parts of glibc that our preload objects name are where this loader looks for them. They
+// are wherever a distribution's glibc is, but not in every root directory that was put together by hand;
+// without them no program starts with our objects. exists(path) is asked a few times.
+template <typename Exists>
+bool has_glibcs_libraries(const char* loader, Exists exists) noexcept {
+  const char* const slash = strrchr(loader, '/');
+  for (const char* const library : {"/libdl.so.2", "/libpthread.so.0"}) {
+    char path[512];
+    const auto is_in = [&](const char* directory, size_t length) {
+      if (length + strlen(library) >= sizeof path) return false;
+      memcpy(path, directory, length);
+      memcpy(path + length, library, strlen(library) + 1);
+      return exists(path);
+    };
+    bool found = false;
+    for (const char* const directory : {"/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"})
+      if (is_in(directory, strlen(directory))) {
+        found = true;
+        break;
+      }
+    if (!found && slash != nullptr) found = is_in(loader, static_cast<size_t>(slash - loader));
+    if (!found) return false;
+  }
+  return true;
+}
+
 }  // namespace clusterprof::wire

@@ -50,6 +50,15 @@ class OtherLibc(recording.RecordingTest):
         self.same(command)
         self.same(["sh", "-c", '"$@"; echo $?', "sh", *command], run="below")
 
+    def test_root_with_our_files_but_without_all_of_glibc(self):
+        """As images that somebody copied together from what ldd lists, with PREFIX mounted."""
+        if os.geteuid() != 0:
+            self.skipTest("chroot is not permitted")
+        root, ours = self.root(), os.path.join(recording.BUILD, "lib", "clusterprof")
+        shutil.copytree(ours, root + ours)
+        self.assertFalse([name for _, _, names in os.walk(root) for name in names if name.startswith("libdl.")])
+        self.same(["chroot", root, "/bin/sh", "-c", SHELL])
+
     def test_preload_of_the_user_stays(self):
         if os.geteuid() != 0:
             self.skipTest("chroot is not permitted")

@@ -148,7 +148,7 @@ class Tarball(PackageTest):
         # Debian's loader looks in /lib/x86_64-linux-gnu, but the cache is the image's, which has none.
         os.makedirs(os.path.join(image, "lib"))
         os.symlink("../lib64", os.path.join(image, "lib", "x86_64-linux-gnu"))
-        for library in ("libresolv.so.2", "libm.so.6"):
+        for library in ("libresolv.so.2", "libm.so.6", "libdl.so.2", "libpthread.so.0"):  # of glibc
             shutil.copy(f"/lib/x86_64-linux-gnu/{library}", os.path.join(image, "lib64"))
 
     def need_containers(self):
@@ -157,7 +157,7 @@ class Tarball(PackageTest):
             self.skipTest(f"no mount name spaces here: {probe.stderr.strip()}")
 
     def test_in_a_container(self):
-        """In an image that has libc and nothing else of what clusterprof needs."""
+        """In an image that has glibc and nothing else of what clusterprof needs."""
         self.need_containers()
         done = self.in_container("cd /runs; /clusterprof/bin/clusterprof -o inside /bin/spin; echo status $?")
         self.assertIn("status 7", done.stdout, done.stderr)

@@ -30,8 +30,9 @@ FOR_TESTS = {"dpkg-dev", "nlohmann-json3-dev", "libgtest-dev", "libpython3-dev"}
 
 def setup_packages():
     with open(os.path.join(SOURCE, "scripts", "setup"), encoding="utf-8") as file:
-        block = re.search(r"packages=\((.*?)\n\)", file.read(), re.DOTALL).group(1)
-    return [name for line in block.splitlines() for name in line.split("#")[0].split()]
+        lists = re.findall(r"^(?:build|package|demo|tests)=\((.*?)\)(?:$| #)", file.read(), re.DOTALL | re.MULTILINE)
+    assert len(lists) == 4, lists
+    return [name for block in lists for line in block.splitlines() for name in line.split("#")[0].split()]
 
 
 class Prefix(str):
