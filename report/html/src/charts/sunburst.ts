@@ -1,187 +1,169 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The call tree as rings: what is zoomed in the middle, callees (bottom-up: callers) around it.
-import { css, mix } from "../core/colours";
-import { el } from "../core/dom";
-import { type NodeLook, TextFitter, hatch, palette, prepare, textOn } from "./canvas_parts";
-import type { TreeChart } from "./flame";
-import { type FlameBox, FlameIndex, type FlameSource, layoutFlame } from "./flame_layout";
-import { type TreeChartEvents, treePointer } from "./tree_pointer";
+import { type Rgb, css, mix } from "../core/colours";
+import { type NodeLook, textOn } from "./canvas_parts";
+import { type FlameBox, FlameIndex, layoutFlame } from "./flame_layout";
+import { type Drawing, TreeChart, type TreeChartEvents } from "./tree_chart";
 
 const RINGS = 12; // at most
 const TURN = 2 * Math.PI;
 
-export function sunburstChart(events: TreeChartEvents): TreeChart {
-  const canvas = el("canvas");
-  const root = el(
-    "div",
-    {
-      class: "sunburst",
-      tabindex: 0,
-      role: "application",
-      "aria-roledescription": "sunburst chart",
-      "aria-label": `${events.label}. Left and right move along a ring, up and down between rings, Enter zooms in, Backspace out.`,
-    },
-    canvas,
-  );
-  let source: FlameSource | null = null;
-  let look: NodeLook | null = null;
-  let zoomed = 0;
-  let base = 0; // depth of what is zoomed
-  let boxes: FlameBox[] = [];
-  let index = new FlameIndex([]);
-  let rings = 1;
-  let queued = 0;
-  let laidOutFor = 0;
+// Letter by letter along the arc around `angle` (0: up); upright in the lower half as well.
+function drawAlongArc(context: CanvasRenderingContext2D, text: string, angle: number, radius: number): void {
+  const below = angle > Math.PI / 2 && angle < 1.5 * Math.PI;
+  const sign = below ? -1 : 1;
+  const letters = [...text];
+  const widths = letters.map((letter) => context.measureText(letter).width);
+  let at = angle - (sign * widths.reduce((a, b) => a + b, 0)) / (2 * radius);
+  letters.forEach((letter, i) => {
+    const half = (sign * widths[i]) / (2 * radius);
+    at += half;
+    context.save();
+    context.rotate(at);
+    context.translate(0, -radius);
+    if (below) context.rotate(Math.PI);
+    context.fillText(letter, 0, 0);
+    context.restore();
+    at += half;
+  });
+}
 
-  const size = (): number => Math.min(root.clientWidth, root.clientHeight);
-  // Radii: the middle is as wide as one ring and a half.
-  const thickness = (): number => (size() / 2 - 4) / (rings + 1.5);
-  const inner = (depth: number): number => (depth === base ? 0 : (depth - base + 0.5) * thickness());
-  const outer = (depth: number): number => (depth - base + 1.5) * thickness();
+export class SunburstChart extends TreeChart {
+  private base = 0; // depth of what is zoomed
+  private rings = 1;
 
-  function layout(): void {
-    if (!source) return;
-    laidOutFor = size();
-    const around = Math.max(1, laidOutFor * Math.PI);
-    base = 0;
-    for (let at = zoomed; source.parent(at) !== at; at = source.parent(at)) ++base;
-    boxes = layoutFlame(source, zoomed, 1 / around, base + 1 + RINGS).filter((box) => box.depth >= base);
-    // As many rings fill the circle as have something to see; thin spikes end at its edge.
-    const wide = boxes.filter((box) => box.end - box.begin >= 0.01);
-    rings = Math.max(3, wide.reduce((deepest, box) => Math.max(deepest, box.depth), base) - base + 1);
-    boxes = boxes.filter((box) => box.depth - base <= rings);
-    index = new FlameIndex(boxes);
-    const before = pointer.focused;
-    pointer.focused = before
-      ? (boxes.find((box) => box.node === before.node && box.filler === before.filler) ?? null)
-      : null;
-    pointer.hovered = null;
+  constructor(events: TreeChartEvents) {
+    super(events, {
+      className: "sunburst",
+      shape: "sunburst",
+      keys: "Left and right move along a ring, up and down between rings, Enter zooms in, Backspace out.",
+    });
+    this.root.append(this.canvas);
   }
 
-  function draw(): void {
-    queued = 0;
+  private side(): number {
+    return Math.min(this.root.clientWidth, this.root.clientHeight);
+  }
+
+  // Radii: the middle is as wide as one ring and a half.
+  private thickness(): number {
+    return (this.side() / 2 - 4) / (this.rings + 1.5);
+  }
+  private inner(depth: number): number {
+    return depth === this.base ? 0 : (depth - this.base + 0.5) * this.thickness();
+  }
+  private outer(depth: number): number {
+    return (depth - this.base + 1.5) * this.thickness();
+  }
+
+  protected override layout(): void {
+    const { source, focused } = this;
+    if (!source) return;
+    this.laidOutFor = this.side();
+    const around = Math.max(1, this.laidOutFor * Math.PI);
+    const base = this.zoomDepth(source);
+    const boxes = layoutFlame(source, this.zoomed, 1 / around, base + 1 + RINGS).filter((box) => box.depth >= base);
+    // As many rings fill the circle as have something to see; thin spikes end at its edge.
+    const wide = boxes.filter((box) => box.end - box.begin >= 0.01);
+    const rings = Math.max(3, wide.reduce((deepest, box) => Math.max(deepest, box.depth), base) - base + 1);
+    this.base = base;
+    this.rings = rings;
+    this.boxes = boxes.filter((box) => box.depth - base <= rings);
+    this.index = new FlameIndex(this.boxes);
+    this.focused = focused
+      ? (this.boxes.find((box) => box.node === focused.node && box.filler === focused.filler) ?? null)
+      : null;
+    this.hovered = null;
+  }
+
+  protected override draw(): void {
+    const { source, look } = this;
     if (!source || !look) return;
-    const side = size();
-    const ready = prepare(canvas, side, side);
-    if (!ready) return;
-    if (laidOutFor !== side) layout();
-    const { context, scale } = ready;
-    const colours = palette(11);
-    const pattern = hatch(context, colours, scale);
+    const side = this.side();
+    const drawing = this.beginDrawing(side, side, 11);
+    if (!drawing) return;
+    if (this.laidOutFor !== side) this.layout();
+    const { context, scale, colours } = drawing;
     context.setTransform(scale, 0, 0, scale, 0, 0);
     context.translate(side / 2, side / 2);
     context.font = colours.font;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    const fitter = new TextFitter(context);
-    const trace = (box: FlameBox): void => {
-      const from = box.begin * TURN - Math.PI / 2;
-      const to = box.end * TURN - Math.PI / 2;
-      context.beginPath();
-      context.arc(0, 0, outer(box.depth), from, to);
-      if (box.depth > base) context.arc(0, 0, inner(box.depth), to, from, true);
-      context.closePath();
-    };
     context.lineWidth = 1;
     context.strokeStyle = css(colours.card);
-    for (const box of boxes) {
-      const hatched = box.filler > 0 || look.hatched(box.node);
-      let fill = colours.card;
-      if (!hatched && box.depth > base) {
-        fill = look.colour(box.node);
-        if (!look.matched(box.node)) fill = mix(fill, colours.card, 0.78);
-      }
-      trace(box);
-      context.fillStyle = hatched ? pattern : css(fill);
-      context.fill();
-      if (box.depth > base && (box.end - box.begin) * TURN * outer(box.depth) > 2) context.stroke();
-      if (box.filler > 0) continue;
-      if (box.depth === base) {
-        const text = fitter.fit(look.label(box.node), 2 * outer(base) - 6);
-        context.fillStyle = colours.text;
-        context.fillText(text, 0, 0);
-        continue;
-      }
-      const middle = (inner(box.depth) + outer(box.depth)) / 2;
-      const depth = outer(box.depth) - inner(box.depth);
-      if (depth < 14) continue;
-      const along = (box.end - box.begin) * TURN * middle;
-      const text = fitter.fit(look.label(box.node), along - 10);
-      if (text === "") continue;
-      context.fillStyle = hatched ? colours.text : textOn(fill, colours);
-      curved(context, text, ((box.begin + box.end) / 2) * TURN, middle);
-    }
-    for (const box of [pointer.hovered, pointer.focused]) {
-      if (!box || (box === pointer.focused && document.activeElement !== root)) continue;
-      trace(box);
-      context.lineWidth = box === pointer.focused ? 2.5 : 1.5;
-      context.strokeStyle = box === pointer.focused ? colours.focus : colours.text;
-      context.stroke();
-    }
+    for (const box of this.boxes) this.drawBox(drawing, box, look);
+    for (const box of this.outlined()) this.drawOutline(drawing, box);
   }
 
-  // Letter by letter along the arc around `angle` (0: up); upright in the lower half as well.
-  function curved(context: CanvasRenderingContext2D, text: string, angle: number, radius: number): void {
-    const below = angle > Math.PI / 2 && angle < 1.5 * Math.PI;
-    const sign = below ? -1 : 1;
-    const letters = [...text];
-    const widths = letters.map((letter) => context.measureText(letter).width);
-    let at = angle - (sign * widths.reduce((a, b) => a + b, 0)) / (2 * radius);
-    letters.forEach((letter, i) => {
-      const half = (sign * widths[i]) / (2 * radius);
-      at += half;
-      context.save();
-      context.rotate(at);
-      context.translate(0, -radius);
-      if (below) context.rotate(Math.PI);
-      context.fillText(letter, 0, 0);
-      context.restore();
-      at += half;
-    });
+  private drawBox(drawing: Drawing, box: FlameBox, look: NodeLook): void {
+    const { context, pattern } = drawing;
+    const fill = this.fillOf(drawing, box, look);
+    this.trace(context, box);
+    context.fillStyle = fill ? css(fill) : pattern;
+    context.fill();
+    if (box.depth > this.base && (box.end - box.begin) * TURN * this.outer(box.depth) > 2) context.stroke();
+    if (box.filler > 0) return;
+    if (box.depth === this.base) this.drawMiddleLabel(drawing, look.label(box.node));
+    else this.drawLabel(drawing, box, look.label(box.node), fill);
   }
 
-  function queue(): void {
-    if (queued === 0) queued = window.requestAnimationFrame(draw);
+  // Null: hatched.
+  private fillOf({ colours }: Drawing, box: FlameBox, look: NodeLook): Rgb | null {
+    if (box.filler > 0 || look.hatched(box.node)) return null;
+    if (box.depth === this.base) return colours.card;
+    const colour = look.colour(box.node);
+    return look.matched(box.node) ? colour : mix(colour, colours.card, 0.78);
   }
 
-  function at(event: MouseEvent): FlameBox | null {
-    const box = canvas.getBoundingClientRect();
+  private trace(context: CanvasRenderingContext2D, box: FlameBox): void {
+    const from = box.begin * TURN - Math.PI / 2;
+    const to = box.end * TURN - Math.PI / 2;
+    context.beginPath();
+    context.arc(0, 0, this.outer(box.depth), from, to);
+    if (box.depth > this.base) context.arc(0, 0, this.inner(box.depth), to, from, true);
+    context.closePath();
+  }
+
+  private drawMiddleLabel({ context, colours, fitter }: Drawing, label: string): void {
+    const text = fitter.fit(label, 2 * this.outer(this.base) - 6);
+    context.fillStyle = colours.text;
+    context.fillText(text, 0, 0);
+  }
+
+  private drawLabel({ context, colours, fitter }: Drawing, box: FlameBox, label: string, fill: Rgb | null): void {
+    const [inner, outer] = [this.inner(box.depth), this.outer(box.depth)];
+    if (outer - inner < 14) return;
+    const middle = (inner + outer) / 2;
+    const text = fitter.fit(label, (box.end - box.begin) * TURN * middle - 10);
+    if (text === "") return;
+    context.fillStyle = fill ? textOn(fill, colours) : colours.text;
+    drawAlongArc(context, text, ((box.begin + box.end) / 2) * TURN, middle);
+  }
+
+  private drawOutline({ context, colours }: Drawing, box: FlameBox): void {
+    const isFocused = box === this.focused;
+    this.trace(context, box);
+    context.lineWidth = isFocused ? 2.5 : 1.5;
+    context.strokeStyle = isFocused ? colours.focus : colours.text;
+    context.stroke();
+  }
+
+  protected override boxAt(event: MouseEvent): FlameBox | null {
+    const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left - box.width / 2;
     const y = event.clientY - box.top - box.height / 2;
     const radius = Math.hypot(x, y);
-    const ring = radius < outer(base) ? base : base + Math.floor(radius / thickness() - 0.5);
+    const { base } = this;
+    const ring = radius < this.outer(base) ? base : base + Math.floor(radius / this.thickness() - 0.5);
     const turn = (Math.atan2(y, x) + Math.PI / 2 + TURN) % TURN;
-    return index.at(ring, turn / TURN);
+    return this.index.at(ring, turn / TURN);
   }
 
-  // Outwards is down the tree.
-  const pointer = treePointer({
-    root,
-    canvas,
-    events,
-    at,
-    index: () => index,
-    zoomed: () => zoomed,
-    first: () => boxes[0] ?? null,
-    reveal: (box) => box.depth >= base,
-    redraw: queue,
-  });
+  protected override firstBox(): FlameBox | null {
+    return this.boxes[0] ?? null;
+  }
 
-  const observer = new ResizeObserver(queue);
-  observer.observe(root);
-  return {
-    root,
-    show(nextSource, nextZoomed, nextLook) {
-      source = nextSource;
-      zoomed = nextZoomed;
-      look = nextLook;
-      layout();
-      queue();
-    },
-    focus: () => root.focus(),
-    destroy() {
-      observer.disconnect();
-      window.cancelAnimationFrame(queued);
-    },
-  };
+  protected override reveal(box: FlameBox): boolean {
+    return box.depth >= this.base;
+  }
 }

@@ -8,10 +8,10 @@ import { type SearchResult, searchTree } from "../calltree/tree_search";
 import { statusOf, tipOf } from "../calltree/tree_texts";
 import { Imbalances, type TreeView } from "../calltree/tree_view";
 import { matcher, searchField } from "../charts/code_parts";
-import { type TreeChart, flameChart } from "../charts/flame";
-import { sunburstChart } from "../charts/sunburst";
-import type { TreeChartEvents } from "../charts/tree_pointer";
-import { type TreeTable, treeTable } from "../charts/tree_table";
+import { FlameChart } from "../charts/flame";
+import { SunburstChart } from "../charts/sunburst";
+import type { TreeChart, TreeChartEvents } from "../charts/tree_chart";
+import { TreeTable } from "../charts/tree_table";
 import { css } from "../core/colours";
 import { type Child, choice, el, replace } from "../core/dom";
 import { percent, plural, shortenMiddle } from "../core/format";
@@ -257,10 +257,10 @@ class TreePage implements PageHandle {
     this.chart = null;
     this.rows = null;
     if (state.view === "table") {
-      this.rows = treeTable(this.store);
+      this.rows = new TreeTable(this.store);
       this.holder.replaceChildren(this.rows.root);
     } else {
-      this.chart = state.view === "icicle" ? flameChart(this.events) : sunburstChart(this.events);
+      this.chart = state.view === "icicle" ? new FlameChart(this.events) : new SunburstChart(this.events);
       this.holder.replaceChildren(this.chart.root);
     }
     if (focusChart) this.chart?.focus();
