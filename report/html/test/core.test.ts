@@ -7,8 +7,9 @@ import { encode, makeSample, type SampleOptions } from "../dev/make_sample.mjs";
 import { decode } from "../src/core/decode";
 import { bytes, clock, count, functionLabel, percent, printable, seconds, shortenMiddle, TimeScale } from "../src/core/format";
 import { CATEGORIES, IDLE, NONE, type Model } from "../src/core/model";
-import { score } from "../src/core/palette";
+import type { Page } from "../src/core/page";
 import { RankSet } from "../src/core/ranges";
+import { Search, score } from "../src/core/search";
 import { formatHash, parseHash, Store, type Selection, type State } from "../src/core/selection";
 import { parseNodes, parseTime } from "../src/core/selection_bar";
 import { binSeconds, rowSeconds, rowShares } from "../src/core/over_time";
@@ -407,4 +408,32 @@ test("fields and search", async () => {
   assert.ok(score("heat::apply", "app") > score("snappy", "app"));
   assert.equal(score("stencil", "xyz"), 0);
   assert.ok(score("halo_exchange", "hlex") > 0);
+});
+
+test("a search finds pages, ranks, nodes, regions, functions and files, the best first", async () => {
+  const model = await sample({ ranks: 8, ranksPerNode: 2, paths: 400 });
+  const page = (id: string, title: string): Page => ({ id, title, mount: () => ({ update() {} }) });
+  const search = new Search(storeOf(model), [page("tree", "Call tree"), page("nodes", "Nodes")]);
+  const titles = (query: string) => search.find(query).map((entry) => entry.title);
+  const first = (query: string) => search.find(query)[0];
+
+  assert.deepEqual(titles(""), ["Call tree", "Nodes"]);
+  assert.equal(first("call").title, "Call tree");
+  assert.deepEqual(titles("rank 3").slice(0, 1), ["Rank 3"]);
+  assert.equal(first("0-2").target().selection?.ranks?.toString(), "0-2");
+  assert.ok(!titles("rank 8").includes("Rank 8"), "there are eight");
+  assert.ok(titles("rank").includes("Rank 0"));
+  assert.equal(first("n002").place, "node");
+  assert.deepEqual(first("n002").target().params, { open: 1 });
+  assert.equal(first("epoch/step").target().selection?.region, "epoch/step");
+  assert.equal(first("converged").icon, "function");
+  const file = search.find("heat.py").find((entry) => entry.place === "file");
+  assert.deepEqual(file?.target(), { page: "source", params: { file: "/home/ada/heat/heat.py", line: null } });
+  assert.deepEqual(titles("qqqzzz"), []);
+  assert.equal(search.find("e").length, 40, "of many the best");
+  // What takes the time comes before what only has a similar name.
+  const { functionTotal } = weights(storeOf(model));
+  const named = search.find("main").filter((entry) => entry.icon === "function").map((entry) => Number(entry.target().params?.open));
+  assert.equal(model.function(named[0]).name, "main");
+  assert.ok(functionTotal[named[0]] > 0);
 });

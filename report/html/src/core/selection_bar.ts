@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The selection, on every page: what is chosen, and fields to choose by.
-import { el, replace } from "./dom";
-import { plural, printable, shortenMiddle, timeRange } from "./format";
-import { icon } from "./icons";
+import { type Child, el, replace } from "./dom";
+import { plural, printable, timeRange } from "./format";
 import { RankSet, type Store } from "./selection";
+import { type Field, RegionField, TextField } from "./selection_fields";
 import { weights } from "./weights";
-
-interface Field {
-  root: HTMLElement;
-  input: HTMLInputElement | HTMLSelectElement;
-  update(): void;
-}
 
 export function nodeNames(store: Store, nodes: readonly number[]): string {
   const names = nodes.slice(0, 3).map((n) => printable(store.model.nodes[n].name));
@@ -43,69 +37,8 @@ export function parseTime(text: string): [number, number] | null {
   return Number.isFinite(a) && Number.isFinite(b) && a < b ? [a, b] : null;
 }
 
-export interface SelectionBar {
-  root: HTMLElement;
-  update(): void;
-  focus(field: "time" | "ranks"): void;
-}
-
-export function makeSelectionBar(store: Store): SelectionBar {
-  const { model } = store;
-  const status = el("span", { class: "selection-status", role: "status" });
-
-  // A text field that shows what is chosen; Enter or leaving it takes what was typed.
-  function textField(options: {
-    name: string;
-    placeholder: string;
-    help: string;
-    width: number;
-    shown(): string;
-    take(text: string): boolean; // false: cannot be read
-    clear(): void;
-  }): Field {
-    const input = el("input", {
-      type: "text",
-      "aria-label": `${options.name}: ${options.help}`,
-      placeholder: options.placeholder,
-      spellcheck: "false",
-      autocomplete: "off",
-      tip: options.help,
-      style: { width: `${options.width}ch` },
-    });
-    const commit = (): boolean => {
-      if (input.value.trim() === options.shown()) return true;
-      const read = input.value.trim() === "" ? (options.clear(), true) : options.take(input.value);
-      root.classList.toggle("wrong", !read);
-      input.setAttribute("aria-invalid", String(!read));
-      return read;
-    };
-    input.addEventListener("keydown", (event) => {
-      // To the page, whose keys are of use now.
-      if (event.key === "Enter" && commit()) document.getElementById("main")?.focus({ preventScroll: true });
-      else if (event.key === "Escape") {
-        input.value = options.shown();
-        root.classList.remove("wrong");
-        input.blur();
-      }
-    });
-    input.addEventListener("change", commit);
-    const remove = el("button", { type: "button", class: "remove", "aria-label": `${options.name}: all`, on: { click: () => options.clear() } }, icon("close"));
-    const root = el("label", { class: "chip" }, el("span", { class: "chip-name" }, options.name), input, remove);
-    return {
-      root,
-      input,
-      update() {
-        const shown = options.shown();
-        input.value = shown;
-        root.classList.remove("wrong");
-        root.classList.toggle("set", shown !== "");
-        remove.hidden = shown === "";
-        input.style.width = `${Math.min(28, Math.max(options.width, options.placeholder.length + 1, shown.length + 1))}ch`;
-      },
-    };
-  }
-
-  const time = textField({
+function timeField(store: Store): TextField {
+  return new TextField({
     name: "Time",
     placeholder: "whole run",
     help: "seconds since the start: 1.5-3.25; or drag over a chart",
@@ -118,9 +51,12 @@ export function makeSelectionBar(store: Store): SelectionBar {
     },
     clear: () => store.select({ time: null }),
   });
-  const ranks = textField({
+}
+
+function rankField(store: Store): TextField {
+  return new TextField({
     name: "Ranks",
-    placeholder: `all ${model.rankCount.toLocaleString("en-US")}`,
+    placeholder: `all ${store.model.rankCount.toLocaleString("en-US")}`,
     help: "for instance 0-15,37",
     width: 10,
     shown: () => store.selection.ranks?.toString() ?? "",
@@ -131,9 +67,12 @@ export function makeSelectionBar(store: Store): SelectionBar {
     },
     clear: () => store.select({ ranks: null }),
   });
-  const nodes = textField({
+}
+
+function nodeField(store: Store): TextField {
+  return new TextField({
     name: "Nodes",
-    placeholder: `all ${model.nodeCount.toLocaleString("en-US")}`,
+    placeholder: `all ${store.model.nodeCount.toLocaleString("en-US")}`,
     help: "names, with * at the end for all that begin so; #0-3 for the first four",
     width: 8,
     shown: () => (store.selection.nodes ? nodeNames(store, store.selection.nodes) : ""),
@@ -144,67 +83,100 @@ export function makeSelectionBar(store: Store): SelectionBar {
     },
     clear: () => store.select({ nodes: null }),
   });
-  const fields: Field[] = [time, ranks];
-  if (model.nodeCount > 1) fields.push(nodes);
+}
 
-  const regions = model.report.regions ?? [];
-  if (regions.length > 0) {
-    const select = el(
-      "select",
-      { "aria-label": "Region", on: { change: () => store.select({ region: select.value === "" ? null : regions[Number(select.value)].name }) } },
-      el("option", { value: "" }, "all"),
-      regions.map((region, i) => el("option", { value: i }, shortenMiddle(printable(region.name), 40))),
+export class SelectionBar {
+  readonly root: HTMLElement;
+  private readonly time: TextField;
+  private readonly ranks: TextField;
+  private readonly fields: Field[];
+  private readonly status = el("span", { class: "selection-status", role: "status" });
+  private readonly clearButton: HTMLButtonElement;
+  private readonly idleBox: HTMLInputElement; // whether idle helper threads count
+
+  constructor(private readonly store: Store) {
+    const { model } = store;
+    this.time = timeField(store);
+    this.ranks = rankField(store);
+    this.fields = [this.time, this.ranks];
+    if (model.nodeCount > 1) this.fields.push(nodeField(store));
+    const regions = model.report.regions ?? [];
+    if (regions.length > 0) this.fields.push(new RegionField(store, regions));
+    this.idleBox = el("input", { type: "checkbox", on: { change: () => store.setHelperIdle(this.idleBox.checked) } });
+    this.clearButton = el(
+      "button",
+      { type: "button", class: "plain clear", tip: "Choose everything again (x)", on: { click: () => store.clear() } },
+      "Clear",
     );
-    const remove = el("button", { type: "button", class: "remove", "aria-label": "Region: all", on: { click: () => store.select({ region: null }) } }, icon("close"));
-    const root = el("label", { class: "chip" }, el("span", { class: "chip-name" }, "Region"), select, remove);
-    fields.push({
-      root,
-      input: select,
-      update() {
-        const { region } = store.selection;
-        select.value = region === null ? "" : String(regions.findIndex((r) => r.name === region));
-        root.classList.toggle("set", region !== null);
-        remove.hidden = region === null;
-      },
-    });
+    this.root = el(
+      "div",
+      { class: "selection", role: "group", "aria-label": "Selection" },
+      this.fields.map((field) => field.root),
+      this.clearButton,
+      this.status,
+      model.f32("path_helper_idle_s").some((s) => s > 0) ? this.idleLabel() : null,
+    );
   }
 
-  const hasHelpers = model.f32("path_helper_idle_s").some((s) => s > 0);
-  const idle = el("input", { type: "checkbox", on: { change: () => store.setHelperIdle(idle.checked) } });
-  const idleLabel = el(
-    "label",
-    { class: "check", tip: "Threads other than the main one that wait for work, such as pools of workers. The text report leaves them out as well." },
-    idle,
-    "idle helpers",
-  );
-  const clear = el("button", { type: "button", class: "plain clear", tip: "Choose everything again (x)", on: { click: () => store.clear() } }, "Clear");
+  update(): void {
+    const { store } = this;
+    for (const field of this.fields) field.update();
+    this.clearButton.hidden = !this.isAnythingChosen();
+    this.idleBox.checked = store.helperIdle;
+    replace(this.status, this.ranksText(), this.precision());
+  }
 
-  return {
-    root: el("div", { class: "selection", role: "group", "aria-label": "Selection" }, fields.map((f) => f.root), clear, status, hasHelpers ? idleLabel : null),
-    update() {
-      for (const field of fields) field.update();
-      const { time: range, ranks: chosen, nodes: onNodes, region } = store.selection;
-      clear.hidden = !range && !chosen && !onNodes && region === null;
-      idle.checked = store.helperIdle;
-      const parts: (Node | string)[] = [];
-      const mask = store.rankMask();
-      if ((chosen || onNodes) && !mask) parts.push("all ranks");
-      if (mask) {
-        const count = mask.reduce((sum, one) => sum + one, 0);
-        parts.push(el("span", { class: count === 0 ? "bad" : null }, count === 0 ? "no such rank" : plural(count, "rank")));
-      }
-      if (range && !model.header.time.bins)
-        parts.push(el("span", { class: "badge", tip: "This run was recorded without the time of call paths: functions and call paths do not follow a range of time." }, "call paths: whole run"));
-      else if (!clear.hidden && weights(store).isEstimate)
-        parts.push(
-          el("span", { class: "badge", tip: "How call paths divide the chosen time is known from samples; which ranks and which time together, from the product of the two shares." }, "estimate"),
-        );
-      replace(status, parts);
-    },
-    focus(name) {
-      const field = name === "time" ? time : ranks;
-      field.input.focus();
-      if (field.input instanceof HTMLInputElement) field.input.select();
-    },
-  };
+  focus(name: "time" | "ranks"): void {
+    this[name].focus();
+  }
+
+  private isAnythingChosen(): boolean {
+    const { time, ranks, nodes, region } = this.store.selection;
+    return time !== null || ranks !== null || nodes !== null || region !== null;
+  }
+
+  private idleLabel(): HTMLElement {
+    return el(
+      "label",
+      {
+        class: "check",
+        tip: "Threads other than the main one that wait for work, such as pools of workers. The text report leaves them out as well.",
+      },
+      this.idleBox,
+      "idle helpers",
+    );
+  }
+
+  // How many ranks are chosen.
+  private ranksText(): Child {
+    const { ranks, nodes } = this.store.selection;
+    const mask = this.store.rankMask();
+    if (!mask) return ranks || nodes ? "all ranks" : null;
+    const count = mask.reduce((sum, one) => sum + one, 0);
+    return el("span", { class: count === 0 ? "bad" : null }, count === 0 ? "no such rank" : plural(count, "rank"));
+  }
+
+  // What the times of call paths are worth under this selection.
+  private precision(): Child {
+    const { store } = this;
+    const { model, selection } = store;
+    if (selection.time && !model.header.time.bins)
+      return el(
+        "span",
+        {
+          class: "badge",
+          tip: "This run was recorded without the time of call paths: functions and call paths do not follow a range of time.",
+        },
+        "call paths: whole run",
+      );
+    if (!this.isAnythingChosen() || !weights(store).isEstimate) return null;
+    return el(
+      "span",
+      {
+        class: "badge",
+        tip: "How call paths divide the chosen time is known from samples; which ranks and which time together, from the product of the two shares.",
+      },
+      "estimate",
+    );
+  }
 }

@@ -3,196 +3,252 @@
 import { el, hideTip, replace, startTips } from "./dom";
 import { commandLine, plural, printable, seconds } from "./format";
 import { icon } from "./icons";
-import { bindKeys, boundKeys, startKeys, type Key } from "./keys";
+import { KeyHelp } from "./key_help";
+import { bindKeys, startKeys } from "./keys";
 import type { Model } from "./model";
 import type { Page, PageHandle } from "./page";
-import { makePalette } from "./palette";
+import { SearchDialog } from "./search_dialog";
 import { Store } from "./selection";
-import { makeSelectionBar } from "./selection_bar";
+import { SelectionBar } from "./selection_bar";
 
-function themeOf(store: Store): "light" | "dark" {
-  return store.theme ?? (window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+const NUMBERED = 10; // pages that a digit leads to
+
+const digitOf = (page: number): string => String((page + 1) % 10);
+
+function pageLink(page: Page, i: number): HTMLAnchorElement {
+  return el(
+    "a",
+    { "data-page": page.id, tip: page.hint, draggable: "false" },
+    icon(page.id),
+    el("span", { class: "name" }, page.title),
+    i < NUMBERED ? el("kbd", { "aria-hidden": "true" }, digitOf(i)) : null,
+  );
 }
 
-function helpDialog(): { open(): void } {
-  const list = el("dl");
-  const dialog = el(
-    "dialog",
-    { class: "help", "aria-label": "Keys" },
-    el("header", null, el("h2", null, "Keys"), el("button", { type: "button", class: "plain", "aria-label": "Close", on: { click: () => dialog.close() } }, icon("close"))),
-    list,
-    el("p", { class: "note" }, "Tables: ↑ ↓ Home End move between rows, Enter opens one. Drag over a chart to choose a range of time."),
-  );
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  const open = () => {
-    const seen = new Set<string>();
-    const keys: Key[] = boundKeys().filter((k) => k.help !== "" && !seen.has(k.help) && seen.add(k.help));
-    replace(
-      list,
-      keys.map((k) => {
-        const same = boundKeys().filter((other) => other.help === k.help);
-        return el(
-          "div",
-          null,
-          el("dt", null, same.map((s, i) => [i ? " " : null, (s.shown ?? s.key).split(" ").map((part) => el("kbd", null, part === " " ? "Space" : part))])),
-          el("dd", null, k.help),
-        );
-      }),
+class Shell {
+  private readonly store: Store;
+  private readonly command: string;
+  private readonly links: HTMLAnchorElement[];
+  private readonly help: KeyHelp;
+  private readonly search: SearchDialog;
+  private readonly themeButton: HTMLButtonElement;
+  private readonly bar: SelectionBar;
+  private readonly main = el("main", { tabindex: -1, id: "main" });
+  private handle: PageHandle | null = null; // of the page that is shown
+  private current = ""; // its id
+  private theme = "";
+
+  constructor(
+    private readonly app: HTMLElement,
+    private readonly model: Model,
+    private readonly pages: readonly Page[], // those that the run has something for
+  ) {
+    this.store = new Store(model, window.location, pages[0].id);
+    this.command = commandLine(model.report.run.command);
+    this.links = pages.map(pageLink);
+    this.help = new KeyHelp();
+    this.search = new SearchDialog(this.store, pages);
+    this.themeButton = el("button", { type: "button", class: "plain", on: { click: () => this.flipTheme() } });
+    this.bar = new SelectionBar(this.store);
+  }
+
+  start(): Store {
+    const { app } = this;
+    replace(app, this.skipLink(), this.sidebar(), this.header(), this.main);
+    app.className = "shell";
+    this.bindKeys();
+    startTips();
+    startKeys();
+    this.store.subscribe(() => this.update());
+    this.listenToWindow();
+    this.listenToPrinting();
+    this.update();
+    return this.store;
+  }
+
+  private skipLink(): HTMLElement {
+    const skip = (event: Event) => {
+      event.preventDefault();
+      this.main.focus();
+    };
+    return el("a", { class: "skip", href: "#main", on: { click: skip } }, "Skip to the page");
+  }
+
+  private sidebar(): HTMLElement {
+    const helpButton = el(
+      "button",
+      { type: "button", class: "plain", "aria-label": "Keys", tip: "Keys (?)", on: { click: () => this.help.open() } },
+      icon("help"),
     );
-    dialog.showModal();
-  };
-  document.body.append(dialog);
-  return { open };
+    const mark = el("span", { class: "mark", "aria-hidden": "true" }, el("i"), el("i"), el("i"), el("i"));
+    return el(
+      "aside",
+      { class: "side", "aria-label": "Navigation" },
+      el("div", { class: "brand" }, mark, "clusterprof"),
+      el("nav", { "aria-label": "Pages" }, this.links),
+      el("div", { class: "side-foot" }, this.themeButton, helpButton),
+    );
+  }
+
+  private header(): HTMLElement {
+    const { command } = this;
+    const { run } = this.model.report;
+    return el(
+      "header",
+      { class: "top" },
+      el(
+        "div",
+        { class: "job" },
+        el("span", { class: "command", tip: command }, command || "?"),
+        el(
+          "span",
+          { class: "facts" },
+          `${plural(run.ranks, "rank")} · ${plural(run.nodes, "node")} · ${seconds(run.elapsed_s)}`,
+        ),
+        run.region ? el("span", { class: "badge" }, `region ${printable(run.region)} only`) : null,
+        run.complete
+          ? null
+          : el(
+              "span",
+              { class: "badge bad", tip: "Ranks are missing or did not end as they should: see Run info." },
+              "incomplete",
+            ),
+        el(
+          "button",
+          { type: "button", class: "search", on: { click: () => this.search.open() } },
+          icon("search"),
+          el("span", null, "Search"),
+          el("kbd", null, "/"),
+        ),
+      ),
+      this.bar.root,
+    );
+  }
+
+  private bindKeys(): void {
+    const { bar, pages, store } = this;
+    bindKeys([
+      { key: "/", help: "Search functions, files, pages, ranks", run: () => this.search.open() },
+      { key: "?", help: "Keys", run: () => this.help.open() },
+      ...pages.slice(0, NUMBERED).map((page, i) => ({
+        key: digitOf(i),
+        help: i === 0 ? "A page" : "",
+        shown: `1 – ${pages.length >= NUMBERED ? 0 : pages.length}`,
+        run: () => store.go(store.pageTarget(page.id)),
+      })),
+      { key: "]", help: "Next page", run: () => this.step(1) },
+      { key: "[", help: "Previous page", run: () => this.step(-1) },
+      { key: "r", help: "Choose ranks", run: () => bar.focus("ranks") },
+      { key: "t", help: "Choose a range of time", run: () => bar.focus("time") },
+      { key: "x", help: "Choose everything again", run: () => store.clear() },
+      { key: "d", help: "Dark or light", run: () => this.flipTheme() },
+    ]);
+  }
+
+  private step(by: number): void {
+    const { pages, store } = this;
+    const at = pages.findIndex((page) => page.id === this.current);
+    store.go(store.pageTarget(pages[(at + by + pages.length) % pages.length].id));
+  }
+
+  private listenToWindow(): void {
+    window.addEventListener("hashchange", () => this.store.follow());
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.update());
+    let resizing = 0;
+    let width = window.innerWidth;
+    window.addEventListener("resize", () => {
+      window.clearTimeout(resizing);
+      resizing = window.setTimeout(() => {
+        if (window.innerWidth === width) return;
+        width = window.innerWidth;
+        this.update();
+      }, 120);
+    });
+  }
+
+  // Paper is light.
+  private listenToPrinting(): void {
+    const show = (theme: string) => {
+      document.documentElement.dataset.theme = theme;
+      if (this.theme === "dark") this.handle?.update();
+    };
+    window.addEventListener("beforeprint", () => show("light"));
+    window.addEventListener("afterprint", () => show(this.theme));
+  }
+
+  private wantedTheme(): "light" | "dark" {
+    return this.store.theme ?? (window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  }
+
+  private flipTheme(): void {
+    this.store.setTheme(this.wantedTheme() === "dark" ? "light" : "dark");
+  }
+
+  private update(): void {
+    hideTip();
+    this.updateTheme();
+    const page = this.pages.find((one) => one.id === this.store.page) ?? this.pages[0];
+    this.updateLinks(page);
+    this.bar.update();
+    try {
+      if (page.id === this.current) this.handle?.update();
+      else this.showPage(page);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  private updateTheme(): void {
+    const theme = this.wantedTheme();
+    if (theme === this.theme) return;
+    this.theme = theme;
+    document.documentElement.dataset.theme = theme;
+    this.themeButton.setAttribute("aria-label", `${theme === "dark" ? "Light" : "Dark"} colours`);
+    replace(this.themeButton, icon(theme === "dark" ? "sun" : "moon"));
+  }
+
+  private updateLinks(shown: Page): void {
+    const { store } = this;
+    this.links.forEach((link, i) => {
+      const page = this.pages[i];
+      link.setAttribute("href", store.href(store.pageTarget(page.id)));
+      if (page === shown) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    });
+  }
+
+  // In place of the page that was shown.
+  private showPage(page: Page): void {
+    const { main } = this;
+    const before = this.handle;
+    this.handle = null;
+    before?.destroy?.();
+    const first = this.current === "";
+    this.current = page.id;
+    document.title = `${page.title} – ${this.command || "clusterprof"}`;
+    main.replaceChildren();
+    main.dataset.page = page.id;
+    const root = el("div", { class: `page page-${page.id}` });
+    main.append(el("h1", { class: "visually-hidden" }, page.title), root);
+    this.handle = page.mount(root, this.store);
+    if (!first) {
+      window.scrollTo(0, 0);
+      main.focus({ preventScroll: true });
+    }
+  }
+
+  private fail(error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    replace(this.main, el("p", { class: "empty failure", role: "alert" }, `This page cannot be shown: ${reason}`));
+    this.handle = null;
+    reportError(error);
+  }
 }
 
 export function startShell(app: HTMLElement, model: Model, pages: readonly Page[]): Store {
-  const shown = pages.filter((page) => !page.hidden?.(model));
-  const store = new Store(model, window.location, shown[0].id);
-  const { run } = model.report;
-  const command = commandLine(run.command);
-
-  const links = shown.map((page, i) =>
-    el(
-      "a",
-      { "data-page": page.id, tip: page.hint, draggable: "false" },
-      icon(page.id),
-      el("span", { class: "name" }, page.title),
-      i < 10 ? el("kbd", { "aria-hidden": "true" }, String((i + 1) % 10)) : null,
-    ),
-  );
-  const nav = el("nav", { "aria-label": "Pages" }, links);
-  const help = helpDialog();
-  const palette = makePalette(store, shown);
-  const themeButton = el("button", { type: "button", class: "plain", on: { click: () => flipTheme() } });
-  const helpButton = el("button", { type: "button", class: "plain", "aria-label": "Keys", tip: "Keys (?)", on: { click: () => help.open() } }, icon("help"));
-  const side = el(
-    "aside",
-    { class: "side", "aria-label": "Navigation" },
-    el("div", { class: "brand" }, el("span", { class: "mark", "aria-hidden": "true" }, el("i"), el("i"), el("i"), el("i")), "clusterprof"),
-    nav,
-    el("div", { class: "side-foot" }, themeButton, helpButton),
-  );
-  const bar = makeSelectionBar(store);
-  const top = el(
-    "header",
-    { class: "top" },
-    el(
-      "div",
-      { class: "job" },
-      el("span", { class: "command", tip: command }, command || "?"),
-      el("span", { class: "facts" }, `${plural(run.ranks, "rank")} · ${plural(run.nodes, "node")} · ${seconds(run.elapsed_s)}`),
-      run.region ? el("span", { class: "badge" }, `region ${printable(run.region)} only`) : null,
-      run.complete ? null : el("span", { class: "badge bad", tip: "Ranks are missing or did not end as they should: see Run info." }, "incomplete"),
-      el("button", { type: "button", class: "search", on: { click: () => palette.open() } }, icon("search"), el("span", null, "Search"), el("kbd", null, "/")),
-    ),
-    bar.root,
-  );
-  const main = el("main", { tabindex: -1, id: "main" });
-  replace(app, el("a", { class: "skip", href: "#main", on: { click: (event) => { event.preventDefault(); main.focus(); } } }, "Skip to the page"), side, top, main);
-  app.className = "shell";
-
-  let handle: PageHandle | null = null;
-  let current = "";
-  let theme = "";
-
-  function flipTheme(): void {
-    store.setTheme(themeOf(store) === "dark" ? "light" : "dark");
-  }
-
-  function fail(error: unknown): void {
-    replace(main, el("p", { class: "empty failure", role: "alert" }, `This page cannot be shown: ${error instanceof Error ? error.message : String(error)}`));
-    handle = null;
-    reportError(error);
-  }
-
-  function update(): void {
-    hideTip();
-    if (themeOf(store) !== theme) {
-      theme = themeOf(store);
-      document.documentElement.dataset.theme = theme;
-      const other = theme === "dark" ? "Light" : "Dark";
-      themeButton.setAttribute("aria-label", `${other} colours`);
-      replace(themeButton, icon(theme === "dark" ? "sun" : "moon"));
-    }
-    const page = shown.find((p) => p.id === store.page) ?? shown[0];
-    links.forEach((link, i) => {
-      link.setAttribute("href", store.href(store.pageTarget(shown[i].id)));
-      if (shown[i] === page) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
-    });
-    bar.update();
-    try {
-      if (page.id === current) {
-        handle?.update();
-        return;
-      }
-      try {
-        handle?.destroy?.();
-      } finally {
-        handle = null;
-      }
-      const first = current === "";
-      current = page.id;
-      document.title = `${page.title} – ${command || "clusterprof"}`;
-      main.replaceChildren();
-      main.dataset.page = page.id;
-      const root = el("div", { class: `page page-${page.id}` });
-      main.append(el("h1", { class: "visually-hidden" }, page.title), root);
-      handle = page.mount(root, store);
-      if (!first) {
-        window.scrollTo(0, 0);
-        main.focus({ preventScroll: true });
-      }
-    } catch (error) {
-      fail(error);
-    }
-  }
-
-  bindKeys([
-    { key: "/", help: "Search functions, files, pages, ranks", run: () => palette.open() },
-    { key: "?", help: "Keys", run: () => help.open() },
-    ...shown.slice(0, 10).map((page, i) => ({
-      key: String((i + 1) % 10),
-      help: i === 0 ? "A page" : "",
-      shown: `1 – ${shown.length >= 10 ? 0 : shown.length}`,
-      run: () => store.go(store.pageTarget(page.id)),
-    })),
-    { key: "]", help: "Next page", run: () => step(1) },
-    { key: "[", help: "Previous page", run: () => step(-1) },
-    { key: "r", help: "Choose ranks", run: () => bar.focus("ranks") },
-    { key: "t", help: "Choose a range of time", run: () => bar.focus("time") },
-    { key: "x", help: "Choose everything again", run: () => store.clear() },
-    { key: "d", help: "Dark or light", run: flipTheme },
-  ]);
-  function step(by: number): void {
-    const at = shown.findIndex((p) => p.id === current);
-    store.go(store.pageTarget(shown[(at + by + shown.length) % shown.length].id));
-  }
-
-  startTips();
-  startKeys();
-  store.subscribe(update);
-  window.addEventListener("hashchange", () => store.follow());
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
-  let resizing = 0;
-  let width = window.innerWidth;
-  window.addEventListener("resize", () => {
-    window.clearTimeout(resizing);
-    resizing = window.setTimeout(() => {
-      if (window.innerWidth === width) return;
-      width = window.innerWidth;
-      update();
-    }, 120);
-  });
-  // Paper is light.
-  window.addEventListener("beforeprint", () => {
-    document.documentElement.dataset.theme = "light";
-    if (theme === "dark") handle?.update();
-  });
-  window.addEventListener("afterprint", () => {
-    document.documentElement.dataset.theme = theme;
-    if (theme === "dark") handle?.update();
-  });
-  update();
-  return store;
+  return new Shell(
+    app,
+    model,
+    pages.filter((page) => !page.hidden?.(model)),
+  ).start();
 }
