@@ -25,12 +25,6 @@ export interface ChartOptions {
   sync?: string; // charts of the same name share the cursor
 }
 
-export interface Chart {
-  root: HTMLElement;
-  mark(range: readonly [number, number] | null): void;
-  destroy(): void;
-}
-
 // Steps of the time axis: those that clock() writes exactly.
 const TIME_STEPS = [
   ...[-6, -5, -4, -3, -2, -1, 0].flatMap((power) => [1, 2, 5].map((n) => n * 10 ** power)),
@@ -39,28 +33,47 @@ const TIME_STEPS = [
   ...[1, 2, 6, 12, 24, 48, 120].map((hours) => 3600 * hours),
 ];
 
-export function lineChart(options: ChartOptions): Chart {
-  const root = el("div", { class: "chart", role: "img", "aria-label": options.label });
-  const span = options.x.length ? options.x[options.x.length - 1] - options.x[0] : 0;
-  let marked = options.marked ?? null;
-  let plot: uPlot | null = null;
-  const height = options.height ?? 120;
+export class LineChart {
+  readonly root: HTMLElement;
+  private readonly span: number; // seconds
+  private readonly height: number;
+  private readonly observer: ResizeObserver;
+  private marked: readonly [number, number] | null;
+  private plot: uPlot | null = null; // once there is room for it
 
-  function make(width: number): uPlot {
-    const text = cssColour("--text-2");
-    const grid = cssColour("--line");
-    const font = `11px ${cssColour("--font")}`;
-    const axis = {
-      stroke: text,
-      font,
-      grid: { stroke: grid, width: 1 },
-      ticks: { stroke: grid, width: 1, size: 4 },
-      gap: 4,
-    };
-    const made = new uPlot(
+  constructor(private readonly options: ChartOptions) {
+    const { x } = options;
+    this.root = el("div", { class: "chart", role: "img", "aria-label": options.label });
+    this.span = x.length ? x[x.length - 1] - x[0] : 0;
+    this.height = options.height ?? 120;
+    this.marked = options.marked ?? null;
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(this.root);
+  }
+
+  mark(range: readonly [number, number] | null): void {
+    this.marked = range;
+    this.plot?.redraw(false);
+  }
+
+  destroy(): void {
+    this.observer.disconnect();
+    this.plot?.destroy();
+  }
+
+  private resize(): void {
+    const width = Math.floor(this.root.clientWidth);
+    if (width < 10) return;
+    if (!this.plot) this.plot = this.makePlot(width);
+    else if (this.plot.width !== width) this.plot.setSize({ width, height: this.height });
+  }
+
+  private makePlot(width: number): uPlot {
+    const { options } = this;
+    return new uPlot(
       {
         width,
-        height,
+        height: this.height,
         padding: [6, 8, 0, 0],
         cursor: {
           y: false,
@@ -73,71 +86,66 @@ export function lineChart(options: ChartOptions): Chart {
           x: { time: false },
           y: { range: (_u, _min, max) => [0, options.maximum ?? (max > 0 ? max * 1.05 : 1)] },
         },
-        axes: [
-          { ...axis, size: 24, incrs: TIME_STEPS, values: (_u, values) => values.map((v) => clock(v, span)) },
-          { ...axis, size: 64, values: (_u, values) => values.map((v) => options.format(v)) },
-        ],
-        series: [
-          { label: "Time", value: (_u, v) => (v === null ? "" : clock(v, span / 100)) },
-          ...options.series.map((s) => ({
-            label: s.label,
-            stroke: cssColour(s.colour),
-            width: 1.5,
-            ...(s.dashed ? { dash: [4, 3] } : {}),
-            points: { show: false },
-            value: (_u: uPlot, v: number | null) => (v === null ? "" : options.format(v)),
-          })),
-        ],
+        axes: this.axes(),
+        series: this.series(),
         bands: (options.bands ?? []).map(([upper, lower, colour]) => ({
           series: [upper + 1, lower + 1],
           fill: cssColour(colour),
         })),
-        hooks: {
-          drawClear: [
-            (u) => {
-              if (!marked) return;
-              const left = Math.max(u.bbox.left, u.valToPos(marked[0], "x", true));
-              const right = Math.min(u.bbox.left + u.bbox.width, u.valToPos(marked[1], "x", true));
-              if (right <= left) return;
-              u.ctx.fillStyle = cssColour("--marked");
-              u.ctx.fillRect(left, u.bbox.top, right - left, u.bbox.height);
-            },
-          ],
-          setSelect: [
-            (u) => {
-              if (u.select.width < 3) return;
-              const range: [number, number] = [
-                u.posToVal(u.select.left, "x"),
-                u.posToVal(u.select.left + u.select.width, "x"),
-              ];
-              u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-              options.onSelect?.(range);
-            },
-          ],
-        },
+        hooks: { drawClear: [(u) => this.drawMarked(u)], setSelect: [(u) => this.take(u)] },
       },
       [options.x, ...options.series.map((s) => s.values)] as unknown as uPlot.AlignedData,
-      root,
+      this.root,
     );
-    return made;
   }
 
-  const observer = new ResizeObserver(() => {
-    const width = Math.floor(root.clientWidth);
-    if (width < 10) return;
-    if (!plot) plot = make(width);
-    else if (plot.width !== width) plot.setSize({ width, height });
-  });
-  observer.observe(root);
-  return {
-    root,
-    mark(range) {
-      marked = range;
-      plot?.redraw(false);
-    },
-    destroy() {
-      observer.disconnect();
-      plot?.destroy();
-    },
-  };
+  private axes(): uPlot.Axis[] {
+    const { options, span } = this;
+    const grid = cssColour("--line");
+    const axis = {
+      stroke: cssColour("--text-2"),
+      font: `11px ${cssColour("--font")}`,
+      grid: { stroke: grid, width: 1 },
+      ticks: { stroke: grid, width: 1, size: 4 },
+      gap: 4,
+    };
+    return [
+      { ...axis, size: 24, incrs: TIME_STEPS, values: (_u, values) => values.map((v) => clock(v, span)) },
+      { ...axis, size: 64, values: (_u, values) => values.map((v) => options.format(v)) },
+    ];
+  }
+
+  private series(): uPlot.Series[] {
+    const { options, span } = this;
+    return [
+      { label: "Time", value: (_u, v) => (v === null ? "" : clock(v, span / 100)) },
+      ...options.series.map((s) => ({
+        label: s.label,
+        stroke: cssColour(s.colour),
+        width: 1.5,
+        ...(s.dashed ? { dash: [4, 3] } : {}),
+        points: { show: false },
+        value: (_u: uPlot, v: number | null) => (v === null ? "" : options.format(v)),
+      })),
+    ];
+  }
+
+  // The chosen range, behind the lines.
+  private drawMarked(u: uPlot): void {
+    if (!this.marked) return;
+    const left = Math.max(u.bbox.left, u.valToPos(this.marked[0], "x", true));
+    const right = Math.min(u.bbox.left + u.bbox.width, u.valToPos(this.marked[1], "x", true));
+    if (right <= left) return;
+    u.ctx.fillStyle = cssColour("--marked");
+    u.ctx.fillRect(left, u.bbox.top, right - left, u.bbox.height);
+  }
+
+  // What was dragged.
+  private take(u: uPlot): void {
+    const { left, width } = u.select;
+    if (width < 3) return;
+    const range: [number, number] = [u.posToVal(left, "x"), u.posToVal(left + width, "x")];
+    u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.options.onSelect?.(range);
+  }
 }

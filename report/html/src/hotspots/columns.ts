@@ -8,6 +8,8 @@ import type { Model } from "../core/model";
 import type { FunctionRow } from "../core/report";
 import type { Row } from "./rows";
 
+// `sum`: seconds that shares are of; `isWhole`: the whole run is selected, and ranks' figures, which are always of the
+// whole run, need no word about that.
 export function makeColumns(
   model: Model,
   rows: Row[],
@@ -15,45 +17,49 @@ export function makeColumns(
   sum: number,
   isWhole: boolean,
 ): Column<Row>[] {
-  let largest = 0;
-  let largestRank = 0;
-  for (const row of rows) {
-    largest = Math.max(largest, row.total, row.self);
-    largestRank = Math.max(largestRank, row.whole?.rank_max_s ?? 0);
-  }
-  const scale = new TimeScale(largest);
-  const rankScale = new TimeScale(largestRank);
-  const ofRanks = isWhole ? "" : " Of the whole run, whatever is selected.";
-  const rankColumn = (
-    id: string,
-    title: string,
-    help: string,
-    value: (row: FunctionRow) => number,
-  ): Column<Row> => ({
-    id,
-    title,
-    help: `${help}${ofRanks}`,
-    numeric: true,
-    class: `tight ${isWhole ? "" : "of-whole"} ${id === "rank_max" ? "" : "wide-only"}`,
-    value: (row) => (row.whole ? value(row.whole) : null),
-    cell: (row) => (row.whole ? rankScale.format(value(row.whole)) : UNKNOWN),
-  });
   return [
+    nameColumn(model),
+    ...timeColumns(rows, sum),
     {
-      id: "name",
-      title: "Function",
-      class: "fn-cell",
-      value: (row) => functionText(row.info),
-      cell: (row) => [
-        kindMark(row.info.kind),
-        row.members ? el("span", { class: "fn-name" }, printable(row.info.name)) : functionName(row.info, 46),
-        el(
-          "span",
-          { class: "fn-place" },
-          row.members ? `library, ${plural(row.members.length, "function")}` : placeText(model, row.info.file, row.info.line),
-        ),
-      ],
+      id: "split",
+      title: "Own time",
+      help: "Python, native, system, MPI, I/O, idle, runnable: shares of the function's own time.",
+      class: "split",
+      cell: (row) => categoryBar(partsOf(row), undefined, { class: "thin" }),
     },
+    ...rankTimeColumns(rows, isWhole),
+    ...imbalanceColumns(sum, isWhole),
+    {
+      id: "module",
+      title: "Module",
+      class: "fn-module",
+      value: (row) => row.module,
+      cell: (row) => el("span", { tip: row.module }, shortenMiddle(row.module, 20)),
+    },
+  ];
+}
+
+function nameColumn(model: Model): Column<Row> {
+  return {
+    id: "name",
+    title: "Function",
+    class: "fn-cell",
+    value: (row) => functionText(row.info),
+    cell: (row) => [
+      kindMark(row.info.kind),
+      row.members ? el("span", { class: "fn-name" }, printable(row.info.name)) : functionName(row.info, 46),
+      el(
+        "span",
+        { class: "fn-place" },
+        row.members ? `library, ${plural(row.members.length, "function")}` : placeText(model, row.info.file, row.info.line),
+      ),
+    ],
+  };
+}
+
+function timeColumns(rows: Row[], sum: number): Column<Row>[] {
+  const scale = new TimeScale(rows.reduce((most, row) => Math.max(most, row.total, row.self), 0));
+  return [
     {
       id: "self",
       title: `Self, ${scale.unit}`,
@@ -70,40 +76,39 @@ export function makeColumns(
       value: (row) => row.total,
       cell: (row) => shareCell(row.total, sum, scale.format(row.total)),
     },
-    {
-      id: "split",
-      title: "Own time",
-      help: "Python, native, system, MPI, I/O, idle, runnable: shares of the function's own time.",
-      class: "split",
-      cell: (row) =>
-        categoryBar(partsOf(row), undefined, {
-          class: "thin",
-        }),
-    },
-    rankColumn(
-      "rank_min",
-      `Rank min, ${rankScale.unit}`,
-      "Total of the rank with least.",
-      (row) => row.rank_min_s,
-    ),
-    rankColumn(
-      "rank_mean",
-      `Rank mean, ${rankScale.unit}`,
-      "Total of the mean rank.",
-      (row) => row.rank_mean_s,
-    ),
-    rankColumn(
-      "rank_max",
-      `Rank max, ${rankScale.unit}`,
-      "Total of the rank with most.",
-      (row) => row.rank_max_s,
-    ),
+  ];
+}
+
+const wholeRunNote = (isWhole: boolean): string => (isWhole ? "" : " Of the whole run, whatever is selected.");
+
+function rankTimeColumns(rows: Row[], isWhole: boolean): Column<Row>[] {
+  const scale = new TimeScale(rows.reduce((most, row) => Math.max(most, row.whole?.rank_max_s ?? 0), 0));
+  const column = (id: string, title: string, help: string, value: (row: FunctionRow) => number): Column<Row> => ({
+    id,
+    title: `${title}, ${scale.unit}`,
+    help: `${help}${wholeRunNote(isWhole)}`,
+    numeric: true,
+    class: `tight ${isWhole ? "" : "of-whole"} ${id === "rank_max" ? "" : "wide-only"}`,
+    value: (row) => (row.whole ? value(row.whole) : null),
+    cell: (row) => (row.whole ? scale.format(value(row.whole)) : UNKNOWN),
+  });
+  return [
+    column("rank_min", "Rank min", "Total of the rank with least.", (row) => row.rank_min_s),
+    column("rank_mean", "Rank mean", "Total of the mean rank.", (row) => row.rank_mean_s),
+    column("rank_max", "Rank max", "Total of the rank with most.", (row) => row.rank_max_s),
+  ];
+}
+
+function imbalanceColumns(sum: number, isWhole: boolean): Column<Row>[] {
+  const note = wholeRunNote(isWhole);
+  const columnClass = isWhole ? "tight" : "tight of-whole";
+  return [
     {
       id: "imbalance",
       title: "Imbal.",
-      help: `Largest total of a rank by the mean over all ranks. 1: all have the same.${ofRanks}`,
+      help: `Largest total of a rank by the mean over all ranks. 1: all have the same.${note}`,
       numeric: true,
-      class: isWhole ? "tight" : "tight of-whole",
+      class: columnClass,
       value: (row) => row.whole?.imbalance,
       cell: (row) => {
         const imbalance = row.whole?.imbalance;
@@ -119,18 +124,11 @@ export function makeColumns(
     {
       id: "rank",
       title: "Slowest",
-      help: `The rank with the largest total.${ofRanks}`,
+      help: `The rank with the largest total.${note}`,
       numeric: true,
-      class: isWhole ? "tight" : "tight of-whole",
+      class: columnClass,
       value: (row) => row.whole?.rank_max,
       cell: (row) => (row.whole ? String(row.whole.rank_max) : UNKNOWN),
-    },
-    {
-      id: "module",
-      title: "Module",
-      class: "fn-module",
-      value: (row) => row.module,
-      cell: (row) => el("span", { tip: row.module }, shortenMiddle(row.module, 20)),
     },
   ];
 }

@@ -3,7 +3,7 @@
 import { neighbours, type Neighbour } from "../calltree/callers";
 import { pathFunctions, pathTable } from "../calltree/of_model";
 import { categoryBar, functionText, kindMark, placeText } from "../charts/code_parts";
-import { type RankBars, rankBars } from "../charts/rank_bars";
+import { RankBars } from "../charts/rank_bars";
 import { CATEGORY_TITLES, categoryColour } from "../core/colours";
 import { type Child, el, ofWholeRun } from "../core/dom";
 import { percent, printable, seconds, shortenMiddle } from "../core/format";
@@ -28,7 +28,7 @@ export function functionDetail(
   const { info } = row;
   const own = parts.subarray(row.index * CATEGORY_COUNT, (row.index + 1) * CATEGORY_COUNT);
   const inTree = store.href({ page: "tree", params: { q: `"${info.name}"` } });
-  const bars = rankBars(store, row.index);
+  const bars = new RankBars(store, row.index);
   const root = el(
     "div",
     { class: "fn-detail" },

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Who sends what to whom, in which calls, and who waits for whom. All of it is of the whole run.
-import { callsPart, sizesPart } from "../comm/calls_part";
+import { callsPart } from "../comm/calls_part";
 import { MatrixPart } from "../comm/matrix_part";
 import { type Part, placeCell, rankLink, shortenedNote } from "../comm/parts";
+import { SizesPart } from "../comm/sizes_part";
 import { WaitsPart } from "../comm/waits_part";
 import { kindColour } from "../core/colours";
 import { el, hideTip, miniBar, ofWholeRun, section } from "../core/dom";
 import { table } from "../core/table";
 import { count, percent, seconds } from "../core/format";
+import type { Model } from "../core/model";
 import type { Page, PageHandle } from "../core/page";
 import type { CriticalRow, RootCause } from "../core/report";
 import type { Store } from "../core/selection";
@@ -120,78 +122,88 @@ function criticalPath(root: HTMLElement, store: Store, rows: readonly CriticalRo
   );
 }
 
+// `name`: the list of the report that the card shows, perhaps in part; `what`: one thing in it.
+function wholeRunCard(model: Model, title: string, name: string, what: string): HTMLElement {
+  return section(title, { class: "chart-card", aside: [shortenedNote(model, name, what), ofWholeRun()] });
+}
+
+const emptyCard = (title: string, text: string): HTMLElement =>
+  section(title, { class: "chart-card" }, el("p", { class: "empty" }, text));
+
+class CommPage implements PageHandle {
+  private readonly parts: Part[] = [];
+
+  constructor(
+    private readonly root: HTMLElement,
+    private readonly store: Store,
+  ) {
+    const { calls } = store.model.report.mpi;
+    this.addMatrix();
+    if (calls && calls.length > 0) this.parts.push(callsPart(root, store, calls));
+    this.addWaitsAndSizes();
+    this.addCauses();
+    this.update();
+  }
+
+  update(): void {
+    for (const part of this.parts) part.update();
+  }
+
+  destroy(): void {
+    hideTip();
+    for (const part of this.parts) part.destroy?.();
+  }
+
+  private addMatrix(): void {
+    const { root, store } = this;
+    const { model } = store;
+    if (model.lengthOf("matrix_source") > 0 || model.lengthOf("collective_source") > 0)
+      this.parts.push(new MatrixPart(root, store));
+    else root.append(emptyCard("Who sends to whom", "No messages from one rank to another were sent."));
+  }
+
+  // The kinds of waiting beside the sizes of messages, and below them who waits for whom.
+  private addWaitsAndSizes(): void {
+    const { root, store } = this;
+    const { calls, sizes, waits } = store.model.report.mpi;
+    const kinds = el("div");
+    const pair = el("div", { class: "chart-columns cards" });
+    root.append(pair);
+    if (waits) {
+      const card = wholeRunCard(store.model, "Waiting by kind", "mpi.waits", "wait");
+      card.append(kinds);
+      pair.append(card);
+    }
+    if (sizes && sizes.length > 0) {
+      const card = section("Sizes of messages", { class: "chart-card", aside: ofWholeRun() });
+      pair.append(card);
+      this.parts.push(new SizesPart(card, sizes));
+    }
+    if (pair.childElementCount === 0) pair.remove();
+    if (waits) this.parts.push(new WaitsPart(kinds, root, store));
+    else if (calls) root.append(emptyCard("Who waits for whom", "Waiting was not analysed in this run."));
+  }
+
+  private addCauses(): void {
+    const { root, store } = this;
+    const { root_causes: causes, critical_path: path } = store.model.report;
+    if (causes && causes.length > 0) {
+      const card = wholeRunCard(store.model, "Where waiting comes from", "root_causes", "cause");
+      root.append(card);
+      rootCauses(card, store, causes);
+    }
+    if (path && path.length > 0) {
+      const card = wholeRunCard(store.model, "Critical path", "critical_path", "place");
+      root.append(card);
+      criticalPath(card, store, path);
+    }
+  }
+}
+
 export const page: Page = {
   id: "comm",
   title: "Communication",
   hint: "Who sends to whom, and who waits for whom",
   hidden: (model) => (model.report.mpi.calls?.length ?? 0) === 0 && model.lengthOf("matrix_source") === 0 && model.lengthOf("collective_source") === 0,
-  mount(root, store): PageHandle {
-    const { model } = store;
-    const { report } = model;
-    const parts: Part[] = [];
-    if (model.lengthOf("matrix_source") > 0 || model.lengthOf("collective_source") > 0) parts.push(new MatrixPart(root, store));
-    else
-      root.append(
-        section(
-          "Who sends to whom",
-          { class: "chart-card" },
-          el("p", { class: "empty" }, "No messages from one rank to another were sent."),
-        ),
-      );
-    if (report.mpi.calls && report.mpi.calls.length > 0) parts.push(callsPart(root, store, report.mpi.calls));
-
-    const kinds = el("div");
-    const pair = el("div", { class: "chart-columns cards" });
-    root.append(pair);
-    if (report.mpi.waits)
-      pair.append(
-        section(
-          "Waiting by kind",
-          { class: "chart-card", aside: [shortenedNote(model, "mpi.waits", "wait"), ofWholeRun()] },
-          kinds,
-        ),
-      );
-    if (report.mpi.sizes && report.mpi.sizes.length > 0) {
-      const box = section("Sizes of messages", { class: "chart-card", aside: ofWholeRun() });
-      pair.append(box);
-      parts.push(sizesPart(box, report.mpi.sizes));
-    }
-    if (pair.childElementCount === 0) pair.remove();
-    if (report.mpi.waits) parts.push(new WaitsPart(kinds, root, store));
-    else if (report.mpi.calls)
-      root.append(
-        section(
-          "Who waits for whom",
-          { class: "chart-card" },
-          el("p", { class: "empty" }, "Waiting was not analysed in this run."),
-        ),
-      );
-    if (report.root_causes && report.root_causes.length > 0) {
-      const box = section("Where waiting comes from", {
-        class: "chart-card",
-        aside: [shortenedNote(model, "root_causes", "cause"), ofWholeRun()],
-      });
-      root.append(box);
-      rootCauses(box, store, report.root_causes);
-    }
-    if (report.critical_path && report.critical_path.length > 0) {
-      const box = section("Critical path", {
-        class: "chart-card",
-        aside: [shortenedNote(model, "critical_path", "place"), ofWholeRun()],
-      });
-      root.append(box);
-      criticalPath(box, store, report.critical_path);
-    }
-    const update = () => {
-      for (const part of parts) part.update();
-    };
-    update();
-    return {
-      update,
-      destroy() {
-        hideTip();
-        for (const part of parts) part.destroy?.();
-      },
-    };
-  },
+  mount: (root, store) => new CommPage(root, store),
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory: how much each rank uses, over the run and over time, and the lines that work on much data.
-import { lineChart, type Chart } from "../core/chart";
+import { LineChart } from "../core/chart";
 import { el, miniBar, ofWholeRun, replace, section, type Child } from "../core/dom";
 import { table, type Column } from "../core/table";
 import { bytes, percent, plural, printable, shortenMiddle } from "../core/format";
@@ -12,7 +12,7 @@ import type { Store } from "../core/selection";
 import { binParts } from "../core/over_time";
 import { chosenInRows, shownBins } from "../core/totals";
 import { bandOf, type Band } from "../charts/rows";
-import { rankChart } from "../memory/rank_chart";
+import { RankChart } from "../memory/rank_chart";
 
 const rssSeries = (model: Model): number => model.header.series.findIndex((s) => s.name === "rss_bytes");
 const hasRss = (model: Model): boolean => model.f32("rank_max_rss_bytes").some((v) => !Number.isNaN(v));
@@ -34,7 +34,7 @@ export function bandOfSeries(store: Store, series: number): Band {
   return bandOf(model.f32(`series_${series}`), model.header.axis.bins, rows, ranksInRow);
 }
 
-function rssOverTime(store: Store): Chart | null {
+function rssOverTime(store: Store): LineChart | null {
   const { model } = store;
   const s = rssSeries(model);
   const { bin_s, begin_s } = model.header.axis;
@@ -43,7 +43,7 @@ function rssOverTime(store: Store): Chart | null {
   const band = bandOfSeries(store, s);
   if (band.mean.every(Number.isNaN)) return null;
   const [least, mean, most] = [band.min, band.mean, band.max].map((values) => [...values.subarray(0, shown)]);
-  return lineChart({
+  return new LineChart({
     label: "Resident memory of ranks over time",
     x: Array.from({ length: shown }, (_, b) => begin_s + (b + 0.5) * bin_s),
     series: [
@@ -194,7 +194,7 @@ class MemoryPage implements PageHandle {
     const { time, region } = store.selection;
     const rss = store.model.f32("rank_max_rss_bytes");
     const sorted = [...ranks].sort((a, b) => rss[b] - rss[a] || a - b);
-    const byRank = rankChart(store, ranks);
+    const byRank = new RankChart(store, ranks);
     const overTime = rssOverTime(store);
     this.charts = overTime ? [byRank, overTime] : [byRank];
     return [

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Nodes: processors, memory, network and disks of each machine, as numbers and over time.
-import { lineChart, type Chart } from "../core/chart";
+import { LineChart } from "../core/chart";
 import { CATEGORY_TITLES, categoryColour } from "../core/colours";
 import { el, miniBar, ofWholeRun, replace, section, stackedBar, type Child } from "../core/dom";
 import { table, type Column } from "../core/table";
 import { bytes, count, percent, plural, printable, seconds, seriesTitle, shortenMiddle } from "../core/format";
 import { rankTarget } from "../core/links";
 import { CATEGORIES, type Model } from "../core/model";
-import type { Page } from "../core/page";
+import type { Page, PageHandle } from "../core/page";
 import { RankSet, type Store } from "../core/selection";
 import { binParts } from "../core/over_time";
 import { chosenNodes, nodeCategories, shownBins } from "../core/totals";
@@ -158,7 +158,7 @@ const SERIES_COLOURS: Record<string, string> = {
 };
 
 // Charts of a node: processors, memory, network, disk.
-function nodeCharts(store: Store, node: number, charts: Chart[]): Child {
+function nodeCharts(store: Store, node: number, charts: LineChart[]): Child {
   const { model } = store;
   const { bins, bin_s, begin_s } = model.header.axis;
   const shown = shownBins(model);
@@ -181,7 +181,7 @@ function nodeCharts(store: Store, node: number, charts: Chart[]): Child {
     const isNs = here[0].endsWith("_ns");
     const isBytes = here[0].endsWith("_bytes");
     const factor = isNs ? 1e-9 / bin_s / (isBusy && cpus ? cpus : 1) : level ? 1 : 1 / bin_s;
-    const chart = lineChart({
+    const chart = new LineChart({
       label: `${title} of ${printable(model.nodes[node].name)} over time`,
       x,
       height: 110,
@@ -203,7 +203,7 @@ function nodeCharts(store: Store, node: number, charts: Chart[]): Child {
 }
 
 // All chosen nodes together: least, mean, largest.
-function overview(store: Store, charts: Chart[]): Child {
+function overview(store: Store, charts: LineChart[]): Child {
   const { model } = store;
   const { bins, bin_s, begin_s } = model.header.axis;
   const shown = shownBins(model);
@@ -229,7 +229,7 @@ function overview(store: Store, charts: Chart[]): Child {
       }
     }
     const colour = SERIES_COLOURS[name] ?? "--accent";
-    const chart = lineChart({
+    const chart = new LineChart({
       label: `${seriesTitle(name)} of nodes over time`,
       x,
       height: 110,
@@ -270,69 +270,111 @@ function nodeFacts(store: Store, node: number): Child {
   );
 }
 
+class NodesPage implements PageHandle {
+  private readonly list = el("div");
+  private readonly card = el("div");
+  private charts: LineChart[] = [];
+  private listedFor = ""; // the selection that the table is of
+
+  constructor(
+    root: HTMLElement,
+    private readonly store: Store,
+  ) {
+    root.append(this.list, this.card);
+    this.update();
+  }
+
+  update(): void {
+    this.destroy();
+    this.updateTable();
+    const open = this.openNode();
+    for (const row of this.list.querySelectorAll("tr.current")) row.classList.remove("current");
+    this.list.querySelector(`tr.node-${open}`)?.classList.add("current");
+    replace(this.card, open < 0 ? this.allNodes() : this.oneNode(open));
+  }
+
+  destroy(): void {
+    for (const chart of this.charts) chart.destroy();
+    this.charts = [];
+  }
+
+  // The open node is in the hash; -1: none.
+  private openNode(): number {
+    const { model } = this.store;
+    const text = this.store.param("open");
+    if (text !== null && /^\d+$/.test(text) && Number(text) < model.nodeCount) return Number(text);
+    return model.nodeCount === 1 ? 0 : -1;
+  }
+
+  // The table stays as long as the selection does: the focus is in it.
+  private updateTable(): void {
+    const { store } = this;
+    const selection = store.href({ page: "nodes", params: {} });
+    if (selection === this.listedFor) return;
+    this.listedFor = selection;
+    const rows = makeRows(store);
+    replace(this.list, section("Nodes", { aside: this.note(rows.length) }, this.table(rows)));
+  }
+
+  // How many nodes are chosen, and whether their numbers follow the selection.
+  private note(chosen: number): Child {
+    const { store } = this;
+    const { model, selection } = store;
+    const isOfWholeRun =
+      !store.isWholeRun && (selection.region !== null || (selection.time && !model.header.node_series.length));
+    const all = plural(model.nodeCount, "node");
+    return [
+      isOfWholeRun ? [ofWholeRun(), " · "] : null,
+      el("span", { class: "note" }, store.rankMask() ? `${chosen} of ${all}` : all),
+    ];
+  }
+
+  private table(rows: Row[]): HTMLElement {
+    const { store } = this;
+    return table(columns(store, rows), rows, {
+      label: "Nodes",
+      limit: 60,
+      sort: { column: store.param("sort") ?? "node", descending: store.param("order") === "down" },
+      onSort: (sort, descending) => store.setParams({ sort, order: descending ? "down" : null }),
+      empty: "No node has a chosen rank.",
+      rowClass: (row) => `node-${row.index} ${row.index === this.openNode() ? "current" : ""}`,
+      // Tables tell of closing by the same call.
+      onOpen: (row) =>
+        store.setParam("open", String(row.index) === store.param("open") ? null : row.index, { replace: false }),
+    });
+  }
+
+  private allNodes(): Child {
+    if (!this.store.model.header.node_series.length) return null;
+    return section(
+      "All nodes over time",
+      { aside: el("span", { class: "note" }, "Enter or a click on a node shows it alone") },
+      el("div", { class: "small-charts" }, overview(this.store, this.charts)),
+    );
+  }
+
+  private oneNode(node: number): Child {
+    const { model } = this.store;
+    const hasSeries = model.header.node_series.length > 0;
+    return section(
+      printable(model.nodes[node].name),
+      {
+        class: "node-card",
+        aside: hasSeries ? el("span", { class: "note" }, "whoever caused it; drag to choose time") : null,
+      },
+      el(
+        "div",
+        { class: "node-detail" },
+        nodeFacts(this.store, node),
+        el("div", { class: "small-charts" }, nodeCharts(this.store, node, this.charts)),
+      ),
+    );
+  }
+}
+
 export const page: Page = {
   id: "nodes",
   title: "Nodes",
   hint: "Processors, memory, network and disk of each node",
-  mount(root, store) {
-    const { model } = store;
-    let charts: Chart[] = [];
-    const clear = () => {
-      for (const chart of charts) chart.destroy();
-      charts = [];
-    };
-    // The open node is in the hash; tables tell of closing by the same call.
-    const opened = () => {
-      const text = store.param("open");
-      return text !== null && /^\d+$/.test(text) && Number(text) < model.nodeCount ? Number(text) : model.nodeCount === 1 ? 0 : -1;
-    };
-    const detail = (index: number) => el("div", { class: "node-detail" }, nodeFacts(store, index), el("div", { class: "small-charts" }, nodeCharts(store, index, charts)));
-    const list = el("div");
-    const card = el("div");
-    root.append(list, card);
-    let shownFor = "";
-
-    // The table stays as long as the selection does: the focus is in it.
-    const updateTable = () => {
-      const now = store.href({ page: "nodes", params: {} });
-      if (now === shownFor) return;
-      shownFor = now;
-      const rows = makeRows(store);
-      const { selection } = store;
-      const whole = !store.isWholeRun && (selection.region !== null || (selection.time && !model.header.node_series.length));
-      const number = store.rankMask() ? `${rows.length} of ${plural(model.nodeCount, "node")}` : plural(model.nodeCount, "node");
-      replace(
-        list,
-        section(
-          "Nodes",
-          { aside: [whole ? [ofWholeRun(), " · "] : null, el("span", { class: "note" }, number)] },
-          table(columns(store, rows), rows, {
-            label: "Nodes",
-            limit: 60,
-            sort: { column: store.param("sort") ?? "node", descending: store.param("order") === "down" },
-            onSort: (sort, descending) => store.setParams({ sort, order: descending ? "down" : null }),
-            empty: "No node has a chosen rank.",
-            rowClass: (row) => `node-${row.index} ${row.index === opened() ? "current" : ""}`,
-            onOpen: (row) => store.setParam("open", String(row.index) === store.param("open") ? null : row.index, { replace: false }),
-          }),
-        ),
-      );
-    };
-    const update = () => {
-      clear();
-      updateTable();
-      const open = opened();
-      for (const row of list.querySelectorAll("tr.current")) row.classList.remove("current");
-      list.querySelector(`tr.node-${open}`)?.classList.add("current");
-      replace(
-        card,
-        open < 0 && model.header.node_series.length
-          ? section("All nodes over time", { aside: el("span", { class: "note" }, "Enter or a click on a node shows it alone") }, el("div", { class: "small-charts" }, overview(store, charts)))
-          : null,
-        open >= 0 ? section(printable(model.nodes[open].name), { class: "node-card", aside: model.header.node_series.length ? el("span", { class: "note" }, "whoever caused it; drag to choose time") : null }, detail(open)) : null,
-      );
-    };
-    update();
-    return { update, destroy: clear };
-  },
+  mount: (root, store) => new NodesPage(root, store),
 };
