@@ -168,6 +168,16 @@ int search_and_execute(const char* file, char* const* arguments, char* const* en
       });
 }
 
+// `function`: libc's posix_spawn or posix_spawnp; null if it has none.
+int spawn(PosixSpawn function, PreloadSet unusable, pid_t* child, const char* program,
+          const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
+          char* const* arguments, char* const* environment) noexcept {
+  if (function == nullptr) return ENOSYS;
+  return with_usable_preloads(unusable, environment, [=](char* const* variables) noexcept {
+    return function(child, program, actions, attributes, arguments, variables);
+  });
+}
+
 std::size_t count_arguments(va_list list) noexcept {
   std::size_t count = 1;
   while (va_arg(list, const char*) != nullptr) ++count;
@@ -235,24 +245,16 @@ CLUSTERPROF_EXPORT int posix_spawn(pid_t* child, const char* path, const posix_s
                                    const posix_spawnattr_t* attributes, char* const* arguments,
                                    char* const* environment) {
   using namespace clusterprof::agent;
-  const auto function = real_function(g_posix_spawn, "posix_spawn");
-  if (function == nullptr) return ENOSYS;
-  return with_usable_preloads(unusable_preloads(AT_FDCWD, path, environment), environment,
-                              [=](char* const* variables) noexcept {
-                                return function(child, path, actions, attributes, arguments, variables);
-                              });
+  return spawn(real_function(g_posix_spawn, "posix_spawn"), unusable_preloads(AT_FDCWD, path, environment),
+               child, path, actions, attributes, arguments, environment);
 }
 
 CLUSTERPROF_EXPORT int posix_spawnp(pid_t* child, const char* file, const posix_spawn_file_actions_t* actions,
                                     const posix_spawnattr_t* attributes, char* const* arguments,
                                     char* const* environment) {
   using namespace clusterprof::agent;
-  const auto function = real_function(g_posix_spawnp, "posix_spawnp");
-  if (function == nullptr) return ENOSYS;
-  return with_usable_preloads(unusable_preloads_of_command(file, environment), environment,
-                              [=](char* const* variables) noexcept {
-                                return function(child, file, actions, attributes, arguments, variables);
-                              });
+  return spawn(real_function(g_posix_spawnp, "posix_spawnp"), unusable_preloads_of_command(file, environment),
+               child, file, actions, attributes, arguments, environment);
 }
 
 CLUSTERPROF_EXPORT int execl(const char* path, const char* first, ...) noexcept {

@@ -36,10 +36,7 @@ const char* preload_of(char* const* environment) noexcept {
 }
 
 // Those that are seen from the root directory that the process has now.
-bool is_there(const char* path) noexcept {
-  const long result = raw_syscall(SYS_faccessat, AT_FDCWD, path, R_OK);
-  return result >= 0;
-}
+bool is_there(const char* path) noexcept { return raw_syscall(SYS_faccessat, AT_FDCWD, path, R_OK) >= 0; }
 
 // With all signals blocked, since a handler of the program might jump out of here and leave it open.
 class OpenFile {
@@ -100,11 +97,9 @@ Loads loads_ours(int descriptor, char (&interpreter)[kInterpreterBytes]) noexcep
         read_at(descriptor, interpreter, segment.p_filesz, segment.p_offset) != segment.p_filesz)
       break;
     interpreter[segment.p_filesz] = 0;
-    const auto exists = [](const char* path) noexcept {
-      return raw_syscall(SYS_faccessat, AT_FDCWD, path, F_OK) >= 0;
-    };
-    return wire::is_glibc_loader(interpreter) && wire::has_glibcs_libraries(interpreter, exists) ? Loads::kYes
-                                                                                                 : Loads::kNo;
+    return wire::is_glibc_loader(interpreter) && wire::has_glibcs_libraries(interpreter, is_there)
+               ? Loads::kYes
+               : Loads::kNo;
   }
   return Loads::kYes;
 }
