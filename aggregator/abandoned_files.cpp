@@ -47,10 +47,9 @@ UniqueFd open_to_list(const fs::path& directory) {
 }
 
 bool is_abandoned(int directory, const std::string& name, const ProcessMark& writer) {
-  // Its writer takes a lock only once, and must not find ours.
-  if (writer.machine == mark_of_this_process().machine && !has_ended(writer) &&
-      (::kill(writer.pid, 0) == 0 || errno != ESRCH))
-    return false;
+  const bool has_gone = has_ended(writer), may_run_here = ::kill(writer.pid, 0) == 0 || errno != ESRCH;
+  // A writer takes its lock only once, and must not find ours.
+  if (!has_gone && may_run_here && writer.machine == mark_of_this_process().machine) return false;
   // NFS grants an exclusive lock only on a file that is open for writing.
   const UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return false;
@@ -61,8 +60,7 @@ bool is_abandoned(int directory, const std::string& name, const ProcessMark& wri
     if (errno == EWOULDBLOCK) return false;
     untouched_s = kUntouchedWithoutLocks_s;
   }
-  if (has_ended(writer)) return true;
-  const bool may_run_here = ::kill(writer.pid, 0) == 0 || errno != ESRCH;
+  if (has_gone) return true;
   return !may_run_here && std::time(nullptr) - status->st_mtim.tv_sec >= untouched_s;
 }
 
