@@ -30,6 +30,7 @@
 #include "cli/message.hpp"
 #include "cli/program_environment.hpp"
 #include "cli/run_directory.hpp"
+#include "cli/run_directory_in_time.hpp"
 #include "cli/supervisor.hpp"
 #include "cli/system_call_filter.hpp"
 #include "formats/wire/launch_evidence.h"
@@ -40,6 +41,8 @@ namespace clusterprof::cli {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(10);
+// How long the run directory's file system may take where the command was not started by `clusterprof`.
+constexpr auto kDirectoryPatience = std::chrono::seconds(5);
 // For the links of the job to be removed; where the collector has been waited for in vain already.
 constexpr auto kRemoval = std::chrono::milliseconds(5000), kRemovalIfStuck = std::chrono::milliseconds(500);
 // By then every rank of the job has found the run directory: launchers start them together.
@@ -529,7 +532,10 @@ int Recording::run() {
   const RunDirectoryRequest request{options_.output, root == nullptr ? "" : root,
                                     command_name(options_.command)};
   bool refused = false;
-  auto directory = agree_on_run_directory(request, identity_, &refused);
+  const auto agree = [&] { return agree_on_run_directory(request, identity_, &refused); };
+  const std::string place =
+      request.output.empty() ? (request.root.empty() ? "." : request.root) : request.output;
+  auto directory = options_.started ? in_time(kDirectoryPatience, place, agree) : agree();
   if (!directory) {
     if (options_.started || !refused) return without_recording(directory.error().message, true);
     if (identity_.speaks_for_all()) say(directory.error().message);

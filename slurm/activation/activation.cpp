@@ -61,6 +61,8 @@ Site parse_site(const std::vector<std::string>& arguments) {
       site.root = value;
     } else if (name == "prefix" && value[0] == '/') {
       site.prefix = value;
+    } else if (name == "starter" && value[0] == '/' && base_name(value) == start::kObjectName) {
+      site.starter = value;
     } else if (name == "options" && !value.empty()) {
       auto request = parse_request(value);
       if (!request) {
@@ -71,8 +73,9 @@ Site parse_site(const std::vector<std::string>& arguments) {
         site.variables = std::move(request).value().variables;
       }
     } else {
-      site.problems.push_back("'" + argument +
-                              "' is none of default=on|off, root=DIR, prefix=DIR, options=LIST");
+      site.problems.push_back(
+          "'" + argument + "' is none of default=on|off, root=DIR, prefix=DIR, options=LIST, starter=DIR/" +
+          start::kObjectName);
     }
   }
   return site;
@@ -84,6 +87,12 @@ std::string prefix_of(const std::string& plugin) {
   if (base_name(directory) != "clusterprof") return {};
   directory = directory_of(directory);
   return base_name(directory) == "lib" ? directory_of(directory) : std::string();
+}
+
+std::string starter_beside(const std::string& plugin) {
+  if (plugin.empty() || !prefix_of(plugin).empty()) return {};
+  std::string starter = directory_of(plugin) + "/" + start::kObjectName;
+  return ::access(starter.c_str(), R_OK) == 0 ? starter : std::string();
 }
 
 Decision decide(const std::optional<std::string>& option, const Site& site, const JobVariable& job,
@@ -101,18 +110,20 @@ Decision decide(const std::optional<std::string>& option, const Site& site, cons
   return {};
 }
 
-std::string starter_of(const std::string& prefix) {
-  return prefix + "/lib/clusterprof/" + start::kObjectName;
+std::string starter_of(const Site& site) {
+  return site.starter.empty() ? site.prefix + "/lib/clusterprof/" + start::kObjectName : site.starter;
 }
 std::string launcher_of(const std::string& prefix) { return prefix + "/bin/clusterprof"; }
 
 std::string obstacle(const Site& site) {
   if (site.prefix.empty()) return "it is not said where clusterprof is (prefix=DIR)";
-  if (site.prefix.find_first_of(": ") != std::string::npos)
-    return site.prefix + ": LD_PRELOAD cannot name a path with a blank or colon";
-  if (::access(starter_of(site.prefix).c_str(), R_OK) != 0)
-    return starter_of(site.prefix) + ": " + std::strerror(errno);
-  if (::access(launcher_of(site.prefix).c_str(), X_OK) != 0)
+  const std::string starter = starter_of(site);
+  for (const std::string& path : {site.prefix, starter}) {
+    if (path.find_first_of(": ") != std::string::npos)
+      return path + ": LD_PRELOAD cannot name a path with a blank or colon";
+  }
+  if (::access(starter.c_str(), R_OK) != 0) return starter + ": " + std::strerror(errno);
+  if (site.starter.empty() && ::access(launcher_of(site.prefix).c_str(), X_OK) != 0)
     return launcher_of(site.prefix) + ": " + std::strerror(errno);
   return {};
 }
@@ -132,7 +143,7 @@ Variables activate(const Decision& decision, const Site& site, const Step& step,
     if (job(start::kStartVariable)) changes.emplace_back(start::kStartVariable, "");
     return changes;
   }
-  changes.emplace_back("LD_PRELOAD", preloads(before, starter_of(site.prefix)));
+  changes.emplace_back("LD_PRELOAD", preloads(before, starter_of(site)));
   changes.emplace_back(start::kStartVariable, launcher_of(site.prefix));
   if (!step.has_tasks) changes.emplace_back(start::kBatchVariable, "1");
   if (!site.root.empty() && !job("CLUSTERPROF_ROOT"))

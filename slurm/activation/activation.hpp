@@ -18,6 +18,7 @@ struct Site {
   bool records_by_default = false;
   std::string root;  // of runs, with %u and %h
   std::string prefix;
+  std::string starter;  // on the node's own disk; empty: the one in the prefix
   Variables variables;  // options that users may override
   std::vector<std::string> problems;
 };
@@ -26,6 +27,10 @@ Site parse_site(const std::vector<std::string>& arguments);
 // The prefix DIR of DIR/lib/clusterprof/spank_clusterprof.so or
 // DIR/lib/clusterprof/slurm-22.05/spank_clusterprof.so. Empty: the path is neither.
 std::string prefix_of(const std::string& plugin);
+
+// The starter beside a plugin that is outside of an installation: install_on_node puts both on the node's own
+// disk. Empty: there is none.
+std::string starter_beside(const std::string& plugin);
 
 // The command line's `option` counts first, if it was given, then CLUSTERPROF_SLURM, then the site's default.
 // Only if that decides, `opted_out` is called.
@@ -49,12 +54,14 @@ struct Step {
 // Changes to the environment. An empty value removes the variable.
 Variables activate(const Decision& decision, const Site& site, const Step& step, const JobVariable& job);
 
-// Why this installation cannot be loaded on this node. Empty: it can.
+// Why this installation cannot be loaded on this node. Empty: it can. Looks at nothing in the prefix if the
+// starter is elsewhere: the prefix may be on a file system that does not answer, which the starter can cope
+// with.
 std::string obstacle(const Site& site);
 // Whether ~/.clusterprof-off exists.
 bool has_opted_out(const std::string& home);
 
-std::string starter_of(const std::string& prefix);
+std::string starter_of(const Site& site);
 std::string launcher_of(const std::string& prefix);
 
 }  // namespace clusterprof::slurm

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// slurm-activation [root=DIR] [options=LIST] [default=on|off] [prefix=DIR]: prints what slurm/task_prolog
-// passes to Slurm, that is, what the plugin would set in the environment of this task, as lines "export
-// NAME=VALUE" and "unset NAME".
+// slurm-activation [root=DIR] [options=LIST] [default=on|off] [prefix=DIR] [starter=FILE]: prints what
+// slurm/task_prolog passes to Slurm, that is, what the plugin would set in the environment of this task, as
+// lines "export NAME=VALUE" and "unset NAME".
 #include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>

@@ -50,14 +50,15 @@ State& state() {
 
 const char kNothing[] = "";
 
-std::string own_prefix() {
+// Where this plugin really is. Empty: not known.
+std::string own_path() {
   Dl_info info{};
   if (::dladdr(kNothing, &info) == 0 || info.dli_fname == nullptr) return {};
   char* const path = ::realpath(info.dli_fname, nullptr);
   if (path == nullptr) return {};
-  const std::string plugin = path;
+  std::string plugin = path;
   ::free(path);
-  return prefix_of(plugin);
+  return plugin;
 }
 
 std::optional<std::string> own_variable(const char* name) {
@@ -210,7 +211,9 @@ void begin(spank_t spank, int count, char** words) {
   const spank_context_t context = ::spank_context();
   if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) return;
   state().site = parse_site(std::vector<std::string>(words, words + count));
-  if (state().site.prefix.empty()) state().site.prefix = own_prefix();
+  const std::string plugin = own_path();
+  if (state().site.prefix.empty()) state().site.prefix = prefix_of(plugin);
+  if (state().site.starter.empty()) state().site.starter = starter_beside(plugin);
   if (context == S_CTX_REMOTE) {
     for (const std::string& problem : state().site.problems)
       slurm_error("clusterprof: plugstack.conf: %s", problem.c_str());

@@ -8,8 +8,12 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include <cstddef>
 #include <initializer_list>
@@ -80,6 +84,55 @@ void say_unrecorded(const char* const* variables, const char* what, const char* 
   Line().add("clusterprof: ").add(what).add(": ").add(why).add("; the command runs unrecorded\n").write();
 }
 
+// A file server may take this long to show the launcher.
+constexpr timespec kPatience = {2, 0};
+
+// In a child process: has the file server answer for this file, and keeps nothing else open meanwhile.
+[[noreturn]] void ask_file_server(const char* path, long done) noexcept {
+  if (done != 0) system_call(SYS_dup3, done, 0, 0);
+#if defined(SYS_close_range)
+  const bool closed = system_call(SYS_close_range, 1, ~0u, 0) == 0;
+#else
+  const bool closed = false;
+#endif
+  constexpr long kUsualFiles = 1024;
+  for (long fd = 1; !closed && fd < kUsualFiles; ++fd) system_call(SYS_close, fd);
+  const long file = system_call(SYS_openat, AT_FDCWD, as_word(path), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  char begin[64];
+  if (file >= 0) system_call(SYS_read, file, as_word(begin), sizeof begin);
+  for (;;) system_call(SYS_exit_group, 0);
+}
+
+// False if the file system of this file does not answer in time. Opening a file there, or executing it, could
+// then take for ever, and only another process can be given up. The program must not find that process: it
+// ends without a signal, so waiting for any child does not return it.
+bool answers(const char* path) noexcept {
+  int ends[2];
+  if (system_call(SYS_pipe2, as_word(ends), O_CLOEXEC) != 0) return true;  // nobody can look
+  const long child = system_call(SYS_clone, 0);
+  if (child == 0) ask_file_server(path, ends[1]);
+  system_call(SYS_close, ends[1]);
+  bool is_done = true;
+  if (child > 0) {
+    pollfd end = {ends[0], 0, 0};
+    timespec left = kPatience;  // the kernel counts it down
+    long ready = 0;
+    do {
+      ready = system_call(SYS_ppoll, as_word(&end), 1, as_word(&left), 0, 8);
+    } while (ready == -EINTR);
+    is_done = ready != 0;
+    if (!is_done) system_call(SYS_kill, child, SIGKILL);
+    // Where not even SIGKILL ends a process that waits for a file server, it is left behind.
+    constexpr timespec kMoment = {0, 1'000'000};
+    constexpr int kMoments = 100;
+    for (int i = 0;
+         system_call(SYS_wait4, child, 0, is_done ? __WALL : __WALL | WNOHANG, 0) == 0 && i < kMoments; ++i)
+      system_call(SYS_nanosleep, as_word(&kMoment), 0);
+  }
+  system_call(SYS_close, ends[0]);
+  return is_done;
+}
+
 enum class Kind { kProgram, kScript, kOther };
 
 Kind kind_of(const char* path) noexcept {
@@ -117,6 +170,10 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
   const int first = kind == Kind::kOther ? -1 : first_argument(path, kind == Kind::kScript, argc, argv);
   if (first < 0) {
     say_unrecorded(variables, path, "cannot tell what its command line was");
+    return;
+  }
+  if (!answers(launcher)) {
+    say_unrecorded(variables, launcher, "its file system does not answer");
     return;
   }
 

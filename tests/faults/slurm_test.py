@@ -6,6 +6,7 @@ both must be the same; of the recorded one there is a report that names the lost
 Then what the site's prolog and epilog do on a node, and what becomes of jobs and nodes when the file system that
 clusterprof is installed on disappears."""
 
+import concurrent.futures
 import fcntl
 import glob
 import os
@@ -346,19 +347,26 @@ class Faults(slurm.SlurmTest):
         self.assertEqual({name for name in os.listdir(place) if name.startswith(".")} - {".job"}, {".run"})
 
 
-# Goes on when the installation has been taken away.
-TWO_STEPS = '''
-srun -N2 hostname
-touch ready
+# Goes on when something has happened to the installation.
+TWO_STEPS = """
+srun -N4 hostname
+touch ready.NAME
 while [ ! -e go ]; do sleep 0.1; done
-srun -N2 sh -c 'echo "second $(hostname)"'
+/bin/echo "the script goes on"
+srun -N4 sh -c 'echo "second $(hostname)"'
 echo "status $?"
-'''
+"""
+# The task of the first step starts programs when that has happened.
+ONE_STEP = """
+srun -N4 sh -c 'touch ready.NAME.$(hostname); while [ ! -e go ]; do sleep 0.1; done; echo "in the middle $(hostname)"'
+echo "status $?"
+"""
+NAMES = [f"n{number}" for number in range(1, NODES + 1)]
 
 
-class MissingPrefix(slurm.SlurmTest):
+class UnavailablePrefix(slurm.SlurmTest):
     """Slurm's configuration names the copies of install_on_node alone."""
-    nodes = 2
+    nodes = NODES
 
     @classmethod
     def start(cls):
@@ -368,54 +376,177 @@ class MissingPrefix(slurm.SlurmTest):
         cls.site = tempfile.mkdtemp(prefix="clusterprof-site-")
         cls.addClassCleanup(shutil.rmtree, cls.site, ignore_errors=True)
         os.chmod(cls.site, 0o755)
-        cls.prefix, local = (os.path.join(cls.site, name) for name in ("prefix", "local"))
+        cls.prefix, small, cls.copies = (os.path.join(cls.site, name) for name in ("prefix", "small", "copies"))
         subprocess.run(["cp", "-al", slurm.PREFIX, cls.prefix], check=True)
-        subprocess.run([os.path.join(cls.prefix, "share", "clusterprof", "slurm", "install_on_node"), local], check=True,
-                       stdout=subprocess.DEVNULL)
-        cls.options = ["--spank", os.path.join(local, "spank_clusterprof.so") + f" prefix={cls.prefix}",
-                       "--prolog", os.path.join(local, "prolog"), "--epilog", os.path.join(local, "epilog"),
-                       "--task-prolog", os.path.join(local, "task_prolog")]
+        installs = os.path.join(cls.prefix, "share", "clusterprof", "slurm", "install_on_node")
+        for words in ([installs, "--without-programs", small], [installs, cls.copies], [installs, cls.copies]):
+            subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        cls.small_plugin = os.path.join(small, "spank_clusterprof.so") + f" prefix={cls.prefix}"
+        cls.whole_plugin = os.path.join(cls.copies, "spank_clusterprof.so") + f" prefix={cls.copies}/prefix"
+        cls.options = ["--spank", cls.small_plugin, "--cpus", "16", "--prolog", os.path.join(small, "prolog"),
+                       "--epilog", os.path.join(small, "epilog"), "--task-prolog", os.path.join(small, "task_prolog")]
         super().start()
 
-    def tearDown(self):
-        if os.path.exists(self.prefix + ".away"):
-            os.rename(self.prefix + ".away", self.prefix)
-        super().tearDown()
+    def on_nodes(self, *command):
+        for node in self.cluster.names:
+            self.cluster.on_node(node, *command)
+
+    def hang(self, *directories):
+        """Has everything below these directories wait on all nodes, until what is returned is called."""
+        servers = [subprocess.Popen(["bash", slurm.TESTBED, "-d", self.cluster.directory, "exec", node, "/usr/bin/python3",
+                                     os.path.join(recording.SOURCE, "tests", "support", "hanging_mount.py"), *directories],
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE) for node in self.cluster.names]
+
+        def end():
+            for server in servers:
+                server.stdin.close()
+            for server in servers:
+                server.wait(timeout=30)
+                server.stdout.close()
+
+        self.addCleanup(end)
+        for server in servers:
+            self.assertEqual(server.stdout.readline(), b"hangs\n")
+        return end
+
+    def take_away(self):
+        away = self.prefix + ".away"
+        os.rename(self.prefix, away)
+
+        def bring_back():
+            if os.path.exists(away):
+                os.rename(away, self.prefix)
+
+        self.addCleanup(bring_back)
+        return bring_back
+
+    def make_read_only(self):
+        self.on_nodes("sh", "-c", 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && ! touch "$0/x" 2>/dev/null',
+                      self.prefix)
+
+        def make_writable():
+            self.on_nodes("sh", "-c", 'umount "$0" 2>/dev/null; true', self.prefix)
+
+        self.addCleanup(make_writable)
+        return make_writable
+
+    def ways(self):
+        yield "taken away", self.take_away
+        if slurm.IS_ROOT and os.path.exists("/dev/fuse"):
+            yield "hangs", lambda: self.hang(self.prefix)
+        if slurm.IS_ROOT:
+            yield "read-only", self.make_read_only
+
+    def await_files(self, names):
+        deadline = time.monotonic() + 60
+        while not all(os.path.exists(os.path.join(self.directory, name)) for name in names):
+            self.assertLess(time.monotonic(), deadline, [self.output(name) for name in os.listdir(self.directory)
+                                                         if name.endswith(".out")])
+            time.sleep(0.05)
 
     def lines(self, text):
         """Without those that say why something is not recorded."""
-        return sorted(line for line in text.splitlines() if not line.startswith(("ERROR: ld.so:", "clusterprof: ")) and
-                      "clusterprof: " not in line)
+        return sorted(line for line in text.splitlines() if "clusterprof: " not in line)
 
-    def test_prefix_is_there(self):
-        done = self.user(["srun", "-N2", "--clusterprof=quiet", "hostname"])
-        self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, ["n1", "n2"]), done.stderr)
-        self.assertEqual(len(self.runs()), 1, done.stderr)
+    def succeeded(self, job, name, lines):
+        part, = self.cluster.await_job(job)
+        output = self.output(name + ".out")
+        self.assertEqual((part["JobState"], part["ExitCode"]), ("COMPLETED", "0:0"), output)
+        self.assertEqual(self.lines(output), sorted([*lines, "status 0"]))
 
-    def test_prefix_disappears_before_and_during_jobs(self):
-        for how, options, more in (("not asked", [], {}), ("--clusterprof", ["--clusterprof=quiet"], {}),
-                                   ("task prolog", [], {"CLUSTERPROF_SLURM": "on,quiet"})):
-            with self.subTest(how):
-                for name in ("ready", "go"):
-                    if os.path.exists(os.path.join(self.directory, name)):
-                        os.remove(os.path.join(self.directory, name))
-                job = self.submit(TWO_STEPS, ["-N2", *options], more=more)
-                deadline = time.monotonic() + 60
-                while not os.path.exists(os.path.join(self.directory, "ready")):
-                    self.assertLess(time.monotonic(), deadline, self.output())
-                    time.sleep(0.05)
-                os.rename(self.prefix, self.prefix + ".away")
-                self.write("go", "")
-                part, = self.cluster.await_job(job)
-                self.assertEqual((part["JobState"], part["ExitCode"]), ("COMPLETED", "0:0"), self.output())
-                self.assertEqual(self.lines(self.output()), ["n1", "n2", "second n1", "second n2", "status 0"])
-                done = self.user(["srun", "-N2", *options, "hostname"], more=more)  # it was away before
-                self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, ["n1", "n2"]), done.stderr)
-                os.rename(self.prefix + ".away", self.prefix)
+    def not_drained(self):
         drained = [node for node, words in self.cluster.states().items() if words & {"drain", "drained", "draining"}]
         self.assertEqual(drained, [])
 
-    def test_prefix_hangs(self):
+    def test_prefix_is_there(self):
+        for plugin in (self.small_plugin, self.whole_plugin):
+            self.cluster.set_plugins(plugin)
+            done = self.user(["srun", "-N4", "--clusterprof=quiet", "hostname"])
+            self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, NAMES), done.stderr)
+        self.cluster.set_plugins(self.small_plugin)
+        self.assertEqual(len(self.runs()), 2, done.stderr)
+        # Copies are made under new names, and the one before is kept for running jobs.
+        self.assertEqual(len([name for name in os.listdir(self.copies) if name.startswith("copy-")]), 2)
+
+    def test_prefix_before_and_during_jobs(self):
+        """The programs that record are in the prefix: jobs run unrecorded."""
+        kinds = {"unasked": ([], {}), "plugin": (["--clusterprof=quiet"], {}),
+                 "prolog": ([], {"CLUSTERPROF_SLURM": "on,quiet"})}
+        for what, happen in self.ways():
+            with self.subTest(what):
+                jobs = {name: self.submit(TWO_STEPS.replace("NAME", name), ["-N4", "-o", name + ".out", *options],
+                                          more=more) for name, (options, more) in kinds.items()}
+                self.await_files([f"ready.{name}" for name in kinds])
+                mend = happen()
+                self.write("go", "")
+                begun = time.monotonic()
+                with concurrent.futures.ThreadPoolExecutor() as pool:  # steps that begin when it has happened
+                    steps = [pool.submit(self.user, ["srun", "-N4", *options, "hostname"], more=more)
+                             for options, more in kinds.values()]
+                    for step in steps:
+                        done = step.result()
+                        self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, NAMES),
+                                         done.stderr)
+                for name, job in jobs.items():
+                    self.succeeded(job, name, [*NAMES, *("second " + node for node in NAMES), "the script goes on"])
+                self.assertLess(time.monotonic() - begun, 40)  # it waits for 2 s, in each step
+                said = self.output("plugin.out")
+                self.assertEqual("does not answer; the command runs unrecorded" in said, what == "hangs", said)
+                mend()
+                for name in ("go", *(f"ready.{name}" for name in kinds)):
+                    os.remove(os.path.join(self.directory, name))
+        self.not_drained()
+
+    def test_prefix_when_programs_are_copied(self):
+        """No job notices, and all are recorded."""
+        self.cluster.set_plugins(self.whole_plugin)
+        self.addCleanup(self.cluster.set_plugins, self.small_plugin)
+        for what, happen in self.ways():
+            with self.subTest(what):
+                before = set(self.runs())
+                job = self.submit(ONE_STEP.replace("NAME", "one"), ["-N4", "-o", "one.out", "--clusterprof=quiet"])
+                self.await_files([f"ready.one.{node}" for node in NAMES])
+                mend = happen()
+                self.write("go", "")
+                self.succeeded(job, "one", ["in the middle " + node for node in NAMES])
+                mend()
+                run, = set(self.runs()) - before
+                self.check_run(run, NODES)
+                for name in ("go", *(f"ready.one.{node}" for node in NAMES)):
+                    os.remove(os.path.join(self.directory, name))
+        self.not_drained()
+
+    def test_directory_of_runs(self):
+        """It hangs, is read-only or full when a step begins, or begins to hang while one runs."""
+        if not slurm.IS_ROOT or not os.path.exists("/dev/fuse"):
+            self.skipTest("only root mounts file systems")
+        self.cluster.set_plugins(self.whole_plugin)
+        self.addCleanup(self.cluster.set_plugins, self.small_plugin)
+        roots = {name: os.path.join(self.directory, name) for name in ("hangs", "read-only", "full", "begins")}
+        for root in roots.values():
+            os.mkdir(root)
+            os.chown(root, slurm.USER, slurm.GROUP)
+        self.on_nodes("mount", "-t", "tmpfs", "-o", "ro,mode=777", "tmpfs", roots["read-only"])
+        self.on_nodes("sh", "-c", 'mount -t tmpfs -o nr_inodes=2,mode=777 tmpfs "$0" && touch "$0/x"', roots["full"])
+        job = self.submit(ONE_STEP.replace("NAME", "begins"), ["-N4", "-o", "begins.out", "--clusterprof=quiet"],
+                          more={"CLUSTERPROF_ROOT": roots["begins"], "CLUSTERPROF_END_PATIENCE": "2"})
+        self.await_files([f"ready.begins.{node}" for node in NAMES])
+        mend = self.hang(roots["hangs"], roots["begins"])
+        self.write("go", "")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            steps = {name: pool.submit(self.user, ["srun", "-N4", "--clusterprof=quiet", "hostname"],
+                                       more={"CLUSTERPROF_ROOT": roots[name]}) for name in ("hangs", "read-only", "full")}
+            for (name, step), why in zip(steps.items(), ("does not answer", "Read-only file system", "No space left")):
+                done = step.result()
+                self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, NAMES), (name, done.stderr))
+                self.assertEqual(done.stderr.decode().count("runs unrecorded"), 1, (name, done.stderr))
+                self.assertIn(why, done.stderr.decode())
+        self.succeeded(job, "begins", ["in the middle " + node for node in NAMES])
+        mend()
+        self.on_nodes("umount", roots["read-only"], roots["full"])
+        self.not_drained()
+
+    def test_program_of_the_task_prolog_hangs(self):
         program = os.path.join(self.prefix, "libexec", "clusterprof", "slurm-activation")
         os.rename(program, program + ".away")
         self.addCleanup(os.rename, program + ".away", program)
@@ -423,8 +554,8 @@ class MissingPrefix(slurm.SlurmTest):
             file.write("#!/bin/sh\nexec sleep 60\n")
         os.chmod(program, 0o755)
         begun = time.monotonic()
-        done = self.user(["srun", "-N2", "hostname"], more={"CLUSTERPROF_SLURM": "on"})
-        self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, ["n1", "n2"]), done.stderr)
+        done = self.user(["srun", "-N4", "hostname"], more={"CLUSTERPROF_SLURM": "on"})
+        self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, NAMES), done.stderr)
         self.assertLess(time.monotonic() - begun, 30)
 
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 namespace clusterprof::slurm {
@@ -117,8 +119,8 @@ TEST(SlurmActivation, BadOptionsRecordNothing) {
 }
 
 TEST(SlurmActivation, NamesMistakesInTheSitesConfiguration) {
-  for (const char* word :
-       {"defualt=on", "default=maybe", "root=here", "prefix=", "options=rte=5", "options=off", "x"}) {
+  for (const char* word : {"defualt=on", "default=maybe", "root=here", "prefix=", "options=rte=5",
+                           "options=off", "starter=x", "starter=/x.so", "x"}) {
     const Site site = parse_site({word, "default=on"});
     ASSERT_EQ(site.problems.size(), 1u) << word;
     EXPECT_NE(site.problems[0].find(word), std::string::npos);
@@ -135,6 +137,26 @@ TEST(SlurmActivation, FindsThePrefixOfThePlugin) {
   Site site;
   site.prefix = "/opt/a b";
   EXPECT_NE(obstacle(site).find("blank"), std::string::npos);
+}
+
+// So that a prefix that does not answer keeps nobody waiting, and LD_PRELOAD names nothing in it.
+TEST(SlurmActivation, UsesTheStarterOnTheNodesDisk) {
+  const std::filesystem::path local = std::filesystem::path(::testing::TempDir()) / "clusterprof-on-node";
+  std::filesystem::create_directories(local);
+  const std::string starter = local / "libclusterprof_start.so", plugin = local / "spank_clusterprof.so";
+  std::filesystem::remove(starter);
+  EXPECT_EQ(starter_beside(plugin), "");
+  EXPECT_NE(obstacle(parse_site({"prefix=/nowhere", "starter=" + starter})).find(starter), std::string::npos);
+  std::ofstream(starter) << "x";
+  EXPECT_EQ(starter_beside(plugin), starter);
+  EXPECT_EQ(starter_beside("/opt/cp/lib/clusterprof/spank_clusterprof.so"), "");
+
+  EXPECT_EQ(obstacle(parse_site({"prefix=/nowhere", "starter=" + starter})), "");
+  EXPECT_NE(obstacle(parse_site({"prefix=/nowhere"})), "");
+  const Environment environment = after("", {"prefix=/nowhere", "starter=" + starter}, {});
+  EXPECT_EQ(environment.at("LD_PRELOAD"), starter);
+  EXPECT_EQ(environment.at("CLUSTERPROF_START"), kLauncher);
+  std::filesystem::remove_all(local);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 STARTER = os.environ["CLUSTERPROF_TEST_STARTER"]
@@ -113,6 +114,20 @@ class Tasks(StarterTest):
                                       "the command runs unrecorded\n")
         done = self.run_as_task("/bin/true", CLUSTERPROF_START="/nowhere/clusterprof", SLURM_PROCID="1")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_launcher_whose_file_system_hangs(self):
+        os.mkfifo(self.path("hangs"))  # opening it takes for ever
+        program = self.program("#include <errno.h>\n#include <stdio.h>\n#include <sys/wait.h>\n"
+                               "int main(void) { int gone = waitpid(-1, 0, __WALL) < 0 && errno == ECHILD;\n"
+                               "  puts(gone ? \"no child\" : \"a child\"); return 4; }\n")
+        begun = time.monotonic()
+        done = self.run_as_task(program, CLUSTERPROF_START=self.path("hangs"), SLURM_PROCID="0")
+        took_s = time.monotonic() - begun
+        self.assertEqual((done.returncode, done.stdout), (4, "no child\n"))
+        self.assertEqual(done.stderr, f"clusterprof: {self.path('hangs')}: its file system does not answer; "
+                                      "the command runs unrecorded\n")
+        self.assertGreater(took_s, 1.9)
+        self.assertLess(took_s, 20)  # it waits for 2 s
 
     def test_a_directory_that_is_gone(self):
         environment = self.environment(SLURM_STEP_ID="0")
@@ -230,6 +245,15 @@ class TaskProlog(StarterTest):
         self.assertEqual((lines[2:], errors),
                          (["export CLUSTERPROF_ROOT=/scratch//home/ada", "export CLUSTERPROF_QUIET=1"], ""))
         self.assertEqual(self.says(copy, CLUSTERPROF_SLURM="off"), ([], ""))
+
+    def test_a_copy_beside_the_starter(self):
+        """As install_on_node makes it: what is loaded into programs is not in the prefix."""
+        with open(self.prolog) as file:
+            copy = self.file("copy", file.read().replace("${CLUSTERPROF_PREFIX-}", self.path("prefix")))
+        self.file("libclusterprof_start.so", "")
+        lines, errors = self.says(copy, CLUSTERPROF_SLURM="on")
+        self.assertEqual((lines, errors), ([f"export LD_PRELOAD={self.path('libclusterprof_start.so')}",
+                                            f"export CLUSTERPROF_START={self.path('prefix')}/bin/clusterprof"], ""))
 
     def test_mistakes(self):
         # TaskProlog's standard error is closed: what is said there is lost.
