@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "formats/run/run_directory.hpp"
 
 namespace clusterprof::cli {
 
@@ -19,7 +20,7 @@ Environment process_environment();
 
 // This process's identity in its job, from the environment that the launcher set; no communication. -1 means
 // unknown.
-struct Identity {
+struct Identity : JobStep {
   int rank = -1;        // in its world
   int world_size = -1;  // of its world
   // The first rank of its world in the run, and the world's number: 0 unless MPI_Comm_spawn made it in a
@@ -29,20 +30,6 @@ struct Identity {
   int local_rank = -1;
   int local_size = -1;
   std::string node;
-
-  // Equal on all ranks of one job step and different for any other: 16 hex digits with a prefix that names
-  // the source ("openmpi-...", "slurm-...", "hydra-...", "single-...").
-  std::string key;
-  // Other processes may have the same key. False: a run of one process; the key is random.
-  bool has_peers = false;
-  // The key is made of something that the system may reuse (a port number, a process id): anything with this
-  // key that is older than this (Unix time) belongs to another job. 0: the key is never reused.
-  std::int64_t job_start_unix_s = 0;
-  // The name by which users know the job step ("1234.0", "1234_7.0" in an array, "1234" under mpirun); used
-  // in names. Empty: none.
-  std::string batch_name;
-  // The same with the separate number that the batch system has for a job of an array.
-  std::string batch_id;
 
   // The rank's number in the run.
   [[nodiscard]] int run_rank() const { return rank < 0 ? rank : first_rank + rank; }

@@ -19,6 +19,8 @@ namespace clusterprof::cli {
 namespace {
 
 constexpr int kMaxRate_hz = 10000;
+constexpr int kMaxMinDuration_s = 7 * 24 * 3600;
+constexpr int kMaxMinRanks = 1 << 24;
 constexpr std::size_t kMaxEventBytes = 1000;  // with separators; the agent has room for so many
 
 constexpr std::string_view kUsage = "[LAUNCHER] clusterprof [options] [--] COMMAND [ARGUMENTS]";
@@ -62,7 +64,8 @@ Examples:
 // The record options as CLI11 sees them: all text, so that our messages can say whether a bad
 // value came from the command line or the environment.
 struct RawOptions {
-  std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0, command_detail;
+  std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0, command_detail, min_duration,
+      min_ranks;
   std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
   bool no_html = false, no_source = false, no_arguments = false;
@@ -122,6 +125,10 @@ class RecordParser {
     flag("--only-regions", raw_.only_regions, "record only inside regions that the program names", kScope);
     flag("--no-children", raw_.no_children, "do not record the processes that the command starts", kScope);
     value("--ranks", raw_.ranks, "LIST", "record only these ranks, as in 0-3,8; the others run untouched",
+          kScope);
+    value("--min-duration", raw_.min_duration, "SECONDS",
+          "keep nothing of a run that ends before it has lasted SECONDS (default: 0)", kScope);
+    value("--min-ranks", raw_.min_ranks, "N", "do not record a run of fewer ranks than N (default: 1)",
           kScope);
     flag("--strict", raw_.strict, "do not run the command if it cannot be recorded", kScope);
     flag("--memory", raw_.memory, "", kHidden);  // reserved; refused below
@@ -242,7 +249,9 @@ Result<void> RecordParser::read_environment(const Environment& environment) {
         from_command_line(name))
       continue;
     const std::string variable = variable_of(name);
-    const char* const text = environment(variable.c_str());
+    const char* text = environment(variable.c_str());
+    if ((text == nullptr || *text == '\0') && raw_.started && name == "min-duration")
+      text = environment((kSiteVariablePrefix + variable.substr(variable.find('_') + 1)).c_str());
     if (text == nullptr || *text == '\0') continue;
     if (takes_value(option)) {
       option->add_result(std::string(text));
@@ -326,6 +335,22 @@ Result<Options> RecordParser::check() const {
   if ((!raw_.ranks.empty() || from_command_line("ranks")) && !parse_rank_list(raw_.ranks, options.ranks)) {
     return Error{label("ranks") + ": ranks and ranges such as 0-3,8, not '" + raw_.ranks + "'"};
   }
+  const auto minimum = [this](const char* name, const std::string& text, int least, int most,
+                              const char* what, int& number) -> Result<void> {
+    if (text.empty() && !from_command_line(name)) return {};
+    if (to_number(text, number) && number >= least && number <= most) return {};
+    return Error{label(name) + ": " + what + " from " + std::to_string(least) + " to " +
+                 std::to_string(most) + ", not '" + text + "'"};
+  };
+  int min_duration_s = 0;
+  if (auto ok = minimum("min-duration", raw_.min_duration, 0, kMaxMinDuration_s, "a whole number of seconds",
+                        min_duration_s);
+      !ok)
+    return ok.error();
+  options.min_duration = std::chrono::seconds(min_duration_s);
+  if (auto ok = minimum("min-ranks", raw_.min_ranks, 1, kMaxMinRanks, "a whole number", options.min_ranks);
+      !ok)
+    return ok.error();
   if (from_command_line("spawned") && !parse_spawned_as(raw_.spawned, options.spawned))
     return Error{"--spawned: not '" + raw_.spawned + "'"};
   options.words = words();

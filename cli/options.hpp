@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <utility>
@@ -19,6 +20,12 @@ namespace clusterprof::cli {
 
 // The problem that slurm/activation found in a user's request (slurm/start/decide.hpp).
 inline constexpr const char* kStartProblemVariable = "CLUSTERPROF_START_PROBLEM";
+
+// Where the plugin of Slurm passes on what the site says about runs that nobody asked for: CLUSTERPROF_START_
+// and the name of an option. Only for commands with --started.
+inline constexpr const char* kSiteVariablePrefix = "CLUSTERPROF_START_";
+// 1: say why a command is not recorded, or its recording is not kept.
+inline constexpr const char* kExplainVariable = "CLUSTERPROF_EXPLAIN";
 
 enum class SampleClock { kWall, kCpu };
 
@@ -44,6 +51,9 @@ struct Options {
   bool no_source = false;
   std::vector<std::string> own;            // --own, absolute
   std::vector<std::pair<int, int>> ranks;  // closed intervals; empty: all
+  // Shorter and smaller runs leave nothing behind. 0: all are kept.
+  std::chrono::seconds min_duration{0};
+  int min_ranks = 0;
   bool quiet = false;
   bool strict = false;
   std::vector<std::string> command;  // never empty

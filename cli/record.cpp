@@ -29,10 +29,10 @@
 #include "cli/install_layout.hpp"
 #include "cli/message.hpp"
 #include "cli/program_environment.hpp"
-#include "cli/run_directory.hpp"
 #include "cli/run_directory_in_time.hpp"
 #include "cli/supervisor.hpp"
 #include "cli/system_call_filter.hpp"
+#include "formats/run/run_directory.hpp"
 #include "formats/wire/launch_evidence.h"
 #include "formats/wire/segment.h"
 #include "formats/wire/spawned_world.h"
@@ -119,6 +119,11 @@ void run_with_timeout(std::chrono::milliseconds patience, const std::function<vo
   }
 }
 
+bool is_explained(const Environment& environment) {
+  const char* const text = environment(kExplainVariable);
+  return text != nullptr && *text != '\0' && std::strcmp(text, "0") != 0;
+}
+
 std::string describe(int wait_status) {
   return WIFSIGNALED(wait_status) ? std::string("killed by signal ") + std::to_string(WTERMSIG(wait_status)) +
                                         ", " + ::strsignal(WTERMSIG(wait_status))
@@ -136,6 +141,13 @@ class Recording {
   [[nodiscard]] std::vector<std::string> program_words() const;
   int become_program(const EnvironmentChanges& changes);
   int without_recording(const std::string& reason, bool same_everywhere);
+  // Nothing is broken: this run is not to be recorded. `reason` is said only to those who ask.
+  int not_worth_recording(const std::string& reason);
+  Result<RunDirectory> find_run_directory(bool& refused) const;
+  // The run has no run directory until it has lasted long enough; the collector makes it.
+  [[nodiscard]] bool is_on_trial() const {
+    return options_.min_duration > std::chrono::seconds(0) && identity_.world == 0;
+  }
   Result<void> prepare();
   int as_elected(UniqueFd listening);
   int without_program(const StartedProgram& program, const CollectorHandle& handle,
@@ -184,6 +196,22 @@ int Recording::without_recording(const std::string& reason, bool same_everywhere
   }
   if (speak) say(reason + "; the command runs unrecorded");
   return become_program({{kStartProblemVariable, ""}});
+}
+
+int Recording::not_worth_recording(const std::string& reason) {
+  if (is_explained(environment_) && identity_.speaks_for_all()) say("not recorded: " + reason);
+  return become_program({{kStartProblemVariable, ""}});
+}
+
+Result<RunDirectory> Recording::find_run_directory(bool& refused) const {
+  if (is_on_trial()) return agree_on_waiting_place(identity_);
+  const char* const root = environment_("CLUSTERPROF_ROOT");
+  const RunDirectoryRequest request{options_.output, root == nullptr ? "" : root,
+                                    command_name(options_.command)};
+  const auto agree = [&] { return agree_on_run_directory(request, identity_, &refused); };
+  const std::string place =
+      request.output.empty() ? (request.root.empty() ? "." : request.root) : request.output;
+  return options_.started ? in_time(kDirectoryPatience, place, agree) : agree();
 }
 
 // What every rank does the same way: find the parts, choose the preloads.
@@ -256,7 +284,7 @@ std::string Recording::evidence() const {
 
 // What processes that the program spawns are started with; their environment is not that of the program.
 std::string Recording::spawn_words() const {
-  if (options_.no_children || options_.no_mpi) return "";
+  if (options_.no_children || options_.no_mpi || is_on_trial()) return "";
   std::vector<std::string> words = {worlds(), layout_.launcher, "--output=" + directory_.path};
   words.insert(words.end(), options_.words.begin(), options_.words.end());
   words.push_back("--spawned=" + identity_.key + ":");
@@ -272,7 +300,7 @@ std::string Recording::clock_rendezvous() const {
   const bool one_node = identity_.local_size > 0 && identity_.local_size == identity_.world_size;
   if (options_.clock_sync == ClockSync::kNever || !identity_.has_peers || one_node) return "";
   const bool vouched = options_.clock_sync == ClockSync::kAlways;
-  if (!vouched && !options_.ranks.empty()) return "";
+  if (!vouched && (!options_.ranks.empty() || is_on_trial())) return "";
   return evidence() +
          (vouched ? std::string(wire::kClockVouched) : clock_rendezvous_path(directory_, identity_.world));
 }
@@ -310,6 +338,23 @@ std::vector<std::string> Recording::collector_command() const {
     words.push_back("--wait-ranks=" + std::to_string(count));
     words.push_back("--banner-rank=" +
                     std::to_string(lowest < 0 ? std::max(identity_.run_rank(), 0) : lowest));
+  }
+  if (is_on_trial()) {
+    const auto add = [&words](const char* name, const std::string& value) {
+      if (!value.empty()) words.push_back(std::string("--") + name + "=" + value);
+    };
+    const char* const root = environment_("CLUSTERPROF_ROOT");
+    add("min-duration", std::to_string(options_.min_duration.count()));
+    add("output", options_.output);
+    add("root", root == nullptr ? "" : root);
+    add("command-name", command_name(options_.command));
+    add("step-key", identity_.key);
+    if (identity_.has_peers) words.push_back("--step-has-peers");
+    add("step-start", std::to_string(identity_.job_start_unix_s));
+    add("step-name", identity_.batch_name);
+    add("step-id", identity_.batch_id);
+    add("step-ranks", std::to_string(options_.selected_ranks(identity_.world_size).count));
+    if (is_explained(environment_)) words.push_back("--explain");
   }
   if (samples_event_) words.push_back("--sample-on=" + options_.sample_on.event);
   if (options_.no_mpi) words.push_back("--no-mpi");
@@ -415,6 +460,10 @@ int Recording::without_program(const StartedProgram& program, const CollectorHan
 // After the program's end: what is of no more use goes, and what went wrong is said.
 void Recording::clean_up_after(const SupervisedEnd& end, std::chrono::seconds patience) {
   run_with_timeout(end.collector_stuck ? kRemovalIfStuck : kRemoval, [&] {
+    if (is_on_trial()) {  // the collector knows the run directory, if there is one
+      if (end.collector_died_early || end.collector_status >= 0) remove_waiting_place(directory_.path);
+      return;
+    }
     remove_clock_rendezvous(directory_, identity_.world);
     if (std::chrono::steady_clock::now() - started_ > kAllRanksStarted) {
       remove_rendezvous_link(directory_);
@@ -513,6 +562,9 @@ int Recording::run() {
     identity_.local_rank = 0;
   }
   if (!options_.wants_rank(identity_.run_rank())) return become_program({});
+  if (const int ranks = identity_.run_size(); ranks >= 0 && ranks < options_.min_ranks)
+    return not_worth_recording(std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + ", fewer than " +
+                               std::to_string(options_.min_ranks) + " (too-few-ranks)");
 
   command_ = find_command(options_.command[0]);
   if (command_.status != 0) {
@@ -528,14 +580,8 @@ int Recording::run() {
   if (filter_kills_recording()) {
     return without_recording("a filter of system calls (seccomp) kills for what recording needs", true);
   }
-  const char* const root = environment_("CLUSTERPROF_ROOT");
-  const RunDirectoryRequest request{options_.output, root == nullptr ? "" : root,
-                                    command_name(options_.command)};
   bool refused = false;
-  const auto agree = [&] { return agree_on_run_directory(request, identity_, &refused); };
-  const std::string place =
-      request.output.empty() ? (request.root.empty() ? "." : request.root) : request.output;
-  auto directory = options_.started ? in_time(kDirectoryPatience, place, agree) : agree();
+  auto directory = find_run_directory(refused);
   if (!directory) {
     if (options_.started || !refused) return without_recording(directory.error().message, true);
     if (identity_.speaks_for_all()) say(directory.error().message);

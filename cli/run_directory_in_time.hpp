@@ -6,7 +6,7 @@
 #include <chrono>
 #include <functional>
 
-#include "cli/run_directory.hpp"
+#include "formats/run/run_directory.hpp"
 
 namespace clusterprof::cli {
 

@@ -111,6 +111,21 @@ struct Options {
   std::string analyze;
 };
 
+void add_trial_options(CLI::App& app, clusterprof::collector::Trial& trial, int& min_duration_s) {
+  app.add_option("--min-duration", min_duration_s,
+                 "seconds a run must last to be kept; --run-dir is a waiting place");
+  app.add_option("--output", trial.request.output, "the run directory that the user has chosen");
+  app.add_option("--root", trial.request.root, "where to make the run directory otherwise");
+  app.add_option("--command-name", trial.request.command_name, "part of its name");
+  app.add_option("--step-key", trial.step.key, "identity of the job step");
+  app.add_flag("--step-has-peers", trial.step.has_peers, "the step may have other processes");
+  app.add_option("--step-start", trial.step.job_start_unix_s, "Unix time; 0 if keys are never used again");
+  app.add_option("--step-name", trial.step.batch_name, "the batch system's name of the step");
+  app.add_option("--step-id", trial.step.batch_id, "the same with the number of a job of an array");
+  app.add_option("--step-ranks", trial.ranks, "recorded ranks of the step, 0 unknown");
+  app.add_flag("--explain", trial.explain, "say why nothing is kept");
+}
+
 // Returns the status to exit with if the command line is wrong.
 std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   using clusterprof::collector::node_check_file;
@@ -118,11 +133,13 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   clusterprof::collector::NodeOptions& node = options.server.node;
   std::string run_directory;
   int world_size = 0;
+  int min_duration_s = 0;
   bool no_mpi = false;
   CLI::App app("clusterprof's collector, one per node; started by clusterprof");
   app.add_option("--listen-fd", options.server.listen_fd, "listening socket")->required();
   app.add_option("--control-fd", options.server.control_fd, "socket to the launcher");
   app.add_option("--run-dir", run_directory, "where the shard goes")->required();
+  add_trial_options(app, options.server.trial, min_duration_s);
   app.add_option("--run-id", node.run_id, "identity of the run")->required();
   app.add_option("--node", node.node_name, "name of this node")->required();
   app.add_option("--local-ranks", options.server.local_ranks, "ranks on this node, 0 unknown");
@@ -154,6 +171,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   options.server.run_directory = run_directory;
+  options.server.trial.min_duration = std::chrono::seconds(min_duration_s);
   options.server.end_patience = clusterprof::end_patience(std::getenv(clusterprof::kEndPatienceVariable))
                                     .value_or(clusterprof::kEndPatience);
   const bool plausible = world_size > 0 && world_size <= static_cast<int>(clusterprof::shard::kMaxWorldSize);
@@ -171,11 +189,13 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
 // with.
 int record(Options options) {
   const int control_fd = options.server.control_fd;
-  const std::string run_directory = options.server.run_directory;
+  std::string run_directory;
   int patience_s = 0;
   {
     clusterprof::collector::Server server(std::move(options.server));
     if (!server.run()) return kFailed;
+    run_directory = server.run_directory();
+    if (run_directory.empty()) return 0;
     const bool shows =
         options.banner && !options.quiet && !options.analyze.empty() && server.had_rank(options.banner_rank);
     if (!shows) return 0;
@@ -199,7 +219,8 @@ int main(int argc, char** argv) {
   ignore_signals_to_the_program();
   allow_many_files();
   clusterprof::start_stderr_watchdog(options.server.control_fd);
-  clusterprof::restrict_umask_like(options.server.run_directory);
+  if (options.server.trial.min_duration == std::chrono::seconds(0))
+    clusterprof::restrict_umask_like(options.server.run_directory);
   // The ranks come first.
   if (options.server.node.rate_hz < kFastRateHz) (void)setpriority(PRIO_PROCESS, 0, kNiceness);
   try {

@@ -6,9 +6,11 @@
 
 #include <signal.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -23,10 +25,13 @@
 #include <new>
 #include <optional>
 #include <set>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/shared_directory.hpp"
 #include "base/unique_fd.hpp"
 #include "collector/loop/checkpointer.hpp"
 #include "collector/loop/launcher_channel.hpp"
@@ -111,7 +116,12 @@ class Server::Impl {
         signals_(io_),
         watched_(io_),
         interval_(options_.node.rate_hz),
-        checkpointer_(options_.run_directory, options_.node.node_name, [this] { writer_is_done(); }) {}
+        waiting_place_(is_on_trial() ? hold_waiting_place(options_.run_directory) : UniqueFd()) {
+    if (!is_on_trial()) checkpointer_ = new_checkpointer(options_.run_directory);
+  }
+  ~Impl() {
+    if (maker_.joinable()) maker_.join();
+  }
 
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -130,7 +140,7 @@ class Server::Impl {
     listener_.start();
     launcher_.start();
     watch_mpi_launcher();
-    checkpointer_.begin();
+    if (checkpointer_) checkpointer_->begin();
     last_left_ = Clock::now();
     (void)set_urgent(false);
     (void)processors_had_room();
@@ -140,7 +150,8 @@ class Server::Impl {
     state_.update_node_series(begin.mono_ns, machine_.usage());
     tick();
     io_.run();
-    checkpointer_.wait();
+    if (checkpointer_) checkpointer_->wait();
+    if (is_on_trial() && !end_trial()) return is_too_short_;
 
     // The socket stays bound until the shard has its name. A launcher that comes now waits and is then turned
     // away, and its own collector finds that the name is taken.
@@ -149,12 +160,16 @@ class Server::Impl {
     const bool complete = alive_announced_ == 0;
     look_at_spawned_worlds();
     update_series();
-    const bool written = checkpointer_.write_last(state_.snapshot(now, complete));
+    const bool written = checkpointer_->write_last(state_.snapshot(now, complete));
     listener_.close();
+    if (is_on_trial()) clean_up_trial();
     launcher_.send(wire::ControlType::kRanksSeen, static_cast<std::int32_t>(announced_ranks_.size()));
     return written;
   }
 
+  [[nodiscard]] std::filesystem::path run_directory() const {
+    return checkpointer_ ? run_directory_path() : std::filesystem::path();
+  }
   [[nodiscard]] std::uint32_t world_size() const { return state_.world_size(); }
   [[nodiscard]] bool had_rank(std::int32_t rank) const { return state_.has_rank(rank); }
   [[nodiscard]] int absent_ranks() const {
@@ -414,7 +429,8 @@ class Server::Impl {
       look_at_processes();
     }
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
-    if (checkpointer_.is_due()) checkpoint();
+    if (is_on_trial()) look_at_trial();
+    if (checkpointer_ && checkpointer_->is_due()) checkpoint();
     if (release_after_write_ && launcher_.connected() && clock >= release_at_latest_) {
       say("the profile of node {} is still being written: the program's end waits no longer",
           options_.node.node_name);
@@ -507,16 +523,116 @@ class Server::Impl {
   // --- shards -----------------------------------------------------------------------------
 
   void look_at_spawned_worlds() {
-    state_.set_spawned_worlds(read_spawned_worlds(options_.run_directory));
-    for (shard::Note& note : read_spawn_notes(options_.run_directory)) state_.add_note(std::move(note));
+    state_.set_spawned_worlds(read_spawned_worlds(run_directory_path()));
+    for (shard::Note& note : read_spawn_notes(run_directory_path())) state_.add_note(std::move(note));
+  }
+
+  [[nodiscard]] std::filesystem::path run_directory_path() const {
+    return is_on_trial() ? std::filesystem::path(made_directory_.path) : options_.run_directory;
+  }
+
+  std::unique_ptr<Checkpointer> new_checkpointer(const std::filesystem::path& directory) {
+    return std::make_unique<Checkpointer>(directory, options_.node.node_name, [this] { writer_is_done(); });
+  }
+
+  // --- runs that are kept only if they last ------------------------------------------------
+
+  [[nodiscard]] bool is_on_trial() const { return options_.trial.min_duration > seconds(0); }
+
+  // Starts to make the run directory once the run has lasted long enough, and takes it over when it is made.
+  // A thread of its own makes it, because the file server may not answer.
+  void look_at_trial() {
+    if (checkpointer_ || trial_has_failed_) return;
+    if (!maker_.joinable()) {
+      if (Clock::now() - started_ < options_.trial.min_duration || alive_announced_ == 0) return;
+      try {
+        maker_ = std::thread([this] {
+          make_run_directory();
+          is_made_.store(true, std::memory_order_release);
+        });
+      } catch (const std::exception&) {  // no thread: the next tick tries again
+      }
+    } else if (is_made_.load(std::memory_order_acquire)) {
+      maker_.join();
+      take_run_directory();
+    }
+  }
+
+  // On any thread.
+  void make_run_directory() {
+    try {
+      RunDirectoryRequest request = options_.trial.request;
+      request.start_unix_s = started_unix_s_;
+      Result<RunDirectory> made = agree_on_run_directory(request, options_.trial.step);
+      if (!made) {
+        trial_problem_ = made.error().message;
+        return;
+      }
+      made_directory_ = std::move(made).value();
+      restrict_umask_like(made_directory_.path);
+      made_checkpointer_ = new_checkpointer(made_directory_.path);
+    } catch (const std::exception& error) {
+      trial_problem_ = error.what();
+    }
+  }
+
+  void take_run_directory() {
+    if (!made_checkpointer_) {
+      trial_has_failed_ = true;
+      say("node {} is not recorded: {}", options_.node.node_name, trial_problem_);
+      return;
+    }
+    made_at_ = Clock::now();
+    state_.set_run_id(std::filesystem::path(made_directory_.path).filename().string());
+    checkpointer_ = std::move(made_checkpointer_);
+    checkpointer_->begin();
+  }
+
+  // The ranks have ended. True if the run is to be kept, and there is a run directory.
+  bool end_trial() {
+    if (maker_.joinable()) {
+      maker_.join();
+      take_run_directory();
+    } else if (!checkpointer_ && !trial_has_failed_) {
+      is_too_short_ = last_left_ - started_ < options_.trial.min_duration;
+      if (!is_too_short_) {
+        make_run_directory();
+        take_run_directory();
+      } else if (options_.trial.explain && (state_.has_rank(0) || state_.world_size() == 0)) {
+        const auto lasted = std::chrono::duration_cast<milliseconds>(last_left_ - started_);
+        say("nothing is kept of a run of {:.1f} s, which is less than {} s (too-short)",
+            static_cast<double>(lasted.count()) / 1000.0, options_.trial.min_duration.count());
+      }
+    }
+    if (!checkpointer_) {
+      listener_.close();
+      clean_up_trial();
+    }
+    return checkpointer_ != nullptr;
+  }
+
+  // What the launcher does for a run directory that it has made.
+  void clean_up_trial() {
+    remove_waiting_place(options_.run_directory);
+    if (!checkpointer_) return;
+    if (Clock::now() - made_at_ > kLateRank) {
+      remove_rendezvous_link(made_directory_);
+    } else {
+      const int ranks = std::min(static_cast<int>(announced_ranks_.size()), options_.trial.ranks);
+      leave_rendezvous(made_directory_, options_.node.node_name, ranks, options_.trial.ranks);
+    }
   }
 
   void checkpoint() {
-    if (checkpointer_.is_writing()) {
+    if (!checkpointer_) {  // nothing is written yet, and nobody waits for it
+      release_launcher();
+      return;
+    }
+    if (checkpointer_->is_writing()) {
       write_again_ = true;
       return;
     }
-    checkpointer_.begin();
+    checkpointer_->begin();
     std::shared_ptr<const NodeSnapshot> snapshot;
     try {
       const Instant now = instant_now();
@@ -524,13 +640,13 @@ class Server::Impl {
       look_at_spawned_worlds();
       snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false, Events::kFew));
     } catch (const std::exception& error) {  // no memory: this checkpoint is left out
-      checkpointer_.report_problem(error.what());
+      checkpointer_->report_problem(error.what());
       release_launcher();
       return;
     }
     // With all lines if this may be the last shard.
     const bool all_lines = processors_had_room() || terminate_at_ || release_after_write_;
-    if (!checkpointer_.start(std::move(snapshot), all_lines)) (void)set_urgent(urgency_.urgent());
+    if (!checkpointer_->start(std::move(snapshot), all_lines)) (void)set_urgent(urgency_.urgent());
   }
 
   // Called by the thread that writes.
@@ -542,7 +658,7 @@ class Server::Impl {
   }
 
   void after_write() {
-    if (!checkpointer_.take_finished()) return;
+    if (!checkpointer_ || !checkpointer_->take_finished()) return;
     if (std::exchange(write_again_, false)) {
       checkpoint();
     } else {
@@ -588,12 +704,27 @@ class Server::Impl {
   PollInterval interval_;
   Clock::time_point last_usage_;
   bool write_again_ = false;
-  Checkpointer checkpointer_;  // the last member: destroyed first, it waits for the thread that uses io_
+
+  const UniqueFd waiting_place_;
+  const std::int64_t started_unix_s_ = time(nullptr);
+  bool trial_has_failed_ = false, is_too_short_ = false;
+  Clock::time_point made_at_;
+  // Set by maker_ before is_made_.
+  RunDirectory made_directory_;
+  std::string trial_problem_;
+  std::unique_ptr<Checkpointer> made_checkpointer_;
+  std::atomic<bool> is_made_{false};
+  std::thread maker_;
+
+  // None while it is not known whether the run is kept. The last member: destroyed first, it waits for the
+  // thread that uses io_.
+  std::unique_ptr<Checkpointer> checkpointer_;
 };
 
 Server::Server(ServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Server::~Server() = default;
 bool Server::run() { return impl_->run(); }
+std::filesystem::path Server::run_directory() const { return impl_->run_directory(); }
 std::uint32_t Server::world_size() const { return impl_->world_size(); }
 bool Server::had_rank(std::int32_t rank) const { return impl_->had_rank(rank); }
 int Server::absent_ranks() const { return impl_->absent_ranks(); }

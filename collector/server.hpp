@@ -14,13 +14,24 @@
 
 #include "base/end_patience.hpp"
 #include "collector/node/node_state.hpp"
+#include "formats/run/run_directory.hpp"
 
 namespace clusterprof::collector {
 
+// A run that is kept only if it lasts long enough. Its run directory is made when it has.
+struct Trial {
+  std::chrono::seconds min_duration{0};  // 0: the run directory exists
+  RunDirectoryRequest request;
+  JobStep step;
+  int ranks = 0;         // recorded ones of the run; 0: not known
+  bool explain = false;  // say why nothing is kept
+};
+
 struct ServerOptions {
-  int listen_fd = -1;   // bound and listening, SOCK_SEQPACKET; taken over
-  int control_fd = -1;  // to the launcher, SOCK_SEQPACKET; stays open when run() returns
-  std::filesystem::path run_directory;
+  int listen_fd = -1;                   // bound and listening, SOCK_SEQPACKET; taken over
+  int control_fd = -1;                  // to the launcher, SOCK_SEQPACKET; stays open when run() returns
+  std::filesystem::path run_directory;  // with a trial: the node's waiting place
+  Trial trial;
   int local_ranks = 0;  // 0: not known
   // The MPI launcher's process that started the ranks of this node; 0: none. The collector prefers processors
   // where it may run and no rank may.
@@ -37,9 +48,12 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Returns when the ranks of the node are gone and the shard is written. False if it could not be written;
-  // the reason has been printed.
+  // Returns when the ranks of the node are gone and the shard is written, or the run was too short to be
+  // kept. False if the shard could not be written; the reason has been printed.
   bool run();
+
+  // Empty: the run was too short to be kept.
+  [[nodiscard]] std::filesystem::path run_directory() const;
 
   // Ranks of the run, including all spawned worlds; 0: not known.
   [[nodiscard]] std::uint32_t world_size() const;

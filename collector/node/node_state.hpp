@@ -49,6 +49,8 @@ class NodeState {
   using ProcessId = std::uint64_t;
 
   explicit NodeState(NodeOptions options);
+  // Of a run whose directory is made later than this.
+  void set_run_id(std::string run_id) { options_.run_id = std::move(run_id); }
 
   // The process with this pid will be the program of `rank`. It is a new process unless `known` is given.
   ProcessId announce(std::optional<ProcessId> known, std::int32_t rank, std::int32_t world_size,

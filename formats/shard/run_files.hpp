@@ -8,7 +8,7 @@
 namespace clusterprof::shard {
 
 // Its target is KEY#SECRET: of the job step, and a random number that its ranks share
-// (cli/run_directory.hpp).
+// (formats/run/run_directory.hpp).
 inline constexpr std::string_view kOwnerLink = ".run";
 inline constexpr char kSecretMark = '#';
 inline std::string_view owner_key(std::string_view target) {

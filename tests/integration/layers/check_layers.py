@@ -18,6 +18,7 @@ FOLDERS = {
     "formats/wire": [],
     "formats/h5": ["base"],
     "formats/shard": ["base", "formats/h5", "formats/wire/mpi_event.h"],
+    "formats/run": ["base", "formats/shard/run_files.hpp"],
     "formats/profile": ["base", "formats/h5", "formats/shard"],
     "formats/synth": ["formats/shard", "formats/wire/mpi_event.h"],
 
@@ -44,7 +45,7 @@ FOLDERS = {
     "collector/shard": ["base", "formats/wire", "formats/shard", "collector/names", "collector/stacks",
                         "collector/charge", "collector/mpi", "collector/process", "collector/os", "collector/node"],
     "collector/loop": ["base", "formats/wire", "formats/shard", "collector/os", "collector/node", "collector/shard"],
-    "collector": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/os", "collector/node", "collector/loop"],
+    "collector": ["base", "formats/wire", "formats/run", "formats/shard", "collector/rings", "collector/os", "collector/node", "collector/loop"],
 
     "aggregator/waits": ["formats/shard", "formats/wire/mpi_event.h"],
     "aggregator": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator/waits"],
@@ -63,7 +64,7 @@ FOLDERS = {
     "report/tui": ["report", "report/analysis", "report/format", "report/text", "report/page"],
 
     "cli/self_test": [],
-    "cli": ["base", "formats/wire", "formats/shard/run_files.hpp"],
+    "cli": ["base", "formats/wire", "formats/run"],
     "cli/doctor": ["base", "cli"],
     "cli/analyze": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report/"],
     "cli/merge": ["aggregator/mpi", "cli/analyze"],

@@ -81,6 +81,35 @@ TEST(Options, AllAreParsed) {
   EXPECT_EQ(options.command_detail, CommandDetail::kHash);
 }
 
+TEST(Options, Minima) {
+  EXPECT_EQ(good({"true"}).min_duration, std::chrono::seconds(0));
+  EXPECT_EQ(good({"true"}).min_ranks, 0);
+  EXPECT_EQ(good({"--min-duration=60", "true"}).min_duration, std::chrono::seconds(60));
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_MIN_RANKS", "16"}}).min_ranks, 16);
+  EXPECT_EQ(good({"--min-duration=0", "true"}, {{"CLUSTERPROF_MIN_DURATION", "60"}}).min_duration,
+            std::chrono::seconds(0));
+  for (const char* text : {"-1", "1.5", "10s", "604801"})
+    EXPECT_NE(bad({"--min-duration", text, "true"}).error.find("--min-duration: a whole number of seconds"),
+              std::string::npos)
+        << text;
+  for (const char* text : {"0", "two"})
+    EXPECT_NE(
+        bad({"true"}, {{"CLUSTERPROF_MIN_RANKS", text}}).error.find("CLUSTERPROF_MIN_RANKS: a whole number"),
+        std::string::npos)
+        << text;
+}
+
+// The plugin passes it on, so it does not hold for a command that the user calls with clusterprof.
+TEST(Options, TheSitesMinimumIsForRunsThatNobodyAskedFor) {
+  const std::map<std::string, std::string> site = {{"CLUSTERPROF_START_MIN_DURATION", "60"}};
+  EXPECT_EQ(good({"true"}, site).min_duration, std::chrono::seconds(0));
+  EXPECT_EQ(good({"--started", "--", "true"}, site).min_duration, std::chrono::seconds(60));
+  EXPECT_EQ(good({"--started", "--", "true"},
+                 {{"CLUSTERPROF_START_MIN_DURATION", "60"}, {"CLUSTERPROF_MIN_DURATION", "5"}})
+                .min_duration,
+            std::chrono::seconds(5));
+}
+
 TEST(Options, SelectedRanks) {
   const Options some = good({"--ranks", "8,2-3,3-5", "true"}), all = good({"true"});
   EXPECT_EQ(some.selected_ranks(6).lowest, 2);
@@ -180,9 +209,10 @@ TEST(Options, HelpAndVersionGoToStdout) {
     EXPECT_FALSE(leave.output.empty());
   }
   // Every option has its place in the help.
-  for (const char* name : {"--output", "--rate", "--clock", "--event", "--no-python", "--no-native",
-                           "--no-mpi", "--no-children", "--only-regions", "--ranks", "--quiet", "--no-html",
-                           "--no-source", "--command", "--no-arguments", "--strict"}) {
+  for (const char* name :
+       {"--output", "--rate", "--clock", "--event", "--no-python", "--no-native", "--no-mpi", "--no-children",
+        "--only-regions", "--ranks", "--quiet", "--no-html", "--no-source", "--command", "--no-arguments",
+        "--min-duration", "--min-ranks", "--strict"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
   for (const char* name : {"--memory", "attach", "top RUN"})  // reserved

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cli/run_directory.hpp"
+#include "formats/run/run_directory.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,6 +16,8 @@
 #include <sstream>
 #include <vector>
 
+#include "base/shared_directory.hpp"
+#include "cli/identity.hpp"
 #include "tests/support/meanwhile.hpp"
 
 namespace clusterprof::cli {
@@ -515,6 +517,41 @@ TEST_F(RunDirectoryTest, SixtyFourRanksAgreeOnAGivenDirectory) {
     const auto paths = agree_at_once(64, given("run" + std::to_string(round)), rank_of("a"));
     EXPECT_EQ(paths.count(root_ + "/run" + std::to_string(round)), 64u) << *paths.begin();
   }
+}
+
+// In /dev/shm, where other users may write, too.
+TEST_F(RunDirectoryTest, RanksOfANodeShareAWaitingPlace) {
+  JobStep step = rank_of("test-" + random_suffix());
+  step.batch_name = "4711.0";
+  const auto first = agree_on_waiting_place(step), second = agree_on_waiting_place(step);
+  ASSERT_TRUE(first.ok() && second.ok());
+  const std::string path = first.value().path;
+  EXPECT_TRUE(path.starts_with("/dev/shm/clusterprof-waiting-") ||
+              path.starts_with("/tmp/clusterprof-waiting-"));
+  EXPECT_EQ(second.value().path, path);
+  EXPECT_NE(first.value().secret, HashKey{});
+  EXPECT_EQ(second.value().secret, first.value().secret);
+  EXPECT_TRUE(first.value().created);
+  EXPECT_FALSE(second.value().created);
+  EXPECT_TRUE(entries().empty());
+  remove_waiting_place(path);
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(RunDirectoryTest, AWaitingPlaceIsRemovedLaterIfItsCollectorWasKilled) {
+  const auto make = [] { return agree_on_waiting_place(rank_of("test-" + random_suffix())).value().path; };
+  const std::string left = make(), held = make(), young = make();
+  const UniqueFd holder = hold_waiting_place(held);
+  ASSERT_TRUE(holder);
+  for (const std::string& path : {left, held}) {
+    const timespec long_ago[2] = {{std::time(nullptr) - 3600, 0}, {std::time(nullptr) - 3600, 0}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), long_ago, 0), 0);
+  }
+  const std::string next = make();
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(held));
+  EXPECT_TRUE(fs::exists(young));
+  for (const std::string& path : {held, young, next}) remove_waiting_place(path);
 }
 
 }  // namespace

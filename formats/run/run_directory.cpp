@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Agreement of all ranks of a job on one run directory, by atomic operations in the file system (header),
 // and removal of what earlier jobs left behind.
-#include "cli/run_directory.hpp"
+#include "formats/run/run_directory.hpp"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -19,6 +20,7 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "base/directory.hpp"
 #include "base/path_resolver.hpp"
@@ -26,12 +28,14 @@
 #include "base/unique_fd.hpp"
 #include "formats/shard/run_files.hpp"
 
-namespace clusterprof::cli {
+namespace clusterprof {
 namespace {
 
 constexpr const char* kOwnerLink = shard::kOwnerLink.data();
 constexpr const char* kJobLink = shard::kJobLink.data();
 constexpr std::string_view kLinkPrefix = shard::kRendezvousLinkPrefix;
+constexpr const char* kNodeLocal[] = {"/dev/shm", "/tmp"};
+constexpr std::string_view kWaitingPrefix = "clusterprof-waiting-";
 constexpr std::string_view kMarkPrefix = shard::kExitMarkPrefix;
 constexpr std::int64_t kClockSlack_s = 60;           // between this node and the file server
 constexpr std::int64_t kAbandonedAfter_s = 10 * 60;  // meeting links of jobs that died early
@@ -44,9 +48,8 @@ constexpr int kTriesForFileSystem = 200;  // x 10 ms: until another node's link 
 Error failed(const std::string& path, int error) { return Error{path + ": " + std::strerror(error)}; }
 
 // Left by an earlier job that had the same key by chance.
-bool is_stale(const Link& link, const Identity& identity) {
-  return identity.job_start_unix_s != 0 &&
-         link.status.st_mtim.tv_sec < identity.job_start_unix_s - kClockSlack_s;
+bool is_stale(const Link& link, const JobStep& step) {
+  return step.job_start_unix_s != 0 && link.status.st_mtim.tv_sec < step.job_start_unix_s - kClockSlack_s;
 }
 
 UniqueFd open_run(const RunDirectory& directory) { return open_directory(AT_FDCWD, directory.path); }
@@ -56,10 +59,10 @@ std::string clock_rendezvous_name(int world) {
 }
 
 // For those who look for the run by its job. Not being found that way is no reason not to record.
-void name_job(int run, const Identity& identity) {
-  if (identity.batch_name.empty()) return;
-  const bool differ = !identity.batch_id.empty() && identity.batch_id != identity.batch_name;
-  const std::string names = identity.batch_name + (differ ? " " + identity.batch_id : "");
+void name_job(int run, const JobStep& step) {
+  if (step.batch_name.empty()) return;
+  const bool differ = !step.batch_id.empty() && step.batch_id != step.batch_name;
+  const std::string names = step.batch_name + (differ ? " " + step.batch_id : "");
   [[maybe_unused]] const int ignored = ::symlinkat(names.c_str(), run, kJobLink);
 }
 
@@ -105,7 +108,7 @@ struct Claim {
 
 // Makes `name` in `place` the run directory of the key, or finds out whose it is.
 Result<Claim> claim(const ParentDirectory& parent, const std::string& name, const std::string& path,
-                    const Identity& identity) {
+                    const JobStep& step) {
   const int place = parent.fd.get();
   for (int attempt = 0; attempt < kTriesForFileSystem; ++attempt) {
     const bool made = ::mkdirat(place, name.c_str(), kRunMode) == 0;
@@ -119,7 +122,7 @@ Result<Claim> claim(const ParentDirectory& parent, const std::string& name, cons
     if (const auto owner = read_link(run, kOwnerLink)) {
       if (is_untrusted(run, owner->status)) return Claim{Holder::kOtherUser};
       const auto [key, secret] = read_owner(owner->target);
-      if (key != identity.key || is_stale(*owner, identity)) return Claim{Holder::kOtherRun};
+      if (key != step.key || is_stale(*owner, step)) return Claim{Holder::kOtherRun};
       return Claim{Holder::kPeer, secret};
     }
     if (errno == EINVAL) return Claim{Holder::kOtherFiles};  // .run is no link
@@ -134,8 +137,8 @@ Result<Claim> claim(const ParentDirectory& parent, const std::string& name, cons
       return Claim{Holder::kOtherFiles};
     }
     const HashKey secret = new_secret();
-    if (::symlinkat(owner_text(identity.key, secret).c_str(), run, kOwnerLink) == 0) {
-      name_job(run, identity);
+    if (::symlinkat(owner_text(step.key, secret).c_str(), run, kOwnerLink) == 0) {
+      name_job(run, step);
       return Claim{Holder::kUs, secret};
     }
     if (errno != EEXIST && errno != ENOENT) {
@@ -173,7 +176,7 @@ bool names_no_directory(const std::string& path) {
   return errno == ENOTDIR || errno == ENAMETOOLONG || errno == ELOOP;
 }
 
-Result<RunDirectory> use_given(const std::string& output, const Identity& identity, bool& refused) {
+Result<RunDirectory> use_given(const std::string& output, const JobStep& step, bool& refused) {
   std::string path = output;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   PathResolver resolver(path, kParentMode);
@@ -183,7 +186,7 @@ Result<RunDirectory> use_given(const std::string& output, const Identity& identi
       return Error{resolver.failed_part() + kOfAnotherUser + "; choose another -o"};
     return failed(resolver.failed_part(), resolver.error());
   }
-  const auto claimed = claim(resolver.result().parent, resolver.result().name, path, identity);
+  const auto claimed = claim(resolver.result().parent, resolver.result().name, path, step);
   if (!claimed) {
     refused = names_no_directory(path);
     return claimed.error();
@@ -206,10 +209,10 @@ Result<RunDirectory> use_given(const std::string& output, const Identity& identi
   return RunDirectory{std::move(resolved).value(), "", holder == Holder::kUs, secret};
 }
 
-std::string local_time() {
-  const time_t now = ::time(nullptr);
+std::string local_time(std::int64_t start_unix_s) {
+  const time_t start = start_unix_s != 0 ? static_cast<time_t>(start_unix_s) : ::time(nullptr);
   tm parts{};
-  ::localtime_r(&now, &parts);
+  ::localtime_r(&start, &parts);
   char text[32];
   ::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
   return text;
@@ -228,10 +231,10 @@ struct Claimed {
 };
 
 // The first of BASE, BASE-2, BASE-3 ... that is free or ours already.
-Result<Claimed> claim_free_name(const Parent& parent, const std::string& base, const Identity& identity) {
+Result<Claimed> claim_free_name(const Parent& parent, const std::string& base, const JobStep& step) {
   for (int suffix = 1; suffix < 10000; ++suffix) {
     const std::string name = suffix == 1 ? base : base + '-' + std::to_string(suffix);
-    const auto claimed = claim(parent.place, name, parent.path + "/" + name, identity);
+    const auto claimed = claim(parent.place, name, parent.path + "/" + name, step);
     if (!claimed) {
       // A file of that name is as taken as a directory.
       const auto status = status_of(parent.place.fd.get(), name);
@@ -260,9 +263,27 @@ void remove_abandoned_links(int parent) {
   });
 }
 
+// Waiting places whose collector was killed, or that no collector ever held.
+void remove_abandoned_waiting_places(int parent) {
+  const std::int64_t now = ::time(nullptr);
+  std::vector<std::string> abandoned;
+  for_each_entry(parent, [&](const std::string& name) {
+    if (!name.starts_with(kWaitingPrefix)) return true;
+    const auto status = status_of(parent, name);
+    if (status && S_ISDIR(status->st_mode) && status->st_uid == ::geteuid() &&
+        status->st_mtim.tv_sec < now - kAbandonedAfter_s)
+      abandoned.push_back(name);
+    return true;
+  });
+  for (const std::string& name : abandoned) {
+    const UniqueFd place(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (place && ::flock(place.get(), LOCK_EX | LOCK_NB) == 0) unclaim(parent, name);
+  }
+}
+
 // Returns the secret of the run directory `name` of the key; nothing if it is somebody else's.
 std::optional<HashKey> secret_of_run(const ParentDirectory& place, const std::string& name,
-                                     const Identity& identity) {
+                                     const JobStep& step) {
   if (name.find('/') != std::string::npos) return {};
   for (int attempt = 0; attempt < kTriesForFileSystem; ++attempt) {
     const UniqueFd run = open_directory(place.fd.get(), name);
@@ -271,7 +292,7 @@ std::optional<HashKey> secret_of_run(const ParentDirectory& place, const std::st
       if (!status || place.is_untrusted(*status)) return {};
       if (const auto link = read_link(run.get(), kOwnerLink)) {
         const Owner owner = read_owner(link->target);
-        if (owner.key != identity.key || is_untrusted(run.get(), link->status)) return {};
+        if (owner.key != step.key || is_untrusted(run.get(), link->status)) return {};
         return owner.secret;
       }
     } else if (attempt > kTriesForFileSystem / 4) {
@@ -282,22 +303,22 @@ std::optional<HashKey> secret_of_run(const ParentDirectory& place, const std::st
   return {};
 }
 
-Result<RunDirectory> meet(const Parent& parent, const std::string& base, const Identity& identity) {
+Result<RunDirectory> meet(const Parent& parent, const std::string& base, const JobStep& step) {
   const int place = parent.place.fd.get();
   // A stale link is left alone (another rank may be about to read its successor) and passed by.
   for (int generation = 1; generation < 100; ++generation) {
-    std::string link = std::string(kLinkPrefix) + identity.key;
+    std::string link = std::string(kLinkPrefix) + step.key;
     if (generation > 1) link.append(1, '-').append(std::to_string(generation));
     const std::string path_of_link = parent.path + "/" + link;
     while (true) {
       if (const auto met = read_link(place, link)) {
-        if (is_stale(*met, identity) || parent.place.is_untrusted(met->status)) break;
-        const auto secret = secret_of_run(parent.place, met->target, identity);
+        if (is_stale(*met, step) || parent.place.is_untrusted(met->status)) break;
+        const auto secret = secret_of_run(parent.place, met->target, step);
         if (!secret) break;
         return RunDirectory{parent.path + "/" + met->target, path_of_link, false, *secret};
       }
       if (errno != ENOENT && errno != ESTALE) return failed(path_of_link, errno);
-      const auto claimed = claim_free_name(parent, base, identity);
+      const auto claimed = claim_free_name(parent, base, step);
       if (!claimed) return claimed.error();
       const auto& [name, made_by_us, secret] = claimed.value();
       if (::symlinkat(name.c_str(), place, link.c_str()) == 0) {
@@ -314,11 +335,11 @@ Result<RunDirectory> meet(const Parent& parent, const std::string& base, const I
 
 }  // namespace
 
-Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const Identity& identity,
+Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const JobStep& step,
                                             bool* refused) {
   if (!request.output.empty()) {
     bool ignored = false;
-    return use_given(request.output, identity, refused == nullptr ? ignored : *refused);
+    return use_given(request.output, step, refused == nullptr ? ignored : *refused);
   }
 
   const std::string root = request.root.empty() ? "." : request.root;
@@ -329,10 +350,10 @@ Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, 
   if (!resolved) return resolved.error();
   const Parent parent{std::move(resolver.result().parent), std::move(resolved).value()};
   const std::string base = "clusterprof-" + request.command_name + "-" +
-                           (identity.batch_name.empty() ? local_time() : identity.batch_name);
-  if (identity.has_peers) return meet(parent, base, identity);
+                           (step.batch_name.empty() ? local_time(request.start_unix_s) : step.batch_name);
+  if (step.has_peers) return meet(parent, base, step);
 
-  const auto claimed = claim_free_name(parent, base, identity);
+  const auto claimed = claim_free_name(parent, base, step);
   if (!claimed) return claimed.error();
   return RunDirectory{parent.path + "/" + claimed.value().name, "", true, claimed.value().secret};
 }
@@ -365,6 +386,35 @@ void leave_rendezvous(const RunDirectory& directory, const std::string& node, in
   if (left >= all_ranks || !read_link(AT_FDCWD, directory.rendezvous_link)) remove_rendezvous_link(directory);
 }
 
+Result<RunDirectory> agree_on_waiting_place(const JobStep& step) {
+  Error why;
+  for (const char* const root : kNodeLocal) {
+    PathResolver resolver(std::string(root) + "/");
+    if (resolver.error() != 0) {
+      why = failed(root, resolver.error());
+      continue;
+    }
+    const Parent parent{std::move(resolver.result().parent), root};
+    const auto claimed = claim_free_name(parent, std::string(kWaitingPrefix) + step.key, step);
+    if (!claimed) {
+      why = claimed.error();
+      continue;
+    }
+    const auto& [name, made_by_us, secret] = claimed.value();
+    if (made_by_us) remove_abandoned_waiting_places(parent.place.fd.get());
+    return RunDirectory{parent.path + "/" + name, "", made_by_us, secret};
+  }
+  return why;
+}
+
+UniqueFd hold_waiting_place(const std::string& path) {
+  UniqueFd place(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (place) (void)::flock(place.get(), LOCK_SH | LOCK_NB);
+  return place;
+}
+
+void remove_waiting_place(const std::string& path) { unclaim(AT_FDCWD, path); }
+
 std::string clock_rendezvous_path(const RunDirectory& directory, int world) {
   return directory.path + "/" + clock_rendezvous_name(world);
 }
@@ -390,4 +440,4 @@ void remove_shards(const RunDirectory& directory, const std::string& node) {
   }
 }
 
-}  // namespace clusterprof::cli
+}  // namespace clusterprof

@@ -25,18 +25,37 @@
 // turned out not to be needed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/keyed_hash.hpp"
 #include "base/result.hpp"
-#include "cli/identity.hpp"
+#include "base/unique_fd.hpp"
 
-namespace clusterprof::cli {
+namespace clusterprof {
+
+// What the ranks of a job step have in common, and no others.
+struct JobStep {
+  // Equal on all ranks of one job step and different for any other: 16 hex digits with a prefix that names
+  // the source ("openmpi-...", "slurm-...", "hydra-...", "single-...").
+  std::string key;
+  // Other processes may have the same key. False: a run of one process; the key is random.
+  bool has_peers = false;
+  // The key is made of something that the system may reuse (a port number, a process id): anything with this
+  // key that is older than this (Unix time) belongs to another job. 0: the key is never reused.
+  std::int64_t job_start_unix_s = 0;
+  // The name by which users know the job step ("1234.0", "1234_7.0" in an array, "1234" under mpirun); used
+  // in names. Empty: none.
+  std::string batch_name;
+  // The same with the separate number that the batch system has for a job of an array.
+  std::string batch_id;
+};
 
 struct RunDirectoryRequest {
-  std::string output;        // as given by --output; empty: choose a name
-  std::string root;          // where to put a directory with a chosen name; empty: here
-  std::string command_name;  // part of a chosen name
+  std::string output;             // as given by --output; empty: choose a name
+  std::string root;               // where to put a directory with a chosen name; empty: here
+  std::string command_name;       // part of a chosen name
+  std::int64_t start_unix_s = 0;  // the other part where the job has no name; 0: now
 };
 
 struct RunDirectory {
@@ -46,11 +65,11 @@ struct RunDirectory {
   HashKey secret{};             // the same for all ranks, random; zeros if the system had no random numbers
 };
 
-// Finds or makes the run directory of identity.key. Fails with the path and the reason: not writable, or it
+// Finds or makes the run directory of step.key. Fails with the path and the reason: not writable, or it
 // has another run or other files. If `refused` is given, *refused is set to true when request.output itself
 // is the mistake: it has another run or other files, or it is no name of a directory. Otherwise the file
 // system failed.
-Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const Identity& identity,
+Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const JobStep& step,
                                             bool* refused = nullptr);
 
 // Removes the rendezvous link, which no rank of the job needs any more.
@@ -59,6 +78,15 @@ void remove_rendezvous_link(const RunDirectory& directory);
 // Reports that `ranks` ranks of the node, not counted before, have come and ended. Each node leaves a mark in
 // the run directory; when the marks add up to `all_ranks`, the last node removes marks and link.
 void leave_rendezvous(const RunDirectory& directory, const std::string& node, int ranks, int all_ranks);
+
+// A run with a minimum duration has no run directory until it has lasted that long. Until then the ranks of a
+// node share a directory in its memory (/dev/shm, else /tmp), which is agreed upon in the same way and holds
+// the secret. Nobody else needs it, and nothing is written to it.
+Result<RunDirectory> agree_on_waiting_place(const JobStep& step);
+// Keeps others from taking the directory for one that a killed collector has left behind, as long as the
+// descriptor is open.
+UniqueFd hold_waiting_place(const std::string& path);
+void remove_waiting_place(const std::string& path);
 
 // The directory in which ranks of a world meet before they exchange clocks; the first rank there makes it.
 std::string clock_rendezvous_path(const RunDirectory& directory, int world);
@@ -72,4 +100,4 @@ void withdraw_run_directory(const RunDirectory& directory);
 // write.
 void remove_shards(const RunDirectory& directory, const std::string& node);
 
-}  // namespace clusterprof::cli
+}  // namespace clusterprof
