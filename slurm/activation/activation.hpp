@@ -2,6 +2,7 @@
 // Decides whether a task is recorded, and what its environment must contain for that.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,10 +14,18 @@ namespace clusterprof::slurm {
 // Returns the value of a variable of the job, if it is set.
 using JobVariable = std::function<std::optional<std::string>(const char* name)>;
 
+// Patterns, separated by commas. Empty: says nothing.
+struct Filter {
+  std::string only;   // of runs that nobody asked for, only these are recorded
+  std::string never;  // these are not recorded, even if somebody asks
+};
+
 // What the site says, in plugstack.conf.
 struct Site {
   bool records_by_default = false;
-  std::string root;  // of runs, with %u and %h
+  Filter users, partitions, accounts, commands;
+  double fraction = 1;  // of the jobs that nobody asked to record
+  std::string root;     // of runs, with %u and %h
   std::string prefix;
   std::string starter;  // on the node's own disk; empty: the one in the prefix
   Variables variables;  // options that users may override
@@ -32,8 +41,11 @@ std::string prefix_of(const std::string& plugin);
 // disk. Empty: there is none.
 std::string starter_beside(const std::string& plugin);
 
+// Whether a job with this number is one of the sampled fraction. Equal on all nodes and for all steps of the
+// job, and independent of any pattern in the numbers of jobs. A larger fraction contains each smaller one.
+bool is_sampled(std::uint64_t job, double fraction);
+
 // The command line's `option` counts first, if it was given, then CLUSTERPROF_SLURM, then the site's default.
-// Only if that decides, `opted_out` is called.
 struct Decision {
   enum Kind {
     kNothing,   // nobody asks for anything
@@ -41,10 +53,24 @@ struct Decision {
     kStrip,     // remove the job's request: it does not hold here
   } kind = kNothing;
   Request request;
-  std::string problem;  // why a request is not followed; one line, or empty
+  std::string problem;        // why a request is not followed; one line, or empty
+  bool is_asked_for = false;  // by the user, not only by the site's default
+  // Which of the site's rules keeps the job from being recorded: a word that never changes, and the same as a
+  // sentence. Empty: none.
+  std::string reason, explanation;
+};
+// What must be looked up, and only if it decides.
+struct UserFacts {
+  std::function<bool()> opted_out;
+  std::function<std::string()> name;
 };
 Decision decide(const std::optional<std::string>& option, const Site& site, const JobVariable& job,
-                const std::function<bool()>& opted_out);
+                const UserFacts& user);
+// The same before it is known where the job will run and what its number is: without the site's filters.
+Decision decide_unfiltered(const std::optional<std::string>& option, const Site& site, const JobVariable& job,
+                           const UserFacts& user);
+// Whether the user is told why there is no recording.
+bool is_explained(const Decision& decision, const JobVariable& job);
 
 // The task that starts, and its user.
 struct Step {

@@ -58,10 +58,17 @@ void run(const std::vector<std::string>& arguments) {
   for (const std::string& problem : site.problems) complain(problem);
 
   const std::string home = variable("HOME").value_or("");
-  Decision decision = decide(std::nullopt, site, variable, [&home] { return has_opted_out(home); });
+  const auto user_name = [] {
+    const passwd* const entry = ::getpwuid(::getuid());
+    return entry == nullptr ? variable("USER").value_or("") : entry->pw_name;
+  };
+  Decision decision =
+      decide(std::nullopt, site, variable, {[&home] { return has_opted_out(home); }, user_name});
+  if (is_explained(decision, variable))
+    complain("not recorded: " + decision.explanation + " (" + decision.reason + ")");
   // The launcher reports it where users look.
   const std::string problem = decision.problem;
-  if (!problem.empty()) decision = {Decision::kActivate, {}, ""};
+  if (!problem.empty()) decision.kind = Decision::kActivate;
   if (decision.kind == Decision::kActivate) {
     if (const std::string missing = obstacle(site); !missing.empty()) {
       complain(missing + "; not recorded");
@@ -70,8 +77,7 @@ void run(const std::vector<std::string>& arguments) {
       std::printf("export %s=%s\n", start::kProblemVariable, problem.c_str());
     }
   }
-  const passwd* const entry = site.root.empty() ? nullptr : ::getpwuid(::getuid());
-  const std::string user = entry == nullptr ? variable("USER").value_or("") : entry->pw_name;
+  const std::string user = site.root.empty() ? "" : user_name();
   for (const auto& [name, value] : activate(decision, site, {has_tasks(), user, home}, variable)) {
     std::printf(value.empty() ? "unset %s\n" : "export %s=%s\n", name.c_str(), value.c_str());
   }

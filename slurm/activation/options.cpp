@@ -8,6 +8,8 @@ namespace clusterprof::slurm {
 namespace {
 
 constexpr int kMaxRate_hz = 10000;
+constexpr int kMaxMinDuration_s = 7 * 24 * 3600;
+constexpr int kMaxMinRanks = 1 << 24;
 
 std::string variable_of(std::string_view option) {
   std::string name = "CLUSTERPROF_";
@@ -68,6 +70,13 @@ std::string complaint(const RecordOption& option, const std::string& value) {
   } else if (option.name == "command") {
     if (value != "name" && value != "hash" && value != "masked" && value != "full")
       return "command: name, hash, masked or full" + not_it;
+  } else if (option.name == "min-duration" || option.name == "min-ranks") {
+    const bool is_time = option.name == "min-duration";
+    int number = 0;
+    if (!to_number(value, number) || number < (is_time ? 0 : 1) ||
+        number > (is_time ? kMaxMinDuration_s : kMaxMinRanks))
+      return std::string(option.name) +
+             (is_time ? ": a whole number of seconds" : ": a whole number of ranks") + not_it;
   } else if (option.name == "ranks") {
     if (!is_rank_list(value)) return "ranks: ranks and ranges such as 0-3,8" + not_it;
   } else if (option.name == "sample-on") {
@@ -104,11 +113,11 @@ std::string known_names() {
 const std::vector<RecordOption>& record_options() {
   using enum RecordOption::Kind;
   static const std::vector<RecordOption> kOptions = {
-      {"output", kValue},        {"quiet", kSwitch},       {"no-html", kSwitch},   {"no-source", kSwitch},
-      {"rate", kValue},          {"clock", kValue},        {"clock-sync", kValue}, {"event", kList},
-      {"sample-on", kValue},     {"no-python", kSwitch},   {"no-native", kSwitch}, {"no-mpi", kSwitch},
-      {"only-regions", kSwitch}, {"no-children", kSwitch}, {"ranks", kList},       {"own", kValue},
-      {"command", kValue},       {"no-arguments", kSwitch}};
+      {"output", kValue},        {"quiet", kSwitch},        {"no-html", kSwitch},     {"no-source", kSwitch},
+      {"rate", kValue},          {"clock", kValue},         {"clock-sync", kValue},   {"event", kList},
+      {"sample-on", kValue},     {"no-python", kSwitch},    {"no-native", kSwitch},   {"no-mpi", kSwitch},
+      {"only-regions", kSwitch}, {"no-children", kSwitch},  {"ranks", kList},         {"own", kValue},
+      {"command", kValue},       {"no-arguments", kSwitch}, {"min-duration", kValue}, {"min-ranks", kValue}};
   return kOptions;
 }
 

@@ -97,6 +97,11 @@ std::string home_of(uid_t uid, const JobVariable& job) {
   return home.empty() ? user_of(uid, job).home : home;
 }
 
+std::string name_of(uid_t uid, const JobVariable& job) {
+  std::string name = job("SLURM_JOB_USER").value_or("");
+  return name.empty() ? user_of(uid, job).name : name;
+}
+
 // The reason why our preload cannot work in this program. Empty: none can be seen.
 std::string unlike_ours(const char* path) {
   const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
@@ -172,9 +177,11 @@ void prepare_task(spank_t spank) {
   uid_t uid = 0;
   ::spank_get_item(spank, S_JOB_UID, &uid);
   const Site& site = state().site;
-  const auto opted_out = [&] { return has_opted_out(home_of(uid, job)); };
-  Decision decision = decide(state().option, site, job, opted_out);
+  const UserFacts facts{[&] { return has_opted_out(home_of(uid, job)); }, [&] { return name_of(uid, job); }};
+  Decision decision = decide(state().option, site, job, facts);
   if (decision.kind == Decision::kNothing) return;
+  if (is_explained(decision, job))
+    say_from_first_task(spank, "not recorded: " + decision.explanation + " (" + decision.reason + ")");
   // srun has already complained about a wrong option, but nobody has about a wrong variable.
   if (!decision.problem.empty() && !state().option)
     say_from_first_task(spank, decision.problem + "; not recorded");
@@ -202,8 +209,9 @@ void prepare_task(spank_t spank) {
 // Prolog and epilog have work to do on the nodes of jobs that asked for recording. They get this as
 // SPANK_CLUSTERPROF.
 void tell_prolog(spank_t spank) {
-  const auto opted_out = [] { return has_opted_out(home_of(::getuid(), own_variable)); };
-  if (decide(state().option, state().site, own_variable, opted_out).kind == Decision::kActivate)
+  const UserFacts facts{[] { return has_opted_out(home_of(::getuid(), own_variable)); },
+                        [] { return name_of(::getuid(), own_variable); }};
+  if (decide_unfiltered(state().option, state().site, own_variable, facts).kind == Decision::kActivate)
     ::spank_job_control_setenv(spank, "CLUSTERPROF", "1", 1);
 }
 

@@ -3,6 +3,8 @@
 
 #include <initializer_list>
 
+#include "slurm/start/match.hpp"
+
 namespace clusterprof::start {
 namespace {
 
@@ -73,6 +75,16 @@ bool is_task_of_step(const char* const* variables, long pid) noexcept {
          to_number(value_of(variables, "SLURM_TASK_PID"), task) && task == static_cast<unsigned long>(pid);
 }
 
+// False: not known. A component of a heterogeneous step knows only its own tasks.
+bool count_ranks(const char* const* variables, unsigned long& ranks) noexcept {
+  if (is_rank_of_launcher(variables))
+    return to_number(value_of(variables, "OMPI_COMM_WORLD_SIZE"), ranks) ||
+           to_number(value_of(variables, "PMI_SIZE"), ranks);
+  if (value_of(variables, "SLURM_HET_SIZE") != nullptr || value_of(variables, "SLURM_PACK_SIZE") != nullptr)
+    return false;
+  return to_number(value_of(variables, "SLURM_STEP_NUM_TASKS"), ranks);
+}
+
 void remove_variable(char** variables, const char* name) noexcept {
   char** kept = variables;
   for (; *variables != nullptr; ++variables) {
@@ -137,6 +149,27 @@ Action decide(const Process& process) noexcept {
   if (is_rank_of_launcher(process.variables) || is_task_of_step(process.variables, process.pid))
     return Action::kStart;
   return Action::kLeave;
+}
+
+const char* reason_against(const Process& process) noexcept {
+  const auto listed = [&process](const char* list) {
+    return matches_one(list, base_name(process.path), process.path);
+  };
+  const char* const excluded = value_of(process.variables, kNotCommandsVariable);
+  if (excluded != nullptr && listed(excluded)) return "command-excluded";
+  const char* const included = value_of(process.variables, kCommandsVariable);
+  if (included != nullptr && *included != '\0' && !listed(included)) return "command-not-included";
+  unsigned long least = 0, ranks = 0;
+  if (to_number(value_of(process.variables, kMinRanksVariable), least) &&
+      count_ranks(process.variables, ranks) && ranks < least)
+    return "too-few-ranks";
+  return nullptr;
+}
+
+bool is_explained(const char* const* variables) noexcept {
+  const char* const explain = value_of(variables, kExplainVariable);
+  return value_of(variables, kAskedVariable) != nullptr ||
+         (explain != nullptr && *explain != '\0' && !same(explain, "0"));
 }
 
 int first_argument(const char* path, bool is_script, int argc, const char* const* argv) noexcept {

@@ -11,6 +11,16 @@ inline constexpr const char* kStartVariable = "CLUSTERPROF_START";  // the launc
 inline constexpr const char* kBatchVariable = "CLUSTERPROF_START_BATCH";
 // Why the launcher must not record, if that could not be reported earlier.
 inline constexpr const char* kProblemVariable = "CLUSTERPROF_START_PROBLEM";
+// What the site says of all runs: commands that are never recorded.
+inline constexpr const char* kNotCommandsVariable = "CLUSTERPROF_START_NOT_COMMANDS";
+// What it says of runs that nobody asked for. The launcher reads the last one.
+inline constexpr const char* kCommandsVariable = "CLUSTERPROF_START_COMMANDS";
+inline constexpr const char* kMinRanksVariable = "CLUSTERPROF_START_MIN_RANKS";
+inline constexpr const char* kMinDurationVariable = "CLUSTERPROF_START_MIN_DURATION";
+// The user has asked for recording, and is told if there is none.
+inline constexpr const char* kAskedVariable = "CLUSTERPROF_START_ASKED";
+// 1: say why something is not recorded.
+inline constexpr const char* kExplainVariable = "CLUSTERPROF_EXPLAIN";
 inline constexpr const char* kObjectName = "libclusterprof_start.so";
 
 enum class Action {
@@ -28,6 +38,12 @@ struct Process {
 };
 
 Action decide(const Process& process) noexcept;
+
+// Of a process that would be started again: why the site does not want it to be recorded, as one word.
+// nullptr: it does.
+const char* reason_against(const Process& process) noexcept;
+// Whether the user is told the reason.
+bool is_explained(const char* const* variables) noexcept;
 
 // The value of a variable. nullptr: not set.
 const char* value_of(const char* const* variables, const char* name) noexcept;

@@ -218,7 +218,22 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
   const long bytes =
       system_call(SYS_readlinkat, AT_FDCWD, as_word(kSelf), as_word(executable), sizeof executable - 1);
   executable[bytes > 0 ? bytes : 0] = '\0';
-  switch (decide({path, executable, variables, system_call(SYS_getpid)})) {
+  const Process process{path, executable, variables, system_call(SYS_getpid)};
+  Action action = decide(process);
+  if (action == Action::kStart) {
+    if (const char* const reason = reason_against(process); reason != nullptr) {
+      if (is_explained(variables) && speaks_for_all(variables))
+        Line()
+            .add("clusterprof: ")
+            .add(path)
+            .add(": not recorded, as the site says (")
+            .add(reason)
+            .add(")\n")
+            .write();
+      action = Action::kLeave;
+    }
+  }
+  switch (action) {
     case Action::kLeave:
       // AddressSanitizer ends the program if it is not the first library. So execute the program once more,
       // without us.

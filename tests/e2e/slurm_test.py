@@ -387,6 +387,35 @@ class Site(slurm.SlurmTest):
             self.batch(" ".join(self.command) + "\n", ["-N2", "-n2"])
         self.assertEqual(self.runs(), before)
 
+    def reason(self, site, command=("srun", "-n1", "true"), **variables):
+        """Why a step is not recorded where the site says `site`: the word on its stderr, or None."""
+        self.plugins(f"{slurm.PLUGIN} default=on {site}")
+        before = self.runs()
+        done = self.user(list(command), more={"CLUSTERPROF_QUIET": "1", "CLUSTERPROF_EXPLAIN": "1", **variables})
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        said = re.findall(r"\(([a-z-]+)\)$", done.stderr.decode().strip())
+        self.assertEqual(len(self.runs()) - len(before), 0 if said else 1, done.stderr.decode())
+        self.assertLessEqual(len(done.stderr.splitlines()), 1)
+        return said[0] if said else None
+
+    def test_what_is_worth_recording(self):
+        user = self.done(["id", "-un"]).strip()
+        partition = self.done(["srun", "-n1", "printenv", "SLURM_JOB_PARTITION"]).strip()
+        self.assertIsNone(self.reason(f"users={user} partitions={partition} not-users=somebody commands=tru*"))
+        self.assertEqual(self.reason(f"not-users={user}"), "user-excluded")
+        self.assertEqual(self.reason("users=somebody"), "user-not-included")
+        self.assertEqual(self.reason(f"not-partitions={partition[0]}*"), "partition-excluded")
+        self.assertEqual(self.reason("not-commands=true"), "command-excluded")
+        self.assertEqual(self.reason("fraction=0"), "not-sampled")
+        self.assertEqual(self.reason("options=min-ranks=2"), "too-few-ranks")
+        self.assertEqual(self.reason("options=min-duration=60"), "too-short")
+        # Who asks is recorded, unless the site excludes it.
+        asked = ["srun", "-n1", "--clusterprof", "true"]
+        self.assertIsNone(self.reason("fraction=0 users=somebody options=min-duration=60,min-ranks=2", asked))
+        self.assertEqual(self.reason(f"not-users={user}", asked, CLUSTERPROF_EXPLAIN="0"), "user-excluded")
+        self.assertEqual(self.reason("not-commands=true", asked, CLUSTERPROF_EXPLAIN="0"), "command-excluded")
+        self.assertIsNone(self.reason("options=min-duration=60", ["srun", "-n1", slurm.CLUSTERPROF, "-q", "true"]))
+
     def recorded_by(self, command, **how):
         before = set(self.runs())
         output = self.done(command, **how)

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -31,6 +33,7 @@ Environment changed(Environment environment, const Variables& changes) {
 }
 
 const auto kStays = [] { return false; };
+const auto kNobody = [] { return std::string(); };
 const auto kOptsOut = [] { return true; };
 const std::string kStarter = "/opt/cp/lib/clusterprof/libclusterprof_start.so";
 const std::string kLauncher = "/opt/cp/bin/clusterprof";
@@ -41,7 +44,7 @@ Environment after(const std::optional<std::string>& option, const std::vector<st
   Site site = parse_site(site_words);
   EXPECT_TRUE(site.problems.empty());
   site.prefix = "/opt/cp";
-  const Decision decision = decide(option, site, job(before), opted_out);
+  const Decision decision = decide(option, site, job(before), {opted_out, [] { return std::string("ada"); }});
   return changed(before, activate(decision, site, {has_tasks, "ada", "/home/ada"}, job(before)));
 }
 
@@ -110,12 +113,14 @@ TEST(SlurmActivation, LeavesBatchScriptsAlone) {
 
 TEST(SlurmActivation, BadOptionsRecordNothing) {
   const Site site = parse_site({});
-  const Decision decision = decide("rte=5", site, job({}), kStays);
+  const Decision decision = decide("rte=5", site, job({}), {kStays, kNobody});
   EXPECT_EQ(decision.kind, Decision::kStrip);
   EXPECT_NE(decision.problem.find("rte"), std::string::npos);
-  EXPECT_NE(decide(std::nullopt, site, job({{"CLUSTERPROF_SLURM", "maybe"}}), kStays).problem.find("maybe"),
+  EXPECT_NE(decide(std::nullopt, site, job({{"CLUSTERPROF_SLURM", "maybe"}}), {kStays, kNobody})
+                .problem.find("maybe"),
             std::string::npos);
-  EXPECT_EQ(decide(std::nullopt, site, job({{"CLUSTERPROF_SLURM", ""}}), kStays).kind, Decision::kNothing);
+  EXPECT_EQ(decide(std::nullopt, site, job({{"CLUSTERPROF_SLURM", ""}}), {kStays, kNobody}).kind,
+            Decision::kNothing);
 }
 
 TEST(SlurmActivation, NamesMistakesInTheSitesConfiguration) {
@@ -157,6 +162,143 @@ TEST(SlurmActivation, UsesTheStarterOnTheNodesDisk) {
   EXPECT_EQ(environment.at("LD_PRELOAD"), starter);
   EXPECT_EQ(environment.at("CLUSTERPROF_START"), kLauncher);
   std::filesystem::remove_all(local);
+}
+
+// --- what is worth recording ---
+
+// The reason why a job that runs under these words of the site is not recorded. Empty: it is.
+std::string reason(const std::vector<std::string>& site_words, const Environment& before,
+                   const std::optional<std::string>& option = std::nullopt) {
+  std::vector<std::string> words = {"default=on"};
+  words.insert(words.end(), site_words.begin(), site_words.end());
+  const Site site = parse_site(words);
+  EXPECT_EQ(site.problems, std::vector<std::string>());
+  const Decision decision = decide(option, site, job(before), {kStays, [] { return std::string("ada"); }});
+  EXPECT_EQ(decision.kind, decision.reason.empty() ? Decision::kActivate : Decision::kStrip);
+  EXPECT_EQ(decision.explanation.empty(), decision.reason.empty());
+  return decision.reason;
+}
+
+TEST(SlurmFilters, ListsOfUsersPartitionsAndAccounts) {
+  const Environment job = {{"SLURM_JOB_PARTITION", "gpu-long"}, {"SLURM_JOB_ACCOUNT", "physics"}};
+  EXPECT_EQ(reason({}, job), "");
+  EXPECT_EQ(reason({"users=bob,a*", "partitions=gpu-*", "accounts=phys?cs"}, job), "");
+  EXPECT_EQ(reason({"users=bob,eve"}, job), "user-not-included");
+  EXPECT_EQ(reason({"partitions=cpu,gpu"}, job), "partition-not-included");
+  EXPECT_EQ(reason({"accounts=chem*"}, job), "account-not-included");
+  EXPECT_EQ(reason({"accounts=chem*"}, {}), "account-not-included");
+  EXPECT_EQ(reason({"not-users=bob,ada"}, job), "user-excluded");
+  EXPECT_EQ(reason({"not-users=bob", "not-users=ad*"}, job), "user-excluded");
+  EXPECT_EQ(reason({"not-partitions=*long"}, job), "partition-excluded");
+  EXPECT_EQ(reason({"not-accounts=physics"}, job), "account-excluded");
+  EXPECT_EQ(reason({"users=ada", "not-users=ada"}, job), "user-excluded");
+}
+
+TEST(SlurmFilters, ARequestBeatsEverythingButExclusions) {
+  const Environment job = {{"SLURM_JOB_PARTITION", "gpu"}, {"SLURM_JOB_ID", "1"}};
+  for (const char* const words : {"users=bob", "partitions=cpu", "accounts=x", "fraction=0"}) {
+    EXPECT_NE(reason({words}, job), "") << words;
+    EXPECT_EQ(reason({words}, job, "rate=5"), "") << words;
+  }
+  EXPECT_EQ(reason({"not-partitions=gpu"}, job, ""), "partition-excluded");
+  Environment asks = job;
+  asks["CLUSTERPROF_SLURM"] = "on";
+  EXPECT_EQ(reason({"users=bob"}, asks), "");
+  EXPECT_EQ(reason({"not-users=ada"}, asks), "user-excluded");
+}
+
+TEST(SlurmFilters, TheReasonIsToldToThoseWhoAsk) {
+  const auto explained = [](const char* words, const Environment& environment,
+                            const std::optional<std::string>& option) {
+    const auto variables = job(environment);
+    return is_explained(decide(option, parse_site({"default=on", words}), variables,
+                               {kStays, [] { return std::string("ada"); }}),
+                        variables);
+  };
+  EXPECT_FALSE(explained("users=bob", {}, std::nullopt));
+  EXPECT_FALSE(explained("users=bob", {{"CLUSTERPROF_EXPLAIN", "0"}}, std::nullopt));
+  EXPECT_TRUE(explained("users=bob", {{"CLUSTERPROF_EXPLAIN", "1"}}, std::nullopt));
+  EXPECT_FALSE(explained("users=ada", {{"CLUSTERPROF_EXPLAIN", "1"}}, std::nullopt));
+  EXPECT_TRUE(explained("not-users=ada", {}, ""));
+}
+
+TEST(SlurmFilters, WrongWordsAreReported) {
+  for (const char* const words : {"users=", "not-root=/x", "fraction=2", "fraction=110%", "fraction=-1",
+                                  "fraction=", "fraction=%", "fraction=1e-1", "fraction=a", "hosts=a"})
+    EXPECT_EQ(parse_site({words}).problems.size(), 1u) << words;
+  EXPECT_DOUBLE_EQ(parse_site({"fraction=2.5%"}).fraction, 0.025);
+  EXPECT_DOUBLE_EQ(parse_site({"fraction=0.25"}).fraction, 0.25);
+}
+
+// Every step and node of a job has the same SLURM_JOB_ID; tasks of an array have one each.
+TEST(SlurmFilters, AJobIsSampledByItsNumber) {
+  int recorded = 0;
+  for (int number = 1; number <= 400; ++number) {
+    const std::string id = std::to_string(number);
+    const std::string step_0 =
+        reason({"fraction=25%"}, {{"SLURM_JOB_ID", id}, {"SLURM_STEP_ID", "0"}, {"SLURM_NODEID", "0"}});
+    const std::string step_7 =
+        reason({"fraction=25%"}, {{"SLURM_JOB_ID", id}, {"SLURM_STEP_ID", "7"}, {"SLURM_NODEID", "3"}});
+    EXPECT_EQ(step_0, step_7);
+    // The second component of a heterogeneous job.
+    EXPECT_EQ(
+        reason({"fraction=25%"}, {{"SLURM_JOB_ID", std::to_string(number + 1)}, {"SLURM_HET_JOB_ID", id}}),
+        step_0);
+    EXPECT_TRUE(step_0.empty() || step_0 == "not-sampled");
+    recorded += step_0.empty() ? 1 : 0;
+  }
+  EXPECT_NEAR(recorded, 100, 4 * 8.7);  // four standard deviations
+}
+
+// Numbers of jobs come in patterns: those of one user who submits pairs, of arrays, of a busy night.
+TEST(SlurmFilters, TheFractionDoesNotDependOnPatternsInJobNumbers) {
+  constexpr int kJobs = 100'000;
+  for (const double fraction : {0.001, 0.01, 0.1, 0.5, 0.9}) {
+    for (const std::uint64_t stride : {1u, 2u, 10u, 64u, 100u, 1000u, 1024u, 65'536u}) {
+      for (const std::uint64_t first : {1u, 123'456u}) {
+        int sampled = 0, pairs = 0;
+        bool before = false;
+        for (int i = 0; i < kJobs; ++i) {
+          const bool is = is_sampled(first + stride * static_cast<std::uint64_t>(i), fraction);
+          sampled += is ? 1 : 0;
+          pairs += is && before ? 1 : 0;
+          before = is;
+        }
+        // Five standard deviations of independent draws.
+        const double p = fraction, q = p * p;
+        EXPECT_NEAR(sampled, kJobs * p, 5 * std::sqrt(kJobs * p * (1 - p))) << p << " " << stride;
+        EXPECT_NEAR(pairs, kJobs * q, 5 * std::sqrt(kJobs * q * (1 - q) * 3) + 1) << p << " " << stride;
+      }
+    }
+  }
+  for (std::uint64_t job = 1; job < 1000; ++job) {
+    EXPECT_FALSE(is_sampled(job, 0));
+    EXPECT_TRUE(is_sampled(job, 1));
+    EXPECT_TRUE(!is_sampled(job, 0.1) || is_sampled(job, 0.2));
+  }
+}
+
+TEST(SlurmFilters, WhatTheStarterLooksAt) {
+  const std::vector<std::string> site = {"default=on", "commands=train*,/opt/*", "not-commands=bash,hostname",
+                                         "options=min-duration=60,min-ranks=2,rate=20"};
+  EXPECT_EQ(after(std::nullopt, site, {}), (Environment{{"LD_PRELOAD", kStarter},
+                                                        {"CLUSTERPROF_START", kLauncher},
+                                                        {"CLUSTERPROF_START_COMMANDS", "train*,/opt/*"},
+                                                        {"CLUSTERPROF_START_NOT_COMMANDS", "bash,hostname"},
+                                                        {"CLUSTERPROF_START_MIN_DURATION", "60"},
+                                                        {"CLUSTERPROF_START_MIN_RANKS", "2"},
+                                                        {"CLUSTERPROF_RATE", "20"}}));
+  // A step that somebody asks for in such a job, and one with a minimum of the user's own.
+  const Environment asked = {{"LD_PRELOAD", kStarter},
+                             {"CLUSTERPROF_START", kLauncher},
+                             {"CLUSTERPROF_START_ASKED", "1"},
+                             {"CLUSTERPROF_START_NOT_COMMANDS", "bash,hostname"},
+                             {"CLUSTERPROF_RATE", "20"}};
+  EXPECT_EQ(after("", site, after(std::nullopt, site, {})), asked);
+  Environment with_minimum = asked;
+  with_minimum["CLUSTERPROF_MIN_RANKS"] = "8";
+  EXPECT_EQ(after("min-ranks=8", site, after(std::nullopt, site, {})), with_minimum);
+  EXPECT_EQ(after("off", site, after(std::nullopt, site, {})), (Environment{{"CLUSTERPROF_RATE", "20"}}));
 }
 
 }  // namespace

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "slurm/start/match.hpp"
 
 namespace clusterprof::start {
 namespace {
@@ -192,6 +195,76 @@ TEST(Starter, PrintsMessagesFromOneRankOnly) {
   // Under mpirun those of Slurm are the daemon's.
   EXPECT_FALSE(speaks({"SLURM_PROCID=0", "OMPI_COMM_WORLD_RANK=5"}));
   EXPECT_TRUE(speaks({"SLURM_PROCID=1", "PMI_RANK=0"}));
+}
+
+// The site's reason against recording; "": there is none.
+std::string reason(const char* path, std::vector<std::string> entries) {
+  Variables variables(std::move(entries));
+  const char* const word = reason_against({path, path, variables.data(), kPid});
+  return word == nullptr ? "" : word;
+}
+
+TEST(Starter, FollowsTheSitesListsOfCommands) {
+  const auto task = [](const char* more) { return task_of_srun({more}); };
+  EXPECT_EQ(reason("/usr/bin/hostname", task_of_srun()), "");
+  EXPECT_EQ(reason("/usr/bin/hostname", task("CLUSTERPROF_START_NOT_COMMANDS=date,host*")),
+            "command-excluded");
+  EXPECT_EQ(reason("hostname", task("CLUSTERPROF_START_NOT_COMMANDS=hostname")), "command-excluded");
+  EXPECT_EQ(reason("/usr/bin/hostnames", task("CLUSTERPROF_START_NOT_COMMANDS=hostname,?ostname")), "");
+  EXPECT_EQ(reason("/opt/a/solve", task("CLUSTERPROF_START_NOT_COMMANDS=/opt/*")), "command-excluded");
+  EXPECT_EQ(reason("/home/opt/solve", task("CLUSTERPROF_START_NOT_COMMANDS=/opt/*,opt")), "");
+  EXPECT_EQ(reason("/home/u/train.py", task("CLUSTERPROF_START_COMMANDS=*.py,,vasp")), "");
+  EXPECT_EQ(reason("/home/u/train", task("CLUSTERPROF_START_COMMANDS=*.py,vasp")), "command-not-included");
+  EXPECT_EQ(reason("/home/u/train", task("CLUSTERPROF_START_COMMANDS=")), "");
+}
+
+TEST(Starter, LeavesSmallRunsAloneWhereTheSiteSaysSo) {
+  const std::string four = "CLUSTERPROF_START_MIN_RANKS=4";
+  EXPECT_EQ(reason("a", task_of_srun({four, "SLURM_STEP_NUM_TASKS=3"})), "too-few-ranks");
+  EXPECT_EQ(reason("a", task_of_srun({four, "SLURM_STEP_NUM_TASKS=4"})), "");
+  EXPECT_EQ(reason("a", task_of_srun({four})), "");
+  // A component of a heterogeneous step knows only its own tasks.
+  EXPECT_EQ(reason("a", task_of_srun({four, "SLURM_STEP_NUM_TASKS=3", "SLURM_HET_SIZE=2"})), "");
+  // Under mpirun the step is that of its daemons.
+  EXPECT_EQ(reason("a", {kActive, four, "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2",
+                         "SLURM_STEP_NUM_TASKS=8"}),
+            "too-few-ranks");
+  EXPECT_EQ(reason("a", {kActive, four, "MPI_LOCALRANKID=0", "PMI_SIZE=16", "SLURM_STEP_NUM_TASKS=2"}), "");
+}
+
+TEST(Starter, ExplainsToThoseWhoAsk) {
+  const auto is = [](std::vector<std::string> entries) {
+    Variables variables(std::move(entries));
+    return is_explained(variables.data());
+  };
+  EXPECT_FALSE(is({}));
+  EXPECT_FALSE(is({"CLUSTERPROF_EXPLAIN=0"}));
+  EXPECT_TRUE(is({"CLUSTERPROF_EXPLAIN=1"}));
+  EXPECT_TRUE(is({"CLUSTERPROF_START_ASKED=1"}));
+}
+
+TEST(Patterns, Match) {
+  const auto fits = [](const std::string& pattern, const char* text) {
+    return matches(pattern.data(), pattern.data() + pattern.size(), text);
+  };
+  for (const auto& [pattern, text] : {std::pair{"", ""},
+                                      {"*", ""},
+                                      {"*", "abc"},
+                                      {"a*c", "abbc"},
+                                      {"a*b*c", "aXbbYc"},
+                                      {"*ab", "aab"},
+                                      {"a?c", "abc"},
+                                      {"**c", "c"},
+                                      {"*a*a*a", "aaa"}})
+    EXPECT_TRUE(fits(pattern, text)) << pattern << " " << text;
+  for (const auto& [pattern, text] : {std::pair{"", "a"},
+                                      {"a", ""},
+                                      {"?", ""},
+                                      {"a*c", "abcd"},
+                                      {"*ab", "aba"},
+                                      {"abc", "ab"},
+                                      {"*a*a*a", "aa"}})
+    EXPECT_FALSE(fits(pattern, text)) << pattern << " " << text;
 }
 
 }  // namespace
