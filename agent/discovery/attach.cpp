@@ -9,7 +9,6 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -288,11 +287,6 @@ void examine(void* handle) noexcept {
   g_outcome.state = wire::PythonState::kActive;
 }
 
-bool disabled() noexcept {
-  const char* value = getenv("CLUSTERPROF_NO_PYTHON");
-  return value != nullptr && *value != 0 && strcmp(value, "0") != 0;
-}
-
 }  // namespace
 
 void python_report(wire::SegmentHeader* segment) noexcept {
@@ -311,17 +305,13 @@ bool python_attach(wire::SegmentHeader* segment) noexcept {
     g_gc_collect = 0;
   }
   if (g_outcome.state == wire::PythonState::kNone) {
-    if (disabled()) {
-      g_outcome.state = wire::PythonState::kDisabled;
-    } else {
-      std::uint64_t loads = 0;
-      dl_iterate_phdr(count_loads, &loads);
-      if (loads != g_seen_loads) {
-        void* handle = nullptr;
-        if (find_interpreter(handle)) examine(handle);
-        g_seen_loads = loads;
-        dlerror();  // leaves no error of ours for the program to find
-      }
+    std::uint64_t loads = 0;
+    dl_iterate_phdr(count_loads, &loads);
+    if (loads != g_seen_loads) {
+      void* handle = nullptr;
+      if (find_interpreter(handle)) examine(handle);
+      g_seen_loads = loads;
+      dlerror();  // leaves no error of ours for the program to find
     }
   }
   if (g_outcome.state != wire::PythonState::kNone) report(*segment);

@@ -401,6 +401,11 @@ TEST(Agent, ChildOfForkDoesNotCallTheLoader) {
   }
 }
 
+TEST(Agent, ReadsTheEnvironmentInNoThreadOfItsOwn) {
+  const Outcome outcome = run({CLUSTERPROF_TEST_ENVIRONMENT}, {"CLUSTERPROF_EVENT=none"});
+  EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+}
+
 TEST(Agent, SurvivesCancellationAtAnyInstant) {
   const Outcome outcome = run({kTarget, "cancel"}, {kWithPapi});
   EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;

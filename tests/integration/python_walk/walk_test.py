@@ -24,7 +24,7 @@ STRESS = os.path.join(HERE, "stress.py")
 TAG_MASK, PYTHON_TAG, NOT_STARTED = 0xF << 60, 0x8 << 60, 0xFFFFFFFF
 NATIVE_TRUNCATED, PYTHON_TRUNCATED, MERGE_FAILED, HAS_PYTHON, WAITING_FOR_GIL, FINALIZING = 2, 4, 8, 16, 32, 64
 PYTHON_FAULT, NATIVE_FAULT, HAS_STATE, HOLDS_GIL = 1, 2, 4, 8
-ACTIVE, DISABLED = 1, 4
+ACTIVE = 1
 UNSUPPORTED, VERSION_NOT_SUPPORTED = 2, 2  # wire::PythonState, wire::PythonNote
 
 Code = collections.namedtuple("Code", "name file first_line line_table")
@@ -408,16 +408,6 @@ def test_embedded(version, python, options, folder):
     return []
 
 
-def test_disabled(python, options, folder):
-    output = os.path.join(folder, "disabled")
-    run(python, ["-c", "sum(range(3000000))"],
-        {"LD_PRELOAD": options.recorder, "WALK_OUTPUT": output, "WALK_RATE": "1000", "CLUSTERPROF_NO_PYTHON": "1"}, 60)
-    recording = Recording(output)
-    if recording.state != DISABLED or any(sample[1] & HAS_PYTHON for sample in recording.samples):
-        return ["CLUSTERPROF_NO_PYTHON=1: state %d" % recording.state]
-    return [] if recording.samples else ["CLUSTERPROF_NO_PYTHON=1: no samples at all"]
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("recorder")
@@ -441,7 +431,7 @@ def main():
             if version >= (3, 12):
                 failures += test(version, python, options, folder, ["-X", "perf"])
             if version >= (3, 8):
-                failures += test_embedded(version, python, options, folder) + test_disabled(python, options, folder)
+                failures += test_embedded(version, python, options, folder)
             for failure in failures:
                 print("FAILED %s (%s): %s" % (".".join(map(str, version)), python, failure))
                 failed = True
