@@ -29,7 +29,7 @@ bool is_recorded_process() noexcept {
 
 // The stack of the thread that ends the process shows where it gave up.
 [[gnu::noinline]] void sample_where_it_ends() noexcept {
-  ThreadContext& thread = t_context;
+  const ThreadContext& thread = t_context;
   if (thread.record == nullptr || thread.slot == nullptr || thread.slot->is_main != 1) return;
   ucontext_t here = {};  // getcontext() leaves the stack out
   if (getcontext(&here) != 0 || raw_syscall(SYS_sigaltstack, nullptr, &here.uc_stack) != 0) return;
@@ -60,7 +60,7 @@ void end_with_status(int status) noexcept {
 // A second fault during this sample enters the fault handler again, which then ends at once.
 void sample_last(void* context) noexcept {
   static constinit std::atomic<bool> done = false;
-  ThreadContext& thread = t_context;
+  const ThreadContext& thread = t_context;
   if (thread.record == nullptr || done.exchange(true, std::memory_order_relaxed)) return;
   const std::uint64_t before = change_mask(SIG_SETMASK, kAllSignals & ~kFaultSignals);
   siginfo_t tick = {};
@@ -96,14 +96,14 @@ void watch_exit() noexcept {
 
 extern "C" {
 
-[[gnu::visibility("default"), noreturn]] void _exit(int status) {
+[[gnu::visibility("default"), gnu::noreturn]] void _exit(int status) {
   clusterprof::agent::end_with_status(status);
   while (true) clusterprof::agent::raw_syscall(SYS_exit_group, status);
 }
 
-[[gnu::visibility("default"), noreturn]] void _Exit(int status) noexcept { _exit(status); }
+[[gnu::visibility("default"), gnu::noreturn]] void _Exit(int status) noexcept { _exit(status); }
 
-[[gnu::visibility("default"), noreturn]] void quick_exit(int status) noexcept {
+[[gnu::visibility("default"), gnu::noreturn]] void quick_exit(int status) noexcept {
   using namespace clusterprof::agent;
   static std::atomic<void (*)(int)> real;
   end_with_status(status);  // runs before its handlers; with exit, it runs after them

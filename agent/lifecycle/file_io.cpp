@@ -229,10 +229,10 @@ std::uint32_t add_file_locked(wire::SegmentHeader* segment, std::uint64_t key, s
 std::uint32_t add_to_many_locked(wire::SegmentHeader* segment, std::uint64_t device,
                                  std::uint64_t file_system, const char* path,
                                  std::uint32_t path_bytes) noexcept {
-  char many[kPathBytes + 2];
   while (path_bytes != 0 && path[path_bytes - 1] != '/') --path_bytes;
   std::uint32_t index = 0;
   if (path_bytes != 0 && path_bytes < kPathBytes) {
+    char many[kPathBytes + 2];
     memcpy(many, path, path_bytes);
     many[path_bytes++] = '*';
     std::uint64_t key = hash_text(many, path_bytes, mix(device));

@@ -214,8 +214,8 @@ void attach_existing_threads() noexcept {
   struct stat status;
   constexpr nlink_t kDirectories = 2;
   if (stat("/proc/self/task", &status) == 0 && status.st_nlink == kDirectories + 1) return;  // just this one
-  DIR* const tasks = opendir("/proc/self/task");
-  if (tasks == nullptr || segment == nullptr) return;
+  DIR* const tasks = segment == nullptr ? nullptr : opendir("/proc/self/task");
+  if (tasks == nullptr) return;
   const std::int32_t self = own_tid();
   while (const dirent* entry = readdir(tasks)) {
     const auto tid = static_cast<std::int32_t>(atoi(entry->d_name));

@@ -550,7 +550,7 @@ CLUSTERPROF_EXPORT ssize_t sendmsg(int descriptor, const msghdr* message, int fl
   return finish_sendmsg(transfer, descriptor, *message, flags, moved);
 }
 
-CLUSTERPROF_EXPORT int sendmmsg(int descriptor, mmsghdr* messages, unsigned count, int flags) noexcept {
+CLUSTERPROF_EXPORT int sendmmsg(int descriptor, mmsghdr* messages, unsigned count, int flags) {
   using namespace clusterprof::agent;
   Transfer transfer(Waits::kYes);
   const int sent = g_sendmmsg(descriptor, messages, count, flags);

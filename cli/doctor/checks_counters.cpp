@@ -191,7 +191,7 @@ void check_papi(const Context& context, Checks& out) {
                   "), components: " + (enabled.empty() ? "none" : joined(enabled)) + ", " +
                   std::to_string(facts.native_events) + " native events";
     for (const std::string& component : facts.components) {
-      if (component.find("perf_event:") != 0) continue;
+      if (!component.starts_with("perf_event:")) continue;
       check.status = Status::kWarn;
       check.found = facts.library + ": " + component;
       check.costs = cost_without_papi(context.system);

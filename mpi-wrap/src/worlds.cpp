@@ -76,8 +76,8 @@ void read_spawn_command() noexcept {
 
 const LaunchInfo& launch_info() noexcept {
   static std::atomic<int> step;  // 0 not read yet, 1 being read, 2 read
-  int now = 0;
   if (step.load(std::memory_order_acquire) != 2) {
+    int now = 0;
     if (step.compare_exchange_strong(now, 1)) {
       read_own_world();
       read_spawn_command();

@@ -36,7 +36,7 @@ std::string category_shares(const Analysis& a) {
 
 std::string lost_and_dropped(const Analysis& a) {
   std::string out;
-  const auto also = [&out](std::string text) { out += (out.empty() ? "" : "; ") + text; };
+  const auto also = [&out](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
   std::vector<std::int32_t> lost;
   for (const RankInfo& rank : a.ranks)
     if (rank.lost) lost.push_back(rank.rank);
@@ -91,7 +91,7 @@ void findings(Page& page, const Analysis& a, const ShortPaths& paths, std::size_
 }
 
 // A command that can be copied whatever its length: a shell joins lines at backslashes.
-void show_command(Page& page, std::string command) {
+void show_command(Page& page, const std::string& command) {
   std::string_view rest = command;
   if (columns(rest) + 2 <= page.width()) {
     page.line(fmt::format("  {}", rest));
