@@ -55,12 +55,14 @@ constexpr double kShareOfWriting = 0.05;
 
 std::vector<std::string> names_of(const std::vector<shard::Node>& nodes) {
   std::vector<std::string> names;
+  names.reserve(nodes.size());
   for (const shard::Node& node : nodes) names.push_back(node.name);
   return names;
 }
 
 std::vector<std::int32_t> numbers_of(const std::vector<shard::Rank>& ranks) {
   std::vector<std::int32_t> numbers;
+  numbers.reserve(ranks.size());
   for (const shard::Rank& rank : ranks) numbers.push_back(rank.rank);
   return numbers;
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint8_t kStore = 0xc7, kCall = 0xe8, kSibOfStackPointer = 0x24;
 
 const std::uint8_t* at(std::uint64_t address) noexcept {
-  return reinterpret_cast<const std::uint8_t*>(address);  // NOLINT: of code that is loaded
+  return reinterpret_cast<const std::uint8_t*>(address);  // of code that is loaded
 }
 
 std::uint32_t number_at(const std::uint8_t* bytes) noexcept {

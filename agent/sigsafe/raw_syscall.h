@@ -4,13 +4,19 @@
 #pragma once
 
 #include <cstdint>
+#ifdef __clang_analyzer__
+#include <unistd.h>
+#endif
 
 namespace clusterprof::agent {
 
 template <typename... Arguments>
 inline long raw_syscall(long number, Arguments... arguments) noexcept {
   static_assert(sizeof...(Arguments) <= 6);
-  const long values[7] = {(long)arguments..., 0};  // NOLINT: pointers and integers alike
+#ifdef __clang_analyzer__  // which cannot know what the instruction writes
+  return ::syscall(number, arguments...);
+#else
+  const long values[7] = {(long)arguments..., 0};  // pointers and integers alike
   long result;
   if constexpr (sizeof...(Arguments) <= 3) {
     const long first = sizeof...(Arguments) > 0 ? values[0] : 0;
@@ -31,6 +37,7 @@ inline long raw_syscall(long number, Arguments... arguments) noexcept {
                  : "rcx", "r11", "memory");
   }
   return result;
+#endif
 }
 
 }  // namespace clusterprof::agent

@@ -14,7 +14,7 @@ enum Map : std::uint8_t { kOneByte, k0f, k0f38, k0f3a };
 class Opcodes {
  public:
   struct Range {
-    constexpr Range(int one) noexcept : first(one), last(one) {}  // NOLINT(google-explicit-constructor)
+    constexpr Range(int one) noexcept : first(one), last(one) {}
     constexpr Range(int from, int to) noexcept : first(from), last(to) {}
     int first, last;
   };

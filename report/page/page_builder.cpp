@@ -25,7 +25,6 @@
 namespace clusterprof::report {
 namespace {
 
-using shard::Category;
 using shard::kCategories;
 using shard::kNone;
 using shard::ShardData;

@@ -98,8 +98,10 @@ constexpr timespec kPatience = {2, 0};
   constexpr long kUsualFiles = 1024;
   for (long fd = 1; !closed && fd < kUsualFiles; ++fd) system_call(SYS_close, fd);
   const long file = system_call(SYS_openat, AT_FDCWD, as_word(path), O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  char begin[64];
-  if (file >= 0) system_call(SYS_read, file, as_word(begin), sizeof begin);
+  if (file >= 0) {
+    char begin[64];
+    system_call(SYS_read, file, as_word(begin), sizeof begin);
+  }
   for (;;) system_call(SYS_exit_group, 0);
 }
 

@@ -3,12 +3,17 @@
 #pragma once
 
 #include <sys/syscall.h>
+#ifdef __clang_analyzer__
+#include <unistd.h>
+#endif
 
 namespace clusterprof::start {
 
 inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,
                         long f = 0) noexcept {
-#if defined(__x86_64__)
+#if defined(__clang_analyzer__)  // which cannot know what the instruction writes
+  return ::syscall(number, a, b, c, d, e, f);
+#elif defined(__x86_64__)
   long result;
   register long r10 asm("r10") = d;
   register long r8 asm("r8") = e;
