@@ -35,6 +35,7 @@
 #include "formats/run/run_directory.hpp"
 #include "formats/wire/launch_evidence.h"
 #include "formats/wire/segment.h"
+#include "formats/wire/site_switch.h"
 #include "formats/wire/spawned_world.h"
 
 namespace clusterprof::cli {
@@ -551,6 +552,8 @@ int Recording::run() {
     return kExitFailed;
   }
   identity_ = std::move(identity).value();
+  if (const char* const off = wire::off_file([](const char* path) { return ::access(path, F_OK) == 0; }))
+    return without_recording(std::string("this site has turned recording off (") + off + ")", true);
   if (!options_.problem.empty()) return without_recording(options_.problem, true);
   if (options_.spawned.world != 0) {
     if (const auto joined = join_run(options_.spawned, identity_); !joined)

@@ -46,6 +46,7 @@
 #include "collector/os/received_message.hpp"
 #include "collector/rings/segment_view.hpp"
 #include "formats/wire/hello.h"
+#include "formats/wire/site_switch.h"
 
 namespace clusterprof::collector {
 namespace {
@@ -155,7 +156,7 @@ class Server::Impl {
 
     // The socket stays bound until the shard has its name. A launcher that comes now waits and is then turned
     // away, and its own collector finds that the name is taken.
-    const Instant now = instant_now();
+    const Instant now = recorded_until();
     poll_rings(now);
     const bool complete = alive_announced_ == 0;
     look_at_spawned_worlds();
@@ -224,7 +225,7 @@ class Server::Impl {
     if (process != nullptr && process->pid == 0 && process->pidfd() < 0) {
       asio::post(io_, [this, id] { process_gone(id); });
     } else if (state_.announced_exec(id)) {
-      state_.segment_ended(id, instant_now().mono_ns);
+      state_.segment_ended(id, recorded_until().mono_ns);
     }
   }
 
@@ -257,6 +258,7 @@ class Server::Impl {
 
   // An agent, which hands over its shared memory.
   bool handle_hello(Connection& connection, const wire::Hello& hello, UniqueFd memory) {
+    if (off_since_) return false;
     auto segment = SegmentView::open(std::move(memory), hello.segment_bytes);
     if (!segment) {
       add_note(note_on_refused(segment.error().kind), static_cast<std::uint64_t>(connection.pid));
@@ -265,7 +267,7 @@ class Server::Impl {
     WatchedProcess& process = watch(connection.pid, {hello.pid, hello.rank},
                                     open_peer_process(connection.socket.native_handle(), connection.pid));
     process.id =
-        state_.hello(process.known_id(), process.shown_pid(), std::move(segment).value(), instant_now());
+        state_.hello(process.known_id(), process.shown_pid(), std::move(segment).value(), recorded_until());
     connection.agent_of = process.id;
     wait_for_end(process);
     return true;
@@ -294,7 +296,7 @@ class Server::Impl {
     if (const auto ended = ended_pids_.find(pid);
         ended != ended_pids_.end() && watched_.find_pid(pid) == nullptr) {
       // It lived so briefly that its agent connected and left before the launcher announced it.
-      child_ = state_.announce(ended->second, rank, -1, pid, instant_now());
+      child_ = state_.announce(ended->second, rank, -1, pid, recorded_until());
       any_announced(rank, *child_);
     } else {
       WatchedProcess& process = watch(pid, {}, open_process(pid));
@@ -361,7 +363,7 @@ class Server::Impl {
   }
 
   void note_announced(WatchedProcess& process, std::int32_t rank, std::int32_t world_size) {
-    process.id = state_.announce(process.known_id(), rank, world_size, process.shown_pid(), instant_now());
+    process.id = state_.announce(process.known_id(), rank, world_size, process.shown_pid(), recorded_until());
     if (!process.announced) ++alive_announced_;
     process.announced = true;
     ranks_changed_ = true;
@@ -400,8 +402,8 @@ class Server::Impl {
     if (process == nullptr) return;
     const std::optional<int> status =
         process->pidfd() >= 0 ? exit_wait_status(process->pidfd(), pid) : std::nullopt;
-    if (const auto usage = read_usage(pid)) state_.set_usage(id, *usage);
-    state_.gone(id, instant_now().mono_ns, status);
+    if (const auto usage = off_since_ ? std::nullopt : read_usage(pid)) state_.set_usage(id, *usage);
+    state_.gone(id, recorded_until().mono_ns, status);
     if (process->announced) {
       ranks_changed_ = true;
       --alive_announced_;
@@ -417,8 +419,7 @@ class Server::Impl {
 
   void tick() {
     after_write();
-    const Instant now = instant_now();
-    const double fullest = poll_rings(now);
+    const double fullest = poll_rings(recorded_until());
     if (const bool was_urgent = urgency_.urgent(); urgency_.after_look(fullest) != was_urgent)
       (void)set_urgent(!was_urgent);
     interval_.after_poll(fullest);
@@ -426,11 +427,12 @@ class Server::Impl {
     const Clock::time_point clock = Clock::now();
     if (clock - last_usage_ >= kUsageInterval) {
       last_usage_ = clock;
+      look_at_site_switch(clock);
       look_at_processes();
     }
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
     if (is_on_trial()) look_at_trial();
-    if (checkpointer_ && checkpointer_->is_due()) checkpoint();
+    if (checkpointer_ && checkpointer_->is_due() && !last_is_written_) checkpoint();
     if (release_after_write_ && launcher_.connected() && clock >= release_at_latest_) {
       say("the profile of node {} is still being written: the program's end waits no longer",
           options_.node.node_name);
@@ -443,7 +445,30 @@ class Server::Impl {
     });
   }
 
-  double poll_rings(const Instant& now) { return state_.poll(now.mono_ns); }
+  double poll_rings(const Instant& now) { return off_since_ ? 0 : state_.poll(now.mono_ns); }
+
+  // What is recorded ends here: now, or when the site turned recording off.
+  [[nodiscard]] Instant recorded_until() const { return off_since_ ? *off_since_ : instant_now(); }
+
+  // The site turns recording off for running jobs, too. The agents are told, and stop within a tenth of a
+  // second; what they have written by then is read. One more shard is written, and the last when the ranks
+  // have ended.
+  void look_at_site_switch(Clock::time_point clock) {
+    constexpr milliseconds kAgentsStop{500};
+    if (off_since_) return;
+    if (!told_off_at_) {
+      if (wire::off_file([](const char* path) { return access(path, F_OK) == 0; }) == nullptr) return;
+      told_off_at_ = clock;
+      state_.turn_off(instant_now().mono_ns);
+    } else if (clock - *told_off_at_ >= kAgentsStop) {
+      const Instant now = instant_now();
+      poll_rings(now);
+      update_series();
+      add_note(NoteCode::kTurnedOff,
+               static_cast<std::uint64_t>(std::chrono::duration_cast<seconds>(clock - started_).count()));
+      off_since_ = now;
+    }
+  }
 
   // Moves to the processors on which the ranks may run. Their launcher bound them, or they bind themselves.
   void follow_ranks() {
@@ -470,6 +495,10 @@ class Server::Impl {
   void look_at_processes() {
     std::vector<NodeState::ProcessId> ended;
     for (const WatchedProcess& process : watched_) {
+      if (off_since_) {
+        if (process.pidfd() < 0 && process.has_ended()) ended.push_back(process.id);
+        continue;
+      }
       if (process.announced && !state_.has_segment(process.id)) {
         if (const auto usage = read_usage(process.pid)) state_.set_usage(process.id, *usage);
       }
@@ -481,6 +510,7 @@ class Server::Impl {
   }
 
   void update_series() {
+    if (off_since_) return;
     const std::uint64_t now_ns = instant_now().mono_ns;
     state_.update_series(now_ns);
     state_.update_node_series(now_ns, machine_.usage());
@@ -635,7 +665,8 @@ class Server::Impl {
     checkpointer_->begin();
     std::shared_ptr<const NodeSnapshot> snapshot;
     try {
-      const Instant now = instant_now();
+      const Instant now = recorded_until();
+      last_is_written_ = off_since_.has_value();
       poll_rings(now);
       look_at_spawned_worlds();
       snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false, Events::kFew));
@@ -700,6 +731,10 @@ class Server::Impl {
   Clock::time_point release_at_latest_;
   Clock::time_point last_left_;
   std::optional<Clock::time_point> terminate_at_;
+  std::optional<Clock::time_point>
+      told_off_at_;                   // when the agents were told that the site has turned recording off
+  std::optional<Instant> off_since_;  // nothing is recorded from here on
+  bool last_is_written_ = false;      // a shard with all that was recorded until then
 
   PollInterval interval_;
   Clock::time_point last_usage_;

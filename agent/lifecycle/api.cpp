@@ -3,6 +3,7 @@
 // path, start and end of MPI, and an estimate of what the wrappers cost.
 #include <errno.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "agent/agent_api.h"
@@ -129,19 +130,24 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
 }
 
 clusterprof_mpi_exit leave_mpi() {
-  const std::uint64_t time_ns = monotonic_ns();
+  std::uint64_t time_ns = monotonic_ns();
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
   // Neither is true in the child of a fork that was made inside the call.
   if (slot == nullptr || context.mpi_depth == 0)
     return {time_ns, 0, segment(), nullptr, 0, 0, nullptr, {}, 0, 0};
   slot->mpi_op.store(0, std::memory_order_relaxed);
-  const std::uint64_t spent_ns = time_ns - slot->mpi_call.enter_ns.load(std::memory_order_relaxed);
+  wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
+  const std::uint64_t enter_ns = slot->mpi_call.enter_ns.load(std::memory_order_relaxed);
+  // What comes after the site has turned recording off does not count.
+  const std::uint64_t off_ns = header == nullptr ? 0 : header->turned_off_ns.load(std::memory_order_relaxed);
+  if (off_ns != 0) [[unlikely]]
+    time_ns = std::min(time_ns, std::max(off_ns, enter_ns));
+  const std::uint64_t spent_ns = time_ns - enter_ns;
   const std::uint64_t before_ns = slot->mpi_time_ns.load(std::memory_order_relaxed);
   if (!context.mpi_paused) slot->mpi_time_ns.store(before_ns + spent_ns, std::memory_order_relaxed);
   count_change(slot->mpi_call);
   context.mpi_depth = 0;
-  wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
   clusterprof_mpi_exit left = {
       time_ns, before_ns, header,           event_ring(context, header),  context.mpi_paused ? 1u : 0u,
       0,       nullptr,   context.mpi_path, slot->is_main == 1 ? 0u : 1u, context.mpi_timed ? 1u : 0u};

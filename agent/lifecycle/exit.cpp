@@ -48,7 +48,7 @@ void end_with_status(int status) noexcept {
   if (status != 0) sample_where_it_ends();
   block_sample_signal();  // for the rest of this thread's life
   ThreadContext& context = t_context;
-  if (context.slot != nullptr) {
+  if (context.slot != nullptr && !recording_has_ended()) {
     push_thread_end(context, clock_ns(CLOCK_THREAD_CPUTIME_ID));
     context.slot = nullptr;
   }

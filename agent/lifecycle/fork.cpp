@@ -82,7 +82,10 @@ void after_fork_in_parent() noexcept {
 
 void begin_as_child() noexcept {
   keep_segment_for_end(nullptr);
-  if (recording_has_ended()) return;
+  if (recording_has_ended()) {
+    g_process.segment.store(nullptr, std::memory_order_release);  // the parent's
+    return;
+  }
   const CancellationOff no_cancellation;
   g_process.pid = getpid();
   g_handlers.running.store(0, std::memory_order_relaxed);

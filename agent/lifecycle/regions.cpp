@@ -178,7 +178,7 @@ void begin_region(const char* name, std::int64_t n) noexcept {
   ThreadContext& context = t_context;
   if (context.slot == nullptr && !find_context(context)) return;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (segment == nullptr) return;
+  if (segment == nullptr || recording_has_ended()) return;
   RegionStack& stack = *context.regions;
   const std::uint32_t depth = stack.depth;
   if (depth == RegionStack::kMost) {
@@ -217,7 +217,7 @@ void begin_region(const char* name, std::int64_t n) noexcept {
 void end_region(const char* name) noexcept {
   ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (context.slot == nullptr || segment == nullptr) return;
+  if (context.slot == nullptr || segment == nullptr || recording_has_ended()) return;
   const std::uint64_t now_ns = monotonic_ns();
   RegionStack& stack = *context.regions;
   if (stack.deeper != 0) {
@@ -253,7 +253,7 @@ void pause_recording() noexcept {
   ThreadContext& context = t_context;
   if (context.slot == nullptr) find_context(context);
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (segment == nullptr) return;
+  if (segment == nullptr || recording_has_ended()) return;
   const bool stops = context.slot != nullptr && is_recording(context);
   const Here here = stops ? find_here(context, segment) : Here{nullptr, 0};
   const Locked locked;
@@ -267,7 +267,7 @@ void resume_recording() noexcept {
   ThreadContext& context = t_context;
   if (context.slot == nullptr) find_context(context);
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (segment == nullptr) return;
+  if (segment == nullptr || recording_has_ended()) return;
   const Locked locked;
   const std::uint32_t pauses = g_process.paused.load(std::memory_order_relaxed);
   if (pauses == 0) return;

@@ -16,6 +16,7 @@
 #include <cstddef>
 
 #include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/end_recording.h"
 #include "agent/lifecycle/exit.h"
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/options.h"
@@ -234,29 +235,17 @@ bool is_live(const ThreadRecord& record) noexcept {
 
 // For all threads: a filter may apply to all of them, and their threads and children inherit it.
 void end_recording() noexcept {
-  constexpr std::uint32_t kMaxMoments = 50'000;  // a second
-  constexpr timespec kMoment = {0, 20'000};
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   stop_watcher_for_good();
-  const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
-  std::uint32_t live = 0;
-  for (std::uint32_t i = 0; i < used; ++i) live += is_live(g_process.records[i]) ? 1 : 0;
-  count_drop(segment, wire::DropReason::kSignalBlocked, live);
+  if (!recording_has_ended()) {
+    const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
+    std::uint32_t live = 0;
+    for (std::uint32_t i = 0; i < used; ++i) live += is_live(g_process.records[i]) ? 1 : 0;
+    count_drop(segment, wire::DropReason::kSignalBlocked, live);
+  }
   unregister_this_thread();
   if (segment != nullptr) refresh_usage(segment);
-  // From here on handlers do nothing. Handlers that are running now may start their thread's ticks once more.
-  g_handlers.ended.store(1);
-  for (std::uint32_t i = 0; i < kMaxMoments && g_handlers.running.load() != 0; ++i)
-    raw_syscall(SYS_nanosleep, &kMoment, nullptr);
-  const itimerspec stopped = {};
-  for (std::uint32_t i = 0; i < used; ++i) {
-    ThreadRecord& record = g_process.records[i];
-    if (!is_live(record)) continue;
-    for (const int timer : {record.timer_id, record.wake_timer_id})
-      if (timer >= 0) raw_syscall(SYS_timer_settime, timer, 0, &stopped, nullptr);
-    pause_events(record);
-  }
-  g_process.paused.fetch_add(1, std::memory_order_relaxed);
+  stop_ticks_for_good();
   g_process.segment.store(nullptr, std::memory_order_release);
   keep_segment_for_end(segment);
   restore_program_signals();
@@ -264,8 +253,11 @@ void end_recording() noexcept {
   hide_from_children();
 }
 
+// Also where the site has turned recording off: the end of the process would still be reported.
 bool concerns_us() noexcept {
-  return handlers_are_installed() && !recording_has_ended() && raw_syscall(SYS_getpid) == g_process.pid;
+  return handlers_are_installed() &&
+         (!recording_has_ended() || g_process.segment.load(std::memory_order_acquire) != nullptr) &&
+         raw_syscall(SYS_getpid) == g_process.pid;
 }
 
 }  // namespace

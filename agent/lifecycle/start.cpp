@@ -9,6 +9,7 @@
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
 #include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/end_recording.h"
 #include "agent/lifecycle/exec.h"
 #include "agent/lifecycle/exit.h"
 #include "agent/lifecycle/file_calls.h"
@@ -71,7 +72,7 @@ void ensure_started() noexcept {
   watch_exec();
   watch_signals();
   read_options();
-  if (!g_options.record) return;
+  if (!g_options.record || is_off_on_this_node()) return;
   find_clock();
   set_process_options();
   g_process.tick = choose_tick();

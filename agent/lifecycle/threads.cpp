@@ -151,7 +151,7 @@ void register_this_thread(std::uintptr_t start_function) noexcept {
   const CancellationOff no_cancellation;
   ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (segment == nullptr || context.slot != nullptr) return;
+  if (segment == nullptr || context.slot != nullptr || recording_has_ended()) return;
   const auto number =
       static_cast<std::uint32_t>(segment->threads_seen.fetch_add(1, std::memory_order_relaxed));
   const std::uint64_t mask = without_program_block(block_sample_signal());

@@ -27,6 +27,7 @@
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
 #include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/end_recording.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/signal_mask.h"
@@ -529,7 +530,7 @@ void* watch(void* given) {
   pthread_mutex_unlock(&g_tick);
   std::uint64_t usage_ns = 0, next_ns = monotonic_ns() + shortest_look_ns();
   bool attach = true;
-  while (g_current.load(std::memory_order_acquire) == number) {
+  while (g_current.load(std::memory_order_acquire) == number && !recording_has_ended()) {
     const std::uint64_t now_ns = monotonic_ns();
     const std::uint64_t pause_ns = next_ns > now_ns ? next_ns - now_ns : 0;
     const timespec pause = as_timespec(pause_ns);
@@ -539,7 +540,10 @@ void* watch(void* given) {
     pthread_mutex_lock(&g_tick);
     wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
     next_ns = monotonic_ns() + kLongestLookNs;
-    if (segment != nullptr) {
+    if (segment != nullptr && is_turned_off(segment)) {
+      refresh_usage(segment);
+      stop_ticks_for_good();
+    } else if (segment != nullptr) {
       next_ns = look_at_those_due();
       const bool modules_changed = module_table_refresh(segment);
       if (modules_changed || attach) attach = !g_options.no_python && python_attach(segment);
@@ -589,7 +593,7 @@ WatcherStopped::WatcherStopped() noexcept {
   const CancellationOff no_cancellation;
   const int saved_errno = errno;
   locked_ = lock_in_time(g_presence);
-  comes_back_ = locked_ && stop_watcher();
+  comes_back_ = locked_ && stop_watcher() && !recording_has_ended();
   errno = saved_errno;
 }
 

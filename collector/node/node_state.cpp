@@ -105,7 +105,16 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   path_times_.grid().reach_back(segment.header().start_mono_ns);
   process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_, grid_, path_times_);
   set_event_budget(*process->recorder);
+  if (turned_off_ns_ != 0) process->recorder->turn_off(turned_off_ns_);
   return process->id;
+}
+
+void NodeState::turn_off(std::uint64_t now_ns) {
+  turned_off_ns_ = now_ns;
+  for (auto& [key, group] : ranks_) {
+    for (Process& process : group.processes)
+      if (process.recorder) process.recorder->turn_off(now_ns);
+  }
 }
 
 void NodeState::close_segment(Process& process, std::uint64_t now_ns) {

@@ -59,6 +59,9 @@ class NodeState {
   // The process sent a segment. If it had one before, that ended with its exec.
   ProcessId hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment, Instant now);
 
+  // Tells all processes, and those to come, that nothing is to be recorded any more.
+  void turn_off(std::uint64_t now_ns);
+
   // The segment gets no more records, but the process continues: it has executed something that is not
   // recorded.
   void segment_ended(ProcessId process, std::uint64_t now_ns);
@@ -167,6 +170,7 @@ class NodeState {
   std::vector<SpawnedWorld> spawned_worlds_;  // by first rank
   std::vector<shard::Note> notes_;
   std::uint64_t notes_left_out_ = 0;
+  std::uint64_t turned_off_ns_ = 0;  // 0: recording is on
 };
 
 }  // namespace clusterprof::collector

@@ -76,8 +76,10 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid&
       events_(segment_, start_, call_sites_, drops_),
       time_in_mpi_(segment_, start_, stacks_, drops_),
       samples_(segment_, store, stacks_, charges_, events_, drops_),
-      tables_(segment_, start_, store, stacks_, call_sites_, charges_, drops_) {
-  segment_.header().collector_alive.store(1, std::memory_order_release);
+      tables_(segment_, start_, store, stacks_, call_sites_, charges_, drops_) {}
+
+void ProcessRecorder::turn_off(std::uint64_t now_ns) {
+  segment_.header().turned_off_ns.store(now_ns, std::memory_order_release);
 }
 
 double ProcessRecorder::poll(std::uint64_t now_ns) {

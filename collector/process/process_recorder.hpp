@@ -49,6 +49,9 @@ class ProcessRecorder {
   // were waiting to be freed, whichever is larger.
   double poll(std::uint64_t now_ns);
 
+  // Tells the process that nothing is to be recorded any more.
+  void turn_off(std::uint64_t now_ns);
+
   // The process has ended, or become another program, at `end_ns`. Empties the rings and closes the accounts
   // of threads that did not report their end. After this, only report() may be called.
   void finish(std::uint64_t end_ns);

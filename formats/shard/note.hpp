@@ -67,6 +67,7 @@ enum class NoteCode : std::uint8_t {
   kEventBudgetIgnored,
   kNodeCheckFailed,
   kNodeCheckWarned,
+  kTurnedOff,  // by the site, for jobs that run
   kMoreNotes
 };
 
@@ -129,6 +130,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"event_budget_ignored", NoteScope::kRun, nullptr, "value", nullptr},
     {"node_check_failed", NoteScope::kNode, nullptr, "site_message", nullptr},
     {"node_check_warned", NoteScope::kNode, nullptr, "site_message", nullptr},
+    {"turned_off", NoteScope::kNode, "after_s", nullptr, nullptr},
     {"more_notes", NoteScope::kNode, "notes", nullptr, nullptr},
 });
 inline constexpr std::size_t kNoteCodes = kNoteKinds.size();

@@ -24,7 +24,7 @@
 //   IoAmount[io_files][kIoOperations]  what found no room among the sites, by file
 //
 // Everything is written by the process and read by the collector, except
-// Ring::read_position, ThreadSlot::state (ended -> free) and SegmentHeader::collector_alive.
+// Ring::read_position, ThreadSlot::state (ended -> free) and SegmentHeader::turned_off_ns.
 // The collector must not trust any value it reads: offsets and sizes are checked against
 // segment_bytes.
 #pragma once
@@ -41,7 +41,7 @@ namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x35'47'45'53'46'52'50'43ull;  // "CPRFSEG5"
 inline constexpr std::uint32_t kWireMajor = 6;
-inline constexpr std::uint32_t kWireMinor = 2;
+inline constexpr std::uint32_t kWireMinor = 3;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {
@@ -195,8 +195,9 @@ struct SegmentHeader {
   std::atomic<std::uint32_t> mpi_event_level;
   std::atomic<std::uint64_t> mpi_operations;  // that would have an event at level 0
   ClockMeasurement clock_at_init, clock_at_finalize;
-  char mpi_library[128];                       // first line of MPI_Get_library_version, may be empty
-  std::atomic<std::uint32_t> collector_alive;  // stored by the collector
+  char mpi_library[128];  // first line of MPI_Get_library_version, may be empty
+  // Since when the site has recording turned off (CLOCK_MONOTONIC), stored by the collector. 0: it has not.
+  std::atomic<std::uint64_t> turned_off_ns;
   UnrecordedThreads unrecorded[kUnrecordedStarts];
 };
 

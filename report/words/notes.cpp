@@ -234,6 +234,10 @@ std::optional<std::string> of_site(const NoteRecord& note) {
       return on(note, fmt::format("the site's check before the job failed: {}", note.text));
     case NoteCode::kNodeCheckWarned:
       return on(note, fmt::format("the site's check before the job warned: {}", note.text));
+    case NoteCode::kTurnedOff:
+      return on(note,
+                fmt::format("the site turned recording off {} s after the start; nothing later is recorded.",
+                            note.number));
     case NoteCode::kMoreNotes:
       return on(note, fmt::format("{} more such {} left out.", note.number,
                                   note.number == 1 ? "note was" : "notes were"));

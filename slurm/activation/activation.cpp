@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/base_name.hpp"
+#include "formats/wire/site_switch.h"
 #include "slurm/start/decide.hpp"
 #include "slurm/start/match.hpp"
 
@@ -241,6 +242,14 @@ std::string obstacle(const Site& site) {
   if (site.starter.empty() && ::access(launcher_of(site.prefix).c_str(), X_OK) != 0)
     return launcher_of(site.prefix) + ": " + std::strerror(errno);
   return {};
+}
+
+const char* off_file() {
+  return wire::off_file([](const char* path) { return ::access(path, F_OK) == 0; });
+}
+
+std::string off_text(const char* file) {
+  return std::string("this site has turned recording off (") + file + ")";
 }
 
 bool has_opted_out(const std::string& home) {

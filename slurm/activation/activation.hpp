@@ -84,6 +84,10 @@ Variables activate(const Decision& decision, const Site& site, const Step& step,
 // starter is elsewhere: the prefix may be on a file system that does not answer, which the starter can cope
 // with.
 std::string obstacle(const Site& site);
+// The file by which the site has turned recording off on this node. Null: it has not.
+const char* off_file();
+// What is said to a user who has asked for a recording there.
+std::string off_text(const char* file);
 // Whether ~/.clusterprof-off exists.
 bool has_opted_out(const std::string& home);
 

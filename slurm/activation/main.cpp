@@ -70,7 +70,10 @@ void run(const std::vector<std::string>& arguments) {
   const std::string problem = decision.problem;
   if (!problem.empty()) decision.kind = Decision::kActivate;
   if (decision.kind == Decision::kActivate) {
-    if (const std::string missing = obstacle(site); !missing.empty()) {
+    if (const char* const off = off_file(); off != nullptr) {
+      complain(off_text(off) + "; not recorded");
+      decision.kind = Decision::kStrip;
+    } else if (const std::string missing = obstacle(site); !missing.empty()) {
       complain(missing + "; not recorded");
       decision.kind = Decision::kStrip;
     } else if (!problem.empty()) {

@@ -186,7 +186,10 @@ void prepare_task(spank_t spank) {
   if (!decision.problem.empty() && !state().option)
     say_from_first_task(spank, decision.problem + "; not recorded");
   if (decision.kind == Decision::kActivate) {
-    if (const std::string problem = obstacle(site); !problem.empty()) {
+    if (const char* const off = off_file(); off != nullptr) {
+      if (decision.is_asked_for) say_from_first_task(spank, off_text(off) + "; not recorded");
+      decision.kind = Decision::kStrip;
+    } else if (const std::string problem = obstacle(site); !problem.empty()) {
       say_from_first_task(spank, problem + "; not recorded");
       int task = 0;
       if (::spank_get_item(spank, S_TASK_ID, &task) == ESPANK_SUCCESS && task == 0)

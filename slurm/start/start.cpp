@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "formats/wire/site_switch.h"
 #include "slurm/start/decide.hpp"
 #include "slurm/start/system_call.h"
 
@@ -133,6 +134,12 @@ bool answers(const char* path) noexcept {
   }
   system_call(SYS_close, ends[0]);
   return is_done;
+}
+
+bool is_off() noexcept {
+  return wire::off_file([](const char* path) {
+           return system_call(SYS_faccessat, AT_FDCWD, as_word(path), 0) == 0;
+         }) != nullptr;
 }
 
 enum class Kind { kProgram, kScript, kOther };
@@ -253,6 +260,10 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
       remove_option(variables);
       return;
     case Action::kStart:
+      if (is_off()) {
+        remove_starter(variables);
+        return;
+      }
       become_recorded(path, executable, argc, argv, variables);
       return;
   }

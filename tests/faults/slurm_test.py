@@ -9,6 +9,7 @@ clusterprof is installed on disappears."""
 import concurrent.futures
 import fcntl
 import glob
+import json
 import os
 import shutil
 import signal
@@ -361,6 +362,31 @@ ONE_STEP = """
 srun -N4 sh -c 'touch ready.NAME.$(hostname); while [ ! -e go ]; do sleep 0.1; done; echo "in the middle $(hostname)"'
 echo "status $?"
 """
+# Computes until the site has turned recording off, and then on, also in another process.
+PHASES = """
+import os, subprocess, sys
+
+def before():
+    while not os.path.exists("off"):
+        sum(range(10000))
+
+def after():
+    while not os.path.exists("go"):
+        sum(range(10000))
+
+def in_a_child():
+    for _ in range(30):
+        sum(range(100000))
+    print(os.uname().nodename, "a child")
+
+if len(sys.argv) > 1:
+    in_a_child()
+else:
+    open("ready." + os.uname().nodename, "w").close()
+    before()
+    subprocess.run([sys.executable, sys.argv[0], "child"], check=True)
+    after()
+"""
 NAMES = [f"n{number}" for number in range(1, NODES + 1)]
 
 
@@ -545,6 +571,49 @@ class UnavailablePrefix(slurm.SlurmTest):
         mend()
         self.on_nodes("umount", roots["read-only"], roots["full"])
         self.not_drained()
+
+    def test_the_site_turns_recording_off(self):
+        self.write("phases.py", PHASES)
+        job = self.submit("srun -N4 python3 phases.py\necho \"status $?\"\n", ["-N4", "-o", "off.out", "--clusterprof=quiet"])
+        self.await_files([f"ready.{node}" for node in NAMES])
+        run, = self.runs()
+        off = "/run/clusterprof/off"
+        self.on_nodes("sh", "-c", f"mkdir -p /run/clusterprof && touch {off}")
+        self.addCleanup(self.on_nodes, "rm", "-f", off)
+
+        def told():
+            shards = self.user([slurm.CLUSTERPROF, "report", "--json", run])
+            notes = json.loads(shards.stdout)["run"]["note_records"] if shards.returncode == 0 else []
+            return [note for note in notes if note["code"] == "turned_off"]
+
+        deadline = time.monotonic() + 60
+        while sorted(node for note in told() for node in note["nodes"]) != NAMES:
+            self.assertLess(time.monotonic(), deadline, told())
+            time.sleep(0.3)
+        self.write("off", "")
+        # Steps that begin then run unrecorded. Who asked is told so.
+        for options, lines in ((["--clusterprof"], 1), ([], 0)):
+            done = self.user(["srun", "-N4", *options, "hostname"])
+            self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, NAMES), done.stderr)
+            self.assertEqual(done.stderr.decode().count(f"this site has turned recording off ({off})"), lines, done.stderr)
+        done = self.user(["srun", "-N4", "clusterprof", "hostname"])
+        self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, NAMES), done.stderr)
+        self.assertEqual(done.stderr.decode().count(f"({off}); the command runs unrecorded"), 1, done.stderr)
+        done = self.user(["srun", "-N4", "hostname"], more={"CLUSTERPROF_SLURM": "on"})
+        self.assertEqual((done.returncode, self.lines(done.stdout.decode())), (0, NAMES), done.stderr)
+        self.assertEqual(self.runs(), [run])
+        time.sleep(0.5)
+        self.write("go", "")
+        self.succeeded(job, "off", [f"{node} a child" for node in NAMES])
+        report = self.check_run(run, NODES)
+        names = {function["name"] for function in report["functions"]}
+        self.assertIn("before", names)
+        self.assertFalse(names & {"after", "in_a_child"}, names)
+        for rank in report["ranks"]:
+            self.assertEqual(rank["exit"], {"status": 0, "signal": None, "lost": False})
+            self.assertLess(rank["elapsed_s"], report["run"]["elapsed_s"] + 0.1)
+        said = self.done([slurm.CLUSTERPROF, "report", run])
+        self.assertIn("the site turned recording off", said)
 
     def test_program_of_the_task_prolog_hangs(self):
         program = os.path.join(self.prefix, "libexec", "clusterprof", "slurm-activation")

@@ -295,6 +295,23 @@ TEST(Agent, DoesNothingUnlessAsked) {
   EXPECT_TRUE(outcome.processes.empty());
 }
 
+// The watcher looks every 100 ms.
+TEST(Agent, StopsWhenTheSiteTurnsRecordingOff) {
+  const Outcome spins = run({kTarget, "spin", "1000"}, {}, true, true);
+  EXPECT_TRUE(exited(spins, 0));
+  ASSERT_EQ(spins.processes.size(), 1u);
+  const ProcessLog& process = spins.processes[0];
+  ASSERT_NE(process.main_thread(), nullptr);
+  EXPECT_LT(process.main_thread()->ticks(), 60u);  // of 100
+  EXPECT_EQ(process.drops(wire::DropReason::kSignalBlocked), 0u);
+  EXPECT_EQ(process.segment->exit_flags.load(), wire::kExitStatusKnown);
+  EXPECT_NE(process.segment->end_mono_ns.load(), 0u);
+  EXPECT_GT(process.segment->usage.user_ns, 700'000'000u);  // until the end
+
+  for (const char* what : {"threads", "fork", "own_eintr"})
+    EXPECT_TRUE(exited(run({kTarget, what, "20"}, {}, true, true), 0)) << what;
+}
+
 TEST(Agent, RunsOnWhenThereIsNoCollector) {
   const Outcome outcome = run({kTarget, "exit", "3"}, {std::string(wire::kSocketVariable) + "=nobody-here"});
   EXPECT_TRUE(exited(outcome, 3));

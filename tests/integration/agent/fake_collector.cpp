@@ -52,8 +52,10 @@ Sample parse(const wire::RecordHeader& header, const std::vector<Sample>& before
 
 class Collector {
  public:
-  Collector(const std::string& name, bool drain)
-      : drain_(drain), listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  Collector(const std::string& name, bool drain, bool turned_off)
+      : drain_(drain),
+        turned_off_(turned_off),
+        listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path + 1, name.data(), name.size());
@@ -129,6 +131,7 @@ class Collector {
     process.log.segment = std::shared_ptr<wire::SegmentHeader>(
         static_cast<wire::SegmentHeader*>(memory), [size](void* mapped) { munmap(mapped, size); });
     process.log.pid = hello.pid;
+    if (turned_off_) process.log.segment->turned_off_ns.store(1, std::memory_order_release);
     processes_.push_back(std::move(process));
     connections_.push_back(connection);
   }
@@ -159,7 +162,7 @@ class Collector {
     }
   }
 
-  bool drain_;
+  bool drain_, turned_off_;
   int listener_;
   std::atomic<bool> stop_ = false;
   std::vector<Process> processes_;
@@ -239,8 +242,8 @@ std::uint64_t ProcessLog::drops(wire::DropReason reason) const {
   return segment->drops[static_cast<std::uint32_t>(reason)].load();
 }
 
-Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment,
-            bool drain) {
+Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment, bool drain,
+            bool turned_off) {
   static std::atomic<int> runs = 0;
   const std::string name = "clusterprof-test/" + std::to_string(getpid()) + "/" + std::to_string(++runs);
   std::vector<std::string> added = {std::string(wire::kSocketVariable) + "=" + name,
@@ -249,7 +252,7 @@ Outcome run(const std::vector<std::string>& command, const std::vector<std::stri
                                     std::string(wire::kPreloadVariable) + "=" + CLUSTERPROF_TEST_AGENT,
                                     std::string("LD_PRELOAD=") + CLUSTERPROF_TEST_AGENT};
   added.insert(added.end(), environment.begin(), environment.end());
-  Collector collector(name, drain);
+  Collector collector(name, drain, turned_off);
   Outcome outcome = execute(command, added);
   outcome.processes = collector.finish();
   return outcome;

@@ -54,9 +54,10 @@ struct Outcome {
 };
 
 // Runs the command under the agent with these additional environment variables ("NAME=value").
-// drain: empty the rings while it runs, and not only when it has ended.
+// drain: empty the rings while it runs, and not only when it has ended. turned_off: tell each process at its
+// greeting that the site has turned recording off.
 Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment = {},
-            bool drain = true);
+            bool drain = true, bool turned_off = false);
 
 // The same without the agent.
 Outcome run_bare(const std::vector<std::string>& command);

@@ -116,6 +116,20 @@ TEST_P(Signals, SamplesEndWhereAFilterWouldKill) {
   }
 }
 
+// Then nothing of ours may make a system call any more, not even at the end.
+TEST_P(Signals, ProgramsWithAFilterGoOnWhereTheSiteTurnsRecordingOff) {
+  for (const char* how : {"1", "3"}) {
+    const Outcome outcome = run({kTarget, "sandbox", how},
+                                {"CLUSTERPROF_RATE=" + std::to_string(GetParam().hz),
+                                 std::string("CLUSTERPROF_CLOCK=") + GetParam().name},
+                                true, true);
+    EXPECT_TRUE(ended_well(outcome)) << how << " " << outcome.wait_status;
+    EXPECT_NE(outcome.output.find("computed\n"), std::string::npos) << how;
+    ASSERT_EQ(outcome.processes.size(), 1u) << how;
+    EXPECT_EQ(outcome.processes[0].drops(wire::DropReason::kSignalBlocked), 0u) << how;
+  }
+}
+
 TEST_P(Signals, NewThreadsOpenNoEventsWhereAFilterWouldKill) {
   for (const char* events : {"none", "perf::TASK-CLOCK"}) {
     const Outcome outcome = record({"sandbox_of_events"}, events);

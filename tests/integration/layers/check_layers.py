@@ -65,14 +65,14 @@ FOLDERS = {
 
     "cli/self_test": [],
     "cli": ["base", "formats/wire", "formats/run"],
-    "cli/doctor": ["base", "cli"],
+    "cli/doctor": ["base", "cli", "formats/wire/site_switch.h"],
     "cli/analyze": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report/"],
     "cli/merge": ["aggregator/mpi", "cli/analyze"],
     "cli/tui": ["base", "report/", "cli/analyze"],
     "cli/manual": ["base", "report/", "cli", "cli/analyze", "cli/doctor"],
 
-    "slurm/start": [],
-    "slurm/activation": ["base", "slurm/start"],
+    "slurm/start": ["formats/wire/site_switch.h"],
+    "slurm/activation": ["base", "formats/wire/site_switch.h", "slurm/start"],
     "slurm/spank": ["base", "slurm/activation"],
 }
 SYSTEM = {  # library header -> the only folders that may include it
