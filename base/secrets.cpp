@@ -362,6 +362,7 @@ void mask_secrets(std::vector<std::string>& words) {
                (names_user(option) || (word.starts_with("-u") && word.find(':') != std::string::npos))) {
       if (const std::size_t colon = word.find(':'); colon != std::string::npos)
         replace(word, colon + 1, word.size());
+      mask_within(word);
     } else if (i > 0) {
       mask_within(word);
     } else {

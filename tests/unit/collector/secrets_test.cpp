@@ -94,6 +94,9 @@ TEST(Secrets, WithinScripts) {
   EXPECT_EQ(masked({"sh", "-c", R"(curl -u me:hunter2 -d "{\"token\":\"abc\"}" https://h)", "curl"}),
             (Words{"sh", "-c", R"(curl -u me:*** -d "{\"token\":\"***\"}" https://h)", "curl"}));
   EXPECT_EQ(masked({"curl", "-ume:hunter2"}), (Words{"curl", "-ume:***"}));
+  // Not a user's name and password, and yet secret.
+  EXPECT_EQ(masked({"curl", "-u", "API_TOKEN=hunter2"}), (Words{"curl", "-u", "API_TOKEN=***"}));
+  EXPECT_EQ(masked({"curl", "-u", "API_TOKEN=a:hunter2"}), (Words{"curl", "-u", "API_TOKEN=***"}));
   EXPECT_EQ(
       masked({"./a", "-----BEGIN PRIVATE KEY-----ab-----END PRIVATE KEY----------BEGIN PRIVATE KEY-----cd"}),
       (Words{"./a",
