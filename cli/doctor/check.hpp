@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace clusterprof::cli::doctor {
@@ -19,6 +20,8 @@ struct Check {
   std::string costs;                 // what a profile lacks or what takes longer; empty: nothing
   std::string fix;                   // "you: ..." or "admin: ..."; empty: nothing to be done
   std::vector<std::string> details;  // a list that belongs to it: events, interpreters, libraries
+  // Names and values that should be the same on all nodes of a site. Empty: `found` should.
+  std::vector<std::pair<std::string, std::string>> facts = {};
 };
 
 std::string_view name_of(Status status);

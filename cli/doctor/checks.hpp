@@ -12,11 +12,14 @@
 namespace clusterprof::cli::doctor {
 
 struct Request {
-  std::string directory;   // where runs are to be; empty: CLUSTERPROF_ROOT, else the working directory
-  bool node = false;       // only what may differ from node to node
-  bool quick = false;      // nothing that takes long or leaves the node
-  bool self_test = false;  // nothing but recording programs that know what their profile has to say
-  std::string scratch;     // a directory of our own for what is recorded then
+  std::string directory;         // where runs are to be; empty: CLUSTERPROF_ROOT, else the working directory
+  bool node = false;             // only what may differ from node to node
+  bool quick = false;            // nothing that takes long or leaves the node
+  bool site = false;             // ask the nodes of a site, and compare their answers
+  bool answer = false;           // this process is one that was asked
+  std::string nodes, partition;  // of the site
+  bool self_test = false;        // nothing but recording programs that know what their profile has to say
+  std::string scratch;           // a directory of our own for what is recorded then
 };
 
 struct Context {
@@ -36,6 +39,10 @@ struct CheckRow {
 };
 const std::vector<CheckRow>& all_checks();
 const std::vector<CheckRow>& self_test_checks();
+
+// --- node ---
+void check_node(const Context& context, Checks& out);           // node.system, .clusterprof, .file_systems
+void check_node_of_slurm(const Context& context, Checks& out);  // node.slurm
 
 // --- installation ---
 void check_files(const Context& context, Checks& out);      // install.files

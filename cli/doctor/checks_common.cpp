@@ -11,6 +11,7 @@ namespace clusterprof::cli::doctor {
 const std::vector<CheckRow>& all_checks() {
   // --quick on a node also runs in this order: the most important checks come first.
   static const std::vector<CheckRow> rows = {
+      {check_node, true, false},          {check_node_of_slurm, true, false},
       {check_files, true, true},          {check_libraries, true, true},
       {check_access, true, true},         {check_mpi, true, true},
       {check_mpi_commands, false, false}, {check_merging, true, false},

@@ -101,6 +101,8 @@ void check_timers(const Context& context, Checks& out) {
     if (known)
       check.found += "; " + std::to_string(used) + " of " + std::to_string(most) + " pending signals in use";
   }
+  check.facts = {{"timer_create", error == 0 ? "works" : std::strerror(error)},
+                 {"pending signals", known ? std::to_string(most) : "not known"}};
   out.push_back(check);
 }
 
@@ -144,6 +146,9 @@ void check_synchronised(const Context& context, Checks& out) {
         "apart; runs may be listed in the wrong order";
     check.fix = "admin: run chrony or ntpd on all nodes";
   }
+  check.facts = {{"clock", !sync.known         ? "not known"
+                           : sync.synchronised ? "synchronised"
+                                               : "not synchronised"}};
   out.push_back(check);
 }
 
@@ -176,6 +181,7 @@ void check_virtualisation(const Context& context, Checks& out) {
   const bool is_virtual = has_flag(system.read("/proc/cpuinfo").value_or(""), "hypervisor");
   const std::string product = first_line(system.read("/sys/class/dmi/id/sys_vendor").value_or(""));
   check.found = is_virtual ? "virtual" + (product.empty() ? "" : " (" + product + ")") : "no virtual machine";
+  check.facts = {{"machine", check.found}};
   // user nice system idle iowait irq softirq steal, in ticks since the machine started
   unsigned long long t[8] = {};
   const std::string stat = first_line(system.read("/proc/stat").value_or(""));
@@ -288,6 +294,7 @@ void check_shared_memory(const Context& context, Checks& out) {
     check.fix = "admin: mount -t tmpfs -o mode=1777 tmpfs /dev/shm";
   } else {
     check.found = bytes_text(space->total_bytes) + ", " + bytes_text(space->free_bytes) + " free";
+    check.facts = {{"size", bytes_text(space->total_bytes)}};
     if (space->free_bytes < wanted) {
       check.status = Status::kWarn;
       check.costs = "MPI libraries want about " + bytes_text(kMpiSharedPerRankBytes) + " per rank there, " +
@@ -305,15 +312,19 @@ void check_cgroup(const Context& context, Checks& out) {
   Check check{"limits.cgroup", kLimits, "control group", Status::kOk, "", "", "", {}};
   // Every parent group sets a limit, too.
   std::uint64_t room = UINT64_MAX, tasks = UINT64_MAX;
+  std::uint64_t least_memory = UINT64_MAX, least_tasks = UINT64_MAX;
   const auto look = [&](const std::string& mount, std::string group, const char* most, const char* used,
-                        std::uint64_t& least) {
+                        std::uint64_t& least, std::uint64_t& least_limit) {
     while (true) {
       const auto limit = system.read(mount + group + "/" + most),
                  use = system.read(mount + group + "/" + used);
       // Without a limit: "max", or a number of pages beyond any memory.
       if (limit && use) {
         const std::uint64_t bytes = number_of(*limit, UINT64_MAX), taken = number_of(*use);
-        if (bytes < UINT64_MAX / 4) least = std::min(least, bytes - std::min(bytes, taken));
+        if (bytes < UINT64_MAX / 4) {
+          least = std::min(least, bytes - std::min(bytes, taken));
+          least_limit = std::min(least_limit, bytes);
+        }
       }
       if (group.empty() || group == "/") return;
       const std::size_t slash = group.rfind('/');
@@ -330,17 +341,20 @@ void check_cgroup(const Context& context, Checks& out) {
     const std::string controllers = "," + entry.substr(first + 1, second - first - 1) + ",",
                       group = entry.substr(second + 1);
     if (controllers == ",,") {
-      look("/sys/fs/cgroup", group, "memory.max", "memory.current", room);
-      look("/sys/fs/cgroup", group, "pids.max", "pids.current", tasks);
+      look("/sys/fs/cgroup", group, "memory.max", "memory.current", room, least_memory);
+      look("/sys/fs/cgroup", group, "pids.max", "pids.current", tasks, least_tasks);
     }
     if (controllers.find(",memory,") != std::string::npos)
-      look("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes", room);
+      look("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes", room,
+           least_memory);
     if (controllers.find(",pids,") != std::string::npos)
-      look("/sys/fs/cgroup/pids", group, "pids.max", "pids.current", tasks);
+      look("/sys/fs/cgroup/pids", group, "pids.max", "pids.current", tasks, least_tasks);
   }
   check.found =
       (room == UINT64_MAX ? std::string("memory not limited") : bytes_text(room) + " of memory left") + ", " +
       (tasks == UINT64_MAX ? std::string("tasks not limited") : std::to_string(tasks) + " tasks left");
+  check.facts = {{"memory", least_memory == UINT64_MAX ? "not limited" : bytes_text(least_memory)},
+                 {"tasks", least_tasks == UINT64_MAX ? "not limited" : std::to_string(least_tasks)}};
   const std::uint64_t wanted = kUsedPerRankBytes * system.processors();
   std::vector<std::string> costs, fixes;
   if (room < wanted) {

@@ -54,6 +54,7 @@ std::vector<Plugin> plugins_installed(const Context& context) {
 struct StackLine {
   std::string file, path;
   bool is_required = false;
+  std::string arguments = {};
 };
 
 std::vector<std::string> words_of(const std::string& line) {
@@ -92,7 +93,8 @@ void find_lines(const System& system, const std::string& file, int depth, int& f
       for (const std::string& path : files_like(system, pattern))
         find_lines(system, path, depth + 1, files, out);
     } else if ((words[0] == "required" || words[0] == "optional") && name_of(words[1]) == kPluginName) {
-      out.push_back({file, words[1], words[0] == "required"});
+      out.push_back({file, words[1], words[0] == "required",
+                     joined(std::vector<std::string>(words.begin() + 2, words.end()), " ")});
     }
   }
 }
@@ -117,10 +119,8 @@ void check_plugin(const Context& context, const std::string& version, Checks& ou
   out.push_back(check);
 }
 
-void check_plugstack(const Context& context, const std::string& configuration, const std::string& version,
-                     Checks& out) {
-  const System& system = context.system;
-  Check check{"slurm.plugstack", kGroup, "plugstack.conf", Status::kOk, "", "", "", {}};
+// Where plugstack.conf may be, by what Slurm says.
+std::vector<std::string> places_of_plugstack(const System& system, const std::string& configuration) {
   std::vector<std::string> places;
   if (const std::string set = field_of(configuration, "PlugStackConfig"); set.starts_with('/'))
     places.push_back(set);
@@ -129,9 +129,22 @@ void check_plugstack(const Context& context, const std::string& configuration, c
   for (const char* usual :
        {"/etc/slurm/plugstack.conf", "/etc/slurm-llnl/plugstack.conf", "/run/slurm/conf/plugstack.conf"})
     places.emplace_back(usual);
-  std::string file;
+  return places;
+}
+
+// Empty: none is.
+std::string first_that_is_there(const System& system, const std::vector<std::string>& places) {
   for (const std::string& place : places)
-    if (file.empty() && system.read(place)) file = place;
+    if (system.read(place)) return place;
+  return {};
+}
+
+void check_plugstack(const Context& context, const std::string& configuration, const std::string& version,
+                     Checks& out) {
+  const System& system = context.system;
+  Check check{"slurm.plugstack", kGroup, "plugstack.conf", Status::kOk, "", "", "", {}};
+  const std::vector<std::string> places = places_of_plugstack(system, configuration);
+  const std::string file = first_that_is_there(system, places);
   std::vector<StackLine> lines;
   int files = kMaxFiles;
   if (!file.empty()) find_lines(system, file, 0, files, lines);
@@ -308,7 +321,37 @@ void check_scripts(const Context& context, const std::string& configuration, Che
   out.push_back(check);
 }
 
+// What tells one copy of a program or library from another.
+std::string copy_of(const System& system, const std::string& path) {
+  const FileFacts file = system.look(path);
+  if (file.error != 0) return "missing";
+  const auto elf = system.elf(path);
+  return elf && !elf->build_id.empty() ? "build-id " + elf->build_id.substr(0, 12) : "without a build-id";
+}
+
 }  // namespace
+
+// On each node: what Slurm loads there, and which copies these are. No command is run.
+void check_node_of_slurm(const Context& context, Checks& out) {
+  const System& system = context.system;
+  const std::string file = first_that_is_there(system, places_of_plugstack(system, ""));
+  std::vector<StackLine> lines;
+  int files = kMaxFiles;
+  if (!file.empty()) find_lines(system, file, 0, files, lines);
+  Check check{"node.slurm", "node", "plugin of this node", Status::kOk, "", "", "", {}};
+  if (lines.empty()) {
+    check.found = file.empty() ? "no plugstack.conf" : file + " has no line for clusterprof";
+    check.facts = {{"plugstack.conf", check.found}};
+  } else {
+    const StackLine& line = lines.front();
+    check.found = line.path + " " + line.arguments;
+    const std::string starter = directory_of(line.path) + "/libclusterprof_start.so";
+    check.facts = {{"plugstack.conf", (line.is_required ? "required " : "optional ") + check.found},
+                   {"plugin", copy_of(system, line.path)},
+                   {"starter", copy_of(system, starter)}};
+  }
+  out.push_back(check);
+}
 
 void check_slurm(const Context& context, Checks& out) {
   const System& system = context.system;

@@ -25,6 +25,7 @@
 #include "cli/doctor/options.hpp"
 #include "cli/doctor/real_system.hpp"
 #include "cli/doctor/report.hpp"
+#include "cli/doctor/site.hpp"
 #include "cli/install_layout.hpp"
 #include "cli/merge_launch.hpp"
 #include "cli/message.hpp"
@@ -109,6 +110,26 @@ void forget_own_variables() {
   for (const std::string& name : names) ::unsetenv(name.c_str());
 }
 
+int report_on_site(const Options& options) {
+  const Request& request = options.request;
+  const auto layout = find_install_layout_of_helper();
+  if (!layout) throw std::runtime_error(layout.error().message);
+  // The processes that answer are not to be recorded.
+  ::setenv("CLUSTERPROF_SLURM", "off", 1);
+  std::string error;
+  const SiteReport report = ask_site(
+      *this_machine(), {layout.value().launcher, request.nodes, request.partition, request.directory}, error);
+  if (!error.empty()) {
+    say(error);
+    return kExitUsage;
+  }
+  print(options.json ? json_of(report) : text_of(report));
+  const bool fails =
+      std::any_of(report.problems.begin(), report.problems.end(),
+                  [](const Difference& problem) { return problem.fact == name_of(Status::kFail); });
+  return fails || !report.missing.empty() ? kSomethingFails : kOk;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"What was recorded: merge it, explain it, look at it", "clusterprof"};
   app.require_subcommand(1);
@@ -132,6 +153,11 @@ int run(int argc, char** argv) {
   }
 
   Request& request = options.request;
+  if (request.site) {
+    remove_agent_from_environment();
+    return report_on_site(options);
+  }
+
   // When a job starts several processes, one per node checks the node, and one checks what all have in
   // common.
   remove_agent_from_environment();
@@ -170,7 +196,10 @@ int run(int argc, char** argv) {
     for (std::size_t i = before; notes && i < checks.size(); ++i) lines += note_of(checks[i]) + "\n";
     print(has_peers ? with_prefix(lines, node) : lines);
   }
-  if (options.json) {
+  if (request.answer) {
+    const std::string slurms_name = variable(*system, "SLURMD_NODENAME");
+    print(answer_lines(slurms_name.empty() ? node : slurms_name, json_of(checks, node, false)));
+  } else if (options.json) {
     print(json_of(checks, node, !has_peers));
   } else if (!notes) {
     TextOptions how{node, options.verbose, wants_colour(options.colour), terminal_columns()};

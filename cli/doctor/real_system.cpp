@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <grp.h>
 #include <limits.h>
 #include <linux/perf_event.h>
@@ -154,6 +155,7 @@ class ThisMachine final : public System {
     return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
   }
 
+  [[nodiscard]] std::string libc_version() const override { return ::gnu_get_libc_version(); }
   [[nodiscard]] std::string kernel_release() const override {
     utsname name = {};
     return ::uname(&name) == 0 ? name.release : "";

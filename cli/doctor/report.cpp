@@ -117,6 +117,8 @@ bool reorders(std::string_view character) {
   return std::find(std::begin(kMarks), std::end(kMarks), character) != std::end(kMarks);
 }
 
+}  // namespace
+
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : printable(text)) {
@@ -125,8 +127,6 @@ std::string quoted(const std::string& text) {
   }
   return out + '"';
 }
-
-}  // namespace
 
 std::string printable(const std::string& text) {
   std::string out;
@@ -204,7 +204,10 @@ std::string json_of(const std::vector<Check>& checks, const std::string& host, b
     out += comma + line(3) + "\"details\": [";
     for (std::size_t k = 0; k < check.details.size(); ++k)
       out += (k == 0 ? "" : ", ") + quoted(check.details[k]);
-    out += "]" + line(2) + "}";
+    out += "]" + std::string(comma) + line(3) + "\"facts\": {";
+    for (std::size_t k = 0; k < check.facts.size(); ++k)
+      out += (k == 0 ? "" : ", ") + quoted(check.facts[k].first) + ": " + quoted(check.facts[k].second);
+    out += "}" + line(2) + "}";
   }
   return out + line(1) + "]" + line(0) + "}\n";
 }

@@ -31,6 +31,9 @@ std::string json_of(const std::vector<Check>& checks, const std::string& host, b
 // Puts a name in front of each line, so that the output of several processes can be distinguished.
 std::string with_prefix(const std::string& text, const std::string& name);
 
+// As a string of JSON.
+std::string quoted(const std::string& text);
+
 // Removes control characters and invalid UTF-8.
 std::string printable(const std::string& text);
 

@@ -113,6 +113,7 @@ class System {
   [[nodiscard]] virtual uid_t user() const = 0;
   [[nodiscard]] virtual std::string host() const = 0;
   [[nodiscard]] virtual std::string kernel_release() const = 0;
+  [[nodiscard]] virtual std::string libc_version() const = 0;
   [[nodiscard]] virtual unsigned processors() const = 0;
   [[nodiscard]] virtual Limit limit(int resource) const = 0;
   [[nodiscard]] virtual std::optional<ElfDependencies> needed_by(const std::string& path) const = 0;

@@ -387,6 +387,29 @@ class Site(slurm.SlurmTest):
             self.batch(" ".join(self.command) + "\n", ["-N2", "-n2"])
         self.assertEqual(self.runs(), before)
 
+    def test_what_differs_between_nodes(self):
+        off = "/run/clusterprof/off"
+        self.cluster.on_node("n2", "sh", "-c", f"mkdir -p /run/clusterprof && touch {off}")
+        try:
+            command = ["clusterprof", "doctor", "--site", "--json"]
+            by_partition = self.user([*command, "--partition", "test"])
+            in_a_job = self.user(["salloc", "-Q", "-N2", "-w", "n[1-2]", *command])
+            text = self.user(["clusterprof", "doctor", "--site", "--nodes", "n[1-4]"])
+        finally:
+            self.cluster.on_node("n2", "rm", off)
+        for done, nodes in ((by_partition, ["n1", "n2", "n3", "n4"]), (in_a_job, ["n1", "n2"])):
+            report = json.loads(done.stdout)
+            self.assertEqual((report["nodes"], report["missing"]), (nodes, []), done.stderr)
+            differences = {(found["check"], found["fact"]): found["values"] for found in report["differences"]}
+            values = differences.pop(("node.clusterprof", "recording"))
+            self.assertEqual(sorted((value["value"], value["nodes"]) for value in values),
+                             [("on", [node for node in nodes if node != "n2"]), ("turned off", ["n2"])])
+            # The nodes are namespaces of one machine.
+            self.assertEqual({check for check, _ in differences}, {"node.clusterprof"}, differences)
+        self.assertRegex(text.stdout.decode(), r"(?s)clusterprof: recording\n      on\n        on n\[1,3-4\]\n"
+                                               r"      turned off\n        on n2\n.*4 nodes answered: ")
+        self.assertEqual(self.runs(), [])
+
     def reason(self, site, command=("srun", "-n1", "true"), **variables):
         """Why a step is not recorded where the site says `site`: the word on its stderr, or None."""
         self.plugins(f"{slurm.PLUGIN} default=on {site}")

@@ -99,7 +99,8 @@ class Doctor(InstalledDoctor):
     def test_every_check_runs(self):
         checks = self.checks()
         self.assertEqual({id_.split(".")[0] for id_ in checks},
-                         {"install", "mpi", "counters", "sampling", "limits", "output", "slurm", "python", "symbols"})
+                         {"node", "install", "mpi", "counters", "sampling", "limits", "output", "slurm", "python",
+                          "symbols"})
         self.assertEqual(checks["install.files"]["found"], f"whole, below {self.prefix}")
         self.assertEqual(checks["install.libraries"]["status"], "ok")
         self.assertEqual(checks["install.access"]["status"], "ok")

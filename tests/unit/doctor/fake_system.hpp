@@ -99,6 +99,7 @@ class FakeSystem : public System {
   [[nodiscard]] uid_t user() const override { return uid; }
   [[nodiscard]] std::string host() const override { return "n1"; }
   [[nodiscard]] std::string kernel_release() const override { return release; }
+  [[nodiscard]] std::string libc_version() const override { return "2.36"; }
   [[nodiscard]] unsigned processors() const override { return cpus; }
   [[nodiscard]] Limit limit(int resource) const override {
     const auto found = limits.find(resource);
