@@ -19,6 +19,7 @@ namespace clusterprof::cli {
 namespace {
 
 constexpr int kMaxRate_hz = 10000;
+constexpr int kLightRate_hz = 20;
 constexpr int kMaxMinDuration_s = 7 * 24 * 3600;
 constexpr int kMaxMinRanks = 1 << 24;
 constexpr std::size_t kMaxEventBytes = 1000;  // with separators; the agent has room for so many
@@ -65,7 +66,7 @@ Examples:
 // value came from the command line or the environment.
 struct RawOptions {
   std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0, command_detail, min_duration,
-      min_ranks;
+      min_ranks, mode;
   std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
   bool no_html = false, no_source = false, no_arguments = false;
@@ -92,6 +93,10 @@ class RecordParser {
     flag("--no-arguments", raw_.no_arguments, "store no arguments of the command, as --command name",
          kOutput);
     value("-r,--rate", raw_.rate, "HZ", "samples per second and thread, 1 to 10000 (default: 100)", kMeasure);
+    value(
+        "--mode", raw_.mode, "light|full",
+        "light: 20 samples per second, MPI totals, no counters, no waiting in MPI, no page\n(default: full)",
+        kMeasure);
     value("--clock", raw_.clock, "wall|cpu",
           "sample by wall clock, waiting included, or by CPU time (default: wall)", kMeasure);
     value("--clock-sync", raw_.clock_sync, "auto|never|always",
@@ -288,6 +293,16 @@ Result<Options> RecordParser::check() const {
                    std::to_string(kMaxRate_hz) + ", not '" + raw_.rate + "'"};
     }
   }
+  if (!raw_.mode.empty() || from_command_line("mode")) {
+    if (raw_.mode != "light" && raw_.mode != "full")
+      return Error{label("mode") + ": light or full, not '" + raw_.mode + "'"};
+    options.light = raw_.mode == "light";
+  }
+  if (options.light) {
+    options.clock_sync = ClockSync::kNever;
+    if (raw_.rate.empty()) options.rate_hz = kLightRate_hz;
+    if (raw_.events.empty()) options.events = {"none"};
+  }
   if (!raw_.clock.empty() || from_command_line("clock")) {
     if (raw_.clock != "wall" && raw_.clock != "cpu") {
       return Error{label("clock") + ": wall or cpu, not '" + raw_.clock + "'"};
@@ -360,7 +375,7 @@ Result<Options> RecordParser::check() const {
   options.no_mpi = raw_.no_mpi;
   options.no_children = raw_.no_children;
   options.only_regions = raw_.only_regions;
-  options.no_html = raw_.no_html;
+  options.no_html = raw_.no_html || options.light;
   options.no_source = raw_.no_source;
   options.quiet = raw_.quiet;
   options.started = raw_.started;

@@ -37,6 +37,9 @@ enum class ClockSync { kAuto, kNever, kAlways };
 struct Options {
   std::string output;  // --output; empty: choose a name
   int rate_hz = 100;
+  // --mode light: little enough for a site that records every job. What it leaves out can be asked for by
+  // name.
+  bool light = false;
   SampleClock clock = SampleClock::kWall;
   ClockSync clock_sync = ClockSync::kAuto;
   std::vector<std::string> events;

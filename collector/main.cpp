@@ -150,6 +150,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_option("--clock", node.clock, "wall or cpu")->check(CLI::IsMember({"wall", "cpu"}));
   app.add_flag("--no-mpi", no_mpi, "the program runs without MPI wrappers");
   app.add_option("--sample-on", node.sample_on, "event whose overflows samples are taken at");
+  app.add_flag("--light", options.server.light, "as little as possible: no MPI events, and few looks");
   app.add_flag("--only-regions", node.only_regions, "only what is in regions is recorded");
   app.add_option("--own", node.own, "a path of the user's own code")->allow_extra_args(false);
   app.add_option("--ranks", node.only_ranks, "the only ranks that are recorded");
@@ -178,6 +179,11 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   node.world_size = plausible ? static_cast<std::uint32_t>(world_size) : 0;
   node.watches_mpi = !no_mpi;
   node.local_ranks = static_cast<std::uint32_t>(std::max(0, options.server.local_ranks));
+  if (options.server.light) {
+    node.event_budget = 0;
+    node.notes.push_back(
+        clusterprof::shard::note_of_run(clusterprof::shard::NoteCode::kLightRecording, node.rate_hz));
+  }
   read_event_budget(node);
   for (clusterprof::shard::Note& note :
        node_check_notes(node_check_file(std::getenv("SLURM_JOB_ID")), node.node_name))

@@ -62,7 +62,8 @@ constexpr milliseconds kLinger{300};  // for more ranks, if their number is not 
 constexpr seconds kLateRank{10};      // since our start: expected ranks may be this late
 constexpr seconds kChildStatus{5};    // for the launcher to report how its child ended
 constexpr seconds kAfterTerminate{30};
-constexpr seconds kUsageInterval{1};
+constexpr seconds kUsageInterval{1}, kUsageIntervalIfLight{5};
+constexpr seconds kCheckpointIntervalIfLight{60};
 constexpr seconds kProcessorsInterval{5};  // programs bind their threads, and batch systems change cpusets
 
 template <typename T>
@@ -116,7 +117,7 @@ class Server::Impl {
         timer_(io_),
         signals_(io_),
         watched_(io_),
-        interval_(options_.node.rate_hz),
+        interval_(options_.node.rate_hz, options_.light),
         waiting_place_(is_on_trial() ? hold_waiting_place(options_.run_directory) : UniqueFd()) {
     if (!is_on_trial()) checkpointer_ = new_checkpointer(options_.run_directory);
   }
@@ -425,14 +426,19 @@ class Server::Impl {
     interval_.after_poll(fullest);
 
     const Clock::time_point clock = Clock::now();
-    if (clock - last_usage_ >= kUsageInterval) {
-      last_usage_ = clock;
+    if (clock - last_switch_look_ >= kUsageInterval) {
+      last_switch_look_ = clock;
       look_at_site_switch(clock);
+    }
+    if (clock - last_usage_ >= (options_.light ? kUsageIntervalIfLight : kUsageInterval)) {
+      last_usage_ = clock;
       look_at_processes();
     }
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
     if (is_on_trial()) look_at_trial();
-    if (checkpointer_ && checkpointer_->is_due() && !last_is_written_) checkpoint();
+    if (checkpointer_ && checkpointer_->is_due() && !last_is_written_ &&
+        (!options_.light || off_since_ || clock - last_checkpoint_ >= kCheckpointIntervalIfLight))
+      checkpoint();
     if (release_after_write_ && launcher_.connected() && clock >= release_at_latest_) {
       say("the profile of node {} is still being written: the program's end waits no longer",
           options_.node.node_name);
@@ -663,6 +669,7 @@ class Server::Impl {
       return;
     }
     checkpointer_->begin();
+    last_checkpoint_ = Clock::now();
     std::shared_ptr<const NodeSnapshot> snapshot;
     try {
       const Instant now = recorded_until();
@@ -737,8 +744,9 @@ class Server::Impl {
   bool last_is_written_ = false;      // a shard with all that was recorded until then
 
   PollInterval interval_;
-  Clock::time_point last_usage_;
+  Clock::time_point last_usage_, last_switch_look_;
   bool write_again_ = false;
+  Clock::time_point last_checkpoint_ = started_;
 
   const UniqueFd waiting_place_;
   const std::int64_t started_unix_s_ = time(nullptr);

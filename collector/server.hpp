@@ -38,6 +38,7 @@ struct ServerOptions {
   pid_t mpi_launcher = 0;
   // How long the launcher of a failed program waits for the shard.
   std::chrono::seconds end_patience = kEndPatience;
+  bool light = false;  // look at rings and processes less often
   NodeOptions node;
 };
 

@@ -410,6 +410,12 @@ std::uint64_t shortest_look_ns() noexcept {
   return g_process.period_ns > kShortestLookNs ? g_process.period_ns : kShortestLookNs;
 }
 
+// At low rates a look every 100 ms would cost more than the samples.
+std::uint64_t longest_look_ns() noexcept {
+  constexpr std::uint64_t kPeriods = 4;
+  return std::max(kLongestLookNs, kPeriods * g_process.period_ns);
+}
+
 // In shortest intervals. `threads`: those that are signalled again and again.
 std::uint64_t rest_after_signal(std::uint64_t threads) noexcept {
   if (threads <= kRestAfterSignal) return kRestAfterSignal;
@@ -424,7 +430,7 @@ std::uint64_t pause_after(ThreadRecord& record, Look look, std::uint64_t now_ns,
   if (look != Look::kSame) record.watch.same_since_ns = now_ns;
   if (look == Look::kSignalled) return shortest_ns * rest_after_signal(signals);
   std::uint64_t pause_ns = (now_ns - record.watch.same_since_ns) / kSteadyParts;
-  std::uint64_t longest_ns = kLongestLookNs;
+  std::uint64_t longest_ns = longest_look_ns();
   if (record.tick == Tick::kMonotonic && record.timer_off.load(std::memory_order_relaxed) != 0)
     longest_ns = kLongestWithoutTimerNs;
   if (pause_ns > longest_ns) pause_ns = longest_ns;
@@ -444,7 +450,7 @@ void refresh_if_due(ThreadRecord& record, std::uint64_t now_ns) noexcept {
 std::uint64_t look_at_those_due() noexcept {
   static std::uint32_t signalled_lately = 0;
   const std::uint64_t shortest_ns = shortest_look_ns();
-  std::uint64_t now_ns = monotonic_ns(), next_ns = now_ns + kLongestLookNs;
+  std::uint64_t now_ns = monotonic_ns(), next_ns = now_ns + longest_look_ns();
   std::uint32_t signalled = 0;
   const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < used; ++i) {
@@ -539,7 +545,7 @@ void* watch(void* given) {
 
     pthread_mutex_lock(&g_tick);
     wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-    next_ns = monotonic_ns() + kLongestLookNs;
+    next_ns = monotonic_ns() + longest_look_ns();
     if (segment != nullptr && is_turned_off(segment)) {
       refresh_usage(segment);
       stop_ticks_for_good();

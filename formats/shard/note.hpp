@@ -68,6 +68,7 @@ enum class NoteCode : std::uint8_t {
   kNodeCheckFailed,
   kNodeCheckWarned,
   kTurnedOff,  // by the site, for jobs that run
+  kLightRecording,
   kMoreNotes
 };
 
@@ -131,6 +132,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"node_check_failed", NoteScope::kNode, nullptr, "site_message", nullptr},
     {"node_check_warned", NoteScope::kNode, nullptr, "site_message", nullptr},
     {"turned_off", NoteScope::kNode, "after_s", nullptr, nullptr},
+    {"light_recording", NoteScope::kRun, "rate_hz", nullptr, nullptr},
     {"more_notes", NoteScope::kNode, "notes", nullptr, nullptr},
 });
 inline constexpr std::size_t kNoteCodes = kNoteKinds.size();

@@ -105,6 +105,11 @@ std::optional<std::string> of_run(const NoteRecord& note) {
     case NoteCode::kCountersTookTurns:
       return "More counters were asked for than the processors count at a time: they took turns, and their "
              "values are estimates.";
+    case NoteCode::kLightRecording:
+      return fmt::format(
+          "This is a light recording (--mode light), with {} samples per second: waiting in MPI was "
+          "not looked for. --mode full does.",
+          note.number);
     case NoteCode::kEventBudgetIgnored:
       return fmt::format("CLUSTERPROF_EVENT_BUDGET={} is not a number of events and was ignored.", note.text);
     default:

@@ -62,6 +62,8 @@ std::string complaint(const RecordOption& option, const std::string& value) {
     int rate_hz = 0;
     if (!to_number(value, rate_hz) || rate_hz < 1 || rate_hz > kMaxRate_hz)
       return "rate: a whole number of samples per second from 1 to " + std::to_string(kMaxRate_hz) + not_it;
+  } else if (option.name == "mode") {
+    if (value != "light" && value != "full") return "mode: light or full" + not_it;
   } else if (option.name == "clock") {
     if (value != "wall" && value != "cpu") return "clock: wall or cpu" + not_it;
   } else if (option.name == "clock-sync") {
@@ -113,11 +115,12 @@ std::string known_names() {
 const std::vector<RecordOption>& record_options() {
   using enum RecordOption::Kind;
   static const std::vector<RecordOption> kOptions = {
-      {"output", kValue},        {"quiet", kSwitch},        {"no-html", kSwitch},     {"no-source", kSwitch},
-      {"rate", kValue},          {"clock", kValue},         {"clock-sync", kValue},   {"event", kList},
-      {"sample-on", kValue},     {"no-python", kSwitch},    {"no-native", kSwitch},   {"no-mpi", kSwitch},
-      {"only-regions", kSwitch}, {"no-children", kSwitch},  {"ranks", kList},         {"own", kValue},
-      {"command", kValue},       {"no-arguments", kSwitch}, {"min-duration", kValue}, {"min-ranks", kValue}};
+      {"output", kValue},   {"quiet", kSwitch},        {"no-html", kSwitch},      {"no-source", kSwitch},
+      {"rate", kValue},     {"mode", kValue},          {"clock", kValue},         {"clock-sync", kValue},
+      {"event", kList},     {"sample-on", kValue},     {"no-python", kSwitch},    {"no-native", kSwitch},
+      {"no-mpi", kSwitch},  {"only-regions", kSwitch}, {"no-children", kSwitch},  {"ranks", kList},
+      {"own", kValue},      {"command", kValue},       {"no-arguments", kSwitch}, {"min-duration", kValue},
+      {"min-ranks", kValue}};
   return kOptions;
 }
 

@@ -81,6 +81,25 @@ TEST(Options, AllAreParsed) {
   EXPECT_EQ(options.command_detail, CommandDetail::kHash);
 }
 
+TEST(Options, LightModeLeavesOutWhatIsNotAskedFor) {
+  const Options light = good({"--mode", "light", "true"});
+  EXPECT_TRUE(light.light && light.no_html);
+  EXPECT_EQ(light.rate_hz, 20);
+  EXPECT_EQ(light.events, Words{"none"});
+  EXPECT_EQ(light.clock_sync, ClockSync::kNever);
+  const Options more = good({"--mode=light", "-r", "50", "-e", "A", "--clock-sync=auto", "true"});
+  EXPECT_EQ(more.rate_hz, 50);
+  EXPECT_EQ(more.events, Words{"A"});
+  EXPECT_EQ(more.clock_sync, ClockSync::kAuto);
+  // The site says light, the user full.
+  const Options full = good({"--mode=full", "true"}, {{"CLUSTERPROF_MODE", "light"}});
+  EXPECT_FALSE(full.light || full.no_html);
+  EXPECT_EQ(full.rate_hz, 100);
+  EXPECT_TRUE(full.events.empty());
+  EXPECT_NE(bad({"--mode", "heavy", "true"}).error.find("--mode: light or full, not 'heavy'"),
+            std::string::npos);
+}
+
 TEST(Options, Minima) {
   EXPECT_EQ(good({"true"}).min_duration, std::chrono::seconds(0));
   EXPECT_EQ(good({"true"}).min_ranks, 0);
@@ -212,7 +231,7 @@ TEST(Options, HelpAndVersionGoToStdout) {
   for (const char* name :
        {"--output", "--rate", "--clock", "--event", "--no-python", "--no-native", "--no-mpi", "--no-children",
         "--only-regions", "--ranks", "--quiet", "--no-html", "--no-source", "--command", "--no-arguments",
-        "--min-duration", "--min-ranks", "--strict"}) {
+        "--min-duration", "--min-ranks", "--mode", "--strict"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
   for (const char* name : {"--memory", "attach", "top RUN"})  // reserved

@@ -58,6 +58,13 @@ TEST(PollInterval, GrowsUpTo300MillisecondsWhileRingsAreNearlyEmpty) {
   EXPECT_EQ(interval.get(), milliseconds(300));
 }
 
+TEST(PollInterval, GrowsUpToASecondInALightRecording) {
+  PollInterval interval(20, true);
+  EXPECT_EQ(interval.get(), milliseconds(100));
+  for (int i = 0; i < 40; ++i) interval.after_poll(0);
+  EXPECT_EQ(interval.get(), milliseconds(1000));
+}
+
 TEST(CheckpointSchedule, KeepsTheNewestShardYoungerThanFiveSecondsAndWritesAtMostHalfOfTheTime) {
   EXPECT_EQ(CheckpointSchedule::interval({}), seconds(1));
   EXPECT_EQ(CheckpointSchedule::interval(milliseconds(100)), milliseconds(4350));

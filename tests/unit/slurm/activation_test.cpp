@@ -278,6 +278,14 @@ TEST(SlurmFilters, TheFractionDoesNotDependOnPatternsInJobNumbers) {
   }
 }
 
+TEST(SlurmActivation, AUserGetsAFullRecordingWhereTheSiteMakesLightOnes) {
+  const std::vector<std::string> site = {"default=on", "options=mode=light"};
+  EXPECT_EQ(after(std::nullopt, site, {}).at("CLUSTERPROF_MODE"), "light");
+  EXPECT_EQ(after("mode=full", site, {}).at("CLUSTERPROF_MODE"), "full");
+  EXPECT_EQ(after("mode=full", site, after(std::nullopt, site, {})).at("CLUSTERPROF_MODE"), "full");
+  EXPECT_EQ(after(std::nullopt, site, {{"CLUSTERPROF_MODE", "full"}}).at("CLUSTERPROF_MODE"), "full");
+}
+
 TEST(SlurmFilters, WhatTheStarterLooksAt) {
   const std::vector<std::string> site = {"default=on", "commands=train*,/opt/*", "not-commands=bash,hostname",
                                          "options=min-duration=60,min-ranks=2,rate=20"};
