@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -35,6 +37,7 @@
 #include "formats/run/run_directory.hpp"
 #include "formats/wire/launch_evidence.h"
 #include "formats/wire/segment.h"
+#include "formats/wire/site_counts.h"
 #include "formats/wire/site_switch.h"
 #include "formats/wire/spawned_world.h"
 
@@ -131,6 +134,16 @@ std::string describe(int wait_status) {
                                   : "exit status " + std::to_string(WEXITSTATUS(wait_status));
 }
 
+// For the site (formats/wire/site_counts.h).
+void count(const char* what, const char* reason) {
+  const auto call = [](long number, long a, long b, long c, long d) {
+    const long result = ::syscall(number, a, b, c, d);
+    return result < 0 ? -static_cast<long>(errno) : result;
+  };
+  wire::count_recording(call, wire::kCountsDirectory, std::getenv("SLURM_JOB_ID"),
+                        std::getenv("SLURM_STEP_ID"), what, reason);
+}
+
 class Recording {
  public:
   Recording(const Options& options, const Environment& environment)
@@ -141,7 +154,7 @@ class Recording {
  private:
   [[nodiscard]] std::vector<std::string> program_words() const;
   int become_program(const EnvironmentChanges& changes);
-  int without_recording(const std::string& reason, bool same_everywhere);
+  int without_recording(const char* word, const std::string& reason, bool same_everywhere);
   // Nothing is broken: this run is not to be recorded. `reason` is said only to those who ask.
   int not_worth_recording(const std::string& reason);
   Result<RunDirectory> find_run_directory(bool& refused) const;
@@ -189,7 +202,8 @@ int Recording::become_program(const EnvironmentChanges& changes) {
 }
 
 // Something of ours is missing or broken: the user's job goes first, unless told otherwise.
-int Recording::without_recording(const std::string& reason, bool same_everywhere) {
+int Recording::without_recording(const char* word, const std::string& reason, bool same_everywhere) {
+  if (identity_.speaks_for_node()) count(wire::kCountUnrecorded, word);
   const bool speak = same_everywhere ? identity_.speaks_for_all() : identity_.speaks_for_node();
   if (options_.strict) {
     if (speak) say(reason);
@@ -449,12 +463,14 @@ int Recording::without_program(const StartedProgram& program, const CollectorHan
     }
     { const GroupSignalProbe ended = std::move(probe); }
     signals.restore();
-    return without_recording(std::string("cannot start a process: ") + std::strerror(program.exec_error),
+    return without_recording(wire::kWhyCollector,
+                             std::string("cannot start a process: ") + std::strerror(program.exec_error),
                              false);
   }
   if (options_.started) {
     signals.restore();
-    return without_recording(options_.command[0] + ": " + std::strerror(program.exec_error), false);
+    return without_recording(wire::kWhyInstallation,
+                             options_.command[0] + ": " + std::strerror(program.exec_error), false);
   }
   return report_exec_error(options_.command[0], command_.path, program.exec_error);
 }
@@ -481,6 +497,8 @@ void Recording::clean_up_after(const SupervisedEnd& end, std::chrono::seconds pa
         " s, as when a file server does not answer, and is not waited for; it goes on by itself");
   }
   // A collector that fails in an orderly way says so itself.
+  if (end.collector_died_early || end.collector_stuck || (end.collector_status > 0))
+    count(wire::kCountIncomplete, wire::kWhyCollector);
   if (end.collector_died_early || (end.collector_status >= 0 && WIFSIGNALED(end.collector_status))) {
     say("the collector of node " + identity_.node + " ended early" +
         (end.collector_status >= 0 ? " (" + describe(end.collector_status) + ")" : "") +
@@ -497,7 +515,7 @@ int Recording::as_elected(UniqueFd listening) {
   const auto give_up = [&](const std::string& reason) {
     withdraw_run_directory(directory_);
     signals.restore();
-    return without_recording(reason, false);
+    return without_recording(wire::kWhyCollector, reason, false);
   };
   auto signal_probe = GroupSignalProbe::start();
   if (!signal_probe) return give_up(signal_probe.error().message);
@@ -519,6 +537,7 @@ int Recording::as_elected(UniqueFd listening) {
     apply(changes_);
     return true;
   });
+  count(wire::kCountStarted, nullptr);
   CollectorHandle& handle = collector.value();
   if (program.pid < 0) return without_program(program, handle, signals, std::move(signal_probe).value());
 
@@ -547,18 +566,19 @@ int Recording::run() {
         return std::strcmp(name, "CLUSTERPROF_NODE") == 0 ? nullptr : environment_(name);
       });
       if (nameless) identity_ = nameless.value();
-      return without_recording(identity.error().message, true);
+      return without_recording(wire::kWhyBadEnvironment, identity.error().message, true);
     }
     say(identity.error().message);
     return kExitFailed;
   }
   identity_ = std::move(identity).value();
   if (const char* const off = wire::off_file([](const char* path) { return ::access(path, F_OK) == 0; }))
-    return without_recording(std::string("this site has turned recording off (") + off + ")", true);
-  if (!options_.problem.empty()) return without_recording(options_.problem, true);
+    return without_recording(wire::kWhyTurnedOff,
+                             std::string("this site has turned recording off (") + off + ")", true);
+  if (!options_.problem.empty()) return without_recording(wire::kWhyBadRequest, options_.problem, true);
   if (options_.spawned.world != 0) {
     if (const auto joined = join_run(options_.spawned, identity_); !joined)
-      return without_recording(joined.error().message, true);
+      return without_recording(wire::kWhyBadEnvironment, joined.error().message, true);
   }
   if (!identity_.has_peers && identity_.rank < 0) {
     identity_.rank = 0;
@@ -582,22 +602,24 @@ int Recording::run() {
     return command_.status;
   }
   if (filter_kills_recording()) {
-    return without_recording("a filter of system calls (seccomp) kills for what recording needs", true);
+    return without_recording(wire::kWhySystemCallFilter,
+                             "a filter of system calls (seccomp) kills for what recording needs", true);
   }
   bool refused = false;
   auto directory = find_run_directory(refused);
   if (!directory) {
-    if (options_.started || !refused) return without_recording(directory.error().message, true);
+    if (options_.started || !refused)
+      return without_recording(wire::kWhyRunDirectory, directory.error().message, true);
     if (identity_.speaks_for_all()) say(directory.error().message);
     return kExitFailed;
   }
   directory_ = std::move(directory).value();
   if (const auto prepared = prepare(); !prepared) {
     withdraw_run_directory(directory_);
-    return without_recording(prepared.error().message, true);
+    return without_recording(wire::kWhyInstallation, prepared.error().message, true);
   }
   auto election = elect(socket_name_, announcement(::getpid()), kPatience);
-  if (!election) return without_recording(election.error().message, false);
+  if (!election) return without_recording(wire::kWhyCollector, election.error().message, false);
   if (election.value().listening) return as_elected(std::move(election.value().listening));
   if (election.value().not_recorded)
     return options_.strict ? kExitFailed : become_program({{kStartProblemVariable, ""}});

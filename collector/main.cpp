@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The collector process of a node, started by clusterprof (cli/); not meant to be called by hand.
+#include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -25,10 +27,12 @@
 #include "collector/os/node_check.hpp"
 #include "collector/server.hpp"
 #include "formats/shard/shard_data.hpp"
+#include "formats/wire/site_counts.h"
 
 namespace {
 
 using clusterprof::collector::say;
+namespace wire = clusterprof::wire;
 
 constexpr int kFailed = 125;
 constexpr int kNiceness = 5;
@@ -191,6 +195,16 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   return std::nullopt;
 }
 
+// For the site (formats/wire/site_counts.h).
+void count(const char* what, const char* reason) {
+  const auto call = [](long number, long a, long b, long c, long d) {
+    const long result = syscall(number, a, b, c, d);
+    return result < 0 ? -static_cast<long>(errno) : result;
+  };
+  wire::count_recording(call, wire::kCountsDirectory, std::getenv("SLURM_JOB_ID"),
+                        std::getenv("SLURM_STEP_ID"), what, reason);
+}
+
 // Becomes the summary's program when all ranks are gone, if this node prints it. Returns the status to exit
 // with.
 int record(Options options) {
@@ -201,7 +215,12 @@ int record(Options options) {
     clusterprof::collector::Server server(std::move(options.server));
     if (!server.run()) return kFailed;
     run_directory = server.run_directory();
-    if (run_directory.empty()) return 0;
+    if (run_directory.empty()) {
+      count(wire::kCountUnrecorded, wire::kWhyTooShort);
+      return 0;
+    }
+    server.was_turned_off() ? count(wire::kCountIncomplete, wire::kWhyTurnedOff)
+                            : count(wire::kCountRecorded, nullptr);
     const bool shows =
         options.banner && !options.quiet && !options.analyze.empty() && server.had_rank(options.banner_rank);
     if (!shows) return 0;

@@ -178,6 +178,7 @@ class Server::Impl {
     return std::max(0, options_.local_ranks - static_cast<int>(announced_ranks_.size()));
   }
   [[nodiscard]] bool used_mpi() const { return state_.mpi_progress() != wire::MpiState::kNone; }
+  [[nodiscard]] bool was_turned_off() const { return off_since_.has_value(); }
   [[nodiscard]] milliseconds age() const {
     return std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   }
@@ -771,6 +772,7 @@ std::filesystem::path Server::run_directory() const { return impl_->run_director
 std::uint32_t Server::world_size() const { return impl_->world_size(); }
 bool Server::had_rank(std::int32_t rank) const { return impl_->had_rank(rank); }
 int Server::absent_ranks() const { return impl_->absent_ranks(); }
+bool Server::was_turned_off() const { return impl_->was_turned_off(); }
 bool Server::used_mpi() const { return impl_->used_mpi(); }
 std::chrono::milliseconds Server::age() const { return impl_->age(); }
 

@@ -64,6 +64,8 @@ class Server {
   [[nodiscard]] int absent_ranks() const;
   // Whether a rank of this node used MPI together with others.
   [[nodiscard]] bool used_mpi() const;
+  // Whether the site has turned recording off meanwhile.
+  [[nodiscard]] bool was_turned_off() const;
   // Time since the server was made.
   [[nodiscard]] std::chrono::milliseconds age() const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,8 @@ struct Check {
   std::vector<std::string> details;  // a list that belongs to it: events, interpreters, libraries
   // Names and values that should be the same on all nodes of a site. Empty: `found` should.
   std::vector<std::pair<std::string, std::string>> facts = {};
+  // Names and numbers that are added up over nodes.
+  std::vector<std::pair<std::string, std::uint64_t>> counts = {};
 };
 
 std::string_view name_of(Status status);

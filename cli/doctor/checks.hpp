@@ -43,6 +43,7 @@ const std::vector<CheckRow>& self_test_checks();
 // --- node ---
 void check_node(const Context& context, Checks& out);           // node.system, .clusterprof, .file_systems
 void check_node_of_slurm(const Context& context, Checks& out);  // node.slurm
+void check_counts(const Context& context, Checks& out);         // node.counts
 
 // --- installation ---
 void check_files(const Context& context, Checks& out);      // install.files

@@ -11,19 +11,19 @@ namespace clusterprof::cli::doctor {
 const std::vector<CheckRow>& all_checks() {
   // --quick on a node also runs in this order: the most important checks come first.
   static const std::vector<CheckRow> rows = {
-      {check_node, true, false},          {check_node_of_slurm, true, false},
-      {check_files, true, true},          {check_libraries, true, true},
-      {check_access, true, true},         {check_mpi, true, true},
-      {check_mpi_commands, false, false}, {check_merging, true, false},
-      {check_events, true, true},         {check_papi, true, false},
-      {check_papi_library, true, true},   {check_kernel, true, true},
-      {check_timers, true, true},         {check_clock, true, true},
-      {check_synchronised, true, true},   {check_frequency, true, true},
-      {check_virtualisation, true, true}, {check_ptrace, true, false},
-      {check_limits, true, true},         {check_shared_memory, true, true},
-      {check_cgroup, true, true},         {check_output, false, false},
-      {check_slurm, false, false},        {check_python, false, false},
-      {check_symbols, true, false},
+      {check_node, true, false},         {check_node_of_slurm, true, false},
+      {check_counts, true, false},       {check_files, true, true},
+      {check_libraries, true, true},     {check_access, true, true},
+      {check_mpi, true, true},           {check_mpi_commands, false, false},
+      {check_merging, true, false},      {check_events, true, true},
+      {check_papi, true, false},         {check_papi_library, true, true},
+      {check_kernel, true, true},        {check_timers, true, true},
+      {check_clock, true, true},         {check_synchronised, true, true},
+      {check_frequency, true, true},     {check_virtualisation, true, true},
+      {check_ptrace, true, false},       {check_limits, true, true},
+      {check_shared_memory, true, true}, {check_cgroup, true, true},
+      {check_output, false, false},      {check_slurm, false, false},
+      {check_python, false, false},      {check_symbols, true, false},
   };
   return rows;
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a node is. Nothing of it is right or wrong by itself, but nodes of one job should not differ in it.
+#include <algorithm>
 #include <charconv>
+#include <map>
+#include <string_view>
 
 #include "base/version.hpp"
 #include "cli/doctor/checks.hpp"
 #include "cli/doctor/directory_trial.hpp"
+#include "formats/wire/site_counts.h"
 #include "formats/wire/site_switch.h"
 
 namespace clusterprof::cli::doctor {
@@ -63,6 +67,49 @@ void check_node(const Context& context, Checks& out) {
     check.facts.emplace_back(what, type.empty() ? "not known" : type);
     check.found += (check.found.empty() ? "" : ", ") + what + " on " + check.facts.back().second;
   }
+  out.push_back(check);
+}
+
+// Only what each user's own file says of that user is counted.
+void check_counts(const Context& context, Checks& out) {
+  const System& system = context.system;
+  constexpr std::string_view kStem = "counts-";
+  constexpr std::size_t kDayCharacters = 10;
+  std::map<std::string, std::map<std::string, std::uint64_t>> days;
+  std::map<std::string, std::uint64_t> all;
+  for (const std::string& name : system.list(wire::kCountsDirectory)) {
+    const std::size_t at = kStem.size() + kDayCharacters;
+    if (!name.starts_with(kStem) || name.size() < at + 2 || name[at] != '.') continue;
+    const std::string path = std::string(wire::kCountsDirectory) + "/" + name;
+    if (std::to_string(system.look(path).owner) != name.substr(at + 1)) continue;
+    const std::string text = system.read(path).value_or("");
+    auto& day = days[name.substr(kStem.size(), kDayCharacters)];
+    for (std::size_t from = 0; from < text.size();) {
+      const std::size_t end = std::min(text.find('\n', from), text.size());
+      // "17:03:55 4711.0 unrecorded prefix-hangs"
+      const std::size_t job = text.find(' ', from), what = text.find(' ', job + 1),
+                        why = text.find(' ', what + 1);
+      if (why < end && what < why && job < what) {
+        std::string word = text.substr(what + 1, why - what - 1);
+        const std::string reason = text.substr(why + 1, end - why - 1);
+        if (reason != "-") word += " " + reason;
+        ++day[word];
+        ++all[word];
+      }
+      from = end + 1;
+    }
+  }
+  if (days.empty()) return;
+  const auto listed = [](const std::map<std::string, std::uint64_t>& counts) {
+    std::vector<std::string> parts;
+    for (const auto& [word, count] : counts) parts.push_back(std::to_string(count) + " " + word);
+    return parts.empty() ? std::string("nothing") : joined(parts);
+  };
+  Check check{"node.counts", kGroup, "recordings", Status::kOk, "", "", "", {}};
+  check.found = listed(all) + " since " + days.begin()->first;
+  check.facts = {{"counted", "yes"}};
+  for (const auto& [day, counts] : days) check.details.push_back(day + ": " + listed(counts));
+  check.counts.assign(all.begin(), all.end());
   out.push_back(check);
 }
 

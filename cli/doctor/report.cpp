@@ -185,6 +185,13 @@ std::string text_of(const std::vector<Check>& checks, const TextOptions& options
          (options.verbose ? "" : " (--verbose shows all)") + "\n";
 }
 
+std::string json_of(const std::vector<std::pair<std::string, std::uint64_t>>& counts) {
+  std::string out;
+  for (const auto& [name, count] : counts)
+    out += (out.empty() ? "" : ", ") + quoted(name) + ": " + std::to_string(count);
+  return "{" + out + "}";
+}
+
 std::string json_of(const std::vector<Check>& checks, const std::string& host, bool indented) {
   const auto line = [indented](std::size_t depth) {
     return indented ? "\n" + std::string(2 * depth, ' ') : std::string();
@@ -207,7 +214,9 @@ std::string json_of(const std::vector<Check>& checks, const std::string& host, b
     out += "]" + std::string(comma) + line(3) + "\"facts\": {";
     for (std::size_t k = 0; k < check.facts.size(); ++k)
       out += (k == 0 ? "" : ", ") + quoted(check.facts[k].first) + ": " + quoted(check.facts[k].second);
-    out += "}" + line(2) + "}";
+    out += "}";
+    if (!check.counts.empty()) out += std::string(comma) + line(3) + "\"counts\": " + json_of(check.counts);
+    out += line(2) + "}";
   }
   return out + line(1) + "]" + line(0) + "}\n";
 }

@@ -31,6 +31,8 @@ std::string json_of(const std::vector<Check>& checks, const std::string& host, b
 // Puts a name in front of each line, so that the output of several processes can be distinguished.
 std::string with_prefix(const std::string& text, const std::string& name);
 
+// As an object of JSON.
+std::string json_of(const std::vector<std::pair<std::string, std::uint64_t>>& counts);
 // As a string of JSON.
 std::string quoted(const std::string& text);
 

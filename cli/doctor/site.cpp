@@ -177,6 +177,12 @@ NodeAnswer parse_answer(const std::string& node, const std::string& json) {
       for (const auto& fact : facts->value.GetObject())
         if (fact.value.IsString()) check.facts.emplace_back(fact.name.GetString(), fact.value.GetString());
     }
+    const auto counts = object.FindMember("counts");
+    if (counts != object.MemberEnd() && counts->value.IsObject()) {
+      for (const auto& count : counts->value.GetObject())
+        if (count.value.IsUint64())
+          check.counts.emplace_back(count.name.GetString(), count.value.GetUint64());
+    }
     answer.checks.push_back(std::move(check));
   }
   return answer;
@@ -191,9 +197,11 @@ SiteReport compare(const std::vector<NodeAnswer>& answers, std::vector<std::stri
   std::vector<std::tuple<std::string, std::string, std::string>> keys;  // check, title, fact
   std::map<std::pair<std::string, std::string>, std::vector<std::pair<std::string, std::string>>> values,
       problems;
+  std::map<std::string, std::uint64_t> counts;
   for (const NodeAnswer& answer : answers) {
     report.nodes.push_back(answer.node);
     for (const Check& check : answer.checks) {
+      for (const auto& [what, count] : check.counts) counts[what] += count;
       for (const auto& [fact, value] : facts_of(check)) {
         auto& known = values[{check.id, fact}];
         if (known.empty()) keys.emplace_back(check.id, check.title, fact);
@@ -205,6 +213,7 @@ SiteReport compare(const std::vector<NodeAnswer>& answers, std::vector<std::stri
       known.emplace_back(answer.node, check.found + (check.costs.empty() ? "" : ": " + check.costs));
     }
   }
+  report.counts.assign(counts.begin(), counts.end());
   for (const auto& [check, title, fact] : keys) {
     if (const auto found = problems.find({check, fact}); found != problems.end()) {
       report.problems.push_back({check, title, fact, by_value(found->second)});
@@ -262,6 +271,11 @@ std::string text_of(const SiteReport& report) {
     out += "  " + problem.fact + "  " + problem.check + "  " + problem.title + "\n";
     add_values(out, problem.values);
   }
+  if (!report.counts.empty()) {
+    out += std::string(out.empty() ? "" : "\n") + "recordings\n";
+    for (const auto& [what, number] : report.counts)
+      out += "  " + std::to_string(number) + " " + printable(what) + "\n";
+  }
   if (!out.empty()) out += "\n";
   const auto count = [](std::size_t number, const char* word) {
     return std::to_string(number) + " " + word + (number == 1 ? "" : "s");
@@ -280,7 +294,8 @@ std::string json_of(const SiteReport& report) {
   return "{\n  \"schema\": \"clusterprof.doctor_site/1\",\n  \"nodes\": " + quoted_list(report.nodes) +
          ",\n  \"missing\": " + quoted_list(report.missing) +
          ",\n  \"differences\": " + json_of(report.differences) +
-         ",\n  \"problems\": " + json_of(report.problems) + "\n}\n";
+         ",\n  \"problems\": " + json_of(report.problems) + ",\n  \"counts\": " + json_of(report.counts) +
+         "\n}\n";
 }
 
 SiteReport ask_site(const System& system, const SiteRequest& request, std::string& error) {

@@ -39,6 +39,7 @@ struct SiteReport {
   std::vector<std::string> missing;  // that did not
   std::string problem;               // what srun said, if nodes are missing
   std::vector<Difference> differences;
+  std::vector<std::pair<std::string, std::uint64_t>> counts;  // of recordings, over all nodes
   std::vector<Difference> problems;  // fact: "warn" or "fail"; values: what was found, with its nodes
 };
 SiteReport compare(const std::vector<NodeAnswer>& answers, std::vector<std::string> missing,

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/base_name.hpp"
+#include "formats/wire/site_counts.h"
 #include "formats/wire/site_switch.h"
 #include "slurm/start/decide.hpp"
 #include "slurm/start/match.hpp"
@@ -250,6 +251,15 @@ const char* off_file() {
 
 std::string off_text(const char* file) {
   return std::string("this site has turned recording off (") + file + ")";
+}
+
+void count_as_unrecorded(const JobVariable& job, const std::string& reason) {
+  const auto call = [](long number, long a, long b, long c, long d) {
+    const long result = ::syscall(number, a, b, c, d);
+    return result < 0 ? -static_cast<long>(errno) : result;
+  };
+  wire::count_recording(call, wire::kCountsDirectory, job("SLURM_JOB_ID").value_or("").c_str(),
+                        job("SLURM_STEP_ID").value_or("").c_str(), wire::kCountUnrecorded, reason.c_str());
 }
 
 bool has_opted_out(const std::string& home) {

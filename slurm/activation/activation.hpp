@@ -88,6 +88,8 @@ std::string obstacle(const Site& site);
 const char* off_file();
 // What is said to a user who has asked for a recording there.
 std::string off_text(const char* file);
+// Counts a step on this node for the site (formats/wire/site_counts.h). `reason`: a fixed word.
+void count_as_unrecorded(const JobVariable& job, const std::string& reason);
 // Whether ~/.clusterprof-off exists.
 bool has_opted_out(const std::string& home);
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "formats/wire/site_counts.h"
 #include "slurm/activation/activation.hpp"
 
 // Symbols that Slurm looks up.
@@ -168,6 +169,13 @@ void note_what_cannot_be_recorded(spank_t spank) {
     slurm_spank_log("clusterprof: %s %s: not recorded", words[0], why.c_str());
 }
 
+// For the site (formats/wire/site_counts.h): by the first task of the step on this node.
+void count_unrecorded(spank_t spank, const JobVariable& job, const std::string& reason) {
+  int task = 0;
+  if (::spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS || task != 0) return;
+  count_as_unrecorded(job, reason);
+}
+
 void prepare_task(spank_t spank) {
   uint32_t step = 0;
   if (::spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step == kExternStep) return;
@@ -180,6 +188,8 @@ void prepare_task(spank_t spank) {
   const UserFacts facts{[&] { return has_opted_out(home_of(uid, job)); }, [&] { return name_of(uid, job); }};
   Decision decision = decide(state().option, site, job, facts);
   if (decision.kind == Decision::kNothing) return;
+  if (has_tasks && !decision.reason.empty()) count_unrecorded(spank, job, decision.reason);
+  if (has_tasks && !decision.problem.empty()) count_unrecorded(spank, job, wire::kWhyBadRequest);
   if (is_explained(decision, job))
     say_from_first_task(spank, "not recorded: " + decision.explanation + " (" + decision.reason + ")");
   // srun has already complained about a wrong option, but nobody has about a wrong variable.
@@ -187,9 +197,11 @@ void prepare_task(spank_t spank) {
     say_from_first_task(spank, decision.problem + "; not recorded");
   if (decision.kind == Decision::kActivate) {
     if (const char* const off = off_file(); off != nullptr) {
+      if (has_tasks) count_unrecorded(spank, job, wire::kWhyTurnedOff);
       if (decision.is_asked_for) say_from_first_task(spank, off_text(off) + "; not recorded");
       decision.kind = Decision::kStrip;
     } else if (const std::string problem = obstacle(site); !problem.empty()) {
+      if (has_tasks) count_unrecorded(spank, job, wire::kWhyPrefixMissing);
       say_from_first_task(spank, problem + "; not recorded");
       int task = 0;
       if (::spank_get_item(spank, S_TASK_ID, &task) == ESPANK_SUCCESS && task == 0)

@@ -211,4 +211,12 @@ bool speaks_for_all(const char* const* variables) noexcept {
   return true;
 }
 
+bool speaks_for_node(const char* const* variables) noexcept {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+    unsigned long rank = 0;
+    if (to_number(value_of(variables, name), rank)) return rank == 0;
+  }
+  return true;
+}
+
 }  // namespace clusterprof::start

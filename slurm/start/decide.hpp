@@ -63,5 +63,7 @@ void remove_option(char** variables) noexcept;
 
 // Whether this rank prints messages that would be the same on every rank.
 bool speaks_for_all(const char* const* variables) noexcept;
+// Whether this is the first rank of its node.
+bool speaks_for_node(const char* const* variables) noexcept;
 
 }  // namespace clusterprof::start

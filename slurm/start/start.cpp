@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "formats/wire/site_counts.h"
 #include "formats/wire/site_switch.h"
 #include "slurm/start/decide.hpp"
 #include "slurm/start/system_call.h"
@@ -136,6 +137,15 @@ bool answers(const char* path) noexcept {
   return is_done;
 }
 
+void count_unrecorded(const char* const* variables, const char* reason) noexcept {
+  if (!speaks_for_node(variables)) return;
+  const auto call = [](long number, long a, long b, long c, long d) {
+    return system_call(number, a, b, c, d);
+  };
+  wire::count_recording(call, wire::kCountsDirectory, value_of(variables, "SLURM_JOB_ID"),
+                        value_of(variables, "SLURM_STEP_ID"), wire::kCountUnrecorded, reason);
+}
+
 bool is_off() noexcept {
   return wire::off_file([](const char* path) {
            return system_call(SYS_faccessat, AT_FDCWD, as_word(path), 0) == 0;
@@ -182,6 +192,7 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
     return;
   }
   if (!answers(launcher)) {
+    count_unrecorded(variables, wire::kWhyPrefixHangs);
     say_unrecorded(variables, launcher, "its file system does not answer");
     return;
   }
@@ -211,6 +222,7 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
   for (int i = first; i < argc; ++i) command[at++] = argv[i];
   command[at] = nullptr;
   const long result = system_call(SYS_execve, as_word(launcher), as_word(command), as_word(variables));
+  count_unrecorded(variables, wire::kWhyPrefixMissing);
   say_unrecorded(variables, launcher, error_text(-result));
   system_call(SYS_munmap, memory, static_cast<long>(bytes));
 }
@@ -231,6 +243,7 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
   Action action = decide(process);
   if (action == Action::kStart) {
     if (const char* const reason = reason_against(process); reason != nullptr) {
+      count_unrecorded(variables, reason);
       if (is_explained(variables) && speaks_for_all(variables))
         Line()
             .add("clusterprof: ")
@@ -261,6 +274,7 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
       return;
     case Action::kStart:
       if (is_off()) {
+        count_unrecorded(variables, wire::kWhyTurnedOff);
         remove_starter(variables);
         return;
       }

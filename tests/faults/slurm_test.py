@@ -412,6 +412,14 @@ class UnavailablePrefix(slurm.SlurmTest):
         cls.options = ["--spank", cls.small_plugin, "--cpus", "16", "--prolog", os.path.join(small, "prolog"),
                        "--epilog", os.path.join(small, "epilog"), "--task-prolog", os.path.join(small, "task_prolog")]
         super().start()
+        for node in cls.cluster.names:  # as install_on_node --count makes it, on these nodes alone
+            cls.cluster.on_node(node, "sh", "-c", "mount -t tmpfs tmpfs /var/spool && mkdir -m 1777 /var/spool/clusterprof")
+
+    def counts(self):
+        """What became of recordings, over all nodes; counting begins anew."""
+        done = self.user(["clusterprof", "doctor", "--site", "--json", "--nodes", "n[1-4]"])
+        self.on_nodes("sh", "-c", "rm -f /var/spool/clusterprof/*")
+        return json.loads(done.stdout)["counts"]
 
     def on_nodes(self, *command):
         for node in self.cluster.names:
@@ -496,6 +504,7 @@ class UnavailablePrefix(slurm.SlurmTest):
 
     def test_prefix_before_and_during_jobs(self):
         """The programs that record are in the prefix: jobs run unrecorded."""
+        self.counts()
         kinds = {"unasked": ([], {}), "plugin": (["--clusterprof=quiet"], {}),
                  "prolog": ([], {"CLUSTERPROF_SLURM": "on,quiet"})}
         for what, happen in self.ways():
@@ -521,6 +530,11 @@ class UnavailablePrefix(slurm.SlurmTest):
                 mend()
                 for name in ("go", *(f"ready.{name}" for name in kinds)):
                     os.remove(os.path.join(self.directory, name))
+                # Two kinds have asked, with three steps each, of which the first ended before.
+                steps = {"taken away": {"unrecorded prefix-missing": 4 * NODES}, "hangs": {"unrecorded prefix-hangs": 4 * NODES},
+                         "read-only": {}}[what]
+                recorded = 2 * NODES if steps else 6 * NODES
+                self.assertEqual(self.counts(), {"started": recorded, "recorded": recorded, **steps})
         self.not_drained()
 
     def test_prefix_when_programs_are_copied(self):
@@ -574,6 +588,7 @@ class UnavailablePrefix(slurm.SlurmTest):
 
     def test_the_site_turns_recording_off(self):
         self.write("phases.py", PHASES)
+        self.counts()
         job = self.submit("srun -N4 python3 phases.py\necho \"status $?\"\n", ["-N4", "-o", "off.out", "--clusterprof=quiet"])
         self.await_files([f"ready.{node}" for node in NAMES])
         run, = self.runs()
@@ -614,6 +629,8 @@ class UnavailablePrefix(slurm.SlurmTest):
             self.assertLess(rank["elapsed_s"], report["run"]["elapsed_s"] + 0.1)
         said = self.done([slurm.CLUSTERPROF, "report", run])
         self.assertIn("the site turned recording off", said)
+        self.assertEqual(self.counts(), {"started": NODES, "incomplete turned-off": NODES,
+                                         "unrecorded turned-off": 3 * NODES})
 
     def test_program_of_the_task_prolog_hangs(self):
         program = os.path.join(self.prefix, "libexec", "clusterprof", "slurm-activation")

@@ -65,15 +65,15 @@ FOLDERS = {
 
     "cli/self_test": [],
     "cli": ["base", "formats/wire", "formats/run"],
-    "cli/doctor": ["base", "cli", "formats/wire/site_switch.h"],
+    "cli/doctor": ["base", "cli", "formats/wire/site_switch.h", "formats/wire/site_counts.h"],
     "cli/analyze": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report/"],
     "cli/merge": ["aggregator/mpi", "cli/analyze"],
     "cli/tui": ["base", "report/", "cli/analyze"],
     "cli/manual": ["base", "report/", "cli", "cli/analyze", "cli/doctor"],
 
-    "slurm/start": ["formats/wire/site_switch.h"],
-    "slurm/activation": ["base", "formats/wire/site_switch.h", "slurm/start"],
-    "slurm/spank": ["base", "slurm/activation"],
+    "slurm/start": ["formats/wire/site_switch.h", "formats/wire/site_counts.h"],
+    "slurm/activation": ["base", "formats/wire/site_switch.h", "formats/wire/site_counts.h", "slurm/start"],
+    "slurm/spank": ["base", "formats/wire/site_counts.h", "slurm/activation"],
 }
 SYSTEM = {  # library header -> the only folders that may include it
     "hdf5.h": ["formats/h5"],

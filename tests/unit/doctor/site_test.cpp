@@ -177,6 +177,40 @@ TEST(DoctorNode, TellsWhatTheNodeIs) {
   EXPECT_EQ(checks[1].fix, "admin: rm /run/clusterprof/off");
 }
 
+TEST(DoctorNode, AddsUpWhatBecameOfRecordings) {
+  FakeSystem system;
+  const std::string directory = "/var/spool/clusterprof/";
+  const auto add = [&](const std::string& name, uid_t owner, const std::string& text) {
+    system.files[directory + name] = text;
+    system.add(directory + name, 0644);
+    system.facts[directory + name].owner = owner;
+  };
+  add("counts-2026-11-22.1000", 1000, "23:59:59 1.0 started -\n");
+  add("counts-2026-11-23.1000", 1000,
+      "00:00:01 1.0 recorded -\n00:00:02 2.0 started -\n00:00:03 3.0 unrecorded prefix-hangs\nnonsense\n");
+  add("counts-2026-11-23.1001", 1001, "00:00:04 4.0 unrecorded prefix-hangs\n00:00:05 5");
+  add("counts-2026-11-23.1002", 1000, "00:00:04 4.0 recorded -\n");  // somebody else's words
+  InstallLayout layout;
+  Request request;
+  Checks checks;
+  check_counts({system, layout, request}, checks);
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_EQ(checks[0].found, "1 recorded, 2 started, 2 unrecorded prefix-hangs since 2026-11-22");
+  EXPECT_EQ(checks[0].details,
+            (std::vector<std::string>{"2026-11-22: 1 started",
+                                      "2026-11-23: 1 recorded, 1 started, 2 unrecorded prefix-hangs"}));
+  const SiteReport report = compare({{"n1", checks}, {"n2", checks}}, {}, "");
+  EXPECT_EQ(report.counts, (std::vector<std::pair<std::string, std::uint64_t>>{
+                               {"recorded", 2}, {"started", 4}, {"unrecorded prefix-hangs", 4}}));
+  EXPECT_NE(text_of(report).find("recordings\n  2 recorded\n  4 started\n  4 unrecorded prefix-hangs\n"),
+            std::string::npos);
+  EXPECT_EQ(parse_answer("n1", json_of(checks, "n1", false)).checks.at(0).counts, checks[0].counts);
+
+  checks.clear();
+  check_counts({FakeSystem(), layout, request}, checks);
+  EXPECT_TRUE(checks.empty());
+}
+
 TEST(DoctorNode, TellsWhichPluginSlurmLoads) {
   FakeSystem system;
   system.files["/etc/slurm/plugstack.conf"] = "optional /local/spank_clusterprof.so prefix=/opt default=on\n";
