@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <thread>
 
 #include "base/hex_hash.hpp"
@@ -44,15 +45,15 @@ Error failed(const char* what, int error) { return Error{std::string(what) + ": 
 enum class Attempt { kAccepted, kNotRecorded, kGone };  // kGone: nobody listens (any more)
 
 // With a descriptor of this process for a collector of another PID namespace: see hello.h.
-ssize_t send_announcement(int socket, const wire::Announce& announce, bool collector_is_elsewhere) {
+bool send_announcement(int socket, const Announcement& announcement, bool collector_is_elsewhere) {
   const UniqueFd self(collector_is_elsewhere ? static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))
                                              : -1);
-  wire::Announce message = announce;
-  iovec part{&message, sizeof message};
+  Announcement copy = announcement;
+  iovec parts[] = {{&copy.process, sizeof copy.process}, {copy.command.data(), copy.command.size()}};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
+  header.msg_iov = parts;
+  header.msg_iovlen = std::size(parts);
   if (self) {
     header.msg_control = control;
     header.msg_controllen = sizeof control;
@@ -63,10 +64,11 @@ ssize_t send_announcement(int socket, const wire::Announce& announce, bool colle
     const int file = self.get();
     std::memcpy(CMSG_DATA(rights), &file, sizeof file);
   }
-  return ::sendmsg(socket, &header, MSG_NOSIGNAL);
+  return ::sendmsg(socket, &header, MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(sizeof copy.process + copy.command.size());
 }
 
-Result<Attempt> try_announce(const std::string& name, const wire::Announce& announce,
+Result<Attempt> try_announce(const std::string& name, const Announcement& announcement,
                              Clock::time_point deadline) {
   const UniqueFd socket = new_socket();
   if (!socket) return failed("cannot make a socket", errno);
@@ -91,7 +93,7 @@ Result<Attempt> try_announce(const std::string& name, const wire::Announce& anno
     return Error{"the socket of this node's collector is held by another user (uid " +
                  std::to_string(peer.uid) + ")"};
   }
-  if (send_announcement(socket.get(), announce, peer.pid == 0) != static_cast<ssize_t>(sizeof announce)) {
+  if (!send_announcement(socket.get(), announcement, peer.pid == 0)) {
     if (errno == EPIPE || errno == ECONNRESET) return Attempt::kGone;
     return failed("cannot reach this node's collector", errno);
   }
@@ -112,7 +114,7 @@ std::string collector_socket_name(const HashKey& secret, const std::string& run,
   return "clusterprof/" + std::to_string(::geteuid()) + "/" + as_hex(keyed_hash(secret, run + '\n' + node));
 }
 
-Result<ElectionResult> elect(const std::string& socket_name, const wire::Announce& announce,
+Result<ElectionResult> elect(const std::string& socket_name, const Announcement& announcement,
                              std::chrono::milliseconds patience) {
   const auto deadline = Clock::now() + patience;
   const Address address = abstract_address(socket_name);
@@ -124,7 +126,7 @@ Result<ElectionResult> elect(const std::string& socket_name, const wire::Announc
       return ElectionResult{std::move(socket)};
     }
     if (errno != EADDRINUSE) return failed("cannot bind a socket", errno);
-    const auto attempt = try_announce(socket_name, announce, deadline);
+    const auto attempt = try_announce(socket_name, announcement, deadline);
     if (!attempt) return attempt.error();
     if (attempt.value() != Attempt::kGone)
       return ElectionResult{{}, attempt.value() == Attempt::kNotRecorded};
@@ -134,9 +136,9 @@ Result<ElectionResult> elect(const std::string& socket_name, const wire::Announc
   return Error{"this node's collector does not answer"};
 }
 
-Result<void> announce_to(const std::string& socket_name, const wire::Announce& announce,
+Result<void> announce_to(const std::string& socket_name, const Announcement& announcement,
                          std::chrono::milliseconds patience) {
-  const auto attempt = try_announce(socket_name, announce, Clock::now() + patience);
+  const auto attempt = try_announce(socket_name, announcement, Clock::now() + patience);
   if (!attempt) return attempt.error();
   if (attempt.value() == Attempt::kGone) return Error{"this node's collector has ended"};
   if (attempt.value() == Attempt::kNotRecorded) return Error{"this node's collector cannot see this process"};

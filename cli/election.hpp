@@ -19,6 +19,11 @@ namespace clusterprof::cli {
 // all users can see names that are in use.
 std::string collector_socket_name(const HashKey& secret, const std::string& run, const std::string& node);
 
+struct Announcement {
+  wire::Announce process;
+  std::string command;  // base/command_text.hpp
+};
+
 struct ElectionResult {
   // The listening socket (close-on-exec) when this process is elected; none when a collector
   // has accepted our announcement.
@@ -28,11 +33,11 @@ struct ElectionResult {
 };
 
 // Fails when there is no answer within `patience` or the name is held by another user.
-Result<ElectionResult> elect(const std::string& socket_name, const wire::Announce& announce,
+Result<ElectionResult> elect(const std::string& socket_name, const Announcement& announcement,
                              std::chrono::milliseconds patience);
 
 // Announces a process to the collector of that name and waits for its answer.
-Result<void> announce_to(const std::string& socket_name, const wire::Announce& announce,
+Result<void> announce_to(const std::string& socket_name, const Announcement& announcement,
                          std::chrono::milliseconds patience);
 
 }  // namespace clusterprof::cli

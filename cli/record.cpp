@@ -24,6 +24,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/command_text.hpp"
 #include "base/end_patience.hpp"
 #include "base/secrets.hpp"
 #include "cli/command_name.hpp"
@@ -174,7 +175,7 @@ class Recording {
   [[nodiscard]] std::string worlds() const { return directory_.path + "/" + wire::kWorldsDirectory; }
   [[nodiscard]] std::string spawn_words() const;
   [[nodiscard]] std::vector<std::string> collector_command() const;
-  [[nodiscard]] wire::Announce announcement(pid_t pid) const;
+  [[nodiscard]] Announcement announcement(pid_t pid) const;
 
   const Options& options_;
   const Environment& environment_;
@@ -320,9 +321,10 @@ std::string Recording::clock_rendezvous() const {
          (vouched ? std::string(wire::kClockVouched) : clock_rendezvous_path(directory_, identity_.world));
 }
 
-wire::Announce Recording::announcement(pid_t pid) const {
-  return {wire::kAnnounceMagic, wire::kWireMajor,     wire::kWireMinor,    pid,
-          identity_.run_rank(), identity_.run_size(), identity_.local_size};
+Announcement Recording::announcement(pid_t pid) const {
+  return {{wire::kAnnounceMagic, wire::kWireMajor, wire::kWireMinor, pid, identity_.run_rank(),
+           identity_.run_size(), identity_.local_size},
+          command_text(stored_command(options_.command, options_.command_detail))};
 }
 
 std::vector<std::string> Recording::collector_command() const {

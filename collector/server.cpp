@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/command_text.hpp"
 #include "base/result.hpp"
 #include "base/shared_directory.hpp"
 #include "base/unique_fd.hpp"
@@ -248,8 +249,9 @@ class Server::Impl {
     if (!pidfd && connection.pid == 0 && is_process(message.file.get())) pidfd = std::move(message.file);
     const bool seen = pidfd || connection.pid != 0;
     if (seen) {
+      const std::string command(message.data + sizeof announce, message.data + message.bytes);
       note_announced(watch(connection.pid, {announce.pid, announce.rank}, std::move(pidfd)), announce.rank,
-                     announce.world_size);
+                     announce.world_size, command);
     } else if (!is_closed(fd)) {
       note_unseen();
     }
@@ -298,11 +300,11 @@ class Server::Impl {
     if (const auto ended = ended_pids_.find(pid);
         ended != ended_pids_.end() && watched_.find_pid(pid) == nullptr) {
       // It lived so briefly that its agent connected and left before the launcher announced it.
-      child_ = state_.announce(ended->second, rank, -1, pid, recorded_until());
+      child_ = state_.announce(ended->second, rank, -1, pid, recorded_until(), own_command());
       any_announced(rank, *child_);
     } else {
       WatchedProcess& process = watch(pid, {}, open_process(pid));
-      note_announced(process, rank, -1);
+      note_announced(process, rank, -1, own_command());
       child_ = process.id;
     }
     ended_pids_.clear();
@@ -364,8 +366,13 @@ class Server::Impl {
     last_left_ = Clock::now();
   }
 
-  void note_announced(WatchedProcess& process, std::int32_t rank, std::int32_t world_size) {
-    process.id = state_.announce(process.known_id(), rank, world_size, process.shown_pid(), recorded_until());
+  // Of the rank whose launcher started this collector.
+  [[nodiscard]] std::string own_command() const { return command_text(options_.node.command); }
+
+  void note_announced(WatchedProcess& process, std::int32_t rank, std::int32_t world_size,
+                      const std::string& command) {
+    process.id =
+        state_.announce(process.known_id(), rank, world_size, process.shown_pid(), recorded_until(), command);
     if (!process.announced) ++alive_announced_;
     process.announced = true;
     ranks_changed_ = true;

@@ -247,7 +247,7 @@ void dump_nodes_and_ranks(const ShardData& data, Text& out) {
       "mpi_helper_threads\tmpi_helper_elapsed_ns\tmpi_helper_ns\tmax_rss_bytes\tread_bytes\twrite_bytes\t"
       "minor_faults\tmajor_faults\tvoluntary_switches\tinvoluntary_switches\texit_status\texit_signal\t"
       "handler_ns\ttruncated\tmerges_tried\tmerges_failed\tpython_version\trunning_samples\trunning_ns\t"
-      "event_level\tmpi_operations\tpaused_ns\taffinity\tnuma_nodes\tlast_call_path");
+      "event_level\tmpi_operations\tpaused_ns\taffinity\tnuma_nodes\tlast_call_path\tcommand");
   for (std::size_t i = 0; i < data.ranks.size(); ++i) {
     const Rank& r = data.ranks[i];
     const auto& m = r.main_thread_ns;
@@ -260,7 +260,7 @@ void dump_nodes_and_ranks(const ShardData& data, Text& out) {
             r.voluntary_switches, r.involuntary_switches, r.exit_status, r.exit_signal, r.handler_ns,
             r.truncated, r.merges_tried, r.merges_failed, r.python_version, r.running_samples, r.running_ns,
             r.event_level, r.mpi_operations, r.paused_ns, data.strings[r.affinity],
-            data.strings[r.numa_nodes], data.strings[r.last_call_path]);
+            data.strings[r.numa_nodes], data.strings[r.last_call_path], data.strings[r.command]);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/command_text.hpp"
 #include "cli/analyze/query_parts.hpp"
 #include "report/analysis/run_and_ranks.hpp"
 #include "report/format/characters.hpp"
@@ -33,6 +34,11 @@ struct RankAnswer {
   std::vector<PathRow> paths;  // by self time
   std::uint64_t all_ns = 0;
 };
+
+// Empty: not known.
+std::vector<std::string> command_of(const ShardData& data, const shard::Rank& rank) {
+  return command_words(data.strings[rank.command]);
+}
 
 // The ranks that may be asked for.
 std::string ranks_of(const ShardData& data, const std::string& run) {
@@ -64,7 +70,8 @@ int print_json(const QueryOptions& options, const ShardData& data, const RankAns
   const shard::Rank& rank = answer.rank;
   const std::size_t shown = rows_of(options, answer.paths.size());
   QueryJson json("rank");
-  json("rank", rank.rank)("node", node_name(data, rank))("elapsed_s", seconds_of(rank.elapsed_ns));
+  json("rank", rank.rank)("node", node_name(data, rank))("command", command_of(data, rank));
+  json("elapsed_s", seconds_of(rank.elapsed_ns));
   json("time_s", seconds_of(answer.all_ns))("paths", answer.paths.size());
   const report::OptionalCategorySeconds categories =
       report::main_thread_categories(rank, data.run.clock == "cpu");
@@ -88,6 +95,8 @@ int print_text(const QueryOptions& options, const ShardData& data, const RankAns
   page.section(fmt::format("Rank {} on {}", rank.rank, printable(node_name(data, rank))),
                fmt::format("{}; {} on {}", seconds(seconds_of(rank.elapsed_ns)),
                            seconds(seconds_of(answer.all_ns)), plural(rank.threads, "thread")));
+  if (const std::string command = command_line(command_of(data, rank)); !command.empty())
+    page.line(fmt::format("  {}", command));
   const TimeScale scale(seconds_of(answer.all_ns));
   print_table(page, {{"self"}, {"%"}, {"total"}, {"cpu"}, {"samples"}, {"row"}, {"call path", Align::kLeft}},
               [&](Table& table, std::size_t room) {

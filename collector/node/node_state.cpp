@@ -69,7 +69,8 @@ void NodeState::move_to(ProcessId id, RankKey key) {
 }
 
 NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::int32_t rank,
-                                         std::int32_t world_size, std::int32_t pid, Instant now) {
+                                         std::int32_t world_size, std::int32_t pid, Instant now,
+                                         const std::string& command) {
   // A world that MPI_Comm_spawn made is numbered after the ranks before it.
   if (world_size > 0 && world_size <= kMaxRanks)
     options_.world_size = std::max(options_.world_size, static_cast<std::uint32_t>(world_size));
@@ -82,6 +83,7 @@ NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::in
     move_to(process->id, rank);
   }
   process->announced = true;
+  if (!command.empty()) ranks_.at(rank_of_.at(process->id)).command = command;
   return process->id;
 }
 

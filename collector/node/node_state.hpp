@@ -53,8 +53,9 @@ class NodeState {
   void set_run_id(std::string run_id) { options_.run_id = std::move(run_id); }
 
   // The process with this pid will be the program of `rank`. It is a new process unless `known` is given.
+  // `command`: as in base/command_text.hpp; empty: not known.
   ProcessId announce(std::optional<ProcessId> known, std::int32_t rank, std::int32_t world_size,
-                     std::int32_t pid, Instant now);
+                     std::int32_t pid, Instant now, const std::string& command = {});
 
   // The process sent a segment. If it had one before, that ended with its exec.
   ProcessId hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment, Instant now);
@@ -130,6 +131,7 @@ class NodeState {
   // A rank and its processes on this node. Helpers that ended are added up in `helpers`.
   struct RankGroup {
     std::list<Process> processes;
+    std::string command;  // that its launcher announced
     ProcessReport helpers;
     SystemUsage helpers_usage;
     SeriesBlock series{kRankColumns, kRankLevels};

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/command_text.hpp"
 #include "base/version.hpp"
 #include "collector/node/node_state.hpp"
 #include "collector/node/usage.hpp"
@@ -219,6 +220,7 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   set_end(rank, main.report, main.process->wait_status, main.process->alive);
   if ((rank.flags & shard::kLost) != 0 || rank.exit_status != 0) snapshot.last_path = sum.last_path;
   snapshot.series = group.series;
+  snapshot.command = group.command;
   snapshot.affinity = main.process->look.affinity;
   snapshot.numa_nodes = main.process->look.numa_nodes;
   snapshot.events = sum.events[static_cast<std::size_t>(events)];
@@ -291,6 +293,10 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   if (run.counters_multiplexed) run.notes.push_back(shard::note_of_run(shard::NoteCode::kCountersTookTurns));
   unite(run.notes);
   snapshot.grid = grid_;
+  // Of the lowest rank, in whatever order the ranks of a job with several commands were started.
+  if (!snapshot.ranks.empty() && !snapshot.ranks.front().command.empty() &&
+      snapshot.ranks.front().command != command_text(run.command))
+    run.command = command_words(snapshot.ranks.front().command);
   snapshot.series = series_;
   snapshot.path_times = path_times_.cells(open_times);
   snapshot.tables = store_.tables();  // after the reports, which add call paths of MPI call sites

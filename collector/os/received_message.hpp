@@ -5,7 +5,9 @@
 
 #include <sys/types.h>
 
+#include "base/command_text.hpp"
 #include "base/unique_fd.hpp"
+#include "formats/wire/hello.h"
 
 namespace clusterprof::collector {
 
@@ -15,7 +17,7 @@ struct ReceivedMessage {
   bool would_block = false;
   bool cut = false;  // an attached file did not fit, or there was no file descriptor left for it
   UniqueFd file;
-  alignas(8) char data[256];
+  alignas(8) char data[sizeof(wire::Announce) + kCommandTextBytes];
 };
 
 // Receives the next message of a socket of type SOCK_SEQPACKET without waiting. Closes descriptors beyond the

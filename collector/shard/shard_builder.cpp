@@ -479,6 +479,7 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
   const ProcessReport& report = from.report;
   data.ranks.push_back(from.rank);
   data.ranks.back().affinity = shard.interner.string(from.affinity);
+  data.ranks.back().command = shard.interner.string(from.command);
   data.ranks.back().numa_nodes = shard.interner.string(from.numa_nodes);
   if (from.last_path)
     data.ranks.back().last_call_path = shard.interner.string(call_path_text(data, path_of[*from.last_path]));

@@ -129,6 +129,7 @@ struct ProfileReader::State {
     read("affinity", &shard::Rank::affinity);
     read("numa_nodes", &shard::Rank::numa_nodes);
     read("last_call_path", &shard::Rank::last_call_path);
+    read("command", &shard::Rank::command);
     check(shard::validate(data));
     return data;
   }

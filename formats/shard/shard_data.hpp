@@ -164,13 +164,14 @@ struct Rank {
   // For a lost rank: where its main thread was last seen, one line per frame, the outermost first. 0: not
   // known.
   StringIndex last_call_path = 0;
+  StringIndex command = 0;  // that it was started with (base/command_text.hpp); 0 not known
   // Threads that ended before their first sample, and their CPU time, which is charged to the functions that
   // they started with.
   std::uint64_t unsampled_threads = 0, unsampled_cpu_ns = 0;
   friend bool operator==(const Rank&, const Rank&) = default;
 };
-inline constexpr StringIndex Rank::*kRankTexts[] = {&Rank::affinity, &Rank::numa_nodes,
-                                                    &Rank::last_call_path};
+inline constexpr StringIndex Rank::*kRankTexts[] = {&Rank::affinity, &Rank::numa_nodes, &Rank::last_call_path,
+                                                    &Rank::command};
 
 // Exclusive time of one rank on one call path: the path's last frame was the innermost. In shards, wall_ns is
 // what samples say. In profiles it is corrected: calls that are timed have their measured time, and the main

@@ -18,8 +18,9 @@ namespace clusterprof::shard {
 // time.
 Result<ShardData> read_shard(const std::filesystem::path& path);
 
-// Reads only run, nodes, ranks (without affinity, numa_nodes and last_call_path), drops and handler_costs,
-// and leaves the other tables empty. Cheap for any size of shard. Makes the same checks as read_shard().
+// Reads only run, nodes, ranks (without their texts: affinity, numa_nodes, last_call_path and command), drops
+// and handler_costs, and leaves the other tables empty. Cheap for any size of shard. Makes the same checks as
+// read_shard().
 Result<ShardData> read_shard_summary(const std::filesystem::path& path);
 
 // Reads everything except the matrix tables (rank_rows.hpp), mpi_events and event_gaps, which are left empty.

@@ -69,6 +69,7 @@ void visit_ranks(Archive& archive, Data& data) {
     table.column("affinity", &Rank::affinity);
     table.column("numa_nodes", &Rank::numa_nodes);
     table.column("last_call_path", &Rank::last_call_path);
+    table.column("command", &Rank::command);
   });
 }
 

@@ -2,9 +2,9 @@
 // The messages between launchers, agents and the collector.
 //
 // Hello is one SOCK_SEQPACKET message from the agent to its node's collector over an abstract Unix socket. It
-// carries the segment's memory file as SCM_RIGHTS. The collector checks the peer's credentials (same uid), maps the
-// file, and does not answer. The agent keeps the socket open; when it is closed, the collector checks whether the
-// process is gone.
+// carries the segment's memory file as SCM_RIGHTS. The collector checks the peer's credentials (same uid),
+// maps the file, and does not answer. The agent keeps the socket open; when it is closed, the collector
+// checks whether the process is gone.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,18 @@ inline constexpr std::uint64_t kHelloMagic = 0x31'4f'4c'48'46'52'50'43ull;  // "
 struct Hello {
   std::uint64_t magic;
   std::uint32_t wire_major, wire_minor;
-  std::int32_t pid;   // as the process sees itself; SO_PEERCRED gives the collector's view
+  std::int32_t pid;  // as the process sees itself; SO_PEERCRED gives the collector's view
   std::int32_t rank;
   std::uint64_t segment_bytes;
 };
 static_assert(sizeof(Hello) == 32);
 
-// The launcher process of every rank sends Announce on a connection of its own before it becomes the program. The
-// collector answers with one byte (kAnnounceAccepted), and stays until that process is gone. Without an answer, the
-// launcher tries the election again. If the collector is in another PID namespace, a pidfd of the process comes with
-// the message as SCM_RIGHTS: before Linux 6.5 the collector cannot see the end of the process without it, and answers
-// kAnnounceUnseen.
+// The launcher process of every rank sends Announce on a connection of its own before it becomes the program.
+// The rank's command line follows in the same message (base/command_text.hpp), without what is not to be
+// stored. The collector answers with one byte (kAnnounceAccepted), and stays until that process is gone.
+// Without an answer, the launcher tries the election again. If the collector is in another PID namespace, a
+// pidfd of the process comes with the message as SCM_RIGHTS: before Linux 6.5 the collector cannot see the
+// end of the process without it, and answers kAnnounceUnseen.
 inline constexpr std::uint64_t kAnnounceMagic = 0x31'4e'4e'41'46'52'50'43ull;  // "CPRFANN1"
 inline constexpr std::uint8_t kAnnounceAccepted = 'A';
 inline constexpr std::uint8_t kAnnounceUnseen = 'U';  // not recorded; the collector has said so
@@ -34,13 +35,13 @@ inline constexpr std::uint8_t kAnnounceUnseen = 'U';  // not recorded; the colle
 struct Announce {
   std::uint64_t magic;
   std::uint32_t wire_major, wire_minor;
-  std::int32_t pid;  // the process that will be the program
+  std::int32_t pid;                           // the process that will be the program
   std::int32_t rank, world_size, local_size;  // -1 unknown
 };
 static_assert(sizeof(Announce) == 32);
 
-// Messages between the launcher process that stays as the program's parent and its collector, over a socket pair
-// (SOCK_SEQPACKET).
+// Messages between the launcher process that stays as the program's parent and its collector, over a socket
+// pair (SOCK_SEQPACKET).
 enum class ControlType : std::uint32_t {
   kChildStarted = 1,  // launcher: a = pid, b = rank
   kChildExited = 2,   // launcher: a = pid, b = wait status as from waitpid
@@ -57,19 +58,22 @@ static_assert(sizeof(Control) == 12);
 
 // Environment of the recorded program, set by the launcher, read by the agent. Values that
 // mirror a command line option use the option's own variable (CLUSTERPROF_RATE, ...).
-inline constexpr const char* kSocketVariable = "CLUSTERPROF_AGENT_SOCKET";  // abstract name, without the leading NUL
+inline constexpr const char* kSocketVariable =
+    "CLUSTERPROF_AGENT_SOCKET";  // abstract name, without the leading NUL
 inline constexpr const char* kRankVariable = "CLUSTERPROF_AGENT_RANK";
 inline constexpr const char* kWorldSizeVariable = "CLUSTERPROF_AGENT_WORLD_SIZE";
-inline constexpr const char* kPreloadVariable = "CLUSTERPROF_AGENT_PRELOAD";  // our entries of LD_PRELOAD, colon separated
-// 16 hex digits of launch_evidence(), a colon, and the absolute path of the directory in which the ranks meet before
-// they exchange clocks over MPI (it is created when needed), or kClockVouched if the user has said that all ranks are
-// recorded. Not set: no exchange.
+inline constexpr const char* kPreloadVariable =
+    "CLUSTERPROF_AGENT_PRELOAD";  // our entries of LD_PRELOAD, colon separated
+// 16 hex digits of launch_evidence(), a colon, and the absolute path of the directory in which the ranks meet
+// before they exchange clocks over MPI (it is created when needed), or kClockVouched if the user has said
+// that all ranks are recorded. Not set: no exchange.
 inline constexpr const char* kClockVariable = "CLUSTERPROF_AGENT_CLOCKS";
 inline constexpr const char* kClockVouched = "always";
-// The event of --sample-on in the form that the kernel takes (the fields of SampleEvent in hexadecimal, separated by
-// commas), or '!' and the reason why it is not available.
+// The event of --sample-on in the form that the kernel takes (the fields of SampleEvent in hexadecimal,
+// separated by commas), or '!' and the reason why it is not available.
 inline constexpr const char* kSampleEventVariable = "CLUSTERPROF_AGENT_SAMPLE_EVENT";
-inline constexpr const char* kSampleOnVariable = "CLUSTERPROF_SAMPLE_ON";  // EVENT[:PERIOD], as the user wrote it
+inline constexpr const char* kSampleOnVariable =
+    "CLUSTERPROF_SAMPLE_ON";  // EVENT[:PERIOD], as the user wrote it
 
 enum class SampleEventKind : std::uint32_t {
   kNanoseconds = 0,  // counts the time that the thread runs

@@ -130,9 +130,17 @@ struct NoteRecord {
 // The reason for timer ticks that were left out; the samples that were taken stand for their time.
 inline constexpr std::string_view kThrottled = "throttled";
 
+// A command and the ranks that ran it.
+struct CommandRow {
+  std::vector<std::string> words;
+  std::vector<std::int32_t> ranks;  // ascending
+};
+
 struct RunInfo {
   std::string id;
-  std::vector<std::string> command;
+  std::vector<std::string> command;  // of the lowest rank
+  // Of all ranks whose command is known, by the lowest rank of each; several in an MPMD job.
+  std::vector<CommandRow> commands;
   std::int64_t start_utc_ns = 0;  // 0 unknown
   double elapsed_s = 0;           // first start to last end over all ranks
   std::size_t nodes = 0, ranks = 0;
@@ -170,6 +178,7 @@ struct RankInfo {
   std::int32_t rank = 0;
   std::uint32_t node = 0;  // index into Analysis::nodes
   std::int32_t pid = 0;
+  std::uint32_t command = shard::kNone;  // index into RunInfo::commands; kNone: not known
   double elapsed_s = 0, paused_s = 0;
   double recorded_s = 0;  // elapsed without paused: what shares are of
   Seconds cpu_s, user_s, kernel_s;

@@ -356,22 +356,23 @@ void CEREAL_LOAD_FUNCTION_NAME(Reader& in, std::vector<T>& list) {
   }
 
 CLUSTERPROF_MEMBERS(NoteRecord, code, number, text, detail, nodes, node_count, ranks, rank_count)
-CLUSTERPROF_MEMBERS(RunInfo, id, command, start_utc_ns, elapsed_s, nodes, ranks, spawned_ranks, world_size,
-                    rate_hz, clock, region, sample_on, only_regions, version, mpi_library, samples, dropped,
-                    complete, missing, missing_ranks, notes)
+CLUSTERPROF_MEMBERS(CommandRow, words, ranks)
+CLUSTERPROF_MEMBERS(RunInfo, id, command, commands, start_utc_ns, elapsed_s, nodes, ranks, spawned_ranks,
+                    world_size, rate_hz, clock, region, sample_on, only_regions, version, mpi_library,
+                    samples, dropped, complete, missing, missing_ranks, notes)
 CLUSTERPROF_MEMBERS(Quality, truncated, merges_tried, merges_failed, merge_success, handler_median_s,
                     handler_p99_s, rate_reached_hz, unsampled_threads, unsampled_cpu_s)
 CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, collector_max_rss_bytes, cpus,
                     numa_nodes, memory_bytes, cache_bytes, cpu_model, busy, memory_used_bytes, received_bytes,
                     sent_bytes, disk_read_bytes, disk_written_bytes)
 CLUSTERPROF_MEMBERS(Limits, time_s, kernel_s, page_fault_s, mapping_s, idle_s, most_path, most_s)
-CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, elapsed_s, paused_s, recorded_s, cpu_s, user_s, kernel_s,
-                    samples, threads, processes, category_s, activity_s, useful_s, mpi_wait_s, mpi_transfer_s,
-                    mpi_runnable_s, startup_s, mpi_io_s, mpi_helper_threads, mpi_helper_elapsed_s,
-                    mpi_helper_s, threads_useful_s, max_rss_bytes, read_bytes, write_bytes, minor_faults,
-                    major_faults, voluntary_switches, involuntary_switches, affinity, numa, limits, derived,
-                    exit_status, exit_signal, lost, last_call_path, last_seen, spawned, end_s,
-                    unsampled_threads, unsampled_cpu_s, handler_s)
+CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, command, elapsed_s, paused_s, recorded_s, cpu_s, user_s,
+                    kernel_s, samples, threads, processes, category_s, activity_s, useful_s, mpi_wait_s,
+                    mpi_transfer_s, mpi_runnable_s, startup_s, mpi_io_s, mpi_helper_threads,
+                    mpi_helper_elapsed_s, mpi_helper_s, threads_useful_s, max_rss_bytes, read_bytes,
+                    write_bytes, minor_faults, major_faults, voluntary_switches, involuntary_switches,
+                    affinity, numa, limits, derived, exit_status, exit_signal, lost, last_call_path,
+                    last_seen, spawned, end_s, unsampled_threads, unsampled_cpu_s, handler_s)
 CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
 CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
 CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, cpu_s, spread,
@@ -530,6 +531,11 @@ bool is_consistent(const Analysis& a) {
   const auto frame = [](shard::FrameKind kind) { return known(kind, shard::kFrameKinds); };
   const auto wait = [](shard::WaitKind kind) { return known(kind, shard::kWaitKinds); };
   return all(a.run.notes, [](const NoteRecord& note) { return known(note.code, shard::kNoteCodes); }) &&
+         all(a.run.commands, [](const CommandRow& row) { return !row.ranks.empty(); }) &&
+         all(a.ranks,
+             [&](const RankInfo& rank) {
+               return rank.command == shard::kNone || rank.command < a.run.commands.size();
+             }) &&
          is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&
          (!a.efficiency.serialization || a.wait_quality) &&
          is_consistent(a.threads_efficiency, a.threads_mean_useful_s, a.threads_max_useful_s,

@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <set>
 #include <span>
+#include <utility>
+#include <vector>
 
+#include "base/command_text.hpp"
 #include "report/analysis/base_name.hpp"
 
 namespace clusterprof::report {
@@ -191,9 +195,17 @@ FrameOwners::FrameOwners(const shard::ShardData& data) : data_(data) {
     while (own.size() > 1 && own.back() == '/') own.remove_suffix(1);
     if (own.size() > 1) own_.push_back(own);
   }
-  Program program = program_of(data.run.command);
-  own_package_ = std::move(program.package);
-  code_on_command_line_ = program.on_command_line;
+  // Of all ranks: those of an MPMD job run several programs.
+  std::set<shard::StringIndex> seen;
+  std::vector<std::vector<std::string>> commands = {data.run.command};
+  for (const shard::Rank& rank : data.ranks)
+    if (rank.command != 0 && seen.insert(rank.command).second)
+      commands.push_back(command_words(text(rank.command)));
+  for (const std::vector<std::string>& command : commands) {
+    Program program = program_of(command);
+    if (!program.package.empty()) own_packages_.insert(std::move(program.package));
+    code_on_command_line_ = code_on_command_line_ || program.on_command_line;
+  }
 }
 
 const std::string& FrameOwners::text(shard::StringIndex index) const {
@@ -216,7 +228,7 @@ bool FrameOwners::is_library_file(std::string_view file) const {
   bool is_below = false;
   const std::string_view rest = below_own(file, is_below);
   if (const Installed installed = installed_in(rest); installed.end != std::string_view::npos)
-    return own_package_.empty() || package_at(rest.substr(installed.end)) != own_package_;
+    return !own_packages_.contains(package_at(rest.substr(installed.end)));
   if (is_below) return false;
   return starts_with_any(file, kSystemDirectories) || file.find("/include/c++/") != std::string_view::npos;
 }
@@ -227,7 +239,7 @@ bool FrameOwners::is_library_module(std::string_view module) const {
   bool is_below = false;
   const std::string_view rest = below_own(module, is_below);
   if (const Installed installed = installed_in(rest); installed.end != std::string_view::npos)
-    return own_package_.empty() || package_at(rest.substr(installed.end)) != own_package_;
+    return !own_packages_.contains(package_at(rest.substr(installed.end)));
   if (starts_with_any(base_name(module), kKnownLibraries)) return true;
   return !is_below && starts_with_any(module, kSystemDirectories);
 }

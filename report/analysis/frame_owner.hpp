@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,9 +50,9 @@ class FrameOwners {
   [[nodiscard]] bool is_library_module(std::string_view module) const;
 
   const shard::ShardData& data_;
-  std::vector<std::string_view> own_;  // directories and files
-  std::string own_package_;            // an installed package that is the program
-  bool code_on_command_line_ = false;  // python -c: what is called <string> is the program
+  std::vector<std::string_view> own_;                // directories and files
+  std::set<std::string, std::less<>> own_packages_;  // installed packages that are the program
+  bool code_on_command_line_ = false;                // python -c: what is called <string> is the program
 };
 
 }  // namespace clusterprof::report

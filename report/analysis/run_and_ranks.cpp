@@ -11,9 +11,11 @@
 #include <ranges>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/command_text.hpp"
 #include "base/split.hpp"
 #include "report/analysis/notes.hpp"
 #include "report/analysis/tables.hpp"
@@ -290,11 +292,21 @@ void describe_ranks(const ShardData& data, const RankOrder& order, Analysis& ana
   }
   std::int64_t first_utc_ns = INT64_MAX;
   for (const Rank& rank : data.ranks) first_utc_ns = std::min(first_utc_ns, rank.start_utc_ns);
+  std::unordered_map<shard::StringIndex, std::uint32_t> row_of_command;
+  std::vector<CommandRow>& commands = analysis.run.commands;
   for (const std::uint32_t index : order.ascending) {
     analysis.ranks.push_back(describe_rank(data, data.ranks[index], data.run.clock == "cpu"));
     RankInfo& rank = analysis.ranks.back();
     rank.end_s = static_cast<double>(data.ranks[index].start_utc_ns - first_utc_ns) / 1e9 + rank.elapsed_s;
     if (rank.node < analysis.nodes.size()) analysis.nodes[rank.node].ranks.push_back(rank.rank);
+    if (const shard::StringIndex command = data.ranks[index].command;
+        command != 0 && command < data.strings.size()) {
+      const auto [row, added] =
+          row_of_command.try_emplace(command, static_cast<std::uint32_t>(commands.size()));
+      if (added) commands.push_back({command_words(data.strings[command]), {}});
+      rank.command = row->second;
+      commands[rank.command].ranks.push_back(rank.rank);
+    }
     analysis.rank_seconds += rank.recorded_s;
     for (std::size_t c = 0; c < kCategories; ++c)
       if (rank.category_s[c])

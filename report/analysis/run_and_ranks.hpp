@@ -13,7 +13,7 @@ namespace clusterprof::report {
 
 RunInfo describe_run(const shard::ShardData& data);
 
-// Analysis::nodes, ranks (but for what rows say of them), category_s, rank_seconds.
+// Analysis::nodes, ranks (but for what rows say of them), run.commands, category_s, rank_seconds.
 void describe_ranks(const shard::ShardData& data, const RankOrder& order, Analysis& analysis);
 
 // The efficiencies and what they are computed from.

@@ -50,6 +50,14 @@ struct Joined {
   std::vector<Column> columns;
 };
 
+// Without the ranks, whose number may differ.
+std::vector<std::vector<std::string>> commands_of(const RunFacts& run) {
+  std::vector<std::vector<std::string>> commands;
+  for (const CommandRow& row : run.commands) commands.push_back(row.words);
+  if (commands.empty()) commands.push_back(run.command);
+  return commands;
+}
+
 class Comparer {
  public:
   explicit Comparer(Diff& diff) : diff_(diff), a_runs_(diff.a.size()) {
@@ -58,7 +66,7 @@ class Comparer {
     for (const RunFacts* run : runs_)
       diff_.ranks_differ = diff_.ranks_differ || run->ranks != runs_[0]->ranks;
     for (const RunFacts* run : runs_)
-      diff_.commands_differ = diff_.commands_differ || run->command != runs_[0]->command;
+      diff_.commands_differ = diff_.commands_differ || commands_of(*run) != commands_of(*runs_[0]);
   }
 
   void compare_tables() {

@@ -69,6 +69,7 @@ struct RunFacts {
   std::string name;  // as the user calls it
   std::string id, version, region;
   std::vector<std::string> command;
+  std::vector<CommandRow> commands;  // as in RunInfo
   std::int64_t start_utc_ns = 0;
   std::size_t ranks = 0, nodes = 0;
   double sampling_period_s = 0;  // 0 not known

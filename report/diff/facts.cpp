@@ -18,6 +18,7 @@ class Facts {
   void fill(RunFacts& facts) {
     const RunInfo& run = a_.run;
     facts.id = run.id, facts.version = run.version, facts.region = run.region, facts.command = run.command;
+    facts.commands = run.commands;
     facts.start_utc_ns = run.start_utc_ns, facts.ranks = run.ranks, facts.nodes = run.nodes;
     facts.complete = run.complete;
     if (run.rate_hz != 0 && run.sample_on.empty()) facts.sampling_period_s = 1.0 / run.rate_hz;

@@ -117,6 +117,7 @@ class DiffPage {
   static std::string command_of(const RunFacts& run) {
     RunInfo info;
     info.command = run.command;
+    info.commands = run.commands;
     return command_line(info);
   }
 

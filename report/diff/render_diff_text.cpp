@@ -56,6 +56,7 @@ class DiffText {
   static std::string command_of(const RunFacts& run) {
     RunInfo info;
     info.command = run.command;
+    info.commands = run.commands;
     return command_line(info);
   }
 

@@ -2,12 +2,15 @@
 #include "report/export/charged_rows.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <string>
 #include <tuple>
 
+#include "base/command_text.hpp"
 #include "base/version.hpp"
 #include "report/analysis/activities.hpp"
+#include "report/format/numbers.hpp"
 
 namespace clusterprof::report {
 
@@ -74,10 +77,30 @@ std::vector<std::uint64_t> ChargedRows::mpi_calls() const {
 
 std::string creator() { return std::string("clusterprof ") + kVersion; }
 
+std::vector<std::string> command_of(const ShardData& head, const shard::Rank& rank) {
+  if (rank.command == 0 || rank.command >= head.strings.size()) return head.run.command;
+  return command_words(head.strings[rank.command]);
+}
+
 std::string command_of(const ShardData& head) {
-  std::string command;
-  for (const std::string& word : head.run.command) command += (command.empty() ? "" : " ") + word;
-  return command;
+  const auto joined = [](const std::vector<std::string>& words) {
+    std::string line;
+    for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
+    return line;
+  };
+  std::map<shard::StringIndex, std::vector<std::int32_t>> ranks_of;
+  for (const shard::Rank& rank : head.ranks)
+    if (rank.command != 0 && rank.command < head.strings.size()) ranks_of[rank.command].push_back(rank.rank);
+  if (ranks_of.size() < 2) return joined(head.run.command);
+  std::map<std::int32_t, std::string> by_lowest_rank;
+  for (auto& [command, ranks] : ranks_of) {
+    std::sort(ranks.begin(), ranks.end());
+    by_lowest_rank[ranks.front()] = (ranks.size() == 1 ? "rank " : "ranks ") + format::rank_ranges(ranks) +
+                                    ": " + joined(command_words(head.strings[command]));
+  }
+  std::string all;
+  for (const auto& [rank, text] : by_lowest_rank) all += (all.empty() ? "" : "; ") + text;
+  return all;
 }
 
 std::string_view node_name(const ShardData& head, const shard::Rank& rank) {

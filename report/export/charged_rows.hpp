@@ -53,6 +53,9 @@ class ChargedRows {
 
 // "clusterprof 0.7.0": who wrote an export.
 std::string creator();
+// The words of a rank's command; those of the run where the rank's is not known.
+std::vector<std::string> command_of(const shard::ShardData& head, const shard::Rank& rank);
+// The command line of the run, unquoted; of several commands "ranks 0-1: ./a; ranks 2-3: ./b".
 std::string command_of(const shard::ShardData& head);
 // "rank 3 (node0001)"
 std::string rank_name(const shard::ShardData& head, std::uint32_t row);

@@ -292,7 +292,7 @@ void export_perfetto(const ShardData& head, const ExportOptions& options, const 
       pbf_writer process(track, field::kProcess);
       // Numbers of processes are not unique among nodes; 0 is the kernel's.
       process.add_int32(field::kPid, rank.rank + 1);
-      for (const std::string& word : head.run.command)
+      for (const std::string& word : command_of(head, rank))
         process.add_string(field::kCmdline, format::replace_invalid(word));
       process.add_int32(field::kSortIndex, order++);
       process.add_string(field::kProcessName, format::replace_invalid(rank_name(head, row)));

@@ -3,11 +3,13 @@
 #include "report/format/names.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 
 #include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
 
 namespace clusterprof::report::format {
 namespace {
@@ -242,13 +244,35 @@ std::string shell_word(std::string_view word) {
   return out += '\'';
 }
 
-std::string command_line(const RunInfo& run) {
+std::string command_line(const std::vector<std::string>& words) {
   std::string out;
-  for (const std::string& word : run.command) {
+  for (const std::string& word : words) {
     if (!out.empty()) out += ' ';
     out += shell_word(word);
   }
   return out;
+}
+
+std::vector<std::string> command_lines(const RunInfo& run, std::size_t most) {
+  std::vector<std::string> lines;
+  if (run.commands.size() < 2) {
+    if (!run.command.empty()) lines.push_back(command_line(run.command));
+    return lines;
+  }
+  for (const CommandRow& row : run.commands) {
+    if (lines.size() + 1 == most && run.commands.size() > most) {
+      lines.push_back(fmt::format("and {} more commands", run.commands.size() - lines.size()));
+      break;
+    }
+    lines.push_back(fmt::format("{} {}: {}", row.ranks.size() == 1 ? "rank" : "ranks", rank_ranges(row.ranks),
+                                command_line(row.words)));
+  }
+  return lines;
+}
+
+std::string command_line(const RunInfo& run) {
+  constexpr std::size_t kMost = 16;
+  return fmt::format("{}", fmt::join(command_lines(run, kMost), "; "));
 }
 
 }  // namespace clusterprof::report::format

@@ -54,5 +54,9 @@ const char* wait_kind(shard::WaitKind kind);
 // Quoted for a shell where need be. Names with control characters do not survive.
 std::string shell_word(std::string_view word);
 // "python3 train.py --epochs 3"
+std::string command_line(const std::vector<std::string>& words);
+// The same of the run; of several commands "ranks 0-1: ./a; ranks 2-3: ./b".
 std::string command_line(const RunInfo& run);
+// One line for each command, at most `most`, the last of which says how many are left out.
+std::vector<std::string> command_lines(const RunInfo& run, std::size_t most);
 }  // namespace clusterprof::report::format

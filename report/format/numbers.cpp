@@ -104,6 +104,17 @@ std::string range_list(const std::vector<shard::RankRange>& ascending, bool and_
   return and_more ? out + ", .." : out;
 }
 
+std::string rank_ranges(const std::vector<std::int32_t>& ascending, std::size_t most) {
+  std::string out;
+  std::size_t groups = 0;
+  for (const auto& [first, last] : ranges_of(ascending)) {
+    if (groups++ == most) return out + ", ..";
+    if (!out.empty()) out += ", ";
+    out += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+  }
+  return out;
+}
+
 std::string missing_ranks(const RunInfo& run, std::size_t most) {
   return range_list(ranges_of(run.missing_ranks), run.missing > run.missing_ranks.size(), most);
 }

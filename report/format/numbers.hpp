@@ -32,6 +32,9 @@ std::string rank_list(const std::vector<std::int32_t>& ascending, std::size_t mo
 // The same of ranges that are ascending; and_more: these are not all.
 std::string range_list(const std::vector<shard::RankRange>& ascending, bool and_more = false,
                        std::size_t most = 6);
+// "0-1, 7": as rank_list(), but two ranks in a row are a range, too: for texts in which a comma would
+// mislead.
+std::string rank_ranges(const std::vector<std::int32_t>& ascending, std::size_t most = 6);
 // rank_list() of the run's missing ranks, ", .." also where not all of them are listed.
 std::string missing_ranks(const RunInfo& run, std::size_t most = 6);
 // "SIGSEGV", or "signal 42".

@@ -74,6 +74,8 @@ void ReportDocument::run() {
   const RunInfo& run = a_.run;
   out_.object("run", [&] {
     out_("id", run.id)("command", run.command)("start_utc", utc_or_null(run.start_utc_ns));
+    out_.rows("commands", run.commands,
+              [&](const CommandRow& row) { out_("command", row.words)("ranks", row.ranks); });
     out_("elapsed_s", run.elapsed_s)("nodes", run.nodes)("ranks", run.ranks);
     out_("mpi_startup_s", a_.efficiency.parallel ? Seconds(a_.startup_s) : Seconds());
     out_("spawned_ranks", run.spawned_ranks)("world_size", or_null(run.world_size));
@@ -124,7 +126,12 @@ void ReportDocument::ranks() {
   out_.rows("ranks", a_.ranks, [&](const RankInfo& rank) {
     out_("rank", rank.rank);
     out_("node", rank.node < a_.nodes.size() ? MaybeText(a_.nodes[rank.node].name) : MaybeText());
-    out_("pid", rank.pid)("elapsed_s", rank.elapsed_s)("paused_s", rank.paused_s)("cpu_s", rank.cpu_s);
+    out_("pid", rank.pid);
+    if (rank.command < a_.run.commands.size())
+      out_("command", a_.run.commands[rank.command].words);
+    else
+      out_("command", nullptr);
+    out_("elapsed_s", rank.elapsed_s)("paused_s", rank.paused_s)("cpu_s", rank.cpu_s);
     out_("user_s", rank.user_s)("kernel_s", rank.kernel_s)("samples", rank.samples);
     out_("spawned", rank.spawned)("threads", rank.threads)("processes", rank.processes);
     for (std::size_t c = 0; c < shard::kCategories; ++c) out_(category_keys_[c], rank.category_s[c]);

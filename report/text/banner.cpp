@@ -18,7 +18,7 @@ namespace {
 using namespace format;
 using namespace text;
 
-constexpr std::size_t kFunctions = 5, kCallSites = 3, kFindingLines = 6, kCommandLines = 4;
+constexpr std::size_t kFunctions = 5, kCallSites = 3, kFindingLines = 6, kCommandLines = 4, kCommands = 4;
 
 constexpr std::size_t kLinesOfFirst = 4, kLinesOfOthers = 2;
 
@@ -117,7 +117,8 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
 
   page.line(fmt::format("clusterprof: {}, {}{}", ranks_and_nodes(a.run), seconds(a.run.elapsed_s),
                         a.run.complete ? "" : ", INCOMPLETE"));
-  if (!a.run.command.empty()) fact("command", command_line(a.run));
+  const std::vector<std::string> commands = command_lines(a.run, kCommands);
+  for (const std::string& line : commands) fact(&line == &commands.front() ? "command" : "", line);
   page.paragraph({fmt::format("  {:<11} ", "time")}, category_shares(a));
   if (a.efficiency.parallel)
     fact("efficiency",

@@ -24,6 +24,7 @@ namespace {
 using shard::kCategories;
 using shard::kCategoryNames;
 
+constexpr std::size_t kCommandLines = 8;
 constexpr double kSmallActivity = 0.01;  // of the time of all threads without idle helpers
 
 class Summary : private Section {
@@ -34,7 +35,7 @@ class Summary : private Section {
     const RunInfo& run = a_.run;
     page_.section(fmt::format("clusterprof report  {}", printable(run.id)),
                   run.region.empty() ? "" : fmt::format("region {} alone", printable(run.region)));
-    if (!run.command.empty()) page_.line(fmt::format("  {}", command_line(run)));
+    for (const std::string& line : command_lines(run, kCommandLines)) page_.line(fmt::format("  {}", line));
     std::string facts = fmt::format("{}, {}", ranks_and_nodes(run), seconds(run.elapsed_s));
     if (run.start_utc_ns != 0) facts += fmt::format(", {}", utc(run.start_utc_ns));
     page_.line(fmt::format("  {}", facts));

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { encode, makeSample, type SampleOptions } from "../dev/make_sample.mjs";
 import { decode } from "../src/core/decode";
-import { bytes, clock, count, functionLabel, percent, printable, seconds, shortenMiddle, TimeScale } from "../src/core/format";
+import { bytes, clock, commandLines, count, functionLabel, percent, printable, seconds, shortenMiddle, TimeScale } from "../src/core/format";
 import { CATEGORIES, IDLE, NONE, type Model } from "../src/core/model";
 import type { Page } from "../src/core/page";
 import { RankSet } from "../src/core/ranges";
@@ -110,6 +110,14 @@ test("sets of ranks", () => {
   for (let n = -1; n < 14; ++n) assert.equal(set.has(n), brute.has(n), String(n));
   assert.equal(RankSet.of([4, 2, 3, 3, 9]).toString(), "2-4,9");
   assert.equal(set.union(RankSet.parse("3-4")!).toString(), "0-5,9-11");
+});
+
+test("commands of a run", () => {
+  const a = { command: ["./a", "two words"], ranks: [0, 1, 4] };
+  assert.deepEqual(commandLines({ command: ["./a"] }), ["./a"]);
+  assert.deepEqual(commandLines({ command: [], commands: [] }), []);
+  assert.deepEqual(commandLines({ command: a.command, commands: [a] }), ["./a 'two words'"]);
+  assert.deepEqual(commandLines({ command: a.command, commands: [a, { command: ["./b"], ranks: [2] }] }), ["ranks 0–1, 4: ./a 'two words'", "rank 2: ./b"]);
 });
 
 test("a state is restored from its hash", () => {

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/command_text.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -29,6 +33,28 @@ TEST(CommandName, IsTheInterpreterWithoutAScript) {
   EXPECT_EQ(command_name({"python3", "-c", "print(1)"}), "python3");
   EXPECT_EQ(command_name({"python3"}), "python3");
   EXPECT_EQ(command_name({"sh", "-c", "./train.py"}), "sh");
+}
+
+TEST(CommandText, GivesTheSameWordsBack) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{}, {""}, {"a"}, {"a", "", "b c"}, {"", ""}})
+    EXPECT_EQ(command_words(command_text(words)), words);
+  EXPECT_EQ(command_words("a"), std::vector<std::string>{"a"}) << "from a message that was cut";
+}
+
+TEST(CommandText, IsCutBetweenWords) {
+  const std::vector<std::string> fits = {"a", std::string(kCommandTextBytes - 3, 'x')};
+  EXPECT_EQ(command_text(fits).size(), kCommandTextBytes);
+  EXPECT_EQ(command_words(command_text(fits)), fits);
+  std::vector<std::string> more = fits;
+  more.push_back("z");
+  EXPECT_EQ(command_words(command_text(more)), (std::vector<std::string>{"a", "..."}));
+  const std::vector<std::string> many(kCommandTextBytes, "x");
+  EXPECT_LE(command_text(many).size(), kCommandTextBytes);
+  EXPECT_GT(command_text(many).size(), kCommandTextBytes - 8);
+  EXPECT_EQ(command_words(command_text(many)).back(), "...");
+  EXPECT_EQ(command_words(command_text({std::string(kCommandTextBytes, 'x')})),
+            std::vector<std::string>{"..."});
 }
 
 TEST(ProgramDirectory, IsWhereTheScriptOrExecutableLies) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/command_text.hpp"
 #include "profile_builder.hpp"
 
 namespace clusterprof::report {
@@ -87,6 +88,17 @@ TEST_F(Owners, AnInstalledPackageThatIsTheProgramIsOwn) {
   EXPECT_EQ(with({"python3", "-m", "other"}), Owner::kLibrary);
   EXPECT_EQ(with({"python3", "-c", "import solverkit"}), Owner::kLibrary);
   EXPECT_EQ(with({}), Owner::kLibrary);
+}
+
+TEST_F(Owners, TheProgramsOfAllRanksOfAnMpmdJobAreOwn) {
+  const char* const file = "/usr/lib/python3/dist-packages/solverkit/core/step.py";
+  b.data.run.command = {"./ocean"};
+  EXPECT_EQ(python(file), Owner::kLibrary);
+  b.data.ranks.back().command = b.string(command_text({"python3", "-m", "solverkit"}));
+  EXPECT_EQ(python(file), Owner::kOwn);
+  EXPECT_EQ(python("<string>"), Owner::kLibrary);
+  b.data.ranks.back().command = b.string(command_text({"python3", "-c", "work()"}));
+  EXPECT_EQ(python("<string>"), Owner::kOwn);
 }
 
 TEST_F(Owners, CodeOnTheCommandLineIsOwn) {

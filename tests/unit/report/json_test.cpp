@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/command_text.hpp"
 #include "profile_builder.hpp"
 #include "report/format/characters.hpp"
 #include "report/report.hpp"
@@ -370,6 +371,20 @@ TEST(Json, AnyBytesInNamesGiveValidJson) {
   b.sampled(0, b.path({b.native("a\x1b\xff\"\\\n", "/m.so")}), Category::kNative, 10);
   const Json document = report_of(b.data);
   EXPECT_EQ(document["functions"][0]["name"], "a\x1b\xef\xbf\xbd\"\\\n");
+}
+
+TEST(Json, EveryRankHasItsCommand) {
+  ProfileBuilder b(5);
+  b.data.run.command = {"./a", "x y"};
+  for (const std::size_t rank : {0, 1, 4})
+    b.data.ranks[rank].command = b.string(command_text({"./a", "x y"}));
+  b.data.ranks[2].command = b.string(command_text({"./b", ""}));
+  const Json document = report_of(b.data);
+  EXPECT_EQ(document["run"]["commands"], Json::parse(R"([{"command": ["./a", "x y"], "ranks": [0, 1, 4]},
+                                                         {"command": ["./b", ""], "ranks": [2]}])"));
+  EXPECT_EQ(document["ranks"][2]["command"], Json::parse(R"(["./b", ""])"));
+  EXPECT_TRUE(document["ranks"][3]["command"].is_null());
+  EXPECT_EQ(document["run"]["command"], Json::parse(R"(["./a", "x y"])"));
 }
 
 // The document may be shown in a terminal.

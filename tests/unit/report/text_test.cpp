@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/command_text.hpp"
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/format/characters.hpp"
+#include "report/format/names.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -70,6 +72,26 @@ TEST(OneLine, IsPrintableAsciiWhateverTheNames) {
   const std::string line = render_oneline(analyse(umlauts.data));
   expect_one_line(line);
   EXPECT_TRUE(line.starts_with("/home/j?rg/r?um?")) << line;
+}
+
+TEST(Text, SaysWhichRanksRanWhichCommand) {
+  ProfileBuilder builder(6);
+  builder.data.run.command = {"./a"};
+  const auto run_by = [&](std::size_t first, std::size_t last, std::vector<std::string> command) {
+    for (std::size_t rank = first; rank <= last; ++rank)
+      builder.data.ranks[rank].command = builder.string(command_text(command));
+  };
+  run_by(0, 5, {"./a"});
+  EXPECT_EQ(format::command_line(analyse(builder.data).run), "./a");
+  run_by(2, 4, {"./b", "two words"});
+  const Analysis analysis = analyse(builder.data);
+  EXPECT_EQ(format::command_line(analysis.run), "ranks 0-1, 5: ./a; ranks 2-4: ./b 'two words'");
+  EXPECT_NE(render_oneline(analysis).find("ranks 0-1, 5: ./a; ranks 2-4: ./b 'two words'; 6 ranks"),
+            std::string::npos);
+  for (std::size_t rank = 0; rank < 6; ++rank) run_by(rank, rank, {"./c", std::to_string(rank)});
+  EXPECT_EQ(format::command_lines(analyse(builder.data).run, 3),
+            (std::vector<std::string>{"rank 0: ./c 0", "rank 1: ./c 1", "and 4 more commands"}));
+  EXPECT_EQ(format::command_lines(analyse(builder.data).run, 6).back(), "rank 5: ./c 5");
 }
 
 TEST(OneLine, SaysHowManyRanksAreLost) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Numbers and names as the text report writes them (report/format/format.cpp).
 
+import { RankSet } from "./ranges";
+import type { RunRow } from "./report";
+
 export const UNKNOWN = "–";
 type Maybe = number | null | undefined;
 
@@ -171,6 +174,15 @@ export function shellWord(word: string): string {
 }
 export function commandLine(command: readonly string[]): string {
   return command.map(shellWord).join(" ");
+}
+
+// One line for each command of a run, with its ranks if there are several commands.
+export function commandLines(run: Pick<RunRow, "command" | "commands">): string[] {
+  const commands = run.commands ?? [];
+  if (commands.length < 2) return run.command.length > 0 ? [commandLine(run.command)] : [];
+  return commands.map(
+    ({ command, ranks }) => `${ranks.length === 1 ? "rank" : "ranks"} ${RankSet.of(ranks).toShortString(6)}: ${commandLine(command)}`,
+  );
 }
 
 const SERIES_WORDS: Record<string, string> = { rss: "resident memory", cpu: "CPU" };

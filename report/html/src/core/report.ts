@@ -42,6 +42,7 @@ export type Activities = Record<string, number | null>;
 export interface RunRow {
   id: string;
   command: string[];
+  commands?: { command: string[]; ranks: number[] }[]; // several in an MPMD job
   start_utc: string | null;
   elapsed_s: number;
   nodes: number;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is around the pages: navigation, the selection, keys, search, theme.
 import { el, hideTip, replace, startTips } from "./dom";
-import { commandLine, plural, printable, seconds } from "./format";
+import { commandLines, plural, printable, seconds } from "./format";
 import { icon } from "./icons";
 import { KeyHelp } from "./key_help";
 import { bindKeys, startKeys } from "./keys";
@@ -44,7 +44,7 @@ class Shell {
     private readonly pages: readonly Page[], // those that the run has something for
   ) {
     this.store = new Store(model, window.location, pages[0].id);
-    this.command = commandLine(model.report.run.command);
+    this.command = commandLines(model.report.run).join("; ");
     this.links = pages.map(pageLink);
     this.help = new KeyHelp();
     this.search = new SearchDialog(this.store, pages);

@@ -2,7 +2,7 @@
 import { CATEGORY_HELP, CATEGORY_TITLES, categoryColour } from "../core/colours";
 import { el, replace, section, type Child } from "../core/dom";
 import { table } from "../core/table";
-import { commandLine, count, percent, plural, printable, seconds, seriesTitle, shortenMiddle, signalName } from "../core/format";
+import { commandLines, count, percent, plural, printable, seconds, seriesTitle, shortenMiddle, signalName } from "../core/format";
 import { CATEGORIES } from "../core/model";
 import type { Page } from "../core/page";
 import type { RankRow } from "../core/report";
@@ -17,6 +17,11 @@ function facts(rows: (readonly [string, Child] | null | false)[]): HTMLElement {
   );
 }
 
+function commandCell(lines: string[]): HTMLElement {
+  if (lines.length < 2) return el("code", null, lines[0] ?? "not known");
+  return el("div", null, lines.map((line) => el("div", null, el("code", null, line))));
+}
+
 function runCard(store: Store): HTMLElement {
   const { run } = store.model.report;
   const { header } = store.model;
@@ -28,7 +33,7 @@ function runCard(store: Store): HTMLElement {
     "Run",
     {},
     facts([
-      ["Command", el("code", null, commandLine(run.command) || "not known")],
+      ["Command", commandCell(commandLines(run))],
       ["Start", run.start_utc ? run.start_utc.replace("T", " ").replace("Z", " UTC") : "not known"],
       ["Elapsed", seconds(run.elapsed_s)],
       ["Identifier", el("code", null, printable(run.id))],
