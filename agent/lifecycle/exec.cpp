@@ -131,51 +131,62 @@ template <typename Call>
   return call(changed_environment(left_out, environment, memory));
 }
 
-// Calls with the environment for a program that cannot load these of our objects.
+// Calls with the environment for a program that cannot load all of our objects.
 template <typename Call>
-int with_usable_preloads(PreloadSet unusable, char* const* environment, Call call) noexcept {
-  return unusable == 0 ? call(environment) : with_changed_environment(unusable, environment, call);
+int with_usable_preloads(const PreloadFate& fate, char* const* environment, Call call) noexcept {
+  return fate.left_out == 0 ? call(environment) : with_changed_environment(fate.left_out, environment, call);
+}
+
+// The same for a call that executes the program in this process, and returns only if that fails.
+template <typename Call>
+int execute_with(const PreloadFate& fate, char* const* environment, Call call) noexcept {
+  count_unrecorded(fate.unrecorded, 1);
+  const int result = with_usable_preloads(fate, environment, call);
+  count_unrecorded(fate.unrecorded, -1);
+  return result;
 }
 
 int execute_at(int folder, const char* path, char* const* arguments, char* const* environment,
                int flags) noexcept {
   const ExecGuard guard;
-  return with_usable_preloads(
-      unusable_preloads(folder, path, environment), environment, [=](char* const* variables) noexcept {
-        return failed(raw_syscall(SYS_execveat, folder, path, arguments, variables, flags));
-      });
+  return execute_with(preload_fate(folder, path, environment), environment,
+                      [=](char* const* variables) noexcept {
+                        return failed(raw_syscall(SYS_execveat, folder, path, arguments, variables, flags));
+                      });
 }
 
 int execute(const char* path, char* const* arguments, char* const* environment) noexcept {
   const ExecGuard guard;
-  return with_usable_preloads(unusable_preloads(AT_FDCWD, path, environment), environment,
-                              [=](char* const* variables) noexcept {
-                                return failed(raw_syscall(SYS_execve, path, arguments, variables));
-                              });
+  return execute_with(preload_fate(AT_FDCWD, path, environment), environment,
+                      [=](char* const* variables) noexcept {
+                        return failed(raw_syscall(SYS_execve, path, arguments, variables));
+                      });
 }
 
 int search_and_execute(const char* file, char* const* arguments, char* const* environment) noexcept {
   const ExecGuard guard;
-  return with_usable_preloads(
-      unusable_preloads_of_command(file, environment), environment, [=](char* const* variables) noexcept {
-        // Another preload may have wrapped only this one.
-        if (variables == environ) {
-          const ExecByPath function = real_function(g_execvp, "execvp");
-          return function != nullptr ? function(file, arguments) : failed(-ENOSYS);
-        }
-        const auto function = real_function(g_execvpe, "execvpe");
-        return function != nullptr ? function(file, arguments, variables) : failed(-ENOSYS);
-      });
+  return execute_with(preload_fate_of_command(file, environment), environment,
+                      [=](char* const* variables) noexcept {
+                        // Another preload may have wrapped only this one.
+                        if (variables == environ) {
+                          const ExecByPath function = real_function(g_execvp, "execvp");
+                          return function != nullptr ? function(file, arguments) : failed(-ENOSYS);
+                        }
+                        const auto function = real_function(g_execvpe, "execvpe");
+                        return function != nullptr ? function(file, arguments, variables) : failed(-ENOSYS);
+                      });
 }
 
 // `function`: libc's posix_spawn or posix_spawnp; null if it has none.
-int spawn(PosixSpawn function, PreloadSet unusable, pid_t* child, const char* program,
+int spawn(PosixSpawn function, const PreloadFate& fate, pid_t* child, const char* program,
           const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
           char* const* arguments, char* const* environment) noexcept {
   if (function == nullptr) return ENOSYS;
-  return with_usable_preloads(unusable, environment, [=](char* const* variables) noexcept {
+  const int error = with_usable_preloads(fate, environment, [=](char* const* variables) noexcept {
     return function(child, program, actions, attributes, arguments, variables);
   });
+  if (error == 0) count_unrecorded(fate.unrecorded, 1);
+  return error;
 }
 
 std::size_t count_arguments(va_list list) noexcept {
@@ -245,15 +256,15 @@ CLUSTERPROF_EXPORT int posix_spawn(pid_t* child, const char* path, const posix_s
                                    const posix_spawnattr_t* attributes, char* const* arguments,
                                    char* const* environment) {
   using namespace clusterprof::agent;
-  return spawn(real_function(g_posix_spawn, "posix_spawn"), unusable_preloads(AT_FDCWD, path, environment),
-               child, path, actions, attributes, arguments, environment);
+  return spawn(real_function(g_posix_spawn, "posix_spawn"), preload_fate(AT_FDCWD, path, environment), child,
+               path, actions, attributes, arguments, environment);
 }
 
 CLUSTERPROF_EXPORT int posix_spawnp(pid_t* child, const char* file, const posix_spawn_file_actions_t* actions,
                                     const posix_spawnattr_t* attributes, char* const* arguments,
                                     char* const* environment) {
   using namespace clusterprof::agent;
-  return spawn(real_function(g_posix_spawnp, "posix_spawnp"), unusable_preloads_of_command(file, environment),
+  return spawn(real_function(g_posix_spawnp, "posix_spawnp"), preload_fate_of_command(file, environment),
                child, file, actions, attributes, arguments, environment);
 }
 

@@ -6,15 +6,19 @@
 
 #include <alloca.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/signal_mask.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/glibc_loader.h"
 
@@ -26,13 +30,59 @@ constexpr std::size_t kVariableBytes = sizeof kVariable - 1;
 
 bool is_preload(const char* variable) noexcept { return strncmp(variable, kVariable, kVariableBytes) == 0; }
 
-// Null if the program would get none.
-const char* preload_of(char* const* environment) noexcept {
-  if (environment == nullptr) return nullptr;
-  for (; *environment != nullptr; ++environment) {
-    if (is_preload(*environment)) return *environment + kVariableBytes;
+// Asks the kernel which memory can be read, once for several reads of the same page.
+class ReadableMemory {
+ public:
+  // The byte at `address`.
+  bool has(const void* address) noexcept {
+    const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(address) & ~(kPage - 1);
+    if (page == known_) return true;
+    if (page == 0) return false;  // and no address for the call
+    // The call reads the eight bytes first and then refuses what it is asked to do with them.
+    constexpr long kNoSuchAction = -1;
+    if (raw_syscall(SYS_rt_sigprocmask, kNoSuchAction, page, nullptr, sizeof(std::uint64_t)) == -EFAULT)
+      return false;
+    known_ = page;
+    return true;
   }
-  return nullptr;
+  bool has_pointer(char* const* place) noexcept {
+    return has(place) && has(reinterpret_cast<const char*>(place) + sizeof(char*) - 1);
+  }
+  // All of a text up to its end.
+  bool has_text(const char* text) noexcept {
+    for (;;) {
+      if (!has(text)) return false;
+      const std::size_t here = kPage - (reinterpret_cast<std::uintptr_t>(text) & (kPage - 1));
+      if (memchr(text, 0, here) != nullptr) return true;
+      text += here;
+    }
+  }
+  bool has_variable_name(const char* text) noexcept {
+    for (std::size_t i = 0; i < kVariableBytes; ++i) {
+      if (!has(text + i)) return false;
+      if (text[i] != kVariable[i]) return true;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::uintptr_t kPage = 4096;
+  std::uintptr_t known_ = 1;  // no page begins there
+};
+
+// The value of LD_PRELOAD; null if there is none. False: not all of the environment can be read.
+bool find_preload(char* const* environment, const char*& preload) noexcept {
+  preload = nullptr;
+  if (environment == nullptr) return true;
+  ReadableMemory pointers, texts;
+  for (;; ++environment) {
+    if (!pointers.has_pointer(environment)) return false;
+    if (*environment == nullptr) return true;
+    if (!texts.has_variable_name(*environment)) return false;
+    if (!is_preload(*environment)) continue;
+    if (!texts.has_text(*environment)) return false;
+    if (preload == nullptr) preload = *environment + kVariableBytes;
+  }
 }
 
 // Those that are seen from the root directory that the process has now.
@@ -62,13 +112,33 @@ std::size_t read_at(int descriptor, void* to, std::size_t bytes, std::uint64_t a
   return result < 0 ? 0 : static_cast<std::size_t>(result);
 }
 
-enum class Loads { kYes, kNo, kScript };
+using wire::UnrecordedReason;
+
+struct Look {
+  bool is_script = false;
+  UnrecordedReason unrecorded =
+      UnrecordedReason::kCount;  // kCount: our objects are loaded, or it cannot be known
+};
+
+// Whether the loader ignores LD_PRELOAD, since the program gets privileges that its user does not have.
+bool gets_privileges(int descriptor) noexcept {
+  struct stat status;
+  if (raw_syscall(SYS_fstat, descriptor, &status) < 0) return false;
+  const bool sets_user = (status.st_mode & S_ISUID) != 0;
+  const bool sets_group = (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0;
+  const bool has_capabilities = raw_syscall(SYS_fgetxattr, descriptor, "security.capability", nullptr, 0) > 0;
+  if (!sets_user && !sets_group && !has_capabilities) return false;
+  const auto user = static_cast<uid_t>(raw_syscall(SYS_geteuid));
+  const auto group = static_cast<gid_t>(raw_syscall(SYS_getegid));
+  return ((sets_user && status.st_uid != user) || (sets_group && status.st_gid != group) ||
+          (has_capabilities && user != 0)) &&
+         raw_syscall(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;
+}
 
 constexpr std::size_t kInterpreterBytes = 256;  // what Linux reads of a script's first line
 
-// Whether our objects can be loaded with the program in this file. Also yes if that cannot be known, and for
-// static programs, which load nothing. For a script, `interpreter` is the program that executes it.
-Loads loads_ours(int descriptor, char (&interpreter)[kInterpreterBytes]) noexcept {
+// For a script, `interpreter` is the program that executes it.
+Look look_at(int descriptor, char (&interpreter)[kInterpreterBytes]) noexcept {
   union {
     char text[kInterpreterBytes];
     Elf64_Ehdr header;
@@ -80,48 +150,60 @@ Loads loads_ours(int descriptor, char (&interpreter)[kInterpreterBytes]) noexcep
     const std::size_t length = strcspn(word, " \t\n");
     memcpy(interpreter, word, length);
     interpreter[length] = 0;
-    return Loads::kScript;
+    return {.is_script = true};
   }
-  if (bytes < sizeof begin.header || memcmp(begin.text, ELFMAG, SELFMAG) != 0) return Loads::kYes;
-  if (begin.header.e_ident[EI_CLASS] != ELFCLASS64 || begin.header.e_machine != EM_X86_64) return Loads::kNo;
+  if (bytes < sizeof begin.header || memcmp(begin.text, ELFMAG, SELFMAG) != 0) return {};
+  if (begin.header.e_ident[EI_CLASS] != ELFCLASS64 || begin.header.e_machine != EM_X86_64)
+    return {.unrecorded = UnrecordedReason::kOtherMachine};
   // It comes before everything that is loaded.
   constexpr unsigned kSegments = 8;
   for (unsigned i = 0; i < begin.header.e_phnum && i < kSegments; ++i) {
     Elf64_Phdr segment;
     if (read_at(descriptor, &segment, sizeof segment, begin.header.e_phoff + i * sizeof segment) !=
-            sizeof segment ||
-        segment.p_type == PT_LOAD)
-      break;
+        sizeof segment)
+      return {};
+    if (segment.p_type == PT_LOAD) return {.unrecorded = UnrecordedReason::kStaticProgram};
     if (segment.p_type != PT_INTERP) continue;
     if (segment.p_filesz >= sizeof interpreter ||
         read_at(descriptor, interpreter, segment.p_filesz, segment.p_offset) != segment.p_filesz)
-      break;
+      return {};
     interpreter[segment.p_filesz] = 0;
-    return wire::is_glibc_loader(interpreter) && wire::has_glibcs_libraries(interpreter, is_there)
-               ? Loads::kYes
-               : Loads::kNo;
+    if (!wire::is_glibc_loader(interpreter)) return {.unrecorded = UnrecordedReason::kOtherLibrary};
+    if (!wire::has_glibcs_libraries(interpreter, is_there))
+      return {.unrecorded = UnrecordedReason::kLibrariesMissing};
+    return {.unrecorded =
+                gets_privileges(descriptor) ? UnrecordedReason::kPrivileges : UnrecordedReason::kCount};
   }
-  return Loads::kYes;
+  return {};
 }
 
-[[gnu::noinline]] bool program_loads_ours(int folder, const char* path) noexcept {
+// kCount: our objects are loaded, or it cannot be known.
+[[gnu::noinline]] UnrecordedReason why_unrecorded(int folder, const char* path) noexcept {
   constexpr int kScripts = 5;  // of scripts, as in Linux
   char interpreter[kInterpreterBytes];
   for (int i = 0; i < kScripts; ++i) {
-    Loads loads;
+    Look look;
     if (*path == 0) {
-      loads = loads_ours(folder, interpreter);
+      look = look_at(folder, interpreter);
     } else {
       const OpenFile file(folder, path);
-      if (file.descriptor() < 0) return true;
-      loads = loads_ours(file.descriptor(), interpreter);
+      if (file.descriptor() < 0) return UnrecordedReason::kCount;
+      look = look_at(file.descriptor(), interpreter);
     }
-    if (loads != Loads::kScript) return loads == Loads::kYes;
+    // The loader itself, called with a program as its argument, is no static program.
+    if (look.unrecorded == UnrecordedReason::kStaticProgram && wire::is_glibc_loader(path))
+      return UnrecordedReason::kCount;
+    if (!look.is_script) return look.unrecorded;
     path = interpreter;
     folder = AT_FDCWD;
-    if (*path == 0) return true;
+    if (*path == 0) break;
   }
-  return true;
+  return UnrecordedReason::kCount;
+}
+
+// The loader of such a program ignores our objects silently.
+bool ignores_preloads(UnrecordedReason reason) noexcept {
+  return reason == UnrecordedReason::kStaticProgram || reason == UnrecordedReason::kPrivileges;
 }
 
 // Calls with each entry's text, its length and its place among ours, or -1.
@@ -154,24 +236,26 @@ PreloadSet missing_of(PreloadSet ours) noexcept {
 
 }  // namespace
 
-PreloadSet unusable_preloads(int folder, const char* path, char* const* environment) noexcept {
-  const char* const preload = preload_of(environment);
-  if (preload == nullptr || path == nullptr) return 0;
-  const PreloadSet ours = ours_in(preload);
-  if (ours == 0) return 0;
+PreloadFate preload_fate(int folder, const char* path, char* const* environment) noexcept {
+  const char* preload = nullptr;
+  if (path == nullptr || !ReadableMemory().has_text(path) || !find_preload(environment, preload)) return {};
+  const PreloadSet ours = preload == nullptr ? 0 : ours_in(preload);
+  if (ours == 0) return {.unrecorded = UnrecordedReason::kOtherEnvironment};
   const PreloadSet missing = missing_of(ours);
-  return missing == ours || program_loads_ours(folder, path) ? missing : ours;
+  if (missing == ours) return {missing, UnrecordedReason::kNotVisible};
+  const UnrecordedReason why = why_unrecorded(folder, path);
+  if (why == UnrecordedReason::kCount || ignores_preloads(why)) return {missing, why};
+  return {ours, why};
 }
 
-PreloadSet unusable_preloads_of_command(const char* file, char* const* environment) noexcept {
-  if (file == nullptr) return 0;
-  if (*file == 0 || strchr(file, '/') != nullptr) return unusable_preloads(AT_FDCWD, file, environment);
-  if (preload_of(environment) == nullptr) return 0;
+PreloadFate preload_fate_of_command(const char* file, char* const* environment) noexcept {
+  if (file == nullptr) return {};
+  if (*file == 0 || strchr(file, '/') != nullptr) return preload_fate(AT_FDCWD, file, environment);
   const char* directories = getenv("PATH");
   if (directories == nullptr) directories = "/bin:/usr/bin";
   const std::size_t name = strlen(file) + 1;
   const std::size_t longest = strlen(directories);
-  if (name > NAME_MAX + 1 || longest > PATH_MAX) return unusable_preloads(AT_FDCWD, file, environment);
+  if (name > NAME_MAX + 1 || longest > PATH_MAX) return preload_fate(AT_FDCWD, file, environment);
   char* const path = static_cast<char*>(alloca(longest + 1 + name));
   for (const char* next = directories;; ++next) {
     const std::size_t length = strcspn(next, ":");
@@ -180,10 +264,18 @@ PreloadSet unusable_preloads_of_command(const char* file, char* const* environme
     memcpy(path + length + 1, file, name);
     const char* const candidate = length == 0 ? file : path;
     if (raw_syscall(SYS_faccessat, AT_FDCWD, candidate, X_OK) >= 0)
-      return unusable_preloads(AT_FDCWD, candidate, environment);
+      return preload_fate(AT_FDCWD, candidate, environment);
     next += length;
-    if (*next == 0) return unusable_preloads(AT_FDCWD, file, environment);
+    if (*next == 0) return preload_fate(AT_FDCWD, file, environment);
   }
+}
+
+void count_unrecorded(UnrecordedReason reason, std::int64_t change) noexcept {
+  if (reason == UnrecordedReason::kCount || g_options.no_children) return;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr) return;
+  segment->unrecorded_programs[static_cast<std::size_t>(reason)].fetch_add(static_cast<std::uint64_t>(change),
+                                                                           std::memory_order_relaxed);
 }
 
 std::size_t changed_environment_bytes(char* const* environment) noexcept {

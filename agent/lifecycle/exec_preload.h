@@ -3,22 +3,35 @@
 // as after chroot, costs a line on the program's stderr; one that another C library loads ends the program.
 // Such objects are left out of its LD_PRELOAD, and it runs unrecorded.
 //
-// May be called in a child of vfork, in signal handlers, and on small stacks.
+// May be called in a child of vfork, in signal handlers, and on small stacks. What the pointers point to need
+// not be readable: then nothing is left out, and the exec fails with EFAULT as it does without us.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 
 // Our entries of LD_PRELOAD by their places in Options::preload, one bit each.
 using PreloadSet = std::uint64_t;
 
-// What has to be left out of the environment of the program that these name, as in execveat(2). `path` may be
-// a script.
-PreloadSet unusable_preloads(int folder, const char* path, char* const* environment) noexcept;
+// What will become of our objects in a program that is about to be executed.
+struct PreloadFate {
+  PreloadSet left_out = 0;  // have to be left out of its environment
+  // Why it will not be recorded. kCount: it will be, as far as can be seen, or is not to be.
+  wire::UnrecordedReason unrecorded = wire::UnrecordedReason::kCount;
+};
+
+// For the program that these name, as in execveat(2). `path` may be a script.
+PreloadFate preload_fate(int folder, const char* path, char* const* environment) noexcept;
 // The same where PATH is searched for a name without a slash.
-PreloadSet unusable_preloads_of_command(const char* file, char* const* environment) noexcept;
+PreloadFate preload_fate_of_command(const char* file, char* const* environment) noexcept;
+
+// Counts a program that runs unrecorded: before an exec, which does not return if it succeeds, with `change`
+// 1, and if it does return, with -1. Does nothing for kCount.
+void count_unrecorded(wire::UnrecordedReason reason, std::int64_t change) noexcept;
 
 // An environment without these entries. It lives on the stack of the caller, which gets `bytes` from
 // changed_environment_bytes().

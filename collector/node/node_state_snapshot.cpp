@@ -283,9 +283,20 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
         run.world_size = std::max(run.world_size, static_cast<std::uint32_t>(size));
     }
   }
+  for (std::uint32_t i = 0; i < wire::kUnrecordedReasons; ++i) {
+    std::uint64_t programs = 0;
+    for (const RankSnapshot& rank : snapshot.ranks) programs += rank.report.unrecorded_programs[i];
+    if (programs != 0)
+      run.notes.push_back(shard::note_of_node(shard::NoteCode::kUnrecordedPrograms, options_.node_name,
+                                              programs, wire::kUnrecordedReasonNames[i]));
+  }
   if (!options_.only_ranks.empty()) run.world_size = 0;  // the others are not missing
   std::sort(snapshot.ranks.begin(), snapshot.ranks.end(),
             [](const RankSnapshot& a, const RankSnapshot& b) { return a.rank.rank < b.rank.rank; });
+  // Of the lowest rank, in whatever order the ranks of a job with several commands were started.
+  if (!snapshot.ranks.empty() && !snapshot.ranks.front().command.empty() &&
+      snapshot.ranks.front().command != command_text(run.command))
+    run.command = command_words(snapshot.ranks.front().command);
   run.start_utc_ns = snapshot.node.start_utc_ns;
   if (end_utc_ns > run.start_utc_ns) {
     snapshot.node.elapsed_ns = static_cast<std::uint64_t>(end_utc_ns - run.start_utc_ns);
@@ -293,10 +304,6 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   if (run.counters_multiplexed) run.notes.push_back(shard::note_of_run(shard::NoteCode::kCountersTookTurns));
   unite(run.notes);
   snapshot.grid = grid_;
-  // Of the lowest rank, in whatever order the ranks of a job with several commands were started.
-  if (!snapshot.ranks.empty() && !snapshot.ranks.front().command.empty() &&
-      snapshot.ranks.front().command != command_text(run.command))
-    run.command = command_words(snapshot.ranks.front().command);
   snapshot.series = series_;
   snapshot.path_times = path_times_.cells(open_times);
   snapshot.tables = store_.tables();  // after the reports, which add call paths of MPI call sites

@@ -12,6 +12,9 @@
 namespace clusterprof::collector {
 namespace {
 
+// That one process can have executed or spawned: more is damage.
+constexpr std::uint64_t kMaxUnrecordedPrograms = std::uint64_t{1} << 32;
+
 // Adds the time that a thread has not been charged yet to a report on the present state.
 struct ReportSink {
   ProcessReport& report;
@@ -273,6 +276,9 @@ void ProcessRecorder::add_statistics(ProcessReport& report) const {
   report.merges_failed = h.merges_failed.load(std::memory_order_relaxed);
   report.handler_ns = h.handler_ns.load(std::memory_order_relaxed);
   report.counters_multiplexed = h.counters_multiplexed != 0;
+  for (std::uint32_t i = 0; i < wire::kUnrecordedReasons; ++i)
+    report.unrecorded_programs[i] =
+        std::min(h.unrecorded_programs[i].load(std::memory_order_relaxed), kMaxUnrecordedPrograms);
   const std::uint32_t unavailable = std::min(h.unavailable_count, wire::kMaxCounters);
   for (std::uint32_t i = 0; i < unavailable; ++i)
     report.unavailable_counters.emplace(bounded_text(h.unavailable_names[i], wire::kCounterNameBytes),

@@ -31,6 +31,8 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   handler_ns += other.handler_ns;
   unsampled_threads += other.unsampled_threads;
   unsampled_cpu_ns += other.unsampled_cpu_ns;
+  for (std::size_t i = 0; i < unrecorded_programs.size(); ++i)
+    unrecorded_programs[i] += other.unrecorded_programs[i];
   if (keep_main_thread) {
     mpi_ns += other.mpi_ns;
     if (mpi_init_end_ns == 0) mpi_init_end_ns = other.mpi_init_end_ns;

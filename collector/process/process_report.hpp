@@ -35,6 +35,7 @@ struct ProcessReport {
   std::uint32_t fatal_signal = 0;
   wire::MpiState mpi_state = wire::MpiState::kNone;
   std::uint32_t python_version = 0;
+  std::array<std::uint64_t, wire::kUnrecordedReasons> unrecorded_programs{};  // by wire::UnrecordedReason
   bool python_unread = false;  // an interpreter's frames were not read, or none was looked for
   bool python_partly = false;  // they were, but something about them is missing
   // Why, and other problems: codes of NoteScope::kRanks with their numbers, the first kMaxNotes.

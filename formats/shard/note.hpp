@@ -42,6 +42,7 @@ enum class NoteCode : std::uint8_t {
   kSpawnedWithInfo,
   kSpawnedCommandNotFound,
   kSpawnedWithoutNumbers,
+  kUnrecordedPrograms,  // that recorded processes executed
   kCallersLeftOut,
   // Why there are no Python frames
   kPythonVersionNotTold,
@@ -109,6 +110,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"spawned_with_info", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"spawned_command_not_found", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"spawned_without_numbers", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"unrecorded_programs", NoteScope::kNode, "programs", "reason", nullptr},
     {"callers_left_out", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"python_version_not_told", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"python_version_not_supported", NoteScope::kRanks, "python_version", nullptr, nullptr},

@@ -103,6 +103,22 @@ enum class PythonNote : std::uint32_t {
   kGarbageUnknown,  // the garbage collector's state is not found
 };
 
+// Why a program that this process executed, or a process that it spawned, runs without our preload objects.
+enum class UnrecordedReason : std::uint32_t {
+  kNotVisible = 0,    // they are not in the root directory that it has, as after chroot or in a container
+  kOtherLibrary,      // its C library is not glibc, but musl, for example
+  kOtherMachine,      // it is no program for x86-64
+  kLibrariesMissing,  // libdl.so.2 or libpthread.so.0 is not where its loader looks
+  kStaticProgram,     // it has no dynamic loader
+  kPrivileges,        // set-user-ID and the like: the loader ignores LD_PRELOAD
+  kOtherEnvironment,  // its environment was made without our LD_PRELOAD
+  kCount
+};
+inline constexpr std::uint32_t kUnrecordedReasons = static_cast<std::uint32_t>(UnrecordedReason::kCount);
+inline constexpr const char* kUnrecordedReasonNames[kUnrecordedReasons] = {
+    "not_visible",    "other_c_library", "other_architecture", "libraries_missing",
+    "static_program", "privileges",      "other_environment"};
+
 inline constexpr std::uint32_t kMaxCounters = 16;
 inline constexpr std::uint32_t kCounterNameBytes = 64;
 
@@ -199,6 +215,7 @@ struct SegmentHeader {
   // Since when the site has recording turned off (CLOCK_MONOTONIC), stored by the collector. 0: it has not.
   std::atomic<std::uint64_t> turned_off_ns;
   UnrecordedThreads unrecorded[kUnrecordedStarts];
+  std::atomic<std::uint64_t> unrecorded_programs[kUnrecordedReasons];
 };
 
 // --- Python code objects -------------------------------------------------------------------

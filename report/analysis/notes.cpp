@@ -13,11 +13,13 @@ std::vector<NoteRecord> united_notes(std::vector<shard::Note> notes) {
   std::map<std::tuple<shard::NoteCode, std::string_view, std::string_view, std::uint64_t>, NoteRecord>
       records;
   for (const shard::Note& note : notes) {
-    NoteRecord& record = records[{note.code, note.text, note.detail, note.number}];
+    // What nodes count one by one is counted for all of them together.
+    const bool is_sum = note.code == shard::NoteCode::kUnrecordedPrograms;
+    NoteRecord& record = records[{note.code, note.text, note.detail, is_sum ? 0 : note.number}];
     record.code = note.code;
     record.text = note.text;
     record.detail = note.detail;
-    record.number = note.number;
+    record.number = is_sum ? record.number + note.number : note.number;
     if (!note.node.empty() && record.node_count++ < kMaxNoteParts) record.nodes.push_back(note.node);
     if (note.first_rank < 0) continue;
     record.rank_count += static_cast<std::uint64_t>(note.last_rank - note.first_rank) + 1;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/command_text.hpp"
 #include "tests/unit/collector/fake_segment.hpp"
 
 namespace clusterprof::collector {
@@ -53,6 +54,49 @@ class NodeStateTest : public testing::Test {
   }
   NodeState state_{NodeOptions{"run-1", "n0", {"./program"}, 0, 100, "wall"}};
 };
+
+TEST_F(NodeStateTest, EveryRankKeepsItsCommand) {
+  const auto announce = [&](std::int32_t rank, const std::vector<std::string>& command) {
+    return state_.announce(std::nullopt, rank, 4, 100 + rank, at(0), command_text(command));
+  };
+  announce(2, {"./program"});  // its launcher started the collector
+  const auto id = announce(0, {"./first", "***"});
+  announce(1, {});
+  const NodeSnapshot snapshot = state_.snapshot(at(10), false);
+  ASSERT_EQ(snapshot.ranks.size(), 3u);
+  EXPECT_EQ(snapshot.ranks[0].command, command_text({"./first", "***"}));
+  EXPECT_EQ(snapshot.ranks[1].command, "");
+  EXPECT_EQ(snapshot.ranks[2].command, command_text({"./program"}));
+  EXPECT_EQ(snapshot.run.command, (std::vector<std::string>{"./first", "***"})) << "of the lowest rank";
+  // Told again, by who does not know the command.
+  state_.announce(id, 0, 4, 100, at(20));
+  EXPECT_EQ(state_.snapshot(at(30), false).ranks[0].command, command_text({"./first", "***"}));
+}
+
+TEST_F(NodeStateTest, CountsProgramsThatRanUnrecorded) {
+  FakeSegment fake, exec, helper;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(fake, 100, 5, 105);
+  const auto count = [](FakeSegment& segment, wire::UnrecordedReason reason, std::uint64_t programs) {
+    segment.header().unrecorded_programs[static_cast<std::size_t>(reason)] = programs;
+  };
+  count(fake, wire::UnrecordedReason::kStaticProgram, 2);
+  run(exec, 100, 105, 205);
+  count(exec, wire::UnrecordedReason::kStaticProgram, 1);
+  count(exec, wire::UnrecordedReason::kPrivileges, 1);
+  run(helper, 101, 105, 150);
+  count(helper, wire::UnrecordedReason::kStaticProgram, 4);
+  state_.hello(id, 100, view(fake), at(6));
+  state_.hello(id, 100, view(exec), at(106));
+  helper.header().rank = 0;
+  const auto child = state_.hello(std::nullopt, 101, view(helper), at(106));
+  state_.gone(child, at(160).mono_ns, exited(0));
+  const std::vector<shard::Note> notes = state_.snapshot(at(205), true).run.notes;
+  const std::vector<shard::Note> expected = {
+      shard::note_of_node(shard::NoteCode::kUnrecordedPrograms, "n0", 1, "privileges"),
+      shard::note_of_node(shard::NoteCode::kUnrecordedPrograms, "n0", 7, "static_program")};
+  EXPECT_EQ(notes, expected);
+}
 
 TEST_F(NodeStateTest, RecordsOneRank) {
   FakeSegment fake;

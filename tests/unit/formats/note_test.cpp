@@ -26,9 +26,9 @@ TEST(NoteKinds, NamesAreUniqueAndFoundAgain) {
 
 // Collectors and merges only write codes and numbers. A text is a name, or a message of another program.
 TEST(NoteKinds, HoldNoSentences) {
-  const std::set<std::string> by_nature = {"shard",    "file",         "library_message",
-                                           "build_id", "debug_file",   "ranks_option",
-                                           "value",    "site_message", "launcher"};
+  const std::set<std::string> by_nature = {"shard",      "file",         "library_message", "build_id",
+                                           "debug_file", "ranks_option", "value",           "site_message",
+                                           "launcher",   "reason"};
   for (const NoteKind& kind : kNoteKinds)
     for (const char* const text : {kind.text, kind.detail})
       if (text != nullptr) EXPECT_TRUE(by_nature.contains(text)) << kind.name << ": " << text;

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "formats/wire/segment.h"
 #include "report/analysis/notes.hpp"
 
 namespace clusterprof::report {
@@ -51,6 +52,28 @@ TEST(NoteWords, MissingRanksAreCountedAlsoWhereNotAllAreNamed) {
   EXPECT_TRUE(
       said({of(0, 1, 9), of(4, 6, 9)}).starts_with("9 ranks are missing: ranks 0, 1, 4-6, ... Either they"))
       << said({of(0, 1, 9), of(4, 6, 9)});
+}
+
+TEST(NoteWords, UnrecordedProgramsAreAddedUp) {
+  const auto on = [](const std::string& node, std::uint64_t programs) {
+    return note_of_node(NoteCode::kUnrecordedPrograms, node, programs, "static_program");
+  };
+  EXPECT_EQ(
+      said({on("n1", 1)}),
+      "On node n1: 1 program that recorded processes executed ran unrecorded: they are linked statically.");
+  EXPECT_EQ(
+      said({on("n1", 3), on("n2", 3), on("n3", 4)}),
+      "On nodes n1, n2, n3: 10 programs that recorded processes executed ran unrecorded: they are linked "
+      "statically.");
+}
+
+TEST(NoteWords, EveryReasonForAnUnrecordedProgramHasWords) {
+  std::set<std::string> sentences;
+  for (const char* const reason : wire::kUnrecordedReasonNames) {
+    const std::string sentence = said({note_of_node(NoteCode::kUnrecordedPrograms, "n1", 2, reason)});
+    EXPECT_FALSE(sentence.ends_with(std::string(": ") + reason + ".")) << sentence;
+    EXPECT_TRUE(sentences.insert(sentence).second) << sentence;
+  }
 }
 
 TEST(NoteWords, ForeignTextsAreUnchanged) {
