@@ -67,6 +67,8 @@ constexpr seconds kUsageInterval{1}, kUsageIntervalIfLight{5};
 constexpr seconds kCheckpointIntervalIfLight{60};
 constexpr seconds kProcessorsInterval{5};  // programs bind their threads, and batch systems change cpusets
 
+static_assert(sizeof(wire::Announce) + kCommandTextBytes <= sizeof(ReceivedMessage::data));
+
 template <typename T>
 std::optional<T> greeting_as(const ReceivedMessage& message, std::uint64_t magic) {
   T value;

@@ -7,7 +7,6 @@
 
 #include "base/command_text.hpp"
 #include "base/unique_fd.hpp"
-#include "formats/wire/hello.h"
 
 namespace clusterprof::collector {
 
@@ -17,7 +16,7 @@ struct ReceivedMessage {
   bool would_block = false;
   bool cut = false;  // an attached file did not fit, or there was no file descriptor left for it
   UniqueFd file;
-  alignas(8) char data[sizeof(wire::Announce) + kCommandTextBytes];
+  alignas(8) char data[64 + kCommandTextBytes];  // a greeting, and a command line behind it
 };
 
 // Receives the next message of a socket of type SOCK_SEQPACKET without waiting. Closes descriptors beyond the

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/command_text.hpp"
 #include "formats/synth/random.hpp"
 #include "formats/synth/series.hpp"
 #include "formats/synth/timing.hpp"
@@ -221,7 +220,9 @@ class NodeBuilder {
     rank.flags = kRunDelayKnown | kExitStatusKnown | kUsageKnown | kIoKnown | kUsedMpi | kWaitKnown |
                  kFaultsApart | kGarbageApart | kFilesKnown;
     rank.affinity = interner_.string(std::to_string(row));
-    rank.command = interner_.string(command_text(data_.run.command));
+    std::string command;
+    for (const std::string& word : data_.run.command) command.append(word).push_back('\0');
+    rank.command = interner_.string(command);
     rank.numa_nodes = interner_.string(row < (shape_.ranks_per_node + 1) / 2 ? "0" : "1");
     rank.start_utc_ns = data_.nodes[0].start_utc_ns + row;
     rank.elapsed_ns = kElapsed_ns;
