@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "aggregator/notes.hpp"
+#include "aggregator/shard_files.hpp"
 #include "base/directory.hpp"
 #include "base/process_mark.hpp"
 #include "base/shared_directory.hpp"
@@ -29,7 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::time_t kUntouched_s = 600, kUntouchedWithoutLocks_s = 86'400;
-constexpr std::time_t kQuiet_s = 60;    // the clocks of file server and nodes may be apart
+constexpr std::time_t kQuiet_s = 60;  // the clocks of file server and nodes may be apart
+constexpr std::uint64_t kMostInterval_s = 86'400;
 constexpr int kMaxRendezvousLinks = 8;  // links that jobs of the same key have made
 
 // Who writes a temporary file of `file_name`; nullopt when the name is not that of one.
@@ -64,9 +66,10 @@ bool is_abandoned(int directory, const std::string& name, const ProcessMark& wri
   return !may_run_here && std::time(nullptr) - status->st_mtim.tv_sec >= untouched_s;
 }
 
-bool is_quiet(int directory, const std::string& name) {
+// How long a file was not written to; nothing if it is not there.
+std::time_t untouched_s(int directory, const std::string& name) {
   const auto status = status_of(directory, name);
-  return status && std::time(nullptr) - status->st_mtim.tv_sec >= kQuiet_s;
+  return status ? std::time(nullptr) - status->st_mtim.tv_sec : -1;
 }
 
 struct RendezvousLink {
@@ -97,19 +100,31 @@ std::optional<RendezvousLink> rendezvous_link(int run, const fs::path& run_dir) 
 struct Leftovers {
   std::vector<std::string> claims, half_written, marks, clocks;
   std::optional<RendezvousLink> link;
-  bool quiet = false;
+  std::time_t untouched_s = 0;  // since the run was made or one of its shards was written
 };
+
+// `prefix`: what leads from the run directory to `directory`.
+void find_files_of_shards(int directory, const std::string& prefix, Leftovers& found) {
+  for_each_entry(directory, [&](const std::string& name) {
+    if (shard::is_shard_name(name)) {
+      found.untouched_s = std::min(found.untouched_s, untouched_s(directory, name));
+    } else if (shard::is_claim(name)) {
+      found.claims.push_back(prefix + name);
+    } else if (name.starts_with(".node-") && name.ends_with(".tmp")) {
+      found.half_written.push_back(prefix + name);
+    }
+    return true;
+  });
+}
 
 Leftovers find_leftovers(int run, const fs::path& run_dir) {
   Leftovers found;
-  found.quiet = is_quiet(run, std::string(shard::kOwnerLink));  // since it was made
+  found.untouched_s = untouched_s(run, std::string(shard::kOwnerLink));
+  find_files_of_shards(run, "", found);
   for_each_entry(run, [&](const std::string& name) {
-    if (name.starts_with("node-") && name.ends_with(".h5")) {
-      found.quiet = found.quiet && is_quiet(run, name);
-    } else if (shard::is_claim(name)) {
-      found.claims.push_back(name);
-    } else if (name.starts_with(".node-") && name.ends_with(".tmp")) {
-      found.half_written.push_back(name);
+    if (shard::is_shard_directory(name)) {
+      const UniqueFd below(::openat(run, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+      if (below) find_files_of_shards(below.get(), name + "/", found);
     } else if (name.starts_with(shard::kExitMarkPrefix)) {
       found.marks.push_back(name);
     } else if (name.starts_with(shard::kClocksDirectoryPrefix)) {
@@ -127,6 +142,10 @@ RunProgress progress_of(const shard::ShardData& head) {
   const std::vector<bool> here = present_ranks(head);
   RunProgress progress;
   progress.all_came = !here.empty() && std::find(here.begin(), here.end(), false) == here.end();
+  for (const shard::Note& note : head.run.notes)
+    if (note.code == shard::NoteCode::kCheckpointInterval)
+      progress.checkpoint_interval =
+          std::chrono::seconds(std::min<std::uint64_t>(note.number, kMostInterval_s));
   progress.all_ended = progress.all_came && !has_note(head, shard::NoteCode::kIncompleteShard);
   return progress;
 }
@@ -138,13 +157,23 @@ void remove_leftovers(const fs::path& run_dir, const std::function<RunProgress()
   const int run = opened.get();
   const Leftovers found = find_leftovers(run, run_dir);
   const auto remove = [](int place, const std::string& name) { (void)::unlinkat(place, name.c_str(), 0); };
+  const bool any = !found.half_written.empty() || !found.marks.empty() || !found.clocks.empty() || found.link;
+  if (found.claims.empty() && !any) return;
+  // Nobody writes any more, unless the checkpoints are farther apart than that.
+  const RunProgress told = found.untouched_s >= kQuiet_s ? progress() : RunProgress{};
+  const std::time_t quiet_s = kQuiet_s + told.checkpoint_interval.count();
+  const bool is_any_on_its_node =
+      std::any_of(found.claims.begin(), found.claims.end(),
+                  [&](const auto& claim) { return shard_on_node(run, claim).has_value(); });
+  const bool is_run_quiet = found.untouched_s >= quiet_s && !is_any_on_its_node;
+  const auto is_quiet = [&](const std::string& name) { return untouched_s(run, name) >= quiet_s; };
   for (const std::string& claim : found.claims) {
-    std::string shard = claim.substr(1);
-    shard.replace(shard.size() - shard::kClaimSuffix.size(), std::string::npos, ".h5");
-    if (status_of(run, shard) || (found.quiet && is_quiet(run, claim))) remove(run, claim);
+    if (status_of(run, shard::shard_of_claim(claim)) ||
+        (is_run_quiet && is_quiet(claim) && !shard_on_node(run, claim)))
+      remove(run, claim);
   }
-  if (found.half_written.empty() && found.marks.empty() && found.clocks.empty() && !found.link) return;
-  const RunProgress now = found.quiet ? RunProgress{true, true} : progress();
+  if (!any) return;
+  const RunProgress now = is_run_quiet ? RunProgress{true, true, {}} : progress();
   if (now.all_came) {
     if (found.link) remove(found.link->place.get(), found.link->name);
     for (const std::string& mark : found.marks) remove(run, mark);
@@ -152,7 +181,7 @@ void remove_leftovers(const fs::path& run_dir, const std::function<RunProgress()
   if (now.all_ended) {
     // When the file server delays a collector, its last shard is older than the one it is writing.
     for (const std::string& file : found.half_written)
-      if (!found.quiet || is_quiet(run, file)) remove(run, file);
+      if (!is_run_quiet || is_quiet(file)) remove(run, file);
     for (const std::string& directory : found.clocks) remove_link_directory(run, directory);
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 
@@ -17,14 +18,16 @@ void remove_abandoned(const std::filesystem::path& file);
 
 // How far a run is, judging by its shards.
 struct RunProgress {
-  bool all_came = false;   // every rank of the job has a record
-  bool all_ended = false;  // and every shard is its collector's last
+  bool all_came = false;                        // every rank of the job has a record
+  bool all_ended = false;                       // and every shard is its collector's last
+  std::chrono::seconds checkpoint_interval{0};  // if it is longer than usual
 };
 RunProgress progress_of(const shard::ShardData& head);
 
 // Removes what killed launchers and collectors of the run left behind (shard::run_files.hpp, half-written
 // shards) as soon as nobody can need it. That is so when the run is far enough, or when no shard was written
-// to for a minute, which living collectors do every few seconds. `progress` is called only when there is
+// to for a minute, which living collectors do every few seconds (plus the interval of checkpoints if that is
+// longer), and none is still on its node (--checkpoint local). `progress` is called only when there is
 // something to decide. Nothing is removed from a run directory that is not ours: its owner could make a name
 // mean something else between two looks.
 void remove_leftovers(const std::filesystem::path& run_dir, const std::function<RunProgress()>& progress);

@@ -46,6 +46,7 @@ bool is_of_all_shards(NoteCode code) {
     case NoteCode::kRepeatedRanks:
     case NoteCode::kClocksApart:
     case NoteCode::kRanksWithoutEvents:
+    case NoteCode::kShardLeftOnNode:
       return true;
     default:
       return false;

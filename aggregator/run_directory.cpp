@@ -60,7 +60,7 @@ bool is_up_to_date(const fs::path& run_dir) {
   for (std::size_t i = 0; i < shards.value().size(); ++i) {
     const fs::path& shard = shards.value()[i];
     const profile::Source& source = sources.value()[i];
-    if (source.name != shard.filename().string()) return false;
+    if (source.name != name_of_shard(run_dir, shard)) return false;
     if (fs::file_size(shard, error) != source.size_bytes || error) return false;
     if (fs::last_write_time(shard, error) > made || error) return false;
   }

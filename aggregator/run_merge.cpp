@@ -211,7 +211,7 @@ void RunMerge::plan_anew() {
   if (listed.value().empty()) return end_with(run_dir_.string() + ": nothing found: no node-*.h5 in it");
   for (const fs::path& path : listed.value()) {
     Shard& row = plan_.shards.emplace_back();
-    row.name = path.filename().string();
+    row.name = name_of_shard(run_dir_, path);
     row.state = state_of(path);
     row.left_out = damaged_.contains(row.name);
   }
@@ -492,6 +492,7 @@ bool RunMerge::complete_head(Heads& heads) {
   }
   for (const std::int32_t rank : repeated_ranks_)
     notes.push_back(note_of_ranks(shard::NoteCode::kRepeatedRanks, {rank, rank}));
+  for (shard::Note& note : notes_on_shards_left(run_dir_)) notes.push_back(std::move(note));
   if (run_ids.size() > 1) notes.push_back(note_of_run(shard::NoteCode::kDifferentRuns));
   for (const Shard& row : plan_.shards) {
     if (row.left_out) {

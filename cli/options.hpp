@@ -2,12 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/checkpoint_option.hpp"
 #include "base/secrets.hpp"
 #include "cli/identity.hpp"
 #include "cli/sample_event.hpp"
@@ -50,6 +52,9 @@ struct Options {
   bool no_children = false;
   bool only_regions = false;
   CommandDetail command_detail = CommandDetail::kMasked;  // what is stored of the command line
+  CheckpointOption checkpoint;
+  std::uint64_t max_memory_bytes = 0;  // of the collector; 0: no limit
+  double max_cpu_percent = 0;          // of one processor; 0: no limit
   bool no_html = false;
   bool no_source = false;
   std::vector<std::string> own;            // --own, absolute

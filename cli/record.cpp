@@ -26,6 +26,7 @@
 
 #include "base/command_text.hpp"
 #include "base/end_patience.hpp"
+#include "base/local_checkpoints.hpp"
 #include "base/secrets.hpp"
 #include "cli/command_name.hpp"
 #include "cli/election.hpp"
@@ -373,6 +374,14 @@ std::vector<std::string> Recording::collector_command() const {
     add("step-ranks", std::to_string(options_.selected_ranks(identity_.world_size).count));
     if (is_explained(environment_)) words.push_back("--explain");
   }
+  if (identity_.local_size > 0 && identity_.run_size() > identity_.local_size)
+    words.push_back("--nodes=" +
+                    std::to_string((identity_.run_size() + identity_.local_size - 1) / identity_.local_size));
+  if (options_.checkpoint != CheckpointOption{})
+    words.push_back("--checkpoint=" + to_string(options_.checkpoint));
+  if (options_.max_memory_bytes != 0)
+    words.push_back("--max-memory=" + std::to_string(options_.max_memory_bytes));
+  if (options_.max_cpu_percent != 0) words.push_back("--max-cpu=" + std::to_string(options_.max_cpu_percent));
   if (samples_event_) words.push_back("--sample-on=" + options_.sample_on.event);
   if (options_.no_mpi) words.push_back("--no-mpi");
   if (options_.light) words.push_back("--light");
@@ -505,6 +514,10 @@ void Recording::clean_up_after(const SupervisedEnd& end, std::chrono::seconds pa
     say("the collector of node " + identity_.node + " ended early" +
         (end.collector_status >= 0 ? " (" + describe(end.collector_status) + ")" : "") +
         ": this node's profile is incomplete or missing");
+    // It may have left a checkpoint on the node.
+    if (options_.checkpoint.local) {
+      run_with_timeout(kRemoval, [] { bring_home_checkpoints(places_for_checkpoints()); });
+    }
   }
 }
 

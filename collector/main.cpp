@@ -20,7 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/checkpoint_option.hpp"
 #include "base/end_patience.hpp"
+#include "base/resource_limits.hpp"
 #include "base/shared_directory.hpp"
 #include "base/stderr_watchdog.hpp"
 #include "collector/os/message.hpp"
@@ -36,6 +38,7 @@ namespace wire = clusterprof::wire;
 
 constexpr int kFailed = 125;
 constexpr int kNiceness = 5;
+constexpr std::chrono::seconds kCheckpointIntervalIfLight{60};
 constexpr std::uint32_t kFastRateHz = 1000;  // from this rate on, waking up late costs samples
 
 // Each process on this node needs three.
@@ -139,6 +142,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   int world_size = 0;
   int min_duration_s = 0;
   bool no_mpi = false;
+  std::string checkpoint, max_memory, max_cpu;
   CLI::App app("clusterprof's collector, one per node; started by clusterprof");
   app.add_option("--listen-fd", options.server.listen_fd, "listening socket")->required();
   app.add_option("--control-fd", options.server.control_fd, "socket to the launcher");
@@ -152,6 +156,10 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_option("--world-size", world_size, "ranks of the job, 0 unknown");
   app.add_option("--rate", node.rate_hz, "samples per second and thread");
   app.add_option("--clock", node.clock, "wall or cpu")->check(CLI::IsMember({"wall", "cpu"}));
+  app.add_option("--max-memory", max_memory, "bytes that the collector may use");
+  app.add_option("--max-cpu", max_cpu, "percent of one processor that it may use");
+  app.add_option("--nodes", options.server.nodes, "nodes of the job; 1: not known");
+  app.add_option("--checkpoint", checkpoint, "seconds between checkpoints, or local");
   app.add_flag("--no-mpi", no_mpi, "the program runs without MPI wrappers");
   app.add_option("--sample-on", node.sample_on, "event whose overflows samples are taken at");
   app.add_flag("--light", options.server.light, "as little as possible: no MPI events, and few looks");
@@ -177,8 +185,39 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   }
   options.server.run_directory = run_directory;
   options.server.trial.min_duration = std::chrono::seconds(min_duration_s);
+  if (!checkpoint.empty()) {
+    const auto parsed = clusterprof::parse_checkpoint_option(checkpoint);
+    if (!parsed) {
+      say("--checkpoint: {}, not '{}'", clusterprof::kCheckpointValues, checkpoint);
+      return 2;
+    }
+    options.server.checkpoint = *parsed;
+  } else if (options.server.light) {
+    options.server.checkpoint.interval = kCheckpointIntervalIfLight;
+  }
+  if (const clusterprof::CheckpointOption& kept = options.server.checkpoint; kept.local)
+    node.notes.push_back(clusterprof::shard::note_of_run(clusterprof::shard::NoteCode::kCheckpointsLocal));
+  else if (kept.interval > clusterprof::CheckpointOption{}.interval)
+    node.notes.push_back(clusterprof::shard::note_of_run(clusterprof::shard::NoteCode::kCheckpointInterval,
+                                                         static_cast<std::uint64_t>(kept.interval.count())));
   options.server.end_patience = clusterprof::end_patience(std::getenv(clusterprof::kEndPatienceVariable))
                                     .value_or(clusterprof::kEndPatience);
+  if (!max_memory.empty()) {
+    const auto bytes = clusterprof::parse_max_memory(max_memory);
+    if (!bytes) {
+      say("--max-memory: {}, not '{}'", clusterprof::kMaxMemoryValues, max_memory);
+      return 2;
+    }
+    node.max_memory_bytes = *bytes;
+  }
+  if (!max_cpu.empty()) {
+    const auto percent = clusterprof::parse_max_cpu(max_cpu);
+    if (!percent) {
+      say("--max-cpu: {}, not '{}'", clusterprof::kMaxCpuValues, max_cpu);
+      return 2;
+    }
+    options.server.max_cpu_percent = *percent;
+  }
   const bool plausible = world_size > 0 && world_size <= static_cast<int>(clusterprof::shard::kMaxWorldSize);
   node.world_size = plausible ? static_cast<std::uint32_t>(world_size) : 0;
   node.watches_mpi = !no_mpi;

@@ -4,6 +4,7 @@
 // are written until the ranks are gone. Everything runs on the main thread, except for the writing of shards.
 #include "collector/server.hpp"
 
+#include <malloc.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -38,8 +39,10 @@
 #include "collector/loop/launcher_channel.hpp"
 #include "collector/loop/listener.hpp"
 #include "collector/loop/poll_interval.hpp"
+#include "collector/loop/processor_share.hpp"
 #include "collector/loop/watched_processes.hpp"
 #include "collector/node/spawned_worlds.hpp"
+#include "collector/os/memory_limit.hpp"
 #include "collector/os/message.hpp"
 #include "collector/os/os_node.hpp"
 #include "collector/os/os_process.hpp"
@@ -64,7 +67,8 @@ constexpr seconds kLateRank{10};      // since our start: expected ranks may be 
 constexpr seconds kChildStatus{5};    // for the launcher to report how its child ended
 constexpr seconds kAfterTerminate{30};
 constexpr seconds kUsageInterval{1}, kUsageIntervalIfLight{5};
-constexpr seconds kCheckpointIntervalIfLight{60};
+constexpr double kPeakOfCheckpoint = 1.6;
+constexpr double kMemoryIsShort = 0.95, kMemoryIsLowAgain = 0.9;  // of the job's limit
 constexpr seconds kProcessorsInterval{5};  // programs bind their threads, and batch systems change cpusets
 
 static_assert(sizeof(wire::Announce) + kCommandTextBytes <= sizeof(ReceivedMessage::data));
@@ -84,6 +88,10 @@ std::string program_name(pid_t pid) {
   const std::string command = read_text("/proc/" + std::to_string(pid) + "/cmdline").value_or("");
   const std::string path = command.substr(0, command.find('\0'));
   return path.substr(path.rfind('/') + 1);
+}
+
+CheckpointTimes times_of(const ServerOptions& options) {
+  return {options.checkpoint.interval, checkpoint_phase(options.node.node_name), options.nodes};
 }
 
 NoteCode note_on_refused(ErrorKind why) {
@@ -163,8 +171,10 @@ class Server::Impl {
     const Instant now = recorded_until();
     poll_rings(now);
     const bool complete = alive_announced_ == 0;
-    look_at_spawned_worlds();
+    if (used_mpi() || has_spawned_ranks_) look_at_spawned_worlds();
     update_series();
+    if (const auto waited_ms = std::chrono::duration_cast<milliseconds>(waited_).count(); waited_ms > 0)
+      add_note(NoteCode::kProcessorBound, static_cast<std::uint64_t>(waited_ms));
     const bool written = checkpointer_->write_last(state_.snapshot(now, complete));
     listener_.close();
     if (is_on_trial()) clean_up_trial();
@@ -375,6 +385,8 @@ class Server::Impl {
                       const std::string& command) {
     process.id =
         state_.announce(process.known_id(), rank, world_size, process.shown_pid(), recorded_until(), command);
+    if (options_.node.world_size > 0 && rank >= static_cast<std::int64_t>(options_.node.world_size))
+      has_spawned_ranks_ = true;
     if (!process.announced) ++alive_announced_;
     process.announced = true;
     ranks_changed_ = true;
@@ -446,8 +458,8 @@ class Server::Impl {
     }
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
     if (is_on_trial()) look_at_trial();
-    if (checkpointer_ && checkpointer_->is_due() && !last_is_written_ &&
-        (!options_.light || off_since_ || clock - last_checkpoint_ >= kCheckpointIntervalIfLight))
+    if (checkpointer_ && !last_is_written_ &&
+        (checkpointer_->is_due() || (off_since_ && !checkpointer_->is_writing())))
       checkpoint();
     if (release_after_write_ && launcher_.connected() && clock >= release_at_latest_) {
       say("the profile of node {} is still being written: the program's end waits no longer",
@@ -455,10 +467,23 @@ class Server::Impl {
       release_launcher();
     }
     finish_when_done();
-    timer_.expires_after(alive_announced_ > 0 ? interval_.get() : std::min(interval_.get(), kEndPoll));
+    const milliseconds usual =
+        alive_announced_ > 0 ? interval_.get() : std::min<milliseconds>(interval_.get(), kEndPoll);
+    timer_.expires_after(std::max<std::chrono::nanoseconds>(usual, wait_for_processor_share(usual)));
     timer_.async_wait([this](const boost::system::error_code& error) {
       if (!error) tick();
     });
+  }
+
+  // Where the collector has used more than it may, rings fill up meanwhile, and what does not fit is counted
+  // there.
+  std::chrono::nanoseconds wait_for_processor_share(milliseconds usual) {
+    timespec used{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    const std::chrono::nanoseconds wait = processor_share_.wait_after(
+        Clock::now().time_since_epoch(), seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec));
+    if (wait > usual) waited_ += wait - usual;
+    return wait;
   }
 
   double poll_rings(const Instant& now) { return off_since_ ? 0 : state_.poll(now.mono_ns); }
@@ -523,6 +548,27 @@ class Server::Impl {
     }
     for (const NodeState::ProcessId id : ended) process_gone(id);
     update_series();
+    look_at_memory();
+  }
+
+  void look_at_memory() {
+    // While a shard is made, the collector has about 1.6 times as much as otherwise.
+    if (options_.node.max_memory_bytes != 0 && !(checkpointer_ && checkpointer_->is_writing())) {
+      const std::uint64_t own_bytes = own_memory_bytes();
+      if (static_cast<double>(own_bytes) * kPeakOfCheckpoint >
+          static_cast<double>(options_.node.max_memory_bytes))
+        state_.save_memory(NoteCode::kMemoryBound, options_.node.max_memory_bytes);
+    }
+    // The kernel kills what it chooses when the job has no memory left. It should not be our doing, and what
+    // is known until then is to be safe.
+    const std::optional<MemoryUse> use = memory_limit_.look();
+    const double share = use ? use->share() : 0;
+    if (share < kMemoryIsLowAgain) memory_was_short_ = false;
+    if (share < kMemoryIsShort || std::exchange(memory_was_short_, true)) return;
+    state_.save_memory(NoteCode::kJobMemoryShort, use->limit_bytes);
+    memory_is_short_ = true;
+    checkpoint();
+    malloc_trim(0);
   }
 
   void update_series() {
@@ -578,7 +624,9 @@ class Server::Impl {
   }
 
   std::unique_ptr<Checkpointer> new_checkpointer(const std::filesystem::path& directory) {
-    return std::make_unique<Checkpointer>(directory, options_.node.node_name, [this] { writer_is_done(); });
+    return std::make_unique<Checkpointer>(
+        ShardPlace{directory, options_.node.node_name, options_.nodes, options_.checkpoint.local},
+        times_of(options_), [this] { writer_is_done(); });
   }
 
   // --- runs that are kept only if they last ------------------------------------------------
@@ -679,13 +727,14 @@ class Server::Impl {
       return;
     }
     checkpointer_->begin();
-    last_checkpoint_ = Clock::now();
     std::shared_ptr<const NodeSnapshot> snapshot;
     try {
       const Instant now = recorded_until();
       last_is_written_ = off_since_.has_value();
       poll_rings(now);
-      look_at_spawned_worlds();
+      // A file server that does not answer must not keep the rings waiting, and looking costs it something.
+      // So only where spawned ranks have come, and when this may be the last shard.
+      if (has_spawned_ranks_ || terminate_at_) look_at_spawned_worlds();
       snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false, Events::kFew));
     } catch (const std::exception& error) {  // no memory: this checkpoint is left out
       checkpointer_->report_problem(error.what());
@@ -694,7 +743,10 @@ class Server::Impl {
     }
     // With all lines if this may be the last shard.
     const bool all_lines = processors_had_room() || terminate_at_ || release_after_write_;
-    if (!checkpointer_->start(std::move(snapshot), all_lines)) (void)set_urgent(urgency_.urgent());
+    const bool urgent = terminate_at_ || release_after_write_ || std::exchange(memory_is_short_, false);
+    if (!checkpointer_->start(std::move(snapshot),
+                              urgent ? ShardFile::Which::kUrgent : ShardFile::Which::kCheckpoint, all_lines))
+      (void)set_urgent(urgency_.urgent());
   }
 
   // Called by the thread that writes.
@@ -739,6 +791,7 @@ class Server::Impl {
   // (child_started).
   std::map<pid_t, NodeState::ProcessId> ended_pids_;
   bool told_unseen_ = false;
+  bool has_spawned_ranks_ = false;
 
   std::size_t alive_announced_ = 0;
   std::set<std::int64_t> announced_ranks_;
@@ -755,8 +808,12 @@ class Server::Impl {
 
   PollInterval interval_;
   Clock::time_point last_usage_, last_switch_look_;
+  ProcessorShare processor_share_{options_.max_cpu_percent / 100};
+  std::chrono::nanoseconds waited_{};  // for it
   bool write_again_ = false;
-  Clock::time_point last_checkpoint_ = started_;
+  const MemoryLimit memory_limit_{read_text("/proc/self/cgroup").value_or("")};
+  bool memory_is_short_ = false;  // the job's: a checkpoint is to go to the run directory
+  bool memory_was_short_ = false;
 
   const UniqueFd waiting_place_;
   const std::int64_t started_unix_s_ = time(nullptr);

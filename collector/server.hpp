@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checkpoint_option.hpp"
 #include "base/end_patience.hpp"
 #include "collector/node/node_state.hpp"
 #include "formats/run/run_directory.hpp"
@@ -39,6 +40,9 @@ struct ServerOptions {
   // How long the launcher of a failed program waits for the shard.
   std::chrono::seconds end_patience = kEndPatience;
   bool light = false;  // look at rings and processes less often
+  std::uint32_t nodes = 1;  // of the job, as far as it is known
+  CheckpointOption checkpoint;
+  double max_cpu_percent = 0;  // of one processor, that the collector may use; 0: all that it needs
   NodeOptions node;
 };
 

@@ -75,7 +75,14 @@ std::vector<fs::path> runs_of_job(const fs::path& root, std::string_view id, std
 
 bool is_run_file(const fs::path& path) {
   const std::string name = path.filename().string();
-  return name == aggregator::kProfileName || (name.starts_with("node-") && name.ends_with(".h5"));
+  return name == aggregator::kProfileName || shard::is_shard_name(name);
+}
+
+// The run that a file is of.
+fs::path run_of_file(const fs::path& file) {
+  const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  const std::string name = fs::absolute(directory).lexically_normal().filename().string();
+  return shard::is_shard_directory(name) ? directory / ".." : directory;
 }
 
 }  // namespace
@@ -186,7 +193,7 @@ Result<fs::path> run_directory(const std::string& argument) {
   if (error) return Error{argument + ": cannot be read: " + error.message()};
   restrict_umask_like(path.string());
   if (status.type() != fs::file_type::directory) {
-    if (is_run_file(path)) return path.has_parent_path() ? path.parent_path() : fs::path(".");
+    if (is_run_file(path)) return run_of_file(path);
     return Error{argument + ": is neither a run directory nor a file of one"};
   }
   const Result<std::vector<fs::path>> shards = fs::exists(path / aggregator::kProfileName, error)

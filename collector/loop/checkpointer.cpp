@@ -3,6 +3,9 @@
 
 #include <malloc.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -18,7 +21,6 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr milliseconds kPollSlack{500};  // the poll that starts a checkpoint may be late
-constexpr int kTriesAtTheEnd = 2;        // a clean-up may remove the file that is being written
 // While the ranks leave no processor idle, reading debug information may take this part of the elapsed time.
 // It starts once that is enough for the C library's.
 constexpr int kShareForLines = 200;
@@ -26,19 +28,57 @@ constexpr milliseconds kLinesOfOneModule{50};
 
 }  // namespace
 
+CheckpointTimes::Duration CheckpointTimes::first() const {
+  const nanoseconds spread = std::min<nanoseconds>(kApart * (std::max(nodes, 1u) - 1), kMostApart);
+  return kFirst + std::chrono::duration_cast<nanoseconds>(spread * phase);
+}
+
+CheckpointTimes::Duration CheckpointTimes::second(Duration last_write) const {
+  const Duration usual = interval(last_write);
+  if (max_age <= kUsualAge) return usual;
+  return std::clamp<Duration>(std::chrono::duration_cast<Duration>(usual * phase),
+                              CheckpointTimes{}.interval(last_write), usual);
+}
+
 // A shard is as old as its snapshot, and stays the newest until the next one is written. So the next one must
 // begin early enough, even if it takes half as long again as the last. If that is impossible, writing takes
 // at most half of the time.
-CheckpointSchedule::Clock::duration CheckpointSchedule::interval(Clock::duration last_write) {
-  if (last_write == Clock::duration{}) return kFirst;
-  return std::max<nanoseconds>(kMaxShardAge - kPollSlack - last_write * 3 / 2, 2 * last_write);
+CheckpointTimes::Duration CheckpointTimes::interval(Duration last_write) const {
+  return std::max<Duration>(max_age - kPollSlack - last_write * 3 / 2, 2 * last_write);
 }
 
-Checkpointer::Checkpointer(const std::filesystem::path& run_directory, std::string node_name,
-                           std::function<void()> written)
-    : node_name_(std::move(node_name)),
-      written_callback_(std::move(written)),
-      shard_file_(run_directory, node_name_) {}
+double checkpoint_phase(std::string_view node_name) {
+  return static_cast<double>(XXH3_64bits(node_name.data(), node_name.size()) >> 11) * 0x1p-53;
+}
+
+CheckpointSchedule::Clock::duration CheckpointSchedule::wait() const {
+  if (written_ == 0) return times_.first();
+  return written_ == 1 ? times_.second(last_write_) : times_.interval(last_write_);
+}
+
+Checkpointer::Checkpointer(const ShardPlace& place, CheckpointTimes times, std::function<void()> written)
+    : place_(place), written_callback_(std::move(written)), schedule_(times) {
+  writing_ = claiming_ = true;
+  const auto claim = [this] {
+    claim_name();
+    written_.store(true, std::memory_order_release);
+    written_callback_();
+  };
+  try {
+    writer_ = std::thread(claim);
+  } catch (const std::exception&) {
+    claim();
+  }
+}
+
+// A failure shows when the shard is written.
+void Checkpointer::claim_name() {
+  try {
+    if (!shard_file_) shard_file_.emplace(place_);
+  } catch (const std::exception& error) {
+    report_problem(error.what());
+  }
+}
 
 Checkpointer::~Checkpointer() { wait(); }
 
@@ -47,16 +87,18 @@ void Checkpointer::wait() {
 }
 
 void Checkpointer::begin() {
-  wait();
+  if (!writing_) wait();
   schedule_.begin(Clock::now());
 }
 
-bool Checkpointer::start(std::shared_ptr<const NodeSnapshot> snapshot, bool all_lines) {
+bool Checkpointer::start(std::shared_ptr<const NodeSnapshot> snapshot, ShardFile::Which which,
+                         bool all_lines) {
   writing_ = true;
-  auto write_it = [this, snapshot = std::move(snapshot), begin = schedule_.last(), all_lines]() mutable {
+  auto write_it = [this, snapshot = std::move(snapshot), begin = schedule_.last(), which,
+                   all_lines]() mutable {
     (void)set_urgent(false);
     // A failure is printed, and the last shard decides whether the run is recorded.
-    (void)write(*snapshot, 1, [this, all_lines](nanoseconds spent) {
+    (void)write(*snapshot, which, [this, all_lines](nanoseconds spent) {
       return all_lines || spent + kLinesOfOneModule < (Clock::now() - started_) / kShareForLines;
     });
     // A shard takes about as much memory as the snapshot. The node's programs may need it.
@@ -78,18 +120,20 @@ bool Checkpointer::start(std::shared_ptr<const NodeSnapshot> snapshot, bool all_
 bool Checkpointer::take_finished() {
   if (!written_.exchange(false, std::memory_order_acquire)) return false;
   writing_ = false;
-  schedule_.wrote(took_);
+  if (!std::exchange(claiming_, false)) schedule_.wrote(took_);
   return true;
 }
 
 bool Checkpointer::write_last(const NodeSnapshot& snapshot) {
-  return write(snapshot, kTriesAtTheEnd, [](nanoseconds) { return true; });
+  return write(snapshot, ShardFile::Which::kLast, [](nanoseconds) { return true; });
 }
 
-bool Checkpointer::write(const NodeSnapshot& snapshot, int tries,
+bool Checkpointer::write(const NodeSnapshot& snapshot, ShardFile::Which which,
                          const ShardBuilder::MayReadLines& may_read_lines) {
   try {
-    const Result<void> written = shard_file_.write(snapshot, tries, may_read_lines);
+    claim_name();
+    if (!shard_file_) return false;
+    const Result<void> written = shard_file_->write(snapshot, which, may_read_lines);
     if (written) {
       has_problem_ = false;
       return true;
@@ -102,7 +146,8 @@ bool Checkpointer::write(const NodeSnapshot& snapshot, int tries,
 }
 
 void Checkpointer::report_problem(std::string_view problem) {
-  if (!std::exchange(has_problem_, true)) say("cannot write the profile of node {}: {}", node_name_, problem);
+  if (!std::exchange(has_problem_, true))
+    say("cannot write the profile of node {}: {}", place_.node, problem);
 }
 
 }  // namespace clusterprof::collector

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -16,26 +18,50 @@
 
 namespace clusterprof::collector {
 
-// Decides when the next shard is due while ranks run. If the collector or the node is killed, no more than
-// kMaxShardAge is lost.
+// When the checkpoints of this node are. The nodes of a job start together. So that they do not write
+// together as well, the first checkpoint of some comes later than that of others, by `phase`: 0 to 1, of
+// which each node has its own. With a long interval, the second one comes so much earlier.
+struct CheckpointTimes {
+  using Duration = std::chrono::nanoseconds;
+  static constexpr std::chrono::seconds kFirst{1};  // soon: it looks up most names, so the end is quick
+  static constexpr std::chrono::seconds kUsualAge{5};
+  static constexpr std::chrono::milliseconds kApart{2};  // between two nodes of a job
+  static constexpr std::chrono::seconds kMostApart{4};   // between all of them
+
+  std::chrono::seconds max_age = kUsualAge;  // no more is lost if the collector or the node is killed
+  double phase = 1;
+  std::uint32_t nodes = 1;  // of the job
+
+  [[nodiscard]] Duration first() const;
+  // Between the first and the second one, and between all others. last_write: how long the last one took.
+  [[nodiscard]] Duration second(Duration last_write) const;
+  [[nodiscard]] Duration interval(Duration last_write) const;
+};
+// The phase of a node: equal names have equal phases, others differ as if by chance.
+[[nodiscard]] double checkpoint_phase(std::string_view node_name);
+
+// Decides when the next shard is due while ranks run.
 class CheckpointSchedule {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kFirst{1};  // soon: it looks up most names, so the end is quick
-  static constexpr std::chrono::seconds kMaxShardAge{5};
 
-  // How long to wait after the start of a checkpoint that took `last_write` before the next one starts. Zero:
-  // the first one.
-  [[nodiscard]] static Clock::duration interval(Clock::duration last_write);
+  explicit CheckpointSchedule(CheckpointTimes times) : times_(times) {}
 
   void begin(Clock::time_point now) { last_ = now; }
-  void wrote(Clock::duration took) { last_write_ = took; }
-  [[nodiscard]] bool is_due(Clock::time_point now) const { return now - last_ >= interval(last_write_); }
+  void wrote(Clock::duration took) {
+    last_write_ = took;
+    ++written_;
+  }
+  [[nodiscard]] bool is_due(Clock::time_point now) const { return now - last_ >= wait(); }
   [[nodiscard]] Clock::time_point last() const { return last_; }
 
  private:
+  [[nodiscard]] Clock::duration wait() const;
+
+  CheckpointTimes times_;
   Clock::time_point last_ = Clock::now();
   Clock::duration last_write_{};
+  std::uint64_t written_ = 0;
 };
 
 // Writes shards. While ranks run, a thread of its own looks up names and writes the file, and the rings are
@@ -44,9 +70,9 @@ class Checkpointer {
  public:
   using Clock = CheckpointSchedule::Clock;
 
-  // `written` is called by the writing thread when it is done. It must not throw.
-  Checkpointer(const std::filesystem::path& run_directory, std::string node_name,
-               std::function<void()> written);
+  // `written` is called by the writing thread when it is done. It must not throw. That thread begins by
+  // claiming the shard's name, because a file server may take its time, and rings are to be read meanwhile.
+  Checkpointer(const ShardPlace& place, CheckpointTimes times, std::function<void()> written);
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
   ~Checkpointer();
@@ -58,7 +84,7 @@ class Checkpointer {
   void begin();
   // Writes the snapshot. all_lines: read all debug information that is still missing, whatever it takes.
   // False if no thread could be started, so that it was written by this one.
-  bool start(std::shared_ptr<const NodeSnapshot> snapshot, bool all_lines);
+  bool start(std::shared_ptr<const NodeSnapshot> snapshot, ShardFile::Which which, bool all_lines);
   // True once after each write has ended.
   [[nodiscard]] bool take_finished();
   void wait();
@@ -71,18 +97,20 @@ class Checkpointer {
   void report_problem(std::string_view problem);
 
  private:
-  bool write(const NodeSnapshot& snapshot, int tries, const ShardBuilder::MayReadLines& may_read_lines);
+  void claim_name();
+  bool write(const NodeSnapshot& snapshot, ShardFile::Which which,
+             const ShardBuilder::MayReadLines& may_read_lines);
 
-  const std::string node_name_;
+  const ShardPlace place_;
   const std::function<void()> written_callback_;
   const Clock::time_point started_ = Clock::now();
-  ShardFile shard_file_;  // used by one thread at a time
+  std::optional<ShardFile> shard_file_;  // used by one thread at a time
   bool has_problem_ = false;
   CheckpointSchedule schedule_;
   std::thread writer_;
   Clock::duration took_{};            // set by the writer before written_
   std::atomic<bool> written_{false};  // set by the writer
-  bool writing_ = false;
+  bool writing_ = false, claiming_ = false;
 };
 
 }  // namespace clusterprof::collector

@@ -290,7 +290,14 @@ void NodeState::set_event_budget(ProcessRecorder& recorder) const {
   const std::size_t local = std::max<std::size_t>({1, options_.local_ranks, ranks_.size()});
   const std::size_t all = options_.event_budget.value_or(
       std::clamp(std::min(kJobEvents / world, kNodeEvents / local), kMinRankEvents, kMaxRankEvents));
-  recorder.set_event_budget(all, std::max(kCheckpointEvents / local, kMinCheckpointEvents));
+  const std::size_t few = std::max(kCheckpointEvents / local, kMinCheckpointEvents);
+  recorder.set_event_budget(saves_memory_ ? std::min(all, few) : all, few);
+}
+
+void NodeState::save_memory(shard::NoteCode code, std::uint64_t limit_bytes) {
+  store_.close();
+  if (std::exchange(saves_memory_, true)) return;
+  add_note(note_of_node(code, options_.node_name, limit_bytes));
 }
 
 double NodeState::poll(std::uint64_t now_ns) {

@@ -36,9 +36,10 @@ struct NodeOptions {
   // MPI events kept per rank at most. Not given: 2^25 for the whole job and 2^22 for the node, but 2^12 to
   // 2^18 for a rank.
   std::optional<std::size_t> event_budget{};
-  std::uint32_t local_ranks = 0;     // expected on this node; 0: not known
-  std::vector<shard::Note> notes{};  // on these options
-  std::vector<std::string> own{};    // --own: absolute paths
+  std::uint64_t max_memory_bytes = 0;  // of the collector; 0: no limit
+  std::uint32_t local_ranks = 0;       // expected on this node; 0: not known
+  std::vector<shard::Note> notes{};    // on these options
+  std::vector<std::string> own{};      // --own: absolute paths
 };
 
 inline constexpr auto kMaxRanks = static_cast<std::int32_t>(shard::kMaxWorldSize);  // no run has more
@@ -75,6 +76,10 @@ class NodeState {
   void set_usage(ProcessId process, const SystemUsage& usage);
   void set_look(ProcessId process, ProcessLook look);
   void set_node_facts(NodeFacts facts);
+
+  // There is no memory for more: from now on new call paths are kept without their callers, and no more MPI
+  // events than a checkpoint has. Says so in a note. code: kMemoryBound or kJobMemoryShort.
+  void save_memory(shard::NoteCode code, std::uint64_t limit_bytes);
 
   // Starts the time axis of the series. Otherwise it starts when the first process is seen.
   void begin(Instant now);
@@ -159,7 +164,8 @@ class NodeState {
                                     Events events, std::vector<shard::Note>& notes);
 
   NodeOptions options_;
-  RawStore store_;
+  bool saves_memory_ = false;
+  RawStore store_{limits_within(options_.max_memory_bytes)};
   TimeGrid grid_;
   PathTimes path_times_{store_};
   NodeFacts facts_;

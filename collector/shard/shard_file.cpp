@@ -3,10 +3,12 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "formats/shard/shard_writer.hpp"
 
@@ -16,6 +18,13 @@ namespace {
 std::uint64_t ns(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
          static_cast<std::uint64_t>(time.tv_usec) * 1000;
+}
+
+// The last shard has all MPI events, perhaps millions. Checkpoints have few.
+constexpr std::size_t kMostRowsInMemory = 200'000;
+
+std::size_t rows_of(const shard::ShardData& data) {
+  return data.mpi_events.size() + data.event_gaps.size() + data.values.size() + data.path_counters.size();
 }
 
 // The libraries that read symbols and write the file do not survive a failed allocation.
@@ -28,15 +37,39 @@ bool has_memory_to_write() {
 
 }  // namespace
 
-Result<void> ShardFile::write(const NodeSnapshot& snapshot, int tries,
+ShardFile::ShardFile(const ShardPlace& place)
+    : name_(place), copies_(name_.path(), name_.claim(), name_.take_file()) {
+  if (!place.local) return;
+  std::optional<LocalCheckpoints> file =
+      LocalCheckpoints::create(name_.claim(), name_.path(), places_for_checkpoints());
+  if (!file) {
+    lacks_local_place_ = true;
+    return;
+  }
+  shard::TwoCopies copies(file->path(), file->unnamed(), file->take_file());
+  // For the report, if nobody brings the shard here.
+  name_.describe(place.node + ":" + file->path().string() + "\n");
+  local_.emplace(Local{std::move(*file), std::move(copies)});
+}
+
+// Where another collector of ours was killed on this node, its checkpoints go where they belong. Here,
+// because the file server may take its time.
+void ShardFile::look_after_local_files() {
+  if (std::exchange(has_looked_after_local_files_, true)) return;
+  bring_home_checkpoints(places_for_checkpoints());
+}
+
+Result<void> ShardFile::write(const NodeSnapshot& snapshot, Which which,
                               const ShardBuilder::MayReadLines& may_read_lines) {
-  Result<void> written = try_to_write(snapshot, may_read_lines);
-  while (!written && --tries > 0) written = try_to_write(snapshot, may_read_lines);
-  if (written) name_.give_up();  // if we are killed now, nothing but the shard is left
+  Result<void> written = try_to_write(snapshot, which, may_read_lines);
+  if (!written && which == Which::kLast) written = try_to_write(snapshot, which, may_read_lines);
+  if (written && copies_.has_copy()) name_.became_shard();
+  if (written && which == Which::kLast && local_) local_->file.remove();
+  look_after_local_files();
   return written;
 }
 
-Result<void> ShardFile::try_to_write(const NodeSnapshot& snapshot,
+Result<void> ShardFile::try_to_write(const NodeSnapshot& snapshot, Which which,
                                      const ShardBuilder::MayReadLines& may_read_lines) {
   try {
     if (!has_memory_to_write()) throw std::bad_alloc();
@@ -45,10 +78,31 @@ Result<void> ShardFile::try_to_write(const NodeSnapshot& snapshot,
     getrusage(RUSAGE_SELF, &own);
     data.nodes[0].collector_cpu_ns = ns(own.ru_utime) + ns(own.ru_stime);
     data.nodes[0].collector_max_rss_bytes = static_cast<std::uint64_t>(own.ru_maxrss) * 1024;
-    return shard::write_shard(data, name_.path());
+    if (lacks_local_place_) {
+      data.run.notes.push_back(note_of_node(shard::NoteCode::kNoLocalCheckpoints, data.nodes[0].name));
+      unite(data.run.notes);
+    }
+    if (which == Which::kLast && rows_of(data) > kMostRowsInMemory) return write_last(data);
+    const auto image = shard::shard_image(data, name_.path());
+    if (!image) return image.error();
+    return write_image(image.value(), which);
   } catch (const std::exception& error) {
     return Error{error.what()};
   }
+}
+
+Result<void> ShardFile::write_image(std::span<const std::byte> image, Which which) {
+  // Without room on the node, the run directory is the better place.
+  if (which == Which::kCheckpoint && local_ && local_->copies.write(image, false)) return {};
+  return copies_.write(image, which == Which::kLast);
+}
+
+// As a file of its own, which is never in memory as a whole.
+Result<void> ShardFile::write_last(const shard::ShardData& data) {
+  copies_.forget();
+  const Result<void> written = shard::write_shard(data, name_.path());
+  if (written) name_.give_up();
+  return written;
 }
 
 }  // namespace clusterprof::collector

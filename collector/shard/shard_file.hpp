@@ -3,29 +3,48 @@
 // not necessarily the one that feeds the NodeState.
 #pragma once
 
-#include <filesystem>
-#include <string>
+#include <cstddef>
+#include <optional>
+#include <span>
 
+#include "base/local_checkpoints.hpp"
 #include "base/result.hpp"
 #include "collector/node/node_snapshot.hpp"
 #include "collector/shard/shard_builder.hpp"
 #include "collector/shard/shard_name.hpp"
+#include "formats/shard/two_copies.hpp"
 
 namespace clusterprof::collector {
 
 class ShardFile {
  public:
-  ShardFile(const std::filesystem::path& directory, const std::string& node) : name_(directory, node) {}
+  explicit ShardFile(const ShardPlace& place);
 
-  // Tries up to `tries` times. The Error tells why the last try failed; the previous shard is still there
-  // then. Throws std::bad_alloc if there is no memory even for the Error.
-  Result<void> write(const NodeSnapshot& snapshot, int tries,
+  // kUrgent: a checkpoint that goes to the run directory even if the others do not, because the node may be
+  // gone soon. kLast: is tried twice.
+  enum class Which { kCheckpoint, kUrgent, kLast };
+  // The Error tells why it failed; the previous shard is still there then. Throws std::bad_alloc if there is
+  // no memory even for the Error.
+  Result<void> write(const NodeSnapshot& snapshot, Which which,
                      const ShardBuilder::MayReadLines& may_read_lines);
 
  private:
-  Result<void> try_to_write(const NodeSnapshot& snapshot, const ShardBuilder::MayReadLines& may_read_lines);
+  Result<void> try_to_write(const NodeSnapshot& snapshot, Which which,
+                            const ShardBuilder::MayReadLines& may_read_lines);
+  Result<void> write_image(std::span<const std::byte> image, Which which);
+  Result<void> write_last(const shard::ShardData& data);
+  void look_after_local_files();
 
   ShardName name_;
+  shard::TwoCopies copies_;
+  // With ShardPlace::local_first, as long as there is a place for it.
+  struct Local {
+    LocalCheckpoints file;
+    shard::TwoCopies copies;
+  };
+  std::optional<Local> local_;
+  bool lacks_local_place_ = false;
+  bool has_looked_after_local_files_ = false;
   ShardBuilder builder_;
 };
 

@@ -7,57 +7,44 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <ctime>
 #include <system_error>
 
-#include "base/unique_fd.hpp"
 #include "formats/shard/run_files.hpp"
 
 namespace clusterprof::collector {
-namespace {
 
-constexpr time_t kLeftover_s = 600;
-
-// Half-written shards of collectors that were killed. None takes long to write.
-void remove_leftovers(const std::filesystem::path& directory, const std::string& node) {
-  const std::string prefix = fmt::format(".node-{}.", node);
-  const time_t now = time(nullptr);
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    struct stat status {};
-    if (name.starts_with(prefix) && name.ends_with(".tmp") && lstat(it->path().c_str(), &status) == 0 &&
-        S_ISREG(status.st_mode) && status.st_uid == geteuid() && status.st_mtime < now - kLeftover_s) {
-      (void)unlink(it->path().c_str());
-    }
+ShardName::ShardName(const ShardPlace& place) {
+  const std::string& node = place.node;
+  std::filesystem::path directory = place.run_directory;
+  if (const std::string below = shard::shard_directory(node, place.nodes); !below.empty()) {
+    directory /= below;
+    (void)mkdir(directory.c_str(), 0777);  // less the umask, like the files
   }
-}
-
-}  // namespace
-
-ShardName::ShardName(const std::filesystem::path& directory, const std::string& node) {
   for (int number = 1;; ++number) {
     const std::string stem = fmt::format("node-{}{}", node, number == 1 ? "" : fmt::format(".{}", number));
     path_ = directory / (stem + ".h5");
     claim_ = directory / fmt::format(".{}{}", stem, shard::kClaimSuffix);
-    const UniqueFd claim(open(claim_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!claim && errno == EEXIST) continue;
-    if (!claim) {
-      claim_.clear();  // nothing can be written here, as ShardFile::write() will tell
-      return;
-    }
-    // The collector that had the name before wrote its shard first and gave up its claim then.
+    file_ = UniqueFd(open(claim_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!file_ && errno == EEXIST) continue;
+    if (!file_) return;  // nothing can be written here, as ShardFile::write() will tell
+    is_claimed_ = true;
+    // The claim of the collector that had the name before became its shard.
     std::error_code error;
-    if (!std::filesystem::exists(path_, error)) break;
+    if (!std::filesystem::exists(path_, error)) return;
     give_up();
   }
-  remove_leftovers(directory, node);
+}
+
+void ShardName::describe(const std::string& where) const {
+  const UniqueFd file(open(claim_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  // It is for the report alone.
+  [[maybe_unused]] const bool written =
+      file && write(file.get(), where.data(), where.size()) == static_cast<ssize_t>(where.size());
 }
 
 void ShardName::give_up() {
-  if (!claim_.empty()) (void)unlink(claim_.c_str());
-  claim_.clear();
+  if (is_claimed_) (void)unlink(claim_.c_str());
+  is_claimed_ = false;
 }
 
 }  // namespace clusterprof::collector

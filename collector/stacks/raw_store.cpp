@@ -3,6 +3,7 @@
 // left_out). Called at every sample whose stack is new, by the thread that polls.
 #include "collector/stacks/raw_store.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 #include <utility>
 
@@ -66,6 +67,31 @@ ModuleRole module_role(std::string_view path) {
     return ModuleRole::kSystem;
   }
   return ModuleRole::kProgram;
+}
+
+StoreLimits limits_within(std::uint64_t max_memory_bytes) {
+  StoreLimits limits;
+  if (max_memory_bytes == 0) return limits;
+  // Measured with bench/checkpoint_cost: a node with its frame takes 390 bytes and a row 210, half as much
+  // again while a shard is made, and a collector without either 20 MB.
+  constexpr std::uint64_t kBase_bytes = 20 << 20, kNode_bytes = 600, kRow_bytes = 320;
+  const std::uint64_t room = (max_memory_bytes - std::min(max_memory_bytes, kBase_bytes)) / 3;
+  limits.nodes = std::min<std::size_t>(limits.nodes, room / kNode_bytes);
+  limits.frames = std::min<std::size_t>(limits.frames, 2 * room / kNode_bytes);
+  limits.short_nodes = std::min<std::size_t>(limits.short_nodes, limits.nodes / 4);
+  limits.rows = std::min<std::size_t>(limits.rows, room / kRow_bytes);
+  limits.process_rows = std::min(limits.process_rows, limits.rows);
+  return limits;
+}
+
+void RawStore::close() noexcept {
+  constexpr StoreLimits kOfClosed{.short_nodes = 1u << 12, .fewest_rows = 1u << 6, .short_rows = 1u << 8};
+  limits_.nodes = std::min(limits_.nodes, std::max<std::size_t>(tables_.nodes.size(), 1));
+  limits_.frames = std::min(limits_.frames, tables_.frames.size());
+  limits_.rows = std::min(limits_.rows, rows_);
+  limits_.short_nodes = std::min(limits_.short_nodes, kOfClosed.short_nodes);
+  limits_.fewest_rows = std::min(limits_.fewest_rows, kOfClosed.fewest_rows);
+  limits_.short_rows = std::min(limits_.short_rows, kOfClosed.short_rows);
 }
 
 std::uint32_t RawStore::module(std::string_view path, const std::vector<std::uint8_t>& build_id) {

@@ -120,12 +120,20 @@ struct StoreLimits {
   std::size_t short_rows = 1u << 12;  // of one process on paths without their callers, besides these
 };
 
+// Limits with which a collector stays below max_memory_bytes while it writes a shard, as long as the tables
+// of processes and threads take no more than the third that is left for them. 0: the usual limits.
+[[nodiscard]] StoreLimits limits_within(std::uint64_t max_memory_bytes);
+
 class RawStore {
  public:
   explicit RawStore(const StoreLimits& limits = {}) : limits_(limits) {}
 
   [[nodiscard]] const RawTables& tables() const noexcept { return tables_; }
   [[nodiscard]] const StoreLimits& limits() const noexcept { return limits_; }
+
+  // Makes what there is now the limit: there is no memory for more. From now on new paths keep only their
+  // innermost frames. Room for few of these remains.
+  void close() noexcept;
 
   std::uint32_t module(std::string_view path, const std::vector<std::uint8_t>& build_id);
   std::uint32_t code(CodeInfo info);

@@ -3,6 +3,10 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -26,6 +30,57 @@ Handle access_properties() {
   return properties;
 }
 
+Handle creation_properties() {
+  Handle creation = checked(H5Pcreate(H5P_FILE_CREATE), "HDF5 cannot be set up");
+  // No modification times: the same content must give the same bytes.
+  check(H5Pset_obj_track_times(creation.get(), false), "HDF5 cannot be set up");
+  return creation;
+}
+
+// HDF5 takes two files in memory that have the same name for one.
+std::string name_in_memory() {
+  static std::atomic<std::uint64_t> number{0};
+  return "in memory " + std::to_string(++number);
+}
+
+constexpr std::size_t kMemoryIncrement = 256 << 10;
+
+// What a file in memory is kept in, which stays when HDF5 closes the file. (H5Fget_file_image() would give
+// the bytes of an open file, but with a wrong checksum in the superblock.)
+struct FreeBytes {
+  void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
+};
+struct Memory {
+  std::unique_ptr<std::byte, FreeBytes> content;
+  std::size_t bytes = 0;
+};
+
+H5FD_file_image_callbacks_t memory_callbacks(Memory& memory) {
+  H5FD_file_image_callbacks_t callbacks{};
+  callbacks.image_malloc = [](std::size_t bytes, H5FD_file_image_op_t, void* udata) -> void* {
+    static_cast<Memory*>(udata)->bytes = bytes;
+    return std::malloc(bytes);
+  };
+  callbacks.image_memcpy = [](void* to, const void* from, std::size_t bytes, H5FD_file_image_op_t,
+                              void*) -> void* { return std::memcpy(to, from, bytes); };
+  callbacks.image_realloc = [](void* old, std::size_t bytes, H5FD_file_image_op_t, void* udata) -> void* {
+    void* const grown = std::realloc(old, bytes);
+    if (grown != nullptr) static_cast<Memory*>(udata)->bytes = bytes;
+    return grown;
+  };
+  callbacks.image_free = [](void* content, H5FD_file_image_op_t when, void* udata) -> herr_t {
+    if (when == H5FD_FILE_IMAGE_OP_FILE_CLOSE)
+      static_cast<Memory*>(udata)->content.reset(static_cast<std::byte*>(content));
+    else
+      std::free(content);
+    return 0;
+  };
+  callbacks.udata_copy = [](void* udata) { return udata; };
+  callbacks.udata_free = [](void*) -> herr_t { return 0; };
+  callbacks.udata = &memory;
+  return callbacks;
+}
+
 }  // namespace
 
 // --- File -----------------------------------------------------------------------------------
@@ -34,9 +89,7 @@ File File::create(const std::filesystem::path& path) {
   const InLibrary in_library;
   silence();
   const Handle access = access_properties();
-  const Handle creation = checked(H5Pcreate(H5P_FILE_CREATE), "HDF5 cannot be set up");
-  // No modification times: the same content must give the same bytes.
-  check(H5Pset_obj_track_times(creation.get(), false), "HDF5 cannot be set up");
+  const Handle creation = creation_properties();
   return File(
       checked(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation.get(), access.get()), "cannot be created"), 0);
 }
@@ -50,6 +103,47 @@ File File::open(const std::filesystem::path& path) {
   const Handle access = access_properties();
   return File(checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "is not a readable HDF5 file"),
               bytes);
+}
+
+std::vector<std::byte> File::image_of(const std::function<void(Group& root)>& fill) {
+  Memory memory;
+  Handle id;
+  {
+    const InLibrary in_library;
+    silence();
+    const Handle access = access_properties(), creation = creation_properties();
+    check(H5Pset_fapl_core(access.get(), kMemoryIncrement, false), "HDF5 cannot be set up");
+    H5FD_file_image_callbacks_t callbacks = memory_callbacks(memory);
+    check(H5Pset_file_image_callbacks(access.get(), &callbacks), "HDF5 cannot be set up");
+    id = checked(H5Fcreate(name_in_memory().c_str(), H5F_ACC_EXCL, creation.get(), access.get()),
+                 "cannot be created");
+  }
+  File file(std::move(id), 0);
+  {
+    Group root = file.root();
+    fill(root);
+  }
+  file.close();
+  // Of superblocks of version 3, as H5F_LIBVER_V110 makes them. The buffer is larger.
+  constexpr std::size_t kEndOfFile = 28;
+  std::uint64_t bytes = 0;
+  if (!memory.content || memory.bytes < kEndOfFile + sizeof bytes) throw H5Error("cannot be made in memory");
+  std::memcpy(&bytes, memory.content.get() + kEndOfFile, sizeof bytes);
+  if (bytes > memory.bytes) throw H5Error("cannot be made in memory");
+  const std::byte* const begin = memory.content.get();
+  return std::vector<std::byte>(begin, begin + bytes);
+}
+
+File File::open_image(std::span<const std::byte> image) {
+  const InLibrary in_library;
+  silence();
+  const Handle access = access_properties();
+  check(H5Pset_fapl_core(access.get(), kMemoryIncrement, false), "HDF5 cannot be set up");
+  check(H5Pset_file_image(access.get(), const_cast<std::byte*>(image.data()), image.size()),
+        "HDF5 cannot be set up");
+  return File(
+      checked(H5Fopen(name_in_memory().c_str(), H5F_ACC_RDONLY, access.get()), "is not a readable HDF5 file"),
+      image.size());
 }
 
 Group File::root() const {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -223,6 +224,10 @@ class File {
  public:
   [[nodiscard]] static File create(const std::filesystem::path& path);  // must not exist
   [[nodiscard]] static File open(const std::filesystem::path& path);    // read only
+  // The bytes of a new file, which is made in memory and filled by `fill`.
+  [[nodiscard]] static std::vector<std::byte> image_of(const std::function<void(Group& root)>& fill);
+  // Opens the bytes of a file, which are copied; read only.
+  [[nodiscard]] static File open_image(std::span<const std::byte> image);
   [[nodiscard]] Group root() const;
   // Writes what is still buffered, so a full disk may show only here. All groups must have been destroyed.
   void close();

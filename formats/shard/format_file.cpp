@@ -22,6 +22,7 @@
 #include "base/process_mark.hpp"
 #include "base/unique_fd.hpp"
 #include "base/version.hpp"
+#include "formats/shard/two_copies.hpp"
 
 namespace clusterprof::shard {
 namespace {
@@ -85,6 +86,14 @@ void check_format(const h5::Group& root, const char* format) {
                       " only" + (profile ? "; merge the run's shards again" : ""));
 }
 
+void write_format(h5::Group& root, const char* format) {
+  const bool profile = std::string_view(format) == kProfileFormat;
+  root.write_attribute("format", format);
+  root.write_attribute("format_major", profile ? kProfileMajor : kFormatMajor);
+  root.write_attribute("format_minor", profile ? kProfileMinor : kFormatMinor);
+  root.write_attribute("creator", std::string("clusterprof ") + kVersion);
+}
+
 // Runs `act`. Turns what it throws into an Error of one line that begins with the path.
 Result<void> guarded(const std::filesystem::path& path, const char* cannot,
                      const std::function<void()>& act) {
@@ -130,10 +139,7 @@ Result<NewFile> NewFile::create(const std::filesystem::path& path, const char* f
       made.state_->lock = UniqueFd(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
       ::flock(made.state_->lock.get(), LOCK_SH | LOCK_NB);
     }
-    root.write_attribute("format", format);
-    root.write_attribute("format_major", profile ? kProfileMajor : kFormatMajor);
-    root.write_attribute("format_minor", profile ? kProfileMinor : kFormatMinor);
-    root.write_attribute("creator", std::string("clusterprof ") + kVersion);
+    write_format(root, format);
   });
   if (!begun) return begun.error();
   return made;
@@ -170,6 +176,19 @@ Result<void> write_file(const std::filesystem::path& path, const char* format,
   return file.value().finish();
 }
 
+Result<std::vector<std::byte>> image_of_file(const std::filesystem::path& path, const char* format,
+                                             const std::function<void(h5::Group& root)>& fill) {
+  std::vector<std::byte> image;
+  const Result<void> made = guarded(path, "cannot be written", [&] {
+    image = h5::File::image_of([&](h5::Group& root) {
+      write_format(root, format);
+      fill(root);
+    });
+  });
+  if (!made) return made.error();
+  return image;
+}
+
 Result<void> reading(const std::filesystem::path& path, const std::function<void()>& use) {
   return guarded(path, "cannot be read", use);
 }
@@ -177,7 +196,8 @@ Result<void> reading(const std::filesystem::path& path, const std::function<void
 Result<h5::File> open_file(const std::filesystem::path& path, const char* format) {
   std::optional<h5::File> file;
   const Result<void> opened = reading(path, [&] {
-    file = h5::File::open(path);
+    const std::optional<std::vector<std::byte>> image = read_newest_copy(path);
+    file = image ? h5::File::open_image(*image) : h5::File::open(path);
     check_format(file->root(), format);
   });
   if (!opened) return opened.error();

@@ -2,10 +2,12 @@
 // Files of our formats: their names and versions, and how a file is written and opened. Internal to formats/.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/result.hpp"
 #include "formats/h5/h5.hpp"
@@ -44,6 +46,10 @@ class NewFile {
 // Creates the file, fills it, and finishes it.
 Result<void> write_file(const std::filesystem::path& path, const char* format,
                         const std::function<void(h5::Group& root)>& fill);
+
+// The bytes of such a file, which is made in memory. `path` is for the Error alone.
+Result<std::vector<std::byte>> image_of_file(const std::filesystem::path& path, const char* format,
+                                             const std::function<void(h5::Group& root)>& fill);
 
 // Opens a file. Refuses it unless it has this format and the version above.
 Result<h5::File> open_file(const std::filesystem::path& path, const char* format);

@@ -3,6 +3,8 @@
 // parent directory. The first two stay; the others are removed, unless somebody was killed.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace clusterprof::shard {
@@ -23,6 +25,36 @@ inline constexpr std::string_view kClocksDirectoryPrefix = ".clocks";  // direct
 inline constexpr std::string_view kClaimSuffix = ".claim";             // .node-NAME.claim
 inline bool is_claim(std::string_view name) {
   return name.starts_with(".node-") && name.ends_with(kClaimSuffix);
+}
+
+// Runs of more nodes have their shards in subdirectories: file servers keep one directory on one machine, and
+// slow down where many create files in it.
+inline constexpr std::uint32_t kMostNodesInOneDirectory = 256, kShardDirectories = 64;
+inline constexpr std::string_view kShardDirectoryPrefix = "shards-";  // and two hex digits
+// The subdirectory of a node's shard; empty: the run directory itself.
+inline std::string shard_directory(std::string_view node, std::uint32_t nodes) {
+  if (nodes <= kMostNodesInOneDirectory) return {};
+  std::uint64_t hash = 0xcbf2'9ce4'8422'2325;  // FNV-1a
+  for (const char c : node) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
+  const auto number = static_cast<unsigned>((hash ^ hash >> 32) % kShardDirectories);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return std::string(kShardDirectoryPrefix) + kDigits[number / 16] + kDigits[number % 16];
+}
+inline bool is_shard_directory(std::string_view name) {
+  return name.size() == kShardDirectoryPrefix.size() + 2 && name.starts_with(kShardDirectoryPrefix) &&
+         name.find_first_not_of("0123456789abcdef", kShardDirectoryPrefix.size()) == std::string_view::npos;
+}
+
+// The shard that a claim is for, both with what leads to them.
+inline std::string shard_of_claim(std::string_view claim) {
+  const std::size_t name = claim.rfind('/') + 1;  // 0 if there is none
+  return std::string(claim.substr(0, name)) +
+         std::string(claim.substr(name + 1, claim.size() - name - 1 - kClaimSuffix.size())) + ".h5";
+}
+
+// node-NAME.h5
+inline bool is_shard_name(std::string_view name) {
+  return name.size() > 8 && name.starts_with("node-") && name.ends_with(".h5");
 }
 
 }  // namespace clusterprof::shard

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <vector>
 
 #include "base/result.hpp"
 #include "formats/shard/shard_data.hpp"
@@ -17,5 +19,8 @@ namespace clusterprof::shard {
 // series in order. The tables that FORMATS.md marks "by rank" are sorted before they are written. Several
 // threads may write at the same time, to different paths.
 Result<void> write_shard(const ShardData& data, const std::filesystem::path& path);
+
+// The bytes that write_shard() would write, for TwoCopies. `path` is for the Error alone.
+Result<std::vector<std::byte>> shard_image(const ShardData& data, const std::filesystem::path& path);
 
 }  // namespace clusterprof::shard

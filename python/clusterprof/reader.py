@@ -81,7 +81,8 @@ class Run:
         if os.path.isdir(path):
             path = os.path.join(path, "profile.h5")
             if not os.path.exists(path):
-                if not any(name.startswith("node-") and name.endswith(".h5") for name in os.listdir(run)):
+                if not any(name.startswith("node-") and name.endswith(".h5") or name.startswith("shards-")
+                           for name in os.listdir(run)):
                     raise FileNotFoundError(f"{os.fspath(run)}: no run: neither profile.h5 nor node-*.h5 in it")
                 raise FileNotFoundError(f"{path}: not there; `clusterprof merge {os.fspath(run)}` makes it")
         self.path = path

@@ -252,6 +252,47 @@ std::optional<std::string> of_names(const NoteRecord& note) {
   }
 }
 
+// Where checkpoints were, and the limits of the collector.
+std::optional<std::string> of_collectors(const NoteRecord& note) {
+  switch (note.code) {
+    case NoteCode::kCheckpointInterval:
+      return fmt::format(
+          "Nodes wrote their data to the run directory every {} s (--checkpoint): a node that is lost loses "
+          "up "
+          "to {} s of it.",
+          note.number, note.number);
+    case NoteCode::kCheckpointsLocal:
+      return "Nodes kept their data on disks of their own until the end, as --checkpoint local asked: a node "
+             "that is lost loses all of it.";
+    case NoteCode::kNoLocalCheckpoints:
+      return on(note,
+                "neither TMPDIR, /tmp nor /dev/shm is a private place on a disk of the node, so checkpoints "
+                "went to the run directory in spite of --checkpoint local.");
+    case NoteCode::kShardLeftOnNode:
+      return on(note, fmt::format("the collector was killed before its data came to the run directory. The "
+                                  "last checkpoint may still be on that node, in {}. The next command that "
+                                  "you record there takes it to the run directory.",
+                                  note.text));
+    case NoteCode::kMemoryBound:
+      return on(note,
+                fmt::format("the collector was near its limit of {} (--max-memory). Call paths that "
+                            "came later are shown as their innermost function below {}.",
+                            format::bytes(static_cast<double>(note.number)), shard::kCallersLeftOutName));
+    case NoteCode::kJobMemoryShort:
+      return on(note,
+                fmt::format("the job was near its memory limit of {}, so the collector took no more. "
+                            "Call paths that came later are shown as their innermost function below {}.",
+                            format::bytes(static_cast<double>(note.number)), shard::kCallersLeftOutName));
+    case NoteCode::kProcessorBound:
+      return on(note, fmt::format("the collector waited for {} in all, to take no more processor time than "
+                                  "--max-cpu allows. Samples for which there was no room meanwhile are "
+                                  "counted as dropped (ring_full).",
+                                  format::seconds(static_cast<double>(note.number) / 1000)));
+    default:
+      return {};
+  }
+}
+
 // From the site's check of a node, and notes left out.
 std::optional<std::string> of_site(const NoteRecord& note) {
   switch (note.code) {
@@ -274,7 +315,7 @@ std::optional<std::string> of_site(const NoteRecord& note) {
 }  // namespace
 
 std::string sentence(const NoteRecord& note) {
-  for (const auto& part : {of_run, of_processes, of_python, of_names, of_site})
+  for (const auto& part : {of_run, of_processes, of_python, of_names, of_collectors, of_site})
     if (std::optional<std::string> text = part(note)) return *std::move(text);
   return {};
 }

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/checkpoint_option.hpp"
+#include "base/resource_limits.hpp"
+
 namespace clusterprof::slurm {
 namespace {
 
@@ -79,6 +82,12 @@ std::string complaint(const RecordOption& option, const std::string& value) {
         number > (is_time ? kMaxMinDuration_s : kMaxMinRanks))
       return std::string(option.name) +
              (is_time ? ": a whole number of seconds" : ": a whole number of ranks") + not_it;
+  } else if (option.name == "checkpoint") {
+    if (!parse_checkpoint_option(value)) return "checkpoint: " + std::string(kCheckpointValues) + not_it;
+  } else if (option.name == "max-memory") {
+    if (!parse_max_memory(value)) return "max-memory: " + std::string(kMaxMemoryValues) + not_it;
+  } else if (option.name == "max-cpu") {
+    if (!parse_max_cpu(value)) return "max-cpu: " + std::string(kMaxCpuValues) + not_it;
   } else if (option.name == "ranks") {
     if (!is_rank_list(value)) return "ranks: ranks and ranges such as 0-3,8" + not_it;
   } else if (option.name == "sample-on") {
@@ -115,12 +124,12 @@ std::string known_names() {
 const std::vector<RecordOption>& record_options() {
   using enum RecordOption::Kind;
   static const std::vector<RecordOption> kOptions = {
-      {"output", kValue},   {"quiet", kSwitch},        {"no-html", kSwitch},      {"no-source", kSwitch},
-      {"rate", kValue},     {"mode", kValue},          {"clock", kValue},         {"clock-sync", kValue},
-      {"event", kList},     {"sample-on", kValue},     {"no-python", kSwitch},    {"no-native", kSwitch},
-      {"no-mpi", kSwitch},  {"only-regions", kSwitch}, {"no-children", kSwitch},  {"ranks", kList},
-      {"own", kValue},      {"command", kValue},       {"no-arguments", kSwitch}, {"min-duration", kValue},
-      {"min-ranks", kValue}};
+      {"output", kValue},    {"quiet", kSwitch},        {"no-html", kSwitch},      {"no-source", kSwitch},
+      {"rate", kValue},      {"mode", kValue},          {"clock", kValue},         {"clock-sync", kValue},
+      {"event", kList},      {"sample-on", kValue},     {"no-python", kSwitch},    {"no-native", kSwitch},
+      {"no-mpi", kSwitch},   {"only-regions", kSwitch}, {"no-children", kSwitch},  {"ranks", kList},
+      {"own", kValue},       {"command", kValue},       {"no-arguments", kSwitch}, {"min-duration", kValue},
+      {"min-ranks", kValue}, {"checkpoint", kValue},    {"max-memory", kValue},    {"max-cpu", kValue}};
   return kOptions;
 }
 

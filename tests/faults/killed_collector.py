@@ -93,15 +93,17 @@ class Recorded:
         if not what:
             self.problems.append(message)
 
-    def half_written(self):
-        return os.path.isdir(self.run) and any(name.endswith(".tmp") for name in os.listdir(self.run))
+    def written_ns(self):
+        """Changes as soon as the next checkpoint begins to be written, which is flushed to disk after that."""
+        return os.stat(self.shard).st_mtime_ns if os.path.exists(self.shard) else 0
 
     def watch(self):
         if self.killed_ns is not None:
             return
         if time.monotonic() - self.begun >= self.kill_after_s:
             if self.while_writing:  # soon: the next one comes within 5 s
-                while not self.half_written() and time.monotonic() - self.begun < self.kill_after_s + MOST_AGE_S:
+                before = self.written_ns()
+                while self.written_ns() == before and time.monotonic() - self.begun < self.kill_after_s + MOST_AGE_S:
                     time.sleep(0.0005)
             collector = collector_of(self.run)
             self.expect(collector is not None, "no collector to kill")

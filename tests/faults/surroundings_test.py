@@ -252,9 +252,9 @@ class Surroundings(recording.RecordingTest):
     def test_errors_of_the_disk(self):
         """The collector's calls fail from its first shard on."""
         self.need("strace")
-        cases = [("pwrite64", "EDQUOT"), ("fsync", "ESTALE"), ("rename", "EDQUOT")]
+        cases = [("pwrite64", "EDQUOT"), ("fdatasync", "ESTALE"), ("fdatasync", "EIO")]
         if LONG:
-            cases = [(call, error) for call, _ in cases for error in ("EDQUOT", "EIO", "ENOSPC", "ESTALE")] * TIMES
+            cases = [(call, error) for call in ("pwrite64", "fdatasync") for error in ("EDQUOT", "EIO", "ENOSPC", "ESTALE")] * TIMES
 
         def record(number, call, error):
             tracers = []

@@ -144,8 +144,9 @@ class LeftoversTest : public RunDirectoryTest {
     std::ofstream(claim_) << "";
     std::ofstream(half_written_) << "half a shard";
   }
-  void leave_incomplete(std::uint32_t node) {
+  void leave_incomplete(std::uint32_t node, const std::optional<shard::Note>& note = {}) {
     ShardData data = synth::shard_of_node(shape_, node);
+    if (note) data.run.notes.push_back(*note);
     data.run.complete = false;
     for (shard::Rank& rank : data.ranks) rank.flags |= shard::kLost;
     ASSERT_TRUE(shard::write_shard(data, shard_path(node)));
@@ -227,6 +228,46 @@ TEST_F(LeftoversTest, OfAShardBeingWrittenAreKept) {
   EXPECT_EQ(left(), std::vector<std::string>{});
 }
 
+// Its collectors may still be at work.
+TEST_F(LeftoversTest, OfARunWithAnIntervalOfTenMinutesAreKept) {
+  leave_incomplete(0, note_of_run(NoteCode::kCheckpointInterval, 600));
+  let_a_minute_pass();
+  ASSERT_TRUE(open_run(run_));
+  EXPECT_EQ(left().size(), 5u);
+}
+
+TEST_F(LeftoversTest, OfARunWhoseShardsAreStillOnTheNodesAreKeptAndTheReportSaysWhere) {
+  leave_incomplete(0);
+  std::ofstream(claim_) << "node0001:/tmp/clusterprof-0/12.h5\n";
+  let_a_minute_pass();
+  auto opened = open_run(run_);
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE(has_note(*opened.value().head().value(),
+                       note_of_node(NoteCode::kShardLeftOnNode, "node0001", 0, "/tmp/clusterprof-0/12.h5")));
+  EXPECT_EQ(left().size(), 5u);
+  // It came in the end.
+  ASSERT_TRUE(shard::write_shard(synth::shard_of_node(shape_, 1), shard_path(1)));
+  fs::remove(claim_);
+  auto again = open_run(run_);
+  ASSERT_TRUE(again);
+  for (const shard::Note& note : again.value().head().value()->run.notes)
+    EXPECT_NE(note.code, NoteCode::kShardLeftOnNode);
+}
+
+TEST_F(LeftoversTest, InSubdirectoriesAreRemovedToo) {
+  const fs::path below = run_ / "shards-07";
+  fs::create_directory(below);
+  for (std::uint32_t node = 0; node < 3; ++node)
+    ASSERT_TRUE(shard::write_shard(synth::shard_of_node(shape_, node), below / shard_path(node).filename()));
+  const fs::path claim = below / ".node-node0002.claim", half_written = below / ".node-node0002.h5.1.2.tmp";
+  std::ofstream(claim) << "";
+  std::ofstream(half_written) << "x";
+  ASSERT_TRUE(merge_run(run_));
+  EXPECT_EQ(left(), std::vector<std::string>{claim_.filename()});  // there is no such shard beside it
+  EXPECT_FALSE(fs::exists(claim));
+  EXPECT_FALSE(fs::exists(half_written));
+}
+
 // The owner of the directory could replace entries in it while it is being cleaned up.
 TEST_F(LeftoversTest, OfAnotherUsersRunAreKept) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
@@ -288,6 +329,36 @@ TEST_F(RunDirectoryTest, MergesAndStores) {
   EXPECT_EQ(head_of(profile::read_profile(profile_).value()), head);
   EXPECT_TRUE(is_up_to_date(run_));
   EXPECT_EQ(load_run(run_).value(), profile::read_profile(profile_).value());
+}
+
+TEST_F(RunDirectoryTest, ShardsMayBeInSubdirectories) {
+  write_shards(4);
+  const ShardData flat = load_run(run_).value();
+  fs::remove(profile_);
+  for (const std::uint32_t node : {1, 3}) {
+    const fs::path below = run_ / (node == 1 ? "shards-00" : "shards-3f");
+    fs::create_directory(below);
+    fs::rename(shard_path(node), below / shard_path(node).filename());
+  }
+  fs::create_directory(run_ / "shards-xy");  // none of ours
+  std::ofstream(run_ / "shards-xy" / "node-n.h5") << "x";
+  const Result<MergeReport> merged = merge_run(run_);
+  ASSERT_TRUE(merged) << merged.error().message;
+  EXPECT_EQ(merged.value().shards, 4u);
+  EXPECT_TRUE(is_up_to_date(run_));
+  const ShardData data = load_run(run_).value();
+  EXPECT_EQ(data.ranks.size(), flat.ranks.size());
+  EXPECT_EQ(data.values.size(), flat.values.size());
+  std::vector<std::string> names;
+  const auto sources = profile::read_sources(profile_);
+  for (const profile::Source& source : sources.value()) names.push_back(source.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"node-node0000.h5", "node-node0002.h5",
+                                             "shards-00/node-node0001.h5", "shards-3f/node-node0003.h5"}));
+  // A further merge reuses what is there, and notices what has changed below.
+  EXPECT_EQ(merge_run(run_).value().reused, 4u);
+  damage(run_ / "shards-3f" / "node-node0003.h5");
+  EXPECT_FALSE(is_up_to_date(run_));
+  EXPECT_NE(merge_run(run_).error().message.find("shards-3f/node-node0003.h5"), std::string::npos);
 }
 
 TEST_F(RunDirectoryTest, ReportsADirectoryWithoutShards) {

@@ -229,13 +229,37 @@ TEST(Options, HelpAndVersionGoToStdout) {
   }
   // Every option has its place in the help.
   for (const char* name :
-       {"--output", "--rate", "--clock", "--event", "--no-python", "--no-native", "--no-mpi", "--no-children",
-        "--only-regions", "--ranks", "--quiet", "--no-html", "--no-source", "--command", "--no-arguments",
-        "--min-duration", "--min-ranks", "--mode", "--strict"}) {
+       {"--output",     "--rate",        "--clock",        "--event",        "--no-python", "--no-native",
+        "--no-mpi",     "--no-children", "--only-regions", "--ranks",        "--quiet",     "--no-html",
+        "--no-source",  "--command",     "--no-arguments", "--min-duration", "--min-ranks", "--mode",
+        "--checkpoint", "--max-memory",  "--max-cpu",      "--strict"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
   for (const char* name : {"--memory", "attach", "top RUN"})  // reserved
     EXPECT_EQ(bad({"--help"}).output.find(name), std::string::npos) << name;
+}
+
+TEST(Options, Checkpoint) {
+  using std::chrono::seconds;
+  EXPECT_EQ(good({"true"}).checkpoint, (CheckpointOption{seconds(5), false}));
+  EXPECT_EQ(good({"--checkpoint", "60", "true"}).checkpoint, (CheckpointOption{seconds(60), false}));
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_CHECKPOINT", "local"}}).checkpoint,
+            (CheckpointOption{seconds(5), true}));
+  for (const char* value : {"", "1", "86401", "60s", "-5", "Local", "local,60"})
+    EXPECT_EQ(bad({"--checkpoint", value, "true"}).status, 2) << value;
+}
+
+TEST(Options, LimitsOfTheCollector) {
+  EXPECT_EQ(good({"true"}).max_memory_bytes, 0u);
+  EXPECT_EQ(good({"true"}).max_cpu_percent, 0);
+  EXPECT_EQ(good({"--max-memory", "500M", "true"}).max_memory_bytes, 500u << 20);
+  EXPECT_EQ(good({"--max-memory=2g", "true"}).max_memory_bytes, std::uint64_t{2} << 30);
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_MAX_MEMORY", "100000000"}}).max_memory_bytes, 100'000'000u);
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_MAX_CPU", "2.5"}}).max_cpu_percent, 2.5);
+  for (const char* value : {"", "47M", "500MB", "-1", "20000000000G", "M"})
+    EXPECT_EQ(bad({"--max-memory", value, "true"}).status, 2) << value;
+  for (const char* value : {"", "0", "0.05", "10001", "5%", "nan"})
+    EXPECT_EQ(bad({"--max-cpu", value, "true"}).status, 2) << value;
 }
 
 TEST(Options, StoredCommand) {

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "collector/loop/launcher_channel.hpp"
 #include "collector/loop/listener.hpp"
 #include "collector/loop/poll_interval.hpp"
+#include "collector/loop/processor_share.hpp"
 #include "collector/loop/watched_processes.hpp"
 #include "collector/node/spawned_worlds.hpp"
 #include "collector/os/os_process.hpp"
@@ -65,17 +67,46 @@ TEST(PollInterval, GrowsUpToASecondInALightRecording) {
   EXPECT_EQ(interval.get(), milliseconds(1000));
 }
 
-TEST(CheckpointSchedule, KeepsTheNewestShardYoungerThanFiveSecondsAndWritesAtMostHalfOfTheTime) {
-  EXPECT_EQ(CheckpointSchedule::interval({}), seconds(1));
-  EXPECT_EQ(CheckpointSchedule::interval(milliseconds(100)), milliseconds(4350));
+TEST(CheckpointTimes, KeepTheNewestShardYoungerThanFiveSecondsAndWriteAtMostHalfOfTheTime) {
+  const CheckpointTimes times;
+  EXPECT_EQ(times.first(), seconds(1));
+  EXPECT_EQ(times.interval(milliseconds(100)), milliseconds(4350));
   // From the snapshot of one shard until the next is written, even if that takes half as long again.
   for (const milliseconds took : {milliseconds(10), milliseconds(500), milliseconds(1200)})
-    EXPECT_LE(CheckpointSchedule::interval(took) + took * 3 / 2, seconds(5));
-  EXPECT_EQ(CheckpointSchedule::interval(seconds(3)), seconds(6));
+    EXPECT_LE(times.interval(took) + took * 3 / 2, seconds(5));
+  EXPECT_EQ(times.interval(seconds(3)), seconds(6));
+  for (const int age_s : {2, 60, 3600}) {
+    const CheckpointTimes asked{seconds(age_s)};
+    EXPECT_EQ(asked.interval(milliseconds(100)), seconds(age_s) - milliseconds(650));
+  }
+}
+
+TEST(CheckpointTimes, NodesOfOneJobWriteAtDifferentTimes) {
+  constexpr int kNodes = 2000;
+  constexpr milliseconds kSlice{100};
+  for (const int age_s : {5, 60}) {
+    std::map<long, int> first, second;  // nodes by slice of time
+    for (int node = 0; node < kNodes; ++node) {
+      const CheckpointTimes times{seconds(age_s), checkpoint_phase("node" + std::to_string(node)), kNodes};
+      EXPECT_GE(times.first(), seconds(1));
+      EXPECT_LT(times.first(), seconds(5));
+      EXPECT_LE(times.second(milliseconds(10)), times.interval(milliseconds(10)));
+      ++first[times.first() / kSlice];
+      ++second[(times.first() + times.second(milliseconds(10))) / kSlice];
+    }
+    const auto most = [](const std::map<long, int>& slices) {
+      int most = 0;
+      for (const auto& [slice, nodes] : slices) most = std::max(most, nodes);
+      return most;
+    };
+    EXPECT_LT(most(first), 2 * kNodes / 40);
+    EXPECT_LT(most(second), age_s == 5 ? 2 * kNodes / 40 : kNodes / 8);  // those of small phase come at 5 s
+  }
+  EXPECT_EQ((CheckpointTimes{seconds(5), 0.9, 1}.first()), seconds(1));
 }
 
 TEST(CheckpointSchedule, IsDueAnIntervalAfterTheLastCheckpointBegan) {
-  CheckpointSchedule schedule;
+  CheckpointSchedule schedule({});
   const CheckpointSchedule::Clock::time_point begin{};
   schedule.begin(begin);
   EXPECT_FALSE(schedule.is_due(begin + milliseconds(999)));
@@ -83,6 +114,48 @@ TEST(CheckpointSchedule, IsDueAnIntervalAfterTheLastCheckpointBegan) {
   schedule.wrote(milliseconds(100));
   EXPECT_FALSE(schedule.is_due(begin + milliseconds(4349)));
   EXPECT_TRUE(schedule.is_due(begin + milliseconds(4350)));
+}
+
+TEST(CheckpointSchedule, SecondOfALongIntervalComesEarlier) {
+  CheckpointSchedule schedule({seconds(60), 0.5, 1});
+  const CheckpointSchedule::Clock::time_point begin{};
+  schedule.begin(begin);
+  schedule.wrote(milliseconds(0));
+  EXPECT_FALSE(schedule.is_due(begin + milliseconds(29749)));
+  EXPECT_TRUE(schedule.is_due(begin + milliseconds(29750)));
+  schedule.wrote(milliseconds(0));
+  EXPECT_FALSE(schedule.is_due(begin + milliseconds(59499)));
+  EXPECT_TRUE(schedule.is_due(begin + milliseconds(59500)));
+}
+
+TEST(ProcessorShare, WaitsUntilWhatWasUsedIsTheShareOfTheTime) {
+  ProcessorShare share(0.05);
+  std::chrono::nanoseconds now{0}, used{0};
+  EXPECT_EQ(share.wait_after(now, used), seconds(0));
+  // A burst of 0.5 s is what 10 s allow.
+  used += milliseconds(500);
+  EXPECT_EQ(share.wait_after(now, used), seconds(0));
+  used += milliseconds(10);
+  EXPECT_EQ(share.wait_after(now, used), milliseconds(200));
+  now += milliseconds(200);
+  EXPECT_LE(share.wait_after(now, used), milliseconds(1));
+  // However busy it is, over a minute it gets 5 %.
+  const auto begin = now, used_at_begin = used;
+  while (now - begin < seconds(60)) {
+    used += milliseconds(20);
+    now += milliseconds(20) + share.wait_after(now, used);
+  }
+  EXPECT_NEAR(
+      static_cast<double>((used - used_at_begin).count()) / static_cast<double>((now - begin).count()), 0.05,
+      0.001);
+  used += seconds(100);
+  EXPECT_EQ(share.wait_after(now, used), ProcessorShare::kMostWait);
+}
+
+TEST(ProcessorShare, WithoutALimitNeverWaits) {
+  ProcessorShare share(0);
+  EXPECT_EQ(share.wait_after(seconds(1), seconds(1)), seconds(0));
+  EXPECT_EQ(share.wait_after(seconds(1), seconds(100)), seconds(0));
 }
 
 class WatchedProcessesTest : public testing::Test {

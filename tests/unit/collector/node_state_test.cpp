@@ -174,6 +174,14 @@ TEST_F(NodeStateTest, LimitsTheNumberOfNotes) {
   EXPECT_EQ(notes.back(), note_of_node(shard::NoteCode::kMoreNotes, notes.back().node, 950));
 }
 
+TEST_F(NodeStateTest, SaysOnceThatItSavesMemory) {
+  for (int i = 0; i < 3; ++i) state_.save_memory(shard::NoteCode::kMemoryBound, 100 << 20);
+  const std::vector<shard::Note> notes = state_.snapshot(at(100), true).run.notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].code, shard::NoteCode::kMemoryBound);
+  EXPECT_EQ(notes[0].number, 100u << 20);
+}
+
 TEST_F(NodeStateTest, RejectsImpossibleWorldSizes) {
   FakeSegment fake;
   run(fake, 100, 5, 105);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collector/shard/shard_file.hpp"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <stdlib.h>
 
-#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
+
+#include "formats/shard/run_files.hpp"
+#include "formats/shard/shard_reader.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -20,26 +21,20 @@ struct ShardNames : testing::Test {
     directory = mkdtemp(pattern.data());
   }
   ~ShardNames() override { std::filesystem::remove_all(directory); }
-  void make_file(const std::string& name, time_t age_s = 0) const {
-    std::ofstream(directory / name) << "x";
-    const time_t time = ::time(nullptr) - age_s;
-    const timespec times[2] = {{time, 0}, {time, 0}};
-    ASSERT_EQ(utimensat(AT_FDCWD, (directory / name).c_str(), times, 0), 0);
-  }
   std::filesystem::path directory;
 };
 
 TEST_F(ShardNames, SecondCollectorOfTheNodeTakesTheNextName) {
-  const ShardName first(directory, "n1"), second(directory, "n1"), other(directory, "n2");
+  const ShardName first({directory, "n1"}), second({directory, "n1"}), other({directory, "n2"});
   EXPECT_EQ(first.path(), directory / "node-n1.h5");
   EXPECT_EQ(second.path(), directory / "node-n1.2.h5");
   EXPECT_EQ(other.path(), directory / "node-n2.h5");
 }
 
 TEST_F(ShardNames, NameOfAnExistingShardIsSkippedAndItsClaimReleased) {
-  make_file("node-n1.h5");
+  std::ofstream(directory / "node-n1.h5") << "x";
   {
-    const ShardName name(directory, "n1");
+    const ShardName name({directory, "n1"});
     EXPECT_EQ(name.path(), directory / "node-n1.2.h5");
   }
   EXPECT_TRUE(std::filesystem::exists(directory / "node-n1.h5"));
@@ -48,20 +43,36 @@ TEST_F(ShardNames, NameOfAnExistingShardIsSkippedAndItsClaimReleased) {
   EXPECT_EQ(files, 1u);  // no claim is left
 }
 
-TEST_F(ShardNames, OnlyOldHalfWrittenShardsOfTheNodeAreRemoved) {
-  make_file(".node-n1.123.tmp", 3600);
-  make_file(".node-n1.124.tmp", 10);
-  make_file(".node-n2.125.tmp", 3600);
-  const ShardName name(directory, "n1");
-  EXPECT_FALSE(std::filesystem::exists(directory / ".node-n1.123.tmp"));
-  EXPECT_TRUE(std::filesystem::exists(directory / ".node-n1.124.tmp"));
-  EXPECT_TRUE(std::filesystem::exists(directory / ".node-n2.125.tmp"));
+TEST_F(ShardNames, ShardsOfManyNodesAreSpreadOverSubdirectories) {
+  std::set<std::filesystem::path> directories;
+  for (int i = 0; i < 300; ++i) {
+    const ShardName name({directory, "n" + std::to_string(i), 300});
+    EXPECT_EQ(name.path().parent_path(), directory / shard::shard_directory("n" + std::to_string(i), 300));
+    EXPECT_TRUE(std::filesystem::exists(name.claim()));
+    directories.insert(name.path().parent_path());
+  }
+  EXPECT_GT(directories.size(), 60u);
+  EXPECT_FALSE(directories.contains(directory));
+  for (const auto& path : directories) EXPECT_TRUE(shard::is_shard_directory(path.filename().string()));
+  EXPECT_EQ(ShardName({directory, "n1", 256}).path(), directory / "node-n1.h5");
+}
+
+TEST_F(ShardNames, ClaimBecomesTheShard) {
+  ShardFile file({directory, "n1"});
+  EXPECT_TRUE(std::filesystem::exists(directory / ".node-n1.claim"));
+  NodeSnapshot nothing;
+  for (const auto which :
+       {ShardFile::Which::kCheckpoint, ShardFile::Which::kCheckpoint, ShardFile::Which::kLast}) {
+    ASSERT_TRUE(file.write(nothing, which, [](auto) { return true; }));
+    EXPECT_FALSE(std::filesystem::exists(directory / ".node-n1.claim"));
+    EXPECT_TRUE(shard::read_shard(directory / "node-n1.h5"));
+  }
 }
 
 TEST_F(ShardNames, MissingDirectoryFailsWhenTheShardIsWritten) {
-  ShardFile file(directory / "missing", "n1");
+  ShardFile file({directory / "missing", "n1"});
   NodeSnapshot nothing;
-  const Result<void> written = file.write(nothing, 1, [](auto) { return true; });
+  const Result<void> written = file.write(nothing, ShardFile::Which::kCheckpoint, [](auto) { return true; });
   ASSERT_FALSE(written.ok());
   EXPECT_FALSE(written.error().message.empty());
 }

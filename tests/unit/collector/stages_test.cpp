@@ -318,6 +318,40 @@ TEST_F(Charges, DropCallersWhenThereIsNoRoomForARow) {
   EXPECT_EQ(charges.rows()[target.row].amount.wall_ns, 7u);
 }
 
+TEST_F(Charges, ClosedStoreKeepsItsPathsAndDropsTheCallersOfNewOnes) {
+  RawStore open;
+  const auto path_to = [&](std::uint32_t function) {
+    return open.leaf(open.node(0, open.frame({RawKind::kNativeReturn, 0, 1})),
+                     open.frame({RawKind::kNativeExact, 0, 100 + function}));
+  };
+  ProcessCharges charges(open, grid, path_times);
+  const std::uint32_t first = path_to(0);
+  const std::size_t row = charges.target({first, shard::Category::kNative, true}).row;
+  open.close();
+  open.close();
+  EXPECT_EQ(path_to(0), first);
+  EXPECT_EQ(charges.target({first, shard::Category::kNative, true}).row, row);
+  for (std::uint32_t function = 1; function < 100'000; ++function) {
+    const ChargeTarget target = charges.target({path_to(function), shard::Category::kNative, true});
+    ASSERT_TRUE(open.is_short(target.path));
+  }
+  EXPECT_TRUE(charges.left_callers_out());
+  EXPECT_LT(open.tables().nodes.size(), 5000u);
+  EXPECT_LT(open.tables().frames.size(), 5000u);
+  EXPECT_LT(charges.rows().size(), 600u);
+}
+
+TEST(StoreLimits, LeaveRoomBelowTheMemoryLimit) {
+  const StoreLimits usual, none = limits_within(0), small = limits_within(100 << 20),
+                           large = limits_within(4ull << 30);
+  EXPECT_EQ(none.nodes, usual.nodes);
+  EXPECT_EQ(large.nodes, usual.nodes);
+  EXPECT_EQ(large.rows, usual.rows);
+  EXPECT_LT(small.nodes * 600 + small.rows * 320, 100u << 20);
+  EXPECT_GT(small.nodes, 40'000u);
+  EXPECT_GT(small.rows, 80'000u);
+}
+
 TEST_F(Charges, HaveDataAccessesOnlyIfASampleHadAnAddress) {
   ProcessCharges charges(store, grid, path_times);
   const ChargeTarget target = charges.target({path(0), shard::Category::kNative, true});

@@ -125,6 +125,8 @@ class Builder {
     note.code =
         static_cast<NoteCode>(static_cast<std::uint32_t>(NoteCode::kOnlySomeRanks) +
                               below(kNoteCodes - static_cast<std::uint32_t>(NoteCode::kOnlySomeRanks)));
+    if (note.code == NoteCode::kShardLeftOnNode)
+      note.code = NoteCode::kOnlySomeRanks;  // the merge makes that one
     const NoteKind& kind = kind_of(note.code);
     if (kind.scope == NoteScope::kNode) note.node = "n" + std::to_string(shape_.node);
     if (kind.scope == NoteScope::kRanks) {

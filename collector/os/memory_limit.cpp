@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/os/memory_limit.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "base/split.hpp"
+#include "collector/os/os_process.hpp"
+
+namespace clusterprof::collector {
+namespace {
+
+constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;  // version 1 says 2^63 less a page
+
+// The first number in a text; nullopt for "max".
+std::optional<std::uint64_t> number_in(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return std::nullopt;
+  return number;
+}
+
+std::optional<std::uint64_t> number_in_file(const std::filesystem::path& file) {
+  const std::optional<std::string> text = read_text(file.string());
+  return text ? number_in(*text) : std::nullopt;
+}
+
+// Of a file with lines "NAME NUMBER".
+std::uint64_t entry(const std::filesystem::path& file, std::string_view name) {
+  const std::string text = read_text(file.string()).value_or("");
+  for (const std::string& line : split(text, '\n'))
+    if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ' ')
+      return number_in(std::string_view(line).substr(name.size() + 1)).value_or(0);
+  return 0;
+}
+
+}  // namespace
+
+// The recorded processes' shared memory is not in it: that is theirs.
+std::uint64_t own_memory_bytes() {
+  const std::string text = read_text("/proc/self/status").value_or("");
+  const std::size_t at = text.find("RssAnon:");
+  if (at == std::string::npos) return 0;
+  const std::size_t digits = text.find_first_of("0123456789", at);
+  return number_in(std::string_view(text).substr(std::min(digits, text.size()))).value_or(0) * 1024;
+}
+
+MemoryLimit::MemoryLimit(const std::string& membership, const std::filesystem::path& root) {
+  for (const std::string& line : split(membership, '\n')) {
+    // "0::/PATH", or of version 1 "7:memory:/PATH"
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool is_v2 = controllers.empty();
+    if (!is_v2 && controllers != "memory") continue;
+    const std::filesystem::path base = is_v2 ? root : root / "memory";
+    std::filesystem::path relative = std::filesystem::path(line.substr(second + 1)).relative_path();
+    for (;;) {
+      const Group group = is_v2 ? Group{base / relative, "memory.max", "memory.current", "inactive_file"}
+                                : Group{base / relative, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                        "total_inactive_file"};
+      if (number_in_file(group.directory / group.limit).value_or(kNoLimit) < kNoLimit)
+        groups_.push_back(group);
+      if (relative.empty()) break;
+      relative = relative.parent_path();
+    }
+  }
+}
+
+std::optional<MemoryUse> MemoryLimit::look() const {
+  std::optional<MemoryUse> nearest;
+  for (const Group& group : groups_) {
+    const auto limit = number_in_file(group.directory / group.limit),
+               used = number_in_file(group.directory / group.used);
+    if (!limit || !used || *limit == 0 || *limit >= kNoLimit) continue;
+    const std::uint64_t droppable = entry(group.directory / "memory.stat", group.droppable);
+    const MemoryUse use{*used - std::min(*used, droppable), *limit};
+    if (!nearest || use.share() > nearest->share()) nearest = use;
+  }
+  return nearest;
+}
+
+}  // namespace clusterprof::collector

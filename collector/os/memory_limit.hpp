@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How near the job is to its memory limit (control groups, versions 1 and 2).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace clusterprof::collector {
+
+struct MemoryUse {
+  std::uint64_t used_bytes = 0, limit_bytes = 0;
+  [[nodiscard]] double share() const {
+    return limit_bytes == 0 ? 0 : static_cast<double>(used_bytes) / static_cast<double>(limit_bytes);
+  }
+};
+
+// Memory of this process that it does not share with others.
+[[nodiscard]] std::uint64_t own_memory_bytes();
+
+class MemoryLimit {
+ public:
+  // membership: /proc/self/cgroup. root: where the control groups are mounted.
+  explicit MemoryLimit(const std::string& membership, const std::filesystem::path& root = "/sys/fs/cgroup");
+
+  // Of the group that is nearest to its limit. What the kernel can drop at once (files that were not used
+  // lately) does not count as used. nullopt: there is no limit.
+  [[nodiscard]] std::optional<MemoryUse> look() const;
+
+ private:
+  struct Group {
+    std::filesystem::path directory;
+    const char* limit;
+    const char* used;
+    const char* droppable;  // in memory.stat
+  };
+  std::vector<Group> groups_;  // those with a limit
+};
+
+}  // namespace clusterprof::collector

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/os/memory_limit.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace clusterprof::collector {
+namespace {
+
+struct MemoryLimits : testing::Test {
+  MemoryLimits() {
+    std::string pattern = testing::TempDir() + "memory_limits_XXXXXX";
+    root = mkdtemp(pattern.data());
+  }
+  ~MemoryLimits() override { std::filesystem::remove_all(root); }
+  void group(const std::string& path, const std::string& limit, std::uint64_t used,
+             std::uint64_t inactive) const {
+    std::filesystem::create_directories(root / path);
+    std::ofstream(root / path / "memory.max") << limit << "\n";
+    std::ofstream(root / path / "memory.current") << used << "\n";
+    std::ofstream(root / path / "memory.stat")
+        << "anon 7\ninactive_file " << inactive << "\ninactive_file_x 9\n";
+  }
+  std::filesystem::path root;
+};
+
+TEST_F(MemoryLimits, NearestOfAllGroupsAboveCounts) {
+  group("job", "1000", 900, 100);     // 0.8
+  group("job/step", "2000", 900, 0);  // 0.45
+  group("job/step/task", "max", 900, 0);
+  const auto use = MemoryLimit("0::/job/step/task\n", root).look();
+  ASSERT_TRUE(use);
+  EXPECT_EQ(use->limit_bytes, 1000u);
+  EXPECT_EQ(use->used_bytes, 800u);
+  EXPECT_DOUBLE_EQ(use->share(), 0.8);
+}
+
+TEST_F(MemoryLimits, WithoutALimitThereIsNone) {
+  group("job", "max", 900, 100);
+  EXPECT_FALSE(MemoryLimit("0::/job\n", root).look());
+  EXPECT_FALSE(MemoryLimit("0::/other\n", root).look());
+  EXPECT_FALSE(MemoryLimit("", root).look());
+}
+
+TEST_F(MemoryLimits, OfVersionOne) {
+  std::filesystem::create_directories(root / "memory/slurm/job");
+  std::ofstream(root / "memory/slurm/job/memory.limit_in_bytes") << "5000\n";
+  std::ofstream(root / "memory/slurm/job/memory.usage_in_bytes") << "3000\n";
+  std::ofstream(root / "memory/slurm/job/memory.stat") << "inactive_file 1\ntotal_inactive_file 500\n";
+  std::ofstream(root / "memory/slurm/memory.limit_in_bytes") << "9223372036854771712\n";
+  std::ofstream(root / "memory/slurm/memory.usage_in_bytes") << "9000\n";
+  const auto use = MemoryLimit("12:cpuset:/x\n7:memory:/slurm/job\n", root).look();
+  ASSERT_TRUE(use);
+  EXPECT_EQ(use->limit_bytes, 5000u);
+  EXPECT_EQ(use->used_bytes, 2500u);
+}
+
+}  // namespace
+}  // namespace clusterprof::collector
