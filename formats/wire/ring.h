@@ -64,13 +64,14 @@ inline void ring_commit(Ring& ring, std::uint64_t position, std::uint32_t bytes)
 }
 
 // Consumer side. Calls visit(const RecordHeader&) for every complete record and frees the
-// space. The producer is not trusted: returns false, with the ring emptied, when a header
-// makes no sense.
+// space. The producer is not trusted, and can write both positions: returns false, with the ring emptied,
+// when a position or a header makes no sense.
 template <typename Visit>
 bool ring_drain(Ring& ring, Visit&& visit) {
   std::uint64_t read = ring.read_position.load(std::memory_order_relaxed);
   const std::uint64_t write = ring.write_position.load(std::memory_order_acquire);
-  if (write - read > kRingBytes) {
+  // Behind a position between two words, a header could reach beyond the end.
+  if (write - read > kRingBytes || read % 8 != 0) {
     ring.read_position.store(write, std::memory_order_release);
     return false;
   }

@@ -61,6 +61,21 @@ TEST(ProcessStart, IsDecidedOnce) {
 
 // --- read_record and FrameWords --------------------------------------------------------------
 
+// The reading position is in memory that the program can write.
+TEST(Ring, IsEmptiedWhereItIsToBeReadBetweenTwoWords) {
+  auto ring = std::make_unique<wire::Ring>();
+  const wire::RecordHeader good = {16, wire::kSample, 0};
+  for (const std::uint64_t position : {4u, 8u}) {
+    std::memcpy(ring->data + position, &good, sizeof good);
+    ring->read_position = position;
+    ring->write_position = position + 16;
+    int seen = 0;
+    EXPECT_EQ(wire::ring_drain(*ring, [&](const wire::RecordHeader&) { ++seen; }), position == 8);
+    EXPECT_EQ(seen, position == 8 ? 1 : 0);
+    EXPECT_EQ(ring->read_position.load(), position + 16);
+  }
+}
+
 // A record at the beginning of a ring, to be damaged.
 struct Record {
   Record(const std::vector<std::uint64_t>& words, std::uint16_t shared_words,
