@@ -95,9 +95,9 @@ TEST(CheckpointTimes, NodesOfOneJobWriteAtDifferentTimes) {
       ++second[(times.first() + times.second(milliseconds(10))) / kSlice];
     }
     const auto most = [](const std::map<long, int>& slices) {
-      int most = 0;
-      for (const auto& [slice, nodes] : slices) most = std::max(most, nodes);
-      return most;
+      int highest = 0;
+      for (const auto& [slice, nodes] : slices) highest = std::max(highest, nodes);
+      return highest;
     };
     EXPECT_LT(most(first), 2 * kNodes / 40);
     EXPECT_LT(most(second), age_s == 5 ? 2 * kNodes / 40 : kNodes / 8);  // those of small phase come at 5 s
