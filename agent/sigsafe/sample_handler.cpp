@@ -169,6 +169,7 @@ ThreadUse refresh_usage(ThreadContext& context, const Instant& now) noexcept {
       context.major_faults = static_cast<std::uint64_t>(usage.ru_majflt);
       context.switches = static_cast<std::uint64_t>(usage.ru_nvcsw + usage.ru_nivcsw);
       context.voluntary_switches = static_cast<std::uint64_t>(usage.ru_nvcsw);
+      context.preemptions = static_cast<std::uint64_t>(usage.ru_nivcsw);
     }
     context.usage_time_ns = now.time_ns;
     context.usage_cpu_ns = now.cpu_ns;
@@ -180,6 +181,9 @@ void tell_usage(ThreadContext& context, wire::SampleRecord& sample) noexcept {
   sample.flags |= wire::kUsageKnown;
   if (context.voluntary_switches != context.told_voluntary_switches) sample.flags |= wire::kGaveWay;
   context.told_voluntary_switches = context.voluntary_switches;
+  const std::uint64_t preemptions = context.preemptions - context.told_preemptions;
+  sample.preemptions = static_cast<std::uint16_t>(preemptions < 0xffff ? preemptions : 0xffff);
+  context.told_preemptions = context.preemptions;
   sample.system_ns = context.system_ns;
   sample.page_faults = context.page_faults;
 }
@@ -214,9 +218,11 @@ std::uint64_t thread_cpu_ns() noexcept {
 }
 
 // A sample that had to wait for the end of a call shows that call, not the one that unblocked the signal.
-std::int32_t shown_number(const ThreadRecord& record, const InterruptedCall& call) noexcept {
+std::int16_t shown_number(const ThreadRecord& record, const InterruptedCall& call) noexcept {
   const std::int32_t held = record.held_number.load(std::memory_order_relaxed);
-  return held >= 0 && (call.number < 0 || call.number == SYS_rt_sigprocmask) ? held : call.number;
+  const std::int32_t number =
+      held >= 0 && (call.number < 0 || call.number == SYS_rt_sigprocmask) ? held : call.number;
+  return number <= 0x7fff ? static_cast<std::int16_t>(number) : std::int16_t{-1};
 }
 
 void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const ucontext_t& interrupted,
@@ -273,7 +279,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   sample.time_ns = now.time_ns;
   sample.cpu_ns = now.cpu_ns;
   sample.flags = flags;
-  sample.syscall_nr = call.in_syscall ? shown_number(*context.record, call) : -1;
+  sample.syscall_nr = call.in_syscall ? shown_number(*context.record, call) : std::int16_t{-1};
   sample.mpi_op = static_cast<std::uint16_t>(slot.mpi_op.load(std::memory_order_relaxed));
   sample.frame_words = static_cast<std::uint16_t>(words);
   sample.counter_count = static_cast<std::uint8_t>(counters);

@@ -17,7 +17,7 @@ struct Scratch {
   // Of the handler: the frame words of the last record that went to the ring, at the end of `sent`.
   std::uint32_t sent_words;
   std::uint32_t sent_flags;  // and what else of it says where the thread was
-  std::int32_t sent_syscall;
+  std::int16_t sent_syscall;
   std::uint16_t sent_mpi_op;
   std::uint64_t sent[wire::kMaxFrameWords];
 };

@@ -77,6 +77,7 @@ struct ThreadContext {
   // The last values of getrusage, and when they were read (CLOCK_MONOTONIC).
   std::uint64_t usage_time_ns, usage_cpu_ns, system_ns, page_faults, major_faults, switches;
   std::uint64_t voluntary_switches, told_voluntary_switches;  // now, and at the last record
+  std::uint64_t preemptions, told_preemptions;
   // The stack addresses at which mpi_depth and busy were set: the program may jump out of these frames.
   std::uintptr_t mpi_frame, busy_frame;
   std::uintptr_t exec_frame;  // of lifecycle/exec.cpp, while it keeps the record to itself; 0: it does not

@@ -26,7 +26,9 @@
 // is all of W - C. Otherwise R comes from the kernel's account of the thread (run delay): what the kernel has
 // counted and no earlier stretch has been charged. That account is read only now and then, so a preempted
 // stretch may run into debt with it. R is subtracted from what the table charges as W, and charged as
-// category runnable to the path where the thread waited or ran. Inside MPI, R remains time in MPI
+// category runnable to the path where the thread waited or ran. A thread that was blocked and runs now waited
+// for a processor once when it was woken, and then once for each time it was preempted: R is divided by the
+// number of these between the previous path and this one. Inside MPI, R remains time in MPI
 // (Sink::runnable_in_mpi). If a stretch was partly in MPI, R is divided like W, and each part goes to where
 // the thread ran last on that side.
 //
@@ -67,8 +69,9 @@ struct ChargeTarget {
 struct KernelUse {
   std::uint64_t system_ns = 0, page_faults = 0;  // since the thread's start; 0 and 0: not known
   bool in_syscall = false;
-  bool may_fault = true;  // false: page faults are not separated there
-  bool gave_way = false;  // the thread stopped running of its own accord since the last sample
+  bool may_fault = true;          // false: page faults are not separated there
+  bool gave_way = false;          // the thread stopped running of its own accord since the last sample
+  std::uint32_t preemptions = 0;  // how often its processor was taken away since the last sample
   // Since the thread's start: how long it waited for a processor, as far as that was read; no value: the
   // kernel does not say. And its time inside MPI.
   std::optional<std::uint64_t> run_delay_ns = {};
@@ -119,7 +122,14 @@ class ThreadAccount {
     const ChargeTarget& ready_at = blocked_ && blocked ? previous_ : target;
     const std::uint64_t mpi = take_mpi_time(kernel, wall);
     const std::uint64_t runnable_in_mpi = in_mpi(runnable, mpi, {wall, cpu}, ready_at);
-    charge_runnable(waited, runnable, runnable_in_mpi, ready_at, sink);
+    if (const std::uint64_t woken = since_woken(runnable, runnable_in_mpi, blocked, kernel, target);
+        woken != 0) {
+      const std::uint64_t in_mpi_woken = runnable_in_mpi != 0 ? woken : 0;
+      charge_runnable(waited, woken, in_mpi_woken, previous_, sink);
+      charge_runnable(waited, runnable - woken, runnable_in_mpi - in_mpi_woken, ready_at, sink);
+    } else {
+      charge_runnable(waited, runnable, runnable_in_mpi, ready_at, sink);
+    }
     if (!blocked && !blocked_ && mpi < wall)
       charged.runnable_share =
           std::min(1.0, static_cast<double>(runnable - runnable_in_mpi) / static_cast<double>(wall - mpi));
@@ -333,6 +343,16 @@ class ThreadAccount {
     }
     const double part = static_cast<double>(mpi_ns) / static_cast<double>(step.wall_ns);
     return std::min(runnable_ns, static_cast<std::uint64_t>(static_cast<double>(runnable_ns) * part));
+  }
+  // Of `runnable_ns`, what a thread that was blocked and runs at `target` now waited for a processor before
+  // it left the place where it was blocked. Where MPI is on one of the sides only, in_mpi() has told that
+  // already.
+  std::uint64_t since_woken(std::uint64_t runnable_ns, std::uint64_t in_mpi_ns, bool blocked,
+                            const KernelUse& kernel, const ChargeTarget& target) const {
+    const bool was_in_mpi = previous_.category == shard::Category::kMpi;
+    const bool same_side = was_in_mpi == (target.category == shard::Category::kMpi) &&
+                           in_mpi_ns == (was_in_mpi ? runnable_ns : 0);
+    return blocked_ && !blocked && !paused_ && same_side ? runnable_ns / (1 + kernel.preemptions) : 0;
   }
   void remember_side(const ChargeTarget& target) {
     std::optional<ChargeTarget>& last = target.category == shard::Category::kMpi ? in_mpi_at_ : outside_at_;

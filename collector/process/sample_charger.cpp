@@ -74,6 +74,7 @@ void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire:
 KernelUse SampleCharger::kernel_use(const wire::SampleRecord& record) const {
   KernelUse kernel{record.system_ns, record.page_faults};
   kernel.gave_way = (record.flags & wire::kGaveWay) != 0;
+  kernel.preemptions = record.preemptions;
   if (segment_.header().knows_run_delay == 1) kernel.run_delay_ns = record.run_delay_ns;
   kernel.mpi_ns = record.mpi_ns;
   return kernel;

@@ -35,7 +35,7 @@ enum SampleFlags : std::uint32_t {
   kOnSocket = 1u << 10,
   kOnPipe = 1u << 11,           // a pipe, a terminal, an event descriptor and the like
   kGaveWay = 1u << 13,          // of its own accord, since the record before: it waited for something
-  kUsageKnown = 1u << 14,       // kGaveWay, system_ns and page_faults are told
+  kUsageKnown = 1u << 14,       // kGaveWay, preemptions, system_ns and page_faults are told
   kMemoryOperand = 1u << 12,    // the instruction at pc, or one just behind it, reads or writes data_address
   kOnThread = 1u << 15,         // the interrupted system call waits for the end of a thread of the process
 };
@@ -64,7 +64,8 @@ struct SampleRecord {
   std::uint64_t time_ns;        // CLOCK_MONOTONIC
   std::uint64_t cpu_ns;         // CLOCK_THREAD_CPUTIME_ID of the thread
   std::uint32_t flags;          // SampleFlags
-  std::int32_t syscall_nr;      // of the interrupted system call, -1 when unknown or none
+  std::int16_t syscall_nr;      // of the interrupted system call, -1 when unknown or none
+  std::uint16_t preemptions;    // involuntary context switches since the record before; 65535: or more
   std::uint16_t mpi_op;         // 0: not inside MPI, else MPI function number + 1
   std::uint16_t frame_words;    // of the whole call path
   std::uint8_t counter_count;

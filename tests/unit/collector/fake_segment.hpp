@@ -178,7 +178,7 @@ class FakeSegment {
     std::uint64_t time_ns = 0, cpu_ns = 0;
     wire::Trigger trigger = wire::Trigger::kCpuTimer;
     std::uint32_t flags = 0;
-    std::int32_t syscall_nr = -1;
+    std::int16_t syscall_nr = -1;
     std::uint16_t mpi_op = 0;
     std::uint32_t epoch = 1;
     std::uint32_t handler_ns = 0;
@@ -410,7 +410,7 @@ inline void fill(FakeSegment& fake) {
       sample.flags = wire::kPaused;
       sample.words.clear();
     }
-    sample.syscall_nr = static_cast<std::int32_t>(i);
+    sample.syscall_nr = static_cast<std::int16_t>(i);
     fake.sample(static_cast<std::uint32_t>(i % 2), sample);
   }
   for (std::uint64_t i = 1; i <= 20; ++i) {

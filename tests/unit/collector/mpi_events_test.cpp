@@ -99,7 +99,7 @@ class MpiEvents : public testing::Test {
     if (blocked_in >= 0) {
       sample.trigger = wire::Trigger::kBlocked;
       sample.flags = wire::kInSyscall;
-      sample.syscall_nr = blocked_in;
+      sample.syscall_nr = static_cast<std::int16_t>(blocked_in);
     }
     ASSERT_TRUE(fake_.sample(0, sample));
   }

@@ -841,7 +841,7 @@ void wait_in(FakeSegment& fake, std::uint32_t index, std::int32_t tid, bool main
   sample.cpu_ns = 10 * kMs;
   fake.sample(index, sample);
   sample.flags = wire::kInSyscall | about;
-  sample.syscall_nr = call;
+  sample.syscall_nr = static_cast<std::int16_t>(call);
   sample.time_ns = kStart + 90 * kMs;
   sample.trigger = wire::Trigger::kBlocked;
   fake.sample(index, sample);

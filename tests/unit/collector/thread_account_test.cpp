@@ -601,8 +601,34 @@ TEST(ThreadAccountRunnable, DelayChargedToAPreemptedStretchIsNotChargedToASleep)
   account.sample(2000, 120, false, waited(340, true), kA, {},
                  ledger);  // and 40 more: waking up took that long
   EXPECT_EQ(ledger.at(2), (Time{590 + 950, 0}));
-  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{300 + 40, 0}));
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{300, 0}));
+  EXPECT_EQ(ledger.at(2 + kRunnableAt), (Time{40, 0}));
   EXPECT_EQ(ledger.total(), 2000u);
+}
+
+TEST(ThreadAccountRunnable, WokenThreadWaitedOnceWhereItWasBlockedAndThenForEachPreemption) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(1000, 0, true, waited(0, true), kB, {}, ledger);
+  KernelUse kernel = waited(400, true);
+  kernel.preemptions = 3;
+  account.sample(2000, 100, false, kernel, kA, {}, ledger);
+  EXPECT_EQ(ledger.at(2), (Time{1000 + 500, 0}));
+  EXPECT_EQ(ledger.at(2 + kRunnableAt), (Time{100, 0}));
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{300, 0}));
+  EXPECT_EQ(ledger.at(1), (Time{100, 100}));
+  EXPECT_EQ(ledger.total(), 2000u);
+}
+
+TEST(ThreadAccountRunnable, ThreadThatIsWokenInsideMpiWaitedThere) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(1000, 0, true, waited(0, true, 1000), kM, {}, ledger);
+  KernelUse kernel = waited(400, true, 2000);
+  kernel.preemptions = 1;
+  account.sample(2000, 100, false, kernel, kM, {}, ledger);
+  EXPECT_EQ(ledger.runnable_in_mpi_ns, 400u);
+  EXPECT_EQ(ledger.at(7), (Time{2000, 100}));
 }
 
 TEST(ThreadAccountRunnable, SleepingThreadIsNotRunnable) {
