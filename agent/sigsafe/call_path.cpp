@@ -81,6 +81,9 @@ namespace {
 constexpr std::uint32_t kSets = 256, kWays = 4;
 constexpr std::uint32_t kMemoArenaBytes = 256 * 1024;
 constexpr std::uint32_t kSites = 256;
+// What a walk of a new path is taken to cost at most: in a longer one, others had the processor. 2 us are a
+// frame whose call frame information has to be interpreted.
+constexpr std::uint64_t kWalkAtMostNs = 100'000, kWordAtMostNs = 2'000;
 constexpr std::uint32_t kSparePythonLinks = 16;  // hidden frames, shims without frames, the end
 
 struct ReturnSlot {
@@ -638,10 +641,12 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
       if (walked.hash != out->hash) segment->paths_wrong.fetch_add(1, std::memory_order_relaxed);
     }
   } else {
-    // CPU time: on a full machine, others would have the processor for most of a walk's elapsed time.
-    const std::uint64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    // Not by the CPU clock: the kernel takes the processor away from a thread that reads it, if that is due.
+    const std::uint64_t begin_ns = monotonic_ns();
     *out = walk_and_store(context, segment, *registers, use, true);
-    const std::uint64_t walk_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+    const std::uint64_t elapsed_ns = monotonic_ns() - begin_ns;
+    const std::uint64_t most_ns = kWalkAtMostNs + out->words * kWordAtMostNs;
+    const std::uint64_t walk_ns = elapsed_ns < most_ns ? elapsed_ns : most_ns;
     context.walks_ns += walk_ns;
     segment->handler_ns.fetch_add(walk_ns, std::memory_order_relaxed);
   }
