@@ -1,7 +1,9 @@
-"""shares.py SECONDS [SCENARIO...]: takes turns at the scenarios until SECONDS have passed and
+"""shares.py SECONDS [SCENARIO...]: takes turns at the scenarios until SECONDS of CPU time have passed and
 prints, as JSON, how many seconds of wall clock each part of each scenario took by the program's own
 clock. What the parts should take of their scenario is in SHARES, known by construction: they run for
-that much of the thread's own CPU clock."""
+as many turns as take that much CPU time. The CPU clock is read between turns of all scenarios only: the
+kernel takes the processor away from a thread that reads it, if that is due, and the sample that is due
+meanwhile is taken there."""
 
 import asyncio
 import ctypes
@@ -31,12 +33,12 @@ DEPTH = 900
 clock = time.perf_counter
 cpu_clock = time.thread_time
 own_s = {}
+spins_per_second = 1000.0  # at first, to measure it
 
 
 def spin(seconds):
-    end = cpu_clock() + seconds
-    while cpu_clock() < end:
-        for _ in range(5000):
+    for _ in range(round(seconds * spins_per_second)):
+        for _ in range(500):
             pass
 
 
@@ -276,14 +278,17 @@ def vectorize():
 
 if __name__ == "__main__":
     loop = asyncio.new_event_loop()
+    begin = cpu_clock()
+    spin(3.0)  # calls: spin
+    spins_per_second = 3000 / (cpu_clock() - begin)
     crc_turns = turns_in(0.0713 * SHARES["callbacks"]["crc"], zlib.crc32, block)  # calls: turns_in
     if numpy:
         element_turns = turns_in(0.0713 * SHARES["vectorize"]["element"] / 4, numpy.sqrt, many)  # calls: turns_in
     sys.setrecursionlimit(4 * DEPTH)
     names = sys.argv[2:] or [name for name in SHARES if numpy or name != "vectorize"]  # calls: <listcomp>
     turns = [globals()[name] for name in names]
-    finish = clock() + float(sys.argv[1])
-    while clock() < finish:
+    finish = cpu_clock() + float(sys.argv[1])
+    while cpu_clock() < finish:
         for turn in turns:
             turn()  # calls: split lines recursion callbacks generators coroutines vectorize
     loop.close()
