@@ -15,6 +15,8 @@ namespace {
 
 constexpr const char* kGroup = "slurm";
 constexpr const char* kPluginName = "spank_clusterprof.so";
+// Where docs/slurm.md has install_on_node put the copies: on the node's own disk.
+constexpr const char* kNodeDirectory = "/etc/slurm/clusterprof";
 constexpr std::chrono::milliseconds kPatience{8'000};
 constexpr int kMaxIncludes = 8;
 constexpr int kMaxFiles = 256;  // files may include each other
@@ -149,7 +151,10 @@ void check_plugstack(const Context& context, const std::string& configuration, c
   int files = kMaxFiles;
   if (!file.empty()) find_lines(system, file, 0, files, lines);
 
-  const std::string plugin = context.layout.preload_directory + "/" + kPluginName;
+  const std::string prefix = context.layout.prefix();
+  const std::string copy = prefix + "/share/clusterprof/slurm/install_on_node " + kNodeDirectory;
+  const std::string wanted =
+      std::string("optional ") + kNodeDirectory + "/" + kPluginName + " prefix=" + prefix;
   if (lines.empty()) {
     const std::string task_prolog = field_of(configuration, "TaskProlog");
     const bool by_prolog =
@@ -160,7 +165,8 @@ void check_plugstack(const Context& context, const std::string& configuration, c
     if (!by_prolog) {
       check.status = Status::kWarn;
       check.costs = "no srun --clusterprof (srun clusterprof COMMAND works)";
-      check.fix = "admin: add to " + (file.empty() ? places.front() : file) + ": optional " + plugin;
+      check.fix = "admin: on each node " + copy + "; then add to " + (file.empty() ? places.front() : file) +
+                  ": " + wanted;
     }
     out.push_back(check);
     return;
@@ -175,7 +181,7 @@ void check_plugstack(const Context& context, const std::string& configuration, c
     check.found += ", which is not there on this node";
     check.costs =
         line.is_required ? "jobs cannot start here, and Slurm drains the node" : "no srun --clusterprof here";
-    check.fix = "admin: optional " + plugin;
+    check.fix = "admin: on each node " + copy + "; then " + wanted;
   } else if (release_of(*number) != release_of(version)) {
     check.status = Status::kFail;
     check.found += ", built for Slurm " + release_of(*number);

@@ -25,7 +25,8 @@ void read_cython(std::string_view text, std::vector<std::string_view>& scopes,
   std::size_t digits = 0;
   while (digits < text.size() && is_digit(text[digits])) ++digits;
   if (out.size() >= 16) return;
-  if (!scopes.empty() && digits < text.size())
+  constexpr std::size_t kMostDigits = 9;  // of a number that fits an int
+  if (!scopes.empty() && digits < text.size() && digits <= kMostDigits)
     out.push_back({scopes, text.substr(0, digits), text.substr(digits)});
   if (digits == 0 || digits > 3 || text[0] == '0') return;
   const auto bytes = static_cast<std::size_t>(std::atoi(std::string(text.substr(0, digits)).c_str()));

@@ -103,7 +103,10 @@ TEST_F(Slurm, Plugstack) {
   stack("# optional " + kPlugin);
   const Check none = look().at("slurm.plugstack");
   EXPECT_EQ(none.status, Status::kWarn);
-  EXPECT_EQ(none.fix, "admin: add to /etc/slurm/plugstack.conf: optional " + kPlugin);
+  EXPECT_EQ(none.fix,
+            "admin: on each node /opt/cp/share/clusterprof/slurm/install_on_node /etc/slurm/clusterprof; "
+            "then add to "
+            "/etc/slurm/plugstack.conf: optional /etc/slurm/clusterprof/spank_clusterprof.so prefix=/opt/cp");
   configure("22.05.8", "proctrack/cgroup", "30 sec",
             "TaskProlog = /opt/cp/share/clusterprof/slurm/task_prolog\n");
   EXPECT_EQ(look().at("slurm.plugstack").status, Status::kWarn);  // the first of two says (null)

@@ -115,6 +115,7 @@ TEST(DemangleTest, DemanglesCython) {
   EXPECT_EQ(readable_name("__pyx_f_4heat_4Grid_sweep"), "heat.Grid.sweep");
   EXPECT_EQ(readable_name("__pyx_pw_4heat_4Grid_3sweep"), "heat.Grid.sweep");
   EXPECT_EQ(readable_name("__pyx_gb_4heat_3run_2generator"), "heat.run.generator");
+  EXPECT_EQ(readable_name("__pyx_pw_4heat_4294967297run"), "__pyx_pw_4heat_4294967297run");  // no number
   EXPECT_EQ(readable_name("__Pyx_PyObject_Call"), "__Pyx_PyObject_Call");
   EXPECT_EQ(readable_name("__pyx_pymod_exec_heat"), "__pyx_pymod_exec_heat");
 }
