@@ -121,7 +121,7 @@ static void on(enum Operation what, int fd) {
   if (is_fd_below(fd)) operation(what);
 }
 
-#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#define NEXT(name) (__extension__(__typeof__(&name)) dlsym(RTLD_NEXT, #name))
 
 static int open_any(int directory, const char* path, int flags, mode_t mode) {
   at((flags & O_CREAT) != 0 ? kCreate : kOpen, directory, path);

@@ -122,8 +122,9 @@ void slurm_request(Input& input) {
     return found == given.end() ? std::nullopt : std::optional(found->second);
   };
   (void)slurm::prefix_of(option);
+  const slurm::UserFacts user = {[] { return false; }, [] { return std::string("user"); }};
   for (const auto& asked : {std::optional<std::string>(option), std::optional<std::string>()}) {
-    const slurm::Decision decision = slurm::decide(asked, site, job, [] { return false; });
+    const slurm::Decision decision = slurm::decide(asked, site, job, user);
     const slurm::Step step{option.size() % 2 == 0, "user", "/home/user"};
     for (const auto& [name, value] : slurm::activate(decision, site, step, job))
       require(name.starts_with("CLUSTERPROF_") || name == "LD_PRELOAD", "a variable that is not ours");

@@ -131,7 +131,9 @@ class FilesOf : public testing::Test {
     for (const ProcessLog& process : outcome_.processes) {
       add(files_, *process.segment);
       EXPECT_EQ(process.drops(wire::DropReason::kFaultInWalk), 0u);
-      if (has_room) EXPECT_EQ(process.drops(wire::DropReason::kIoSiteTableFull), 0u);
+      if (has_room) {
+        EXPECT_EQ(process.drops(wire::DropReason::kIoSiteTableFull), 0u);
+      }
     }
     std::istringstream lines(outcome_.output);
     std::size_t expectations = 0;

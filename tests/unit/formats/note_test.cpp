@@ -31,7 +31,9 @@ TEST(NoteKinds, HoldNoSentences) {
                                            "launcher",   "reason"};
   for (const NoteKind& kind : kNoteKinds)
     for (const char* const text : {kind.text, kind.detail})
-      if (text != nullptr) EXPECT_TRUE(by_nature.contains(text)) << kind.name << ": " << text;
+      if (text != nullptr) {
+        EXPECT_TRUE(by_nature.contains(text)) << kind.name << ": " << text;
+      }
 }
 
 // In FORMATS.md a row "| `code` | ranks | `missing` | ... |" tells what each code has.
