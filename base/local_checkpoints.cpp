@@ -17,6 +17,7 @@
 #include <cstdlib>
 
 #include "base/directory.hpp"
+#include "base/process_mark.hpp"
 
 namespace clusterprof {
 namespace {
@@ -74,27 +75,66 @@ bool copy_all(int from, int to) {
 
 enum class Delivery { kDone, kNotWanted, kNotNow };
 
-// Makes the claim the shard, with the contents of `file`.
-Delivery deliver(int file, const std::string& claim, const std::string& shard) {
-  const UniqueFd to(::open(claim.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!to) return errno == ENOENT || errno == ELOOP ? Delivery::kNotWanted : Delivery::kNotNow;
-  const auto status = status_of(to.get());
-  if (!status || !S_ISREG(status->st_mode) || status->st_uid != ::geteuid()) return Delivery::kNotWanted;
-  struct stat there {};
-  if (::lstat(shard.c_str(), &there) == 0) return Delivery::kNotWanted;
-  if (!copy_all(file, to.get()) || ::rename(claim.c_str(), shard.c_str()) != 0) return Delivery::kNotNow;
+bool is_newer(const struct stat& a, const struct stat& b) {
+  return a.st_mtim.tv_sec != b.st_mtim.tv_sec ? a.st_mtim.tv_sec > b.st_mtim.tv_sec
+                                              : a.st_mtim.tv_nsec > b.st_mtim.tv_nsec;
+}
+
+bool is_our_file(const struct stat& status) {
+  return S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+// Where anything else becomes of the copy, the file `name` is as it was.
+bool replace(int directory, const std::string& name, mode_t mode, int contents) {
+  // Merging knows these names, so it removes what a killed launcher leaves.
+  const std::string temporary =
+      "." + name + "." + to_string(mark_of_this_process()) + "." + random_key() + ".tmp";
+  const UniqueFd to(
+      ::openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!to) return false;
+  (void)::flock(to.get(), LOCK_EX | LOCK_NB);
+  if (::fchmod(to.get(), mode & 0777) == 0 && copy_all(contents, to.get()) &&
+      ::renameat(directory, temporary.c_str(), directory, name.c_str()) == 0) {
+    (void)::fsync(directory);
+    return true;
+  }
+  (void)::unlinkat(directory, temporary.c_str(), 0);
+  return false;
+}
+
+// Makes `file` the shard, if there is a claim for it or an older shard: its collector may have written one to
+// the run directory in between. A directory that cannot be seen, or whose files seem to be somebody else's,
+// may be another one tomorrow.
+Delivery deliver(int file, const struct stat& status, const std::filesystem::path& claim_path,
+                 const std::filesystem::path& shard_path) {
+  const UniqueFd directory(::open(claim_path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto place = directory ? status_of(directory.get()) : std::nullopt;
+  if (!place) return Delivery::kNotNow;
+  const std::string claim_file = claim_path.filename(), shard_file = shard_path.filename();
+  const auto claim = status_of(directory.get(), claim_file);
+  if (claim ? !is_our_file(*claim) : errno != ENOENT) return Delivery::kNotNow;
+  const auto shard = status_of(directory.get(), shard_file);
+  if (shard ? !is_our_file(*shard) : errno != ENOENT) return Delivery::kNotNow;
+  if (!claim && !shard) return place->st_uid == ::geteuid() ? Delivery::kNotWanted : Delivery::kNotNow;
+  if (shard && !is_newer(status, *shard)) return Delivery::kNotWanted;
+  if (!replace(directory.get(), shard_file, shard ? shard->st_mode : claim->st_mode, file))
+    return Delivery::kNotNow;
+  if (claim) (void)::unlinkat(directory.get(), claim_file.c_str(), 0);
   return Delivery::kDone;
 }
 
 void bring_home(int directory, const std::string& name) {
   const UniqueFd file(::openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  const auto status = file ? status_of(file.get()) : std::nullopt;
-  if (!status || !S_ISREG(status->st_mode) || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return;
+  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return;
+  const auto status = status_of(file.get());
+  if (!status || !S_ISREG(status->st_mode) || status->st_nlink == 0) return;
   const std::string key = key_of(name);
-  const auto claim = read_link(directory, claim_name(key)), shard = read_link(directory, target_name(key));
   Delivery delivery = Delivery::kNotWanted;
-  if (claim && shard && name.ends_with(kShardSuffix))
-    delivery = deliver(file.get(), claim->target, shard->target);
+  if (name.ends_with(kShardSuffix)) {
+    const auto claim = read_link(directory, claim_name(key)), shard = read_link(directory, target_name(key));
+    delivery =
+        claim && shard ? deliver(file.get(), *status, claim->target, shard->target) : Delivery::kNotNow;
+  }
   const bool abandoned = ::time(nullptr) - status->st_mtim.tv_sec > kAbandonedAfter_s;
   if (delivery == Delivery::kNotNow && !abandoned) return;
   for (const std::string& link : {claim_name(key), target_name(key)})
@@ -143,7 +183,12 @@ std::optional<LocalCheckpoints> LocalCheckpoints::create(const std::filesystem::
     UniqueFd file(
         ::openat(ours.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file) continue;
-    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0 &&
+    // Between the two, somebody may have taken it for an abandoned one.
+    const auto is_there = [&file] {
+      const auto status = status_of(file.get());
+      return status && status->st_nlink > 0;
+    };
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && is_there() &&
         ::symlinkat(claim.c_str(), ours.get(), claim_name(key).c_str()) == 0 &&
         ::symlinkat(shard.c_str(), ours.get(), target_name(key).c_str()) == 0)
       return LocalCheckpoints(place / directory_name() / (key + std::string(kShardSuffix)), std::move(file));
@@ -166,14 +211,27 @@ void LocalCheckpoints::remove() const {
 }
 
 void bring_home_checkpoints(const std::vector<std::filesystem::path>& places) {
+  struct Left {
+    std::size_t directory;
+    std::string name;
+    struct stat status;
+  };
+  std::vector<UniqueFd> directories;
+  std::vector<Left> files;
   for (const std::filesystem::path& place : places) {
-    const UniqueFd ours = open_ours(place, false);
+    UniqueFd ours = open_ours(place, false);
     if (!ours) continue;
-    for (const std::string& name : entries_of(ours.get(), [](const std::string& entry) {
+    for (std::string& name : entries_of(ours.get(), [](const std::string& entry) {
            return entry.ends_with(kShardSuffix) || entry.ends_with(kNewSuffix);
          }))
-      bring_home(ours.get(), name);
+      if (const auto status = status_of(ours.get(), name))
+        files.push_back({directories.size(), std::move(name), *status});
+    directories.push_back(std::move(ours));
   }
+  // The caller's own run first: the file server of another may not answer.
+  std::sort(files.begin(), files.end(),
+            [](const Left& a, const Left& b) { return is_newer(a.status, b.status); });
+  for (const Left& file : files) bring_home(directories[file.directory].get(), file.name);
 }
 
 }  // namespace clusterprof

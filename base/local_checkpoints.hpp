@@ -49,8 +49,10 @@ std::vector<std::filesystem::path> places_for_checkpoints();
 // Whether a file system is known to be on the node itself. `type`: as statfs gives it.
 bool is_node_local(long type);
 
-// Takes what collectors of ours on this node left behind when they were killed to the run directories that it
-// is for, where these still lack it, and removes it here. What is locked is in use.
+// Takes what collectors of ours on this node left behind when they were killed, or could not write their last
+// shard, to the run directories that it is for, where these still lack it or have an older shard, and removes
+// it here. What is locked is in use. The newest file comes first. May wait for the file servers of other runs
+// without end, so only in a process that nobody waits for.
 void bring_home_checkpoints(const std::vector<std::filesystem::path>& places);
 
 }  // namespace clusterprof

@@ -49,7 +49,8 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(10);
 // How long the run directory's file system may take where the command was not started by `clusterprof`.
 constexpr auto kDirectoryPatience = std::chrono::seconds(5);
-// For the links of the job to be removed; where the collector has been waited for in vain already.
+// For files of the job to be removed or brought to the run directory; where the collector has been waited for
+// in vain already, or it is for other runs.
 constexpr auto kRemoval = std::chrono::milliseconds(5000), kRemovalIfStuck = std::chrono::milliseconds(500);
 // By then every rank of the job has found the run directory: launchers start them together.
 constexpr auto kAllRanksStarted = std::chrono::seconds(10);
@@ -106,9 +107,11 @@ int raise_limits() {
 }
 
 // Does what looks at files in a process of its own, which a file server may keep waiting: nobody else does
-// for longer than that.
-void run_with_timeout(std::chrono::milliseconds patience, const std::function<void()>& act) {
+// for longer than that. `must`: it is done here, without a limit, where no process can be made.
+void run_with_timeout(std::chrono::milliseconds patience, const std::function<void()>& act,
+                      bool must = true) {
   const pid_t pid = ::fork();
+  if (pid < 0 && !must) return;
   if (pid <= 0) {
     if (pid == 0) ::closefrom(0);  // nobody is to wait for it either
     act();                         // also where there may be no more processes
@@ -502,6 +505,11 @@ void Recording::clean_up_after(const SupervisedEnd& end, std::chrono::seconds pa
       leave_rendezvous(directory_, identity_.node, std::min(end.ranks_seen, all_ranks), all_ranks);
     }
   });
+  // Checkpoints that collectors left on this node, of this run or an earlier one. Who has not asked for such
+  // checkpoints does not wait for long: the other run's file server may not answer.
+  run_with_timeout(
+      options_.checkpoint.local && !end.collector_stuck ? kRemoval : kRemovalIfStuck,
+      [] { bring_home_checkpoints(places_for_checkpoints()); }, false);
   if (end.collector_stuck) {
     say("the collector of node " + identity_.node + " has done nothing for " +
         std::to_string(patience.count()) +
@@ -514,10 +522,6 @@ void Recording::clean_up_after(const SupervisedEnd& end, std::chrono::seconds pa
     say("the collector of node " + identity_.node + " ended early" +
         (end.collector_status >= 0 ? " (" + describe(end.collector_status) + ")" : "") +
         ": this node's profile is incomplete or missing");
-    // It may have left a checkpoint on the node.
-    if (options_.checkpoint.local) {
-      run_with_timeout(kRemoval, [] { bring_home_checkpoints(places_for_checkpoints()); });
-    }
   }
 }
 

@@ -46,17 +46,20 @@ ShardFile::ShardFile(const ShardPlace& place)
     lacks_local_place_ = true;
     return;
   }
-  shard::TwoCopies copies(file->path(), file->unnamed(), file->take_file());
+  shard::TwoCopies copies(file->path(), file->unnamed(), file->take_file(), false);
   // For the report, if nobody brings the shard here.
-  name_.describe(place.node + ":" + file->path().string() + "\n");
-  local_.emplace(Local{std::move(*file), std::move(copies)});
+  std::string where = place.node + ":" + file->path().string() + "\n";
+  name_.describe(where);
+  local_.emplace(Local{std::move(*file), std::move(copies), std::move(where)});
 }
 
-// Where another collector of ours was killed on this node, its checkpoints go where they belong. Here,
-// because the file server may take its time.
-void ShardFile::look_after_local_files() {
-  if (std::exchange(has_looked_after_local_files_, true)) return;
-  bring_home_checkpoints(places_for_checkpoints());
+// The launcher takes what is only on the node to the run directory, to the place that the claim keeps.
+ShardFile::~ShardFile() {
+  if (!local_) return;
+  if (local_->copies.has_copy())
+    name_.keep();
+  else
+    local_->file.remove();
 }
 
 Result<void> ShardFile::write(const NodeSnapshot& snapshot, Which which,
@@ -64,8 +67,10 @@ Result<void> ShardFile::write(const NodeSnapshot& snapshot, Which which,
   Result<void> written = try_to_write(snapshot, which, may_read_lines);
   if (!written && which == Which::kLast) written = try_to_write(snapshot, which, may_read_lines);
   if (written && copies_.has_copy()) name_.became_shard();
-  if (written && which == Which::kLast && local_) local_->file.remove();
-  look_after_local_files();
+  if (written && which == Which::kLast && local_) {
+    local_->file.remove();
+    local_.reset();
+  }
   return written;
 }
 
@@ -94,7 +99,10 @@ Result<void> ShardFile::try_to_write(const NodeSnapshot& snapshot, Which which,
 Result<void> ShardFile::write_image(std::span<const std::byte> image, Which which) {
   // Without room on the node, the run directory is the better place.
   if (which == Which::kCheckpoint && local_ && local_->copies.write(image, false)) return {};
-  return copies_.write(image, which == Which::kLast);
+  Result<void> written = copies_.write(image, which == Which::kLast);
+  // Part of the shard may stand there now.
+  if (!written && local_ && !copies_.has_copy()) name_.describe(local_->where);
+  return written;
 }
 
 // As a file of its own, which is never in memory as a whole.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "base/local_checkpoints.hpp"
 #include "base/result.hpp"
@@ -19,6 +20,9 @@ namespace clusterprof::collector {
 class ShardFile {
  public:
   explicit ShardFile(const ShardPlace& place);
+  ShardFile(const ShardFile&) = delete;
+  ShardFile& operator=(const ShardFile&) = delete;
+  ~ShardFile();
 
   // kUrgent: a checkpoint that goes to the run directory even if the others do not, because the node may be
   // gone soon. kLast: is tried twice.
@@ -33,18 +37,17 @@ class ShardFile {
                             const ShardBuilder::MayReadLines& may_read_lines);
   Result<void> write_image(std::span<const std::byte> image, Which which);
   Result<void> write_last(const shard::ShardData& data);
-  void look_after_local_files();
 
   ShardName name_;
   shard::TwoCopies copies_;
-  // With ShardPlace::local_first, as long as there is a place for it.
+  // With ShardPlace::local, if there is a place for it, until the last shard is in the run directory.
   struct Local {
     LocalCheckpoints file;
     shard::TwoCopies copies;
+    std::string where;  // for the claim
   };
   std::optional<Local> local_;
   bool lacks_local_place_ = false;
-  bool has_looked_after_local_files_ = false;
   ShardBuilder builder_;
 };
 

@@ -36,10 +36,12 @@ ShardName::ShardName(const ShardPlace& place) {
 }
 
 void ShardName::describe(const std::string& where) const {
-  const UniqueFd file(open(claim_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
-  // It is for the report alone.
+  if (!is_claimed_) return;
+  const UniqueFd file(open(claim_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  // It is for the report alone. Over what is there already, for which there is room.
   [[maybe_unused]] const bool written =
-      file && write(file.get(), where.data(), where.size()) == static_cast<ssize_t>(where.size());
+      file && pwrite(file.get(), where.data(), where.size(), 0) == static_cast<ssize_t>(where.size()) &&
+      ftruncate(file.get(), static_cast<off_t>(where.size())) == 0;
 }
 
 void ShardName::give_up() {

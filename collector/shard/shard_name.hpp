@@ -37,7 +37,9 @@ class ShardName {
   void became_shard() { is_claimed_ = false; }
   // Removes the claim, if it has not become the shard.
   void give_up();
-  // Writes to the claim where the shard is until it comes.
+  // The claim stays, unless it became the shard.
+  void keep() { is_claimed_ = false; }
+  // Writes to the claim, and nothing else in it, where the shard is until it comes.
   void describe(const std::string& where) const;
 
  private:

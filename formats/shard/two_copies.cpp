@@ -136,8 +136,8 @@ std::optional<std::vector<std::byte>> read_newest_copy(const std::filesystem::pa
   throw h5::H5Error("is damaged (neither of its copies is whole)");
 }
 
-TwoCopies::TwoCopies(std::filesystem::path path, std::filesystem::path unnamed, UniqueFd fd)
-    : path_(std::move(path)), unnamed_(std::move(unnamed)), fd_(std::move(fd)) {}
+TwoCopies::TwoCopies(std::filesystem::path path, std::filesystem::path unnamed, UniqueFd fd, bool makes_files)
+    : path_(std::move(path)), unnamed_(std::move(unnamed)), fd_(std::move(fd)), makes_files_(makes_files) {}
 
 TwoCopies::~TwoCopies() {
   if (made_unnamed_) ::unlink(unnamed_.c_str());
@@ -154,13 +154,15 @@ void TwoCopies::forget() {
 }
 
 // Where the file's name has been removed, or the file server has forgotten the file, a new one is begun.
-// Asking whether that is so costs a message to the server, too, so not every checkpoint does.
+// Asking whether that is so costs a message to the server, too, so not every checkpoint does. Where none is
+// made, as the caller has locked the one that it gave, the file is on this node.
 Result<void> TwoCopies::open(bool last) {
   constexpr std::uint64_t kCopiesPerLook = 60;
-  const bool looks = fd_ && (last || sequence_ % kCopiesPerLook == 0);
+  const bool looks = fd_ && (last || !makes_files_ || sequence_ % kCopiesPerLook == 0);
   struct stat status {};
   if (looks && (::fstat(fd_.get(), &status) != 0 || status.st_nlink == 0)) forget();
   if (fd_) return {};
+  if (!makes_files_) return Error{path_.string() + ": was removed"};
   fd_ = create_file(unnamed_);
   if (!fd_ && errno == EEXIST && ::unlink(unnamed_.c_str()) == 0) fd_ = create_file(unnamed_);
   if (!fd_) return failed();
@@ -226,6 +228,7 @@ Result<void> TwoCopies::give_name() {
   if (::rename(unnamed_.c_str(), path_.c_str()) != 0) {
     const Error why = failed();
     ::unlink(unnamed_.c_str());
+    made_unnamed_ = false;
     forget();
     return why;
   }

@@ -32,7 +32,9 @@ class TwoCopies {
  public:
   // The file is `path`. It gets that name with its first whole copy; until then its name is `unnamed`. `fd`:
   // that file, open for reading and writing, if it exists already. Both names are the caller's alone.
-  TwoCopies(std::filesystem::path path, std::filesystem::path unnamed, UniqueFd fd = {});
+  // `makes_files`: where the file is removed, another one is made; otherwise writing fails from then on.
+  TwoCopies(std::filesystem::path path, std::filesystem::path unnamed, UniqueFd fd = {},
+            bool makes_files = true);
 
   TwoCopies(TwoCopies&&) noexcept = default;
   TwoCopies& operator=(TwoCopies&&) = delete;
@@ -65,6 +67,7 @@ class TwoCopies {
   std::uint64_t second_place_ = 0;
   std::uint64_t sequence_ = 0;
   bool made_unnamed_ = false;
+  bool makes_files_ = true;
 };
 
 }  // namespace clusterprof::shard

@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -44,18 +48,34 @@ struct LocalFiles : testing::Test {
     ASSERT_TRUE(file.write(nothing, which, [](auto) { return true; }));
   }
   static void bring_home(const fs::path& place) { bring_home_checkpoints({place}); }
-  // What a collector that was killed leaves: its file without the lock.
-  void leave(const std::string& node) const {
-    auto* const killed = new ShardFile({run, node, 1, true});
-    write(*killed, ShardFile::Which::kCheckpoint);
-    const fs::path copy = root / "copy";
-    fs::copy(ours, copy, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-    const fs::path claim = run / (".node-" + node + ".claim");
-    fs::copy_file(claim, root / "claim");
-    delete killed;  // removes its claim
-    fs::remove_all(ours);
-    fs::rename(copy, ours);
-    fs::rename(root / "claim", claim);
+  // What a collector that was killed leaves: its file without the lock. `use`: what it did before.
+  void leave(
+      const std::string& node, const std::function<void(ShardFile&)>& use = [](ShardFile& file) {
+        write(file, ShardFile::Which::kCheckpoint);
+      }) const {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      auto* const killed = new ShardFile({run, node, 1, true});
+      use(*killed);
+      _exit(0);
+    }
+    waitpid(pid, nullptr, 0);
+  }
+  [[nodiscard]] bool has_local_place() const {
+    struct statfs system {};
+    return statfs(disk.c_str(), &system) == 0 && is_node_local(system.f_type);
+  }
+  [[nodiscard]] std::optional<fs::path> local_shard() const {
+    for (const auto& entry : fs::directory_iterator(ours))
+      if (entry.path().extension() == ".h5") return entry.path();
+    return std::nullopt;
+  }
+  static std::string contents(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static void set_age(const fs::path& file, std::chrono::hours age) {
+    fs::last_write_time(file, fs::file_time_type::clock::now() - age);
   }
   const fs::path root = new_directory(), run = root / "run", disk = root / "disk",
                  ours = disk / ("clusterprof-" + std::to_string(geteuid()));
@@ -89,25 +109,144 @@ TEST_F(LocalFiles, CheckpointsStayOnTheNodeUntilTheLast) {
   EXPECT_EQ(files_in(ours), 0u);
 }
 
-TEST_F(LocalFiles, NextCollectorTakesWhatAKilledOneLeftToItsRunDirectory) {
+TEST_F(LocalFiles, LauncherTakesWhatAKilledCollectorLeftToItsRunDirectory) {
+  if (!has_local_place()) GTEST_SKIP();
   leave("n1");
   const fs::path shard = run / "node-n1.h5";
   ASSERT_FALSE(fs::exists(shard));
-  const fs::path other = root / "other";
-  fs::create_directories(other);
-  ShardFile next({other, "n1"});
-  write(next, ShardFile::Which::kLast);
+  bring_home(disk);
   EXPECT_TRUE(shard::read_shard(shard));
-  EXPECT_FALSE(fs::exists(run / ".node-n1.claim"));
+  EXPECT_EQ(files_in(run), 1u);
   EXPECT_EQ(files_in(ours), 0u);
 }
 
-TEST_F(LocalFiles, WhatNobodyWantsAnyMoreIsRemoved) {
+// Its file server may not answer.
+TEST_F(LocalFiles, CollectorLeavesOtherRunsAlone) {
+  if (!has_local_place()) GTEST_SKIP();
   leave("n1");
+  const fs::path other = root / "other";
+  fs::create_directories(other);
+  for (const bool local : {false, true}) {
+    ShardFile next({other, "n1", 1, local});
+    write(next, ShardFile::Which::kCheckpoint);
+    write(next, ShardFile::Which::kLast);
+  }
+  EXPECT_FALSE(fs::exists(run / "node-n1.h5"));
+  EXPECT_EQ(files_in(ours), 3u);
+}
+
+TEST_F(LocalFiles, NewerCheckpointReplacesAnOlderShard) {
+  if (!has_local_place()) GTEST_SKIP();
+  leave("n1", [](ShardFile& file) {
+    write(file, ShardFile::Which::kCheckpoint);
+    write(file, ShardFile::Which::kUrgent);
+    write(file, ShardFile::Which::kCheckpoint);
+  });
+  const fs::path shard = run / "node-n1.h5";
+  ASSERT_TRUE(fs::exists(shard) && local_shard());
+  set_age(shard, std::chrono::hours(1));
+  const std::string newest = contents(*local_shard());
+  bring_home(disk);
+  EXPECT_EQ(contents(shard), newest);
+  EXPECT_EQ(files_in(run), 1u);
+  EXPECT_EQ(files_in(ours), 0u);
+}
+
+TEST_F(LocalFiles, OlderCheckpointLeavesTheShardAsItIs) {
+  if (!has_local_place()) GTEST_SKIP();
+  leave("n1", [](ShardFile& file) {
+    write(file, ShardFile::Which::kCheckpoint);
+    write(file, ShardFile::Which::kUrgent);
+  });
+  set_age(*local_shard(), std::chrono::hours(1));
+  const std::string before = contents(run / "node-n1.h5");
+  bring_home(disk);
+  EXPECT_EQ(contents(run / "node-n1.h5"), before);
+  EXPECT_EQ(files_in(ours), 0u);
+}
+
+// The file server has no room for the last shard.
+TEST_F(LocalFiles, CheckpointOutlivesALastShardThatCannotBeWritten) {
+  if (!has_local_place()) GTEST_SKIP();
+  const fs::path shard = run / "node-n1.h5", claim = run / ".node-n1.claim";
+  {
+    ShardFile file({run, "n1", 1, true});
+    write(file, ShardFile::Which::kCheckpoint);
+    fs::create_directories(shard / "in the way");  // so the claim cannot be renamed
+    const NodeSnapshot nothing;
+    EXPECT_FALSE(file.write(nothing, ShardFile::Which::kLast, [](auto) { return true; }));
+  }
+  ASSERT_TRUE(local_shard());
+  EXPECT_EQ(contents(claim), "n1:" + local_shard()->string() + "\n");
+  fs::remove_all(shard);
+  bring_home(disk);
+  EXPECT_TRUE(shard::read_shard(shard));
+  EXPECT_FALSE(fs::exists(claim));
+  EXPECT_EQ(files_in(ours), 0u);
+}
+
+TEST_F(LocalFiles, CollectorWithoutCheckpointsLeavesNothing) {
+  { const ShardFile file({run, "n1", 1, true}); }
+  EXPECT_EQ(files_in(run), 0u);
+  EXPECT_EQ(files_in(ours), 0u);
+}
+
+// Removed, or not to be seen just now.
+TEST_F(LocalFiles, CheckpointWaitsSevenDaysForItsRunDirectory) {
+  if (!has_local_place()) GTEST_SKIP();
+  leave("n1");
+  fs::rename(run, root / "hidden");
+  bring_home(disk);
+  EXPECT_EQ(files_in(ours), 3u);
+  fs::rename(root / "hidden", run);
+  bring_home(disk);
+  EXPECT_TRUE(shard::read_shard(run / "node-n1.h5"));
+
+  leave("n2");
   fs::remove_all(run);
+  set_age(*local_shard(), std::chrono::hours(7 * 24 - 1));
+  bring_home(disk);
+  EXPECT_EQ(files_in(ours), 3u);
+  set_age(*local_shard(), std::chrono::hours(7 * 24 + 1));
   bring_home(disk);
   EXPECT_EQ(files_in(ours), 0u);
   EXPECT_FALSE(fs::exists(run));
+}
+
+TEST_F(LocalFiles, CheckpointWithoutAClaimIsRemoved) {
+  if (!has_local_place()) GTEST_SKIP();
+  leave("n1");
+  fs::remove(run / ".node-n1.claim");
+  bring_home(disk);
+  EXPECT_EQ(files_in(ours), 0u);
+  EXPECT_EQ(files_in(run), 0u);
+}
+
+// Others may own files in a directory of theirs. Only root can give files away.
+TEST_F(LocalFiles, FilesThatSeemToBeSomebodyElsesAreLeftAlone) {
+  if (!has_local_place() || geteuid() != 0) GTEST_SKIP();
+  leave("n1");
+  const fs::path claim = run / ".node-n1.claim";
+  ASSERT_EQ(chown(claim.c_str(), 12345, 12345), 0);
+  bring_home(disk);
+  EXPECT_EQ(files_in(ours), 3u);
+  ASSERT_EQ(chown(claim.c_str(), 0, 0), 0);
+  bring_home(disk);
+  EXPECT_TRUE(shard::read_shard(run / "node-n1.h5"));
+}
+
+// A file that is made again would not be locked.
+TEST_F(LocalFiles, RemovedLocalFileIsNotMadeAgain) {
+  if (!has_local_place()) GTEST_SKIP();
+  ShardFile file({run, "n1", 1, true});
+  write(file, ShardFile::Which::kCheckpoint);
+  fs::remove(*local_shard());
+  write(file, ShardFile::Which::kCheckpoint);
+  EXPECT_FALSE(local_shard());
+  EXPECT_TRUE(shard::read_shard(run / "node-n1.h5"));
+  write(file, ShardFile::Which::kLast);
+  EXPECT_TRUE(shard::read_shard(run / "node-n1.h5"));
+  EXPECT_EQ(files_in(ours), 0u);
 }
 
 TEST_F(LocalFiles, DirectoryThatOthersMayEnterOrALinkIsNotUsed) {
