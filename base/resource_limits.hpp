@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/decimal.hpp"
+
 namespace clusterprof {
 
 // Less would not do for the libraries that read symbols and write shards.
@@ -38,11 +40,8 @@ inline constexpr double kLeastCpu_percent = 0.1, kMostCpu_percent = 10'000;
 inline constexpr std::string_view kMaxCpuValues = "percent of one processor from 0.1 to 10000";
 
 inline std::optional<double> parse_max_cpu(std::string_view text) {
-  double percent = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
-  if (error != std::errc{} || rest != text.data() + text.size() || !(percent >= kLeastCpu_percent) ||
-      percent > kMostCpu_percent)
-    return std::nullopt;
+  const auto percent = parse_decimal(text);
+  if (!percent || *percent < kLeastCpu_percent || *percent > kMostCpu_percent) return std::nullopt;
   return percent;
 }
 

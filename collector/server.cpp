@@ -274,8 +274,13 @@ class Server::Impl {
 
   // An agent, which hands over its shared memory.
   bool handle_hello(Connection& connection, const wire::Hello& hello, UniqueFd memory) {
-    if (off_since_) return false;
     auto segment = SegmentView::open(std::move(memory), hello.segment_bytes);
+    if (off_since_) {
+      // The agent may not see the site's file: in a container, or because it is gone again.
+      if (segment)
+        segment.value().header().turned_off_ns.store(off_since_->mono_ns, std::memory_order_release);
+      return false;
+    }
     if (!segment) {
       add_note(note_on_refused(segment.error().kind), static_cast<std::uint64_t>(connection.pid));
       return false;
@@ -482,6 +487,7 @@ class Server::Impl {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     const std::chrono::nanoseconds wait = processor_share_.wait_after(
         Clock::now().time_since_epoch(), seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec));
+    if (alive_announced_ == 0) return {};  // nobody would gain anything
     if (wait > usual) waited_ += wait - usual;
     return wait;
   }

@@ -113,7 +113,7 @@ std::string json_of(const std::vector<Difference>& differences) {
   return "[" + out + (out.empty() ? "]" : "\n  ]");
 }
 
-// Names of nodes that are up, and of those that are not.
+// Names of nodes that have room for a step, and of the others.
 std::vector<std::string> nodes_of_partition(const System& system, const std::string& sinfo,
                                             const std::string& partition, std::vector<std::string>& down) {
   std::vector<std::string> up;
@@ -121,8 +121,8 @@ std::vector<std::string> nodes_of_partition(const System& system, const std::str
       {sinfo, "--noheader", "--Node", "--partition=" + partition, "--format=%N %T"}, kSlurmPatience);
   for (std::string line : lines_of(said.out)) {
     const std::string name = take_word(line);
-    const bool is_up = line.starts_with("idle") || line.starts_with("mixed") || line.starts_with("allocated");
-    // "idle*": it does not answer
+    // "idle*": it does not answer. A node that is "allocated" would keep srun from starting on all others.
+    const bool is_up = line.starts_with("idle") || line.starts_with("mixed");
     (is_up && line.find('*') == std::string::npos ? up : down).push_back(name);
   }
   return up;

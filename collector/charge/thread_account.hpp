@@ -168,6 +168,7 @@ class ThreadAccount {
     previous_ = target;
     has_previous_ = true;
     paused_ = gave_way_ = false;
+    preemptions_ = 0;
     return charged;
   }
 
@@ -185,6 +186,7 @@ class ThreadAccount {
     forget(counters);
     blocked_ = blocked;
     gave_way_ = false;
+    preemptions_ = 0;
     paused_ = has_previous_ = true;
   }
 
@@ -193,9 +195,11 @@ class ThreadAccount {
   // A sample taken because the event of --sample-on occurred. Charges counters; the time is left to the next
   // sample.
   template <typename Sink>
-  void event(std::uint64_t time_ns, bool gave_way, const ChargeTarget& target,
+  void event(std::uint64_t time_ns, const KernelUse& kernel, const ChargeTarget& target,
              std::span<const std::uint64_t> counters, Sink&& sink) {
-    gave_way_ = gave_way_ || gave_way;  // the agent tells it once
+    // The agent tells these once.
+    gave_way_ = gave_way_ || kernel.gave_way;
+    preemptions_ += kernel.preemptions;
     take_counters(counters, time_ns, sink);
     if (!counters.empty()) give_counters(target, sink);
   }
@@ -352,7 +356,9 @@ class ThreadAccount {
     const bool was_in_mpi = previous_.category == shard::Category::kMpi;
     const bool same_side = was_in_mpi == (target.category == shard::Category::kMpi) &&
                            in_mpi_ns == (was_in_mpi ? runnable_ns : 0);
-    return blocked_ && !blocked && !paused_ && same_side ? runnable_ns / (1 + kernel.preemptions) : 0;
+    return blocked_ && !blocked && !paused_ && same_side
+               ? runnable_ns / (1 + kernel.preemptions + preemptions_)
+               : 0;
   }
   void remember_side(const ChargeTarget& target) {
     std::optional<ChargeTarget>& last = target.category == shard::Category::kMpi ? in_mpi_at_ : outside_at_;
@@ -506,7 +512,8 @@ class ThreadAccount {
   bool cpu_clock_ = false;
   bool blocked_ = false;
   bool has_previous_ = false, has_run_ = false;
-  bool gave_way_ = false;                                   // since the last sample, says an event
+  bool gave_way_ = false;                                   // since the last sample, say events,
+  std::uint64_t preemptions_ = 0;                           // likewise
   bool paused_ = false;                                     // at the record before
   bool forgets_kernel_ = false, forgets_counters_ = false;  // what comes next begins in a pause
   std::uint64_t time_ns_ = 0, cpu_ns_ = 0;

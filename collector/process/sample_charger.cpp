@@ -121,8 +121,7 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
   const ChargeTarget target = stack_charges_.target(thread.words.words(), context, thread.main);
   if (thread.main) last_path_.note(thread.words.words(), target.path, time_ns);
   if (record.trigger == wire::Trigger::kEvent) {
-    thread.account.event(time_ns, (record.flags & wire::kGaveWay) != 0, target, sample.counter_values(),
-                         sink);
+    thread.account.event(time_ns, kernel_use(record), target, sample.counter_values(), sink);
     return;
   }
 
@@ -144,10 +143,11 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
                           GapTimeline& timeline = thread.events.timeline;
                           timeline.spent(begin_ns, end_ns, paths, 1 - runnable);
                           if (runnable > 0)
-                            timeline.spent(begin_ns, end_ns,
-                                           {runnable_path(paths.without_call), runnable_path(paths.before_call),
-                                            runnable_path(paths.after_call)},
-                                           runnable);
+                            timeline.spent(
+                                begin_ns, end_ns,
+                                {runnable_path(paths.without_call), runnable_path(paths.before_call),
+                                 runnable_path(paths.after_call)},
+                                runnable);
                         });
   events_.sampled_until(thread.events, time_ns);
   if (record.trigger == wire::Trigger::kStop) return;  // no sample

@@ -200,6 +200,9 @@ Result<void> TwoCopies::write_copy(std::uint64_t place, std::span<const std::byt
   if (!write_all(fd_.get(), copy.data(), copy.size(), place) || ::fdatasync(fd_.get()) != 0) {
     const bool is_forgotten = errno == ESTALE;
     const Error why = failed();
+    // What fitted of it takes no room.
+    const std::uint64_t whole = current_ ? current_->end : 0;
+    [[maybe_unused]] const int cut = place >= whole ? ::ftruncate(fd_.get(), static_cast<off_t>(whole)) : 0;
     if (is_forgotten) forget();  // the file server has forgotten it: the next copy goes to a new file
     return why;
   }

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "base/base_name.hpp"
+#include "base/decimal.hpp"
 #include "formats/wire/site_counts.h"
 #include "formats/wire/site_switch.h"
 #include "slurm/start/decide.hpp"
@@ -53,12 +53,9 @@ std::string expand(const std::string& pattern, const std::string& user, const st
 bool parse_fraction(std::string_view text, double& fraction) {
   const bool is_percent = text.ends_with('%');
   if (is_percent) text.remove_suffix(1);
-  double value = 0;
-  const auto [rest, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (is_percent) value /= 100;
-  if (error != std::errc{} || rest != text.data() + text.size() || !(value >= 0 && value <= 1)) return false;
-  fraction = value;
+  const auto value = parse_decimal(text);
+  if (!value || *value > (is_percent ? 100 : 1)) return false;
+  fraction = is_percent ? *value / 100 : *value;
   return true;
 }
 

@@ -163,11 +163,11 @@ class Reader(recording.RecordingTest):
         h5py.File(other, "w").close()
         with self.assertRaisesRegex(ValueError, "neither a profile nor a shard"):
             clusterprof.read(other)
-        for kind, version, known in (("profile", (3, 0), "3.3"), ("profile", (2, 0), "3.3"), ("shard", (1, 5), "2.2")):
+        for kind, version in (("profile", (3, 0)), ("profile", (2, 0)), ("shard", (1, 5))):
             with h5py.File(other, "w") as file:
                 file.attrs["format"] = np.bytes_("clusterprof-" + kind)
                 file.attrs["format_major"], file.attrs["format_minor"] = map(np.uint32, version)
-            with self.assertRaisesRegex(ValueError, f"has format {version[0]}.{version[1]}, this reader knows {known} only"):
+            with self.assertRaisesRegex(ValueError, rf"has format {version[0]}\.{version[1]}, this reader knows \d\.\d only"):
                 clusterprof.read(other)
 
 

@@ -636,7 +636,7 @@ static void step(int round, double late_ms, double work_ms) {
 }
 
 static void straggler(int rounds) {
-  for (int round = 0; round < rounds; ++round) step(round, 150, 50);
+  for (int round = 0; round < rounds; ++round) step(round, 150, 30);
 }
 
 static void many(int rounds) {

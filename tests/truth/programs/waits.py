@@ -196,7 +196,7 @@ def straggler(rounds):
         who, seconds = order.randrange(size), order.uniform(0.08, 0.2)
         if rank == who:
             load_batch(seconds)
-        compute(0.05)
+        compute(0.03)
         if number % 2 == 0:
             with Call("MPI_Barrier", "straggler") as call:
                 world.Barrier()

@@ -266,7 +266,9 @@ TEST_F(ShortWaits, AreFoundByEventSamples) {
   step(true, true, kB);
   step(true);
   const std::uint64_t before = ledger_.at(2).first;
-  account_.event(now_ns_ + 1'000'000, true, kC, {}, ledger_);
+  KernelUse kernel;
+  kernel.gave_way = true;
+  account_.event(now_ns_ + 1'000'000, kernel, kC, {}, ledger_);
   step(false);
   EXPECT_EQ(ledger_.at(2).first, before + 5'000'000);
   step(false);
@@ -524,7 +526,7 @@ TEST(ThreadAccount, AnEventSaysWhereCountersGrewAndLeavesTheTime) {
   Ledger ledger;
   const std::uint64_t first[] = {100}, event[] = {170}, last[] = {180};
   account.sample(10, 10, false, {}, kA, first, ledger);
-  account.event(15, false, kC, event, ledger);
+  account.event(15, {}, kC, event, ledger);
   account.sample(30, 30, false, {}, kA, last, ledger);
   EXPECT_EQ(ledger.at(1), (Time{30, 30}));
   EXPECT_EQ(ledger.at(3), (Time{0, 0}));
@@ -618,6 +620,19 @@ TEST(ThreadAccountRunnable, WokenThreadWaitedOnceWhereItWasBlockedAndThenForEach
   EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{300, 0}));
   EXPECT_EQ(ledger.at(1), (Time{100, 100}));
   EXPECT_EQ(ledger.total(), 2000u);
+}
+
+TEST(ThreadAccountRunnable, PreemptionsThatEventsToldCountForTheNextSample) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  account.sample(1000, 0, true, waited(0, true), kB, {}, ledger);
+  KernelUse kernel = waited(400, true);
+  kernel.preemptions = 2;
+  account.event(1500, kernel, kC, {}, ledger);
+  kernel.preemptions = 1;
+  account.sample(2000, 100, false, kernel, kA, {}, ledger);
+  EXPECT_EQ(ledger.at(2 + kRunnableAt), (Time{100, 0}));
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{300, 0}));
 }
 
 TEST(ThreadAccountRunnable, ThreadThatIsWokenInsideMpiWaitedThere) {
