@@ -75,8 +75,7 @@ Result<profile::ProfileReader> open_run(const fs::path& run_dir, RankObserver* o
   std::error_code error;
   if (shards.value().empty()) {
     remove_leftovers(run_dir, [] { return RunProgress{}; });
-    if (!fs::exists(profile, error))
-      return Error{run_dir.string() + ": nothing found: neither node-*.h5 nor " + kProfileName + " in it"};
+    if (!fs::exists(profile, error)) return Error{run_dir.string() + ": " + nothing_found(run_dir)};
     return profile::ProfileReader::open(profile);
   }
   if (is_up_to_date(run_dir)) {

@@ -208,7 +208,7 @@ void RunMerge::plan_anew() {
   old_.reset();
   const Result<std::vector<fs::path>> listed = list_shards(run_dir_);
   if (!listed) return end_with(listed.error().message);
-  if (listed.value().empty()) return end_with(run_dir_.string() + ": nothing found: no node-*.h5 in it");
+  if (listed.value().empty()) return end_with(run_dir_.string() + ": " + nothing_found(run_dir_));
   for (const fs::path& path : listed.value()) {
     Shard& row = plan_.shards.emplace_back();
     row.name = name_of_shard(run_dir_, path);

@@ -102,6 +102,20 @@ std::vector<shard::Note> notes_on_shards_left(const fs::path& run_dir) {
   return notes;
 }
 
+std::string nothing_found(const fs::path& run_dir) {
+  std::string places;
+  (void)for_each_entry_of_run(run_dir, [&](const fs::directory_entry& entry) {
+    if (!shard::is_claim(entry.path().filename().string())) return;
+    if (const auto left = shard_on_node(AT_FDCWD, entry.path().string()))
+      places += (places.empty() ? "" : ", ") + left->node + ":" + left->file;
+  });
+  if (places.empty()) return "nothing found: no node-*.h5 in it";
+  return "nothing found yet: the data is still on its nodes, in " + places +
+         ". The collectors there were killed or are still at work. What was left is brought here when your "
+         "next "
+         "recording on that node ends";
+}
+
 std::string name_of_shard(const fs::path& run_dir, const fs::path& shard) {
   return shard.lexically_relative(run_dir).string();
 }

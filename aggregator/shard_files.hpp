@@ -34,5 +34,7 @@ std::optional<ShardOnNode> shard_on_node(int directory, const std::string& claim
 // Notes on nodes whose shard is not in the run directory but on a disk of the node, because their collector
 // was killed or is still at work (--checkpoint local).
 std::vector<shard::Note> notes_on_shards_left(const std::filesystem::path& run_dir);
+// What to tell the user of a run directory that has no shard, without its name.
+std::string nothing_found(const std::filesystem::path& run_dir);
 
 }  // namespace clusterprof::aggregator

@@ -202,7 +202,7 @@ Result<fs::path> run_directory(const std::string& argument) {
   if (!shards) return shards.error();
   if (shards.value().empty() && !fs::exists(path / aggregator::kProfileName, error)) {
     const std::string name = path == argument ? argument : argument + " (" + path.filename().string() + ")";
-    return Error{name + ": nothing found: neither node-*.h5 nor profile.h5 in it", ErrorKind::kNotFound};
+    return Error{name + ": " + aggregator::nothing_found(path), ErrorKind::kNotFound};
   }
   return path;
 }

@@ -165,7 +165,7 @@ int merge(const MergeVerbOptions& options, aggregator::Team* team) {
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(path);
   if (!shards) return complain(shards.error());
   if (shards.value().empty())
-    return complain(kNothingFound, options.run + ": nothing found: no node-*.h5 in it");
+    return complain(kNothingFound, options.run + ": " + aggregator::nothing_found(path));
   const bool speaks = team == nullptr || team->member() == 0;
   AnalysisObserver observer;
   MergeBarOnStderr bar(options.quiet || !speaks);
@@ -186,8 +186,8 @@ int merge(const MergeVerbOptions& options, aggregator::Team* team) {
   return print(printable((path / aggregator::kProfileName).string()) + ": " +
                plural(head.ranks.size(), "rank") + ", " + plural(report.shards, "shard") +
                (report.reused == 0 ? "" : " (" + std::to_string(report.reused) + " merged before)") + ", " +
-               plural(head.paths.size() - 1, "call path") +
-               (head.run.complete ? "" : ", incomplete") + ", " + seconds_text(elapsed.count()) + "\n");
+               plural(head.paths.size() - 1, "call path") + (head.run.complete ? "" : ", incomplete") + ", " +
+               seconds_text(elapsed.count()) + "\n");
 }
 
 namespace {

@@ -287,6 +287,9 @@ std::int64_t difference(std::uint64_t a, std::uint64_t b) noexcept {
   return static_cast<std::int64_t>(a - b);
 }
 
+// At most, of two clocks in that time.
+std::uint64_t drift_ns(std::uint64_t passed_ns) noexcept { return passed_ns * kDrift_ppm / 1'000'000 + 1; }
+
 bool receive(void* message, std::size_t bytes, int from) noexcept {
   MPI_Request request;
   return succeeded(mpi.irecv(message, static_cast<int>(bytes), mpi.byte, from, kTag, leaders, &request)) &&
@@ -304,6 +307,8 @@ void answer_questions(int asking, const Clock& own) noexcept {
     if (!receive(&question, sizeof(question), asking)) return;
     reply.received_ns = agent->now_ns();
     reply.sent_ns = agent->now_ns();
+    // Since its own offset was measured, this clock may have drifted.
+    if (leader_index != 0) reply.error_ns = own.error_ns + drift_ns(reply.sent_ns - own.local_ns);
     if (!send(&reply, sizeof(reply), asking)) return;
   }
 }
@@ -316,10 +321,10 @@ Clock combine_round_trips(const RoundTrip* trips, int count, const Reply& reply)
   std::int64_t least_ns = shortest->least_ns, most_ns = shortest->most_ns;
   for (const RoundTrip* trip = trips; trip != trips + count; ++trip) {
     const std::int64_t apart_ns = difference(trip->middle_ns, shortest->middle_ns);
-    const std::int64_t drift_ns =
-        (apart_ns < 0 ? -apart_ns : apart_ns) * static_cast<std::int64_t>(kDrift_ppm) / 1'000'000 + 1;
-    if (trip->least_ns - drift_ns > least_ns) least_ns = trip->least_ns - drift_ns;
-    if (trip->most_ns + drift_ns < most_ns) most_ns = trip->most_ns + drift_ns;
+    const auto drifted_ns =
+        static_cast<std::int64_t>(drift_ns(static_cast<std::uint64_t>(apart_ns < 0 ? -apart_ns : apart_ns)));
+    if (trip->least_ns - drifted_ns > least_ns) least_ns = trip->least_ns - drifted_ns;
+    if (trip->most_ns + drifted_ns < most_ns) most_ns = trip->most_ns + drifted_ns;
   }
   // The clocks drift faster than assumed: use only the shortest round trip.
   if (least_ns > most_ns) least_ns = shortest->least_ns, most_ns = shortest->most_ns;

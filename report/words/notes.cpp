@@ -269,10 +269,11 @@ std::optional<std::string> of_collectors(const NoteRecord& note) {
                 "neither TMPDIR, /tmp nor /dev/shm is a private place on a disk of the node, so checkpoints "
                 "went to the run directory in spite of --checkpoint local.");
     case NoteCode::kShardLeftOnNode:
-      return on(note, fmt::format("the collector was killed before its data came to the run directory. The "
-                                  "last checkpoint may still be on that node, in {}. The next command that "
-                                  "you record there takes it to the run directory.",
-                                  note.text));
+      return on(note,
+                fmt::format("the collector was killed or is still at work, and its data is not in the run "
+                            "directory. The last checkpoint may be on that node, in {}. What was left "
+                            "is brought to the run directory when your next recording on that node ends.",
+                            note.text));
     case NoteCode::kMemoryBound:
       return on(note,
                 fmt::format("the collector was near its limit of {} (--max-memory). Call paths that "

@@ -236,6 +236,16 @@ TEST_F(LeftoversTest, OfARunWithAnIntervalOfTenMinutesAreKept) {
   EXPECT_EQ(left().size(), 5u);
 }
 
+TEST_F(LeftoversTest, OfARunThatHasNothingButDataOnANodeTheErrorSaysWhere) {
+  fs::remove_all(run_);
+  fs::create_directory(run_);
+  std::ofstream(claim_) << "node0001:/tmp/clusterprof-0/12.h5\n";
+  const auto opened = open_run(run_);
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().message.find("node0001:/tmp/clusterprof-0/12.h5"), std::string::npos);
+  EXPECT_TRUE(fs::exists(claim_));
+}
+
 TEST_F(LeftoversTest, OfARunWhoseShardsAreStillOnTheNodesAreKeptAndTheReportSaysWhere) {
   leave_incomplete(0);
   std::ofstream(claim_) << "node0001:/tmp/clusterprof-0/12.h5\n";
