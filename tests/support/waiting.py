@@ -45,7 +45,6 @@ class Wait(NamedTuple):
     cause_thread: int
     begin_ns: int
     end_ns: int
-    as_late: frozenset = frozenset()  # other ranks that came so shortly before the last one that each may be named
 
     @property
     def seconds(self):
@@ -60,14 +59,10 @@ def read(directory):
     return notes
 
 
-# What may lie between a program's reading of the clock and the wrapper's, when the rank keeps its processor.
-READING_NS = 100_000
-
-
-def _wait(kind, note, late_note, since_ns, as_late=frozenset()):
+def _wait(kind, note, late_note, since_ns):
     end_ns = min(since_ns, note.exit_ns)
     return Wait(kind, note.rank, note.thread, note.call, note.where, late_note.rank, late_note.thread, note.enter_ns,
-                max(end_ns, note.enter_ns), as_late)
+                max(end_ns, note.enter_ns))
 
 
 def _message_waits(notes):
@@ -96,9 +91,7 @@ def _collective_waits(notes):
             causes = [other for other in notes if other.place < note.place]
         if causes:
             last = max(causes, key=lambda other: other.start_ns)
-            as_late = frozenset(other.rank for other in causes
-                                if other is not last and other.start_ns >= last.start_ns - READING_NS)
-            yield note, _wait(COLLECTIVE_KINDS[kind], note, last, last.start_ns, as_late)
+            yield note, _wait(COLLECTIVE_KINDS[kind], note, last, last.start_ns)
 
 
 def _end(wait):

@@ -5,8 +5,7 @@ the report.
 
 Waiting may differ by 5 % and 1 ms for each operation: between the program's reading of the clock and the
 wrapper's the rank may lose its core. Delays are 20 ms and more, so that a wait that is missed, counted twice or
-charged to another rank is far outside. Of ranks that came to a collective within 0.1 ms of each other, each may be
-named as the last."""
+charged to another rank is far outside."""
 
 import collections
 import importlib.util
@@ -58,8 +57,8 @@ class Waits(truth.TruthTest):
         except measured.Outside as outside:  # the others are compared, too
             self.off.append(str(outside))
 
-    def close(self, what, expected_s, seen_s, operations, uncertain_s=0.0):
-        tolerance = 0.05 * expected_s + 0.001 * operations + uncertain_s
+    def close(self, what, expected_s, seen_s, operations):
+        tolerance = 0.05 * expected_s + 0.001 * operations
         self.figure(scenario=self.name, what=what, expected=expected_s, seen=seen_s, tolerance=tolerance)
         self.judge(what, expected_s, seen_s, tolerance)
 
@@ -132,12 +131,10 @@ class Waits(truth.TruthTest):
             # Odd or even ranks come equally late to what all of them call in "messages": which of them is last is chance.
             return rank % 2 if kind.startswith("wait_at") and self.name.startswith("messages") else rank
 
-        expected, of_kind, uncertain = collections.Counter(), collections.Counter(), collections.Counter()
+        expected, of_kind = collections.Counter(), collections.Counter()
         for wait in waiting.waits(notes):
             expected[wait.kind, wait.rank, late(wait.kind, wait.cause_rank)] += wait.seconds
             of_kind[wait.kind, wait.rank] += 1
-            for rank in {wait.cause_rank, *wait.as_late} if wait.as_late else ():
-                uncertain[wait.kind, wait.rank, late(wait.kind, rank)] += wait.seconds
         seen, rest = collections.Counter(), collections.Counter()
         for row in report["mpi"]["waits"]:
             for cause in row["caused_by"]:
@@ -149,7 +146,7 @@ class Waits(truth.TruthTest):
             self.measured_below(rest[key[:2]],
                                 0.3 * sum(seen[other] for other in seen if other[:2] == key[:2]) + 0.002, "the rest")
             left_s = min(rest[key[:2]], max(0.0, expected[key] - seen[key]))
-            self.close(f"cause {key}", expected[key], seen[key] + left_s, of_kind[key[:2]], uncertain[key])
+            self.close(f"cause {key}", expected[key], seen[key] + left_s, of_kind[key[:2]])
 
     def check_quality(self, report, level=0):
         """Everything was matched, and no message came before it was sent."""
