@@ -92,23 +92,30 @@ std::optional<ShardOnNode> shard_on_node(int directory, const std::string& claim
                      std::string(line.substr(colon + 1, end - colon - 1))};
 }
 
-std::vector<shard::Note> notes_on_shards_left(const fs::path& run_dir) {
-  std::vector<shard::Note> notes;
+namespace {
+
+std::vector<ShardOnNode> shards_left_on_nodes(const fs::path& run_dir) {
+  std::vector<ShardOnNode> found;
   (void)for_each_entry_of_run(run_dir, [&](const fs::directory_entry& entry) {
     if (!shard::is_claim(entry.path().filename().string())) return;
-    if (const auto left = shard_on_node(AT_FDCWD, entry.path().string()))
-      notes.push_back(shard::note_of_node(shard::NoteCode::kShardLeftOnNode, left->node, 0, left->file));
+    if (auto left = shard_on_node(AT_FDCWD, entry.path().string())) found.push_back(std::move(*left));
   });
+  return found;
+}
+
+}  // namespace
+
+std::vector<shard::Note> notes_on_shards_left(const fs::path& run_dir) {
+  std::vector<shard::Note> notes;
+  for (const ShardOnNode& left : shards_left_on_nodes(run_dir))
+    notes.push_back(shard::note_of_node(shard::NoteCode::kShardLeftOnNode, left.node, 0, left.file));
   return notes;
 }
 
 std::string nothing_found(const fs::path& run_dir) {
   std::string places;
-  (void)for_each_entry_of_run(run_dir, [&](const fs::directory_entry& entry) {
-    if (!shard::is_claim(entry.path().filename().string())) return;
-    if (const auto left = shard_on_node(AT_FDCWD, entry.path().string()))
-      places += (places.empty() ? "" : ", ") + left->node + ":" + left->file;
-  });
+  for (const ShardOnNode& left : shards_left_on_nodes(run_dir))
+    places += (places.empty() ? "" : ", ") + left.node + ":" + left.file;
   if (places.empty()) return "nothing found: no node-*.h5 in it";
   return "nothing found yet: the data is still on its nodes, in " + places +
          ". The collectors there were killed or are still at work. What was left is brought here when your "

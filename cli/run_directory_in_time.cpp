@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/unique_fd.hpp"
+#include "base/write_all.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -48,15 +49,6 @@ Result<RunDirectory> from_text(std::string_view text) {
   return directory;
 }
 
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
 // Reads until the other end is closed. False at the deadline.
 bool read_until(int fd, Clock::time_point deadline, std::string& text) {
   while (true) {
@@ -83,7 +75,7 @@ bool read_until(int fd, Clock::time_point deadline, std::string& text) {
   } catch (const std::exception& error) {
     text = kFailed + std::string(error.what());
   }
-  write_all(done, text);
+  (void)write_all(done, text);
   ::_exit(0);
 }
 

@@ -162,7 +162,8 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_option("--checkpoint", checkpoint, "seconds between checkpoints, or local");
   app.add_flag("--no-mpi", no_mpi, "the program runs without MPI wrappers");
   app.add_option("--sample-on", node.sample_on, "event whose overflows samples are taken at");
-  app.add_flag("--light", options.server.light, "as little as possible: no MPI events, and few looks");
+  app.add_flag("--light", options.server.light,
+               "light mode: no MPI events, and processes are looked at less often");
   app.add_flag("--only-regions", node.only_regions, "only what is in regions is recorded");
   app.add_option("--own", node.own, "a path of the user's own code")->allow_extra_args(false);
   app.add_option("--ranks", node.only_ranks, "the only ranks that are recorded");

@@ -16,6 +16,7 @@
 #include "base/path_resolver.hpp"
 #include "base/shared_directory.hpp"
 #include "base/unique_fd.hpp"
+#include "base/write_all.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -54,16 +55,6 @@ bool restrict_readers(int fd, const std::vector<std::string>& quoted) {
   if ((bits & S_IRGRP) != 0) bits |= S_IWGRP;
   const mode_t mode = status.st_mode & (S_IRUSR | S_IWUSR | bits);
   return (status.st_mode & 0777) == mode || ::fchmod(fd, mode) == 0;
-}
-
-bool write_all(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t n = ::write(fd, content.data(), content.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
 }
 
 bool is_standard_output(const struct stat& of) {

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/unique_fd.hpp"
+#include "base/write_all.hpp"
 
 namespace clusterprof::cli::doctor {
 namespace {
@@ -29,15 +30,6 @@ std::optional<Pipe> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return {};
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
 }
 
 // In the child: makes its own process group, ends it with its parent, and detaches terminal and output.
@@ -118,7 +110,7 @@ std::optional<std::string> run_in_child(std::chrono::milliseconds patience,
   if (pid == 0) {
     settle(parent, -1, -1);
     try {
-      write_all(pipe->write_end.get(), work() + "\n.\n");
+      (void)write_all(pipe->write_end.get(), work() + "\n.\n");
     } catch (const std::exception&) {
       ::_exit(1);
     }
@@ -151,7 +143,7 @@ CommandOutcome run_command(const std::vector<std::string>& command, std::chrono:
   if (pid == 0) {
     settle(parent, out->write_end.get(), err->write_end.get());
     ::execv(arguments[0], arguments.data());
-    write_all(failure->write_end.get(), "x");
+    (void)write_all(failure->write_end.get(), "x");
     ::_exit(127);
   }
   out->write_end.reset();

@@ -258,8 +258,7 @@ std::optional<std::string> of_collectors(const NoteRecord& note) {
     case NoteCode::kCheckpointInterval:
       return fmt::format(
           "Nodes wrote their data to the run directory every {} s (--checkpoint): a node that is lost loses "
-          "up "
-          "to {} s of it.",
+          "up to {} s of it.",
           note.number, note.number);
     case NoteCode::kCheckpointsLocal:
       return "Nodes kept their data on disks of their own until the end, as --checkpoint local asked: a node "
