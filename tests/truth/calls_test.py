@@ -124,17 +124,16 @@ class Calls(recording.RecordingTest):
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         causes = [part for row in report["mpi"]["waits"] if row["rank"] == 2 and row["kind"] == "wait_at_barrier"
                   for part in row["caused_by"] if part["rank"] == 1]
-        waited = sum(part["wait_s"] for part in causes)
         one_sided = sum(part["wait_s"] for part in causes if part["op"] in ("MPI_Win_lock", "MPI_Get", "MPI_Win_unlock"))
-        barrier = sum(part["wait_s"] for part in causes if part["op"] == "MPI_Barrier")
-        self.assertGreater(waited, 0.1)
-        # More where rank 2 is late itself: it then waits for less of what rank 1 does before these calls.
-        outside, inside = map(float, done.stdout.split()[:2])
-        self.assertGreater(one_sided / waited, inside / (outside + inside) - 0.02)
-        self.assertLess(barrier / waited, 0.05)
+        slept = sum(part["wait_s"] for part in causes if part["function"] == "sleep_ms")
+        # On a busy machine rank 1 is late for other reasons, too, as where it leaves a barrier. And rank 2 may be late
+        # itself: it then waits for less of what rank 1 does before these calls.
+        outside, inside = map(float, done.stdout.split())
+        self.assertGreater(one_sided / (one_sided + slept), inside / (outside + inside) - 0.02)
+        self.assertGreater(one_sided, 0.8 * inside)
         # And so for the root causes.
         roots = {row["op"]: row["wait_s"] for row in report["root_causes"] if row["rank"] == 1 and row["op"]}
-        self.assertGreater(sum(roots.get(op, 0) for op in ("MPI_Win_lock", "MPI_Get", "MPI_Win_unlock")), 0.6 * waited)
+        self.assertGreater(sum(roots.get(op, 0) for op in ("MPI_Win_lock", "MPI_Get", "MPI_Win_unlock")), 0.75 * one_sided)
 
 
 if __name__ == "__main__":
