@@ -520,18 +520,21 @@ class EqualViews(unittest.TestCase):
             return subprocess.run(["tmux", "-S", socket, "-f", "/dev/null", *arguments], check=True, capture_output=True,
                                   text=True, timeout=60, env={**environment, "TERM": "screen-256color", "LANG": "C.UTF-8"}).stdout
 
-        def screen(*texts):
+        def screen(*patterns):
+            """What the terminal shows once it has all of these and does not change any more: it may be half drawn before."""
+            shown = before = None
             for _ in range(300):
-                shown = tmux("capture-pane", "-p")
-                if all(text in shown for text in texts):
+                before, shown = shown, tmux("capture-pane", "-p")
+                if shown == before and all(re.search(pattern, shown, re.MULTILINE) for pattern in patterns):
                     return shown
                 time.sleep(0.1)
-            self.fail(f"no {texts} in\n{shown}")
+            self.fail(f"no {patterns} in\n{shown}")
+        row_of_function = r"^ +[\d.]+ +[\d.]+ +[\d.]+ "
         tmux("new-session", "-d", "-x", "160", "-y", "40", recording.CLUSTERPROF, "tui", views.run)
         try:
-            summary = screen("[1 Summary]", "Main threads by category")
+            summary = screen(r"\[1 Summary\]", "Main threads by category")
             tmux("send-keys", "2")
-            hotspots = screen("[2 Hotspots]", "self")
+            hotspots = screen(r"\[2 Hotspots\]", rf"self (us|ms|s|min|h)\b(.*\n)+{row_of_function}")
         finally:
             subprocess.run(["tmux", "-S", socket, "kill-server"], capture_output=True)
         recorded_s = sum(self.recorded_s(rank) for rank in views.json["ranks"])
@@ -541,7 +544,7 @@ class EqualViews(unittest.TestCase):
                 shown = re.search(rf"^ +{category} +([\d.]+) %", summary, re.MULTILINE)
                 self.assertAlmostEqual(float(shown[1]), 100 * sum(known) / recorded_s, delta=0.051, msg=category)
         unit = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600}[re.search(r"self (us|ms|s|min|h)\b", hotspots)[1]]
-        rows = [row.split() for row in hotspots.splitlines() if re.match(r"^ +[\d.]+ +[\d.]+ +[\d.]+ ", row)]
+        rows = [row.split() for row in hotspots.splitlines() if re.match(row_of_function, row)]
         self.assertGreater(len(rows), 2)
         by_self = sorted(views.json["functions"], key=lambda row: -row["active_self_s"])
         for row, function in zip(rows, by_self):

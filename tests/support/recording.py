@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import measured
@@ -86,6 +87,13 @@ class RecordingTest(measured.MeasuringTest):
             bare = beside.submit(self.bare, [*before, *command], **more)
             recorded = self.record(command, before=before, options=options, run=run, **more)
             return bare.result(), recorded
+
+    def await_last_shard(self, run="run"):
+        """Where a launcher has killed the ranks, the collector may still be writing when it returns."""
+        deadline = time.monotonic() + 60
+        while any(is_collector(words, os.path.join(self.directory, run)) for _, words in processes()):
+            self.assertLess(time.monotonic(), deadline, "the collector does not end")
+            time.sleep(0.05)
 
     def report(self, run="run", options=()):
         done = subprocess.run([CLUSTERPROF, "report", "--json", *options, os.path.join(self.directory, run)],

@@ -12,6 +12,7 @@ class Calls(recording.RecordingTest):
         program = recording.program(flavour, "calls")
         self.need(program)
         done = self.record([program, what], before=recording.launcher(flavour, ranks))
+        self.await_last_shard()
         return done, self.report()
 
     def call(self, report, op, function=None):

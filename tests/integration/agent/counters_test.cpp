@@ -413,7 +413,8 @@ TEST(AgentCounters, NamesEventsThatAreNotPermitted) {
 }
 
 TEST(AgentCounters, SaysWhyPapiIsNotUsed) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "no_papi";
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("no-papi-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   for (const char* name : {"libpapi.so.7", "libpapi.so.7.0", "libpapi.so"})
     std::ofstream(folder / name) << "";

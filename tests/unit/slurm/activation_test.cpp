@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -146,10 +147,10 @@ TEST(SlurmActivation, FindsThePrefixOfThePlugin) {
 
 // So that a prefix that does not answer keeps nobody waiting, and LD_PRELOAD names nothing in it.
 TEST(SlurmActivation, UsesTheStarterOnTheNodesDisk) {
-  const std::filesystem::path local = std::filesystem::path(::testing::TempDir()) / "clusterprof-on-node";
-  std::filesystem::create_directories(local);
+  std::string pattern = ::testing::TempDir() + "clusterprof-on-node-XXXXXX";
+  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+  const std::filesystem::path local = pattern;
   const std::string starter = local / "libclusterprof_start.so", plugin = local / "spank_clusterprof.so";
-  std::filesystem::remove(starter);
   EXPECT_EQ(starter_beside(plugin), "");
   EXPECT_NE(obstacle(parse_site({"prefix=/nowhere", "starter=" + starter})).find(starter), std::string::npos);
   std::ofstream(starter) << "x";

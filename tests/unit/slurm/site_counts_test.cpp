@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -43,11 +44,12 @@ TEST(SiteCounts, LinesAreWords) {
 
 class Counting : public testing::Test {
  protected:
-  std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "clusterprof-counts";
+  std::filesystem::path directory;  // of this process alone: other tests run at the same time
 
   void SetUp() override {
-    std::filesystem::remove_all(directory);
-    std::filesystem::create_directory(directory);
+    std::string pattern = testing::TempDir() + "clusterprof-counts-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    directory = pattern;
   }
   void TearDown() override { std::filesystem::remove_all(directory); }
 

@@ -363,7 +363,7 @@ TEST(SymbolizeTest, AgreesWithAddr2line) {
       reinterpret_cast<std::uint64_t>(function) - reinterpret_cast<std::uint64_t>(info.dli_fbase);
   std::vector<std::uint64_t> addresses;
   for (std::uint64_t address = from - 6000; address < from + 6000; address += 7) addresses.push_back(address);
-  const std::string list = ::testing::TempDir() + "symbolize_addresses.txt";
+  const std::string list = ::testing::TempDir() + "symbolize-addresses-" + std::to_string(getpid());
   {
     std::ofstream out(list);
     for (const std::uint64_t address : addresses) out << fmt::format("{:#x}\n", address);
@@ -389,6 +389,7 @@ TEST(SymbolizeTest, AgreesWithAddr2line) {
       answer->lines.push_back(line.starts_with("?") ? 0 : static_cast<std::uint32_t>(std::stoul(line)));
     }
   }
+  std::filesystem::remove(list);
   Symbolizer symbolizer;
   const auto module = symbolizer.add_module(path, {});
   std::size_t compared = 0;
