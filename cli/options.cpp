@@ -7,12 +7,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <string_view>
 
 #include "base/nearest_word.hpp"
 #include "base/own_paths.hpp"
-#include "base/resource_limits.hpp"
 #include "base/version.hpp"
 #include "cli/message.hpp"
 
@@ -67,7 +67,8 @@ Examples:
 // value came from the command line or the environment.
 struct RawOptions {
   std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0, command_detail, min_duration,
-      min_ranks, mode, checkpoint, max_memory, max_cpu;
+      min_ranks, mode;
+  std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
   std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
   bool no_html = false, no_source = false, no_arguments = false;
@@ -93,15 +94,15 @@ class RecordParser {
           kOutput);
     flag("--no-arguments", raw_.no_arguments, "store no arguments of the command, as --command name",
          kOutput);
-    value("--checkpoint", raw_.checkpoint, "SECONDS|local",
+    value("--checkpoint", raw_.of_collector["checkpoint"], "SECONDS|local",
           "write each node's data to the run directory every SECONDS, which is what a lost node\nloses at "
           "most; local: keep it on the node until the end (default: 5)",
           kOutput);
-    value("--max-memory", raw_.max_memory, "BYTES",
+    value("--max-memory", raw_.of_collector["max-memory"], "BYTES",
           "memory that the collector of a node may use, as in 500M (default: what it needs, but it takes\nno "
           "more when the job is near its limit)",
           kScope);
-    value("--max-cpu", raw_.max_cpu, "PERCENT",
+    value("--max-cpu", raw_.of_collector["max-cpu"], "PERCENT",
           "time on one processor that the collector of a node may use (default: what it needs)", kScope);
     value("-r,--rate", raw_.rate, "HZ", "samples per second and thread, 1 to 10000 (default: 100)", kMeasure);
     value(
@@ -334,25 +335,11 @@ Result<Options> RecordParser::check() const {
       return Error{label("command") + ": name, hash, masked or full, not '" + raw_.command_detail + "'"};
     options.command_detail = *detail;
   }
-  if (!raw_.checkpoint.empty() || from_command_line("checkpoint")) {
-    const auto checkpoint = parse_checkpoint_option(raw_.checkpoint);
-    if (!checkpoint)
-      return Error{label("checkpoint") + ": " + std::string(kCheckpointValues) + ", not '" + raw_.checkpoint +
-                   "'"};
-    options.checkpoint = *checkpoint;
-  }
-  if (!raw_.max_memory.empty() || from_command_line("max-memory")) {
-    const auto bytes = parse_max_memory(raw_.max_memory);
-    if (!bytes)
-      return Error{label("max-memory") + ": " + std::string(kMaxMemoryValues) + ", not '" + raw_.max_memory +
-                   "'"};
-    options.max_memory_bytes = *bytes;
-  }
-  if (!raw_.max_cpu.empty() || from_command_line("max-cpu")) {
-    const auto percent = parse_max_cpu(raw_.max_cpu);
-    if (!percent)
-      return Error{label("max-cpu") + ": " + std::string(kMaxCpuValues) + ", not '" + raw_.max_cpu + "'"};
-    options.max_cpu_percent = *percent;
+  for (const std::string_view name : kCollectorOptions) {
+    const std::string& value = raw_.of_collector.at(name);
+    if (value.empty() && !from_command_line(std::string(name))) continue;
+    const Result<void> set = set_collector_option(options.collector, name, value, label(std::string(name)));
+    if (!set) return set.error();
   }
   if (raw_.no_arguments && (from_command_line("no-arguments") || !from_command_line("command")))
     options.command_detail = CommandDetail::kName;

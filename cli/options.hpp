@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/checkpoint_option.hpp"
+#include "base/collector_options.hpp"
 #include "base/secrets.hpp"
 #include "cli/identity.hpp"
 #include "cli/sample_event.hpp"
@@ -52,9 +52,7 @@ struct Options {
   bool no_children = false;
   bool only_regions = false;
   CommandDetail command_detail = CommandDetail::kMasked;  // what is stored of the command line
-  CheckpointOption checkpoint;
-  std::uint64_t max_memory_bytes = 0;  // of the collector; 0: no limit
-  double max_cpu_percent = 0;          // of one processor; 0: no limit
+  CollectorOptions collector;
   bool no_html = false;
   bool no_source = false;
   std::vector<std::string> own;            // --own, absolute

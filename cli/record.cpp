@@ -380,11 +380,7 @@ std::vector<std::string> Recording::collector_command() const {
   if (identity_.local_size > 0 && identity_.run_size() > identity_.local_size)
     words.push_back("--nodes=" +
                     std::to_string((identity_.run_size() + identity_.local_size - 1) / identity_.local_size));
-  if (options_.checkpoint != CheckpointOption{})
-    words.push_back("--checkpoint=" + to_string(options_.checkpoint));
-  if (options_.max_memory_bytes != 0)
-    words.push_back("--max-memory=" + std::to_string(options_.max_memory_bytes));
-  if (options_.max_cpu_percent != 0) words.push_back("--max-cpu=" + std::to_string(options_.max_cpu_percent));
+  for (std::string& word : words_of(options_.collector)) words.push_back(std::move(word));
   if (samples_event_) words.push_back("--sample-on=" + options_.sample_on.event);
   if (options_.no_mpi) words.push_back("--no-mpi");
   if (options_.light) words.push_back("--light");
@@ -508,7 +504,9 @@ void Recording::clean_up_after(const SupervisedEnd& end, std::chrono::seconds pa
   // Checkpoints that collectors left on this node, of this run or an earlier one. Who has not asked for such
   // checkpoints does not wait for long: the other run's file server may not answer.
   run_with_timeout(
-      options_.checkpoint.local && !end.collector_stuck ? kRemoval : kRemovalIfStuck,
+      options_.collector.checkpoint.value_or(CheckpointOption{}).local && !end.collector_stuck
+          ? kRemoval
+          : kRemovalIfStuck,
       [] { bring_home_checkpoints(places_for_checkpoints()); }, false);
   if (end.collector_stuck) {
     say("the collector of node " + identity_.node + " has done nothing for " +

@@ -15,14 +15,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/checkpoint_option.hpp"
+#include "base/collector_options.hpp"
 #include "base/end_patience.hpp"
-#include "base/resource_limits.hpp"
 #include "base/shared_directory.hpp"
 #include "base/stderr_watchdog.hpp"
 #include "collector/os/message.hpp"
@@ -142,7 +143,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   int world_size = 0;
   int min_duration_s = 0;
   bool no_mpi = false;
-  std::string checkpoint, max_memory, max_cpu;
+  std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
   CLI::App app("clusterprof's collector, one per node; started by clusterprof");
   app.add_option("--listen-fd", options.server.listen_fd, "listening socket")->required();
   app.add_option("--control-fd", options.server.control_fd, "socket to the launcher");
@@ -156,10 +157,10 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_option("--world-size", world_size, "ranks of the job, 0 unknown");
   app.add_option("--rate", node.rate_hz, "samples per second and thread");
   app.add_option("--clock", node.clock, "wall or cpu")->check(CLI::IsMember({"wall", "cpu"}));
-  app.add_option("--max-memory", max_memory, "bytes that the collector may use");
-  app.add_option("--max-cpu", max_cpu, "percent of one processor that it may use");
+  app.add_option("--max-memory", of_collector["max-memory"], "bytes that the collector may use");
+  app.add_option("--max-cpu", of_collector["max-cpu"], "percent of one processor that it may use");
   app.add_option("--nodes", options.server.nodes, "nodes of the job; 1: not known");
-  app.add_option("--checkpoint", checkpoint, "seconds between checkpoints, or local");
+  app.add_option("--checkpoint", of_collector["checkpoint"], "seconds between checkpoints, or local");
   app.add_flag("--no-mpi", no_mpi, "the program runs without MPI wrappers");
   app.add_option("--sample-on", node.sample_on, "event whose overflows samples are taken at");
   app.add_flag("--light", options.server.light,
@@ -186,16 +187,20 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   }
   options.server.run_directory = run_directory;
   options.server.trial.min_duration = std::chrono::seconds(min_duration_s);
-  if (!checkpoint.empty()) {
-    const auto parsed = clusterprof::parse_checkpoint_option(checkpoint);
-    if (!parsed) {
-      say("--checkpoint: {}, not '{}'", clusterprof::kCheckpointValues, checkpoint);
-      return 2;
-    }
-    options.server.checkpoint = *parsed;
-  } else if (options.server.light) {
-    options.server.checkpoint.interval = kCheckpointIntervalIfLight;
+  clusterprof::CollectorOptions given;
+  for (const auto& [name, value] : of_collector) {
+    if (value.empty()) continue;
+    const auto set = clusterprof::set_collector_option(given, name, value, "--" + std::string(name));
+    if (set) continue;
+    say("{}", set.error().message);
+    return 2;
   }
+  if (given.checkpoint)
+    options.server.checkpoint = *given.checkpoint;
+  else if (options.server.light)
+    options.server.checkpoint.interval = kCheckpointIntervalIfLight;
+  node.max_memory_bytes = given.max_memory_bytes.value_or(0);
+  options.server.max_cpu_percent = given.max_cpu_percent.value_or(0);
   if (const clusterprof::CheckpointOption& kept = options.server.checkpoint; kept.local)
     node.notes.push_back(clusterprof::shard::note_of_run(clusterprof::shard::NoteCode::kCheckpointsLocal));
   else if (kept.interval > clusterprof::CheckpointOption{}.interval)
@@ -203,22 +208,6 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
                                                          static_cast<std::uint64_t>(kept.interval.count())));
   options.server.end_patience = clusterprof::end_patience(std::getenv(clusterprof::kEndPatienceVariable))
                                     .value_or(clusterprof::kEndPatience);
-  if (!max_memory.empty()) {
-    const auto bytes = clusterprof::parse_max_memory(max_memory);
-    if (!bytes) {
-      say("--max-memory: {}, not '{}'", clusterprof::kMaxMemoryValues, max_memory);
-      return 2;
-    }
-    node.max_memory_bytes = *bytes;
-  }
-  if (!max_cpu.empty()) {
-    const auto percent = clusterprof::parse_max_cpu(max_cpu);
-    if (!percent) {
-      say("--max-cpu: {}, not '{}'", clusterprof::kMaxCpuValues, max_cpu);
-      return 2;
-    }
-    options.server.max_cpu_percent = *percent;
-  }
   const bool plausible = world_size > 0 && world_size <= static_cast<int>(clusterprof::shard::kMaxWorldSize);
   node.world_size = plausible ? static_cast<std::uint32_t>(world_size) : 0;
   node.watches_mpi = !no_mpi;
@@ -276,9 +265,7 @@ int record(Options options) {
   return kFailed;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   Options options;
   if (const std::optional<int> status = read_command_line(argc, argv, options)) return *status;
   ignore_signals_to_the_program();
@@ -288,8 +275,14 @@ int main(int argc, char** argv) {
     clusterprof::restrict_umask_like(options.server.run_directory);
   // The ranks come first.
   if (options.server.node.rate_hz < kFastRateHz) (void)setpriority(PRIO_PROCESS, 0, kNiceness);
+  return record(std::move(options));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   try {
-    return record(std::move(options));
+    return run(argc, argv);
   } catch (const std::exception& error) {
     say("collector: {}", error.what());
   }

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/checkpoint_option.hpp"
-#include "base/resource_limits.hpp"
+#include "base/collector_options.hpp"
 
 namespace clusterprof::slurm {
 namespace {
@@ -82,12 +81,11 @@ std::string complaint(const RecordOption& option, const std::string& value) {
         number > (is_time ? kMaxMinDuration_s : kMaxMinRanks))
       return std::string(option.name) +
              (is_time ? ": a whole number of seconds" : ": a whole number of ranks") + not_it;
-  } else if (option.name == "checkpoint") {
-    if (!parse_checkpoint_option(value)) return "checkpoint: " + std::string(kCheckpointValues) + not_it;
-  } else if (option.name == "max-memory") {
-    if (!parse_max_memory(value)) return "max-memory: " + std::string(kMaxMemoryValues) + not_it;
-  } else if (option.name == "max-cpu") {
-    if (!parse_max_cpu(value)) return "max-cpu: " + std::string(kMaxCpuValues) + not_it;
+  } else if (std::find(kCollectorOptions.begin(), kCollectorOptions.end(), option.name) !=
+             kCollectorOptions.end()) {
+    CollectorOptions ignored;
+    const Result<void> set = set_collector_option(ignored, option.name, value, std::string(option.name));
+    if (!set) return set.error().message;
   } else if (option.name == "ranks") {
     if (!is_rank_list(value)) return "ranks: ranks and ranges such as 0-3,8" + not_it;
   } else if (option.name == "sample-on") {

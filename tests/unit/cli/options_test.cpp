@@ -241,25 +241,48 @@ TEST(Options, HelpAndVersionGoToStdout) {
 
 TEST(Options, Checkpoint) {
   using std::chrono::seconds;
-  EXPECT_EQ(good({"true"}).checkpoint, (CheckpointOption{seconds(5), false}));
-  EXPECT_EQ(good({"--checkpoint", "60", "true"}).checkpoint, (CheckpointOption{seconds(60), false}));
-  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_CHECKPOINT", "local"}}).checkpoint,
+  EXPECT_EQ(good({"true"}).collector.checkpoint, std::nullopt);
+  EXPECT_EQ(good({"--checkpoint", "60", "true"}).collector.checkpoint,
+            (CheckpointOption{seconds(60), false}));
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_CHECKPOINT", "local"}}).collector.checkpoint,
             (CheckpointOption{seconds(5), true}));
   for (const char* value : {"", "1", "86401", "60s", "-5", "Local", "local,60"})
     EXPECT_EQ(bad({"--checkpoint", value, "true"}).status, 2) << value;
 }
 
 TEST(Options, LimitsOfTheCollector) {
-  EXPECT_EQ(good({"true"}).max_memory_bytes, 0u);
-  EXPECT_EQ(good({"true"}).max_cpu_percent, 0);
-  EXPECT_EQ(good({"--max-memory", "500M", "true"}).max_memory_bytes, 500u << 20);
-  EXPECT_EQ(good({"--max-memory=2g", "true"}).max_memory_bytes, std::uint64_t{2} << 30);
-  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_MAX_MEMORY", "100000000"}}).max_memory_bytes, 100'000'000u);
-  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_MAX_CPU", "2.5"}}).max_cpu_percent, 2.5);
+  EXPECT_EQ(good({"true"}).collector.max_memory_bytes, std::nullopt);
+  EXPECT_EQ(good({"true"}).collector.max_cpu_percent, std::nullopt);
+  EXPECT_EQ(good({"--max-memory", "500M", "true"}).collector.max_memory_bytes, 500u << 20);
+  EXPECT_EQ(good({"--max-memory=2g", "true"}).collector.max_memory_bytes, std::uint64_t{2} << 30);
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_MAX_MEMORY", "100000000"}}).collector.max_memory_bytes,
+            100'000'000u);
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_MAX_CPU", "2.5"}}).collector.max_cpu_percent, 2.5);
   for (const char* value : {"", "47M", "500MB", "-1", "20000000000G", "M"})
     EXPECT_EQ(bad({"--max-memory", value, "true"}).status, 2) << value;
   for (const char* value : {"", "0", "0.05", "10001", "5%", "nan"})
     EXPECT_EQ(bad({"--max-cpu", value, "true"}).status, 2) << value;
+}
+
+// The launcher says to the collector what the user has asked for, and leaves out the rest: in light mode the
+// collector has another interval of its own.
+TEST(Options, CollectorIsToldWhatWasAskedFor) {
+  EXPECT_EQ(words_of(good({"true"}).collector), std::vector<std::string>{});
+  const Options asked =
+      good({"--mode", "light", "--checkpoint", "5", "--max-memory", "500M", "--max-cpu", "2.5", "true"});
+  const std::vector<std::string> words = words_of(asked.collector);
+  ASSERT_EQ(words.size(), 3u);
+  EXPECT_EQ(words[0], "--checkpoint=5");
+  EXPECT_EQ(words[1], "--max-memory=524288000");
+  CollectorOptions again;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    EXPECT_TRUE(set_collector_option(again, kCollectorOptions[i], words[i].substr(equals + 1), ""))
+        << words[i];
+  }
+  EXPECT_EQ(again.checkpoint, asked.collector.checkpoint);
+  EXPECT_EQ(again.max_memory_bytes, asked.collector.max_memory_bytes);
+  EXPECT_EQ(again.max_cpu_percent, asked.collector.max_cpu_percent);
 }
 
 TEST(Options, StoredCommand) {
