@@ -17,12 +17,17 @@
 #include <string_view>
 
 #include "formats/profile/block_layout.hpp"
+#include "formats/shard/two_copies.hpp"
 
 namespace clusterprof::fuzz {
 namespace {
 
 constexpr const char* kChecksum = "xxh3";
 constexpr std::size_t kMaxEdits = 32, kMaxRows = 1 << 16;
+
+// Of a file with two copies (FORMATS.md): a header is fields of 8 bytes, the last of them its checksum.
+constexpr std::size_t kCopyHeaderBytes = 512, kSignatureBytes = 8;
+constexpr std::size_t kImageBytesField = 4, kImageChecksumField = 5;
 
 herr_t note_attribute(hid_t object, const char* name, const H5A_info_t*, void* out) {
   if (std::strcmp(name, kChecksum) == 0) return 0;
@@ -232,6 +237,58 @@ void store_block_checksums(hid_t file) {
   }
 }
 
+bool is_of_two_copies(std::span<const std::uint8_t> input) {
+  return input.size() >= kOfTwoCopies.size() &&
+         std::memcmp(input.data(), kOfTwoCopies.data(), kOfTwoCopies.size()) == 0;
+}
+
+std::uint64_t number_at(const std::vector<std::uint8_t>& file, std::size_t place) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, &file[place], sizeof number);
+  return number;
+}
+
+void put_number(std::vector<std::uint8_t>& file, std::size_t place, std::uint64_t number) {
+  std::memcpy(&file[place], &number, sizeof number);
+}
+
+void store_copy_checksums(std::vector<std::uint8_t>& file, std::size_t header, bool with_image) {
+  const std::size_t image = header + kCopyHeaderBytes;
+  const std::uint64_t bytes = number_at(file, header + 8 * kImageBytesField);
+  if (with_image && image <= file.size() && bytes > kSignatureBytes && bytes <= file.size() - image)
+    put_number(file, header + 8 * kImageChecksumField,
+               XXH3_64bits(&file[image + kSignatureBytes], bytes - kSignatureBytes));
+  put_number(file, header + 8 * kCopyFields, XXH3_64bits(&file[header], 8 * kCopyFields));
+}
+
+void edit_copies(std::vector<std::uint8_t>& file, const std::vector<std::size_t>& headers,
+                 const std::uint8_t* bytes) {
+  std::uint32_t where = 0;
+  std::uint64_t number = 0;
+  std::memcpy(&where, bytes + 1, sizeof where);
+  std::memcpy(&number, bytes + 5, sizeof number);
+  const std::size_t header = headers[where % headers.size()];
+  const std::size_t field = header + 8 * (where / headers.size() % kCopyFields);
+  const bool has_header = header + 8 * (kCopyFields + 1) <= file.size();  // after the file was made shorter
+  switch (static_cast<CopyEdit>(bytes[0] % 4)) {
+    case CopyEdit::kField:
+    case CopyEdit::kSomewhat:
+      if (!has_header) return;
+      if (static_cast<CopyEdit>(bytes[0] % 4) == CopyEdit::kSomewhat)
+        number = number_at(file, field) +
+                 static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<std::int16_t>(number)));
+      put_number(file, field, number);
+      store_copy_checksums(file, header, (bytes[0] & kWithImage) != 0);
+      return;
+    case CopyEdit::kBytes:
+      if (file.size() >= 8) put_number(file, where % (file.size() - 7), number);
+      return;
+    case CopyEdit::kEnd:
+      file.resize(where % (2 * file.size() + 1));
+      return;
+  }
+}
+
 bool is_of_blocks(std::string_view column) {
   const std::string_view group = column.substr(0, column.find('/'));
   const auto among = [&](const auto& names) {
@@ -257,11 +314,48 @@ EditedFile::EditedFile(const std::filesystem::path& original) {
   }
   has_blocks_ = H5Lexists(file, "blocks", H5P_DEFAULT) > 0;
   H5Fclose(file);
+  make_copies();
+}
+
+void EditedFile::make_copies() {
+  {
+    shard::TwoCopies copies(path_, path_.string() + ".unnamed");
+    for (int i = 0; i < 2; ++i) {
+      const Result<void> written = copies.write(std::as_bytes(std::span(original_)), false);
+      if (written) continue;
+      std::fprintf(stderr, "%s\n", written.error().message.c_str());
+      std::exit(1);
+    }
+  }
+  std::ifstream in(path_, std::ios::binary);
+  copies_.assign(std::istreambuf_iterator<char>(in), {});
+  for (std::size_t begin = kCopyHeaderBytes; begin < copies_.size(); begin *= 2)
+    if (std::memcmp(&copies_[begin - kCopyHeaderBytes], kOfTwoCopies.data(), kOfTwoCopies.size()) == 0)
+      copy_places_.push_back(begin - kCopyHeaderBytes);
+  if (copy_places_.size() == 2) return;
+  std::fprintf(stderr, "%s: has %zu copies instead of two\n", path_.c_str(), copy_places_.size());
+  std::exit(1);
+}
+
+void EditedFile::write_copies(std::span<const std::uint8_t> edits) {
+  std::vector<std::uint8_t> file = copies_;
+  for (std::size_t i = 0; i < kMaxEdits && (i + 1) * kCopyEditBytes <= edits.size() && !file.empty(); ++i)
+    edit_copies(file, copy_places_, edits.data() + i * kCopyEditBytes);
+  std::ofstream out(path_, std::ios::binary | std::ios::trunc);
+  out.write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
+}
+
+bool EditedFile::is_unchanged_copies(std::span<const std::uint8_t> input) {
+  return is_of_two_copies(input) && input.size() < kOfTwoCopies.size() + kCopyEditBytes;
 }
 
 EditedFile::~EditedFile() { std::filesystem::remove(path_); }
 
 const std::filesystem::path& EditedFile::make(std::span<const std::uint8_t> input) {
+  if (is_of_two_copies(input)) {
+    write_copies(input.subspan(kOfTwoCopies.size()));
+    return path_;
+  }
   const bool whole = input.size() >= 4 && std::memcmp(input.data(), "\x89HDF", 4) == 0;
   std::ofstream out(path_, std::ios::binary | std::ios::trunc);
   if (whole) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "report/report.hpp"
+#include "tests/fuzz/edited_file.hpp"
 #include "tests/fuzz/newest.hpp"
 #include "tests/fuzz/stored_analysis.hpp"
 
@@ -59,6 +61,42 @@ void write_analysis_states(const fs::path& seeds, const shard::ShardData& data) 
     write_state("rank-" + std::to_string(rank), [&](std::uint32_t other) { return other == rank; });
 }
 
+struct CopyChange {
+  std::uint8_t what;
+  std::uint32_t where;
+  std::uint64_t number;
+};
+
+// Changes to a file with two copies: the newest cannot be read, or neither.
+void write_edits_of_copies(const fs::path& seeds) {
+  const auto write_edits = [&](const std::string& name, std::initializer_list<CopyChange> changes) {
+    std::vector<std::byte> seed(fuzz::kOfTwoCopies.size() + changes.size() * fuzz::kCopyEditBytes);
+    std::memcpy(seed.data(), fuzz::kOfTwoCopies.data(), fuzz::kOfTwoCopies.size());
+    std::byte* to = seed.data() + fuzz::kOfTwoCopies.size();
+    for (const CopyChange& change : changes) {
+      *to = static_cast<std::byte>(change.what);
+      std::memcpy(to + 1, &change.where, sizeof change.where);
+      std::memcpy(to + 5, &change.number, sizeof change.number);
+      to += fuzz::kCopyEditBytes;
+    }
+    write(seeds / ("copies-" + name), seed);
+  };
+  constexpr auto kField = static_cast<std::uint8_t>(fuzz::CopyEdit::kField);
+  constexpr auto kSomewhat = static_cast<std::uint8_t>(fuzz::CopyEdit::kSomewhat);
+  constexpr auto kBytes = static_cast<std::uint8_t>(fuzz::CopyEdit::kBytes);
+  constexpr auto kEnd = static_cast<std::uint8_t>(fuzz::CopyEdit::kEnd);
+  write_edits("unchanged", {});
+  for (std::uint32_t field = 0; field < 2 * fuzz::kCopyFields; ++field) {  // of both headers
+    write_edits("field-" + std::to_string(field), {{kField, field, ~std::uint64_t{0}}});
+    write_edits("less-" + std::to_string(field), {{kSomewhat | fuzz::kWithImage, field, 0xffff}});
+  }
+  write_edits("last", {{kField, 6, 1}});  // the first copy says that no other follows
+  write_edits("first-bytes", {{kBytes, 4000, 1}});
+  write_edits("both-bytes", {{kBytes, 4000, 1}, {kBytes, 1'050'000, 1}});
+  write_edits("cut", {{kEnd, 100'000, 0}});
+  write_edits("longer", {{kEnd, 2'000'000, 0}, {kField, 8, 500'000}});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -90,4 +128,5 @@ int main(int argc, char** argv) {
     for (const char* kind : {"shard", "profile"})
       write(seeds / kind / ("edit-" + std::to_string(column)), edit);
   }
+  write_edits_of_copies(seeds / "shard");
 }
