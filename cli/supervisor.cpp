@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <new>
@@ -28,6 +27,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/leading_number.hpp"
 #include "formats/wire/hello.h"
 
 namespace clusterprof::cli {
@@ -78,7 +78,7 @@ void block_signals_of_other_threads() {
   std::error_code error;
   for (std::filesystem::directory_iterator it("/proc/self/task", error), end; !error && it != end;
        it.increment(error)) {
-    const pid_t thread = std::atoi(it->path().filename().c_str());
+    const pid_t thread = leading_number(it->path().filename().native()).value_or(0);
     if (thread <= 0 || thread == own) continue;
     if (g_threads_asked.load() == 0) {
       action.sa_sigaction = block_all_on_return;

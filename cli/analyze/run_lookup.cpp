@@ -145,7 +145,7 @@ bool run_is_of_job(const fs::path& run, std::string_view id) {
 }
 
 Result<fs::path> find_path(const std::string& argument, std::string_view what) {
-  const fs::path path(argument);
+  fs::path path(argument);
   const bool is_job = parse(argument).has_value();
   std::error_code error;
   fs::file_status status = fs::status(path, error);

@@ -95,7 +95,7 @@ Result<void> write_file(const fs::path& path, std::string_view content,
   const int close_error = written && ::close(fd.release()) != 0 ? errno : 0;
   if (close_error != 0) errno = close_error;
   if (written && close_error == 0 && ::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  const Error error = failed(path);
+  Error error = failed(path);
   ::unlink(temporary.c_str());
   return error;
 }

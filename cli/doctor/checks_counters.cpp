@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/leading_number.hpp"
 #include "cli/doctor/checks.hpp"
 
 namespace clusterprof::cli::doctor {
@@ -70,7 +71,7 @@ EventFacts event_facts(const System& system) {
     facts.as = " with " + name;
   }
   // If a user has more rights than the setting requires and is still refused, something else is in the way.
-  facts.by_filter = is_permission(facts.in_user) && facts.filtered && std::atoi(level.c_str()) <= 2;
+  facts.by_filter = is_permission(facts.in_user) && facts.filtered && leading_number(level).value_or(0) <= 2;
   return facts;
 }
 

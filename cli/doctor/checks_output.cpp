@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks the directory that runs are written to.
 #include <algorithm>
-#include <cstdlib>
 
+#include "base/leading_number.hpp"
 #include "cli/doctor/checks.hpp"
 
 namespace clusterprof::cli::doctor {
@@ -14,7 +14,8 @@ constexpr std::uint64_t kSlow_us = 1'000'000;
 
 int nodes_of_job(const System& system) {
   for (const char* name : {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"})
-    if (const std::string text = variable(system, name); !text.empty()) return std::atoi(text.c_str());
+    if (const std::string text = variable(system, name); !text.empty())
+      return leading_number(text).value_or(0);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <set>
 
+#include "base/leading_number.hpp"
 #include "cli/doctor/checks.hpp"
 
 namespace clusterprof::cli::doctor {
@@ -48,7 +49,7 @@ Interpreter ask(const System& system, const std::string& path) {
   result.executable = first_line(outcome.out.substr(std::min(line.size() + 1, outcome.out.size())));
   result.version = words[1];
   result.is_environment = words[3] == "1";
-  const int minor = std::atoi(words[1].substr(words[1].find('.') + 1).c_str());
+  const int minor = leading_number(words[1].substr(words[1].find('.') + 1)).value_or(0);
   if (words[0] != "cpython") {
     result.problem = words[0] + " is not supported";
   } else if (!words[1].starts_with("3.") || minor < kOldestMinor || minor > kNewestMinor) {

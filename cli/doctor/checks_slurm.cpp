@@ -3,9 +3,9 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
+#include "base/leading_number.hpp"
 #include "cli/doctor/checks.hpp"
 #include "cli/doctor/directory_trial.hpp"
 #include "cli/mpi_flavour.hpp"
@@ -261,7 +261,7 @@ void check_configuration(const std::string& configuration, Checks& out) {
     costs.emplace_back("processes that leave their group outlive a cancelled step");
     fixes.emplace_back("admin: ProctrackType=proctrack/cgroup, or our Epilog, which ends what is ours");
   }
-  const int wait_s = std::atoi(field_of(configuration, "KillWait").c_str());
+  const int wait_s = leading_number(field_of(configuration, "KillWait")).value_or(0);
   found.push_back("KillWait " + std::to_string(wait_s) + " s");
   if (wait_s < kMinKillWait_s) {
     check.status = Status::kWarn;

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/leading_number.hpp"
 #include "cli/doctor/checks.hpp"
 #include "cli/doctor/options.hpp"
 #include "cli/doctor/real_system.hpp"
@@ -62,7 +63,7 @@ std::size_t terminal_columns() {
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return std::clamp<std::size_t>(size.ws_col, kLeast, kMost);
   const char* const variable = std::getenv("COLUMNS");
-  const int columns = variable == nullptr ? 0 : std::atoi(variable);
+  const int columns = variable == nullptr ? 0 : leading_number(variable).value_or(0);
   return columns > 0 ? std::clamp<std::size_t>(static_cast<std::size_t>(columns), kLeast, kMost) : kUsual;
 }
 

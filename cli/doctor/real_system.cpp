@@ -27,7 +27,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
+#include "base/leading_number.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/doctor/child_process.hpp"
 #include "cli/doctor/directory_trial.hpp"
@@ -211,7 +213,7 @@ class ThisMachine final : public System {
         timed_out);
     std::vector<int> errors;
     for (std::size_t at = 0; text && at < text->size(); at = text->find('\n', at) + 1)
-      errors.push_back(std::atoi(text->c_str() + at));
+      errors.push_back(leading_number(std::string_view(*text).substr(at)).value_or(EIO));
     return errors.size() == probes.size() ? errors : try_all();
   }
 

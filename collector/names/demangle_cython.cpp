@@ -2,10 +2,11 @@
 #include "collector/names/demangle_cython.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <utility>
 #include <vector>
+
+#include "base/leading_number.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -29,7 +30,7 @@ void read_cython(std::string_view text, std::vector<std::string_view>& scopes,
   if (!scopes.empty() && digits < text.size() && digits <= kMostDigits)
     out.push_back({scopes, text.substr(0, digits), text.substr(digits)});
   if (digits == 0 || digits > 3 || text[0] == '0') return;
-  const auto bytes = static_cast<std::size_t>(std::atoi(std::string(text.substr(0, digits)).c_str()));
+  const auto bytes = leading_number<std::size_t>(text.substr(0, digits)).value_or(0);
   if (bytes == 0 || digits + bytes + 1 >= text.size() || text[digits + bytes] != '_') return;
   scopes.push_back(text.substr(digits, bytes));
   read_cython(text.substr(digits + bytes + 1), scopes, out);
@@ -65,7 +66,7 @@ std::optional<std::string> demangle_cython(std::string_view symbol, const NameCo
   std::vector<std::string_view> scopes;
   read_cython(symbol.substr(kind->size()), scopes, readings);
   std::erase_if(readings, [&](const CythonReading& reading) {
-    const int number = std::atoi(std::string(reading.number).c_str());
+    const int number = leading_number(reading.number).value_or(0);
     if (*kind == kWrapper) return number % 2 == 0;  // 1, 3, ..., their bodies 0 (not written), 2, ...
     if (*kind == kBody) return number % 2 != 0 || (number == 0 && !reading.number.empty());
     if (*kind == "__pyx_f_") return !reading.number.empty();
@@ -81,7 +82,7 @@ std::optional<std::string> demangle_cython(std::string_view symbol, const NameCo
     // A function's wrapper and body have neighbouring numbers in one scope.
     std::vector<CythonReading> confirmed;
     for (const CythonReading& reading : readings) {
-      const int number = std::atoi(std::string(reading.number).c_str());
+      const int number = leading_number(reading.number).value_or(0);
       const std::string partner = *kind == kWrapper ? cython_symbol(kBody, reading, number - 1)
                                                     : cython_symbol(kWrapper, reading, number + 1);
       // A method's class has an allocator of its own when it is an extension type.

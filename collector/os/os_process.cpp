@@ -20,6 +20,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/leading_number.hpp"
+
 namespace clusterprof::collector {
 namespace {
 
@@ -148,7 +150,7 @@ std::optional<int> exit_wait_status(int pidfd, pid_t pid) {
     const auto fields = stat_fields(pid);
     // The pid must still be that of the same process: a zombie that no process has waited for since we
     // looked.
-    if (fields.size() >= 50 && fields[0] == "Z") return std::atoi(fields[49].c_str());
+    if (fields.size() >= 50 && fields[0] == "Z") return leading_number(fields[49]);
     if (fields.empty()) break;
     usleep(100);
   }

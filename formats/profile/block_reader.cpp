@@ -11,12 +11,10 @@
 #include <type_traits>
 #include <utility>
 
-
 namespace clusterprof::profile {
 namespace {
 
 using h5::H5Error;
-using shard::DataAccess;
 using shard::MatrixRows;
 using shard::PathCounter;
 using shard::Value;

@@ -142,7 +142,7 @@ Result<Claim> claim(const ParentDirectory& parent, const std::string& name, cons
       return Claim{Holder::kUs, secret};
     }
     if (errno != EEXIST && errno != ENOENT) {
-      const Error why = failed(path, errno);
+      Error why = failed(path, errno);
       if (made) ::unlinkat(place, name.c_str(), AT_REMOVEDIR);
       return why;
     }

@@ -199,7 +199,7 @@ Result<void> TwoCopies::write_copy(std::uint64_t place, std::span<const std::byt
   if (is_below) std::memset(copy.data() + kHeaderBytes, 0, kSignatureBytes);
   if (!write_all(fd_.get(), copy.data(), copy.size(), place) || ::fdatasync(fd_.get()) != 0) {
     const bool is_forgotten = errno == ESTALE;
-    const Error why = failed();
+    Error why = failed();
     // What fitted of it takes no room.
     const std::uint64_t whole = current_ ? current_->end : 0;
     [[maybe_unused]] const int cut = place >= whole ? ::ftruncate(fd_.get(), static_cast<off_t>(whole)) : 0;
@@ -229,7 +229,7 @@ Result<void> TwoCopies::write_copy(std::uint64_t place, std::span<const std::byt
 
 Result<void> TwoCopies::give_name() {
   if (::rename(unnamed_.c_str(), path_.c_str()) != 0) {
-    const Error why = failed();
+    Error why = failed();
     ::unlink(unnamed_.c_str());
     made_unnamed_ = false;
     forget();

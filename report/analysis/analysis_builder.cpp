@@ -40,7 +40,6 @@
 namespace clusterprof::report {
 namespace {
 
-using shard::Category;
 using shard::kCategories;
 using shard::ShardData;
 
@@ -231,7 +230,7 @@ std::vector<std::byte> AnalysisBuilder::state() const {
 }
 
 Result<void> AnalysisBuilder::absorb(std::span<const std::byte> bytes) {
-  const Error damaged{"the partial analysis of a process is damaged"};
+  Error damaged{"the partial analysis of a process is damaged"};
   StateHeader header;
   if (bytes.size() < sizeof header) return damaged;
   std::memcpy(&header, bytes.data(), sizeof header);

@@ -12,7 +12,6 @@ namespace clusterprof::report {
 namespace {
 
 using shard::Category;
-using shard::kNone;
 
 // The place with most; of equal ones the first in the tree.
 void offer(Limits& to, Limit which, std::uint32_t path, double time_s) {

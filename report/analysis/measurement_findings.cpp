@@ -12,7 +12,6 @@
 namespace clusterprof::report {
 namespace {
 
-using shard::Category;
 using Key = EvidenceKey;
 using Kind = FindingKind;
 

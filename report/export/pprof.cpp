@@ -18,7 +18,6 @@ namespace {
 using protozero::pbf_writer;
 using shard::Category;
 using shard::Frame;
-using shard::FrameKind;
 using shard::kNone;
 using shard::ShardData;
 

@@ -28,11 +28,17 @@ struct TwoRanks {
   PageData data;
 
   std::uint32_t function(const char* name, FrameKind kind, const char* file, std::uint32_t line) {
+    const auto number = static_cast<std::uint32_t>(data.functions.size());
     data.functions.push_back(
         {name, file, kind == FrameKind::kPython ? "" : "prog", line, kind, shard::kNone});
-    data.frames.push_back(
-        {kind, false, name, file, "", line, line, static_cast<std::uint32_t>(data.functions.size() - 1)});
-    return static_cast<std::uint32_t>(data.functions.size() - 1);
+    PageFrame frame;
+    frame.kind = kind;
+    frame.name = name;
+    frame.file = file;
+    frame.line = frame.function_line = line;
+    frame.function = number;
+    data.frames.push_back(std::move(frame));
+    return number;
   }
   std::uint32_t path(std::uint32_t parent, std::uint32_t frame, Category category, double first_s,
                      double second_s) {
