@@ -60,37 +60,6 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// The new format of ldconfig's cache: a header of 48 bytes, then 24 bytes for each library.
-std::string find_in_cache(const std::string& name) {
-  static const MappedFile cache("/etc/ld.so.cache");
-  constexpr std::string_view kMagic = "glibc-ld.so.cache1.1";
-  char magic[kMagic.size()];
-  std::uint32_t count = 0;
-  if (!cache.read(0, magic) || std::string_view(magic, sizeof magic) != kMagic || !cache.read(20, count))
-    return {};
-  for (std::uint32_t i = 0; i < count; ++i) {
-    struct {
-      std::int32_t flags;
-      std::uint32_t key, value, os_version;
-      std::uint64_t hardware;
-    } entry{};
-    static_assert(sizeof entry == 24);
-    if (!cache.read(48 + std::uint64_t{i} * 24, entry)) return {};
-    constexpr std::int32_t kElfLibc6 = 3, kType = 0xff;
-    constexpr std::int32_t kX86_64 = 0x300, kAarch64 = 0xa00, kArchitecture = 0xff00;
-#if defined(__aarch64__)
-    constexpr std::int32_t kHere = kAarch64;
-    (void)kX86_64;
-#else
-    constexpr std::int32_t kHere = kX86_64;
-    (void)kAarch64;
-#endif
-    if ((entry.flags & kType) != kElfLibc6 || (entry.flags & kArchitecture) != kHere) continue;
-    if (cache.string(entry.key) == name) return std::string(cache.string(entry.value));
-  }
-  return {};
-}
-
 // The first directory of a colon-separated list that has the file.
 std::string find_in_list(const std::string& list, const std::string& name, const std::string& origin) {
   for (std::size_t at = 0; at <= list.size() && !list.empty();) {
@@ -155,6 +124,44 @@ std::optional<ElfDependencies> read_elf_dependencies(const std::string& path) {
   return result;
 }
 
+// Its present format is a header of 48 bytes, then 24 bytes for each library. Before glibc 2.32, ldconfig put
+// a list of an older format in front: a header of 16 bytes, then 12 bytes for each library.
+std::string find_in_loader_cache(const std::string& name, const std::string& cache_file) {
+  const MappedFile cache(cache_file);
+  constexpr std::string_view kMagic = "glibc-ld.so.cache1.1", kOlderMagic = "ld.so-1.7.0";
+  char magic[kMagic.size()];
+  std::uint64_t start = 0;
+  std::uint32_t count = 0;
+  if (cache.read(0, magic) && std::string_view(magic, kOlderMagic.size()) == kOlderMagic) {
+    if (!cache.read(12, count)) return {};
+    start = (16 + std::uint64_t{count} * 12 + 7) / 8 * 8;
+  }
+  if (!cache.read(start, magic) || std::string_view(magic, sizeof magic) != kMagic ||
+      !cache.read(start + 20, count))
+    return {};
+  for (std::uint32_t i = 0; i < count; ++i) {
+    struct {
+      std::int32_t flags;
+      std::uint32_t key, value, os_version;
+      std::uint64_t hardware;
+    } entry{};
+    static_assert(sizeof entry == 24);
+    if (!cache.read(start + 48 + std::uint64_t{i} * 24, entry)) return {};
+    constexpr std::int32_t kElfLibc6 = 3, kType = 0xff;
+    constexpr std::int32_t kX86_64 = 0x300, kAarch64 = 0xa00, kArchitecture = 0xff00;
+#if defined(__aarch64__)
+    constexpr std::int32_t kHere = kAarch64;
+    (void)kX86_64;
+#else
+    constexpr std::int32_t kHere = kX86_64;
+    (void)kAarch64;
+#endif
+    if ((entry.flags & kType) != kElfLibc6 || (entry.flags & kArchitecture) != kHere) continue;
+    if (cache.string(start + entry.key) == name) return std::string(cache.string(start + entry.value));
+  }
+  return {};
+}
+
 std::string find_library(const std::string& name, const std::string& path, const ElfDependencies& object,
                          const std::string& library_path) {
   if (name.find('/') != std::string::npos) return name;
@@ -164,8 +171,11 @@ std::string find_library(const std::string& name, const std::string& path, const
   if (object.runpath.empty()) found = find_in_list(object.rpath, name, origin);
   if (found.empty()) found = find_in_list(library_path, name, origin);
   if (found.empty()) found = find_in_list(object.runpath, name, origin);
-  if (found.empty()) found = find_in_cache(name);
-  if (found.empty()) found = find_in_list("/lib64:/usr/lib64:/lib:/usr/lib", name, origin);
+  if (found.empty()) found = find_in_loader_cache(name, "/etc/ld.so.cache");
+  // Debian's loader looks in the first two.
+  constexpr const char* kDefaults =
+      "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib";
+  if (found.empty()) found = find_in_list(kDefaults, name, origin);
   return found;
 }
 

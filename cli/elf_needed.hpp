@@ -24,4 +24,7 @@ std::optional<ElfDependencies> read_elf_dependencies(const std::string& path);
 std::string find_library(const std::string& name, const std::string& path, const ElfDependencies& object,
                          const std::string& library_path);
 
+// What a cache that ldconfig wrote says where library `name` is. Empty: nothing.
+std::string find_in_loader_cache(const std::string& name, const std::string& cache_file);
+
 }  // namespace clusterprof::cli
