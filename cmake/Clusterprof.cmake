@@ -1,5 +1,63 @@
+# Programs run with the glibc that they are linked with, and with newer ones. This is how one package is made for
+# older systems (scripts/package --portable): what is compiled here is linked with the C library of an older
+# release, and with archives of everything else. What that library lacks is in base/older_glibc.cpp.
+set(CLUSTERPROF_SYSROOT "" CACHE PATH
+  "Folder with an older glibc, as scripts/older-glibc makes it, that programs are linked with; empty: this system's")
+if(CLUSTERPROF_SYSROOT)
+  set(ZLIB_USE_STATIC_LIBS ON)
+endif()
+
+# clusterprof_archives(RESULT NAMES...): the archives of these libraries.
+function(clusterprof_archives result)
+  set(archives "")
+  foreach(name IN LISTS ARGN)
+    find_library(CLUSTERPROF_ARCHIVE_${name} lib${name}.a REQUIRED)
+    mark_as_advanced(CLUSTERPROF_ARCHIVE_${name})
+    list(APPEND archives "${CLUSTERPROF_ARCHIVE_${name}}")
+  endforeach()
+  set(${result} "${archives}" PARENT_SCOPE)
+endfunction()
+
+# clusterprof_prefer_archives(TARGET NAMES...): with CLUSTERPROF_SYSROOT, the imported target stands for these archives.
+function(clusterprof_prefer_archives target)
+  if(CLUSTERPROF_SYSROOT)
+    clusterprof_archives(archives ${ARGN})
+    set_target_properties(${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${archives}")
+  endif()
+endfunction()
+
+# clusterprof_find_fmt(): defines fmt::fmt.
+macro(clusterprof_find_fmt)
+  find_package(fmt REQUIRED)
+  if(CLUSTERPROF_SYSROOT)
+    # Debian has no archive of it, but the headers have all of it (base/fmt_library.cpp).
+    get_target_property(configurations fmt::fmt IMPORTED_CONFIGURATIONS)
+    foreach(configuration IN LISTS configurations)
+      set_target_properties(fmt::fmt PROPERTIES
+        IMPORTED_LOCATION_${configuration} "${PROJECT_BINARY_DIR}/base/libclusterprof_fmt.a")
+    endforeach()
+  endif()
+endmacro()
+
+# Links a program with the C library in CLUSTERPROF_SYSROOT.
+function(clusterprof_link_with_sysroot name)
+  target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/base/older_glibc.cpp")
+  set(libraries "${CLUSTERPROF_SYSROOT}/usr/lib/x86_64-linux-gnu")
+  # The compiler looks for libraries in its own folders, too, whatever the sysroot: -B and -L come before them.
+  # MPI's libraries are this system's, and need its glibc.
+  target_link_options(${name} PRIVATE "--sysroot=${CLUSTERPROF_SYSROOT}" "-B${libraries}/" "-L${libraries}"
+    "-L${CLUSTERPROF_SYSROOT}/lib/x86_64-linux-gnu" -static-libstdc++ -static-libgcc LINKER:--allow-shlib-undefined
+    LINKER:--wrap=exp LINKER:--wrap=log LINKER:--wrap=pow LINKER:--undefined=__wrap_pow)
+  target_link_libraries(${name} PRIVATE pthread dl)
+  add_dependencies(${name} clusterprof_fmt)
+endfunction()
+
 # clusterprof_target(NAME): settings that all our targets share.
 function(clusterprof_target name)
+  get_target_property(type ${name} TYPE)
+  if(CLUSTERPROF_SYSROOT AND type STREQUAL "EXECUTABLE")
+    clusterprof_link_with_sysroot(${name})
+  endif()
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-restrict)
   # This still has functions, lines and inlined calls. Full debug information would take a quarter of the

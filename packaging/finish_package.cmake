@@ -3,7 +3,9 @@
 # In a .deb the libraries that programs need become dependencies: not those of merge-* and self-test-*, one of
 # which is of use at most, and that say so themselves when their MPI is missing.
 #
-# A .tar.gz brings its libraries along, all but libc's and MPI's, in lib/clusterprof/private: it runs where the
+# The programs of a portable .tar.gz have theirs linked in, and must not need a newer glibc than 2.28.
+#
+# Any other .tar.gz brings its libraries along, all but libc's and MPI's, in lib/clusterprof/private: it runs where the
 # distribution has others or, as containers, none. With cpack -D CPACK_CLUSTERPROF_SYSTEM_LIBRARIES=ON it does not.
 cmake_policy(VERSION 3.25)
 
@@ -76,6 +78,41 @@ if(CPACK_GENERATOR STREQUAL "DEB")
     message(FATAL_ERROR "dpkg-shlibdeps: ${status}\n${errors}")
   endif()
   set(CPACK_DEBIAN_PACKAGE_DEPENDS "${CMAKE_MATCH_1}")
+elseif(CPACK_CLUSTERPROF_PORTABLE)
+  # Where MPI's libraries were when this was built.
+  foreach(program IN LISTS mpi_programs)
+    file(RPATH_REMOVE FILE "${program}")
+  endforeach()
+  find_program(objdump objdump REQUIRED)
+  set(unfit "")
+  file(GLOB_RECURSE files "${prefix}/*")
+  foreach(file IN LISTS files)
+    file(READ "${file}" magic LIMIT 4 HEX)
+    if(IS_SYMLINK "${file}" OR NOT magic STREQUAL "7f454c46")
+      continue()
+    endif()
+    execute_process(COMMAND "${objdump}" -p "${file}" OUTPUT_VARIABLE listed ERROR_VARIABLE errors RESULT_VARIABLE status)
+    if(NOT status EQUAL 0)
+      message(FATAL_ERROR "${objdump} -p ${file}: ${errors}")
+    endif()
+    string(REGEX MATCHALL "(GLIBCXX|GLIBC|CXXABI|GCC)_[A-Za-z0-9_.]+" versions "${listed}")
+    list(REMOVE_DUPLICATES versions)
+    foreach(version IN LISTS versions)
+      if(NOT version MATCHES "^GLIBC_([0-9.]+)$" OR CMAKE_MATCH_1 VERSION_GREATER "2.28")
+        string(APPEND unfit "\n${file} needs ${version}")
+      endif()
+    endforeach()
+    string(REGEX MATCHALL "NEEDED +[^ \n]+" libraries "${listed}")
+    foreach(library IN LISTS libraries)
+      string(REGEX REPLACE "NEEDED +" "" library "${library}")
+      if(NOT library MATCHES "^(lib(c|m|dl|pthread|rt|mpi|mpich)\\.so\\.[0-9]+|ld-linux-x86-64\\.so\\.2)$")
+        string(APPEND unfit "\n${file} needs ${library}")
+      endif()
+    endforeach()
+  endforeach()
+  if(unfit)
+    message(FATAL_ERROR "This does not run everywhere with glibc 2.28:${unfit}")
+  endif()
 elseif(NOT CPACK_CLUSTERPROF_SYSTEM_LIBRARIES)
   find_program(patchelf patchelf)
   if(NOT patchelf)

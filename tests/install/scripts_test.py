@@ -1,6 +1,8 @@
-"""scripts/setup and scripts/build where packages cannot be installed, and with a PREFIX that cannot be preloaded from."""
+"""scripts/setup and scripts/build where packages cannot be installed, and with a PREFIX that cannot be preloaded from;
+scripts/older-glibc where it cannot download what it is to."""
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -65,6 +67,40 @@ class Scripts(installed.InstalledTest):
             done = subprocess.run([os.path.join(SCRIPTS, "build"), prefix], capture_output=True, text=True, timeout=20)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertIn(f"'{prefix}' has a blank or a colon", done.stderr)
+
+    def older_glibc(self, mirror, directory):
+        return self.user([os.path.join(SCRIPTS, "older-glibc"), directory],
+                         variables={"CLUSTERPROF_DEBIAN_MIRROR": f"file://{mirror}"})
+
+    def test_older_glibc_is_the_one_that_was_checked(self):
+        self.need("curl", "dpkg-deb")
+        mirror = os.path.join(self.directory, "mirror")
+        with open(os.path.join(SCRIPTS, "older-glibc"), encoding="utf-8") as script:
+            packages = re.findall(r'"(pool/\S+\.deb) [0-9a-f]{64}"', script.read())
+        self.assertEqual(len(packages), 2)
+        for package in packages:
+            os.makedirs(os.path.dirname(os.path.join(mirror, package)), exist_ok=True)
+            with open(os.path.join(mirror, package), "wb") as file:
+                file.write(b"!<arch>\n")
+        target = os.path.join(self.work, "older-glibc")
+        done = self.older_glibc(mirror, target)
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn(f"older-glibc: {packages[0]} is not the file that was checked", done.stderr)
+        self.assertFalse(os.path.exists(target))
+
+    def test_older_glibc_that_cannot_be_downloaded_is_said(self):
+        self.need("curl", "dpkg-deb")
+        done = self.older_glibc(os.path.join(self.directory, "nothing"), os.path.join(self.work, "older-glibc"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertRegex(done.stderr, "older-glibc: cannot download pool/main/g/glibc/libc6_")
+
+    def test_older_glibc_is_downloaded_once(self):
+        target = os.path.join(self.work, "older-glibc")
+        os.mkdir(target)
+        with open(os.path.join(target, "complete"), "w", encoding="ascii"):
+            pass
+        done = self.older_glibc(os.path.join(self.directory, "nothing"), target)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The compiled part of libfmt, which its headers contain, for programs that are linked without shared
+// libraries.
+#include <fmt/format-inl.h>
+
+#if FMT_VERSION < 90000 || FMT_VERSION >= 100000
+#error "src/format.cc of this release of libfmt says what has to be instantiated"
+#endif
+
+FMT_BEGIN_NAMESPACE
+namespace detail {
+
+template FMT_API auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;
+template FMT_API auto dragonbox::to_decimal(double x) noexcept -> dragonbox::decimal_fp<double>;
+template FMT_API locale_ref::locale_ref(const std::locale& loc);
+template FMT_API auto locale_ref::get<std::locale>() const -> std::locale;
+template FMT_API auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
+template FMT_API auto decimal_point_impl(locale_ref) -> char;
+template FMT_API void buffer<char>::append(const char*, const char*);
+template FMT_API void vformat_to(buffer<char>&, string_view,
+                                 basic_format_args<FMT_BUFFER_CONTEXT(type_identity_t<char>)>, locale_ref);
+
+}  // namespace detail
+FMT_END_NAMESPACE
