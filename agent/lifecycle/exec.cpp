@@ -146,23 +146,6 @@ int execute_with(const PreloadFate& fate, char* const* environment, Call call) n
   return result;
 }
 
-int execute_at(int folder, const char* path, char* const* arguments, char* const* environment,
-               int flags) noexcept {
-  const ExecGuard guard;
-  return execute_with(preload_fate(folder, path, environment), environment,
-                      [=](char* const* variables) noexcept {
-                        return failed(raw_syscall(SYS_execveat, folder, path, arguments, variables, flags));
-                      });
-}
-
-int execute(const char* path, char* const* arguments, char* const* environment) noexcept {
-  const ExecGuard guard;
-  return execute_with(preload_fate(AT_FDCWD, path, environment), environment,
-                      [=](char* const* variables) noexcept {
-                        return failed(raw_syscall(SYS_execve, path, arguments, variables));
-                      });
-}
-
 int search_and_execute(const char* file, char* const* arguments, char* const* environment) noexcept {
   const ExecGuard guard;
   return execute_with(preload_fate_of_command(file, environment), environment,
@@ -203,6 +186,23 @@ void watch_exec() noexcept {
   real_function(g_execvpe, "execvpe");
   real_function(g_posix_spawn, "posix_spawn");
   real_function(g_posix_spawnp, "posix_spawnp");
+}
+
+int execute_at(int folder, const char* path, char* const* arguments, char* const* environment,
+               int flags) noexcept {
+  const ExecGuard guard;
+  return execute_with(preload_fate(folder, path, environment), environment,
+                      [=](char* const* variables) noexcept {
+                        return failed(raw_syscall(SYS_execveat, folder, path, arguments, variables, flags));
+                      });
+}
+
+int execute(const char* path, char* const* arguments, char* const* environment) noexcept {
+  const ExecGuard guard;
+  return execute_with(preload_fate(AT_FDCWD, path, environment), environment,
+                      [=](char* const* variables) noexcept {
+                        return failed(raw_syscall(SYS_execve, path, arguments, variables));
+                      });
 }
 
 }  // namespace clusterprof::agent

@@ -25,6 +25,7 @@
 #include <cstddef>
 
 #include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/exec.h"
 #include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/real_function.h"
@@ -433,6 +434,9 @@ ssize_t finish_by_number(Transfer& transfer, long number, const long (&values)[6
   }
 }
 
+const char* text_at(long address) noexcept { return reinterpret_cast<const char*>(address); }
+char* const* texts_at(long address) noexcept { return reinterpret_cast<char* const*>(address); }
+
 }  // namespace
 
 // If the functions are first called in a handler or in the child of a fork, the loader's locks may be taken.
@@ -459,6 +463,11 @@ extern "C" [[gnu::visibility("hidden")]] long clusterprof_call_by_number(long nu
       const SampleSignalHeld held(static_cast<std::int32_t>(number));
       return clusterprof_plain_syscall(number, first, second, third, fourth, fifth, sixth);
     }
+    case SYS_execve:
+      return execute(text_at(first), texts_at(second), texts_at(third));
+    case SYS_execveat:
+      return execute_at(static_cast<int>(first), text_at(second), texts_at(third), texts_at(fourth),
+                        static_cast<int>(fifth));
     case SYS_prctl:
       if (first == PR_SET_SECCOMP) before_filter_by_prctl(second, third);
       return clusterprof_plain_syscall(number, first, second, third, fourth, fifth, sixth);

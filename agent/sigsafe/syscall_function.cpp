@@ -4,7 +4,7 @@
 // ours (interrupted_call.cpp). Everything else is as in libc. It is exactly libc's code for calls after which
 // two threads or processes may use one stack, and for sigreturn, which expects its frame at the stack
 // pointer. lifecycle/transfers.cpp makes the calls that our signal can cut short or keep from ever ending,
-// and those after which our system calls may no longer be allowed.
+// those after which our system calls may no longer be allowed, and those that execute another program.
 asm(R"(
         .hidden clusterprof_call_by_number
         .pushsection .text
@@ -29,6 +29,8 @@ syscall:
         jmp     clusterprof_call_by_number
 5:      cmp     $57, %rdi               # fork
         je      clusterprof_call_by_number
+        cmp     $59, %rdi               # execve
+        je      clusterprof_call_by_number
         cmp     $157, %rdi              # prctl
         je      clusterprof_call_by_number
         cmp     $285, %rdi              # fallocate
@@ -42,6 +44,8 @@ syscall:
         cmp     $318, %rdi              # getrandom
         je      clusterprof_call_by_number
         cmp     $321, %rdi              # bpf
+        je      clusterprof_call_by_number
+        cmp     $322, %rdi              # execveat
         je      clusterprof_call_by_number
         .globl  clusterprof_plain_syscall
         .hidden clusterprof_plain_syscall

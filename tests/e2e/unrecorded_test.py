@@ -76,6 +76,67 @@ int main(void) {
 }
 """
 
+# As Go programs do it: the system calls themselves, past libc. Or by number, through libc's syscall(2).
+STARTER = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;
+
+static long start_past_libc(char** words) {
+  long child;
+  __asm__ volatile(
+      "syscall\n\ttestq %%rax, %%rax\n\tjnz 1f\n\t"
+      "movq %[path], %%rdi\n\tmovq %[words], %%rsi\n\tmovq %[environment], %%rdx\n\tmovl $59, %%eax\n\tsyscall\n\t"
+      "movl $126, %%edi\n\tmovl $60, %%eax\n\tsyscall\n1:"
+      : "=a"(child)
+      : "a"((long)SYS_clone), "D"((long)(CLONE_VM | CLONE_VFORK | SIGCHLD)), "S"(0L), "d"(0L), [path] "r"(words[0]),
+        [words] "r"(words), [environment] "r"(environ)
+      : "rcx", "r8", "r10", "r11", "memory");
+  return child;
+}
+
+static void execute_past_libc(char** words) {
+  long result;
+  __asm__ volatile("syscall" : "=a"(result) : "a"((long)SYS_execve), "D"(words[0]), "S"(words), "d"(environ)
+                   : "rcx", "r11", "memory");
+}
+
+static int wait_for(long child) {
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return 125;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 124;
+}
+
+int main(int count, char** words) {
+  if (count < 3) return 123;
+  const char* const how = words[1];
+  if (strcmp(how, "start") == 0) return wait_for(start_past_libc(words + 2));
+  if (strcmp(how, "execute") == 0) execute_past_libc(words + 2);
+  if (strcmp(how, "execve") == 0) syscall(SYS_execve, words[2], words + 2, environ);
+  if (strcmp(how, "execveat") == 0) syscall(SYS_execveat, AT_FDCWD, words[2], words + 2, environ, 0);
+  return 122;
+}
+"""
+BUSY = r"""
+#include <stdio.h>
+__attribute__((noinline)) double works(long n) {
+  double sum = 0;
+  for (long i = 1; i < n; ++i) sum += 1.0 / i;
+  return sum;
+}
+int main(void) {
+  printf("%.2f\n", works(30000000));
+  return 9;
+}
+"""
+
 
 class Unrecorded(recording.RecordingTest):
     def counted(self, command, run="run", **how):
@@ -85,13 +146,16 @@ class Unrecorded(recording.RecordingTest):
         notes = [note for note in self.report(run)["run"]["note_records"] if note["code"] == "unrecorded_programs"]
         return {note["evidence"]["reason"]: note["evidence"]["programs"] for note in notes}
 
-    def static_program(self):
-        self.need("cc")
-        with open(os.path.join(self.directory, "still.c"), "w", encoding="ascii") as file:
-            file.write(STATIC)
-        path = os.path.join(self.directory, "still")
-        subprocess.run(["cc", "-static", "-o", path, "still.c"], cwd=self.directory, check=True)
+    def compiled(self, name, source, *options, compiler="cc"):
+        self.need(compiler)
+        with open(os.path.join(self.directory, f"{name}.c"), "w", encoding="ascii") as file:
+            file.write(source)
+        path = os.path.join(self.directory, name)
+        subprocess.run([compiler, "-O1", "-w", *options, "-o", path, f"{name}.c"], cwd=self.directory, check=True)
         return path
+
+    def static_program(self):
+        return self.compiled("still", STATIC, "-static")
 
     def test_static_programs(self):
         program = self.static_program()
@@ -135,15 +199,64 @@ class Unrecorded(recording.RecordingTest):
                                        f"38, 1, 0, 0, 0); subprocess.run(['{program}'])"], run="no_new_privs"), {})
 
     def test_what_cannot_be_read_is_no_fault_of_ours(self):
-        self.need("cc")
-        with open(os.path.join(self.directory, "faults.c"), "w", encoding="ascii") as file:
-            file.write(FAULTS)
-        subprocess.run(["cc", "-O1", "-w", "-o", "faults", "faults.c"], cwd=self.directory, check=True)
+        self.compiled("faults", FAULTS)
         bare, recorded = self.bare_and_recorded(["./faults"], options=["-q"])
         self.assertEqual(bare.returncode, 0)
         self.assertEqual(recorded.stdout.decode(), bare.stdout.decode())
         self.assertEqual(recorded.returncode, 0)
         self.assertGreater(bare.stdout.count(b"posix_spawn Bad address"), 4, bare.stdout)
+
+    def same_and_counted(self, run, *command, options=()):
+        """Records the command, which ends as it does alone; returns its report and {reason: programs}."""
+        bare, recorded = self.bare_and_recorded(command, options=["-q", "-r", "500", *options], run=run)
+        self.assertEqual((recorded.returncode, recorded.stdout, recorded.stderr),
+                         (bare.returncode, bare.stdout, bare.stderr))
+        report = self.report(run)
+        notes = [note for note in report["run"]["note_records"] if note["code"] == "unrecorded_programs"]
+        return report, {note["evidence"]["reason"]: note["evidence"]["programs"] for note in notes}
+
+    def test_programs_executed_past_libc(self):
+        """A dynamic program inherits LD_PRELOAD and is recorded. A static one is not, and nobody counts it."""
+        starter = self.compiled("starter", STARTER)
+        busy, still = self.compiled("busy", BUSY, "-g"), self.static_program()
+        for how in ("start", "execute"):
+            report, counted = self.same_and_counted(how, starter, how, busy)
+            self.assertEqual(counted, {})
+            self.assertGreater(self.function(report, "works")["self_s"], 0)
+            self.assertEqual(self.same_and_counted(f"{how}-static", starter, how, still)[1], {})
+
+    def test_programs_started_by_an_unrecorded_program(self):
+        """A static Go program that recorded processes start: it is counted, what it starts is recorded if it is dynamic."""
+        starter = self.compiled("starter", STARTER, "-static")
+        busy, still = self.compiled("busy", BUSY, "-g"), self.static_program()
+        shell = ["sh", "-c", '"$@"; exit $?', "sh", starter, "start"]
+        report, counted = self.same_and_counted("dynamic", *shell, busy)
+        self.assertEqual(counted, {"static_program": 1})
+        self.assertGreater(self.function(report, "works")["self_s"], 0)
+        self.assertEqual(self.same_and_counted("static", *shell, still)[1], {"static_program": 1})
+
+    def test_exec_by_number(self):
+        """syscall(2) with the number of an exec is an exec function as any other."""
+        starter = self.compiled("starter", STARTER)
+        busy, still = self.compiled("busy", BUSY, "-g"), self.static_program()
+        for how in ("execve", "execveat"):
+            report, counted = self.same_and_counted(how, starter, how, busy)
+            self.assertEqual(counted, {})
+            self.assertGreater(self.function(report, "works")["self_s"], 0)
+            self.assertEqual(self.same_and_counted(f"{how}-static", starter, how, still)[1], {"static_program": 1})
+            self.assertEqual(self.same_and_counted(f"{how}-missing", starter, how, "/nonexistent")[1], {})
+
+    def test_exec_by_number_of_a_program_of_another_libc(self):
+        starter = self.compiled("starter", STARTER)
+        other = self.compiled("foreign", BUSY, compiler="musl-gcc")
+        self.assertEqual(self.same_and_counted("other", starter, "execve", other)[1], {"other_c_library": 1})
+
+    def test_program_of_another_libc_executed_past_libc(self):
+        """It inherits an LD_PRELOAD that its loader cannot load, unless children are not to be recorded."""
+        starter = self.compiled("starter", STARTER)
+        other = self.compiled("other", BUSY, compiler="musl-gcc")
+        self.same_and_counted("alone", starter, "start", other, options=["--no-children"])
+        self.assertEqual(self.record([starter, "start", other], options=["-q"]).returncode, 127)
 
 
 if __name__ == "__main__":
