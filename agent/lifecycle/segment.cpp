@@ -20,8 +20,8 @@
 #include "agent/lifecycle/proc_files.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "formats/wire/c10d_functions.h"
 #include "formats/wire/hello.h"
-#include "formats/wire/mpi_functions.h"
 #include "formats/wire/segment.h"
 
 extern "C" void* __libc_stack_end;
@@ -34,7 +34,7 @@ constexpr std::uint32_t kCodeSlots = 65536;
 constexpr std::uint64_t kCodeArenaBytes = 32u << 20;
 constexpr std::uint64_t kModuleArenaBytes = 4u << 20;
 constexpr std::uint32_t kMpiSites = 8192;
-constexpr std::uint32_t kAllMpiSites = wire::all_mpi_sites(kMpiSites, wire::kMpiFunctionCount);
+constexpr std::uint32_t kAllMpiSites = wire::all_mpi_sites(kMpiSites, wire::kFunctionCount);
 constexpr std::uint64_t kPathArenaBytes = 16u << 20;
 constexpr std::uint32_t kMinPeers = 1024, kMaxPeers = 131072;
 constexpr std::uint32_t kCommunicators = 4096;
@@ -76,7 +76,7 @@ Layout lay_out(std::uint32_t threads) noexcept {
   layout.mpi_sites = place(sizeof(wire::MpiSite) * kAllMpiSites);
   layout.path_arena = place(kPathArenaBytes);
   layout.mpi_peers = place(sizeof(wire::MpiPeer) * layout.peers);
-  layout.mpi_sizes = place(sizeof(wire::MpiSizeBins) * wire::kMpiFunctionCount);
+  layout.mpi_sizes = place(sizeof(wire::MpiSizeBins) * wire::kFunctionCount);
   layout.communicators = place(sizeof(wire::MpiCommunicator) * kCommunicators);
   layout.thread_slots = place(sizeof(wire::ThreadSlot) * threads);
   layout.event_rings = place(sizeof(wire::MpiEventRing) * layout.rings);
@@ -164,7 +164,7 @@ void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
   header.code_slots = kCodeSlots;
   header.mpi_sites = kMpiSites;
   header.mpi_peers = layout.peers;
-  header.mpi_ops = wire::kMpiFunctionCount;
+  header.mpi_ops = wire::kFunctionCount;
   header.communicators = kCommunicators;
   header.thread_slots = layout.threads;
   header.mpi_event_rings = layout.rings;

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "formats/wire/c10d_functions.h"
+
 namespace clusterprof::aggregator::waits {
 namespace {
 
@@ -169,6 +171,14 @@ class CollectiveMatcher {
     if (member.arrival == kNone || event.kind != MpiEventKind::kCollectiveDone) member.arrival = e;
   }
 
+  // A rank; kNone if there is none, or it has no event here.
+  [[nodiscard]] std::uint32_t root_of(const Event& event) const {
+    if ((event.flags & wire::kEventRootInGroup) == 0) return event.peer;
+    for (const Member& member : members_)
+      if (member.place == static_cast<std::int32_t>(event.peer)) return member.rank;
+    return kNone;
+  }
+
   void finish(std::span<const Key> keys) {
     const Event& first = trace_.events[keys[0].event];
     std::uint32_t size = first.channel == kNone ? 0 : trace_.channels[first.channel].size;
@@ -177,7 +187,7 @@ class CollectiveMatcher {
     instance.first = static_cast<std::uint32_t>(matches_.members.size());
     instance.count = static_cast<std::uint32_t>(members_.size());
     instance.op = first.op;
-    instance.root = first.peer;
+    instance.root = root_of(first);
     instance.whole = first.channel != kNone && instance.count <= size &&
                      (instance.count == size ||
                       (instance.count >= 2 && std::uint64_t{instance.count} + missing_ranks_ >= size));

@@ -11,6 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "formats/wire/c10d_functions.h"
+
 namespace clusterprof::aggregator::waits {
 namespace {
 
@@ -85,17 +87,19 @@ std::vector<std::uint32_t> sort_rows(std::vector<Row>& rows, Less less) {
 
 Sync sync_of(std::string_view op) {
   const std::string name = base_name(op);
-  if (is_in<6>(name, {"barrier", "finalize", "win_fence", "win_free", "file_close", "comm_disconnect"}))
+  if (is_in<7>(name, {"barrier", "monitored_barrier", "finalize", "win_fence", "win_free", "file_close",
+                      "comm_disconnect"}))
     return Sync::kBarrier;
-  if (is_in<3>(name, {"bcast", "scatter", "scatterv"})) return Sync::kOneToAll;
+  if (is_in<4>(name, {"bcast", "broadcast", "scatter", "scatterv"})) return Sync::kOneToAll;
   if (is_in<3>(name, {"reduce", "gather", "gatherv"})) return Sync::kAllToOne;
   if (is_in<2>(name, {"scan", "exscan"})) return Sync::kScan;
   return Sync::kNxN;
 }
 
 bool always_synchronises(std::string_view op) {
-  return is_in<7>(base_name(op), {"barrier", "allreduce", "allgather", "alltoall", "bcast", "reduce",
-                                  "reduce_scatter_block"});
+  return is_in<12>(base_name(op), {"barrier", "allreduce", "allgather", "alltoall", "bcast", "reduce",
+                                   "reduce_scatter_block", "monitored_barrier", "all_reduce", "all_gather",
+                                   "all_to_all", "broadcast"});
 }
 
 std::uint32_t Trace::first_entered(const Lane& lane, std::int64_t time_ns) const {
@@ -301,6 +305,8 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
       event.path = rows.path[event.path];
       event.op = static_cast<std::uint16_t>(rows.op[event.op]);
       if (event.channel != kNone) event.channel = rows.channel[event.channel];
+      if (event.kind >= MpiEventKind::kCollective && (event.flags & wire::kEventRootInGroup) != 0)
+        continue;                                                 // CollectiveMatcher finds the root
       const auto number = static_cast<std::int32_t>(event.peer);  // negative: none
       const auto peer = number < 0 ? rows.rank_of_number.end() : rows.rank_of_number.find(number);
       event.peer = peer == rows.rank_of_number.end() ? kNone : peer->second;

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "formats/shard/shard_data.hpp"
-#include "formats/wire/mpi_functions.h"
+#include "formats/wire/c10d_functions.h"
 
 namespace clusterprof::collector {
 namespace {
@@ -117,7 +117,7 @@ bool MpiEventReader::is_sane(const ThreadEvents& thread, const wire::MpiEvent& e
   const auto& layout = segment_.layout();
   const std::uint64_t earliest = start_.not_after(latest_ns);
   return static_cast<std::uint8_t>(event.kind) < wire::kMpiEventKinds && event.op < layout.mpi_ops &&
-         event.op < wire::kMpiFunctionCount &&
+         event.op < wire::kFunctionCount &&
          (event.site == kNoSite || event.site < wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops)) &&
          event.peer >= -1 && event.peer < static_cast<std::int32_t>(shard::kMaxWorldSize) &&
          event.communicator_size <= shard::kMaxWorldSize && event.enter_ns >= earliest &&

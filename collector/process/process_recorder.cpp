@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "collector/process/python_note.hpp"
+#include "formats/wire/c10d_functions.h"
 
 namespace clusterprof::collector {
 namespace {
@@ -235,7 +236,8 @@ void ProcessRecorder::add_mpi_state(ProcessReport& report, std::uint64_t now_ns)
   report.mpi_rank = h.mpi_rank.load(std::memory_order_relaxed);
   report.mpi_size = h.mpi_size.load(std::memory_order_relaxed);
   const std::uint32_t state = h.mpi_state.load(std::memory_order_relaxed);
-  report.mpi_state = state <= 2 ? static_cast<wire::MpiState>(state) : wire::MpiState::kNone;
+  report.mpi_state =
+      state <= 2 || state == wire::kC10dState ? static_cast<wire::MpiState>(state) : wire::MpiState::kNone;
   const auto since_start = [&](const std::atomic<std::uint64_t>& time) {
     const std::uint64_t ns = time.load(std::memory_order_relaxed);
     return ns > report.start_mono_ns && ns <= now_ns ? ns - report.start_mono_ns : 0;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "formats/shard/shard_data.hpp"
-#include "formats/wire/mpi_functions.h"
+#include "formats/wire/c10d_functions.h"
 
 namespace clusterprof::collector {
 namespace {
@@ -154,7 +154,7 @@ std::uint32_t ProcessTables::file_call_path(std::uint32_t index) {
   if (!unseen) return path->second;
   const wire::IoSite& site = segment_.table<wire::IoSite>(segment_.layout().io_sites_offset)[index];
   const std::uint16_t mpi_op = site.mpi_op;
-  const bool sane = mpi_op <= segment_.layout().mpi_ops && mpi_op <= wire::kMpiFunctionCount;
+  const bool sane = mpi_op <= segment_.layout().mpi_ops && mpi_op <= wire::kFunctionCount;
   const std::optional<std::uint32_t> found =
       sane ? stacks_.call_site_path(site.path_offset, site.path_words, mpi_op) : std::nullopt;
   if (!found) drops_.add("damaged_io_site");

@@ -20,13 +20,13 @@
 #include "collector/names/syscalls.hpp"
 #include "collector/os/os_process.hpp"
 #include "formats/shard/path_times.hpp"
-#include "formats/wire/mpi_functions.h"
+#include "formats/wire/c10d_functions.h"
 
 namespace clusterprof::collector {
 namespace {
 
 std::string_view mpi_name(std::uint32_t op) {
-  return op < wire::kMpiFunctionCount ? wire::kMpiFunctionNames[op] : "MPI";
+  return op < wire::kFunctionCount ? wire::function_name(op) : "MPI";
 }
 
 bool is_region(const shard::ShardData& data, std::uint32_t path) {

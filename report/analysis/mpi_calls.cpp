@@ -11,7 +11,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "formats/wire/mpi_functions.h"
+#include "formats/wire/c10d_functions.h"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
@@ -62,19 +62,19 @@ class CallSites {
 bool waiting_is_looked_for(std::string_view op) {
   static const std::map<std::string_view, bool> kLookedFor = [] {
     std::map<std::string_view, bool> looked_for;
-    for (std::uint32_t f = 0; f < wire::kMpiFunctionCount; ++f) {
-      const bool any = wire::kMpiSync[f] != wire::MpiSync::kNone;
-      const wire::MpiClass kind = wire::kMpiFunctionClasses[f];
-      looked_for[wire::kMpiFunctionNames[f]] = any || kind == wire::MpiClass::kP2p ||
-                                               kind == wire::MpiClass::kCompletion ||
-                                               kind == wire::MpiClass::kManagement;
+    for (std::uint32_t f = 0; f < wire::kFunctionCount; ++f) {
+      const bool any = wire::function_sync(f) != wire::MpiSync::kNone;
+      const wire::MpiClass kind = wire::function_class(f);
+      looked_for[wire::function_name(f)] = any || kind == wire::MpiClass::kP2p ||
+                                           kind == wire::MpiClass::kCompletion ||
+                                           kind == wire::MpiClass::kManagement;
     }
     for (const char* epoch :
          {"MPI_Win_post", "MPI_Win_start", "MPI_Win_complete", "MPI_Win_wait", "MPI_Win_test"})
       looked_for[epoch] = true;
     for (const char* group : {"MPI_Init", "MPI_Init_thread", "MPI_Comm_create_group", "MPI_Comm_join",
                               "MPI_Comm_create_from_group", "MPI_Intercomm_create_from_groups",
-                              "MPI_Intercomm_merge", "MPI_Session_finalize"})
+                              "MPI_Intercomm_merge", "MPI_Session_finalize", "new_process_group"})
       looked_for[group] = false;
     return looked_for;
   }();
@@ -85,9 +85,16 @@ bool waiting_is_looked_for(std::string_view op) {
 }  // namespace
 
 bool is_mpi_startup(std::string_view op) {
-  constexpr std::array<std::string_view, 5> kOps = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize",
-                                                    "MPI_Session_init", "MPI_Session_finalize"};
+  constexpr std::array<std::string_view, 6> kOps = {
+      "MPI_Init",         "MPI_Init_thread",      "MPI_Finalize",
+      "MPI_Session_init", "MPI_Session_finalize", "new_process_group"};
   return std::find(kOps.begin(), kOps.end(), op) != kOps.end();
+}
+
+std::string_view communication_library(std::string_view op) {
+  for (const wire::C10dFunction& function : wire::kC10dFunctions)
+    if (op == function.name) return "torch.distributed";
+  return "MPI";
 }
 
 bool is_mpi_io(std::string_view op) {

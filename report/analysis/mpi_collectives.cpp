@@ -46,6 +46,13 @@ std::optional<Flow> flow_of(std::string_view op) {
       {"scan", Flow::kChain},
       {"exscan", Flow::kChain},
   };
+  static const std::map<std::string_view, Flow> kFlowsOfTorch = {
+      {"broadcast", Flow::kFromRoot},   {"scatter", Flow::kFromRoot},
+      {"gather", Flow::kToRoot},        {"reduce", Flow::kToRoot},
+      {"all_reduce", Flow::kReduceAll}, {"reduce_scatter", Flow::kReduceScatter},
+      {"all_gather", Flow::kGatherAll},
+  };
+  if (const auto found = kFlowsOfTorch.find(op); found != kFlowsOfTorch.end()) return found->second;
   constexpr std::string_view kPrefix = "MPI_";
   if (!op.starts_with(kPrefix)) return {};
   op.remove_prefix(kPrefix.size());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Communication as JSON: calls, messages, waiting and the critical path.
+#include "report/analysis/mpi_calls.hpp"
 #include "report/format/names.hpp"
 #include "report/json/report_document.hpp"
 #include "report/words/phrases.hpp"
@@ -33,7 +34,8 @@ void ReportDocument::mpi() {
     if (!a_.mpi_watched) return;
     out_.rows("calls", a_.mpi_calls, [&](const MpiCallRow& row) {
       out_("op", row.op)("file", text_or_null(row.file))("line", or_null(row.line));
-      out_("function", text_or_null(row.function))("count", row.count)("unfinished", row.unfinished);
+      out_("function", text_or_null(row.function))("library", communication_library(row.op));
+      out_("count", row.count)("unfinished", row.unfinished);
       out_("time_s", row.time_s)("wait_s", row.wait_s)("sent_bytes", row.sent_bytes)("recv_bytes",
                                                                                      row.recv_bytes);
       spread(row.spread);

@@ -32,6 +32,8 @@ FOLDERS = {
     "mpi-wrap/generated": ["formats/wire", "mpi-wrap/src"],
     "mpi-wrap/wrappers": ["agent/agent_api.h", "formats/wire", "mpi-wrap/src", "mpi-wrap/generated"],
 
+    "torch-wrap": ["agent/agent_api.h", "agent/c10d_start.h", "formats/wire", "mpi-wrap/src"],
+
     "collector/rings": ["base", "formats/wire"],
     "collector/names": ["base", "formats/wire", "formats/shard"],
     "collector/stacks": ["formats/wire", "formats/shard", "collector/rings", "collector/names"],
@@ -47,11 +49,12 @@ FOLDERS = {
     "collector/loop": ["base", "formats/wire", "formats/shard", "collector/os", "collector/node", "collector/shard"],
     "collector": ["base", "formats/wire", "formats/run", "formats/shard", "collector/rings", "collector/os", "collector/node", "collector/loop"],
 
-    "aggregator/waits": ["formats/shard", "formats/wire/mpi_event.h"],
+    "aggregator/waits": ["formats/shard", "formats/wire/mpi_event.h", "formats/wire/c10d_functions.h"],
     "aggregator": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator/waits"],
     "aggregator/mpi": ["aggregator"],
 
-    "report/analysis": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h"],
+    "report/analysis": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h",
+                        "formats/wire/c10d_functions.h"],
     "report": ["base", "formats/shard", "report/analysis"],
     "report/format": ["base", "formats/shard", "report/analysis"],
     "report/words": ["base", "report/analysis", "report/format"],

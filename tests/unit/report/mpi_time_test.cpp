@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "profile_builder.hpp"
+#include "report/analysis/mpi_calls.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -222,6 +223,20 @@ TEST_F(Collectives, RootsSendAndGet) {
     call(r, "MPI_Gather_c", 10, r == 1 ? 40 : 0);
   }
   EXPECT_EQ(cells(), (Cells{{{2, 0}, 100}, {{2, 1}, 110}, {{2, 3}, 100}, {{0, 1}, 10}, {{3, 1}, 10}}));
+}
+
+TEST_F(Collectives, ThoseOfTorchAreLikeMpis) {
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    call(r, "broadcast", r == 2 ? 100 : 0, r == 2 ? 0 : 100);
+    call(r, "gather", 10, r == 1 ? 40 : 0);
+    call(r, "all_reduce", 1000, 1000);
+    call(r, "send", 1000, 0);
+  }
+  EXPECT_EQ(cells(), (Cells{{{0, 1}, 1510}, {{1, 2}, 1500}, {{2, 3}, 1600}, {{3, 0}, 1500}, {{2, 0}, 100},
+                            {{2, 1}, 110}, {{3, 1}, 10}}));
+  const Analysis a = analyse(b_.data);
+  for (const MpiCallRow& row : a.mpi_calls) EXPECT_EQ(communication_library(row.op), "torch.distributed");
+  EXPECT_EQ(communication_library("MPI_Send"), "MPI");
 }
 
 TEST_F(Collectives, SeveralRootsCountByWhatTheySent) {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What torch-wrap, which is a part of the agent, tells it beside what agent_api.h has.
+#pragma once
+
+#include <cstdint>
+
+namespace clusterprof::agent {
+
+// torch.distributed has its first group of several ranks. False: its ranks are not the run's, since MPI or
+// the launcher have numbered these otherwise.
+bool c10d_started(std::int32_t rank, std::int32_t size, const char* library) noexcept;
+
+// It is used, but not recorded: reports show `library` as the one that was seen.
+void c10d_not_recorded(const char* library) noexcept;
+
+}  // namespace clusterprof::agent

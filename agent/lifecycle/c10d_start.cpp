@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent/c10d_start.h"
+
+#include <string.h>
+
+#include <atomic>
+
+#include "agent/sigsafe/process_state.h"
+#include "formats/wire/c10d_functions.h"
+#include "formats/wire/segment.h"
+
+namespace clusterprof::agent {
+namespace {
+
+void set_library(wire::SegmentHeader& header, const char* library) noexcept {
+  strncpy(header.mpi_library, library, sizeof(header.mpi_library) - 1);
+}
+
+}  // namespace
+
+bool c10d_started(std::int32_t rank, std::int32_t size, const char* library) noexcept {
+  wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
+  if (header == nullptr) return false;
+  if (header->mpi_state.load(std::memory_order_acquire) != 0)
+    return header->mpi_rank.load(std::memory_order_relaxed) == rank &&
+           header->mpi_size.load(std::memory_order_relaxed) == size;
+  if (header->world_size > 0 && header->world_size != size) return false;
+  set_library(*header, library);
+  header->mpi_rank.store(rank, std::memory_order_relaxed);
+  header->mpi_size.store(size, std::memory_order_relaxed);
+  header->mpi_state.store(wire::kC10dState, std::memory_order_release);
+  return true;
+}
+
+void c10d_not_recorded(const char* library) noexcept {
+  wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
+  if (header != nullptr && header->mpi_state.load(std::memory_order_acquire) == 0)
+    set_library(*header, library);
+}
+
+}  // namespace clusterprof::agent

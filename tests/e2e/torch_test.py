@@ -1,0 +1,140 @@
+"""torch.distributed over gloo: its calls are recorded like MPI's, and waiting is explained in the same way."""
+
+import collections
+import importlib.util
+import json
+import os
+
+import recording
+
+PROGRAM = os.path.join(recording.SOURCE, "tests", "programs", "torch_ranks.py")
+CALLS_RANKS, TIMED_RANKS = 3, 2  # the timed ones have a core each
+
+
+class FakeLibrary(recording.RecordingTest):
+    """Without torch: a library that has its functions under the same names."""
+
+    def run_with(self, release):
+        folder = os.path.join(recording.BUILD, "programs", "torch")
+        command = [os.path.join(folder, "load_torch"), os.path.join(folder, release, "libtorch_cpu.so")]
+        bare, recorded = self.bare_and_recorded(command, options=["-q"])
+        self.assertEqual((bare.returncode, bare.stdout, bare.stderr), (42, b"0 wrong\n", b""))
+        self.assertEqual((recorded.returncode, recorded.stdout, recorded.stderr), (42, b"0 wrong\n", b""))
+        return self.report()
+
+    def test_calls_pass_unchanged_and_are_counted(self):
+        report = self.run_with("1")
+        found = collections.defaultdict(lambda: [0, 0, 0])
+        for call in report["mpi"]["calls"]:
+            self.assertEqual(call["library"], "torch.distributed")
+            for i, key in enumerate(("count", "sent_bytes", "recv_bytes")):
+                found[call["op"]][i] += call[key]
+        tensors, lists = 2 * 400, 4 * 400
+        self.assertEqual(dict(found), {
+            "new_process_group": [1, 0, 0],
+            "broadcast": [1, tensors, 0],
+            "all_reduce": [8, 8 * tensors, 8 * tensors],
+            "reduce": [1, tensors, tensors],
+            "all_gather": [3, 2 * tensors + 400, 2 * lists + 400],
+            "gather": [1, tensors, lists],
+            "scatter": [1, lists, tensors],
+            "all_to_all": [1, 400, 400],
+            "reduce_scatter": [2, 0, 0],
+            "barrier": [2, 0, 0],
+            "monitored_barrier": [1, 0, 0],
+            "send": [1, tensors, 0],
+            "recv": [2, 0, 2 * tensors],
+            "Work.wait": [18, 0, 0],
+            "Reducer.finalize_backward": [1, 0, 0],
+        })
+        self.assertFalse(report["ranks"][0]["exit"]["lost"])  # such programs need not say when they end
+
+    def test_another_release_is_left_alone_and_the_report_says_so(self):
+        report = self.run_with("2")
+        self.assertEqual(report["mpi"].get("calls", []), [])
+        self.assertEqual(report["run"]["mpi_library"], "torch.distributed (not recorded: its libtorch is not 1.13)")
+
+
+class Torch(recording.RecordingTest):
+    def setUp(self):
+        super().setUp()
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("/usr/bin/python3 has no torch (Debian's python3-torch)")
+        self.need("mpirun.mpich")
+
+    def run_ranks(self, scenario, ranks=TIMED_RANKS):
+        """Runs bare and recorded: (what each rank wrote down when recorded, report)."""
+        results = []
+        for recorded in (False, True):
+            notes = os.path.join(self.directory, f"notes-{int(recorded)}")
+            os.mkdir(notes)
+            command = [recording.PYTHON, "-B", PROGRAM, notes, scenario]
+            before = recording.launcher("mpich", ranks)
+            done = self.record(command, before=before, options=["-q"]) if recorded else self.bare([*before, *command])
+            self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+            results.append([])
+            for rank in range(ranks):
+                with open(os.path.join(notes, f"rank-{rank}.json"), encoding="ascii") as file:
+                    results[-1].append(json.load(file))
+        self.assertEqual([note["result"] for note in results[0]], [note["result"] for note in results[1]])
+        return results[1], self.report()
+
+    @staticmethod
+    def waited(notes):
+        """By rank: how long it waited in collective calls for the last rank to come. Calls are (name, start of the
+        operation, [start of the wait,] end)."""
+        waited = [0.0] * len(notes)
+        for calls in zip(*(note["calls"] for note in notes)):
+            last = max(call[1] for call in calls)
+            for rank, call in enumerate(calls):
+                waited[rank] += max(0.0, min(last, call[-1]) - call[-2])
+        return waited
+
+    def check_waiting(self, notes, report):
+        expected = self.waited(notes)
+        self.assertGreater(expected[0], 0.5)
+        self.measured_near(report["ranks"][0]["mpi_wait_s"], expected[0], 0.05 * expected[0], "waiting of rank 0")
+
+    def check_cause(self, report):
+        # On a busy machine the slow rank also waits for a processor, which has no line.
+        cause = max((row for row in report["root_causes"] if row["file"]), key=lambda row: row["wait_s"])
+        self.assertEqual((cause["rank"], cause["function"]), (1, "compute"), cause)
+        self.assertTrue(cause["file"].endswith("torch_ranks.py"), cause)
+
+    def test_a_rank_that_is_three_times_slower_is_named_with_its_line(self):
+        notes, report = self.run_ranks("straggler")
+        self.check_waiting(notes, report)
+        self.check_cause(report)
+        self.assertIn("torch.distributed", report["run"]["mpi_library"])
+        ops = collections.Counter()
+        for call in report["mpi"]["calls"]:
+            ops[call["op"]] += call["count"]
+        self.assertEqual(ops["all_reduce"], 12 * TIMED_RANKS)
+        self.assertGreater(report["efficiency"]["parallel"], 0)
+
+    def test_waiting_begins_when_the_program_waits_for_its_work(self):
+        notes, report = self.run_ranks("asynchronous")
+        expected = self.waited(notes)
+        self.assertGreater(expected[0], 0.5)
+        self.measured_near(report["ranks"][0]["mpi_wait_s"], expected[0], 0.05 * expected[0], "waiting of rank 0")
+
+    def test_data_parallel_training(self):
+        notes, report = self.run_ranks("data_parallel")
+        self.check_cause(report)
+        # backward() computes before it waits, on all ranks alike.
+        expected = self.waited(notes)
+        self.measured_near(report["ranks"][0]["mpi_wait_s"], expected[0], 0.05 * expected[0], "waiting of rank 0")
+
+    def test_every_call_is_matched_with_its_partners(self):
+        _, report = self.run_ranks("all_calls", CALLS_RANKS)
+        quality = report["wait_analysis"]
+        self.assertEqual(quality["unmatched_messages"], 0, quality)
+        self.assertEqual(quality["unmatched_collectives"], 0, quality)
+        self.assertGreater(quality["messages"], 5)
+        cells = {(cell["src"], cell["dst"]): cell["bytes"] for cell in report["mpi"]["matrix"]}
+        for rank in range(CALLS_RANKS):
+            self.assertGreaterEqual(cells[rank, (rank + 1) % CALLS_RANKS], 800)
+
+
+if __name__ == "__main__":
+    recording.main()

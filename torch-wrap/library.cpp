@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "torch-wrap/library.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include <atomic>
+#include <cstddef>
+
+#include "torch-wrap/hooks.hpp"
+#include "torch-wrap/layout.hpp"
+
+extern "C" const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+namespace clusterprof::torch_wrap {
+namespace {
+
+constexpr std::size_t kPathBytes = 4096;
+std::atomic<void*> library_handle;
+
+struct NthObject {
+  std::size_t wanted, seen;
+  bool found;
+  char path[kPathBytes];
+};
+
+int copy_nth(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto* nth = static_cast<NthObject*>(argument);
+  if (nth->seen++ != nth->wanted) return 0;
+  nth->found = true;
+  const std::size_t length = strlen(info->dlpi_name);
+  nth->path[0] = '\0';
+  if (length < kPathBytes) memcpy(nth->path, info->dlpi_name, length + 1);
+  return 1;
+}
+
+bool is_ours(const void* symbol) noexcept {
+  Dl_info info;
+  return dladdr(symbol, &info) == 0 || info.dli_fbase == static_cast<const void*>(&__ehdr_start);
+}
+
+// Null: its symbol is not libtorch's.
+void* symbol_of(void* handle, const char* name) noexcept {
+  void* const symbol = dlsym(handle, name);
+  return symbol == nullptr || is_ours(symbol) ? nullptr : symbol;
+}
+
+// dlopen must not be called inside dl_iterate_phdr, since it takes the loader's locks in the opposite order.
+// So there is one iteration per object. This runs once per process.
+void* search_loaded_objects(bool by_name) noexcept {
+  NthObject nth{};
+  for (std::size_t i = 0;; ++i) {
+    nth.wanted = i;
+    nth.seen = 0;
+    nth.found = false;
+    dl_iterate_phdr(copy_nth, &nth);
+    if (!nth.found) return nullptr;
+    if (by_name && strstr(nth.path, "/libtorch_cpu.") == nullptr) continue;
+    void* const handle = dlopen(nth.path[0] == '\0' ? nullptr : nth.path, RTLD_NOLOAD | RTLD_LAZY);
+    if (handle == nullptr) continue;
+    if (symbol_of(handle, kSymbols[0]) != nullptr || symbol_of(handle, kSymbols[kHooks - 1]) != nullptr)
+      return handle;
+    dlclose(handle);
+  }
+}
+
+void* find_library() noexcept {
+  void* handle = library_handle.load(std::memory_order_acquire);
+  if (handle != nullptr) return handle;
+  handle = search_loaded_objects(true);
+  if (handle == nullptr) handle = search_loaded_objects(false);
+  if (handle != nullptr) library_handle.store(handle, std::memory_order_release);
+  return handle;
+}
+
+}  // namespace
+
+void* library_symbol(const char* name) noexcept {
+  void* const library = find_library();
+  void* const symbol = library == nullptr ? nullptr : symbol_of(library, name);
+  return symbol != nullptr ? symbol : dlsym(RTLD_NEXT, name);
+}
+
+const char* known_release() noexcept {
+  for (const char* const symbol : kSymbols)
+    if (library_symbol(symbol) == nullptr) return nullptr;
+  // A class with one base is described by its own vtable and name, then the base.
+  constexpr std::size_t kBaseClass = 16;
+  void* const gloo = library_symbol("_ZTIN4c10d16ProcessGroupGlooE");
+  void* const base = library_symbol("_ZTIN4c10d12ProcessGroupE");
+  if (gloo == nullptr || base == nullptr) return nullptr;
+  const auto derived_from = read<Address>(reinterpret_cast<Address>(gloo) + kBaseClass);
+  return derived_from == reinterpret_cast<Address>(base) ? "1.13" : nullptr;
+}
+
+}  // namespace clusterprof::torch_wrap
