@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Findings on files: time in calls, waiting for data of other processes, and many small reads or writes.
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "report/analysis/evidence.hpp"
@@ -54,9 +55,10 @@ class IoFindings {
       if (is_programs(row) && row.rank_time_s > most->rank_time_s) most = &row;
     const double share = rank_share(*most);
     if (share < thresholds::kIo) return;
-    Finding& finding = builder_.add_by_share(Kind::kRankIo, builder_.share_of_ranks(most->time_s));
-    finding.gain_s = most->rank_time_s;
-    finding.evidence.set(Key::kTime, most->time_s);
+    const double own = share_without_lack(*most);
+    Finding& finding = builder_.add_by_share(Kind::kRankIo, builder_.share_of_ranks(own * most->time_s));
+    finding.gain_s = own * most->rank_time_s;
+    finding.evidence.set(Key::kTime, own * most->time_s);
     add_who_calls(*most, share, finding);
     finding.action = action_for(*most);
     point_to(finding, *most);
@@ -101,11 +103,32 @@ class IoFindings {
     return rank == ranks.end() || rank->rank != row.max_rank || rank->recorded_s <= 0 ? ranks.end() : rank;
   }
 
-  // The share of its time that the rank with most time in the calls spends in them.
+  // The share of its time that the rank with most time in the calls spends in them, without what it lacked a
+  // processor there.
   double rank_share(const IoCallRow& row) const {
     const auto rank = rank_of(row);
     if (rank == analysis_.ranks.end()) return 0;
-    return row.rank_time_s / rank->recorded_s;
+    return share_without_lack(row) * row.rank_time_s / rank->recorded_s;
+  }
+
+  // Of the calls' time, the share in which threads did not merely lack a processor to return from them.
+  double share_without_lack(const IoCallRow& row) const {
+    if (row.time_s <= 0 || row.file.empty()) return 1;
+    double lacked_s = 0;
+    for (std::uint32_t path = 1; path < paths_.size(); ++path)
+      if (const double ns = builder_.main_ns(path, Category::kRunnable); ns > 0 && is_below(path, row))
+        lacked_s += ns / 1e9;
+    return std::max(0.0, 1 - lacked_s / row.time_s);
+  }
+
+  bool is_below(std::uint32_t path, const IoCallRow& row) const {
+    for (; path != 0; path = paths_.parent(path)) {
+      const shard::Frame* const frame = paths_.frame(path);
+      if (frame != nullptr && frame->line == row.line && paths_.text(frame->name) == row.function &&
+          paths_.text(frame->file) == row.file)
+        return true;
+    }
+    return false;
   }
 
   static FindingAction action_for(const IoCallRow& row) {

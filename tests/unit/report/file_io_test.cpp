@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "find_finding.hpp"
 #include "formats/wire/segment.h"
 #include "profile_builder.hpp"
 #include "report/analysis/drops.hpp"
@@ -71,6 +72,27 @@ TEST_F(FileIoOf, RowsNameTheLibraryFunction) {
   for (const char* section : {"io", "off-cpu"})
     EXPECT_NE(section_of(a, section).find("step() train.py:5 (numpy.fromfile)"), std::string::npos)
         << section_of(a, section);
+}
+
+// A thread that is ready to return from a call, but has no processor, does not wait for the file.
+TEST_F(FileIoOf, AFindingLeavesOutWhatCallsLackedAProcessor) {
+  ProfileBuilder b(1);
+  const auto step = b.python("step", "/home/u/train.py", 5, 1);
+  const auto sync = b.path({step, b.kernel("fsync")});
+  const auto other = b.path({b.python("load", "/home/u/train.py", 9, 8)});
+  b.file_called(0, b.path({step}), "/data/log", IoOperation::kSync, 400, 7000);
+  b.sampled(0, sync, shard::Category::kIo, 800);
+  b.sampled(0, sync, shard::Category::kRunnable, 5000);
+  b.sampled(0, other, shard::Category::kRunnable, 1000);
+  b.sampled(0, other, shard::Category::kPython, 3200);
+  const Analysis a = analyse(b.data);
+  const Finding* finding = testing::find_kind(a, FindingKind::kRankIo);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NEAR(finding->share.value(), 0.2, 1e-9);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kTime), 2.0, 1e-9);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kRankShare), 0.2, 1e-9);
+  b.data.values[1].wall_ns += 1'500'000'000;
+  EXPECT_EQ(testing::find_kind(analyse(b.data), FindingKind::kRankIo), nullptr);
 }
 
 TEST_F(FileIoOf, ManyFilesAreGroupedByDirectoryAndByName) {
