@@ -88,7 +88,7 @@ template <typename Archive>
 void serialize(Archive& archive, Run& run) {
   archive(run.id, run.command, run.own, run.start_utc_ns, run.world_size, run.rate_hz, run.clock,
           run.sample_on, run.only_regions, run.counters_multiplexed, run.version, run.mpi_library,
-          run.complete, run.notes);
+          run.launcher, run.complete, run.notes);
 }
 template <typename Archive>
 void serialize(Archive& archive, Node& node) {

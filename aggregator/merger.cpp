@@ -417,6 +417,7 @@ Run Merger::State::united_run() const {
     run.rate_hz = std::max(run.rate_hz, other.rate_hz);
     run.version = std::max(run.version, other.version);
     run.mpi_library = std::max(run.mpi_library, other.mpi_library);
+    run.launcher = std::max(run.launcher, other.launcher);
     run.only_regions = run.only_regions || other.only_regions;
     run.counters_multiplexed = run.counters_multiplexed || other.counters_multiplexed;
     complete = complete && other.complete;

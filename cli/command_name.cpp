@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/base_name.hpp"
+#include "formats/wire/launchers.h"
 
 namespace clusterprof::cli {
 namespace {
@@ -75,6 +76,18 @@ Script script_of(const std::vector<std::string>& arguments, bool python) {
   return {};
 }
 
+// The Python script that a launcher of workers is given ("torchrun --nproc-per-node 4 train.py"). Empty: the
+// command is no such launcher, or has no such script.
+std::string script_of_workers(const std::vector<std::string>& command) {
+  std::string line;
+  for (const std::string& word : command) line += word + '\0';
+  if (!wire::starts_torch_workers(line.data(), line.size())) return {};
+  const auto script = std::find_if(command.begin() + 1, command.end(), [](const std::string& word) {
+    return word.ends_with(".py") && word[0] != '-';
+  });
+  return script == command.end() ? "" : *script;
+}
+
 }  // namespace
 
 bool is_interpreter(const std::string& program) {
@@ -86,7 +99,9 @@ bool is_interpreter(const std::string& program) {
 
 std::string program_directory(const std::vector<std::string>& command, const std::string& found) {
   std::string program = found;
-  if (is_interpreter(command[0])) {
+  if (const std::string workers = script_of_workers(command); !workers.empty()) {
+    program = workers;
+  } else if (is_interpreter(command[0])) {
     const Script script = script_of({command.begin() + 1, command.end()}, is_python(command[0]));
     program = script.module || script.word.empty() ? "./" : script.word;
   }
@@ -102,7 +117,9 @@ std::string program_directory(const std::vector<std::string>& command, const std
 
 std::string command_name(const std::vector<std::string>& command) {
   std::string name;
-  if (is_interpreter(command[0])) {
+  if (const std::string workers = script_of_workers(command); !workers.empty()) {
+    name = without_script_suffix(base_name(workers));
+  } else if (is_interpreter(command[0])) {
     const Script script = script_of({command.begin() + 1, command.end()}, is_python(command[0]));
     name = script.module ? script.word.substr(script.word.rfind('.') + 1)
                          : without_script_suffix(base_name(script.word));

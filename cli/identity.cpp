@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finds the rank, world size, node and job of this process from the environment variables of Open MPI,
-// MPICH's Hydra, PRRTE and Slurm, and from the process's ancestors. All ranks of a job step must come to
-// the same key without communicating.
+// Finds the rank, world size, node and job of this process from the environment variables of its launcher
+// (formats/wire/launchers.h), and from the process's ancestors. All ranks of a job step must come to the same
+// key without communicating.
 #include "cli/identity.hpp"
 
 #include <fcntl.h>
@@ -9,9 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -19,6 +22,8 @@
 #include "base/hex_hash.hpp"
 #include "base/split.hpp"
 #include "base/unique_fd.hpp"
+#include "formats/wire/hello.h"
+#include "formats/wire/launchers.h"
 
 namespace clusterprof::cli {
 namespace {
@@ -31,13 +36,6 @@ std::optional<int> number(const Environment& environment, const char* name) {
   const auto [rest, error] = std::from_chars(text, end, value);
   if (error != std::errc{} || rest != end || value < 0) return std::nullopt;
   return value;
-}
-
-int first_number(const Environment& environment, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (const auto value = number(environment, name)) return *value;
-  }
-  return -1;
 }
 
 std::string text_of(const Environment& environment, const char* name) {
@@ -188,6 +186,25 @@ void name_after_batch_job(const Environment& environment, bool by_srun, Identity
   }
 }
 
+using wire::Launcher;
+using wire::LauncherKind;
+
+bool is_marked(const Launcher& launcher, const Environment& environment) {
+  if (launcher.marks[0] == nullptr) return true;
+  return std::any_of(std::begin(launcher.marks), std::end(launcher.marks),
+                     [&](const char* name) { return name != nullptr && environment(name) != nullptr; });
+}
+
+// Null: no launcher of MPI has given this process, or one above it, a rank.
+const Launcher* find_mpi_row(const Environment& environment) {
+  for (const Launcher& launcher : wire::kLaunchers) {
+    if (launcher.kind == LauncherKind::kMpi && is_marked(launcher, environment) &&
+        wire::launcher_number(environment, launcher.rank) >= 0)
+      return &launcher;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -211,8 +228,7 @@ std::string hydra_job(const std::vector<std::string>& arguments) {
 }
 
 pid_t find_mpi_launcher(const Environment& environment) {
-  if (first_number(environment, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MPI_LOCALRANKID"}) < 0)
-    return 0;
+  if (find_mpi_row(environment) == nullptr && !number(environment, "MPI_LOCALRANKID")) return 0;
   pid_t pid = ::getppid(), launcher = 0;
   for (int level = 0; level < 8 && pid > 1; ++level) {
     if (is_mpi_launcher(split(read_proc(pid, "cmdline"), '\0')))
@@ -248,14 +264,23 @@ int slurm_tasks_on_node(const std::string& tasks_per_node, int index) {
 
 namespace {
 
+// Fills in what is not known yet.
+void take_ranks(const Launcher& launcher, const Environment& environment, Identity& identity) {
+  if (!is_marked(launcher, environment)) return;
+  if (identity.rank < 0) {
+    const int number = wire::launcher_number(environment, launcher.rank);
+    if (number >= launcher.first_rank) identity.rank = number - launcher.first_rank;
+  }
+  if (identity.world_size < 0) identity.world_size = wire::launcher_number(environment, launcher.size);
+  if (identity.local_rank < 0 && launcher.local_rank != nullptr)
+    identity.local_rank = wire::launcher_number(environment(launcher.local_rank));
+  if (identity.local_size < 0 && launcher.local_size != nullptr)
+    identity.local_size = wire::launcher_number(environment(launcher.local_size));
+}
+
 void take_ranks_of_mpi_launcher(const Environment& environment, Identity& identity) {
-  identity.rank = first_number(environment, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                             "FLUX_TASK_RANK", "PALS_RANKID", "ALPS_APP_PE"});
-  identity.world_size = first_number(environment, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"});
-  identity.local_rank = first_number(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                                   "FLUX_TASK_LOCAL_ID", "PALS_LOCAL_RANKID"});
-  identity.local_size =
-      first_number(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"});
+  for (const Launcher& launcher : wire::kLaunchers)
+    if (launcher.kind == LauncherKind::kMpi) take_ranks(launcher, environment, identity);
 }
 
 // What is the same for all ranks of one mpirun of Open MPI, and for no others.
@@ -276,11 +301,7 @@ std::string openmpi_job(const Environment& environment, Identity& identity) {
 
 // What the variables of other launchers have left open.
 void take_ranks_of_srun(const Environment& environment, Identity& identity) {
-  if (identity.rank < 0) identity.rank = first_number(environment, {"SLURM_PROCID"});
-  if (identity.world_size < 0) {
-    identity.world_size = first_number(environment, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
-  }
-  if (identity.local_rank < 0) identity.local_rank = first_number(environment, {"SLURM_LOCALID"});
+  take_ranks(*wire::find_launcher("srun"), environment, identity);
   if (identity.local_size < 0) {
     std::string per_node = text_of(environment, "SLURM_STEP_TASKS_PER_NODE");
     if (per_node.empty()) per_node = text_of(environment, "SLURM_TASKS_PER_NODE");
@@ -292,37 +313,180 @@ void take_ranks_of_srun(const Environment& environment, Identity& identity) {
 
 // What makes the ranks of a run find each other: equal for all of them, and for no others.
 struct Job {
-  std::string kind, name;  // "slurm", "123.0"; empty: not known
+  std::string kind, name;          // "slurm", "123.0"; empty: not known
+  const char* launcher = nullptr;  // null: the first that has given a rank
 };
 
-Job job_of(const Environment& environment, bool by_srun, bool by_openmpi, bool by_hydra, Identity& identity) {
+std::int64_t own_start_unix_s() {
+  const auto stat = read_stat(::getpid());
+  return stat ? start_unix_s(*stat) : 0;
+}
+
+std::string batch_job(const Environment& environment) {
+  for (const char* name : {"SLURM_JOB_ID", "FLUX_JOB_ID", "PBS_JOBID", "LSB_JOBID"})
+    if (const std::string job = text_of(environment, name); !job.empty()) return job;
+  return {};
+}
+
+// The processes that a launcher started together on this node have their parent in common, at least.
+Job job_of_parent(const Ancestor& parent, Identity& identity, const char* launcher) {
+  identity.job_start_unix_s = start_unix_s({0, parent.start_ticks});
+  return {"parent",
+          host_name() + "\n" + std::to_string(parent.pid) + "\n" + std::to_string(parent.start_ticks),
+          launcher};
+}
+
+// Ranks of jsrun, pbsdsh and blaunch have nothing but the batch job in common. A later launch in the same job
+// is told by its time.
+Job job_of_batch_job(const Environment& environment, Identity& identity, const char* launcher) {
+  const std::string job = batch_job(environment);
+  if (job.empty()) return {};
+  identity.job_start_unix_s = own_start_unix_s();
+  return {"batch", std::string(launcher) + "\n" + job, launcher};
+}
+
+// A job that has a variable of its own, of MPI launchers for which nothing better is known.
+Job job_of_variable(const Environment& environment, Identity& identity) {
+  for (const Launcher& launcher : wire::kLaunchers) {
+    if (launcher.kind != LauncherKind::kMpi || launcher.job[0] == nullptr ||
+        &launcher == wire::find_launcher("openmpi") || !is_marked(launcher, environment))
+      continue;
+    const bool is_jsrun = &launcher == wire::find_launcher("jsrun");
+    if (is_jsrun && wire::launcher_number(environment, launcher.rank) < 0) continue;
+    std::string job;
+    for (const char* name : launcher.job) {
+      const std::string value = name == nullptr ? "" : text_of(environment, name);
+      if (!value.empty()) job += (job.empty() ? "" : "\n") + value;
+    }
+    if (job.empty() && is_jsrun) return job_of_batch_job(environment, identity, launcher.name);
+    if (job.empty()) continue;
+    if (const auto daemon = find_daemon(prrte_daemon)) identity.job_start_unix_s = daemon->start_unix_s;
+    // A process id, which comes again.
+    if (&launcher == wire::find_launcher("mpirun_rsh")) identity.job_start_unix_s = own_start_unix_s();
+    return {&launcher == wire::find_launcher("pmix") ? "pmix" : "batch", job, launcher.name};
+  }
+  return {};
+}
+
+Job job_of_tasks(const Environment& environment, Identity& identity) {
+  for (const Launcher& launcher : wire::kLaunchers) {
+    if (launcher.kind != LauncherKind::kTasks || &launcher == wire::find_launcher("srun")) continue;
+    // In the batch script and all that it starts itself.
+    if (text_of(environment, "PBS_TASKNUM") == "1" && &launcher == wire::find_launcher("pbsdsh")) continue;
+    if (wire::launcher_number(environment, launcher.rank) < launcher.first_rank) continue;
+    take_ranks(launcher, environment, identity);
+    return job_of_batch_job(environment, identity, launcher.name);
+  }
+  return {};
+}
+
+Job job_of(const Environment& environment, const Ancestry& ancestry, bool by_srun, bool by_openmpi,
+           bool by_hydra, Identity& identity) {
   if (by_openmpi) {
-    if (const std::string job = openmpi_job(environment, identity); !job.empty()) return {"openmpi", job};
+    if (const std::string job = openmpi_job(environment, identity); !job.empty())
+      return {"openmpi", job, "openmpi"};
   } else if (by_hydra) {
     if (const auto proxy = find_daemon(hydra_job); proxy && !proxy->job.empty()) {
       identity.job_start_unix_s = proxy->start_unix_s;
-      return {"hydra", proxy->job};
+      return {"hydra", proxy->job, "hydra"};
     }
   }
   if (by_srun) {
     take_ranks_of_srun(environment, identity);
-    if (const std::string step = slurm_step(environment); !step.empty()) return {"slurm", step};
+    if (const std::string step = slurm_step(environment); !step.empty()) return {"slurm", step, "srun"};
   }
-  for (const char* name : {"PMIX_NAMESPACE", "FLUX_JOB_ID", "PALS_APID", "ALPS_APP_ID"}) {
-    const std::string job = text_of(environment, name);
-    if (job.empty()) continue;
-    if (const auto daemon = find_daemon(prrte_daemon)) identity.job_start_unix_s = daemon->start_unix_s;
-    return {std::strcmp(name, "PMIX_NAMESPACE") == 0 ? "pmix" : "batch", job};
-  }
+  if (Job job = job_of_variable(environment, identity); !job.name.empty()) return job;
+  if (identity.rank < 0)
+    if (Job job = job_of_tasks(environment, identity); !job.name.empty()) return job;
   if (identity.rank >= 0 && identity.world_size != 1) {
-    // A launcher we do not know: its local processes at least have their parent in common.
-    if (const auto stat = read_stat(::getppid())) {
-      identity.job_start_unix_s = start_unix_s(*stat);
-      return {"parent",
-              host_name() + "\n" + std::to_string(::getppid()) + "\n" + std::to_string(stat->start_ticks)};
-    }
+    if (const auto parent = ancestry.at(0)) return job_of_parent(*parent, identity, nullptr);
   }
   return {};
+}
+
+// --- ranks of workers ---------------------------------------------------------------------
+
+constexpr int kAncestors = 8;
+
+bool has_variable(const std::string& block, const char* name, const char* value) {
+  for (const std::string& entry : split(block, '\0')) {
+    const std::size_t length = std::strlen(name);
+    if (entry.compare(0, length, name) == 0 && entry[length] == '=' && entry.substr(length + 1) == value)
+      return true;
+  }
+  return false;
+}
+
+// The nearest process above this one that was not started with the same value of the variable: it, or what it
+// started, has set the variable.
+std::optional<Ancestor> find_setter(const Environment& environment, const Ancestry& ancestry,
+                                    const char* name) {
+  std::optional<Ancestor> nearest;
+  for (int level = 0; level < kAncestors; ++level) {
+    auto ancestor = ancestry.at(level);
+    if (!ancestor) break;
+    nearest = ancestor;
+    if (!has_variable(ancestry.environment(ancestor->pid), name, environment(name))) break;
+  }
+  return nearest;
+}
+
+bool is_below_torch_launcher(const Ancestry& ancestry) {
+  for (int level = 0; level < kAncestors; ++level) {
+    const auto ancestor = ancestry.at(level);
+    if (!ancestor || is_mpi_launcher(split(ancestor->command_line, '\0'))) return false;
+    if (wire::starts_torch_workers(ancestor->command_line.data(), ancestor->command_line.size())) return true;
+  }
+  return false;
+}
+
+// MPI scripts set RANK, too. It counts where the MPI rank is not this process's own, but that of the launcher
+// that has set RANK.
+bool has_own_mpi_rank(const Environment& environment, const Ancestry& ancestry, const Launcher& workers) {
+  const Launcher* const mpi = find_mpi_row(environment);
+  if (mpi == nullptr) return false;
+  const auto setter = find_setter(environment, ancestry, workers.rank[0]);
+  if (!setter) return true;
+  const std::string inherited = ancestry.environment(setter->pid);
+  for (const char* name : mpi->rank) {
+    const char* const value = name == nullptr ? nullptr : environment(name);
+    if (value != nullptr) return !has_variable(inherited, name, value);
+  }
+  return true;
+}
+
+wire::WorkerRank worker_rank(const Environment& environment, const Ancestry& ancestry) {
+  const wire::WorkerRank found =
+      wire::find_worker_rank(environment, [&] { return is_below_torch_launcher(ancestry); });
+  if (found.launcher == nullptr || has_own_mpi_rank(environment, ancestry, *found.launcher)) return {};
+  return found;
+}
+
+Job job_of_workers(const Environment& environment, const Ancestry& ancestry, const wire::WorkerRank& worker,
+                   bool is_task, Identity& identity) {
+  const Launcher& launcher = *worker.launcher;
+  identity.rank = worker.rank;
+  identity.world_size = worker.size;
+  identity.local_rank = worker.local_rank;
+  identity.local_size = worker.local_size;
+  identity.launch = worker.launch;
+  const auto setter = find_setter(environment, ancestry, launcher.rank[0]);
+  const bool is_horovod =
+      &launcher == wire::find_launcher("horovodrun");  // a shell for each rank sets its variables
+  if (worker.local_size == worker.size && setter && !is_horovod)
+    return job_of_parent(*setter, identity, launcher.name);
+
+  std::string job;
+  const std::string run = text_of(environment, "TORCHELASTIC_RUN_ID");
+  for (const char* name : launcher.job) {
+    // Where the nodes find each other by the name of the run, each restart has another port.
+    if (name == nullptr || (!run.empty() && run != "none" && std::strcmp(name, "MASTER_PORT") == 0)) continue;
+    job += text_of(environment, name) + "\n";
+  }
+  if (is_task) return {"slurm", slurm_step(environment) + "\n" + job, launcher.name};
+  identity.job_start_unix_s =
+      setter && !is_horovod ? start_unix_s({0, setter->start_ticks}) : own_start_unix_s();
+  return {"workers", batch_job(environment) + "\n" + job, launcher.name};
 }
 
 Result<void> take_node(const Environment& environment, Identity& identity) {
@@ -350,7 +514,22 @@ Result<void> take_node(const Environment& environment, Identity& identity) {
 
 }  // namespace
 
-Result<Identity> identify(const Environment& environment) {
+Ancestry process_ancestry() {
+  Ancestry ancestry;
+  ancestry.at = [](int level) -> std::optional<Ancestor> {
+    pid_t pid = ::getppid();
+    for (;; --level) {
+      const auto stat = pid > 1 ? read_stat(pid) : std::nullopt;
+      if (!stat) return std::nullopt;
+      if (level == 0) return Ancestor{pid, stat->start_ticks, read_proc(pid, "cmdline")};
+      pid = stat->parent;
+    }
+  };
+  ancestry.environment = [](pid_t pid) { return read_proc(pid, "environ"); };
+  return ancestry;
+}
+
+Result<Identity> identify(const Environment& environment, const Ancestry& ancestry) {
   Identity identity;
   const bool by_srun = launched_by_srun(environment);
   // What other launchers say then was left by one around srun: of a script that mpirun, or another srun, has
@@ -359,11 +538,26 @@ Result<Identity> identify(const Environment& environment) {
   const bool by_openmpi = !is_task && number(environment, "OMPI_COMM_WORLD_RANK").has_value();
   const bool by_hydra = !is_task && !by_openmpi && environment("MPI_LOCALRANKID") != nullptr;
 
-  // The order matters: under mpirun inside a Slurm job the SLURM_ variables are those of the
-  // daemons or of the batch script.
-  if (!is_task) take_ranks_of_mpi_launcher(environment, identity);
-  Job job = job_of(environment, by_srun, by_openmpi, by_hydra, identity);
-  if (job.name.empty() || identity.world_size == 1) {
+  // The order matters: under torchrun the variables of srun and mpirun are those of torchrun itself, and
+  // under mpirun inside a Slurm job the SLURM_ variables are those of the daemons or of the batch script.
+  Job job;
+  const wire::WorkerRank worker = worker_rank(environment, ancestry);
+  if (worker.launcher != nullptr) {
+    job = job_of_workers(environment, ancestry, worker, is_task, identity);
+  } else {
+    if (!is_task) take_ranks_of_mpi_launcher(environment, identity);
+    job = job_of(environment, ancestry, by_srun, by_openmpi, by_hydra, identity);
+  }
+  if (identity.rank >= 0) {
+    identity.launched = true;
+    if (job.launcher == nullptr) {
+      // PMI_RANK without Hydra's proxy may be of any launcher.
+      const Launcher* const mpi = find_mpi_row(environment);
+      if (mpi != nullptr && mpi != wire::find_launcher("hydra")) job.launcher = mpi->name;
+    }
+    if (job.launcher != nullptr) identity.launcher = job.launcher;
+  }
+  if (job.name.empty() || (identity.world_size == 1 && worker.launcher == nullptr)) {
     // One process agrees with itself. `srun --pty bash` is such a step, with many runs in it.
     job = {"single", random_text()};
     identity.job_start_unix_s = 0;
@@ -374,6 +568,14 @@ Result<Identity> identify(const Environment& environment) {
   name_after_batch_job(environment, by_srun && !by_openmpi && !by_hydra, identity);
   if (Result<void> named = take_node(environment, identity); !named) return named.error();
   return identity;
+}
+
+std::string launch_words(const Environment& environment, const Ancestry& ancestry) {
+  const wire::WorkerRank worker = worker_rank(environment, ancestry);
+  char text[64];
+  std::snprintf(text, sizeof text, wire::kLaunchFormat, static_cast<unsigned long long>(worker.launch),
+                worker.rank, static_cast<unsigned long long>(wire::mpi_rank_evidence(environment)));
+  return text;
 }
 
 bool parse_spawned_as(const std::string& text, SpawnedAs& out) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,19 @@ namespace clusterprof::cli {
 using Environment = std::function<const char*(const char* name)>;
 Environment process_environment();
 
+// The processes above this one. Also a parameter.
+struct Ancestor {
+  pid_t pid = 0;
+  std::uint64_t start_ticks = 0;  // since boot
+  std::string command_line;       // a null after each word
+};
+struct Ancestry {
+  std::function<std::optional<Ancestor>(int level)> at;  // 0: the parent
+  // What the process was started with, a null after each variable. Empty: it may not be read.
+  std::function<std::string(pid_t)> environment;
+};
+Ancestry process_ancestry();
+
 // This process's identity in its job, from the environment that the launcher set; no communication. -1 means
 // unknown.
 struct Identity : JobStep {
@@ -30,6 +44,11 @@ struct Identity : JobStep {
   int local_rank = -1;
   int local_size = -1;
   std::string node;
+  std::string launcher;  // name in formats/wire/launchers.h; empty: none
+  // Of ranks that their launcher may start again in the same run: the same for those started together, as far
+  // as the environment tells (wire::WorkerRank). 0: this one is started once.
+  std::uint64_t launch = 0;
+  int restart = 0;  // how often its launcher had started this rank before, in this run
 
   // The rank's number in the run.
   [[nodiscard]] int run_rank() const { return rank < 0 ? rank : first_rank + rank; }
@@ -43,7 +62,10 @@ struct Identity : JobStep {
 };
 
 // Fails when CLUSTERPROF_NODE is no file name.
-Result<Identity> identify(const Environment& environment);
+Result<Identity> identify(const Environment& environment, const Ancestry& ancestry = process_ancestry());
+
+// For the agent, which looks for ranks below this process: what wire::kLaunchVariable is set to.
+std::string launch_words(const Environment& environment, const Ancestry& ancestry = process_ancestry());
 
 // Describes a world that a recorded process spawns: "KEY:WORLD:FIRST".
 struct SpawnedAs {

@@ -148,9 +148,9 @@ void remove_agent_from_environment() {
   EnvironmentChanges changes;
   if (const char* preload = ::getenv("LD_PRELOAD"))
     changes.emplace_back("LD_PRELOAD", merge_preloads({}, preload));
-  for (const char* name :
-       {wire::kSocketVariable, wire::kRankVariable, wire::kWorldSizeVariable, wire::kPreloadVariable,
-        wire::kSampleEventVariable, wire::kClockVariable, wire::kSpawnVariable, wire::kWorldVariable})
+  for (const char* name : {wire::kSocketVariable, wire::kRankVariable, wire::kWorldSizeVariable,
+                           wire::kPreloadVariable, wire::kSampleEventVariable, wire::kClockVariable,
+                           wire::kSpawnVariable, wire::kWorldVariable, wire::kLaunchVariable})
     changes.emplace_back(name, "");
   apply(changes);
 }
@@ -163,8 +163,10 @@ int launch_merge(int argc, char** argv, const Environment& environment) {
   }
   remove_agent_from_environment();
   const auto identity = identify(environment);
-  // Who knows no peers merges. (A name for the node, which is what can be wrong, is of no use here.)
-  if (!identity || !identity.value().has_peers) return execute(layout.value().analyze, argv);
+  // Who knows no peers merges, and who has none to share MPI with, as under torchrun. (A name for the node,
+  // which is what can be wrong, is of no use here.)
+  if (!identity || !identity.value().has_peers || identity.value().launch != 0)
+    return execute(layout.value().analyze, argv);
 
   const bool speaks = identity.value().speaks_for_all();
   const MergeLaunch launch = choose_merge_program(layout.value(), environment, environment_of_parent());

@@ -59,6 +59,7 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
   set(wire::kClockVariable, facts.clock_rendezvous);
   set(wire::kSpawnVariable, facts.spawn);
   set(wire::kWorldVariable, facts.world);
+  set(wire::kLaunchVariable, facts.launch);
   set("CLUSTERPROF_RATE", std::to_string(options.rate_hz));
   set("CLUSTERPROF_CLOCK", options.clock == SampleClock::kWall ? "wall" : "cpu");
   set("CLUSTERPROF_EVENT", join(options.events, ','));

@@ -20,6 +20,7 @@ struct ProgramEnvironment {
   std::string clock_rendezvous;       // for wire::kClockVariable; empty: no exchange of clocks
   std::string sample_event;           // for wire::kSampleEventVariable; empty: the clock
   std::string spawn, world;           // for wire::kSpawnVariable and wire::kWorldVariable; or empty
+  std::string launch;                 // for wire::kLaunchVariable
   bool needs_asan = false;            // the program is linked to AddressSanitizer's shared run time
 };
 

@@ -167,6 +167,7 @@ class Recording {
   [[nodiscard]] bool is_on_trial() const {
     return options_.min_duration > std::chrono::seconds(0) && identity_.world == 0;
   }
+  Result<void> join_launch();
   Result<void> prepare();
   int as_elected(UniqueFd listening);
   int without_program(const StartedProgram& program, const CollectorHandle& handle,
@@ -234,6 +235,17 @@ Result<RunDirectory> Recording::find_run_directory(bool& refused) const {
   return options_.started ? in_time(kDirectoryPatience, place, agree) : agree();
 }
 
+// Finds out whether the launcher has started this rank before, as after a failure. Its numbers in the run
+// follow those of the earlier ones.
+Result<void> Recording::join_launch() {
+  if (identity_.launch == 0 || is_on_trial()) return {};
+  const auto start = join_start(directory_, identity_.launch, identity_.rank, identity_.world_size);
+  if (!start) return start.error();
+  identity_.restart = start.value().restart;
+  identity_.first_rank = start.value().first_rank;
+  return {};
+}
+
 // What every rank does the same way: find the parts, choose the preloads.
 Result<void> Recording::prepare() {
   auto layout = find_install_layout();
@@ -273,6 +285,7 @@ Result<void> Recording::prepare() {
   facts.world_size = identity_.run_size();
   facts.clock_rendezvous = clock_rendezvous();
   facts.spawn = spawn_words();
+  facts.launch = launch_words(environment_);
   if (identity_.world != 0) {
     facts.world = evidence() + std::to_string(identity_.world) + ":" + std::to_string(identity_.first_rank) +
                   ":" + worlds();
@@ -327,7 +340,7 @@ std::string Recording::clock_rendezvous() const {
 
 Announcement Recording::announcement(pid_t pid) const {
   return {{wire::kAnnounceMagic, wire::kWireMajor, wire::kWireMinor, pid, identity_.run_rank(),
-           identity_.run_size(), identity_.local_size},
+           identity_.run_size(), identity_.local_size, identity_.restart},
           command_text(stored_command(options_.command, options_.command_detail))};
 }
 
@@ -371,15 +384,19 @@ std::vector<std::string> Recording::collector_command() const {
     add("command-name", command_name(options_.command));
     add("step-key", identity_.key);
     if (identity_.has_peers) words.push_back("--step-has-peers");
+    if (identity_.launched) words.push_back("--step-launched");
     add("step-start", std::to_string(identity_.job_start_unix_s));
     add("step-name", identity_.batch_name);
     add("step-id", identity_.batch_id);
     add("step-ranks", std::to_string(options_.selected_ranks(identity_.world_size).count));
     if (is_explained(environment_)) words.push_back("--explain");
   }
-  if (identity_.local_size > 0 && identity_.run_size() > identity_.local_size)
-    words.push_back("--nodes=" +
-                    std::to_string((identity_.run_size() + identity_.local_size - 1) / identity_.local_size));
+  // Ranks that are started again run on the same nodes.
+  const int ranks = identity_.launch != 0 ? identity_.world_size : identity_.run_size();
+  if (identity_.local_size > 0 && ranks > identity_.local_size)
+    words.push_back("--nodes=" + std::to_string((ranks + identity_.local_size - 1) / identity_.local_size));
+  if (!identity_.launcher.empty()) words.push_back("--launcher=" + identity_.launcher);
+  if (identity_.restart != 0) words.push_back("--restart=" + std::to_string(identity_.restart));
   for (std::string& word : words_of(options_.collector)) words.push_back(std::move(word));
   if (samples_event_) words.push_back("--sample-on=" + options_.sample_on.event);
   if (options_.no_mpi) words.push_back("--no-mpi");
@@ -417,9 +434,10 @@ void Recording::become_collector(int listening, int control, int report) {
   const int report_fd = ::dup3(keep[2], 5, O_CLOEXEC);
   ::closefrom(6);
 
-  for (const char* variable : {"LD_PRELOAD", wire::kSocketVariable, wire::kRankVariable,
-                               wire::kWorldSizeVariable, wire::kPreloadVariable, wire::kSampleEventVariable,
-                               wire::kClockVariable, wire::kSpawnVariable, wire::kWorldVariable}) {
+  for (const char* variable :
+       {"LD_PRELOAD", wire::kSocketVariable, wire::kRankVariable, wire::kWorldSizeVariable,
+        wire::kPreloadVariable, wire::kSampleEventVariable, wire::kClockVariable, wire::kSpawnVariable,
+        wire::kWorldVariable, wire::kLaunchVariable}) {
     ::unsetenv(variable);
   }
   ::execv(layout_.collector.c_str(), as_argv(collector_command()).data());
@@ -631,6 +649,10 @@ int Recording::run() {
     return kExitFailed;
   }
   directory_ = std::move(directory).value();
+  if (!directory_.taken.empty() && identity_.speaks_for_all())
+    say(directory_.taken + "; this run is recorded in " + directory_.path);
+  if (const auto joined = join_launch(); !joined)
+    return without_recording(wire::kWhyRunDirectory, joined.error().message, false);
   if (const auto prepared = prepare(); !prepared) {
     withdraw_run_directory(directory_);
     return without_recording(wire::kWhyInstallation, prepared.error().message, true);

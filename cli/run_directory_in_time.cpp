@@ -32,7 +32,7 @@ std::string as_text(const Result<RunDirectory>& result) {
   const RunDirectory& directory = result.value();
   std::string text = std::string(1, kAgreed) + (directory.created ? '1' : '0');
   text.append(reinterpret_cast<const char*>(directory.secret.data()), directory.secret.size());
-  return text + directory.path + '\0' + directory.rendezvous_link;
+  return text + directory.path + '\0' + directory.rendezvous_link + '\0' + directory.taken;
 }
 
 Result<RunDirectory> from_text(std::string_view text) {
@@ -45,7 +45,11 @@ Result<RunDirectory> from_text(std::string_view text) {
   directory.created = text[1] == '1';
   text.copy(reinterpret_cast<char*>(directory.secret.data()), directory.secret.size(), 2);
   directory.path = text.substr(before, end - before);
-  directory.rendezvous_link = text.substr(end + 1);
+  const std::size_t end_of_link = text.find('\0', end + 1);
+  if (end_of_link == std::string_view::npos)
+    return Error{"the process that looked for the run directory ended early"};
+  directory.rendezvous_link = text.substr(end + 1, end_of_link - end - 1);
+  directory.taken = text.substr(end_of_link + 1);
   return directory;
 }
 

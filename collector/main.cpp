@@ -127,6 +127,7 @@ void add_trial_options(CLI::App& app, clusterprof::collector::Trial& trial, int&
   app.add_option("--command-name", trial.request.command_name, "part of its name");
   app.add_option("--step-key", trial.step.key, "identity of the job step");
   app.add_flag("--step-has-peers", trial.step.has_peers, "the step may have other processes");
+  app.add_flag("--step-launched", trial.step.launched, "a launcher has given its processes ranks");
   app.add_option("--step-start", trial.step.job_start_unix_s, "Unix time; 0 if keys are never used again");
   app.add_option("--step-name", trial.step.batch_name, "the batch system's name of the step");
   app.add_option("--step-id", trial.step.batch_id, "the same with the number of a job of an array");
@@ -152,6 +153,8 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_option("--run-id", node.run_id, "identity of the run")->required();
   app.add_option("--node", node.node_name, "name of this node")->required();
   app.add_option("--local-ranks", options.server.local_ranks, "ranks on this node, 0 unknown");
+  app.add_option("--launcher", node.launcher, "name of the launcher that has given the ranks");
+  app.add_option("--restart", options.server.restart, "how often it had started them before");
   app.add_option("--mpi-launcher", options.server.mpi_launcher,
                  "process that started the ranks of this node, 0 none");
   app.add_option("--world-size", world_size, "ranks of the job, 0 unknown");

@@ -263,7 +263,7 @@ class Server::Impl {
     if (seen) {
       const std::string command(message.data + sizeof announce, message.data + message.bytes);
       note_announced(watch(connection.pid, {announce.pid, announce.rank}, std::move(pidfd)), announce.rank,
-                     announce.world_size, command);
+                     announce.world_size, command, announce.restart);
     } else if (!is_closed(fd)) {
       note_unseen();
     }
@@ -317,11 +317,12 @@ class Server::Impl {
     if (const auto ended = ended_pids_.find(pid);
         ended != ended_pids_.end() && watched_.find_pid(pid) == nullptr) {
       // It lived so briefly that its agent connected and left before the launcher announced it.
-      child_ = state_.announce(ended->second, rank, -1, pid, recorded_until(), own_command());
+      child_ =
+          state_.announce(ended->second, rank, -1, pid, recorded_until(), own_command(), options_.restart);
       any_announced(rank, *child_);
     } else {
       WatchedProcess& process = watch(pid, {}, open_process(pid));
-      note_announced(process, rank, -1, own_command());
+      note_announced(process, rank, -1, own_command(), options_.restart);
       child_ = process.id;
     }
     ended_pids_.clear();
@@ -387,9 +388,9 @@ class Server::Impl {
   [[nodiscard]] std::string own_command() const { return command_text(options_.node.command); }
 
   void note_announced(WatchedProcess& process, std::int32_t rank, std::int32_t world_size,
-                      const std::string& command) {
-    process.id =
-        state_.announce(process.known_id(), rank, world_size, process.shown_pid(), recorded_until(), command);
+                      const std::string& command, std::int32_t restart) {
+    process.id = state_.announce(process.known_id(), rank, world_size, process.shown_pid(), recorded_until(),
+                                 command, restart);
     if (options_.node.world_size > 0 && rank >= static_cast<std::int64_t>(options_.node.world_size))
       has_spawned_ranks_ = true;
     if (!process.announced) ++alive_announced_;

@@ -37,9 +37,10 @@ struct ServerOptions {
   // The MPI launcher's process that started the ranks of this node; 0: none. The collector prefers processors
   // where it may run and no rank may.
   pid_t mpi_launcher = 0;
+  std::int32_t restart = 0;  // how often the launcher of our own rank had started it before
   // How long the launcher of a failed program waits for the shard.
   std::chrono::seconds end_patience = kEndPatience;
-  bool light = false;  // look at rings and processes less often
+  bool light = false;       // look at rings and processes less often
   std::uint32_t nodes = 1;  // of the job, as far as it is known
   CheckpointOption checkpoint;
   double max_cpu_percent = 0;  // of one processor, that the collector may use; 0: all that it needs

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "agent/lifecycle/options.h"
 
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "agent/lifecycle/proc_files.h"
 #include "formats/wire/hello.h"
+#include "formats/wire/launchers.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
@@ -91,6 +96,44 @@ void shorten_preload(char* value) noexcept {
   *to = 0;
 }
 
+bool is_below_torch_launcher() noexcept {
+  pid_t pid = getppid();
+  for (int level = 0; level < 8 && pid > 1; ++level) {
+    char path[48], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", static_cast<int>(pid));
+    const std::uint32_t bytes = read_small_file(path, text, sizeof text);
+    if (wire::starts_torch_workers(text, bytes)) return true;
+    snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
+    if (read_small_file(path, text, sizeof text) == 0) return false;
+    const char* const close = strrchr(text, ')');  // the name before may hold anything
+    if (close == nullptr || strlen(close) < 4) return false;
+    pid = static_cast<pid_t>(strtol(close + 4, nullptr, 10));
+  }
+  return false;
+}
+
+// Whether a launcher below clusterprof has given this process a rank ("clusterprof torchrun ..."). A process
+// that such a rank starts inherits its variables, and comes to the same answer; the collector tells them
+// apart.
+void read_rank_of_own() noexcept {
+  const char* const text = getenv(wire::kLaunchVariable);
+  if (text == nullptr) return;
+  const auto environment = [](const char* name) { return static_cast<const char*>(getenv(name)); };
+  const wire::WorkerRank own = wire::find_worker_rank(environment, is_below_torch_launcher);
+  if (own.launcher == nullptr) return;
+  char* end = nullptr;
+  const std::uint64_t launch = strtoull(text, &end, 16);
+  if (*end != ':') return;
+  const long rank = strtol(end + 1, &end, 10);
+  if (*end != ':' || (launch == own.launch && rank == own.rank)) return;
+  // MPI scripts set RANK, too.
+  if (strtoull(end + 1, &end, 16) != wire::mpi_rank_evidence(environment) || *end != 0) return;
+  g_options.rank = own.rank;
+  g_options.world_size = own.size;
+  g_options.launcher = static_cast<std::uint32_t>(own.launcher - wire::kLaunchers) + 1;
+  g_options.launch = own.launch;
+}
+
 void divide_own_preloads() noexcept {
   memcpy(g_own_preload_text, g_options.preload, sizeof g_own_preload_text);
   char* next = g_own_preload_text;
@@ -137,6 +180,7 @@ void read_options() noexcept {
   g_options.only_regions = switch_variable("CLUSTERPROF_ONLY_REGIONS");
   g_options.check_paths = switch_variable("CLUSTERPROF_CHECK_PATHS");
   read_sample_on();
+  read_rank_of_own();
   g_options.record = true;
 }
 
@@ -150,6 +194,7 @@ void hide_from_children() noexcept {
   unsetenv(wire::kWorldSizeVariable);
   unsetenv(wire::kPreloadVariable);
   unsetenv(wire::kSampleEventVariable);
+  unsetenv(wire::kLaunchVariable);
 }
 
 }  // namespace clusterprof::agent

@@ -22,6 +22,9 @@ struct Options {
   bool record;  // false: this process is not to be recorded
   char socket[108];
   std::int32_t rank, world_size;  // -1 unknown
+  // The rank is that of a launcher below clusterprof: as in the segment's header. Otherwise 0.
+  std::uint32_t launcher;
+  std::uint64_t launch;
   std::uint32_t rate_hz;
   bool cpu_clock, no_python, no_native, no_children, only_regions, check_paths;
   char events[1024];  // comma separated; empty: the default set

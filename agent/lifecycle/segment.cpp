@@ -179,6 +179,9 @@ void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
   header.parent_pid = getppid();
   header.rank = g_options.rank;
   header.world_size = g_options.world_size;
+  header.launcher = g_options.launcher;
+  header.launch = g_options.launch;
+  header.forked = g_process.generation != 0 ? 1 : 0;
   header.mpi_rank.store(-1, std::memory_order_relaxed);
   header.mpi_size.store(-1, std::memory_order_relaxed);
   header.start_mono_ns = monotonic_ns();

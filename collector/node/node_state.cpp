@@ -10,11 +10,13 @@
 #include <utility>
 
 #include "collector/node/usage.hpp"
+#include "formats/wire/launchers.h"
 
 namespace clusterprof::collector {
 namespace {
 
 constexpr std::size_t kMaxNotes = 50;
+constexpr std::size_t kMaxStarts = 1000;    // of ranks by a launcher below clusterprof
 constexpr std::size_t kMaxMpiHelpers = 16;  // ended ones that are kept for each rank
 // MPI events: a node's are written within seconds when the job ends, and a merge analyses a job's in memory.
 constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size_t{1} << 22,
@@ -70,38 +72,96 @@ void NodeState::move_to(ProcessId id, RankKey key) {
 
 NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::int32_t rank,
                                          std::int32_t world_size, std::int32_t pid, Instant now,
-                                         const std::string& command) {
+                                         const std::string& command, std::int32_t restart) {
   // A world that MPI_Comm_spawn made is numbered after the ranks before it.
   if (world_size > 0 && world_size <= kMaxRanks)
     options_.world_size = std::max(options_.world_size, static_cast<std::uint32_t>(world_size));
   grid_.set_ranks(options_.world_size);
   Process* process = known ? find(*known) : nullptr;
   if (process == nullptr) {
-    const RankKey key = rank >= 0 ? rank : -static_cast<RankKey>(next_id_);
+    const RankKey key = rank >= 0 ? key_announced(rank) : -static_cast<RankKey>(next_id_);
     process = &add_process(key, pid, now);
   } else if (rank >= 0) {
-    move_to(process->id, rank);
+    move_to(process->id, key_announced(rank));
   }
   process->announced = true;
-  if (!command.empty()) ranks_.at(rank_of_.at(process->id)).command = command;
+  RankGroup& group = ranks_.at(rank_of_.at(process->id));
+  if (!command.empty()) group.command = command;
+  group.restart = restart;
   return process->id;
 }
 
 NodeState::RankKey NodeState::key_for_segment(const wire::SegmentHeader& header) const {
-  if (header.rank >= 0) return header.rank;
+  if (header.rank >= 0 && starts_.empty()) return header.rank;
   // The child of a process whose rank has no number belongs to the same rank as its parent.
   for (const auto& [key, group] : ranks_) {
     for (const Process& process : group.processes) {
       if (process.alive && process.pid == header.parent_pid) return key;
     }
   }
+  if (header.rank >= 0) return key_announced(header.rank);
   return ranks_.empty() ? -static_cast<RankKey>(next_id_) : ranks_.begin()->first;
+}
+
+// The ranks that were announced are those of what has started these.
+void NodeState::begin_start(const wire::SegmentHeader& header) {
+  if (starts_.empty()) {
+    std::map<RankKey, RankGroup> above;
+    for (auto& [key, group] : ranks_) {
+      const RankKey moved = key >= 0 ? kAboveRanks - key : key + kAboveRanks - kMaxRanks;
+      for (const Process& process : group.processes) rank_of_[process.id] = moved;
+      above.emplace(moved, std::move(group));
+    }
+    ranks_ = std::move(above);
+    options_.launcher = wire::kLaunchers[header.launcher - 1].name;
+  }
+  const std::int32_t first = starts_.empty() ? 0 : starts_.back().first_rank + starts_.back().size;
+  starts_.push_back({header.launch, first, header.world_size});
+}
+
+// `now`: where the process is already, if it is known.
+NodeState::RankKey NodeState::key_of_worker(const wire::SegmentHeader& header, std::optional<RankKey> now) {
+  const auto of_start = [&](const RankStart& start) { return RankKey{start.first_rank} + header.rank; };
+  for (auto start = starts_.rbegin(); start != starts_.rend(); ++start) {
+    if (start->launch != header.launch || start->size != header.world_size) continue;
+    const RankKey key = of_start(*start);
+    const auto group = ranks_.find(key);
+    if (group == ranks_.end() || key == now || header.forked != 0) return key;
+    // What a rank starts inherits its variables. Once it has ended, the launcher has started it again.
+    for (const Process& process : group->second.processes)
+      if (process.announced && process.alive) return key;
+    break;
+  }
+  begin_start(header);
+  return of_start(starts_.back());
 }
 
 NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment,
                                       Instant now) {
   Process* process = known ? find(*known) : nullptr;
-  if (process == nullptr) process = &add_process(key_for_segment(segment.header()), pid, now);
+  const wire::SegmentHeader& header = segment.header();
+  const bool is_worker =
+      header.launcher != 0 && header.launcher <= wire::kLauncherCount && header.rank >= 0 &&
+      header.rank < header.world_size && header.world_size <= kMaxRanks && starts_.size() < kMaxStarts &&
+      (starts_.empty() || header.world_size <= kMaxRanks - starts_.back().first_rank - starts_.back().size);
+  if (is_worker) {
+    const RankKey key =
+        key_of_worker(header, process != nullptr ? std::optional(rank_of_.at(process->id)) : std::nullopt);
+    if (process == nullptr)
+      process = &add_process(key, pid, now);
+    else
+      move_to(process->id, key);
+    process = find(process->id);
+    RankGroup& group = ranks_.at(key);
+    process->announced =
+        process->announced || std::none_of(group.processes.begin(), group.processes.end(),
+                                           [](const Process& other) { return other.announced; });
+    group.restart =
+        static_cast<std::int32_t>(std::count_if(starts_.begin(), starts_.end(),
+                                                [&](const RankStart& s) { return s.first_rank <= key; }) -
+                                  1);
+  }
+  if (process == nullptr) process = &add_process(key_for_segment(header), pid, now);
   if (process->recorder) close_segment(*process, now.mono_ns);
   grid_.reach_back(segment.header().start_mono_ns);
   path_times_.grid().reach_back(segment.header().start_mono_ns);
@@ -370,6 +430,7 @@ void NodeState::set_spawned_worlds(std::vector<SpawnedWorld> worlds) {
 }
 
 std::uint32_t NodeState::world_size() const {
+  if (!starts_.empty()) return static_cast<std::uint32_t>(starts_.back().first_rank + starts_.back().size);
   std::uint32_t size = options_.world_size;
   if (size == 0) return 0;  // the total is unknown while the size of the first world is
   for (const SpawnedWorld& world : spawned_worlds_) {

@@ -31,6 +31,7 @@ struct NodeOptions {
   std::string clock = "wall";
   bool watches_mpi = true;    // false: --no-mpi
   std::string sample_on{};    // --sample-on
+  std::string launcher{};     // that has given the ranks; empty: none, or not known
   bool only_regions = false;  // --only-regions
   std::string only_ranks{};   // --ranks: the list; empty: all ranks of the job are recorded
   // MPI events kept per rank at most. Not given: 2^25 for the whole job and 2^22 for the node, but 2^12 to
@@ -54,11 +55,14 @@ class NodeState {
   void set_run_id(std::string run_id) { options_.run_id = std::move(run_id); }
 
   // The process with this pid will be the program of `rank`. It is a new process unless `known` is given.
-  // `command`: as in base/command_text.hpp; empty: not known.
+  // `command`: as in base/command_text.hpp; empty: not known. `restart`: how often its launcher had started
+  // this rank before.
   ProcessId announce(std::optional<ProcessId> known, std::int32_t rank, std::int32_t world_size,
-                     std::int32_t pid, Instant now, const std::string& command = {});
+                     std::int32_t pid, Instant now, const std::string& command = {},
+                     std::int32_t restart = 0);
 
-  // The process sent a segment. If it had one before, that ended with its exec.
+  // The process sent a segment. If it had one before, that ended with its exec. If a launcher below
+  // clusterprof has given it a rank, announced processes are that launcher, or those around it, and no ranks.
   ProcessId hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment, Instant now);
 
   // Tells all processes, and those to come, that nothing is to be recorded any more.
@@ -137,6 +141,7 @@ class NodeState {
   struct RankGroup {
     std::list<Process> processes;
     std::string command;  // that its launcher announced
+    std::int32_t restart = 0;
     ProcessReport helpers;
     SystemUsage helpers_usage;
     SeriesBlock series{kRankColumns, kRankLevels};
@@ -144,7 +149,16 @@ class NodeState {
   };
   struct ProcessView;  // a process as of now
 
-  using RankKey = std::int64_t;  // the launcher's number; negative: it gave none, every process its own
+  // The number in the run. Negative: the launcher gave none, every process has its own. kAboveRanks - R and
+  // below: R was given to what is above the ranks.
+  using RankKey = std::int64_t;
+  static constexpr RankKey kAboveRanks = -(RankKey{1} << 40);
+  static constexpr bool is_above_ranks(RankKey key) { return key <= kAboveRanks; }
+  // Ranks that a launcher below clusterprof has started together.
+  struct RankStart {
+    std::uint64_t launch = 0;  // wire::WorkerRank
+    std::int32_t first_rank = 0, size = 0;
+  };
 
   Process* find(ProcessId id);
   [[nodiscard]] const Process* find(ProcessId id) const;
@@ -153,6 +167,11 @@ class NodeState {
   void close_segment(Process& process, std::uint64_t now_ns);
   void add_up_helpers(RankGroup& group);
   [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
+  [[nodiscard]] RankKey key_announced(std::int32_t rank) const {
+    return starts_.empty() ? rank : kAboveRanks - rank;
+  }
+  [[nodiscard]] RankKey key_of_worker(const wire::SegmentHeader& header, std::optional<RankKey> now);
+  void begin_start(const wire::SegmentHeader& header);
   [[nodiscard]] std::map<RankKey, std::int32_t> rank_numbers() const;
   [[nodiscard]] bool is_spawned(std::int32_t rank) const;
   void update_series(RankGroup& group, Process& process, std::uint64_t now_ns);
@@ -176,6 +195,7 @@ class NodeState {
   std::map<ProcessId, RankKey> rank_of_;
   ProcessId next_id_ = 1;
   std::vector<SpawnedWorld> spawned_worlds_;  // by first rank
+  std::vector<RankStart> starts_;
   std::vector<shard::Note> notes_;
   std::uint64_t notes_left_out_ = 0;
   std::uint64_t turned_off_ns_ = 0;  // 0: recording is on

@@ -117,6 +117,7 @@ std::map<NodeState::RankKey, std::int32_t> NodeState::rank_numbers() const {
   std::set<std::int32_t> taken;
   // MPI's own rank number counts, as long as its job is the launcher's.
   for (const auto& [key, group] : ranks_) {
+    if (is_above_ranks(key)) continue;
     for (const Process& process : group.processes) {
       std::int32_t rank = -1, size = -1, launched = -1;
       if (process.recorder) {
@@ -138,7 +139,7 @@ std::map<NodeState::RankKey, std::int32_t> NodeState::rank_numbers() const {
     }
   }
   for (const auto& [key, group] : ranks_) {
-    if (numbers.contains(key)) continue;
+    if (numbers.contains(key) || is_above_ranks(key)) continue;
     std::int32_t rank = key >= 0 ? static_cast<std::int32_t>(key) : 0;
     while (!taken.insert(rank).second) ++rank;
     numbers[key] = rank;
@@ -212,6 +213,7 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   sum.mpi_library = main.report.mpi_library;
 
   rank.rank = number;
+  rank.restart = static_cast<std::uint32_t>(std::max(group.restart, 0));
   rank.pid = main.had_segment ? main.report.pid : main.process->pid;
   rank.start_utc_ns = main.start.utc_ns;
   rank.elapsed_ns = main.end_ns - main.start.mono_ns;
@@ -252,6 +254,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
     run.notes.push_back(shard::note_of_run(shard::NoteCode::kOnlySomeRanks, 0, options_.only_ranks));
 
   run.sample_on = options_.sample_on;
+  run.launcher = options_.launcher;
   run.only_regions = options_.only_regions;
 
   snapshot.node.name = options_.node_name;
@@ -265,7 +268,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   std::vector<PathTime> open_times;
   const auto numbers = rank_numbers();
   for (auto& [key, group] : ranks_) {
-    if (group.processes.empty()) continue;
+    if (group.processes.empty() || is_above_ranks(key)) continue;
     snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, run.notes));
     snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
     if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/directory.hpp"
+#include "base/leading_number.hpp"
 #include "base/path_resolver.hpp"
 #include "base/shared_directory.hpp"
 #include "base/unique_fd.hpp"
@@ -33,6 +34,8 @@ namespace {
 
 constexpr const char* kOwnerLink = shard::kOwnerLink.data();
 constexpr const char* kJobLink = shard::kJobLink.data();
+constexpr const char* kStartsDirectory = shard::kStartsDirectory.data();
+constexpr int kMostStarts = 10'000, kMostRanks = 1 << 24;
 constexpr std::string_view kLinkPrefix = shard::kRendezvousLinkPrefix;
 constexpr const char* kNodeLocal[] = {"/dev/shm", "/tmp"};
 constexpr std::string_view kWaitingPrefix = "clusterprof-waiting-";
@@ -176,39 +179,6 @@ bool names_no_directory(const std::string& path) {
   return errno == ENOTDIR || errno == ENAMETOOLONG || errno == ELOOP;
 }
 
-Result<RunDirectory> use_given(const std::string& output, const JobStep& step, bool& refused) {
-  std::string path = output;
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  PathResolver resolver(path, kParentMode);
-  if (resolver.error() != 0) {
-    refused = resolver.found_untrusted() || names_no_directory(path);
-    if (resolver.found_untrusted())
-      return Error{resolver.failed_part() + kOfAnotherUser + "; choose another -o"};
-    return failed(resolver.failed_part(), resolver.error());
-  }
-  const auto claimed = claim(resolver.result().parent, resolver.result().name, path, step);
-  if (!claimed) {
-    refused = names_no_directory(path);
-    return claimed.error();
-  }
-  const auto& [holder, secret] = claimed.value();
-  refused = holder != Holder::kUs && holder != Holder::kPeer;
-  switch (holder) {
-    case Holder::kOtherRun:
-      return Error{output + ": a run is there already; choose another -o"};
-    case Holder::kOtherFiles:
-      return Error{output + ": there are other files in it; choose another -o"};
-    case Holder::kOtherUser:
-      return Error{output + kOfAnotherUser + "; choose another -o"};
-    case Holder::kUs:
-    case Holder::kPeer:
-      break;
-  }
-  auto resolved = absolute(path);
-  if (!resolved) return resolved.error();
-  return RunDirectory{std::move(resolved).value(), "", holder == Holder::kUs, secret};
-}
-
 std::string local_time(std::int64_t start_unix_s) {
   const time_t start = start_unix_s != 0 ? static_cast<time_t>(start_unix_s) : ::time(nullptr);
   tm parts{};
@@ -245,6 +215,64 @@ Result<Claimed> claim_free_name(const Parent& parent, const std::string& base, c
     if (holder == Holder::kUs || holder == Holder::kPeer) return Claimed{name, holder == Holder::kUs, secret};
   }
   return failed(parent.path + "/" + base, EEXIST);
+}
+
+const char* problem_with(Holder holder) {
+  switch (holder) {
+    case Holder::kOtherRun:
+      return ": a run is there already";
+    case Holder::kOtherFiles:
+      return ": there are other files in it";
+    case Holder::kOtherUser:
+      return kOfAnotherUser;
+    case Holder::kUs:
+    case Holder::kPeer:
+      break;
+  }
+  return "";
+}
+
+// All ranks of the launch come to the same name: each takes the first that is free or theirs.
+Result<RunDirectory> use_next_name(PathResolver& resolver, const JobStep& step, const std::string& problem) {
+  // Of `-o .`, a directory in it.
+  const std::string name = resolver.result().name == "." ? "clusterprof-run" : resolver.result().name;
+  auto place = absolute("/proc/self/fd/" + std::to_string(resolver.result().parent.fd.get()));
+  if (!place) return place.error();
+  const Parent parent{std::move(resolver.result().parent), std::move(place).value()};
+  const auto claimed = claim_free_name(parent, name, step);
+  if (!claimed) return claimed.error();
+  const auto& [next, made_by_us, secret] = claimed.value();
+  return RunDirectory{parent.path + "/" + next, "", made_by_us, secret, problem};
+}
+
+Result<RunDirectory> use_given(const std::string& output, const JobStep& step, bool& refused) {
+  std::string path = output;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  PathResolver resolver(path, kParentMode);
+  if (resolver.error() != 0) {
+    refused = resolver.found_untrusted() || names_no_directory(path);
+    if (resolver.found_untrusted())
+      return Error{resolver.failed_part() + kOfAnotherUser + "; choose another -o"};
+    return failed(resolver.failed_part(), resolver.error());
+  }
+  const auto claimed = claim(resolver.result().parent, resolver.result().name, path, step);
+  if (!claimed) {
+    refused = names_no_directory(path);
+    const auto status = status_of(resolver.result().parent.fd.get(), resolver.result().name);
+    if (step.launched && status && !S_ISDIR(status->st_mode))
+      return use_next_name(resolver, step, output + ": is no directory");
+    return claimed.error();
+  }
+  const auto& [holder, secret] = claimed.value();
+  if (holder == Holder::kUs || holder == Holder::kPeer) {
+    auto resolved = absolute(path);
+    if (!resolved) return resolved.error();
+    return RunDirectory{std::move(resolved).value(), "", holder == Holder::kUs, secret};
+  }
+  const std::string problem = output + problem_with(holder);
+  if (step.launched) return use_next_name(resolver, step, problem);
+  refused = true;
+  return Error{problem + "; choose another -o"};
 }
 
 // Our published link is there: sweep up those of jobs that did not live to remove theirs.
@@ -356,6 +384,32 @@ Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, 
   const auto claimed = claim_free_name(parent, base, step);
   if (!claimed) return claimed.error();
   return RunDirectory{parent.path + "/" + claimed.value().name, "", true, claimed.value().secret};
+}
+
+Result<RankStart> join_start(const RunDirectory& directory, std::uint64_t launch, int rank, int size) {
+  const std::string place = directory.path + "/" + kStartsDirectory;
+  if (::mkdir(place.c_str(), kRunMode) != 0 && errno != EEXIST) return failed(place, errno);
+  const UniqueFd starts = open_directory(AT_FDCWD, place);
+  if (!starts) return failed(place, errno);
+  RankStart start;
+  for (; start.restart < kMostStarts; ++start.restart) {
+    const std::string name = std::to_string(start.restart);
+    const std::string text = std::to_string(launch) + "+" + std::to_string(size);
+    if (::symlinkat(text.c_str(), starts.get(), name.c_str()) != 0 && errno != EEXIST)
+      return failed(place, errno);
+    const auto link = read_link(starts.get(), name);
+    if (!link) return failed(place + "/" + name, errno);
+    const std::size_t plus = link->target.find('+');
+    if (plus == std::string::npos) return failed(place + "/" + name, EINVAL);
+    const int ranks = leading_number(std::string_view(link->target).substr(plus + 1)).value_or(0);
+    if (ranks < 1 || ranks > kMostRanks - start.first_rank) return failed(place + "/" + name, ERANGE);
+    if (link->target == text) {
+      if (::symlinkat("-", starts.get(), (name + "." + std::to_string(rank)).c_str()) == 0) return start;
+      if (errno != EEXIST) return failed(place, errno);
+    }
+    start.first_rank += ranks;
+  }
+  return failed(place, EOVERFLOW);
 }
 
 void remove_rendezvous_link(const RunDirectory& directory) {

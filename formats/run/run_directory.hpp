@@ -17,6 +17,8 @@
 //                                    (mpi-wrap/src/clock_rendezvous.hpp); those of spawned world N in
 //                                    .clocks-N
 //   DIR/.worlds/...                  spawned worlds (formats/wire/spawned_world.h)
+//   DIR/.starts/N -> LAUNCH+SIZE     the N-th time, from 0 on, that a launcher started SIZE ranks of this run
+//                                    (elastic restarts); DIR/.starts/N.RANK: that rank has come
 //
 // Where all may write (/tmp), directories and links of other users are passed by (base/path_resolver.hpp);
 // who may write into the run directory cannot make us remove anything else.
@@ -39,6 +41,8 @@ struct JobStep {
   // Equal on all ranks of one job step and different for any other: 16 hex digits with a prefix that names
   // the source ("openmpi-...", "slurm-...", "hydra-...", "single-...").
   std::string key;
+  // A launcher gave this process a rank, so nobody chose the run directory's name for it alone.
+  bool launched = false;
   // Other processes may have the same key. False: a run of one process; the key is random.
   bool has_peers = false;
   // The key is made of something that the system may reuse (a port number, a process id): anything with this
@@ -63,14 +67,25 @@ struct RunDirectory {
   std::string rendezvous_link;  // absolute; empty: none was needed
   bool created = false;         // by this very process
   HashKey secret{};             // the same for all ranks, random; zeros if the system had no random numbers
+  // Why the ranks of a launcher use another name than the one asked for; empty: they do not.
+  std::string taken{};
 };
 
 // Finds or makes the run directory of step.key. Fails with the path and the reason: not writable, or it
 // has another run or other files. If `refused` is given, *refused is set to true when request.output itself
 // is the mistake: it has another run or other files, or it is no name of a directory. Otherwise the file
-// system failed.
+// system failed. For ranks of a launcher a name that is taken is no mistake: they use NAME-2, NAME-3, ...
 Result<RunDirectory> agree_on_run_directory(const RunDirectoryRequest& request, const JobStep& step,
                                             bool* refused = nullptr);
+
+// Which start of a launcher's ranks this is, where the launcher may start them again.
+struct RankStart {
+  int restart = 0;     // how often they were started before
+  int first_rank = 0;  // in the run: the sum of the sizes of the earlier ones
+};
+// Ranks with the same `launch` that come for the first time belong together; one that was there already
+// begins the next start.
+Result<RankStart> join_start(const RunDirectory& directory, std::uint64_t launch, int rank, int size);
 
 // Removes the rendezvous link, which no rank of the job needs any more.
 void remove_rendezvous_link(const RunDirectory& directory);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Names of the files that launchers and collectors create in a run directory besides the shards, and in its
-// parent directory. The first two stay; the others are removed, unless somebody was killed.
+// parent directory. The first two and kStartsDirectory stay; the others are removed, unless somebody was
+// killed.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ inline constexpr std::string_view kRendezvousLinkPrefix =
     ".clusterprof-";                                           // in the parent directory; followed by the key
 inline constexpr std::string_view kExitMarkPrefix = ".left-";  // a node whose ranks have all met
 inline constexpr std::string_view kClocksDirectoryPrefix = ".clocks";  // directories
-inline constexpr std::string_view kClaimSuffix = ".claim";             // .node-NAME.claim
+inline constexpr std::string_view kStartsDirectory = ".starts";  // of ranks that their launcher starts again
+inline constexpr std::string_view kClaimSuffix = ".claim";       // .node-NAME.claim
 inline bool is_claim(std::string_view name) {
   return name.starts_with(".node-") && name.ends_with(kClaimSuffix);
 }

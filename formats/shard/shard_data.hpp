@@ -164,7 +164,8 @@ struct Rank {
   // For a lost rank: where its main thread was last seen, one line per frame, the outermost first. 0: not
   // known.
   StringIndex last_call_path = 0;
-  StringIndex command = 0;  // that it was started with (base/command_text.hpp); 0 not known
+  std::uint32_t restart = 0;  // how often its launcher had started the rank before, in this run
+  StringIndex command = 0;    // that it was started with (base/command_text.hpp); 0 not known
   // Threads that ended before their first sample, and their CPU time, which is charged to the functions that
   // they started with.
   std::uint64_t unsampled_threads = 0, unsampled_cpu_ns = 0;
@@ -494,6 +495,7 @@ struct Run {
   std::uint32_t rate_hz = 0;
   std::string clock;                  // "wall" or "cpu"
   std::string sample_on;              // samples were taken when this event overflowed; empty: by the clock
+  std::string launcher;               // name in formats/wire/launchers.h; empty: none, or not known
   bool only_regions = false;          // --only-regions
   bool counters_multiplexed = false;  // the counters took turns: their values are estimates
   std::string version;                // of clusterprof

@@ -136,6 +136,7 @@ class Writer {
     group.write_attribute("mpi_library", run.mpi_library);
     group.write_attribute("complete", static_cast<std::uint8_t>(run.complete));
     group.write_attribute("sample_on", run.sample_on);
+    group.write_attribute("launcher", run.launcher);
     group.write_attribute("only_regions", static_cast<std::uint8_t>(run.only_regions));
     group.write_attribute("counters_multiplexed", static_cast<std::uint8_t>(run.counters_multiplexed));
     group.write_strings("command", run.command);
@@ -294,6 +295,7 @@ class Reader {
     run.mpi_library = group.read_string("mpi_library");
     run.complete = group.read_integer("complete", 0, 1) != 0;
     run.sample_on = group.read_string("sample_on");
+    run.launcher = group.read_string("launcher");
     run.only_regions = group.read_integer("only_regions", 0, 1) != 0;
     run.counters_multiplexed = group.read_integer("counters_multiplexed", 0, 1) != 0;
     run.command = group.read_strings("command");

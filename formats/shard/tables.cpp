@@ -54,6 +54,7 @@ void visit_ranks(Archive& archive, Data& data) {
     table.column("major_faults", &Rank::major_faults);
     table.column("voluntary_switches", &Rank::voluntary_switches);
     table.column("involuntary_switches", &Rank::involuntary_switches);
+    table.column("restart", &Rank::restart);
     table.column("exit_status", &Rank::exit_status);
     table.column("exit_signal", &Rank::exit_signal);
     table.column("handler_ns", &Rank::handler_ns);

@@ -37,8 +37,9 @@ struct Announce {
   std::uint32_t wire_major, wire_minor;
   std::int32_t pid;                           // the process that will be the program
   std::int32_t rank, world_size, local_size;  // -1 unknown
+  std::int32_t restart;                       // how often the launcher had started the rank before
 };
-static_assert(sizeof(Announce) == 32);
+static_assert(sizeof(Announce) == 40);
 
 // Messages between the launcher process that stays as the program's parent and its collector, over a socket
 // pair (SOCK_SEQPACKET).
@@ -62,6 +63,10 @@ inline constexpr const char* kSocketVariable =
     "CLUSTERPROF_AGENT_SOCKET";  // abstract name, without the leading NUL
 inline constexpr const char* kRankVariable = "CLUSTERPROF_AGENT_RANK";
 inline constexpr const char* kWorldSizeVariable = "CLUSTERPROF_AGENT_WORLD_SIZE";
+// kLaunchFormat: WorkerRank::launch and rank, and mpi_rank_evidence(), of the environment that clusterprof
+// was started in (launchers.h). A process with other ones has been started by a launcher below clusterprof.
+inline constexpr const char* kLaunchVariable = "CLUSTERPROF_AGENT_LAUNCH";
+inline constexpr const char* kLaunchFormat = "%016llx:%d:%016llx";
 inline constexpr const char* kPreloadVariable =
     "CLUSTERPROF_AGENT_PRELOAD";  // our entries of LD_PRELOAD, colon separated
 // 16 hex digits of launch_evidence(), a colon, and the absolute path of the directory in which the ranks meet

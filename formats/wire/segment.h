@@ -40,7 +40,7 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x35'47'45'53'46'52'50'43ull;  // "CPRFSEG5"
-inline constexpr std::uint32_t kWireMajor = 7;
+inline constexpr std::uint32_t kWireMajor = 8;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
@@ -166,6 +166,11 @@ struct SegmentHeader {
   // Identity. rank and world_size come from the launcher's environment; mpi_rank and
   // mpi_size from MPI itself (-1 until MPI_Init returned).
   std::int32_t pid, parent_pid, rank, world_size;
+  // Of a process whose rank is that of a launcher below clusterprof, or that belongs to such a process: 1 +
+  // the launcher's index in kLaunchers, and WorkerRank::launch. Otherwise 0.
+  std::uint32_t launcher;
+  std::uint32_t forked;  // 1: it has executed nothing since its parent had forked it
+  std::uint64_t launch;
   std::atomic<std::int32_t> mpi_rank, mpi_size;
   std::uint64_t start_mono_ns;      // CLOCK_MONOTONIC when the agent started
   std::uint64_t start_realtime_ns;  // CLOCK_REALTIME at the same instant

@@ -30,7 +30,7 @@ KINDS = ["python", "native", "mpi", "kernel", "region"]
 WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
-_SHARD_VERSION, _PROFILE_VERSION = (2, 3), (3, 4)
+_SHARD_VERSION, _PROFILE_VERSION = (2, 4), (3, 5)
 _NONE = 0xFFFFFFFF
 _MATRIX_TABLES = ("values", "path_counters", "data_accesses")
 

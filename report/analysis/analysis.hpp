@@ -148,8 +148,10 @@ struct RunInfo {
   std::uint32_t world_size = 0;   // 0 unknown
   std::uint32_t rate_hz = 0;
   std::string clock;
-  std::string region;     // all is of this region alone; empty: of the run
-  std::string sample_on;  // the event at whose overflows samples were taken; empty: the clock
+  std::string region;          // all is of this region alone; empty: of the run
+  std::string launcher;        // that has given the ranks; empty: none, or not known
+  std::uint32_t restarts = 0;  // the most often that it has started a rank again
+  std::string sample_on;       // the event at whose overflows samples were taken; empty: the clock
   bool only_regions = false;
   std::string version;
   std::string mpi_library;
@@ -204,9 +206,10 @@ struct RankInfo {
   bool lost = false;
   // Where the main thread of a failed rank was last seen, the outermost frame first.
   std::vector<SourceLocation> last_call_path;
-  SourceLocation last_seen;  // its place: the innermost line of the user's, or what is known instead
-  bool spawned = false;      // by MPI_Comm_spawn
-  double end_s = 0;          // since the first rank's start
+  SourceLocation last_seen;   // its place: the innermost line of the user's, or what is known instead
+  bool spawned = false;       // by MPI_Comm_spawn
+  std::uint32_t restart = 0;  // how often its launcher had started it before
+  double end_s = 0;           // since the first rank's start
   std::uint64_t unsampled_threads = 0;  // that ended before their first sample
   double unsampled_cpu_s = 0;           // of those threads
   double handler_s = 0;

@@ -358,8 +358,8 @@ void CEREAL_LOAD_FUNCTION_NAME(Reader& in, std::vector<T>& list) {
 CLUSTERPROF_MEMBERS(NoteRecord, code, number, text, detail, nodes, node_count, ranks, rank_count)
 CLUSTERPROF_MEMBERS(CommandRow, words, ranks)
 CLUSTERPROF_MEMBERS(RunInfo, id, command, commands, start_utc_ns, elapsed_s, nodes, ranks, spawned_ranks,
-                    world_size, rate_hz, clock, region, sample_on, only_regions, version, mpi_library,
-                    samples, dropped, complete, missing, missing_ranks, notes)
+                    world_size, rate_hz, clock, region, launcher, restarts, sample_on, only_regions, version,
+                    mpi_library, samples, dropped, complete, missing, missing_ranks, notes)
 CLUSTERPROF_MEMBERS(Quality, truncated, merges_tried, merges_failed, merge_success, handler_median_s,
                     handler_p99_s, rate_reached_hz, unsampled_threads, unsampled_cpu_s)
 CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, collector_max_rss_bytes, cpus,
@@ -372,7 +372,7 @@ CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, command, elapsed_s, paused_s, rec
                     mpi_helper_elapsed_s, mpi_helper_s, threads_useful_s, max_rss_bytes, read_bytes,
                     write_bytes, minor_faults, major_faults, voluntary_switches, involuntary_switches,
                     affinity, numa, limits, derived, exit_status, exit_signal, lost, last_call_path,
-                    last_seen, spawned, end_s, unsampled_threads, unsampled_cpu_s, handler_s)
+                    last_seen, spawned, restart, end_s, unsampled_threads, unsampled_cpu_s, handler_s)
 CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
 CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
 CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, cpu_s, spread,

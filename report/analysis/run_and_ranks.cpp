@@ -150,6 +150,7 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
   info.lost = (rank.flags & shard::kLost) != 0;
   info.last_call_path = frames_of(text(rank.last_call_path));
   info.spawned = (rank.flags & shard::kSpawned) != 0;
+  info.restart = rank.restart;
   info.handler_s = to_seconds(rank.handler_ns);
   info.unsampled_threads = rank.unsampled_threads;
   info.unsampled_cpu_s = to_seconds(rank.unsampled_cpu_ns);
@@ -208,6 +209,7 @@ RunInfo describe_run(const ShardData& data) {
   run.rate_hz = data.run.rate_hz;
   run.clock = data.run.clock;
   run.sample_on = data.run.sample_on;
+  run.launcher = data.run.launcher;
   run.only_regions = data.run.only_regions;
   run.version = data.run.version;
   run.mpi_library = data.run.mpi_library;
@@ -220,6 +222,7 @@ RunInfo describe_run(const ShardData& data) {
   for (const Rank& rank : data.ranks) {
     run.samples += rank.samples;
     if ((rank.flags & shard::kSpawned) != 0) ++run.spawned_ranks;
+    run.restarts = std::max(run.restarts, rank.restart);
   }
   for (const shard::Drop& drop : data.drops)
     if (drop.count != 0) run.dropped[drop.reason] += drop.count;

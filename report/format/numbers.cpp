@@ -183,7 +183,9 @@ std::string plural(std::size_t number, std::string_view noun) {
 std::string ranks_and_nodes(const RunInfo& run) {
   const std::string spawned =
       run.spawned_ranks == 0 ? "" : fmt::format(", {} of them spawned,", run.spawned_ranks);
-  return fmt::format("{}{} on {}", plural(run.ranks, "rank"), spawned, plural(run.nodes, "node"));
+  std::string text = fmt::format("{}{} on {}", plural(run.ranks, "rank"), spawned, plural(run.nodes, "node"));
+  if (run.restarts != 0) text += fmt::format(" in {} starts", run.restarts + 1);
+  return text;
 }
 
 }  // namespace clusterprof::report::format

@@ -80,6 +80,7 @@ void ReportDocument::run() {
     out_("mpi_startup_s", a_.efficiency.parallel ? Seconds(a_.startup_s) : Seconds());
     out_("spawned_ranks", run.spawned_ranks)("world_size", or_null(run.world_size));
     out_("missing_ranks", run.missing_ranks)("rate_hz", run.rate_hz)("clock", run.clock);
+    out_("launcher", text_or_null(run.launcher))("restarts", run.restarts);
     out_("region", text_or_null(run.region))("sample_on", text_or_null(run.sample_on));
     out_("only_regions", run.only_regions)("samples", run.samples);
     dropped();
@@ -133,6 +134,7 @@ void ReportDocument::ranks() {
       out_("command", nullptr);
     out_("elapsed_s", rank.elapsed_s)("paused_s", rank.paused_s)("cpu_s", rank.cpu_s);
     out_("user_s", rank.user_s)("kernel_s", rank.kernel_s)("samples", rank.samples);
+    out_("restart", rank.restart);
     out_("spawned", rank.spawned)("threads", rank.threads)("processes", rank.processes);
     for (std::size_t c = 0; c < shard::kCategories; ++c) out_(category_keys_[c], rank.category_s[c]);
     out_("mpi_runnable_s", rank.mpi_runnable_s);

@@ -56,7 +56,9 @@ class Summary : private Section {
       std::replace(name.begin(), name.end(), '\t', ' ');
       return name;
     }
-    return a_.slowest_rank || !a_.mpi_calls.empty() ? "MPI" : "no MPI";
+    if (a_.slowest_rank || !a_.mpi_calls.empty()) return "MPI";
+    return a_.run.launcher.empty() ? "no MPI"
+                                   : fmt::format("no MPI, ranks of {}", printable(a_.run.launcher));
   }
 
   void categories() {

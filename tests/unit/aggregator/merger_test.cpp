@@ -468,9 +468,11 @@ TEST(MergerTest, KeepsTheEventThatSamplesWereTakenOn) {
   a.run.sample_on = "z";
   b.run.sample_on = "page-faults";
   c.run.counters_multiplexed = true;
+  c.run.launcher = "torchrun";
   a.run.only_regions = true;
   const ShardData all = united({a, b, c}, {2, 0, 1});
   EXPECT_EQ(all.run.sample_on, "page-faults");
+  EXPECT_EQ(all.run.launcher, "torchrun");
   EXPECT_TRUE(all.run.only_regions);
   EXPECT_TRUE(all.run.counters_multiplexed);
 }

@@ -40,6 +40,7 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
   facts.clock_rendezvous = "/run/.clocks";
   facts.spawn = "words";
   facts.world = "1:4:/run/.worlds";
+  facts.launch = "0:1:2";
   const auto changes = program_environment(options, facts, fake_environment({{"LD_PRELOAD", "u.so"}}));
   const std::map<std::string, std::string> expected = {{"LD_PRELOAD", "/p/a.so:/p/b.so:u.so"},
                                                        {"CLUSTERPROF_AGENT_PRELOAD", "/p/a.so:/p/b.so"},
@@ -49,6 +50,7 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
                                                        {"CLUSTERPROF_AGENT_CLOCKS", "/run/.clocks"},
                                                        {"CLUSTERPROF_AGENT_SPAWN", "words"},
                                                        {"CLUSTERPROF_AGENT_WORLD", "1:4:/run/.worlds"},
+                                                       {"CLUSTERPROF_AGENT_LAUNCH", "0:1:2"},
                                                        {"CLUSTERPROF_RATE", "250"},
                                                        {"CLUSTERPROF_CLOCK", "cpu"},
                                                        {"CLUSTERPROF_EVENT", "A,B"},

@@ -97,6 +97,55 @@ TEST_F(RunDirectoryTest, RanksOfOneJobAgree) {
   EXPECT_EQ(fs::path(first.value().path).filename().string().rfind("clusterprof-train-2", 0), 0u);
 }
 
+// A name that is taken fails no rank that a launcher has started. All of its ranks come to the next name.
+TEST_F(RunDirectoryTest, RanksOfALauncherUseTheNextNameWhereOneIsTaken) {
+  ASSERT_TRUE(agree_on_run_directory(given("run"), rank_of("before")).ok());
+  fs::create_directory(root_ + "/run-2");
+  std::ofstream(root_ + "/run-2/data") << "x";
+  std::ofstream(root_ + "/run-3") << "a file";
+  Identity job = rank_of("a");
+  EXPECT_FALSE(agree_on_run_directory(given("run"), job).ok());  // a command without a launcher
+  job.launched = true;
+  bool refused = false;
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto met = agree_on_run_directory(given("run"), job, &refused);
+    ASSERT_TRUE(met.ok()) << met.error().message;
+    EXPECT_FALSE(refused);
+    EXPECT_EQ(met.value().path, root_ + "/run-4");
+    EXPECT_EQ(met.value().created, rank == 0);
+    EXPECT_NE(met.value().taken.find("run: a run is there already"), std::string::npos) << met.value().taken;
+  }
+  EXPECT_EQ(owner_of(root_ + "/run-4"), "a");
+  const auto beside_file = agree_on_run_directory(given("run-3"), job, &refused);
+  ASSERT_TRUE(beside_file.ok()) << beside_file.error().message;
+  EXPECT_EQ(beside_file.value().path, root_ + "/run-3-2");
+  // What is no name of a directory is a mistake, whoever makes it.
+  EXPECT_FALSE(agree_on_run_directory(given("run-3/x"), job, &refused).ok());
+  EXPECT_TRUE(refused);
+}
+
+// Elastic launchers start ranks again, and each start has the numbers behind those of the one before.
+TEST_F(RunDirectoryTest, RanksThatComeAgainAreOfTheNextStart) {
+  const auto made = agree_on_run_directory(given("run"), rank_of("a"));
+  ASSERT_TRUE(made.ok());
+  const auto join = [&](std::uint64_t launch, int rank, int size) {
+    const auto start = join_start(made.value(), launch, rank, size);
+    EXPECT_TRUE(start.ok()) << start.error().message;
+    return std::pair(start.value().restart, start.value().first_rank);
+  };
+  EXPECT_EQ(join(7, 1, 4), std::pair(0, 0));
+  EXPECT_EQ(join(7, 0, 4), std::pair(0, 0));
+  EXPECT_EQ(join(8, 1, 4), std::pair(1, 4));  // the launcher says that it is another start
+  EXPECT_EQ(join(8, 0, 4), std::pair(1, 4));
+  EXPECT_EQ(join(8, 0, 4), std::pair(2, 8));  // it does not say so
+  EXPECT_EQ(join(8, 2, 4), std::pair(1, 4));
+  EXPECT_EQ(join(9, 0, 3), std::pair(3, 12));  // with fewer ranks
+  EXPECT_EQ(join(10, 0, 4), std::pair(4, 15));
+  fs::remove(root_ + "/run/.starts/0");
+  fs::create_symlink("nonsense", root_ + "/run/.starts/0");
+  EXPECT_FALSE(join_start(made.value(), 8, 3, 4).ok());
+}
+
 // In /tmp, all names can be predicted, except the key of a job that has a secret.
 TEST_F(RunDirectoryTest, EntriesPlantedByOthersAreSkipped) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";

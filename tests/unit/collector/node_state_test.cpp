@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/command_text.hpp"
+#include "formats/wire/launchers.h"
 #include "tests/unit/collector/fake_segment.hpp"
 
 namespace clusterprof::collector {
@@ -96,6 +97,126 @@ TEST_F(NodeStateTest, CountsProgramsThatRanUnrecorded) {
       shard::note_of_node(shard::NoteCode::kUnrecordedPrograms, "n0", 1, "privileges"),
       shard::note_of_node(shard::NoteCode::kUnrecordedPrograms, "n0", 7, "static_program")};
   EXPECT_EQ(notes, expected);
+}
+
+// `clusterprof torchrun`: clusterprof has announced torchrun, and the ranks are processes below it.
+class WorkersTest : public NodeStateTest {
+ protected:
+  // A process that torchrun has given this rank, or that such a process has started.
+  NodeState::ProcessId worker(std::int32_t pid, std::int32_t rank, std::uint64_t launch, std::uint64_t begin,
+                              std::uint64_t end, std::int32_t size = 2,
+                              std::optional<NodeState::ProcessId> known = {}, bool forked = false) {
+    FakeSegment& fake = *segments_.emplace_back(std::make_unique<FakeSegment>());
+    run(fake, pid, begin, end);
+    fake.header().rank = rank;
+    fake.header().world_size = size;
+    fake.header().launch = launch;
+    fake.header().forked = forked ? 1 : 0;
+    fake.header().launcher =
+        static_cast<std::uint32_t>(wire::find_launcher("torchrun") - wire::kLaunchers) + 1;
+    return state_.hello(known, pid, view(fake), at(begin));
+  }
+  NodeState::ProcessId of_launcher(std::int32_t pid, std::optional<NodeState::ProcessId> known = {}) {
+    FakeSegment& fake = *segments_.emplace_back(std::make_unique<FakeSegment>());
+    run(fake, pid, 5, 405);
+    fake.header().rank = 0;
+    fake.header().world_size = 1;
+    return state_.hello(known, pid, view(fake), at(6));
+  }
+  void end(NodeState::ProcessId process, std::uint64_t ms, int status = 0) {
+    state_.gone(process, at(ms).mono_ns, exited(status));
+  }
+  const NodeState::ProcessId launcher_ = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  std::vector<std::unique_ptr<FakeSegment>> segments_;
+};
+
+TEST_F(WorkersTest, AreTheRanksAndTheirLauncherIsNone) {
+  of_launcher(100, launcher_);
+  EXPECT_EQ(state_.snapshot(at(10), false).ranks.size(), 1u);  // nobody knows yet what it is
+  const auto second = worker(202, 1, 7, 20, 120), first = worker(201, 0, 7, 30, 110);
+  // A helper of the launcher, one of a rank, and a process that the rank has forked.
+  of_launcher(101);
+  const auto helper = worker(302, 1, 7, 40, 60);
+  end(helper, 61);
+  end(worker(303, 1, 7, 50, 60, 2, {}, true), 61);
+  state_.poll(at(100).mono_ns);
+  end(first, 110);
+  end(second, 120, 3);
+  const NodeSnapshot snapshot = state_.snapshot(at(400), true);
+  EXPECT_EQ(snapshot.run.world_size, 2u);
+  EXPECT_EQ(state_.world_size(), 2u);
+  EXPECT_EQ(snapshot.run.launcher, "torchrun");
+  ASSERT_EQ(snapshot.ranks.size(), 2u);
+  EXPECT_EQ(snapshot.ranks[0].rank.pid, 201);
+  EXPECT_EQ(snapshot.ranks[1].rank.pid, 202);
+  EXPECT_EQ(snapshot.ranks[0].rank.processes, 1u);
+  EXPECT_EQ(snapshot.ranks[1].rank.processes, 3u);
+  EXPECT_EQ(snapshot.ranks[1].rank.exit_status, 3);
+  EXPECT_EQ(snapshot.ranks[1].rank.restart, 0u);
+  EXPECT_TRUE(state_.has_rank(1));
+  EXPECT_FALSE(state_.has_rank(2));
+}
+
+TEST_F(WorkersTest, ThatWereHelpersOfTheLauncherBeforeTheirExecAreRanks) {
+  of_launcher(100, launcher_);
+  const auto forked = of_launcher(201);
+  EXPECT_EQ(worker(201, 1, 7, 20, 120, 2, forked), forked);
+  const auto ranks = state_.snapshot(at(400), false).ranks;
+  ASSERT_EQ(ranks.size(), 1u);
+  EXPECT_EQ(ranks[0].rank.rank, 1);
+  EXPECT_EQ(ranks[0].rank.pid, 201);
+}
+
+TEST_F(WorkersTest, ThatAreStartedAgainAreFurtherRanks) {
+  end(worker(201, 0, 7, 10, 50), 50, 1);
+  end(worker(202, 1, 7, 10, 60), 60);
+  end(worker(203, 0, 8, 100, 150), 150);  // the launcher says that it is another start
+  end(worker(204, 1, 8, 100, 160), 160);
+  end(worker(206, 1, 8, 200, 260), 260);  // it does not say so
+  end(worker(205, 0, 8, 200, 250), 250);
+  end(worker(207, 0, 9, 300, 350, 1), 350);  // with fewer ranks
+  const NodeSnapshot snapshot = state_.snapshot(at(400), true);
+  ASSERT_EQ(snapshot.ranks.size(), 7u);
+  EXPECT_EQ(snapshot.run.world_size, 7u);
+  const std::vector<std::pair<std::int32_t, std::uint32_t>> expected = {
+      {201, 0}, {202, 0}, {203, 1}, {204, 1}, {205, 2}, {206, 2}, {207, 3}};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const shard::Rank& rank = snapshot.ranks[i].rank;
+    EXPECT_EQ(rank.rank, static_cast<std::int32_t>(i));
+    EXPECT_EQ(std::pair(rank.pid, rank.restart), expected[i]);
+  }
+}
+
+// srun clusterprof torchrun, with two tasks on this node: the numbers of the tasks are no ranks.
+TEST_F(WorkersTest, OfTwoLaunchersOfOneNode) {
+  worker(201, 2, 7, 10, 50, 4);
+  const auto other = state_.announce(std::nullopt, 1, 2, 103, at(20));
+  of_launcher(103, other);
+  worker(203, 3, 7, 30, 50, 4);
+  const NodeSnapshot snapshot = state_.snapshot(at(400), false);
+  ASSERT_EQ(snapshot.ranks.size(), 2u);
+  EXPECT_EQ(snapshot.ranks[0].rank.rank, 2);
+  EXPECT_EQ(snapshot.ranks[1].rank.rank, 3);
+  EXPECT_EQ(snapshot.run.world_size, 4u);
+}
+
+TEST_F(WorkersTest, WithNumbersThatCannotBeAreNone) {
+  of_launcher(100, launcher_);
+  worker(201, 2, 7, 10, 50, 2);
+  worker(202, 0, 7, 10, 50, 1 << 30);
+  const NodeSnapshot snapshot = state_.snapshot(at(400), false);
+  for (const RankSnapshot& rank : snapshot.ranks) EXPECT_EQ(rank.rank.restart, 0u);
+  EXPECT_EQ(snapshot.run.launcher, "");
+}
+
+// The start of a rank whose launcher is the parent of clusterprof is announced with it.
+TEST_F(NodeStateTest, ARankIsAnnouncedWithItsRestart) {
+  state_.announce(std::nullopt, 2, 4, 100, at(0), {}, 1);
+  state_.announce(std::nullopt, 3, 4, 101, at(0));
+  const NodeSnapshot snapshot = state_.snapshot(at(10), false);
+  ASSERT_EQ(snapshot.ranks.size(), 2u);
+  EXPECT_EQ(snapshot.ranks[0].rank.restart, 1u);
+  EXPECT_EQ(snapshot.ranks[1].rank.restart, 0u);
 }
 
 TEST_F(NodeStateTest, RecordsOneRank) {

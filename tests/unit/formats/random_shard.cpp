@@ -151,6 +151,7 @@ class Builder {
     data_.run.mpi_library = chance(2) ? "" : "MPI 1";
     data_.run.complete = !chance(4);
     data_.run.sample_on = chance(2) ? "" : "page-faults";
+    data_.run.launcher = chance(2) ? "" : "torchrun";
     data_.run.only_regions = chance(4);
     data_.run.counters_multiplexed = chance(4);
     for (std::uint32_t i = below(4); i > 0; --i) add_note();
@@ -213,6 +214,7 @@ class Builder {
     rank.threads = below(100);
     rank.processes = below(100);
     rank.exit_status = static_cast<std::int32_t>(below(256));
+    rank.restart = below(3);
     rank.exit_signal = -static_cast<std::int32_t>(below(3));
     rank.python_version = below(1u << 31);
     rank.event_level = below(25);

@@ -53,6 +53,8 @@ export interface RunRow {
   rate_hz: number;
   clock: string;
   region?: string | null;
+  launcher?: string | null;
+  restarts?: number;
   sample_on?: string | null;
   only_regions?: boolean;
   samples: number;

@@ -38,6 +38,7 @@ function runCard(store: Store): HTMLElement {
       ["Elapsed", seconds(run.elapsed_s)],
       ["Identifier", el("code", null, printable(run.id))],
       ["Ranks", [run.ranks.toLocaleString("en-US"), run.world_size !== null && run.world_size !== run.ranks ? ` of a world of ${run.world_size.toLocaleString("en-US")}` : "", run.spawned_ranks ? `, ${run.spawned_ranks} of them spawned` : ""]],
+      ["Launcher", [run.launcher ? printable(run.launcher) : "none seen", run.restarts ? `, ranks started again ${plural(run.restarts, "time")}` : ""]],
       ["MPI", run.mpi_library ? printable(run.mpi_library) : "none seen"],
       ["Recorded with", `clusterprof ${printable(run.version)}`],
       ["Sampling", [`${run.rate_hz} Hz, ${printable(run.clock)} clock`, run.sample_on ? `, at overflows of ${printable(run.sample_on)}` : ""]],

@@ -68,6 +68,8 @@ function tiles(store: Store): HTMLElement {
       plural(run.nodes, "node"),
       threads > 0 ? ` · ${plural(threads, "thread")}` : null,
       run.spawned_ranks ? ` · ${run.spawned_ranks} spawned` : null,
+      run.launcher ? ` · ${printable(run.launcher)}` : null,
+      run.restarts ? ` · restarted ${plural(run.restarts, "time")}` : null,
     ]),
     tile("CPU time", seconds(cpu), `${percent(run.elapsed_s > 0 && run.ranks > 0 ? cpu / run.elapsed_s / run.ranks : null, 0)} of a processor per rank`, "User and system time of all ranks, all their processes and threads."),
     tile("Parallel efficiency", percent(efficiency.parallel), efficiency.parallel === null || efficiency.parallel === undefined ? "no MPI measured" : `${percent(1 - efficiency.parallel)} lost`, "Mean useful time per rank (outside MPI, not waiting for a processor), of the elapsed time without MPI_Init and MPI_Finalize."),
