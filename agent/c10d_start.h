@@ -10,6 +10,10 @@ namespace clusterprof::agent {
 // the launcher have numbered these otherwise.
 bool c10d_started(std::int32_t rank, std::int32_t size, const char* library) noexcept;
 
+// Of the launch by which this process has its rank, where the launcher was started by a recorded program: the
+// same in all its ranks, and another one for each launch. Otherwise 0.
+std::uint64_t launch_id() noexcept;
+
 // It is used, but not recorded: reports show `library` as the one that was seen.
 void c10d_not_recorded(const char* library) noexcept;
 

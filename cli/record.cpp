@@ -649,7 +649,7 @@ int Recording::run() {
     return kExitFailed;
   }
   directory_ = std::move(directory).value();
-  if (!directory_.taken.empty() && identity_.speaks_for_all())
+  if (!directory_.taken.empty() && directory_.created)  // one rank did
     say(directory_.taken + "; this run is recorded in " + directory_.path);
   if (const auto joined = join_launch(); !joined)
     return without_recording(wire::kWhyRunDirectory, joined.error().message, false);

@@ -8,6 +8,7 @@
 #include "formats/wire/c10d_functions.h"
 #include "formats/wire/segment.h"
 #include "mpi-wrap/src/events.hpp"
+#include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/tables.hpp"
 #include "torch-wrap/groups.hpp"
@@ -35,7 +36,9 @@ struct Begun {
   std::int32_t peer, tag;  // of a message; peer in the group
   bool any_source;
   std::uint64_t sent, received;
-  Address splits;  // std::vector<std::int64_t>: how much of what is sent each rank gets; empty: equal parts
+  // How many rows of what is sent each rank gets, in pages of their own, because gloo moves the caller's
+  // vector away. Null: equal parts.
+  std::int64_t* splits;
 };
 
 // The calls of this thread that are under way. Only the outermost one that is more than a remark is measured.
@@ -55,7 +58,7 @@ std::int32_t run_rank(const Group* group, std::int32_t rank) noexcept {
 
 Begun collective(Group* group, wire::C10dNumber op, std::uint64_t sent, std::uint64_t received,
                  std::int32_t root = kNoRank) noexcept {
-  return {group, op, MpiEventKind::kCollectiveDone, false, root, kNoRank, 0, false, sent, received, 0};
+  return {group, op, MpiEventKind::kCollectiveDone, false, root, kNoRank, 0, false, sent, received, nullptr};
 }
 
 Begun message(Group* group, wire::C10dNumber op, std::int32_t peer, std::uint64_t tag,
@@ -71,7 +74,25 @@ Begun message(Group* group, wire::C10dNumber op, std::int32_t peer, std::uint64_
           !send && peer < 0,
           send ? bytes : 0,
           send ? 0 : bytes,
-          0};
+          nullptr};
+}
+
+std::size_t bytes_of_splits(const Group& group) noexcept {
+  return static_cast<std::size_t>(group.size) * sizeof(std::int64_t);
+}
+
+std::int64_t* copy_of_splits(Address vector, const Group* group) noexcept {
+  const Vector splits(vector, sizeof(std::int64_t));
+  if (group == nullptr || group->size <= 0 || splits.size() != static_cast<std::size_t>(group->size))
+    return nullptr;
+  auto* const copy = static_cast<std::int64_t*>(mpi_wrap::allocate_pages(bytes_of_splits(*group)));
+  for (std::size_t i = 0; copy != nullptr && i < splits.size(); ++i) copy[i] = read<std::int64_t>(splits[i]);
+  return copy;
+}
+
+void forget_splits(Begun& begun) noexcept {
+  if (begun.splits != nullptr) mpi_wrap::free_pages(begun.splits, bytes_of_splits(*begun.group));
+  begun.splits = nullptr;
 }
 
 // Functions that return a Work get the place for it in rdi, and the group in rsi.
@@ -113,7 +134,7 @@ Begun begun_by(Hook hook, const Registers& r) noexcept {
       return collective(group, wire::kC10dReduceScatter, bytes_of_lists(r.rcx), bytes_of_tensors(r.rdx));
     case Hook::kAlltoallBase: {
       Begun begun = collective(group, wire::kC10dAllToAll, bytes_of_tensor(r.rcx), bytes_of_tensor(r.rdx));
-      begun.splits = r.r9;
+      begun.splits = copy_of_splits(r.r9, group);
       return begun;
     }
     case Hook::kBarrier:
@@ -234,10 +255,9 @@ void count_message_to(const EndedCall& call, const Group& group, std::int32_t pe
 
 // One block to each rank. Splits are numbers of rows, which all have the same size.
 void count_blocks(const EndedCall& call, const Begun& begun) noexcept {
-  const Vector splits(begun.splits, sizeof(std::int64_t));
   const auto members = static_cast<std::size_t>(begun.group->size);
   const auto rows_of = [&](std::size_t i) {
-    return splits.size() == members ? static_cast<double>(read<std::int64_t>(splits[i])) : 1.0;
+    return begun.splits != nullptr ? static_cast<double>(begun.splits[i]) : 1.0;
   };
   double rows = 0;
   for (std::size_t i = 0; i < members; ++i) rows += rows_of(i);
@@ -365,7 +385,10 @@ void leave_one() noexcept {
     calls.reducer_depth = 0;
   }
   if (calls.execute_depth == calls.depth) calls.execute_depth = 0;
-  if (calls.measured_depth == calls.depth) calls.measured_depth = 0;
+  if (calls.measured_depth == calls.depth) {
+    calls.measured_depth = 0;
+    forget_splits(calls.begun);
+  }
   if (calls.depth != 0) --calls.depth;
 }
 
@@ -402,7 +425,10 @@ void enter_call(Hook hook, const Registers& r) noexcept {
     call = description_of_wait(calls.begun.op, is_wait(hook) ? look_up_operation(r.rdi) : Operation{});
   }
   calls.start_ns = agent->enter_mpi(&call);
-  if (calls.start_ns != 0) calls.measured_depth = calls.depth;
+  if (calls.start_ns != 0)
+    calls.measured_depth = calls.depth;
+  else
+    forget_splits(calls.begun);
 }
 
 void leave_call(Hook hook, const Registers& r, std::uint64_t result) noexcept {

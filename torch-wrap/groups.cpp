@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "agent/c10d_start.h"
 #include "mpi-wrap/src/hash.hpp"
 #include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/tables.hpp"
@@ -36,6 +37,8 @@ std::uint64_t identity_of(Address store, std::int32_t size, char (&name)[32]) no
   // An object's class is known by its table of virtual functions, which begins behind two words.
   const auto table = reinterpret_cast<Address>(library_symbol("_ZTVN4c10d11PrefixStoreE"));
   std::uint64_t hash = mpi_wrap::combine(kSeed, static_cast<std::uint64_t>(size));
+  // Programs that are started one after the other name their groups alike.
+  hash = mpi_wrap::combine(hash, clusterprof::agent::launch_id());
   name[0] = '\0';
   for (int i = 0; i < kMaxPrefixes && store != 0 && table != 0 && read<Address>(store) == table + 16; ++i) {
     const auto text = reinterpret_cast<const char*>(read<Address>(store + kPrefixOfStore));
@@ -102,7 +105,7 @@ Group* add_group(wire::SegmentHeader* segment, Address object, Address store, st
   group.rank = rank;
   group.size = size;
   group.is_world = !world_was_seen && size > 1 && is_world(rank, size);
-  world_was_seen = world_was_seen || size > 1;
+  world_was_seen = world_was_seen || group.is_world;
   give_entry(segment, group, count, name);
   group_count.store(count + 1, std::memory_order_release);
   return &group;
@@ -119,6 +122,7 @@ bool take_number(Group& group, std::int32_t peer, std::int32_t tag, mpi_wrap::Di
 
 void forget_groups() noexcept {
   lock.unlock();
+  world_was_seen = false;
   group_count.store(0);
   groups.store(nullptr);
 }

@@ -85,6 +85,12 @@ void* library_symbol(const char* name) noexcept {
 const char* known_release() noexcept {
   for (const char* const symbol : kSymbols)
     if (library_symbol(symbol) == nullptr) return nullptr;
+  // Builds with the C++ ABI of before C++11, as PyPI's wheels of 1.13 are, lay out std::string in another
+  // way.
+  if (library_symbol(
+          "_ZN4c10d11PrefixStoreC1ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEN3c1013intrusive_"
+          "ptrINS_5StoreENS9_6detail34intrusive_target_default_null_typeISB_EEEE") == nullptr)
+    return nullptr;
   // A class with one base is described by its own vtable and name, then the base.
   constexpr std::size_t kBaseClass = 16;
   void* const gloo = library_symbol("_ZTIN4c10d16ProcessGroupGlooE");

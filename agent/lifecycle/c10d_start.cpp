@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "agent/lifecycle/options.h"
 #include "agent/sigsafe/process_state.h"
 #include "formats/wire/c10d_functions.h"
 #include "formats/wire/segment.h"
@@ -24,13 +25,15 @@ bool c10d_started(std::int32_t rank, std::int32_t size, const char* library) noe
   if (header->mpi_state.load(std::memory_order_acquire) != 0)
     return header->mpi_rank.load(std::memory_order_relaxed) == rank &&
            header->mpi_size.load(std::memory_order_relaxed) == size;
-  if (header->world_size > 0 && header->world_size != size) return false;
   set_library(*header, library);
+  if (header->world_size > 0 && header->world_size != size) return false;
   header->mpi_rank.store(rank, std::memory_order_relaxed);
   header->mpi_size.store(size, std::memory_order_relaxed);
   header->mpi_state.store(wire::kC10dState, std::memory_order_release);
   return true;
 }
+
+std::uint64_t launch_id() noexcept { return g_options.launch; }
 
 void c10d_not_recorded(const char* library) noexcept {
   wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);

@@ -129,7 +129,7 @@ NodeState::RankKey NodeState::key_of_worker(const wire::SegmentHeader& header, s
     if (group == ranks_.end() || key == now || header.forked != 0) return key;
     // What a rank starts inherits its variables. Once it has ended, the launcher has started it again.
     for (const Process& process : group->second.processes)
-      if (process.announced && process.alive) return key;
+      if (process.alive && (process.announced || process.pid == header.parent_pid)) return key;
     break;
   }
   begin_start(header);

@@ -117,7 +117,8 @@ std::map<NodeState::RankKey, std::int32_t> NodeState::rank_numbers() const {
   std::set<std::int32_t> taken;
   // MPI's own rank number counts, as long as its job is the launcher's.
   for (const auto& [key, group] : ranks_) {
-    if (is_above_ranks(key)) continue;
+    // Where a launcher has started its ranks again, their own numbers are those of the first start.
+    if (is_above_ranks(key) || !starts_.empty()) continue;
     for (const Process& process : group.processes) {
       std::int32_t rank = -1, size = -1, launched = -1;
       if (process.recorder) {

@@ -55,10 +55,10 @@ class IoFindings {
       if (is_programs(row) && row.rank_time_s > most->rank_time_s) most = &row;
     const double share = rank_share(*most);
     if (share < thresholds::kIo) return;
-    const double own = share_without_lack(*most);
-    Finding& finding = builder_.add_by_share(Kind::kRankIo, builder_.share_of_ranks(own * most->time_s));
-    finding.gain_s = own * most->rank_time_s;
-    finding.evidence.set(Key::kTime, own * most->time_s);
+    const double own_s = std::max(0.0, most->time_s - lacked_s(*most));
+    Finding& finding = builder_.add_by_share(Kind::kRankIo, builder_.share_of_ranks(own_s));
+    finding.gain_s = rank_time_s(*most);
+    finding.evidence.set(Key::kTime, own_s);
     add_who_calls(*most, share, finding);
     finding.action = action_for(*most);
     point_to(finding, *most);
@@ -107,18 +107,29 @@ class IoFindings {
   // processor there.
   double rank_share(const IoCallRow& row) const {
     const auto rank = rank_of(row);
-    if (rank == analysis_.ranks.end()) return 0;
-    return share_without_lack(row) * row.rank_time_s / rank->recorded_s;
+    return rank == analysis_.ranks.end() ? 0 : rank_time_s(row) / rank->recorded_s;
   }
 
-  // Of the calls' time, the share in which threads did not merely lack a processor to return from them.
-  double share_without_lack(const IoCallRow& row) const {
-    if (row.time_s <= 0 || row.file.empty()) return 1;
-    double lacked_s = 0;
+  double rank_time_s(const IoCallRow& row) const {
+    const auto rank = rank_of(row);
+    const double lacked = rank == analysis_.ranks.end()
+                              ? 0
+                              : std::min(lacked_s(row), of(rank->category_s, Category::kRunnable));
+    return std::max(0.0, row.rank_time_s - lacked);
+  }
+
+  // How long main threads of all ranks lacked a processor to return from the calls. Where several kinds of
+  // calls are on one line, each has its part.
+  double lacked_s(const IoCallRow& row) const {
+    if (row.file.empty()) return 0;
+    double on_line_s = 0, lacked_s = 0;
+    for (const IoCallRow& other : analysis_.io->calls)
+      if (other.line == row.line && other.function == row.function && other.file == row.file)
+        on_line_s += other.time_s;
     for (std::uint32_t path = 1; path < paths_.size(); ++path)
       if (const double ns = builder_.main_ns(path, Category::kRunnable); ns > 0 && is_below(path, row))
         lacked_s += ns / 1e9;
-    return std::max(0.0, 1 - lacked_s / row.time_s);
+    return on_line_s > 0 ? lacked_s * row.time_s / on_line_s : 0;
   }
 
   bool is_below(std::uint32_t path, const IoCallRow& row) const {

@@ -133,7 +133,9 @@ class Torch(recording.RecordingTest):
         self.assertGreater(quality["messages"], 5)
         cells = {(cell["src"], cell["dst"]): cell["bytes"] for cell in report["mpi"]["matrix"]}
         for rank in range(CALLS_RANKS):
-            self.assertGreaterEqual(cells[rank, (rank + 1) % CALLS_RANKS], 800)
+            right, left = (rank + 1) % CALLS_RANKS, (rank - 1) % CALLS_RANKS
+            self.assertGreaterEqual(cells[rank, right], 800 + 51 * 4)
+            self.assertLess(cells[rank, left], 800 + 51 * 4 if rank != 0 and left == 0 else 400)
 
 
 if __name__ == "__main__":

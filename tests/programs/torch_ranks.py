@@ -90,6 +90,12 @@ def all_calls():
     out = torch.zeros(SIZE * 2)
     dist.all_to_all_single(out, torch.arange(SIZE * 2, dtype=torch.float32))
     total += float(out.sum())
+    # To the right neighbour 50 more than to the others.
+    rows = [1 + 50 * (i == (RANK + 1) % SIZE) for i in range(SIZE)]
+    taken = [1 + 50 * (RANK == (i + 1) % SIZE) for i in range(SIZE)]
+    uneven = torch.zeros(sum(taken))
+    dist.all_to_all_single(uneven, torch.ones(sum(rows)), taken, rows)
+    total += float(uneven.sum())
     dist.barrier()
     dist.monitored_barrier()
     right, left = (RANK + 1) % SIZE, (RANK - 1) % SIZE

@@ -64,6 +64,12 @@ class PrefixStore : public Store {
 };
 int PrefixStore::number() { return 2; }
 
+// The constructor by which builds with the C++11 ABI are known. Nobody calls it.
+extern "C" void prefix_store_of_cxx11_abi() __asm__(
+    "_ZN4c10d11PrefixStoreC1ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEN3c1013intrusive_ptrINS_"
+    "5StoreENS9_6detail34intrusive_target_default_null_typeISB_EEEE");
+extern "C" void prefix_store_of_cxx11_abi() {}
+
 struct Options {
   char reduce_op[40] = {};
 };

@@ -91,7 +91,7 @@ TEST_F(FileIoOf, AFindingLeavesOutWhatCallsLackedAProcessor) {
   EXPECT_NEAR(finding->share.value(), 0.2, 1e-9);
   EXPECT_NEAR(finding->evidence.number(EvidenceKey::kTime), 2.0, 1e-9);
   EXPECT_NEAR(finding->evidence.number(EvidenceKey::kRankShare), 0.2, 1e-9);
-  b.data.values[1].wall_ns += 1'500'000'000;
+  b.data.io_calls[0].time_ns -= 1'500'000'000;
   EXPECT_EQ(testing::find_kind(analyse(b.data), FindingKind::kRankIo), nullptr);
 }
 
