@@ -19,7 +19,8 @@ namespace clusterprof::cli::doctor {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t kMaxOutputBytes = 1 << 20;
+// Of doctor --site each node says 14 kB.
+constexpr std::size_t kMaxOutputBytes = 64 << 20;
 constexpr std::chrono::milliseconds kTimeToDie{200};
 
 struct Pipe {

@@ -87,7 +87,7 @@ std::pair<std::string, long> split_number(const std::string& name) {
 
 void add_values(std::string& out, const std::vector<ValueOfNodes>& values) {
   for (const ValueOfNodes& value : values)
-    out += "      " + printable(value.value) + "\n        on " + node_list(value.nodes) + "\n";
+    out += "      " + printable(value.value) + "\n        on " + printable(node_list(value.nodes)) + "\n";
 }
 
 std::string quoted_list(const std::vector<std::string>& texts) {
@@ -162,7 +162,7 @@ std::map<std::string, std::string> answers_in(const std::string& text) {
 NodeAnswer parse_answer(const std::string& node, const std::string& json) {
   NodeAnswer answer{node, {}};
   rapidjson::Document document;
-  document.Parse(json.c_str());
+  document.Parse<rapidjson::kParseIterativeFlag>(json.c_str());  // however deep it is
   if (document.HasParseError() || !document.IsObject()) return answer;
   const auto checks = document.FindMember("checks");
   if (checks == document.MemberEnd() || !checks->value.IsArray()) return answer;
@@ -262,13 +262,14 @@ std::string text_of(const SiteReport& report) {
   std::string out;
   if (!report.differences.empty()) out += "different\n";
   for (const Difference& difference : report.differences) {
-    out += "  " + difference.check + "  " + difference.title +
-           (difference.fact == "found" ? "" : ": " + difference.fact) + "\n";
+    out += "  " + printable(difference.check) + "  " + printable(difference.title) +
+           (difference.fact == "found" ? "" : ": " + printable(difference.fact)) + "\n";
     add_values(out, difference.values);
   }
   if (!report.problems.empty()) out += std::string(out.empty() ? "" : "\n") + "not ok\n";
   for (const Difference& problem : report.problems) {
-    out += "  " + problem.fact + "  " + problem.check + "  " + problem.title + "\n";
+    out += "  " + printable(problem.fact) + "  " + printable(problem.check) + "  " +
+           printable(problem.title) + "\n";
     add_values(out, problem.values);
   }
   if (!report.counts.empty()) {
@@ -284,7 +285,7 @@ std::string text_of(const SiteReport& report) {
   out += report.differences.empty() ? "no difference" : count(report.differences.size(), "difference");
   out += ", " + count(report.problems.size(), "check") + " not ok\n";
   if (!report.missing.empty()) {
-    out += "no answer from " + node_list(report.missing) + "\n";
+    out += "no answer from " + printable(node_list(report.missing)) + "\n";
     if (!report.problem.empty()) out += "  " + printable(report.problem) + "\n";
   }
   return out;

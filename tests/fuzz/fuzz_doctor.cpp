@@ -5,17 +5,21 @@
 //   @KIND NAME     file, command (with its status before the name), variable, library, program, plugin, elf;
 //                  the lines behind it are its content
 //   @papi          what the child that asks PAPI says
+//   @answer NODE   JSON of a node's checks, which --site compares
+//   @said          what srun prints of the answers of several nodes
 //
-// and the report has to be text that a terminal can be given.
+// and the reports have to be text that a terminal can be given.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/doctor/papi_facts.hpp"
 #include "cli/doctor/report.hpp"
+#include "cli/doctor/site.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/doctor/fake_system.hpp"
 
@@ -26,7 +30,13 @@ namespace {
 using namespace clusterprof::cli::doctor;
 using clusterprof::fuzz::Input;
 
-void add(FakeSystem& system, std::string_view head, const std::string& content) {
+void require_no_escapes(const std::string& text) {
+  for (const char c : text)
+    if ((static_cast<unsigned char>(c) < ' ' && c != '\n') || c == 127) std::abort();
+}
+
+void add(FakeSystem& system, std::vector<NodeAnswer>& answers, std::string_view head,
+         const std::string& content) {
   const std::string kind(head.substr(0, head.find(' ')));
   const std::string name(kind.size() < head.size() ? head.substr(kind.size() + 1) : std::string_view());
   if (kind == "file") {
@@ -52,6 +62,10 @@ void add(FakeSystem& system, std::string_view head, const std::string& content) 
     system.elfs[name].build_id = content;
   } else if (kind == "papi") {
     system.papi_facts = papi_facts_of(content);
+  } else if (kind == "answer") {
+    answers.push_back(parse_answer(name, content));
+  } else if (kind == "said") {
+    for (const auto& [node, json] : answers_in(content)) answers.push_back(parse_answer(node, json));
   } else if (kind == "kernel") {
     system.release = name;
   } else if (kind == "user") {
@@ -64,25 +78,29 @@ void add(FakeSystem& system, std::string_view head, const std::string& content) 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   Input input(bytes, size);
   FakeSystem system;
+  std::vector<NodeAnswer> answers;
   std::string head, content;
   while (!input.empty()) {
     const std::string_view line = input.line();
     if (line.starts_with('@')) {
-      if (!head.empty()) add(system, head, content);
+      if (!head.empty()) add(system, answers, head, content);
       head = line.substr(1);
       content.clear();
     } else {
       content += std::string(line) + "\n";
     }
   }
-  if (!head.empty()) add(system, head, content);
+  if (!head.empty()) add(system, answers, head, content);
+  if (!answers.empty()) {
+    const SiteReport site = compare(answers, {}, "");
+    require_no_escapes(text_of(site));
+    if (json_of(site).empty()) std::abort();
+  }
 
   const Request request;
   Checks checks;
   for (const CheckRow& row : all_checks()) row.check({system, kLayout, request}, checks);
-  const std::string text = text_of(checks, {"n1", true, false, 80});
-  for (const char c : text)
-    if ((static_cast<unsigned char>(c) < ' ' && c != '\n') || c == 127) std::abort();
+  require_no_escapes(text_of(checks, {"n1", true, false, 80}));
   if (json_of(checks, "n1", true).empty()) std::abort();
   for (const Check& check : checks)
     if (note_of(check).size() > kMaxNoteBytes) std::abort();

@@ -91,6 +91,13 @@ TEST(Guarded, Commands) {
   EXPECT_EQ(killed.status, SIGKILL);
 }
 
+// As those of all nodes of a large machine.
+TEST(Guarded, LongOutputsOfCommandsAreReadToTheirEnd) {
+  const CommandOutcome said = run_command({"/bin/sh", "-c", "head -c 20000000 /dev/zero; echo end"}, 60s);
+  EXPECT_TRUE(said.succeeded());
+  EXPECT_EQ(said.out.size(), 20'000'004u);
+}
+
 TEST(Guarded, CommandsHaveATimeLimitAndLeaveNothing) {
   char file[] = "/tmp/clusterprof-guarded-XXXXXX";
   ::close(::mkstemp(file));

@@ -48,8 +48,20 @@ TEST(DoctorSite, AnswersSurviveMixedLines) {
   EXPECT_EQ(answers_in(one.substr(0, one.rfind("clusterprof-doctor-answer"))).size(), 0u);
   EXPECT_TRUE(parse_answer("n1", "{\"checks\": 5}").checks.empty());
   EXPECT_TRUE(parse_answer("n1", "{").checks.empty());
+  EXPECT_TRUE(parse_answer("n1", "{\"checks\": " + std::string(1'000'000, '[')).checks.empty());
   EXPECT_TRUE(answers_in("clusterprof-doctor-answer n1 5 4 x\nclusterprof-doctor-answer n1 x 99999999999 \n")
                   .empty());
+}
+
+// A node says what its checks are called.
+TEST(DoctorSite, GivesTheTerminalNoEscapesOfNodes) {
+  const NodeAnswer first =
+      parse_answer("n1", R"({"checks": [{"id": "a\u001b[31m", "title": "t\u001b[32m", "status": "warn",
+                             "found": "f\u001b[33m", "facts": {"k\u001b[34m": "v\u001b[35m"}}]})");
+  ASSERT_EQ(first.checks.size(), 1u);
+  const std::string text = text_of(compare({first, {"n2", {of_kernel("6.1")}}}, {}, ""));
+  EXPECT_NE(text.find("[31m"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
 }
 
 TEST(DoctorSite, ShowsWhatDiffers) {
