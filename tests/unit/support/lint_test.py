@@ -134,6 +134,9 @@ class TinyProject(unittest.TestCase):
         code, out, _ = self.lint()
         self.assertEqual(code, 1)
         self.assertIn("no finding needs this any more: cert-err33-c bad.cpp", out)
+        # Nobody knows about the checks of a tool that was not run.
+        self.assertEqual(self.lint("--tool", "cppcheck")[:2], (0, ""))
+        self.assertIn("no finding needs this any more: cert-err33-c bad.cpp", self.lint("--tool", "clang-tidy")[1])
 
     @unittest.skipUnless(shutil.which("cppcheck"), "needs cppcheck")
     def test_only_what_was_changed_since_a_commit(self):
