@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "mpi-wrap/src/loaded_objects.hpp"
 #include "torch-wrap/hooks.hpp"
 #include "torch-wrap/layout.hpp"
 
@@ -16,24 +17,7 @@ extern "C" const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 namespace clusterprof::torch_wrap {
 namespace {
 
-constexpr std::size_t kPathBytes = 4096;
 std::atomic<void*> library_handle;
-
-struct NthObject {
-  std::size_t wanted, seen;
-  bool found;
-  char path[kPathBytes];
-};
-
-int copy_nth(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto* nth = static_cast<NthObject*>(argument);
-  if (nth->seen++ != nth->wanted) return 0;
-  nth->found = true;
-  const std::size_t length = strlen(info->dlpi_name);
-  nth->path[0] = '\0';
-  if (length < kPathBytes) memcpy(nth->path, info->dlpi_name, length + 1);
-  return 1;
-}
 
 bool is_ours(const void* symbol) noexcept {
   Dl_info info;
@@ -46,23 +30,13 @@ void* symbol_of(void* handle, const char* name) noexcept {
   return symbol == nullptr || is_ours(symbol) ? nullptr : symbol;
 }
 
-// dlopen must not be called inside dl_iterate_phdr, since it takes the loader's locks in the opposite order.
-// So there is one iteration per object. This runs once per process.
 void* search_loaded_objects(bool by_name) noexcept {
-  NthObject nth{};
-  for (std::size_t i = 0;; ++i) {
-    nth.wanted = i;
-    nth.seen = 0;
-    nth.found = false;
-    dl_iterate_phdr(copy_nth, &nth);
-    if (!nth.found) return nullptr;
-    if (by_name && strstr(nth.path, "/libtorch_cpu.") == nullptr) continue;
-    void* const handle = dlopen(nth.path[0] == '\0' ? nullptr : nth.path, RTLD_NOLOAD | RTLD_LAZY);
-    if (handle == nullptr) continue;
-    if (symbol_of(handle, kSymbols[0]) != nullptr || symbol_of(handle, kSymbols[kHooks - 1]) != nullptr)
-      return handle;
-    dlclose(handle);
-  }
+  return mpi_wrap::find_loaded_object(
+      [by_name](const char* path) { return !by_name || strstr(path, "/libtorch_cpu.") != nullptr; },
+      [](void* handle) {
+        return symbol_of(handle, kSymbols[0]) != nullptr ||
+               symbol_of(handle, kSymbols[kHooks - 1]) != nullptr;
+      });
 }
 
 void* find_library() noexcept {

@@ -2,11 +2,11 @@
 #include "mpi-wrap/src/library.hpp"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 
 #include <atomic>
 
+#include "mpi-wrap/src/loaded_objects.hpp"
 #include "mpi-wrap/src/object_name.hpp"
 
 namespace clusterprof::mpi_wrap {
@@ -14,8 +14,6 @@ namespace clusterprof::mpi_wrap {
 void* real_functions[wire::kMpiFunctionCount];
 
 namespace {
-
-constexpr std::size_t kPathBytes = 4096;
 
 std::atomic<void*> library_handle;
 
@@ -26,41 +24,12 @@ bool is_foreign(void* function) noexcept {
          !is_wrapper_object(info.dli_fname);
 }
 
-struct NthObject {
-  std::size_t wanted, seen;
-  bool found;
-  char path[kPathBytes];
-};
-
-int copy_nth(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto* nth = static_cast<NthObject*>(argument);
-  if (nth->seen++ != nth->wanted) return 0;
-  nth->found = true;
-  const std::size_t length = strlen(info->dlpi_name);
-  nth->path[0] = '\0';
-  if (length < kPathBytes) memcpy(nth->path, info->dlpi_name, length + 1);
-  return 1;
-}
-
 // Returns a handle, through which PMPI_Init is found, of an object that is loaded already; null if there is
-// none. dlopen must not be called inside dl_iterate_phdr, since it takes the loader's locks in the opposite
-// order. So there is one iteration per object. This runs once per process.
+// none.
 void* search_loaded_objects(bool by_name) noexcept {
-  NthObject nth{};
-  for (std::size_t i = 0;; ++i) {
-    nth.wanted = i;
-    nth.seen = 0;
-    nth.found = false;
-    dl_iterate_phdr(copy_nth, &nth);
-    if (!nth.found) return nullptr;
-    if (by_name && !is_mpi_library(nth.path)) continue;
-    if (is_wrapper_object(nth.path)) continue;
-    // The program itself has no name; its handle searches everything, hence is_foreign below.
-    void* handle = dlopen(nth.path[0] == '\0' ? nullptr : nth.path, RTLD_NOLOAD | RTLD_LAZY);
-    if (handle == nullptr) continue;
-    if (is_foreign(dlsym(handle, "PMPI_Init"))) return handle;
-    dlclose(handle);
-  }
+  return find_loaded_object(
+      [by_name](const char* path) { return (!by_name || is_mpi_library(path)) && !is_wrapper_object(path); },
+      [](void* handle) { return is_foreign(dlsym(handle, "PMPI_Init")); });
 }
 
 }  // namespace
