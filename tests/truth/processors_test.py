@@ -35,6 +35,15 @@ print(json.dumps(dict(wall=wall, cpu=cpu, delay=delay)))
 '''
 
 
+def before_others():
+    """The two share their processor with each other, not with whatever else this machine does: a thread that others
+    keep waiting for half a second is not sampled in that time, and nobody knows where such a wait began."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+    except PermissionError:
+        pass  # only root may: the test then needs an idle machine
+
+
 def kernel_tells():
     try:
         with open("/proc/thread-self/schedstat") as file:
@@ -53,13 +62,14 @@ class OneProcessor(recording.RecordingTest):
             file.write(SPIN)
         return subprocess.Popen([recording.CLUSTERPROF, "-q", "-o", os.path.join(self.directory, run),
                                  recording.PYTHON, path, str(processor), str(begin), str(self.LENGTH)],
-                                cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                preexec_fn=before_others)
 
     def test_two_processes_on_one_processor(self):
         """A spinning thread's share is known to about half a period (5 ms) at either end of the 2 s and of Python's
         start, that is, 1 %; the tests allow 4. Half of the time of each is at stake."""
         processor = min(os.sched_getaffinity(0))
-        begin = time.monotonic() + 1.5  # the same clock in all processes
+        begin = time.monotonic() + 3.0  # the same clock in all processes
         started = [self.start(processor, begin, run) for run in ("a", "b")]
         for run, process in zip(("a", "b"), started):
             out, error = process.communicate(timeout=60)

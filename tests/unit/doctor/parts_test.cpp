@@ -104,9 +104,9 @@ TEST(Guarded, CommandsHaveATimeLimitAndLeaveNothing) {
   const auto start = Clock::now();
   // The shell's child would go on without it.
   const CommandOutcome outcome =
-      run_command({"/bin/sh", "-c", std::string("sleep 1000 & echo $! > ") + file + "; wait"}, 300ms);
+      run_command({"/bin/sh", "-c", std::string("sleep 1000 & echo $! > ") + file + "; wait"}, 2s);
   EXPECT_EQ(outcome.end, CommandOutcome::End::kTimedOut);
-  EXPECT_LT(Clock::now() - start, 5s);
+  EXPECT_LT(Clock::now() - start, 60s);
   int child = 0;
   std::ifstream(file) >> child;
   ASSERT_GT(child, 0);
