@@ -102,6 +102,7 @@ void ActivityReader::add_gap(const Lane& lane, std::uint32_t call, double ns, Ac
 
 void ActivityReader::add_calls(const Lane& lane, std::uint32_t call, double ns, double gap_ns,
                                Activity& activity) const {
+  const bool is_before_all = call == lane.first && lane.thread == 0;
   double known = 0;
   if (call != lane.end) {
     auto row = std::lower_bound(trace_.gaps.begin(), trace_.gaps.end(), call,
@@ -110,7 +111,10 @@ void ActivityReader::add_calls(const Lane& lane, std::uint32_t call, double ns, 
     const auto first = row;
     for (; row != trace_.gaps.end() && row->event < lane.end && trace_.same_call(row->event, call); ++row)
       if (is_call(row->path)) total += static_cast<double>(row->wall_ns);
-    known = ns * std::min(total / gap_ns, 1.0);
+    // The longest of these calls stands for those that have no row, as an unlock after a long lock. Only
+    // MPI_Init, which comes before the first event, is known by its path.
+    const double share = is_before_all ? std::min(total / gap_ns, 1.0) : 1.0;
+    known = total > 0 ? share * ns : 0.0;
     for (auto one = first; known > 0 && one != row; ++one)
       if (is_call(one->path)) activity.add(one->path, known * static_cast<double>(one->wall_ns) / total);
   }

@@ -39,8 +39,8 @@ class ActivityReader {
                     std::uint32_t max_calls, Activity& activity) const;
 
   // Adds `ns` of MPI time in the gap before the call, spent in calls without events. The time is divided as
-  // the recorded times of these calls say; time of unknown calls goes to Trace::path_before(). gap_ns: all
-  // such time of the gap.
+  // the recorded times of these calls say; where none is recorded, and before the first call, what they leave
+  // goes to Trace::path_before(). gap_ns: all such time of the gap.
   void add_calls(const Lane& lane, std::uint32_t call, double ns, double gap_ns, Activity& activity) const;
 
   // Adds `ns` of time outside MPI just before the call, divided as samples of that interval show. Without

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/leading_number.hpp"
+#include "base/write_all.hpp"
 #include "cli/doctor/checks.hpp"
 #include "cli/doctor/options.hpp"
 #include "cli/doctor/real_system.hpp"
@@ -49,12 +50,8 @@ void give_up_after(std::chrono::seconds patience, int fd) {
 }
 
 void print(const std::string& text) {
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data() + at, text.size() - at);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw std::runtime_error(std::string("standard output: ") + std::strerror(errno));
-    at += static_cast<std::size_t>(written);
-  }
+  if (!write_all(STDOUT_FILENO, text))
+    throw std::runtime_error(std::string("standard output: ") + std::strerror(errno));
 }
 
 std::size_t terminal_columns() {

@@ -422,6 +422,23 @@ TEST(RootCausesTest, CallsWithoutEventsAreCharged) {
   EXPECT_NEAR(static_cast<double>(critical.at("1 MPI_Get")), 50e6, 1e6);
 }
 
+// Only the longest of the calls between two events has a row. The next call, a barrier, was not under way
+// then.
+TEST(RootCausesTest, TheLongestCallWithoutAnEventStandsForTheOthers) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 0, kMs, 0);
+  MadeEvent barrier{MpiEventKind::kCollective, "MPI_Barrier", "MPI_Barrier", kMs, 62 * kMs};
+  barrier.sequence = 1;
+  run.add(0, barrier);
+  barrier.enter = barrier.start = 61 * kMs;
+  barrier.gap = {{"MPI_Win_lock", 45 * kMs}};
+  barrier.other_calls_ns = 15 * kMs;
+  run.add(1, barrier);
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(waits_of(data), (Rows{{"0 MPI_Barrier wait_at_barrier 1 MPI_Win_lock", 60 * kMs}}));
+  EXPECT_EQ(roots_of(data), (Rows{{"1 MPI_Win_lock", 60 * kMs}}));
+}
+
 // Rank 2 is in no call, rank 1 waits for its message, rank 0 in a barrier for rank 1 and 2.
 TEST(UnfinishedCallsTest, WaitForTheMissingRanks) {
   MadeRun run(3);

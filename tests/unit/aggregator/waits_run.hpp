@@ -35,6 +35,7 @@ struct MadeEvent {
   std::uint32_t thread = 0;
   // Since the call before. Names of MPI functions: calls without events, which are in MPI.
   std::vector<std::pair<std::string, std::int64_t>> gap = {};
+  std::int64_t other_calls_ns = 0;  // since the call before, in calls without events that `gap` leaves out
 };
 
 struct MadeClock {
@@ -124,6 +125,7 @@ class MadeRun {
               mpi_ns[thread] += clock.local(before->exit) - clock.local(before->enter);
             for (const auto& [name, ns] : event.gap)
               if (name.starts_with("MPI_")) mpi_ns[thread] += ns;
+            mpi_ns[thread] += event.other_calls_ns;
             if (new_call) {
               shard::MpiCall& call =
                   calls.try_emplace({path(event.site), channels.at(event.channel)}).first->second;
