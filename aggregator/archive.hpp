@@ -94,7 +94,7 @@ template <typename Archive>
 void serialize(Archive& archive, Node& node) {
   archive(node.name, node.start_utc_ns, node.elapsed_ns, node.cpu_ns, node.collector_cpu_ns,
           node.collector_max_rss_bytes, node.cpus, node.numa_nodes, node.memory_bytes, node.cache_bytes,
-          node.cpu_model);
+          node.cpu_model, node.as_of_utc_ns, node.next_within_ns, node.collector);
 }
 template <typename Archive>
 void serialize(Archive& archive, Communicator& communicator) {
@@ -113,10 +113,17 @@ void serialize(Archive& archive, Drop& drop) {
   archive(drop.rank, drop.reason, drop.count);
 }
 template <typename Archive>
+void serialize(Archive& archive, Process& process) {
+  archive(process.rank, process.path, process.pid, process.parent_pid, process.origin, process.flags,
+          process.exit_status, process.exit_signal, process.count, process.start_utc_ns, process.elapsed_ns,
+          process.cpu_ns, process.cpu_min_ns, process.cpu_max_ns, process.children_cpu_ns, process.top_path,
+          process.top_ns, process.command);
+}
+template <typename Archive>
 void serialize(Archive& archive, ShardData& head) {
   using aggregator::archive_rows;
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
-          head.io_files, head.drops);
+          head.io_files, head.drops, head.processes);
   archive_rows(archive, head.frames);
   archive_rows(archive, head.paths);
   archive_rows(archive, head.ranks);

@@ -82,6 +82,12 @@ void unite_nodes(Node& into, const Node& node) {
   into.memory_bytes = std::max(into.memory_bytes, node.memory_bytes);
   into.cache_bytes = std::max(into.cache_bytes, node.cache_bytes);
   into.cpu_model = std::max(into.cpu_model, node.cpu_model);
+  const auto age_order = [](const Node& n) {
+    return std::tuple(n.as_of_utc_ns == 0, n.as_of_utc_ns, n.next_within_ns, n.collector);
+  };
+  if (age_order(node) < age_order(into))
+    std::tie(into.as_of_utc_ns, into.next_within_ns, into.collector) =
+        std::tie(node.as_of_utc_ns, node.next_within_ns, node.collector);
 }
 
 // Sorts by (new rank, key), leaves out rows of unused ranks, and unites rows with equal keys. Takes one part
@@ -163,6 +169,7 @@ template <typename Row>
 void renumber(std::vector<Row>& rows, const NewRows& to) {
   for (Row& row : rows) {
     if constexpr (requires { row.path; }) row.path = to.path[row.path];
+    if constexpr (requires { row.top_path; }) row.top_path = to.path[row.top_path];
     if constexpr (requires { row.communicator; })
       if (row.communicator != kNone) row.communicator = to.communicator[row.communicator];
     if constexpr (requires { row.counter; }) row.counter = to.counter[row.counter];
@@ -204,6 +211,7 @@ struct Merger::State {
   std::vector<std::vector<IoCall>> io_calls;
   std::vector<std::vector<DataAccess>> data_accesses;
   std::vector<std::vector<RegionTime>> region_times;
+  std::vector<std::vector<Process>> processes;
 
   std::vector<IoFile> io_files;
   std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system
@@ -333,6 +341,7 @@ struct Merger::State {
     use(io_calls, &ShardData::io_calls);
     use(data_accesses, &ShardData::data_accesses);
     use(region_times, &ShardData::region_times);
+    use(processes, &ShardData::processes);
   }
 
   Run united_run() const;

@@ -55,6 +55,18 @@ inline auto key(const shard::CounterValue& row) { return std::tuple(row.counter)
 inline void unite(shard::Drop& into, const shard::Drop& row) { into.count += row.count; }
 inline auto key(const shard::Drop& row) { return std::tuple(std::string_view(row.reason)); }
 
+// The same process, of which one shard may know more than the other.
+inline void unite(shard::Process& into, const shard::Process& row) {
+  const auto knows = [](const shard::Process& process) {
+    return std::tuple(process.elapsed_ns, process.cpu_ns, process.top_ns, process.top_path, process.flags);
+  };
+  if (knows(into) < knows(row)) into = row;
+}
+inline auto key(const shard::Process& row) {
+  return std::tuple(row.start_utc_ns, row.pid, row.parent_pid, row.origin, row.path, row.count,
+                    std::string_view(row.command));
+}
+
 inline void unite(shard::HandlerCost& into, const shard::HandlerCost& row) { into.count += row.count; }
 inline auto key(const shard::HandlerCost& row) { return std::tuple(row.le_ns); }
 

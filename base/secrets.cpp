@@ -373,11 +373,24 @@ void mask_secrets(std::vector<std::string>& words) {
 }
 
 std::optional<CommandDetail> command_detail(std::string_view name) {
-  if (name == "name") return CommandDetail::kName;
-  if (name == "hash") return CommandDetail::kHash;
-  if (name == "masked") return CommandDetail::kMasked;
-  if (name == "full") return CommandDetail::kFull;
+  for (const auto detail :
+       {CommandDetail::kName, CommandDetail::kHash, CommandDetail::kMasked, CommandDetail::kFull})
+    if (name == name_of(detail)) return detail;
   return std::nullopt;
+}
+
+std::string_view name_of(CommandDetail detail) {
+  switch (detail) {
+    case CommandDetail::kName:
+      return "name";
+    case CommandDetail::kHash:
+      return "hash";
+    case CommandDetail::kMasked:
+      return "masked";
+    case CommandDetail::kFull:
+      return "full";
+  }
+  return {};
 }
 
 std::vector<std::string> stored_command(std::vector<std::string> words, CommandDetail detail) {

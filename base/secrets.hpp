@@ -30,6 +30,7 @@ enum class CommandDetail {
 
 // "name", "hash", "masked" or "full".
 std::optional<CommandDetail> command_detail(std::string_view name);
+std::string_view name_of(CommandDetail detail);
 
 // The words of a command line to store. The hash is made of the masked arguments, so it tells nothing about
 // secrets.

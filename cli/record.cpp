@@ -363,7 +363,9 @@ std::vector<std::string> Recording::collector_command() const {
                                     "--rate",
                                     std::to_string(options_.rate_hz),
                                     "--clock",
-                                    options_.clock == SampleClock::kWall ? "wall" : "cpu"};
+                                    options_.clock == SampleClock::kWall ? "wall" : "cpu",
+                                    "--command-detail",
+                                    std::string(name_of(options_.command_detail))};
   if (const pid_t launcher = find_mpi_launcher(environment_); launcher != 0)
     words.push_back("--mpi-launcher=" + std::to_string(launcher));
   if (!options_.ranks.empty()) {

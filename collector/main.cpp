@@ -145,6 +145,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   int min_duration_s = 0;
   bool no_mpi = false;
   std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
+  std::string command_detail = "masked";
   CLI::App app("clusterprof's collector, one per node; started by clusterprof");
   app.add_option("--listen-fd", options.server.listen_fd, "listening socket")->required();
   app.add_option("--control-fd", options.server.control_fd, "socket to the launcher");
@@ -160,6 +161,8 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_option("--world-size", world_size, "ranks of the job, 0 unknown");
   app.add_option("--rate", node.rate_hz, "samples per second and thread");
   app.add_option("--clock", node.clock, "wall or cpu")->check(CLI::IsMember({"wall", "cpu"}));
+  app.add_option("--command-detail", command_detail, "what is stored of the command lines of processes")
+      ->check(CLI::IsMember({"name", "hash", "masked", "full"}));
   app.add_option("--max-memory", of_collector["max-memory"], "bytes that the collector may use");
   app.add_option("--max-cpu", of_collector["max-cpu"], "percent of one processor that it may use");
   app.add_option("--nodes", options.server.nodes, "nodes of the job; 1: not known");
@@ -189,6 +192,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   options.server.run_directory = run_directory;
+  node.command_detail = *clusterprof::command_detail(command_detail);
   options.server.trial.min_duration = std::chrono::seconds(min_duration_s);
   clusterprof::CollectorOptions given;
   for (const auto& [name, value] : of_collector) {

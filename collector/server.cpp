@@ -742,7 +742,10 @@ class Server::Impl {
       // A file server that does not answer must not keep the rings waiting, and looking costs it something.
       // So only where spawned ranks have come, and when this may be the last shard.
       if (has_spawned_ranks_ || terminate_at_) look_at_spawned_worlds();
-      snapshot = std::make_shared<const NodeSnapshot>(state_.snapshot(now, false, Events::kFew));
+      NodeSnapshot made = state_.snapshot(now, false, Events::kFew);
+      made.node.next_within_ns =
+          off_since_ ? 0 : static_cast<std::uint64_t>(checkpointer_->next_within().count());
+      snapshot = std::make_shared<const NodeSnapshot>(std::move(made));
     } catch (const std::exception& error) {  // no memory: this checkpoint is left out
       checkpointer_->report_problem(error.what());
       release_launcher();

@@ -13,12 +13,15 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
+#include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/exec_preload.h"
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/signal_mask.h"
@@ -41,6 +44,9 @@ constinit std::atomic<ExecByPath> g_execvp = nullptr;
 constinit std::atomic<ExecByPathWithEnvironment> g_execvpe = nullptr;
 constinit std::atomic<PosixSpawn> g_posix_spawn = nullptr;
 constinit std::atomic<PosixSpawn> g_posix_spawnp = nullptr;
+constinit std::atomic<pid_t (*)()> g_vfork = nullptr;
+constinit std::atomic<int (*)(const char*)> g_system = nullptr;
+constinit std::atomic<FILE* (*)(const char*, const char*)> g_popen = nullptr;
 
 constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 
@@ -125,23 +131,47 @@ int failed(long result) noexcept {
 
 // Ours apart, so that the stack has room for a second environment only if one is needed.
 template <typename Call>
-[[gnu::noinline]] int with_changed_environment(PreloadSet left_out, char* const* environment,
+[[gnu::noinline]] int with_changed_environment(PreloadSet left_out, const char* variable,
+                                               char* const* environment, EnvironmentSize size,
                                                Call call) noexcept {
-  void* const memory = alloca(changed_environment_bytes(environment));
-  return call(changed_environment(left_out, environment, memory));
+  void* const memory = alloca(size.bytes());
+  char* const* const changed = changed_environment(left_out, variable, environment, size, memory);
+  return call(changed != nullptr ? changed : environment);
 }
 
-// Calls with the environment for a program that cannot load all of our objects.
+// Whether the stack is large enough, as far as that is known, for a copy that the program could do without.
+bool has_room_for_copy(EnvironmentSize size) noexcept {
+  constexpr std::size_t kLeftFree = 32 * 1024;
+  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  const ThreadContext& context = t_context;
+  return frame >= context.stack_low && frame < context.stack_high &&
+         frame - context.stack_low > size.bytes() + kLeftFree;
+}
+
+// Calls with the environment for a program that cannot load all of our objects, and is told what made it. An
+// unrecorded program is told, too: those that it starts inherit it.
 template <typename Call>
-int with_usable_preloads(const PreloadFate& fate, char* const* environment, Call call) noexcept {
-  return fate.left_out == 0 ? call(environment) : with_changed_environment(fate.left_out, environment, call);
+int with_usable_preloads(const PreloadFate& fate, const CreationText& creation, char* const* environment,
+                         Call call) noexcept {
+  // What cannot be read must not be.
+  const bool may_tell = creation.text[0] != 0 && fate.readable;
+  if (fate.left_out == 0 && !may_tell) return call(environment);
+  const EnvironmentSize size = environment_size(environment);
+  if (may_tell && has_room_for_copy(size)) {
+    const int result = with_changed_environment(fate.left_out, creation.text, environment, size, call);
+    // One variable more may be too much for the kernel, where the program's own would not be.
+    if (result != E2BIG && !(result == -1 && errno == E2BIG)) return result;
+  }
+  if (fate.left_out == 0) return call(environment);
+  return with_changed_environment(fate.left_out, nullptr, environment, size, call);
 }
 
 // The same for a call that executes the program in this process, and returns only if that fails.
 template <typename Call>
 int execute_with(const PreloadFate& fate, char* const* environment, Call call) noexcept {
   count_unrecorded(fate.unrecorded, 1);
-  const int result = with_usable_preloads(fate, environment, call);
+  const CreationText creation = creation_in_child_of_vfork();
+  const int result = with_usable_preloads(fate, creation, environment, call);
   count_unrecorded(fate.unrecorded, -1);
   return result;
 }
@@ -165,7 +195,10 @@ int spawn(PosixSpawn function, const PreloadFate& fate, pid_t* child, const char
           const posix_spawn_file_actions_t* actions, const posix_spawnattr_t* attributes,
           char* const* arguments, char* const* environment) noexcept {
   if (function == nullptr) return ENOSYS;
-  const int error = with_usable_preloads(fate, environment, [=](char* const* variables) noexcept {
+  // File actions may not be repeatable, so there must be no second call.
+  const bool may_tell = fate.readable && (actions == nullptr || are_small(arguments, environment));
+  const CreationText creation = may_tell ? creation_for_spawn() : CreationText{};
+  const int error = with_usable_preloads(fate, creation, environment, [=](char* const* variables) noexcept {
     return function(child, program, actions, attributes, arguments, variables);
   });
   if (error == 0) count_unrecorded(fate.unrecorded, 1);
@@ -186,6 +219,9 @@ void watch_exec() noexcept {
   real_function(g_execvpe, "execvpe");
   real_function(g_posix_spawn, "posix_spawn");
   real_function(g_posix_spawnp, "posix_spawnp");
+  real_function(g_vfork, "vfork");
+  real_function(g_system, "system");
+  real_function(g_popen, "popen");
 }
 
 int execute_at(int folder, const char* path, char* const* arguments, char* const* environment,
@@ -222,7 +258,61 @@ int execute(const char* path, char* const* arguments, char* const* environment) 
   to[0] = const_cast<char*>(first);                                           \
   for (std::size_t argument = 1; argument <= count; ++argument) to[argument] = va_arg(list, char*)
 
+// vfork() returns twice from the frame that called it, so nothing of ours may be on the stack meanwhile:
+// libc's function returns to our caller.
+asm(R"(
+  .pushsection .text
+  .globl vfork
+  .type vfork, @function
+vfork:
+  .cfi_startproc
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call clusterprof_before_vfork
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  jmp *%rax
+  .cfi_endproc
+  .size vfork, . - vfork
+  .popsection
+)");
+
 extern "C" {
+
+// Returns libc's vfork.
+[[gnu::visibility("hidden")]] void* clusterprof_before_vfork() noexcept {
+  using namespace clusterprof::agent;
+  note_creation(clusterprof::wire::CreationKind::kExec);
+  const auto no_vfork = []() -> pid_t { return failed(-ENOSYS); };
+  pid_t (*const function)() = real_function(g_vfork, "vfork");
+  return reinterpret_cast<void*>(function != nullptr ? function : +no_vfork);
+}
+
+// Thread cancellation may unwind these.
+CLUSTERPROF_EXPORT int system(const char* command) {
+  using namespace clusterprof::agent;
+  const auto function = real_function(g_system, "system");
+  if (function == nullptr) return failed(-ENOSYS);
+  const OpenShellCall call = begin_shell_call();
+  const int status = function(command);
+  end_shell_call(call, 0);
+  return status;
+}
+
+CLUSTERPROF_EXPORT FILE* popen(const char* command, const char* mode) {
+  using namespace clusterprof::agent;
+  const auto function = real_function(g_popen, "popen");
+  if (function == nullptr) {
+    errno = ENOSYS;
+    return nullptr;
+  }
+  const OpenShellCall call = begin_shell_call();
+  FILE* const pipe = function(command, mode);
+  // On a busy node the shell may come to its first instruction long after popen() has returned.
+  constexpr std::uint64_t kLateNs = 2'000'000'000;
+  end_shell_call(call, kLateNs);
+  return pipe;
+}
 
 CLUSTERPROF_EXPORT int execve(const char* path, char* const* arguments, char* const* environment) noexcept {
   return clusterprof::agent::execute(path, arguments, environment);

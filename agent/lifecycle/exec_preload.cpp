@@ -242,10 +242,10 @@ PreloadFate preload_fate(int folder, const char* path, char* const* environment)
   const PreloadSet ours = preload == nullptr ? 0 : ours_in(preload);
   if (ours == 0) return {.unrecorded = UnrecordedReason::kOtherEnvironment};
   const PreloadSet missing = missing_of(ours);
-  if (missing == ours) return {missing, UnrecordedReason::kNotVisible};
+  if (missing == ours) return {missing, UnrecordedReason::kNotVisible, true};
   const UnrecordedReason why = why_unrecorded(folder, path);
-  if (why == UnrecordedReason::kCount || ignores_preloads(why)) return {missing, why};
-  return {ours, why};
+  if (why == UnrecordedReason::kCount || ignores_preloads(why)) return {missing, why, true};
+  return {ours, why, true};
 }
 
 PreloadFate preload_fate_of_command(const char* file, char* const* environment) noexcept {
@@ -278,39 +278,63 @@ void count_unrecorded(UnrecordedReason reason, std::int64_t change) noexcept {
                                                                            std::memory_order_relaxed);
 }
 
-std::size_t changed_environment_bytes(char* const* environment) noexcept {
-  std::size_t bytes = sizeof(char*);
-  for (; *environment != nullptr; ++environment) {
-    bytes += sizeof(char*);
-    if (is_preload(*environment)) bytes += strlen(*environment) + 1;
+bool are_small(char* const* arguments, char* const* environment) noexcept {
+  constexpr std::size_t kSmall = 64 * 1024;  // Linux takes 128 KiB at least
+  ReadableMemory pointers, texts;
+  std::size_t bytes = 0;
+  for (char* const* text : {arguments, environment}) {
+    if (text == nullptr) return false;
+    for (;; ++text) {
+      if (!pointers.has_pointer(text)) return false;
+      if (*text == nullptr) break;
+      if (!texts.has_text(*text)) return false;
+      bytes += sizeof(char*) + strlen(*text) + 1;
+      if (bytes > kSmall) return false;
+    }
   }
-  return bytes;
+  return true;
 }
 
-char* const* changed_environment(PreloadSet left_out, char* const* environment, void* memory) noexcept {
-  std::size_t variables = 0;
-  while (environment[variables] != nullptr) ++variables;
-  char** const changed = static_cast<char**>(memory);
-  char* text = static_cast<char*>(memory) + (variables + 1) * sizeof(char*);
-  char** to = changed;
+EnvironmentSize environment_size(char* const* environment) noexcept {
+  EnvironmentSize size = {};
   for (; *environment != nullptr; ++environment) {
-    if (!is_preload(*environment)) {
-      *to++ = *environment;
+    ++size.pointers;
+    if (is_preload(*environment)) size.text_bytes += strlen(*environment) + 1;
+  }
+  return size;
+}
+
+char* const* changed_environment(PreloadSet left_out, const char* variable, char* const* environment,
+                                 EnvironmentSize size, void* memory) noexcept {
+  char** const changed = static_cast<char**>(memory);
+  char* text = static_cast<char*>(memory) + (size.pointers + 2) * sizeof(char*);
+  const char* const end = text + size.text_bytes;
+  char** to = changed;
+  const std::size_t name_bytes =
+      variable == nullptr ? 0 : static_cast<std::size_t>(strchr(variable, '=') - variable) + 1;
+  for (std::size_t i = 0; environment[i] != nullptr; ++i) {
+    char* const entry_text = environment[i];
+    if (i == size.pointers) return nullptr;
+    if (variable != nullptr && strncmp(entry_text, variable, name_bytes) == 0) continue;
+    if (!is_preload(entry_text)) {
+      *to++ = entry_text;
       continue;
     }
-    char* const variable = text;
+    if (strlen(entry_text) >= static_cast<std::size_t>(end - text)) return nullptr;
+    char* const shortened = text;
     memcpy(text, kVariable, kVariableBytes);
     text += kVariableBytes;
     char* const entries = text;
-    for_each_entry(*environment + kVariableBytes, [&](const char* entry, std::size_t length, int place) {
+    for_each_entry(entry_text + kVariableBytes, [&](const char* entry, std::size_t length, int place) {
       if (place >= 0 && (left_out >> place & 1) != 0) return;
       if (text != entries) *text++ = ':';
       memcpy(text, entry, length);
       text += length;
     });
-    if (text != entries) *to++ = variable;
+    if (text != entries) *to++ = shortened;
     *text++ = 0;
   }
+  if (variable != nullptr) *to++ = const_cast<char*>(variable);
   *to = nullptr;
   return changed;
 }

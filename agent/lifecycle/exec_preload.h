@@ -22,6 +22,7 @@ struct PreloadFate {
   PreloadSet left_out = 0;  // have to be left out of its environment
   // Why it will not be recorded. kCount: it will be, as far as can be seen, or is not to be.
   wire::UnrecordedReason unrecorded = wire::UnrecordedReason::kCount;
+  bool readable = false;  // the program's name and all of its environment
 };
 
 // For the program that these name, as in execveat(2). `path` may be a script.
@@ -33,9 +34,20 @@ PreloadFate preload_fate_of_command(const char* file, char* const* environment) 
 // 1, and if it does return, with -1. Does nothing for kCount.
 void count_unrecorded(wire::UnrecordedReason reason, std::int64_t change) noexcept;
 
-// An environment without these entries. It lives on the stack of the caller, which gets `bytes` from
-// changed_environment_bytes().
-std::size_t changed_environment_bytes(char* const* environment) noexcept;
-char* const* changed_environment(PreloadSet left_out, char* const* environment, void* memory) noexcept;
+// Whether arguments and environment can be read, and are far below what the kernel takes on any machine.
+bool are_small(char* const* arguments, char* const* environment) noexcept;
+
+// An environment without these entries, and with `variable` ("NAME=value") in place of one of its name; null:
+// none. It lives in `memory` of EnvironmentSize::bytes(). `variable` must live as long. Null: the environment
+// has grown since it was measured, because another thread has changed it.
+struct EnvironmentSize {
+  std::size_t pointers, text_bytes;
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return (pointers + 2) * sizeof(char*) + text_bytes;  // the end, and one variable more
+  }
+};
+EnvironmentSize environment_size(char* const* environment) noexcept;
+char* const* changed_environment(PreloadSet left_out, const char* variable, char* const* environment,
+                                 EnvironmentSize size, void* memory) noexcept;
 
 }  // namespace clusterprof::agent

@@ -12,6 +12,7 @@
 
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/counters.h"
+#include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/exit.h"
 #include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/options.h"
@@ -66,6 +67,7 @@ void before_fork() noexcept {
   if (t_depth != 0 && is_left(t_context, t_outermost_frame - 1, frame)) end_outermost();  // was jumped out of
   if (t_depth++ != 0) return;
   t_outermost_frame = frame;
+  note_creation(wire::CreationKind::kFork);
   t_watcher_paused = g_process.segment.load(std::memory_order_acquire) != nullptr && pause_watcher();
   t_one_thread = t_watcher_paused && has_one_thread();
   t_held = hold_sample_signal(SYS_clone, kWaiting);
@@ -99,6 +101,7 @@ void begin_as_child() noexcept {
   forget_threads();
   reset_file_io_after_fork();
   close_inherited_connection();
+  begin_as_created_by(*parents);
   if (!g_options.no_children) open_process(parents, t_one_thread);
   unmap_segment(parents);
 }

@@ -195,6 +195,7 @@ void hide_from_children() noexcept {
   unsetenv(wire::kPreloadVariable);
   unsetenv(wire::kSampleEventVariable);
   unsetenv(wire::kLaunchVariable);
+  unsetenv(wire::kCreationVariable);
 }
 
 }  // namespace clusterprof::agent

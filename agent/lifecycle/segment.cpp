@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/proc_files.h"
@@ -107,28 +108,26 @@ void* map_file(int file, const Layout& layout) noexcept {
 
 // The words of the command line follow their number on the stack that the kernel set up. In the child of a
 // fork, and if anything looks wrong, the kernel is asked.
-bool command_from_stack(char (&command)[256]) noexcept {
+bool command_from_stack(wire::SegmentHeader& header) noexcept {
   constexpr long kMaxWords = 4096;
   const long count = *static_cast<const long*>(__libc_stack_end);
   const auto* const words = static_cast<const char* const*>(__libc_stack_end) + 1;
   if (count < 1 || count > kMaxWords || words[count] != nullptr || words[0] == nullptr) return false;
-  std::size_t used = 0;
-  for (long i = 0; i < count && used + 1 < sizeof command; ++i) {
-    const std::size_t room = sizeof command - 1 - used;
+  std::uint32_t used = 0;
+  for (long i = 0; i < count && used < sizeof header.command; ++i) {
+    const std::size_t room = sizeof header.command - used;
     const std::size_t length = strnlen(words[i], room);
-    memcpy(command + used, words[i], length);
-    used += length;
-    if (i + 1 < count && used + 1 < sizeof command) command[used++] = ' ';
+    memcpy(header.command + used, words[i], length);
+    used += static_cast<std::uint32_t>(length);
+    if (used < sizeof header.command) header.command[used++] = 0;
   }
-  command[used] = 0;
+  header.command_bytes = used;
   return true;
 }
 
-void read_command(char (&command)[256]) noexcept {
-  if (g_process.generation == 0 && command_from_stack(command)) return;
-  const std::uint32_t bytes = read_small_file("/proc/self/cmdline", command, sizeof command);
-  for (std::uint32_t i = 0; i + 1 < bytes; ++i)
-    if (command[i] == 0) command[i] = ' ';
+void read_command(wire::SegmentHeader& header) noexcept {
+  if (g_process.generation == 0 && command_from_stack(header)) return;
+  header.command_bytes = read_small_file("/proc/self/cmdline", header.command, sizeof header.command);
 }
 
 bool kernel_tells_run_delay() noexcept {
@@ -189,7 +188,8 @@ void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
   header.rate_hz = g_options.rate_hz;
   header.clock = g_options.cpu_clock ? 1 : 0;
   header.knows_run_delay = kernel_tells_run_delay() ? 1 : 0;
-  read_command(header.command);
+  read_command(header);
+  header.creation = creation_of_this_process();
   if (g_options.no_python)
     header.python_state.store(static_cast<std::uint32_t>(wire::PythonState::kDisabled),
                               std::memory_order_relaxed);

@@ -3,12 +3,14 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
 #include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/end_recording.h"
 #include "agent/lifecycle/exec.h"
 #include "agent/lifecycle/exit.h"
@@ -23,6 +25,7 @@
 #include "agent/sigsafe/call_path.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_stack.h"
+#include "formats/wire/hello.h"
 #include "formats/wire/segment.h"
 
 // Defined by the linker: start and end of this object in memory.
@@ -73,6 +76,7 @@ void ensure_started() noexcept {
   watch_signals();
   read_options();
   if (!g_options.record || is_off_on_this_node()) return;
+  read_creation(getenv(wire::kCreationVariable));
   find_clock();
   set_process_options();
   g_process.tick = choose_tick();

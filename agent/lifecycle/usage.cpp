@@ -44,6 +44,10 @@ void refresh_usage(wire::SegmentHeader* segment) noexcept {
     usage.voluntary_switches = static_cast<std::uint64_t>(from.ru_nvcsw);
     usage.involuntary_switches = static_cast<std::uint64_t>(from.ru_nivcsw);
   }
+  if (raw_syscall(SYS_getrusage, RUSAGE_CHILDREN, &from) == 0) {
+    usage.children_user_ns = nanoseconds(from.ru_utime);
+    usage.children_system_ns = nanoseconds(from.ru_stime);
+  }
   char text[512];
   if (read_small_file("/proc/self/io", text, sizeof text) != 0) {
     usage.usage_has_io =

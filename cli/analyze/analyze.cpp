@@ -142,6 +142,8 @@ void Verbs::add_report() {
                      "print one line of at most 255 ASCII characters, for a job comment or a mail")
           ->excludes(json)
           ->excludes(html);
+  report_verb->add_flag("--ended", report_options.ended,
+                        "the job has ended: a node whose last data are missing is lost, not running");
   report_verb
       ->add_flag("--no-source", report_options.no_source, "leave the text of source files out of the page")
       ->envname("CLUSTERPROF_NO_SOURCE");

@@ -3,6 +3,8 @@
 // and for tests.
 #include "cli/analyze/dump.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <charconv>
 #include <string>
@@ -10,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/command_text.hpp"
 #include "formats/profile/file_kind.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/rank_rows.hpp"
@@ -231,11 +234,12 @@ void dump_run(const Run& run, Text& out) {
 void dump_nodes_and_ranks(const ShardData& data, Text& out) {
   out.table("nodes", data.nodes.size(),
             "row\tname\tstart_utc_ns\telapsed_ns\tcpu_ns\tcollector_cpu_ns\tcollector_max_rss_bytes\tcpus\t"
-            "numa_nodes\tmemory_bytes\tcache_bytes\tcpu_model");
+            "numa_nodes\tmemory_bytes\tcache_bytes\tcpu_model\tas_of_utc_ns\tnext_within_ns\tcollector");
   for (std::size_t i = 0; i < data.nodes.size(); ++i) {
     const Node& n = data.nodes[i];
     out.row(i, n.name, n.start_utc_ns, n.elapsed_ns, n.cpu_ns, n.collector_cpu_ns, n.collector_max_rss_bytes,
-            n.cpus, n.numa_nodes, n.memory_bytes, n.cache_bytes, n.cpu_model);
+            n.cpus, n.numa_nodes, n.memory_bytes, n.cache_bytes, n.cpu_model, n.as_of_utc_ns,
+            n.next_within_ns, n.collector);
   }
   out.table(
       "ranks", data.ranks.size(),
@@ -327,6 +331,14 @@ Result<void> dump_counters(const ShardData& data, const Matrix& matrix, Text& ou
 void dump_losses(const ShardData& data, Text& out) {
   out.table("unavailable_counters", data.unavailable_counters.size(), "name\treason");
   for (const UnavailableCounter& c : data.unavailable_counters) out.row(c.name, c.reason);
+  out.table("processes", data.processes.size(),
+            "rank_row\tpath\tpid\tparent_pid\torigin\tflags\texit_status\texit_signal\tcount\tstart_utc_ns\t"
+            "elapsed_ns\tcpu_ns\tcpu_min_ns\tcpu_max_ns\tchildren_cpu_ns\ttop_path\ttop_ns\tcommand");
+  for (const Process& p : data.processes)
+    out.row(p.rank, p.path, p.pid, p.parent_pid, kProcessOriginNames[static_cast<std::size_t>(p.origin)],
+            unsigned{p.flags}, p.exit_status, p.exit_signal, p.count, p.start_utc_ns, p.elapsed_ns, p.cpu_ns,
+            p.cpu_min_ns, p.cpu_max_ns, p.children_cpu_ns, p.top_path, p.top_ns,
+            fmt::to_string(fmt::join(command_words(p.command), " ")));
   out.table("drops", data.drops.size(), "rank_row\treason\tcount");
   for (const Drop& d : data.drops) out.row(d.rank, d.reason, d.count);
   out.table("handler_costs", data.handler_costs.size(), "rank_row\tle_ns\tcount");

@@ -23,6 +23,8 @@
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "report/analysis/efficiency.hpp"
+#include "report/analysis/run_and_ranks.hpp"
+#include "report/analysis/run_state.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
@@ -30,6 +32,7 @@
 #include "report/report.hpp"
 #include "report/text/table.hpp"
 #include "report/words/findings.hpp"
+#include "report/words/run_state.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -71,6 +74,11 @@ void describe(const ShardData& data, report::RunInfo& run) {
     last = std::max(last, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
   }
   run.elapsed_s = static_cast<double>(last - first) * 1e-9;
+  report::Analysis nodes;
+  report::describe_nodes(data, nodes);
+  report::find_run_state(nodes);
+  run.state = nodes.run.state;
+  run.as_of_s = nodes.run.as_of_s;
 }
 
 // What the profile says, without computing any of it.
@@ -80,7 +88,8 @@ Result<void> read_profile(const fs::path& path, ListedRun& listed) {
   const Result<std::vector<std::byte>> stored = reader.value().report();
   if (!stored) return stored.error();
   listed.state = State::kMerged;
-  if (const auto analysis = report::decode(stored.value(), false)) {
+  if (auto analysis = report::decode(stored.value(), false)) {
+    report::find_run_state(*analysis);
     listed.run = analysis->run;
     listed.efficiency = analysis->efficiency;
     listed.analysed = true;
@@ -114,7 +123,7 @@ Result<void> read_shards(const std::vector<fs::path>& shards, ListedRun& listed)
   return {};
 }
 
-ListedRun listed(const fs::path& run, const std::vector<fs::path>& shards) {
+ListedRun read_run(const fs::path& run, const std::vector<fs::path>& shards) {
   ListedRun result;
   result.name = run.filename().string();
   const bool merged = shards.empty() || aggregator::is_up_to_date(run);
@@ -130,6 +139,12 @@ ListedRun listed(const fs::path& run, const std::vector<fs::path>& shards) {
   result.job = job_of_run(run);
   if (result.job.empty()) result.job = job_in_name(result.run.id);  // renamed since
   return result;
+}
+
+// A collector that has ended may have written its last shard after the one that was read.
+ListedRun listed(const fs::path& run, const std::vector<fs::path>& shards) {
+  ListedRun result = read_run(run, shards);
+  return result.run.state == report::RunState::kLost ? read_run(run, shards) : result;
 }
 
 void sort(std::vector<ListedRun>& runs, const ListOptions& options) {
@@ -153,12 +168,13 @@ void sort(std::vector<ListedRun>& runs, const ListOptions& options) {
 }
 
 std::string command_of(const ListedRun& run) {
-  return (run.run.complete || run.state == State::kDamaged ? "" : "(incomplete) ") +
+  const bool is_incomplete = !run.run.complete && run.run.state != report::RunState::kRunning;
+  return (is_incomplete && run.state != State::kDamaged ? "(incomplete) " : "") +
          format::command_line(run.run);
 }
 
 // What the finding that matters most says first, or why there is none.
-std::string finding_of(const ListedRun& run) {
+std::string worst_finding(const ListedRun& run) {
   switch (run.state) {
     case State::kDamaged:
       return "damaged: " + format::printable(run.error);
@@ -170,6 +186,12 @@ std::string finding_of(const ListedRun& run) {
   if (!run.analysed) return "analysed by another version";
   if (!run.finding) return "-";
   return fmt::format("{}: {}", name_of(run.finding->severity), run.finding_headline);
+}
+
+std::string finding_of(const ListedRun& run) {
+  if (run.state == State::kDamaged || run.run.state != report::RunState::kRunning) return worst_finding(run);
+  const std::string state = report::words::state(run.run);
+  return run.finding ? state + "; " + worst_finding(run) : state;
 }
 
 text::Style finding_style(const ListedRun& run) {
@@ -280,6 +302,8 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
       out("ranks", number(run.ranks))("nodes", number(run.nodes));
       out("elapsed_s", known ? std::optional(run.elapsed_s) : std::nullopt);
       out("complete", known ? std::optional(run.complete) : std::nullopt);
+      out("run_state", known ? std::optional(std::string(name_of(run.state))) : std::nullopt);
+      out("as_of_s", run.as_of_s);
       out.object("efficiency", [&] {
         const report::Efficiency& e = listed.efficiency;
         out("parallel", e.parallel)("load_balance", e.load_balance)("communication", e.communication);

@@ -7,6 +7,7 @@
 
 #include "cli/analyze/analysis_observer.hpp"
 #include "cli/analyze/merge_bar.hpp"
+#include "report/analysis/run_state.hpp"
 #include "report/format/names.hpp"
 
 namespace clusterprof::cli {
@@ -43,7 +44,9 @@ Result<ProfileReader> open_profile(const std::filesystem::path& run, aggregator:
   return profile;
 }
 
-Result<AnalysedRun> analysed_run(const std::filesystem::path& run, bool rank_timelines) {
+namespace {
+
+Result<AnalysedRun> analysed(const std::filesystem::path& run, bool rank_timelines) {
   AnalysisObserver observer(AnalysisObserver::Keep::kAnalysis);
   Result<ProfileReader> profile = open_profile(run, &observer);
   if (!profile) return profile.error();
@@ -61,10 +64,21 @@ Result<AnalysedRun> analysed_run(const std::filesystem::path& run, bool rank_tim
   return AnalysedRun{std::move(profile).value(), std::move(analysis)};
 }
 
-Result<report::Analysis> stored_analysis(const std::filesystem::path& run, bool rank_timelines) {
-  Result<AnalysedRun> analysed = analysed_run(run, rank_timelines);
-  if (!analysed) return analysed.error();
-  return std::move(analysed.value().analysis);
+}  // namespace
+
+Result<AnalysedRun> analysed_run(const std::filesystem::path& run, bool rank_timelines, report::Job job) {
+  Result<AnalysedRun> result = analysed(run, rank_timelines);
+  if (result && report::has_collector_that_ended(result.value().analysis))
+    result = analysed(run, rank_timelines);
+  if (result) report::find_run_state(result.value().analysis, job);
+  return result;
+}
+
+Result<report::Analysis> stored_analysis(const std::filesystem::path& run, bool rank_timelines,
+                                         report::Job job) {
+  Result<AnalysedRun> result = analysed_run(run, rank_timelines, job);
+  if (!result) return result.error();
+  return std::move(result.value().analysis);
 }
 
 }  // namespace clusterprof::cli

@@ -9,6 +9,7 @@
 #include "aggregator/run_directory.hpp"
 #include "base/result.hpp"
 #include "formats/profile/profile_reader.hpp"
+#include "report/analysis/run_state.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::cli {
@@ -38,8 +39,10 @@ struct AnalysedRun {
 
 // A run and its analysis: of the merge that had to be done, else the one that is stored in the profile, where
 // this program made it, else a new one. rank_timelines: as decode().
-Result<AnalysedRun> analysed_run(const std::filesystem::path& run, bool rank_timelines);
+Result<AnalysedRun> analysed_run(const std::filesystem::path& run, bool rank_timelines,
+                                 report::Job job = report::Job::kMayRun);
 // The analysis alone.
-Result<report::Analysis> stored_analysis(const std::filesystem::path& run, bool rank_timelines);
+Result<report::Analysis> stored_analysis(const std::filesystem::path& run, bool rank_timelines,
+                                         report::Job job = report::Job::kMayRun);
 
 }  // namespace clusterprof::cli

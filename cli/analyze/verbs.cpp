@@ -35,6 +35,7 @@
 #include "formats/profile/file_kind.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
+#include "report/analysis/run_state.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
 #include "report/report.hpp"
@@ -192,8 +193,12 @@ int merge(const MergeVerbOptions& options, aggregator::Team* team) {
 
 namespace {
 
+report::Job job_of(const ReportOptions& options) {
+  return options.ended ? report::Job::kEnded : report::Job::kMayRun;
+}
+
 int page_to(const ReportOptions& options, const fs::path& run) {
-  Result<AnalysedRun> analysed = analysed_run(run, true);
+  Result<AnalysedRun> analysed = analysed_run(run, true, job_of(options));
   if (!analysed) return complain(analysed.error());
   const Result<HtmlPage> page =
       html_page(analysed.value().profile, std::move(analysed.value().analysis), !options.no_source);
@@ -235,17 +240,22 @@ int report(const ReportOptions& options) {
   if (!options.html.empty()) return page_to(options, run);
   std::optional<report::Analysis> analysis;
   if (options.region.empty()) {
-    Result<report::Analysis> whole = stored_analysis(run, options.json || timeline);
+    Result<report::Analysis> whole = stored_analysis(run, options.json || timeline, job_of(options));
     if (!whole) return complain(whole.error());
     analysis = std::move(whole.value());
   } else {
-    Result<profile::ProfileReader> profile = open_profile(run, nullptr);
-    if (!profile) return complain(profile.error());
-    const Result<const ShardData*> head = profile.value().head();
-    if (!head) return complain(head.error());
-    analysis =
-        report::analyse_region(*head.value(), *profile.value().rows(), options.region, chosen_view().frames);
-    if (!analysis) return complain(kNothingFound, "report: there is no region " + options.region);
+    do {
+      Result<profile::ProfileReader> profile = open_profile(run, nullptr);
+      if (!profile) return complain(profile.error());
+      const Result<const ShardData*> head = profile.value().head();
+      if (!head) return complain(head.error());
+      const bool again = analysis.has_value();
+      analysis = report::analyse_region(*head.value(), *profile.value().rows(), options.region,
+                                        chosen_view().frames);
+      if (!analysis) return complain(kNothingFound, "report: there is no region " + options.region);
+      if (again) break;
+    } while (report::has_collector_that_ended(*analysis));
+    report::find_run_state(*analysis, job_of(options));
   }
   if (options.json) {
     Output output;
@@ -282,7 +292,8 @@ int banner(const BannerOptions& options) {
     complain(kOk, warnings[0] + (others == 0 ? "" : " (and " + std::to_string(others) + " more)"));
   }
   if (merged.value().write_error) complain(kOk, merged.value().write_error->message);
-  const report::Analysis& analysis = observer.analysis().value();
+  report::Analysis analysis = std::move(observer.analysis()).value();
+  report::find_run_state(analysis, report::Job::kEnded);
   const Result<void> written = write_file(path / "report.txt", report::render_text(analysis, {}));
   if (!written) complain(kOk, written.error().message);
   std::string page;

@@ -22,6 +22,7 @@ struct ReportOptions {
   std::string run;
   bool json = false;
   bool oneline = false;
+  bool ended = false;  // the job is known to have ended
   std::vector<std::string> sections;
   std::string region;      // empty: the whole run
   std::string html;        // the page to this file, "-" for stdout, instead of the text; empty: no

@@ -56,6 +56,12 @@ CheckpointSchedule::Clock::duration CheckpointSchedule::wait() const {
   return written_ == 1 ? times_.second(last_write_) : times_.interval(last_write_);
 }
 
+// The one that begins now takes as long as the last one, and the next one no more than twice that.
+CheckpointSchedule::Clock::duration CheckpointSchedule::next_within() const {
+  const Clock::duration wait = written_ == 0 ? times_.second(last_write_) : times_.interval(last_write_);
+  return std::max<Clock::duration>(wait, times_.max_age) + 3 * last_write_;
+}
+
 Checkpointer::Checkpointer(const ShardPlace& place, CheckpointTimes times, std::function<void()> written)
     : place_(place), written_callback_(std::move(written)), schedule_(times) {
   writing_ = claiming_ = true;

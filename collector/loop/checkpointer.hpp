@@ -54,6 +54,9 @@ class CheckpointSchedule {
   }
   [[nodiscard]] bool is_due(Clock::time_point now) const { return now - last_ >= wait(); }
   [[nodiscard]] Clock::time_point last() const { return last_; }
+  // How long after a checkpoint that begins now the next one is written at the latest, as far as it can be
+  // told.
+  [[nodiscard]] Clock::duration next_within() const;
 
  private:
   [[nodiscard]] Clock::duration wait() const;
@@ -82,6 +85,7 @@ class Checkpointer {
 
   // Starts the interval to the next checkpoint. Call it before taking the snapshot.
   void begin();
+  [[nodiscard]] Clock::duration next_within() const { return schedule_.next_within(); }
   // Writes the snapshot. all_lines: read all debug information that is still missing, whatever it takes.
   // False if no thread could be started, so that it was written by this one.
   bool start(std::shared_ptr<const NodeSnapshot> snapshot, ShardFile::Which which, bool all_lines);

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/command_text.hpp"
 #include "collector/node/usage.hpp"
 #include "formats/wire/launchers.h"
 
@@ -21,6 +22,41 @@ constexpr std::size_t kMaxMpiHelpers = 16;  // ended ones that are kept for each
 // MPI events: a node's are written within seconds when the job ends, and a merge analyses a job's in memory.
 constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size_t{1} << 22,
                       kMaxRankEvents = std::size_t{1} << 18, kMinRankEvents = std::size_t{1} << 12;
+// Rows of processes that have ended: of a job, which a report has in memory, of a node, and at least of a
+// rank.
+constexpr std::size_t kJobProcessRows = std::size_t{1} << 17, kNodeProcessRows = std::size_t{1} << 13,
+                      kMinProcessRows = 8;
+constexpr std::size_t kMaxBaseFrames = 512;
+
+std::string stored_text(const wire::SegmentHeader& header, CommandDetail detail) {
+  const std::size_t bytes = std::min<std::size_t>(header.command_bytes, sizeof header.command);
+  const std::string text(header.command, bytes);
+  std::vector<std::string> words = command_words(text);
+  // Half of a secret would not be known as one.
+  // The kernel's text was read with one byte less.
+  if (bytes + 1 >= sizeof header.command && text.back() != 0) words.back() = kWordsLeftOut;
+  return command_text(stored_command(std::move(words), detail));
+}
+
+// The latest call of the parent's that may have started this process. Null: this is no shell, or there is
+// none.
+const wire::ShellCall* find_shell_call(const wire::SegmentHeader& parent, const wire::SegmentHeader& child) {
+  constexpr std::string_view kBegin{"sh\0-c\0", 6};
+  if (std::string_view(child.command, std::min<std::size_t>(child.command_bytes, kBegin.size())) != kBegin)
+    return nullptr;
+  const wire::ShellCall* found = nullptr;
+  std::uint64_t found_ns = 0;
+  for (const wire::ShellCall& call : parent.shell_calls) {
+    const std::uint64_t start_ns = call.start_mono_ns.load(std::memory_order_acquire);
+    const std::uint64_t end_ns = call.end_mono_ns.load(std::memory_order_acquire);
+    if (start_ns <= found_ns || start_ns > child.start_mono_ns) continue;
+    if (end_ns != 0 && end_ns < child.start_mono_ns) continue;
+    found = &call;
+    found_ns = start_ns;
+  }
+  return found;
+}
+
 constexpr std::size_t kCheckpointEvents = std::size_t{1} << 16, kMinCheckpointEvents = 256;
 
 }  // namespace
@@ -136,9 +172,63 @@ NodeState::RankKey NodeState::key_of_worker(const wire::SegmentHeader& header, s
   return of_start(starts_.back());
 }
 
+NodeState::Process* NodeState::find_segment(std::int32_t pid, std::uint64_t start_mono_ns) {
+  for (auto& [key, group] : ranks_) {
+    for (Process& process : group.processes) {
+      if (!process.recorder) continue;
+      const wire::SegmentHeader& header = process.recorder->header();
+      if (header.pid == pid && header.start_mono_ns == start_mono_ns) return &process;
+    }
+  }
+  return nullptr;
+}
+
+NodeState::Process* NodeState::find_living_parent(const Process& child, std::int32_t pid) {
+  // Of the same rank: others may be in other namespaces of process ids.
+  for (Process& process : ranks_.at(rank_of_.at(child.id)).processes)
+    if (&process != &child && process.alive && process.recorder && process.recorder->header().pid == pid)
+      return &process;
+  return nullptr;
+}
+
+void NodeState::find_origin(Process& process, const wire::SegmentHeader& header) {
+  const wire::Creation creation = header.creation;
+  process.parent_pid = header.parent_pid;
+  Process* parent = creation.pid != 0 ? find_segment(creation.pid, creation.start_mono_ns) : nullptr;
+  std::uint64_t offset = creation.path_offset;
+  std::uint32_t words = creation.path_words;
+  process.origin =
+      static_cast<std::uint32_t>(creation.kind) <= static_cast<std::uint32_t>(wire::CreationKind::kShell)
+          ? static_cast<shard::ProcessOrigin>(creation.kind)
+          : shard::ProcessOrigin::kUnknown;
+  // A process that nobody told how it is made inherits what its parent was told. It may be a shell of libc's.
+  Process* const real = creation.pid != header.parent_pid && creation.kind != wire::CreationKind::kFork
+                            ? find_living_parent(process, header.parent_pid)
+                            : nullptr;
+  if (real != nullptr) {
+    const wire::ShellCall* const call = find_shell_call(real->recorder->header(), header);
+    parent = call != nullptr ? real : nullptr;
+    const std::uint64_t path = call != nullptr ? call->path.load(std::memory_order_relaxed) : 0;
+    offset = wire::shell_path_offset(path);
+    words = wire::shell_path_words(path);
+    process.origin = call != nullptr ? shard::ProcessOrigin::kShell : shard::ProcessOrigin::kUnknown;
+  }
+  if (parent == nullptr || parent == &process) return;
+  process.created_path = parent->recorder->creation_path(offset, words).value_or(0);
+  // A rank that another rank has started has call paths of its own. Those of a program that starts itself
+  // again and again would become longer each time.
+  if (rank_of_.at(process.id) != rank_of_.at(parent->id) ||
+      !store_.is_at_most(process.created_path, kMaxBaseFrames))
+    return;
+  process.base_path = process.origin == shard::ProcessOrigin::kFork
+                          ? (parent->announced ? 0 : parent->base_path)
+                          : process.created_path;
+}
+
 NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment,
                                       Instant now) {
   Process* process = known ? find(*known) : nullptr;
+  const bool is_new = process == nullptr;
   const wire::SegmentHeader& header = segment.header();
   const bool is_worker =
       header.launcher != 0 && header.launcher <= wire::kLauncherCount && header.rank >= 0 &&
@@ -163,9 +253,16 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   }
   if (process == nullptr) process = &add_process(key_for_segment(header), pid, now);
   if (process->recorder) close_segment(*process, now.mono_ns);
+  if (is_new) {
+    find_origin(*process, segment.header());
+  } else if (process->past) {
+    process->base_path = process->created_path;  // the executed program's stack does not have it
+  }
+  process->command = stored_text(segment.header(), options_.command_detail);
   grid_.reach_back(segment.header().start_mono_ns);
   path_times_.grid().reach_back(segment.header().start_mono_ns);
-  process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_, grid_, path_times_);
+  const std::uint32_t base = process->announced ? 0 : process->base_path;
+  process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_, grid_, path_times_, base);
   set_event_budget(*process->recorder);
   if (turned_off_ns_ != 0) process->recorder->turn_off(turned_off_ns_);
   return process->id;
@@ -237,9 +334,59 @@ void NodeState::add_up_helpers(RankGroup& group) {
     }
     it->past->processes = 1;
     group.helpers.add_amounts(*process.past, false);
-    add_usage(group.helpers_usage, usage_of(*process.past, process.usage));
+    const SystemUsage usage = usage_of(*process.past, process.usage);
+    add_usage(group.helpers_usage, usage);
+    keep_ended(group, row_of(process, *process.past, usage,
+                             {process.past->start_mono_ns, process.past->start_utc_ns},
+                             end_of(process, *process.past)));
     rank_of_.erase(process.id);
     it = group.processes.erase(it);
+  }
+}
+
+// One row for each process at first. Further ones that are alike share a row, so that any number of them
+// takes bounded memory.
+void NodeState::keep_ended(RankGroup& group, shard::Process row) const {
+  const std::size_t local = std::max<std::size_t>({1, options_.local_ranks, ranks_.size()});
+  const std::size_t single_rows =
+      std::clamp(std::min(kJobProcessRows / std::max(1u, world_size()), kNodeProcessRows / local),
+                 kMinProcessRows, shard::kMaxProcessRows);
+  if (group.ended.size() < single_rows) {
+    group.ended.push_back(std::move(row));
+    return;
+  }
+  std::vector<shard::Process>& rows = group.ended_alike;
+  const auto is_like = [&row](const shard::Process& other) {
+    return other.path == row.path && other.origin == row.origin && other.command == row.command;
+  };
+  auto found = std::find_if(rows.begin(), rows.end(), is_like);
+  if (found == rows.end() && rows.size() >= single_rows / 4) {
+    row.path = 0;
+    row.origin = shard::ProcessOrigin::kUnknown;
+    row.command.clear();
+    found = std::find_if(rows.begin(), rows.end(), is_like);
+  }
+  if (found == rows.end()) {
+    row.flags = 0;  // several may end differently
+    row.exit_status = row.exit_signal = 0;
+    rows.push_back(std::move(row));
+    return;
+  }
+  const std::int64_t start = std::min(found->start_utc_ns, row.start_utc_ns);
+  const std::int64_t end = std::max(found->start_utc_ns + static_cast<std::int64_t>(found->elapsed_ns),
+                                    row.start_utc_ns + static_cast<std::int64_t>(row.elapsed_ns));
+  found->start_utc_ns = start;
+  found->elapsed_ns = static_cast<std::uint64_t>(end - start);
+  ++found->count;
+  found->cpu_ns += row.cpu_ns;
+  found->cpu_min_ns = std::min(found->cpu_min_ns, row.cpu_min_ns);
+  found->cpu_max_ns = std::max(found->cpu_max_ns, row.cpu_max_ns);
+  found->children_cpu_ns += row.children_cpu_ns;
+  if (row.top_path == found->top_path) {
+    found->top_ns += row.top_ns;
+  } else if (row.top_ns > found->top_ns) {
+    found->top_path = row.top_path;
+    found->top_ns = row.top_ns;
   }
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/secrets.hpp"
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/time_series.hpp"
 #include "collector/node/node_snapshot.hpp"
@@ -37,10 +38,11 @@ struct NodeOptions {
   // MPI events kept per rank at most. Not given: 2^25 for the whole job and 2^22 for the node, but 2^12 to
   // 2^18 for a rank.
   std::optional<std::size_t> event_budget{};
-  std::uint64_t max_memory_bytes = 0;  // of the collector; 0: no limit
-  std::uint32_t local_ranks = 0;       // expected on this node; 0: not known
-  std::vector<shard::Note> notes{};    // on these options
-  std::vector<std::string> own{};      // --own: absolute paths
+  std::uint64_t max_memory_bytes = 0;                     // of the collector; 0: no limit
+  std::uint32_t local_ranks = 0;                          // expected on this node; 0: not known
+  std::vector<shard::Note> notes{};                       // on these options
+  std::vector<std::string> own{};                         // --own: absolute paths
+  CommandDetail command_detail = CommandDetail::kMasked;  // what is stored of the command lines of processes
 };
 
 inline constexpr auto kMaxRanks = static_cast<std::int32_t>(shard::kMaxWorldSize);  // no run has more
@@ -136,6 +138,11 @@ class NodeState {
     std::unique_ptr<ProcessRecorder> recorder;  // of the segment it has now
     // The segments it had: amounts added up, the rest from the latest.
     std::optional<ProcessReport> past;
+    // How it was made, on which path of its parent, and below which path its own begin.
+    shard::ProcessOrigin origin = shard::ProcessOrigin::kUnknown;
+    std::uint32_t created_path = 0, base_path = 0;
+    std::int32_t parent_pid = 0;
+    std::string command;
   };
   // A rank and its processes on this node. Helpers that ended are added up in `helpers`.
   struct RankGroup {
@@ -144,6 +151,8 @@ class NodeState {
     std::int32_t restart = 0;
     ProcessReport helpers;
     SystemUsage helpers_usage;
+    // Helpers, whose paths are nodes of the RawStore: each of the first ones, and then those that are alike.
+    std::vector<shard::Process> ended, ended_alike;
     SeriesBlock series{kRankColumns, kRankLevels};
     std::uint64_t rss_until_ns = 0;  // that it has the memory of
   };
@@ -172,6 +181,14 @@ class NodeState {
   }
   [[nodiscard]] RankKey key_of_worker(const wire::SegmentHeader& header, std::optional<RankKey> now);
   void begin_start(const wire::SegmentHeader& header);
+  [[nodiscard]] Process* find_segment(std::int32_t pid, std::uint64_t start_mono_ns);
+  [[nodiscard]] Process* find_living_parent(const Process& child, std::int32_t pid);
+  void find_origin(Process& process, const wire::SegmentHeader& header);
+  [[nodiscard]] static shard::Process row_of(const Process& process, const ProcessReport& report,
+                                             const SystemUsage& usage, Instant start, std::uint64_t end_ns);
+  // When a process ended that is not alive.
+  [[nodiscard]] static std::uint64_t end_of(const Process& process, const ProcessReport& report);
+  void keep_ended(RankGroup& group, shard::Process row) const;
   [[nodiscard]] std::map<RankKey, std::int32_t> rank_numbers() const;
   [[nodiscard]] bool is_spawned(std::int32_t rank) const;
   void update_series(RankGroup& group, Process& process, std::uint64_t now_ns);

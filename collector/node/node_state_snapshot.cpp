@@ -71,33 +71,40 @@ void set_flags(shard::Rank& rank, const ProcessReport& sum, const ProcessReport&
   if (sum.python_unread) rank.flags |= shard::kPythonUnread;
 }
 
-// How a rank ended. What the kernel says counts more than what the process had announced. A rank is lost if a
-// signal ended it, or if it ended without MPI_Finalize in a job of several ranks. A rank that still runs
-// counts as lost, too: if this stays the last shard, nobody saw its end.
+// How a process ended; both empty while it runs, and if nobody knows.
+struct End {
+  std::optional<int> status, signal;
+};
+
+// What the kernel says counts more than what the process had announced.
+End end_as_known(const ProcessReport& report, const std::optional<int>& wait_status, bool alive) {
+  const std::uint32_t told = (report.exit_flags & wire::kExecuted) != 0 ? 0 : report.exit_flags;
+  if (wait_status && WIFEXITED(*wait_status)) return {WEXITSTATUS(*wait_status), std::nullopt};
+  if (wait_status && WIFSIGNALED(*wait_status)) return {std::nullopt, WTERMSIG(*wait_status)};
+  if (alive) return {};
+  if ((told & wire::kFatalSignalKnown) != 0)
+    return {std::nullopt, static_cast<std::int32_t>(report.fatal_signal)};
+  if ((told & wire::kExitStatusKnown) != 0) return {report.exit_status, std::nullopt};
+  return {};
+}
+
+// How a rank ended. A rank is lost if a signal ended it, or if it ended without MPI_Finalize in a job of
+// several ranks. A rank that still runs counts as lost, too: if this stays the last shard, nobody saw its
+// end.
 void set_end(shard::Rank& rank, const ProcessReport& main, const std::optional<int>& wait_status,
              bool alive) {
-  const std::uint32_t told = (main.exit_flags & wire::kExecuted) != 0 ? 0 : main.exit_flags;
-  bool lost = main.mpi_state == wire::MpiState::kInitialised && main.mpi_size > 1;
-  if (wait_status && WIFEXITED(*wait_status)) {
+  const End end = end_as_known(main, wait_status, alive);
+  if (end.status) {
     rank.flags |= shard::kExitStatusKnown;
-    rank.exit_status = WEXITSTATUS(*wait_status);
-  } else if (wait_status && WIFSIGNALED(*wait_status)) {
-    rank.flags |= shard::kExitSignalKnown;
-    rank.exit_signal = WTERMSIG(*wait_status);
-    lost = true;
-  } else if (alive) {
-    lost = true;
-  } else if ((told & wire::kFatalSignalKnown) != 0) {
-    rank.flags |= shard::kExitSignalKnown;
-    rank.exit_signal = static_cast<std::int32_t>(main.fatal_signal);
-    lost = true;
-  } else if ((told & wire::kExitStatusKnown) != 0) {
-    rank.flags |= shard::kExitStatusKnown;
-    rank.exit_status = main.exit_status;
-  } else {
-    lost = true;
+    rank.exit_status = *end.status;
   }
-  if (lost) rank.flags |= shard::kLost;
+  if (end.signal) {
+    rank.flags |= shard::kExitSignalKnown;
+    rank.exit_signal = *end.signal;
+  }
+  if (alive && !end.status && !end.signal) rank.flags |= shard::kStillRan;
+  const bool left_mpi_open = main.mpi_state == wire::MpiState::kInitialised && main.mpi_size > 1;
+  if (left_mpi_open || !end.status) rank.flags |= shard::kLost;
 }
 
 }  // namespace
@@ -155,6 +162,52 @@ bool NodeState::is_spawned(std::int32_t rank) const {
   return behind != spawned_worlds_.begin() && rank - std::prev(behind)->first_rank < std::prev(behind)->size;
 }
 
+std::uint64_t NodeState::end_of(const Process& process, const ProcessReport& report) {
+  const bool agent_saw_the_end = report.end_mono_ns != 0 && (report.exit_flags & wire::kExecuted) == 0;
+  return agent_saw_the_end ? report.end_mono_ns : process.gone_ns;
+}
+
+shard::Process NodeState::row_of(const Process& process, const ProcessReport& report,
+                                 const SystemUsage& usage, Instant start, std::uint64_t end_ns) {
+  shard::Process row;
+  row.path = process.created_path;
+  row.pid = report.pid != 0 ? report.pid : process.pid;
+  row.parent_pid = process.parent_pid != 0 ? process.parent_pid : report.parent_pid;
+  row.origin = process.announced ? shard::ProcessOrigin::kRank : process.origin;
+  // A child that has just said that it ends is not seen to have ended yet.
+  const bool has_told = report.end_mono_ns != 0 && (report.exit_flags & wire::kExecuted) == 0;
+  if (has_told) end_ns = std::min(end_ns, report.end_mono_ns);
+  const bool runs = process.alive && !has_told;
+  const End end = end_as_known(report, process.wait_status, runs);
+  if (runs) row.flags |= shard::Process::kRuns;
+  if (end.status) {
+    row.flags |= shard::Process::kExitStatusKnown;
+    row.exit_status = *end.status;
+  }
+  if (end.signal) {
+    row.flags |= shard::Process::kExitSignalKnown;
+    row.exit_signal = *end.signal;
+  }
+  row.start_utc_ns = start.utc_ns;
+  row.elapsed_ns = end_ns - std::min(end_ns, start.mono_ns);
+  row.cpu_ns = row.cpu_min_ns = row.cpu_max_ns = usage.user_ns + usage.system_ns;
+  // The kernel goes on counting when another program is executed, of which we may not know it yet.
+  row.children_cpu_ns = report.usage.children_user_ns + report.usage.children_system_ns;
+  if (process.past)
+    row.children_cpu_ns = std::max(
+        row.children_cpu_ns, process.past->usage.children_user_ns + process.past->usage.children_system_ns);
+  std::map<std::uint32_t, std::uint64_t> busy_ns;
+  for (const auto& [key, amount] : report.values)
+    if (key.category != shard::Category::kIdle) busy_ns[key.path] += amount.wall_ns;
+  for (const auto& [path, ns] : busy_ns) {
+    if (ns <= row.top_ns) continue;
+    row.top_path = path;
+    row.top_ns = ns;
+  }
+  row.command = process.command;
+  return row;
+}
+
 NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, Events events) {
   ProcessView view{&process, {}, process.recorder || process.past, {}, process.start, now_ns};
   if (process.recorder) {
@@ -166,11 +219,7 @@ NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, E
   view.report.processes = 1;
   view.usage = usage_of(view.report, process.usage);
   if (view.had_segment) view.start = {view.report.start_mono_ns, view.report.start_utc_ns};
-  if (!process.alive) {
-    const bool agent_saw_the_end =
-        view.report.end_mono_ns != 0 && (view.report.exit_flags & wire::kExecuted) == 0;
-    view.end_ns = agent_saw_the_end ? view.report.end_mono_ns : process.gone_ns;
-  }
+  if (!process.alive) view.end_ns = end_of(process, view.report);
   view.end_ns = std::max(view.end_ns, view.start.mono_ns);
   return view;
 }
@@ -228,6 +277,14 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   snapshot.numa_nodes = main.process->look.numa_nodes;
   snapshot.events = sum.events[static_cast<std::size_t>(events)];
   sum.events = {};
+  snapshot.processes = group.ended;
+  snapshot.processes.insert(snapshot.processes.end(), group.ended_alike.begin(), group.ended_alike.end());
+  for (const ProcessView& each : views)
+    snapshot.processes.push_back(row_of(*each.process, each.report, each.usage, each.start, each.end_ns));
+  std::sort(snapshot.processes.begin(), snapshot.processes.end(),
+            [](const shard::Process& a, const shard::Process& b) {
+              return std::pair(a.start_utc_ns, a.pid) < std::pair(b.start_utc_ns, b.pid);
+            });
   // Without a budget there are no events, so there is no level.
   if (snapshot.events && snapshot.events->budget() != 0) rank.event_level = snapshot.events->level();
 
@@ -265,6 +322,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   snapshot.node.cache_bytes = facts_.cache_bytes;
   snapshot.node.cpu_model = facts_.cpu_model;
   snapshot.node.start_utc_ns = now.utc_ns;
+  snapshot.node.as_of_utc_ns = now.utc_ns;
   std::int64_t end_utc_ns = 0;
   std::vector<PathTime> open_times;
   const auto numbers = rank_numbers();

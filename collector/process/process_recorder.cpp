@@ -68,13 +68,14 @@ void add_call_under_way(ProcessReport& report, const RawCallUnderWay& call) {
 
 }  // namespace
 
-ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid, PathTimes& path_times)
+ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid, PathTimes& path_times,
+                                 std::uint32_t base)
     : segment_(std::move(segment)),
       grid_(grid),
       pid_(segment_.header().pid),
       start_(segment_.header().start_mono_ns),
       slots_(segment_),
-      stacks_(segment_, store, drops_),
+      stacks_(segment_, store, drops_, base),
       charges_(store, grid, path_times),
       call_sites_(segment_, store, stacks_, drops_),
       events_(segment_, start_, call_sites_, drops_),

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 
 #include "collector/charge/path_times.hpp"
@@ -37,8 +38,10 @@ namespace clusterprof::collector {
 
 class ProcessRecorder {
  public:
-  // All but the segment must outlive this. The grid already reaches back to the start of the process.
-  ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid, PathTimes& path_times);
+  // All but the segment must outlive this. The grid already reaches back to the start of the process. `base`:
+  // the call path below which all of this process's begin.
+  ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid, PathTimes& path_times,
+                  std::uint32_t base = 0);
   ProcessRecorder(const ProcessRecorder&) = delete;
   ProcessRecorder& operator=(const ProcessRecorder&) = delete;
 
@@ -62,6 +65,11 @@ class ProcessRecorder {
 
   // The state at this instant. For a living process it includes the time since each thread's last sample.
   [[nodiscard]] ProcessReport report(std::uint64_t now_ns, Events which = Events::kAll);
+
+  // The call path on which this process made another one (wire::Creation). No value: not known.
+  [[nodiscard]] std::optional<std::uint32_t> creation_path(std::uint64_t arena_offset, std::uint32_t words) {
+    return stacks_.creation_path(arena_offset, words);
+  }
 
   [[nodiscard]] const wire::SegmentHeader& header() const noexcept { return segment_.header(); }
 

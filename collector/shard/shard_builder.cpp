@@ -110,6 +110,7 @@ struct ShardBuilder::Interned {
   explicit Interned(shard::ShardData& of) : data(of), interner(of) {}
   shard::ShardData& data;
   shard::PathInterner interner;
+  std::set<std::uint32_t> process_roots;  // paths below which other processes begin
 };
 
 // A frame that means the same in every process. Pending frames have been resolved before.
@@ -187,7 +188,7 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawTables& table
   const auto& sources =
       symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn, detail);
   for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
-    const bool outermost = path == 0 || is_region(shard.data, path);
+    const bool outermost = path == 0 || is_region(shard.data, path) || shard.process_roots.contains(path);
     if (outermost && is_start_up(source->function)) continue;
     shard::Frame frame;
     frame.kind = shard::FrameKind::kNative;
@@ -212,6 +213,10 @@ void ShardBuilder::add_frames(RawFrame raw, const RawTables& tables, const MayRe
   // A rank may have written anything, and a single impossible path would keep the whole shard from being
   // written.
   if (frame.kind == shard::FrameKind::kRegion && path != 0 && !is_region(shard.data, path)) return;
+  // What `python -c` executes, as multiprocessing starts its workers: the program's own code is below it.
+  if (frame.kind == shard::FrameKind::kPython && shard.process_roots.contains(path) &&
+      shard.data.strings[frame.name] == "<module>" && shard.data.strings[frame.file] == "<string>")
+    return;
   path = shard.interner.path(path, shard.interner.frame(frame));
 }
 
@@ -492,6 +497,12 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
     if (const std::uint64_t count = report.handler_costs.counts[bin]; count != 0)
       data.handler_costs.push_back({rank, HandlerCosts::le_ns(bin), count});
   }
+  for (const shard::Process& process : from.processes) {
+    shard::Process& row = data.processes.emplace_back(process);
+    row.rank = rank;
+    row.path = path_of[process.path];
+    row.top_path = path_of[process.top_path];
+  }
   for (const auto& [reason, count] : report.drops) data.drops.push_back({rank, reason, count});
   for (const ClockReading& clock : report.clocks)
     data.clock_offsets.push_back(
@@ -513,10 +524,13 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayRead
   Interned shard(data);
   std::vector<std::uint32_t> path_of(tables.nodes.size(),
                                      0);  // raw node -> path; parents come first
+  std::vector<bool> is_root(tables.nodes.size());
+  for (const std::uint32_t node : tables.process_roots) is_root[node] = true;
   for (std::size_t i = 1; i < tables.nodes.size(); ++i) {
     std::uint32_t path = path_of[tables.nodes[i].parent];
     add_frames(tables.frames[tables.nodes[i].frame], tables, may_read_lines, shard, path);
     path_of[i] = path;
+    if (path != 0 && is_root[i]) shard.process_roots.insert(path);
   }
 
   std::size_t events = 0;

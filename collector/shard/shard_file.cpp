@@ -83,6 +83,12 @@ Result<void> ShardFile::try_to_write(const NodeSnapshot& snapshot, Which which,
     getrusage(RUSAGE_SELF, &own);
     data.nodes[0].collector_cpu_ns = ns(own.ru_utime) + ns(own.ru_stime);
     data.nodes[0].collector_max_rss_bytes = static_cast<std::uint64_t>(own.ru_maxrss) * 1024;
+    if (which == Which::kLast) {
+      data.nodes[0].as_of_utc_ns = 0;
+      data.nodes[0].next_within_ns = 0;
+    } else {
+      data.nodes[0].collector = own_mark_;
+    }
     if (lacks_local_place_) {
       data.run.notes.push_back(note_of_node(shard::NoteCode::kNoLocalCheckpoints, data.nodes[0].name));
       unite(data.run.notes);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/local_checkpoints.hpp"
+#include "base/process_mark.hpp"
 #include "base/result.hpp"
 #include "collector/node/node_snapshot.hpp"
 #include "collector/shard/shard_builder.hpp"
@@ -48,6 +49,7 @@ class ShardFile {
   };
   std::optional<Local> local_;
   bool lacks_local_place_ = false;
+  const std::string own_mark_ = to_string(mark_of_this_process());
   ShardBuilder builder_;
 };
 

@@ -224,6 +224,18 @@ bool RawStore::is_short(std::uint32_t path) const noexcept {
   return false;
 }
 
+bool RawStore::is_at_most(std::uint32_t node, std::size_t frames) const noexcept {
+  for (; node != 0 && frames != 0; --frames) node = tables_.nodes[node].parent;
+  return node == 0;
+}
+
+void RawStore::add_process_root(std::uint32_t node) {
+  constexpr std::size_t kMaxRoots = 1024;
+  std::vector<std::uint32_t>& roots = tables_.process_roots;
+  if (node != 0 && roots.size() < kMaxRoots && std::find(roots.begin(), roots.end(), node) == roots.end())
+    roots.push_back(node);
+}
+
 bool RawStore::take_rows(std::size_t count) noexcept {
   if (count > limits_.rows - rows_) return false;
   rows_ += count;

@@ -106,6 +106,8 @@ struct RawTables {
   std::vector<std::string> counters;  // names of performance counters
   // files[0] stands for all files beyond the limit.
   std::vector<std::shared_ptr<const FileInfo>> files{std::make_shared<const FileInfo>()};
+  // Nodes below which the call paths of other processes begin: those that made these processes.
+  std::vector<std::uint32_t> process_roots;
 };
 
 // The limits of a RawStore.
@@ -151,6 +153,12 @@ class RawStore {
   std::uint32_t shortest() { return left_out(0, 1); }
   // Whether callers are left out.
   [[nodiscard]] bool is_short(std::uint32_t path) const noexcept;
+  [[nodiscard]] bool is_region(std::uint32_t node) const noexcept;
+
+  // Whether the node has at most that many frames, callers included.
+  [[nodiscard]] bool is_at_most(std::uint32_t node, std::size_t frames) const noexcept;
+  // A process begins below this node. Only the first ones are remembered.
+  void add_process_root(std::uint32_t node);
 
   // Takes rows out of limits().rows. False: there are not enough left.
   bool take_rows(std::size_t count) noexcept;
@@ -174,7 +182,6 @@ class RawStore {
   [[nodiscard]] bool is_left_out(std::uint32_t node) const noexcept {
     return node != 0 && tables_.nodes[node].frame == left_out_frame_;
   }
-  [[nodiscard]] bool is_region(std::uint32_t node) const noexcept;
   // The node for callers that are left out, below the innermost on the way from the root to `parent` that is
   // among the first nodes, or is a region.
   std::uint32_t left_out(std::uint32_t parent, std::size_t first_nodes);

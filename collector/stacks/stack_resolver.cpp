@@ -17,14 +17,22 @@ bool is_mpi(ModuleRole role) { return role == ModuleRole::kMpiWrapper || role ==
 
 }  // namespace
 
-StackResolver::StackResolver(const SegmentView& segment, RawStore& store, DropCounts& drops)
+StackResolver::StackResolver(const SegmentView& segment, RawStore& store, DropCounts& drops,
+                             std::uint32_t base)
     : segment_(segment),
       store_(store),
       drops_(drops),
+      base_(base),
       modules_(segment, store, drops),
       codes_(segment, store, drops),
       regions_(segment, store),
-      pending_(store, modules_, codes_, regions_) {}
+      pending_(store, modules_, codes_, regions_) {
+  store_.add_process_root(base_);
+  const RawTables& tables = store_.tables();
+  for (std::uint32_t node = base_; node != 0 && !store_.is_region(node); node = tables.nodes[node].parent)
+    base_frames_.push_back(tables.nodes[node].frame);
+  std::reverse(base_frames_.begin(), base_frames_.end());
+}
 
 void StackResolver::read_descriptions(std::uint64_t now_ns) {
   modules_.read();
@@ -94,8 +102,22 @@ std::optional<std::uint32_t> StackResolver::call_site_path(std::uint64_t arena_o
   return path;
 }
 
+std::optional<std::uint32_t> StackResolver::creation_path(std::uint64_t arena_offset, std::uint32_t words) {
+  if (words == 0) return std::nullopt;
+  std::optional<std::uint32_t> path = call_site_path(arena_offset, words, 0);
+  const RawTables& tables = store_.tables();
+  const auto is_of_system = [&](const RawFrame& frame) {
+    if (frame.kind != RawKind::kNativeExact && frame.kind != RawKind::kNativeReturn) return false;
+    const ModuleRole role = tables.modules[frame.a]->role;
+    return role == ModuleRole::kSystem || role == ModuleRole::kInterpreter;
+  };
+  while (path && *path != 0 && is_of_system(tables.frames[tables.nodes[*path].frame]))
+    path = tables.nodes[*path].parent;
+  return path;
+}
+
 std::uint32_t StackResolver::start_path(std::uint64_t start_function) {
-  if (start_function == 0 || (start_function & wire::kFrameTagMask) != 0) return 0;
+  if (start_function == 0 || (start_function & wire::kFrameTagMask) != 0) return base_;
   StackContext context;
   context.epoch = segment_.header().module_epoch.load(std::memory_order_acquire);
   return resolve({&start_function, 1}, context).path;
@@ -192,6 +214,17 @@ std::size_t StackResolver::frames_of_mpi(bool call_site) const {
   return end;
 }
 
+// Regions are the outermost frames of a path. So where the process has regions of its own, these take the
+// place of those that its creation was in.
+std::uint32_t StackResolver::begin_path() {
+  if (region_frames_.empty()) return base_;
+  std::uint32_t path = 0;
+  for (std::size_t i = region_frames_.size(); i-- > 0;) path = store_.region(path, region_frames_[i].frame);
+  for (const std::uint32_t frame : base_frames_) path = store_.node(path, frame);
+  if (!base_frames_.empty()) store_.add_process_root(path);
+  return path;
+}
+
 Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
                            const StackContext& context) {
   Stack stack;
@@ -211,8 +244,7 @@ Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std
   };
   stack.leaf_shown = leaf && first == 0 && !is_own(*leaf);
   const std::size_t callers = std::max<std::size_t>(first, leaf ? 1 : 0);
-  for (std::size_t i = region_frames_.size(); i-- > 0;)
-    stack.path = store_.region(stack.path, region_frames_[i].frame);
+  stack.path = begin_path();
   const bool garbage = context.collecting_garbage && context.mpi_op == 0;
   path_frames_.clear();
   const auto add_collection = [&] {

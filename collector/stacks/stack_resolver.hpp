@@ -48,8 +48,8 @@ struct Stack {
 
 class StackResolver {
  public:
-  // All of them must outlive it.
-  StackResolver(const SegmentView& segment, RawStore& store, DropCounts& drops);
+  // All of them must outlive it. `base`: the path below which all of this process's begin.
+  StackResolver(const SegmentView& segment, RawStore& store, DropCounts& drops, std::uint32_t base = 0);
 
   // Reads what the process has described since the last call, and resolves pending frames. Call it before
   // each round of samples.
@@ -62,8 +62,10 @@ class StackResolver {
   // words are outside the arena.
   [[nodiscard]] std::optional<std::uint32_t> call_site_path(std::uint64_t arena_offset, std::uint32_t words,
                                                             std::uint32_t mpi_op);
-  // The path that consists of a thread's start function alone. 0: not known.
+  // The path that consists of a thread's start function alone; the base if that is not known.
   [[nodiscard]] std::uint32_t start_path(std::uint64_t start_function);
+  // The path of a call that made a process, without what libc and the interpreter did for it at its end.
+  [[nodiscard]] std::optional<std::uint32_t> creation_path(std::uint64_t arena_offset, std::uint32_t words);
   // The path whose innermost frame is the region. No value: it cannot be resolved.
   [[nodiscard]] std::optional<std::uint32_t> region_path(std::uint32_t index) { return regions_.path(index); }
 
@@ -89,12 +91,16 @@ class StackResolver {
   // Into frames_ and region_frames_. False: some are not settled.
   bool read_frames(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
                    std::uint32_t epoch);
+  // The node below which a path begins that has region_frames_ outermost.
+  std::uint32_t begin_path();
   // How many of frames_ belong to an MPI call, its wrapper included.
   [[nodiscard]] std::size_t frames_of_mpi(bool call_site) const;
 
   const SegmentView& segment_;
   RawStore& store_;
   DropCounts& drops_;
+  const std::uint32_t base_;
+  std::vector<std::uint32_t> base_frames_;  // of that path, the outermost first, without regions
   ModuleMap modules_;
   CodeObjects codes_;
   RegionPaths regions_;

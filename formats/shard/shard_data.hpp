@@ -97,6 +97,11 @@ struct Node {
   std::uint64_t memory_bytes = 0;
   std::uint64_t cache_bytes = 0;  // of one instance of the largest cache
   std::string cpu_model;
+  // Empty in the last shard of the node's collector. Before that: when these data are of, within what time
+  // they are to be written again (0: no promise), and the collector's mark (base/process_mark).
+  std::int64_t as_of_utc_ns = 0;
+  std::uint64_t next_within_ns = 0;
+  std::string collector;
   friend bool operator==(const Node&, const Node&) = default;
 };
 
@@ -119,6 +124,7 @@ enum RankFlags : std::uint32_t {
   // The kernel told how long its threads waited for a processor, so category runnable and mpi_runnable_ns are
   // known.
   kRunDelayKnown = 1u << 13,
+  kStillRan = 1u << 14,  // when the shard was written: kLost, unless a later shard has its end
 };
 
 // One rank: its main process (the one that initialised MPI, otherwise the first), with the sums over the
@@ -471,6 +477,44 @@ struct RegionTime {
   friend bool operator==(const RegionTime&, const RegionTime&) = default;
 };
 
+// How a process was made, as its parent's agent saw it.
+enum class ProcessOrigin : std::uint8_t {
+  kUnknown = 0,  // not known
+  kFork,
+  kExec,  // a program that a child of vfork() executed
+  kPosixSpawn,
+  kShell,  // the shell of system() or popen()
+  kRank,   // by the launcher: the rank's own process
+};
+inline constexpr std::size_t kProcessOrigins = 6;
+inline constexpr std::array<const char*, kProcessOrigins> kProcessOriginNames = {
+    "unknown", "fork", "exec", "posix_spawn", "shell", "rank"};
+
+// A recorded process of a rank; or several that have ended, were made on the same call path in the same way
+// and executed the same command, when the rank has had more than kMaxProcessRows.
+struct Process {
+  static constexpr std::uint8_t kExitStatusKnown = 1, kExitSignalKnown = 2, kRuns = 4;  // flags
+  std::uint32_t rank = 0;                                                               // index into ranks
+  std::uint32_t path = 0;                // the call path of its parent that made it; 0: not known
+  std::int32_t pid = 0, parent_pid = 0;  // of several: of the first
+  ProcessOrigin origin = ProcessOrigin::kUnknown;
+  std::uint8_t flags = 0;
+  std::int32_t exit_status = 0, exit_signal = 0;
+  std::uint32_t count = 1;
+  std::int64_t start_utc_ns = 0;
+  std::uint64_t elapsed_ns = 0;  // of several: from the first start to the last end
+  std::uint64_t cpu_ns = 0;      // of several: the sum
+  std::uint64_t cpu_min_ns = 0, cpu_max_ns = 0;
+  // Of its children that it waited for, recorded or not, as the kernel says.
+  std::uint64_t children_cpu_ns = 0;
+  // Where its threads spent the most time, other than idle, and how much of it. 0: no sample says so.
+  std::uint32_t top_path = 0;
+  std::uint64_t top_ns = 0;
+  std::string command;  // base/command_text.hpp, without secrets, at most its first KiB
+  friend bool operator==(const Process&, const Process&) = default;
+};
+inline constexpr std::size_t kMaxProcessRows = 1024;  // in a large job fewer
+
 // Samples of a rank whose handler took at most le_ns, and more than the next smaller le_ns.
 struct HandlerCost {
   std::uint32_t rank = 0;
@@ -525,6 +569,7 @@ struct ShardData {
   std::vector<UnavailableCounter> unavailable_counters;
   std::vector<Drop> drops;
   std::vector<HandlerCost> handler_costs;
+  std::vector<Process> processes;  // by rank, then start_utc_ns, then pid
   TimeAxis time_axis;
   std::vector<Series> series;
   std::vector<RankSeries> rank_series;  // by rank, series, bin

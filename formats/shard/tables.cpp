@@ -98,6 +98,9 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("memory_bytes", &Node::memory_bytes);
     table.column("cache_bytes", &Node::cache_bytes);
     table.strings("cpu_model", &Node::cpu_model);
+    table.column("as_of_utc_ns", &Node::as_of_utc_ns);
+    table.column("next_within_ns", &Node::next_within_ns);
+    table.strings("collector", &Node::collector);
   });
   visit_ranks(archive, data);
   archive.table("drops", data.drops, [](auto& table) {
@@ -109,6 +112,30 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("rank", &HandlerCost::rank);
     table.column("le_ns", &HandlerCost::le_ns);
     table.column("count", &HandlerCost::count);
+  });
+}
+
+template <typename Archive, typename Data>
+void visit_processes(Archive& archive, Data& data) {
+  archive.table("processes", data.processes, [](auto& table) {
+    table.column("rank", &Process::rank);
+    table.column("path", &Process::path);
+    table.column("pid", &Process::pid);
+    table.column("parent_pid", &Process::parent_pid);
+    table.column("origin", &Process::origin);
+    table.column("flags", &Process::flags);
+    table.column("exit_status", &Process::exit_status);
+    table.column("exit_signal", &Process::exit_signal);
+    table.column("count", &Process::count);
+    table.column("start_utc_ns", &Process::start_utc_ns);
+    table.column("elapsed_ns", &Process::elapsed_ns);
+    table.column("cpu_ns", &Process::cpu_ns);
+    table.column("cpu_min_ns", &Process::cpu_min_ns);
+    table.column("cpu_max_ns", &Process::cpu_max_ns);
+    table.column("children_cpu_ns", &Process::children_cpu_ns);
+    table.column("top_path", &Process::top_path);
+    table.column("top_ns", &Process::top_ns);
+    table.strings("command", &Process::command);
   });
 }
 
@@ -389,6 +416,7 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_counter_values(archive, data);
   visit_series(archive, data);
   visit_files_and_regions(archive, data);
+  visit_processes(archive, data);
   visit_clocks(archive, data);
   visit_waiting(archive, data);
   if (which != Tables::kHead) visit_events(archive, data);

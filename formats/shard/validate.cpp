@@ -254,6 +254,9 @@ Result<void> validate_run(const ShardData& data) {
   for (std::size_t i = 0; i < nodes; ++i)
     if (!are_times(data.nodes[i].start_utc_ns, data.nodes[i].elapsed_ns))
       return at("nodes", i, "time out of range");
+  for (std::size_t i = 0; i < nodes; ++i)
+    if (data.nodes[i].as_of_utc_ns != 0 && !are_times(data.nodes[i].as_of_utc_ns, 0))
+      return at("nodes", i, "as_of_utc_ns is out of range");
   std::unordered_set<std::int32_t> seen;
   for (std::size_t i = 0; i < ranks; ++i) {
     if (data.ranks[i].node >= nodes) return at("ranks", i, "node out of range");
@@ -299,6 +302,17 @@ Result<void> validate_counts(const ShardData& data) {
     const CounterValue& value = data.counter_values[i];
     if (value.rank >= ranks) return at("counter_values", i, "rank out of range");
     if (value.counter >= counters) return at("counter_values", i, "counter out of range");
+  }
+  for (std::size_t i = 0; i < data.processes.size(); ++i) {
+    const Process& process = data.processes[i];
+    if (process.rank >= ranks) return at("processes", i, "rank out of range");
+    if (process.path >= data.paths.size() || process.top_path >= data.paths.size())
+      return at("processes", i, "path out of range");
+    if (static_cast<std::size_t>(process.origin) >= kProcessOrigins)
+      return at("processes", i, "unknown origin");
+    if (process.count == 0) return at("processes", i, "count is 0");
+    if (!are_times(process.start_utc_ns, process.elapsed_ns))
+      return at("processes", i, "times are out of range");
   }
   for (std::size_t i = 0; i < data.drops.size(); ++i)
     if (data.drops[i].rank >= ranks) return at("drops", i, "rank out of range");

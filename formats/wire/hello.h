@@ -74,6 +74,8 @@ inline constexpr const char* kPreloadVariable =
 // that all ranks are recorded. Not set: no exchange.
 inline constexpr const char* kClockVariable = "CLUSTERPROF_AGENT_CLOCKS";
 inline constexpr const char* kClockVouched = "always";
+// The Creation of the program that is executed: its fields but the last in hexadecimal, separated by commas.
+inline constexpr const char* kCreationVariable = "CLUSTERPROF_AGENT_CREATION";
 // The event of --sample-on in the form that the kernel takes (the fields of SampleEvent in hexadecimal,
 // separated by commas), or '!' and the reason why it is not available.
 inline constexpr const char* kSampleEventVariable = "CLUSTERPROF_AGENT_SAMPLE_EVENT";

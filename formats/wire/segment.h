@@ -40,7 +40,7 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x35'47'45'53'46'52'50'43ull;  // "CPRFSEG5"
-inline constexpr std::uint32_t kWireMajor = 8;
+inline constexpr std::uint32_t kWireMajor = 9;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
@@ -133,9 +133,46 @@ enum ExitFlags : std::uint32_t {
 struct ProcessUsage {
   std::uint64_t user_ns, system_ns, max_rss_bytes;
   std::uint64_t minor_faults, major_faults, voluntary_switches, involuntary_switches;
-  std::uint64_t read_bytes, write_bytes;  // rchar / wchar of /proc/self/io; see usage_has_io
-  std::uint64_t usage_has_io;             // 0: /proc/self/io was not readable
+  std::uint64_t read_bytes, write_bytes;               // rchar / wchar of /proc/self/io; see usage_has_io
+  std::uint64_t usage_has_io;                          // 0: /proc/self/io was not readable
+  std::uint64_t children_user_ns, children_system_ns;  // RUSAGE_CHILDREN: of those that were waited for
 };
+
+// How a process was made. The values are those of shard::ProcessOrigin.
+enum class CreationKind : std::uint32_t {
+  kUnknown = 0,
+  kFork,        // a child of fork()
+  kExec,        // a program that a child of vfork() executed
+  kPosixSpawn,  // a program that posix_spawn() started
+  kShell,       // the shell of system() or popen()
+};
+
+// The call path that made a process: frame words in the path arena of the process that made it. That segment
+// is named by its pid and start_mono_ns.
+struct Creation {
+  std::int32_t pid;
+  CreationKind kind;
+  std::uint64_t start_mono_ns;
+  std::uint64_t path_offset;
+  std::uint32_t path_words;  // 0: the path is not known
+  std::uint32_t reserved;
+};
+static_assert(sizeof(Creation) == 32);
+
+// A call of system() or popen().
+struct ShellCall {
+  std::atomic<std::uint64_t> start_mono_ns;  // 0: none; stored last
+  std::atomic<std::uint64_t> end_mono_ns;    // until when its shell may start; 0: it has not returned
+  std::atomic<std::uint64_t> path;  // its place in the path arena: offset << 16 | words; 0: not known
+};
+inline constexpr std::uint32_t kShellCalls = 16;
+constexpr std::uint64_t shell_path(std::uint64_t offset, std::uint32_t words) noexcept {
+  return words == 0 ? 0 : offset << 16 | words;
+}
+constexpr std::uint64_t shell_path_offset(std::uint64_t path) noexcept { return path >> 16; }
+constexpr std::uint32_t shell_path_words(std::uint64_t path) noexcept {
+  return static_cast<std::uint32_t>(path & 0xffff);
+}
 
 // The time between two samples is longer than the rate says, by 1/73. Otherwise a program whose iterations
 // take a round number of milliseconds would be sampled at the same places of every iteration, and its profile
@@ -177,7 +214,8 @@ struct SegmentHeader {
   std::uint32_t rate_hz;            // sampling_period_ns(rate_hz) is between two samples
   std::uint32_t clock;              // 0 wall, 1 cpu
   std::uint32_t knows_run_delay;    // 1: the kernel tells how long threads wait for a processor
-  char command[256];                // first bytes of /proc/self/cmdline, blanks between arguments
+  char command[1024];               // first bytes of /proc/self/cmdline: each argument ends with a NUL
+  std::uint32_t command_bytes;      // that are valid
 
   // State, changing while the process runs.
   std::atomic<std::uint64_t> end_mono_ns;  // 0 while it runs
@@ -221,6 +259,11 @@ struct SegmentHeader {
   std::atomic<std::uint64_t> turned_off_ns;
   UnrecordedThreads unrecorded[kUnrecordedStarts];
   std::atomic<std::uint64_t> unrecorded_programs[kUnrecordedReasons];
+  Creation creation;  // of this process; complete before the segment is sent
+  // The latest calls of system() and popen(), call n at n modulo kShellCalls: libc starts their shells
+  // without telling us, so these know their parent only.
+  std::atomic<std::uint64_t> shell_calls_made;
+  ShellCall shell_calls[kShellCalls];
 };
 
 // --- Python code objects -------------------------------------------------------------------

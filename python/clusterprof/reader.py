@@ -30,7 +30,8 @@ KINDS = ["python", "native", "mpi", "kernel", "region"]
 WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
-_SHARD_VERSION, _PROFILE_VERSION = (2, 4), (3, 5)
+PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank"]
+_SHARD_VERSION, _PROFILE_VERSION = (2, 5), (3, 6)
 _NONE = 0xFFFFFFFF
 _MATRIX_TABLES = ("values", "path_counters", "data_accesses")
 
@@ -301,6 +302,16 @@ class Run:
     def regions(self):
         """Times of the parts that the program named, by rank; `path` ends in the region."""
         return self._by_rank("region_times")
+
+    @functools.cached_property
+    def processes(self):
+        """The recorded processes, by rank: pid, parent_pid, origin, command, times, and `path`, the call path that made each
+        (0: not known). formats/FORMATS.md has all columns."""
+        rows = self._with_rank_numbers("processes")
+        if len(rows):
+            rows["origin"] = _named(rows["origin"].to_numpy(), PROCESS_ORIGINS)
+            rows["command"] = [command.rstrip("\0").split("\0") for command in rows["command"]]
+        return rows
 
     @functools.cached_property
     def io_calls(self):

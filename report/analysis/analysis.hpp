@@ -136,6 +136,12 @@ struct CommandRow {
   std::vector<std::int32_t> ranks;  // ascending
 };
 
+// What is known of the end of a run or of what a node recorded of it. kLost: its collector ended without
+// writing its last shard, or has written nothing for much longer than it should.
+enum class RunState : std::uint8_t { kEnded, kRunning, kLost };
+inline constexpr std::array<const char*, 3> kRunStateNames{"ended", "running", "lost"};
+constexpr const char* name_of(RunState state) { return kRunStateNames[static_cast<std::size_t>(state)]; }
+
 struct RunInfo {
   std::string id;
   std::vector<std::string> command;  // of the lowest rank
@@ -158,6 +164,8 @@ struct RunInfo {
   std::uint64_t samples = 0;
   std::map<std::string, std::uint64_t> dropped;  // by reason, only what is above 0
   bool complete = false;
+  RunState state = RunState::kEnded;        // by find_run_state(), like the next one
+  Seconds as_of_s;                          // of a run that is running: how old the oldest data of a node are
   std::size_t missing = 0;                  // ranks below world_size that are not in the profile
   std::vector<std::int32_t> missing_ranks;  // the first kMaxMissingListed of them
   std::vector<NoteRecord> notes;
@@ -174,6 +182,12 @@ struct NodeInfo {
   std::optional<double> busy;                      // share of all processors' time
   std::optional<std::uint64_t> memory_used_bytes;  // the most
   std::optional<std::uint64_t> received_bytes, sent_bytes, disk_read_bytes, disk_written_bytes;
+  // As shard::Node has them; find_run_state() sets `state` and how old the data are, unless it has ended.
+  std::int64_t as_of_utc_ns = 0;
+  std::uint64_t next_within_ns = 0;
+  std::string collector;
+  RunState state = RunState::kEnded;
+  Seconds as_of_s;
 };
 
 struct RankInfo {
@@ -204,6 +218,7 @@ struct RankInfo {
   std::vector<Derived> derived;
   std::optional<std::int32_t> exit_status, exit_signal;
   bool lost = false;
+  bool still_ran = false;  // when its shard was written; lost, too, unless the run is still running
   // Where the main thread of a failed rank was last seen, the outermost frame first.
   std::vector<SourceLocation> last_call_path;
   SourceLocation last_seen;   // its place: the innermost line of the user's, or what is known instead
@@ -485,6 +500,52 @@ struct RootCauseRow {
   bool at_least = false;  // there may be more waiting_ranks
 };
 
+// How a process was made, as users of the interface that made it know it.
+enum class ProcessHow : std::uint8_t {
+  kUnknown = 0,
+  kRank,
+  kFork,
+  kExec,
+  kSpawn,       // of Python's multiprocessing
+  kForkserver,  // likewise
+  kSubprocess,  // of Python
+  kPosixSpawn,
+  kShell,  // system(), popen()
+};
+inline constexpr std::size_t kProcessHows = 9;
+inline constexpr std::array<const char*, kProcessHows> kProcessHowNames = {
+    "unknown", "rank", "fork", "exec", "spawn", "forkserver", "subprocess", "posix_spawn", "shell"};
+
+// A recorded process, or several that have ended and of which only sums are kept (`count`).
+struct ProcessRow {
+  std::int32_t rank = -1, pid = 0, parent_pid = 0;  // of several: of the first
+  ProcessHow how = ProcessHow::kUnknown;
+  std::uint32_t count = 1;
+  std::uint32_t group = 0;           // index into Analysis::process_groups
+  std::vector<std::string> command;  // empty: not known
+  bool runs = false;                 // it had not ended at the last look at it
+  std::optional<std::int32_t> exit_status, exit_signal;
+  double start_s = 0, elapsed_s = 0;  // since the run's start
+  double cpu_s = 0, children_cpu_s = 0;
+  SourceLocation created_by;  // empty: not known
+  SourceLocation top;         // where it spent the most time, other than idle; empty: not known
+  double top_s = 0;
+};
+
+// Processes of a rank that were made in the same way on the same call path and run the same program.
+struct ProcessGroup {
+  std::int32_t rank = -1;
+  ProcessHow how = ProcessHow::kUnknown;
+  std::string program;  // "worker", "resource tracker", or of the command: "python3 train.py"
+  std::uint32_t count = 0;
+  double cpu_s = 0, cpu_min_s = 0, cpu_mean_s = 0, cpu_max_s = 0;
+  double start_s = 0, end_s = 0;  // the first start and the last end, since the run's start
+  SourceLocation created_by;
+  std::uint32_t creation_path = 0;  // index into Analysis::creation_paths
+  SourceLocation top;               // of the processes' own ones, the one with the largest sum
+  double top_s = 0;
+};
+
 struct CriticalRow {
   LocationIndex place = 0;
   double time_s = 0;
@@ -545,12 +606,15 @@ struct Analysis {
   RunInfo run;
   Quality quality;
   std::vector<NodeInfo> nodes;
-  std::vector<RankInfo> ranks;                   // by rank
-  OptionalCategorySeconds category_s;            // sum over ranks
-  OptionalActivitySeconds activity_s;            // sum over ranks, all threads
-  OptionalActivitySeconds active_activity_s;     // without idle helper threads
-  std::map<std::string, double> native_modules;  // Activity::kNative by object file, all threads
-  std::map<std::string, double> system_calls;    // time in system calls outside MPI, by name, all threads
+  std::vector<RankInfo> ranks;                              // by rank
+  std::vector<ProcessRow> processes;                        // by rank, then start
+  std::vector<ProcessGroup> process_groups;                 // by rank, then start
+  std::vector<std::vector<SourceLocation>> creation_paths;  // outermost first; the first one is empty
+  OptionalCategorySeconds category_s;                       // sum over ranks
+  OptionalActivitySeconds activity_s;                       // sum over ranks, all threads
+  OptionalActivitySeconds active_activity_s;                // without idle helper threads
+  std::map<std::string, double> native_modules;             // Activity::kNative by object file, all threads
+  std::map<std::string, double> system_calls;  // time in system calls outside MPI, by name, all threads
   std::map<std::string, double> active_system_calls;  // without idle helper threads
   double rank_seconds = 0;                            // sum of the ranks' recorded times
   double recorded_s = 0;  // the run's elapsed time without what no rank that used MPI recorded

@@ -359,20 +359,22 @@ CLUSTERPROF_MEMBERS(NoteRecord, code, number, text, detail, nodes, node_count, r
 CLUSTERPROF_MEMBERS(CommandRow, words, ranks)
 CLUSTERPROF_MEMBERS(RunInfo, id, command, commands, start_utc_ns, elapsed_s, nodes, ranks, spawned_ranks,
                     world_size, rate_hz, clock, region, launcher, restarts, sample_on, only_regions, version,
-                    mpi_library, samples, dropped, complete, missing, missing_ranks, notes)
+                    mpi_library, samples, dropped, complete, state, as_of_s, missing, missing_ranks, notes)
 CLUSTERPROF_MEMBERS(Quality, truncated, merges_tried, merges_failed, merge_success, handler_median_s,
                     handler_p99_s, rate_reached_hz, unsampled_threads, unsampled_cpu_s)
 CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, collector_max_rss_bytes, cpus,
                     numa_nodes, memory_bytes, cache_bytes, cpu_model, busy, memory_used_bytes, received_bytes,
-                    sent_bytes, disk_read_bytes, disk_written_bytes)
+                    sent_bytes, disk_read_bytes, disk_written_bytes, as_of_utc_ns, next_within_ns, collector,
+                    state, as_of_s)
 CLUSTERPROF_MEMBERS(Limits, time_s, kernel_s, page_fault_s, mapping_s, idle_s, most_path, most_s)
 CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, command, elapsed_s, paused_s, recorded_s, cpu_s, user_s,
                     kernel_s, samples, threads, processes, category_s, activity_s, useful_s, mpi_wait_s,
                     mpi_transfer_s, mpi_runnable_s, startup_s, mpi_io_s, mpi_helper_threads,
                     mpi_helper_elapsed_s, mpi_helper_s, threads_useful_s, max_rss_bytes, read_bytes,
                     write_bytes, minor_faults, major_faults, voluntary_switches, involuntary_switches,
-                    affinity, numa, limits, derived, exit_status, exit_signal, lost, last_call_path,
-                    last_seen, spawned, restart, end_s, unsampled_threads, unsampled_cpu_s, handler_s)
+                    affinity, numa, limits, derived, exit_status, exit_signal, lost, still_ran,
+                    last_call_path, last_seen, spawned, restart, end_s, unsampled_threads, unsampled_cpu_s,
+                    handler_s)
 CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
 CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
 CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, cpu_s, spread,
@@ -406,6 +408,10 @@ CLUSTERPROF_MEMBERS(PendingRow, kind, peer)
 CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s, communicator,
                     communicator_size, sequence, peer, tag, root, any_tag, requests, pending, waits_for,
                     waits_for_count, call_path)
+CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, command, runs, exit_status,
+                    exit_signal, start_s, elapsed_s, cpu_s, children_cpu_s, created_by, top, top_s)
+CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, program, count, cpu_s, cpu_min_s, cpu_mean_s, cpu_max_s, start_s,
+                    end_s, created_by, creation_path, top, top_s)
 CLUSTERPROF_MEMBERS(CollectiveRow, op, count, ranks, communicators, sent_bytes, recv_bytes, bytes)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
@@ -452,10 +458,11 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
   static_cast<void>(ranks);
   archive_(bin_s, begin_s, bins, series, nodes);
 }
-CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, category_s, activity_s, active_activity_s,
-                    native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s,
-                    focus_s, limits, memory_functions, io, off_cpu, timeline, regions, counters_multiplexed,
-                    derived, mean_useful_s, max_useful_s, slowest_rank, efficiency, threads_efficiency,
+CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_groups, creation_paths,
+                    category_s, activity_s, active_activity_s, native_modules, system_calls,
+                    active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
+                    memory_functions, io, off_cpu, timeline, regions, counters_multiplexed, derived,
+                    mean_useful_s, max_useful_s, slowest_rank, efficiency, threads_efficiency,
                     threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank, functions, lines,
                     call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s, mpi_watched,
                     mpi_calls, calls_under_way, call_paths_under_way, matrix, node_matrix, mpi_sizes,
@@ -532,9 +539,25 @@ bool is_consistent(const Analysis& a) {
   const auto wait = [](shard::WaitKind kind) { return known(kind, shard::kWaitKinds); };
   return all(a.run.notes, [](const NoteRecord& note) { return known(note.code, shard::kNoteCodes); }) &&
          all(a.run.commands, [](const CommandRow& row) { return !row.ranks.empty(); }) &&
+         known(a.run.state, kRunStateNames.size()) &&
+         all(a.nodes, [](const NodeInfo& node) { return known(node.state, kRunStateNames.size()); }) &&
          all(a.ranks,
              [&](const RankInfo& rank) {
                return rank.command == shard::kNone || rank.command < a.run.commands.size();
+             }) &&
+         all(a.processes,
+             [&](const ProcessRow& row) {
+               return known(row.how, kProcessHows) && row.group < a.process_groups.size() &&
+                      frame(row.created_by.kind) && frame(row.top.kind);
+             }) &&
+         all(a.process_groups,
+             [&](const ProcessGroup& row) {
+               return known(row.how, kProcessHows) && row.creation_path < a.creation_paths.size() &&
+                      frame(row.created_by.kind) && frame(row.top.kind);
+             }) &&
+         all(a.creation_paths,
+             [&](const std::vector<SourceLocation>& path) {
+               return all(path, [&](const SourceLocation& row) { return frame(row.kind); });
              }) &&
          is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&
          (!a.efficiency.serialization || a.wait_quality) &&

@@ -32,6 +32,7 @@
 #include "report/analysis/off_cpu.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/path_time.hpp"
+#include "report/analysis/processes.hpp"
 #include "report/analysis/regions.hpp"
 #include "report/analysis/run_and_ranks.hpp"
 #include "report/analysis/timeline.hpp"
@@ -187,6 +188,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
                          });
   list_calls_under_way(head, paths, analysis);
   find_last_seen(paths, analysis);
+  list_processes(head, paths, analysis);
   explain_waiting(head, path_time, waits, paths, analysis);
   count_counters(head, ranks.ascending, analysis);
   counts.finish(analysis);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Findings on threads that are blocked outside MPI: for the GIL, and for anything else.
 #include <algorithm>
+#include <map>
 #include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "report/analysis/evidence.hpp"
 #include "report/analysis/finding_groups.hpp"
@@ -76,6 +79,48 @@ bool is_for_held_locks(const FindingBuilder& builder) {
 
 }  // namespace
 
+void name_awaited_children(const FindingBuilder& builder, Category category, Finding& finding) {
+  const CallPaths& paths = builder.paths();
+  double child_ns = 0;
+  for (std::uint32_t path = 1; path < paths.size(); ++path) {
+    const double ns = builder.main_ns(path, category);
+    if (ns != 0 && off_cpu_of(paths, path) == OffCpu::kChild) child_ns += ns;
+  }
+  if (child_ns / 1e9 < thresholds::kExplained * finding.evidence.number(Key::kTime)) return;
+  const Analysis& analysis = builder.analysis();
+  std::vector<double> elapsed_s(analysis.process_groups.size());
+  for (const ProcessRow& row : analysis.processes) elapsed_s[row.group] += row.elapsed_s;
+  // Those of all ranks that were made at one line and run one program.
+  struct Children {
+    double count = 0, cpu_s = 0;
+    double elapsed_s = 0;  // in which at least one of them ran, of each rank
+    const ProcessGroup* most = nullptr;
+  };
+  std::map<std::tuple<std::string_view, std::uint32_t, std::string_view>, Children> by_line;
+  for (std::size_t i = 0; i < analysis.process_groups.size(); ++i) {
+    const ProcessGroup& group = analysis.process_groups[i];
+    const bool is_placed = !group.created_by.file.empty() || !group.created_by.function.empty();
+    if (group.how == ProcessHow::kRank || !is_placed) continue;
+    Children& children = by_line[{group.created_by.file, group.created_by.line, group.program}];
+    children.count += group.count;
+    children.cpu_s += group.cpu_s;
+    children.elapsed_s += std::min(elapsed_s[i], group.end_s - group.start_s);
+    if (children.most == nullptr || group.top_s > children.most->top_s) children.most = &group;
+  }
+  // Others, which were not recorded, may be what is waited for.
+  std::erase_if(by_line, [&](const auto& row) {
+    return row.second.elapsed_s < thresholds::kExplained * child_ns / 1e9;
+  });
+  const auto largest = std::max_element(by_line.begin(), by_line.end(), [](const auto& x, const auto& y) {
+    return x.second.cpu_s < y.second.cpu_s;
+  });
+  if (largest == by_line.end()) return;
+  const Children& children = largest->second;
+  finding.evidence.set(Key::kChildren, children.count);
+  if (!children.most->program.empty()) finding.evidence.set(Key::kProgram, children.most->program);
+  if (children.most->top_s > 0) finding.site = children.most->top;
+}
+
 void find_gil_waits(FindingBuilder& builder) {
   const Analysis& analysis = builder.analysis();
   const CallPaths& paths = builder.paths();
@@ -111,6 +156,7 @@ void find_blocked_time(FindingBuilder& builder) {
   if (apart_s > 0) finding->evidence.set(Key::kGil, apart_s);
   const auto most = std::max_element(others.idle_s.begin(), others.idle_s.end()) - others.idle_s.begin();
   finding->action = action_for_wait(static_cast<OffCpu>(most));
+  if (static_cast<OffCpu>(most) == OffCpu::kChild) name_awaited_children(builder, Category::kIdle, *finding);
   if (finding->action == FindingAction::kHoldLockLess && !is_for_held_locks(builder))
     finding->action = FindingAction::kFindWhatIsAwaited;
 }

@@ -34,32 +34,6 @@ std::uint32_t shown_path(const CallPaths& paths, std::uint32_t path) {
   return is_in_mpi(paths, path) ? paths.mpi_caller(path) : paths.place(path);
 }
 
-// As everywhere else: the user's line, followed by the library function that it called, or by the MPI call.
-SourceLocation place_of_path(const CallPaths& paths, std::uint32_t path) {
-  const shard::Frame* const leaf = paths.frame(path);
-  if (leaf == nullptr) return {};
-  const bool in_mpi = is_in_mpi(paths, path);
-  const std::uint32_t shown = shown_path(paths, path);
-  SourceLocation place;
-  if (shown != 0)
-    place = place_of(paths, shown);
-  else if (!in_mpi)
-    place = place_of(paths, path);
-  if (in_mpi)
-    place.op = paths.text(leaf->name);
-  else if (paths.called(path) != 0)
-    place.called = paths.library_name(paths.called(path));
-  return place;
-}
-
-std::vector<SourceLocation> frames_of(const CallPaths& paths, std::uint32_t path) {
-  std::vector<SourceLocation> frames;
-  for (; path != 0; path = paths.parent(path))
-    if (paths.frame(path) != nullptr) frames.push_back(place_of(paths, path));
-  std::reverse(frames.begin(), frames.end());
-  return frames;
-}
-
 // Finds the call path from the texts of its frames.
 class PathSearch {
  public:
@@ -105,6 +79,32 @@ SourceLocation last_line(const std::vector<SourceLocation>& frames) {
 }
 
 }  // namespace
+
+// As everywhere else: the user's line, followed by the library function that it called, or by the MPI call.
+SourceLocation place_of_path(const CallPaths& paths, std::uint32_t path) {
+  const shard::Frame* const leaf = paths.frame(path);
+  if (leaf == nullptr) return {};
+  const bool in_mpi = is_in_mpi(paths, path);
+  const std::uint32_t shown = shown_path(paths, path);
+  SourceLocation place;
+  if (shown != 0)
+    place = place_of(paths, shown);
+  else if (!in_mpi)
+    place = place_of(paths, path);
+  if (in_mpi)
+    place.op = paths.text(leaf->name);
+  else if (paths.called(path) != 0)
+    place.called = paths.library_name(paths.called(path));
+  return place;
+}
+
+std::vector<SourceLocation> frames_of(const CallPaths& paths, std::uint32_t path) {
+  std::vector<SourceLocation> frames;
+  for (; path != 0; path = paths.parent(path))
+    if (paths.frame(path) != nullptr) frames.push_back(place_of(paths, path));
+  std::reverse(frames.begin(), frames.end());
+  return frames;
+}
 
 void find_last_seen(const CallPaths& paths, Analysis& analysis) {
   std::optional<PathSearch> search;

@@ -26,10 +26,12 @@ class FailureFindings {
       return;
     }
     const RankInfo* const first = first_failure();
-    std::vector<const RankInfo*> alike, after, lost, unfinished;
+    std::vector<const RankInfo*> alike, after, lost, unfinished, silent;
     for (const RankInfo& rank : analysis_.ranks) {
       if (failed(rank))
         (first != nullptr && ended_alike(rank, *first) ? alike : after).push_back(&rank);
+      else if (rank.still_ran && analysis_.nodes[rank.node].as_of_utc_ns != 0)
+        silent.push_back(&rank);
       else if (rank.lost)
         (rank.exit_status ? unfinished : lost).push_back(&rank);
     }
@@ -38,6 +40,9 @@ class FailureFindings {
     const auto vanished = [&] {
       if (!unfinished.empty()) add_failure(Kind::kRanksUnfinished, unfinished, *unfinished.front());
       if (!lost.empty()) add_failure(Kind::kRanksLost, lost, *lost.front());
+      if (silent.empty()) return;
+      const RankInfo& earliest = **std::ranges::min_element(silent, {}, &RankInfo::end_s);
+      add_failure(Kind::kRanksSilent, silent, earliest).evidence.set(Key::kElapsed, earliest.end_s);
     };
     if (first == nullptr) vanished();
     if (!after.empty()) {

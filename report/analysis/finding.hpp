@@ -35,6 +35,7 @@ enum class FindingKind : std::uint8_t {
   kRanksEndedAfter,
   kRanksUnfinished,
   kRanksLost,
+  kRanksSilent,
   kRanksMissing,
   kWaitingForProcessor,
   kDelay,
@@ -79,13 +80,14 @@ enum class FindingKind : std::uint8_t {
   kUnmatched,
   kClocks
 };
-inline constexpr std::size_t kFindingKinds = 47;
+inline constexpr std::size_t kFindingKinds = 48;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
                                                                              "launcher_gone",
                                                                              "ranks_ended_after",
                                                                              "ranks_unfinished",
                                                                              "ranks_lost",
+                                                                             "ranks_silent",
                                                                              "ranks_missing",
                                                                              "waiting_for_processor",
                                                                              "delay",
@@ -294,9 +296,11 @@ enum class EvidenceKey : std::uint8_t {
   kCpuExcess,
   kSignals,
   kStatuses,
-  kLauncher
+  kLauncher,
+  kChildren,
+  kProgram
 };
-inline constexpr std::size_t kEvidenceKeys = 88;
+inline constexpr std::size_t kEvidenceKeys = 90;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -384,7 +388,9 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "cpu_excess_s",
                                                                              "signals",
                                                                              "statuses",
-                                                                             "launcher"};
+                                                                             "launcher",
+                                                                             "children",
+                                                                             "program"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.
@@ -447,7 +453,7 @@ struct Finding {
   std::vector<std::int32_t> ranks;     // that it is about, ascending; empty: all, or no particular ones
   std::optional<std::int32_t> rank;    // of them the first to look at
   SourceLocation place;                // the program's line, and the MPI function called from there
-  std::optional<SourceLocation> site;  // where others waited
+  std::optional<SourceLocation> site;  // where others waited, or where the awaited children were
   Evidence evidence;
   FindingAction action = FindingAction::kNone;
   bool is_estimate = false;  // then never high

@@ -65,9 +65,10 @@ class IoFindings {
   }
 
   void waits_for_data() {
-    builder_.add_rank_time(
+    Finding* const finding = builder_.add_rank_time(
         Kind::kWaitsForData, Category::kIo, [this](std::uint32_t path) { return is_wait_for_data(path); },
         thresholds::kIo, FindingAction::kFindWhatIsAwaited);
+    if (finding != nullptr) name_awaited_children(builder_, Category::kIo, *finding);
   }
 
   // Many small reads or writes.

@@ -148,6 +148,7 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
   if ((rank.flags & shard::kExitStatusKnown) != 0) info.exit_status = rank.exit_status;
   if ((rank.flags & shard::kExitSignalKnown) != 0) info.exit_signal = rank.exit_signal;
   info.lost = (rank.flags & shard::kLost) != 0;
+  info.still_ran = (rank.flags & shard::kStillRan) != 0;
   info.last_call_path = frames_of(text(rank.last_call_path));
   info.spawned = (rank.flags & shard::kSpawned) != 0;
   info.restart = rank.restart;
@@ -279,7 +280,7 @@ std::optional<std::int32_t> slowest_rank(const ShardData& data, const RankOrder&
   return slowest;
 }
 
-void describe_ranks(const ShardData& data, const RankOrder& order, Analysis& analysis) {
+void describe_nodes(const ShardData& data, Analysis& analysis) {
   for (const shard::Node& node : data.nodes) {
     NodeInfo& info = analysis.nodes.emplace_back();
     info.name = node.name;
@@ -292,7 +293,14 @@ void describe_ranks(const ShardData& data, const RankOrder& order, Analysis& ana
     info.memory_bytes = node.memory_bytes;
     info.cache_bytes = node.cache_bytes;
     info.cpu_model = node.cpu_model;
+    info.as_of_utc_ns = node.as_of_utc_ns;
+    info.next_within_ns = node.next_within_ns;
+    info.collector = node.collector;
   }
+}
+
+void describe_ranks(const ShardData& data, const RankOrder& order, Analysis& analysis) {
+  describe_nodes(data, analysis);
   std::int64_t first_utc_ns = INT64_MAX;
   for (const Rank& rank : data.ranks) first_utc_ns = std::min(first_utc_ns, rank.start_utc_ns);
   std::unordered_map<shard::StringIndex, std::uint32_t> row_of_command;

@@ -13,6 +13,8 @@ namespace clusterprof::report {
 
 RunInfo describe_run(const shard::ShardData& data);
 
+// Analysis::nodes, but for what rows and find_run_state() say of them.
+void describe_nodes(const shard::ShardData& data, Analysis& analysis);
 // Analysis::nodes, ranks (but for what rows say of them), run.commands, category_s, rank_seconds.
 void describe_ranks(const shard::ShardData& data, const RankOrder& order, Analysis& analysis);
 

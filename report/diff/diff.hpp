@@ -74,6 +74,8 @@ struct RunFacts {
   std::size_t ranks = 0, nodes = 0;
   double sampling_period_s = 0;  // 0 not known
   bool complete = false;
+  RunState state = RunState::kEnded;
+  std::optional<double> as_of_s;                   // of one that runs: how old its data are
   std::array<bool, kDiffTables> zero_if_absent{};  // by table: a row that it does not have is 0, not unknown
   std::vector<FactRow> rows;
   std::vector<Finding> findings;

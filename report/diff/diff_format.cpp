@@ -10,6 +10,7 @@
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
+#include "report/words/run_state.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -159,7 +160,7 @@ std::string side_text(const std::vector<RunFacts>& runs) {
 std::string run_text(const RunFacts& run) {
   std::string text = fmt::format("{}  {}", printable(run.name), ranks_text(run));
   if (run.start_utc_ns != 0) text += fmt::format(", {}", utc(run.start_utc_ns));
-  if (!run.complete) text += ", INCOMPLETE";
+  if (!run.complete) text += ", " + words::state(run.state, run.complete, run.as_of_s);
   return text;
 }
 

@@ -21,6 +21,7 @@ class Facts {
     facts.commands = run.commands;
     facts.start_utc_ns = run.start_utc_ns, facts.ranks = run.ranks, facts.nodes = run.nodes;
     facts.complete = run.complete;
+    facts.state = run.state, facts.as_of_s = run.as_of_s;
     if (run.rate_hz != 0 && run.sample_on.empty()) facts.sampling_period_s = 1.0 / run.rate_hz;
     const bool sampled = run.samples != 0, waits = a_.wait_quality.has_value();
     facts.zero_if_absent = {false, false, false, !a_.bottlenecks.empty(), sampled, sampled, a_.mpi_watched,

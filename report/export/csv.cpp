@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Exports the tables of a run as CSV: functions, lines, MPI calls, ranks and call paths. docs/exports.md.
+// Exports the tables of a run as CSV: functions, lines, MPI calls, ranks, processes and call paths.
+// docs/exports.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -148,6 +149,18 @@ void write_mpi_calls(const Analysis& analysis, Csv& csv) {
             row.spread.max_rank);
 }
 
+void write_processes(const Analysis& analysis, Csv& csv) {
+  csv.row("rank", "pid", "ppid", "how", "program", "command", "count", "start_s", "end_s", "cpu_s",
+          "children_cpu_s", "created_by_file", "created_by_line", "created_by_function", "top_file",
+          "top_line", "top_function", "top_s", "exit_status", "exit_signal");
+  for (const ProcessRow& row : analysis.processes)
+    csv.row(row.rank, row.pid, row.parent_pid, kProcessHowNames[static_cast<std::size_t>(row.how)],
+            analysis.process_groups[row.group].program, format::command_line(row.command), row.count,
+            row.start_s, row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s), row.cpu_s,
+            row.children_cpu_s, row.created_by.file, known(row.created_by.line), row.created_by.function,
+            row.top.file, known(row.top.line), row.top.function, row.top_s, row.exit_status, row.exit_signal);
+}
+
 // Rows tell idle helper threads apart by themselves, so they are all there.
 ExportOptions with_idle_threads(ExportOptions options) {
   options.idle_threads = true;
@@ -224,7 +237,8 @@ struct AnalysisTable {
 constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"lines", write_lines},
                                              {"ranks", write_ranks},
-                                             {"mpi_calls", write_mpi_calls}};
+                                             {"mpi_calls", write_mpi_calls},
+                                             {"processes", write_processes}};
 
 const AnalysisTable* table_of_analysis(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kAnalysisTables), std::end(kAnalysisTables),
@@ -235,8 +249,8 @@ const AnalysisTable* table_of_analysis(std::string_view name) {
 }  // namespace
 
 const std::vector<std::string_view>& csv_tables() {
-  static const std::vector<std::string_view> kNames = {"functions", "lines",   "ranks",
-                                                       "mpi_calls", kCsvPaths, kCsvRankPaths};
+  static const std::vector<std::string_view> kNames = {"functions", "lines",   "ranks",      "mpi_calls",
+                                                       "processes", kCsvPaths, kCsvRankPaths};
   return kNames;
 }
 

@@ -7,10 +7,13 @@
 #include <optional>
 #include <protozero/pbf_writer.hpp>
 #include <string>
+#include <vector>
 
+#include "base/command_text.hpp"
 #include "report/export/charged_rows.hpp"
 #include "report/export/export.hpp"
 #include "report/format/characters.hpp"
+#include "report/format/names.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -242,6 +245,24 @@ class Series {
   std::vector<std::uint32_t> category_;  // kCategories: none
 };
 
+// A track for each process that the rank made.
+void write_children(const std::vector<const shard::Process*>& processes, std::uint64_t rank_track,
+                    PerfettoWriter& writer) {
+  constexpr std::size_t kMostTracks = 256, kNameColumns = 60;
+  std::size_t tracks = 0;
+  for (const shard::Process* const process : processes) {
+    if (process->origin == shard::ProcessOrigin::kRank || tracks == kMostTracks) continue;
+    ++tracks;
+    const auto begin = static_cast<std::uint64_t>(std::max<std::int64_t>(process->start_utc_ns, 0));
+    const std::string command = format::shorten_middle(
+        format::printable(format::command_line(command_words(process->command))), kNameColumns);
+    const std::string who = process->count > 1 ? std::to_string(process->count) + " processes"
+                                               : "pid " + std::to_string(process->pid);
+    const std::uint64_t track = writer.track(who + ": " + command, rank_track, [](pbf_writer&) {});
+    writer.slice(track, begin, begin + process->elapsed_ns, command.empty() ? who : command);
+  }
+}
+
 void write_windows(const ShardData& head, std::uint64_t start_ns, PerfettoWriter& writer) {
   if (head.time_windows.empty()) return;
   const std::uint64_t run = writer.track("whole run", 0, [](pbf_writer&) {});
@@ -283,6 +304,9 @@ void export_perfetto(const ShardData& head, const ExportOptions& options, const 
   for (const shard::RankSeries& row : head.rank_series)
     if (row.rank < wanted.size() && wanted[row.rank] && series.known(row.series, row.bin))
       of_rank[row.rank][row.series][row.bin] = row.value;
+  std::vector<std::vector<const shard::Process*>> processes_of(head.ranks.size());
+  for (const shard::Process& process : head.processes)
+    if (process.rank < wanted.size() && wanted[process.rank]) processes_of[process.rank].push_back(&process);
   write_windows(head, start, writer);
   std::int32_t order = 0;
   for (const std::uint32_t row : ranks) {
@@ -300,6 +324,7 @@ void export_perfetto(const ShardData& head, const ExportOptions& options, const 
       process.add_string(field::kProcessLabels, "pid " + std::to_string(rank.pid));
     });
     writer.slice(main, begin, begin + rank.elapsed_ns, rank_name(head, row));
+    write_children(processes_of[row], main, writer);
     series.write(of_rank[row], main);
     of_rank[row] = {};
   }

@@ -45,7 +45,7 @@ constexpr std::size_t kAlignment = 8;
 // Rows of the report's tables that the page has.
 constexpr std::size_t kMaxRanks = 512, kMaxWaits = 1'000, kMaxMpiCalls = 2'000, kMaxRootCauses = 1'000,
                       kMaxFiles = 500, kMaxFileCalls = 1'000, kMaxOffCpu = 1'000, kMaxMissing = 1'000,
-                      kMaxNotes = 200, kMaxBottlenecks = 1'000;
+                      kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000;
 
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -225,6 +225,25 @@ std::vector<IoCallRow> calls_by_line(const std::vector<IoCallRow>& calls, std::s
   return rows;
 }
 
+// Of the processes that ranks made, the groups with the most CPU time.
+void keep_children(Analysis& a, Shortener& shortener) {
+  std::vector<ProcessGroup> groups;
+  std::vector<std::size_t> rows;  // by new row
+  for (std::size_t i = 0; i < a.process_groups.size(); ++i)
+    if (a.process_groups[i].how != ProcessHow::kRank) rows.push_back(i);
+  shortener.keep_largest("process_groups", rows, kMaxProcesses,
+                         [&](std::size_t row) { return a.process_groups[row].cpu_s; });
+  std::vector<std::uint32_t> new_row(a.process_groups.size(), shard::kNone);
+  for (const std::size_t row : rows) {
+    new_row[row] = static_cast<std::uint32_t>(groups.size());
+    groups.push_back(std::move(a.process_groups[row]));
+  }
+  a.process_groups = std::move(groups);
+  std::erase_if(a.processes, [&](const ProcessRow& row) { return new_row[row.group] == shard::kNone; });
+  for (ProcessRow& row : a.processes) row.group = new_row[row.group];
+  shortener.cut("processes", a.processes, kMaxProcesses);
+}
+
 std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   Shortener shortener;
   shortener.cut("functions", a.functions, options.report_functions);
@@ -236,6 +255,7 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   shortener.cut("mpi.calls", a.mpi_calls, kMaxMpiCalls);
   shortener.keep_largest("mpi.waits", a.waits, kMaxWaits, [](const WaitRow& row) { return row.wait_s; });
   shortener.cut("root_causes", a.root_causes, kMaxRootCauses);
+  keep_children(a, shortener);
   shortener.cut("bottleneck", a.bottlenecks, kMaxBottlenecks);
   shortener.cut("critical_path", a.critical_path, kMaxRootCauses);
   if (a.io) {

@@ -4,6 +4,7 @@
 #include "report/analysis/regions.hpp"
 #include "report/format/names.hpp"
 #include "report/json/report_document.hpp"
+#include "report/words/phrases.hpp"
 
 namespace clusterprof::report {
 
@@ -46,6 +47,43 @@ void ReportDocument::call_tree() {
     out_("kind", format::frame_kind_name(row.kind));
     out_("module", text_or_null(row.module))("self_s", row.self_s)("total_s", row.total_s);
     categories(row.category_s);
+  });
+}
+
+void ReportDocument::processes() {
+  const auto place = [&](std::string_view name, const SourceLocation& where, auto&& more) {
+    if (where.function.empty() && where.file.empty() && where.op.empty()) {
+      out_(name, nullptr);
+      return;
+    }
+    out_.object(name, [&] {
+      out_("file", text_or_null(where.file))("line", or_null(where.line));
+      out_("function", text_or_null(where.function));
+      more();
+    });
+  };
+  out_.rows("processes", a_.processes, [&](const ProcessRow& row) {
+    out_("pid", row.pid)("ppid", row.parent_pid)("rank", row.rank)("count", row.count)("group", row.group);
+    out_("how", kProcessHowNames[static_cast<std::size_t>(row.how)]);
+    out_("command", row.command)("start_s", row.start_s);
+    out_("end_s", row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s));
+    out_("cpu_s", row.cpu_s)("children_cpu_s", row.children_cpu_s);
+    place("created_by", row.created_by, [] {});
+    place("top", row.top, [&] { out_("time_s", row.top_s); });
+    out_.object("exit", [&] { out_("status", row.exit_status)("signal", row.exit_signal); });
+  });
+  out_.rows("process_groups", a_.process_groups, [&](const ProcessGroup& row) {
+    out_("rank", row.rank)("how", kProcessHowNames[static_cast<std::size_t>(row.how)]);
+    out_("program", text_or_null(row.program))("count", row.count)("cpu_s", row.cpu_s);
+    out_("cpu_min_s", row.cpu_min_s)("cpu_mean_s", row.cpu_mean_s)("cpu_max_s", row.cpu_max_s);
+    out_("start_s", row.start_s)("end_s", row.end_s);
+    place("created_by", row.created_by, [&] {
+      std::vector<std::string> path;
+      for (const SourceLocation& frame : a_.creation_paths[row.creation_path])
+        path.push_back(words::frame(frame));
+      out_("call_path", path);
+    });
+    place("top", row.top, [&] { out_("time_s", row.top_s); });
   });
 }
 

@@ -56,6 +56,7 @@ void ReportDocument::write() {
     io();
     off_cpu();
     timeline();
+    processes();
     regions();
     quality();
     bottleneck();
@@ -89,7 +90,8 @@ void ReportDocument::run() {
         if (const std::string_view meaning = words::meaning_of_drop(reason); !meaning.empty())
           out_(reason, meaning);
     });
-    out_("complete", run.complete)("version", run.version);
+    out_("complete", run.complete)("state", name_of(run.state))("as_of_s", run.as_of_s);
+    out_("version", run.version);
     out_("mpi_library", text_or_null(run.mpi_library));
     std::vector<std::string> sentences;
     for (const NoteRecord& note : run.notes) sentences.push_back(words::sentence(note));
@@ -120,6 +122,7 @@ void ReportDocument::nodes() {
     out_("cpu_busy", node.busy)("memory_used_bytes", node.memory_used_bytes);
     out_("network_received_bytes", node.received_bytes)("network_sent_bytes", node.sent_bytes);
     out_("disk_read_bytes", node.disk_read_bytes)("disk_written_bytes", node.disk_written_bytes);
+    out_("state", name_of(node.state))("as_of_s", node.as_of_s);
   });
 }
 

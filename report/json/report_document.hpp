@@ -36,6 +36,7 @@ class ReportDocument {
   void lines();
   void call_tree();
   void regions();
+  void processes();
   void timeline();
   void off_cpu();
 

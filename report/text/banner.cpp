@@ -11,6 +11,7 @@
 #include "report/report.hpp"
 #include "report/text/table.hpp"
 #include "report/words/findings.hpp"
+#include "report/words/run_state.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -116,7 +117,7 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
   };
 
   page.line(fmt::format("clusterprof: {}, {}{}", ranks_and_nodes(a.run), seconds(a.run.elapsed_s),
-                        a.run.complete ? "" : ", INCOMPLETE"));
+                        a.run.complete ? "" : ", " + words::state(a.run)));
   const std::vector<std::string> commands = command_lines(a.run, kCommands);
   for (const std::string& line : commands) fact(&line == &commands.front() ? "command" : "", line);
   page.paragraph({fmt::format("  {:<11} ", "time")}, category_shares(a));

@@ -8,6 +8,7 @@
 #include "report/format/numbers.hpp"
 #include "report/report.hpp"
 #include "report/words/findings.hpp"
+#include "report/words/run_state.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -32,6 +33,7 @@ std::string ascii(std::string_view raw) {
 std::string whole_percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
 std::string incomplete(const Analysis& a) {
+  if (a.run.state == RunState::kRunning) return words::state(a.run);
   const auto lost =
       a.run.missing + static_cast<std::size_t>(std::count_if(a.ranks.begin(), a.ranks.end(),
                                                              [](const RankInfo& rank) { return rank.lost; }));

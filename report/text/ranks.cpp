@@ -186,6 +186,7 @@ class RanksSection : private Section {
     if (rank.exit_signal) return signal_name(*rank.exit_signal);
     if (rank.lost && rank.exit_status.value_or(0) == 0) return "lost";
     if (rank.exit_status) return fmt::format("exit {}", *rank.exit_status);
+    if (rank.still_ran) return "running";
     return "-";
   }
 

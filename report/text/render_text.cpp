@@ -56,6 +56,11 @@ class ResourceSections : private Section {
       print_off_cpu(page_, a_, paths_, resource_options());
   }
 
+  void processes() {
+    if (worth(has_child_processes(a_), "Processes", "The ranks made no processes that were recorded."))
+      print_processes(page_, a_, paths_, resource_options());
+  }
+
   void regions() {
     if (worth(!a_.regions.empty(), "Regions", "The program named none."))
       print_regions(page_, a_, resource_options());
@@ -96,6 +101,7 @@ constexpr std::pair<std::string_view, Print> kSections[] = {
     {"waits", print_resources<&ResourceSections::waits>},
     {"io", print_resources<&ResourceSections::io>},
     {"off-cpu", print_resources<&ResourceSections::off_cpu>},
+    {"processes", print_resources<&ResourceSections::processes>},
     {"regions", print_resources<&ResourceSections::regions>},
     {"timeline", print_resources<&ResourceSections::timeline>},
     {"nodes", print_resources<&ResourceSections::nodes>},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The sections on files, blocked time, regions, the timeline and nodes.
+// The sections on files, blocked time, processes, regions, the timeline and nodes.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +23,10 @@ void print_off_cpu(Page& page, const Analysis& analysis, const format::ShortPath
                    const ResourceOptions& options);
 void print_regions(Page& page, const Analysis& analysis, const ResourceOptions& options);
 void print_timeline(Page& page, const Analysis& analysis, const ResourceOptions& options);
+// Whether a rank has made a process that was recorded.
+bool has_child_processes(const Analysis& analysis);
+void print_processes(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
+                     const ResourceOptions& options);
 void print_nodes(Page& page, const Analysis& analysis, const ResourceOptions& options);
 
 }  // namespace clusterprof::report::text

@@ -14,6 +14,7 @@
 #include "report/text/sections.hpp"
 #include "report/words/calls_under_way.hpp"
 #include "report/words/findings.hpp"
+#include "report/words/run_state.hpp"
 
 namespace clusterprof::report::text {
 
@@ -41,7 +42,7 @@ class Summary : private Section {
     page_.line(fmt::format("  {}", facts));
     page_.line(fmt::format("  {}, {} Hz {} clock, {} samples, {}", mpi_name(), run.rate_hz,
                            run.clock.empty() ? "wall" : run.clock, count(static_cast<double>(run.samples)),
-                           run.complete ? "complete" : "INCOMPLETE"));
+                           words::state(run)));
     categories();
     activities();
     findings();

@@ -21,7 +21,7 @@ using namespace text;
 namespace {
 
 constexpr std::array<std::string_view, 14> kHelp = {
-    "1 .. 6, Tab      the pages: summary, hotspots, tree, ranks, communication, source",
+    "1 .. 7, Tab      the pages: summary, hotspots, tree, ranks, communication, source, processes",
     "Up Down          the line before, the next one",
     "PgUp PgDn        a screen; Home and End: the first and the last line",
     "Enter            open a function, a file, or one rank alone",
@@ -70,6 +70,7 @@ struct Browser::State {
     auto source_view = tui::source_view(run);
     source = source_view.get();
     panes[kSource].view = std::move(source_view);
+    panes[6].view = tui::processes_view(run);
   }
 
   Pane& pane() { return opened.empty() ? panes[page] : opened.back(); }
@@ -205,8 +206,8 @@ struct Browser::State {
   std::vector<Span> tabs() const {
     std::vector<Span> spans;
     for (std::size_t i = 0; i < panes.size(); ++i) {
-      static constexpr std::array<std::string_view, 6> kTitles = {"Summary", "Hotspots", "Tree",
-                                                                  "Ranks",   "Comm",     "Source"};
+      static constexpr std::array<std::string_view, 7> kTitles = {"Summary", "Hotspots", "Tree", "Ranks",
+                                                                  "Comm",    "Source",   "Procs"};
       spans.push_back(
           {fmt::format("{}{} {}{}", i == page ? "[" : " ", i + 1, kTitles[i], i == page ? "]" : " "),
            i == page ? Style::kTitle : Style::kDim});
@@ -223,7 +224,7 @@ struct Browser::State {
   static constexpr std::size_t kContext = 5;  // lines of source above the one that was asked for
 
   tui::Run run;
-  std::array<Pane, 6> panes;
+  std::array<Pane, 7> panes;
   tui::SourceView* source = nullptr;
   std::vector<Pane> opened;  // functions, on top of the page
   std::size_t page = 0;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
 #include "report/words/finding_phrases.hpp"
 #include "report/words/phrases.hpp"
@@ -42,7 +43,7 @@ class ComputingSentences : private FindingPhrases {
                                        format::bytes(e_.number(Key::kMeanBytes)), share(), comma_place()),
                            ""};
       case Kind::kWaitsForData:
-        return of_rank_time("Ranks are blocked on pipes, sockets or other processes for");
+        return with_children(of_rank_time("Ranks are blocked on pipes, sockets or other processes for"));
       case Kind::kBlocked:
         return blocked();
       case Kind::kSystemCalls:
@@ -103,9 +104,24 @@ class ComputingSentences : private FindingPhrases {
 
   [[nodiscard]] FindingText blocked() const {
     const std::string kinds = idle_kinds(e_, false);
-    return of_rank_time(e_.has(Key::kGil) ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
+    return with_children(of_rank_time(e_.has(Key::kGil)
+                                          ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
                                           : "Ranks are blocked outside MPI and I/O for",
-                        kinds.empty() ? "" : fmt::format(" ({})", kinds));
+                                      kinds.empty() ? "" : fmt::format(" ({})", kinds)));
+  }
+
+  // "They wait for 8 child processes (worker), which are mostly in work() pool.py:12."
+  [[nodiscard]] FindingText with_children(FindingText text) const {
+    if (!e_.has(Key::kChildren)) return text;
+    const bool one = e_.number(Key::kChildren) == 1;
+    std::string who =
+        one ? "a child process" : fmt::format("{:.0f} child processes", e_.number(Key::kChildren));
+    if (e_.has(Key::kProgram)) who += fmt::format(" ({})", format::printable(e_.name(Key::kProgram)));
+    const std::string sentence = f_.site ? fmt::format("They wait for {}, which {} mostly in {}.", who,
+                                                       one ? "is" : "are", name(*f_.site, names_))
+                                         : fmt::format("They wait for {}.", who);
+    text.more += text.more.empty() ? sentence : " " + sentence;
+    return text;
   }
 };
 

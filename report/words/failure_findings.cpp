@@ -33,6 +33,14 @@ class FailureSentences : private FindingPhrases {
             fmt::format("{} vanished without an exit status (SIGKILL, out of memory, node failure?){}.",
                         who(), last_seen("; rank {} was last seen")),
             ""};
+      case Kind::kRanksSilent:
+        return FindingText{
+            fmt::format(
+                "Nothing has been heard from {} since {} into the run: the node or its collector has ended "
+                "(SIGKILL, out of memory), is suspended, or cannot write{}.",
+                fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks", format::rank_list(f_.ranks)),
+                time(Key::kElapsed), last_seen("; rank {} was last seen")),
+            ""};
       case Kind::kRanksMissing:
         return FindingText{fmt::format("{} of {} ranks are not in this profile: {}.",
                                        whole(Key::kMissingRanks), whole(Key::kWorldSize), missing()),

@@ -22,7 +22,7 @@ PROGRAM = os.path.join(HERE, "program.py")
 FOLDER = pathlib.Path(recording.SOURCE, "report", "html")
 ANALYZE = os.path.join(recording.BUILD, "libexec", "clusterprof", "analyze")
 SYNTH = os.path.join(recording.BUILD, "libexec", "clusterprof", "synth")
-PAGES = ["summary", "timeline", "hotspots", "tree", "balance", "comm", "io", "offcpu", "source", "nodes", "memory", "info"]
+PAGES = ["summary", "timeline", "hotspots", "tree", "balance", "comm", "io", "offcpu", "processes", "source", "nodes", "memory", "info"]
 REGION = "<img src=x onerror=window.hostile=5>"
 # As the page writes the names in program.py: whole, with what a terminal or a reader would take for orders escaped.
 NAMES = ["</script><img src=x onerror=window.hostile=1>", '"><svg onload=window.hostile=2>',
@@ -67,7 +67,7 @@ class Page(recording.RecordingTest):
         return {"scenario": "rankFollows", "file": page, "rank": rank, "functions": totals, "exact": True,
                 "sampled_s": self.query(run, "rank", str(rank))["time_s"]}
 
-    def views(self, page, name, report, rank):
+    def views(self, page, name, report, rank, pages):
         """A scenario of check_page.mjs: what views have to say of the whole run, of one rank, of a time, of both."""
         categories = [key for key in report["ranks"][0]
                       if key in ("python_s", "native_s", "system_s", "mpi_s", "io_s", "idle_s", "runnable_s")]
@@ -75,7 +75,7 @@ class Page(recording.RecordingTest):
         whole = {key: sum(row[key] or 0 for row in report["ranks"]) for key in categories}
         third = report["run"]["elapsed_s"] / 3
         time = f"t={third:.3f}_{2 * third:.3f}"
-        return {"scenario": "viewsAgree", "file": page, "name": name, "all": f"r=0-{report['run']['ranks'] - 1}",
+        return {"scenario": "viewsAgree", "file": page, "name": name, "pages": pages, "all": f"r=0-{report['run']['ranks'] - 1}",
                 "gains_s": [finding["gain_s"] for finding in report["findings"]],
                 "functions_s": sum(f["active_self_s"] for f in report["functions"]),
                 "selections": [{"query": "", "seconds": whole},
@@ -131,13 +131,14 @@ class Page(recording.RecordingTest):
         of_large = self.report("large")
         regions = {region["name"]: region["sampled_s"] for region in report["regions"]}
         self.assertEqual(set(regions), {"steps", REGION})
+        of_synthetic = [page for page in PAGES if page != "processes"]  # its ranks make none
         expected = {
             "chromium": chromium(), "node_modules": str(FOLDER / "node_modules"), "pages": PAGES,
-            "reports": [{"file": real, "name": "real", "themes": ["light", "dark"], "access": True},
-                        {"file": large, "name": "4096 ranks", "themes": ["light"], "access": False}],
+            "reports": [{"file": real, "name": "real", "pages": PAGES, "themes": ["light", "dark"], "access": True},
+                        {"file": large, "name": "4096 ranks", "pages": of_synthetic, "themes": ["light"], "access": False}],
             "scenarios": [
-                self.views(real, "real", report, 1),
-                self.views(large, "4096 ranks", of_large, 77),
+                self.views(real, "real", report, 1, PAGES),
+                self.views(large, "4096 ranks", of_large, 77, of_synthetic),
                 {"scenario": "policy", "file": real},
                 {"scenario": "timeFollows", "file": real, "elapsed_s": report["run"]["elapsed_s"]},
                 {"scenario": "timeFollows", "file": large, "elapsed_s": of_large["run"]["elapsed_s"]},

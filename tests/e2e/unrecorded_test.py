@@ -225,6 +225,14 @@ class Unrecorded(recording.RecordingTest):
             self.assertGreater(self.function(report, "works")["self_s"], 0)
             self.assertEqual(self.same_and_counted(f"{how}-static", starter, how, still)[1], {})
 
+    def test_cpu_time_of_a_static_program_started_past_libc(self):
+        """The process that waited for it has its time, but nothing recorded explains it."""
+        starter, hidden = self.compiled("starter", STARTER), self.compiled("hidden", BUSY, "-static")
+        report, counted = self.same_and_counted("run", starter, "start", hidden)
+        self.assertEqual(counted, {})
+        self.assertEqual(len(report["processes"]), 1)
+        self.assertGreater(report["processes"][0]["children_cpu_s"], 5 * report["processes"][0]["cpu_s"])
+
     def test_programs_started_by_an_unrecorded_program(self):
         """A static Go program that recorded processes start: it is counted, what it starts is recorded if it is dynamic."""
         starter = self.compiled("starter", STARTER, "-static")

@@ -325,7 +325,7 @@ class Faults(slurm.SlurmTest):
     def lost(self, case, lost, killed_nodes=0):
         """The report names exactly these ranks, with the signals that ended them, and has all of the others; of nodes
         that were killed it says so. After it there is nothing in the run directory that a killed process left."""
-        report = self.report(case.run())
+        report = json.loads(self.done([slurm.CLUSTERPROF, "report", "--json", "--ended", case.run()]))
         self.assertEqual(len(report["nodes"]), NODES)
         ends = {rank["rank"]: rank["exit"] for rank in report["ranks"]}
         self.assertEqual(sorted(ends), list(range(RANKS)))
@@ -337,7 +337,7 @@ class Faults(slurm.SlurmTest):
         said = " ".join(finding["text"] for finding in report["findings"])
         for rank in (min(lost), max(lost)) if lost else ():
             self.assertRegex(said, rf"[Rr]anks? [-0-9, ]*\b{rank}\b|Ranks {min(lost)}-{max(lost)} ")
-        text = self.done([slurm.CLUSTERPROF, "report", case.run()])
+        text = self.done([slurm.CLUSTERPROF, "report", "--ended", case.run()])
         self.assertEqual("INCOMPLETE" in text, bool(lost))
         # A minute later, when nobody can still be writing.
         place = os.path.join(self.directory, case.run())

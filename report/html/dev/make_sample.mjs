@@ -669,6 +669,23 @@ export function makeSample(options = {}) {
     ...partsOf([0.15, 0.6, 0.03, mpiShare, 0.04, 0.02, 0.01].map((x) => x * share * elapsed * ranks)), rank_min_s: round(share * elapsed * 0.9), rank_mean_s: round(share * elapsed), rank_max_s: round(share * elapsed * 1.05), rank_max: slowest,
     efficiency: { parallel: 0.72, load_balance: 0.76, communication: 0.95 }, efficiency_above_one: [], mpi_startup_s: 0, counters: {}, derived: [], bottleneck: "imbalance",
   });
+  // A pool of eight workers of rank 0, and a program that it ran.
+  const evil = hostile ? "<b>worker</b>" : "worker";
+  const workerPlace = { file: heat, line: 41, function: "load" };
+  const madeAt = { file: heat, line: 55, function: "main" };
+  const sampleProcesses = () => [
+    { pid: 4000, ppid: 3990, rank: 0, count: 1, group: 0, how: "rank", command: ["python3", "heat.py"], start_s: 0, end_s: elapsed, cpu_s: elapsed * 0.9, children_cpu_s: 20, created_by: null, top: null, exit: { status: 0, signal: null } },
+    ...Array.from({ length: 8 }, (_, i) => ({
+      pid: 4001 + i, ppid: 4000, rank: 0, count: 1, group: 1, how: "spawn", command: ["python3", "-c", "from multiprocessing.spawn import spawn_main"], start_s: 1 + i / 10, end_s: 11, cpu_s: 2 + i / 10, children_cpu_s: 0,
+      created_by: madeAt, top: { ...workerPlace, time_s: 1.5 }, exit: { status: i === 7 ? null : 0, signal: i === 7 ? 9 : null },
+    })),
+    { pid: 4010, ppid: 4000, rank: 0, count: 3, group: 2, how: "subprocess", command: ["gzip", "out.dat"], start_s: 12, end_s: 14, cpu_s: 1.2, children_cpu_s: 0, created_by: { ...madeAt, line: 60 }, top: null, exit: { status: null, signal: null } },
+  ];
+  const sampleProcessGroups = () => [
+    { rank: 0, how: "rank", program: "python3 heat.py", count: 1, cpu_s: elapsed * 0.9, cpu_min_s: elapsed * 0.9, cpu_mean_s: elapsed * 0.9, cpu_max_s: elapsed * 0.9, start_s: 0, end_s: elapsed, created_by: null, top: null },
+    { rank: 0, how: "spawn", program: evil, count: 8, cpu_s: 18.8, cpu_min_s: 2, cpu_mean_s: 2.35, cpu_max_s: 2.7, start_s: 1, end_s: 11, created_by: { ...madeAt, call_path: ["main() heat.py:55", "Process.start() process.py:121"] }, top: { ...workerPlace, time_s: 12 } },
+    { rank: 0, how: "subprocess", program: "gzip", count: 3, cpu_s: 1.2, cpu_min_s: 0.3, cpu_mean_s: 0.4, cpu_max_s: 0.5, start_s: 12, end_s: 14, created_by: { ...madeAt, line: 60, call_path: ["main() heat.py:60"] }, top: null },
+  ];
   const report = {
     schema: "clusterprof.report/1",
     run: {
@@ -730,6 +747,8 @@ export function makeSample(options = {}) {
       { kind: "sleep", file: heat, line: 40, function: "poll_control", library_function: "sleep", time_s: 9.1, main_thread_s: 9.1, rank_max: 0 },
     ],
     timeline: null,
+    processes: plain ? [] : sampleProcesses(),
+    process_groups: plain ? [] : sampleProcessGroups(),
     regions: plain ? [] : [regionRow("epoch", 0.86, 20, 0.16), regionRow("epoch/step", 0.7, 2000, 0.12), regionRow("checkpoint", 0.08, 20, 0.2)],
     quality: { samples: ranks * 6120, rate_reached_hz: 98.7, handler_median_s: 9.1e-6, handler_p99_s: 4.4e-5, dropped: hostile ? { ring_full: 312, reentrant: 4 } : {}, truncated: hostile ? 2100 : 12, merges_tried: ranks * 5000, merges_failed: hostile ? 9000 : 14, merge_success_percent: hostile ? 97.1 : 99.98 },
     bottleneck: [

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """An MPI program for tests of the report page. The names of its functions, files and regions are hostile: a
 careless browser page would run them as markup or script."""
+import subprocess
 import sys
 import time
 
@@ -43,6 +44,8 @@ def straggle(seconds):
 
 
 hostile = [named(name) for name in NAMES]
+if rank == 0:
+    subprocess.run(["/bin/true", "<img src=x onerror=window.hostile=6>"], check=True)
 for step in range(6):
     with clusterprof.region("steps", n=step):
         compute(0.1)

@@ -471,7 +471,8 @@ TEST(Agent, FillsTheHeader) {
   const Outcome outcome = run({kTarget, "spin", "300"}, {rate(200), "CLUSTERPROF_NO_PYTHON=1"});
   ASSERT_EQ(outcome.processes.size(), 1u);
   const wire::SegmentHeader& segment = *outcome.processes[0].segment;
-  EXPECT_EQ(segment.command, kTarget + " spin 300");
+  const std::string words = kTarget + '\0' + "spin" + '\0' + "300" + '\0';
+  EXPECT_EQ(std::string(segment.command, segment.command_bytes), words);
   EXPECT_EQ(segment.rate_hz, 200u);
   EXPECT_EQ(segment.python_state.load(), static_cast<std::uint32_t>(wire::PythonState::kDisabled));
   EXPECT_GT(segment.usage.user_ns + segment.usage.system_ns, 250'000'000u);

@@ -92,7 +92,7 @@ SYSTEM = {  # library header -> the only folders that may include it
 # What makes sentences -> the only files and folders that may include it: those that show them.
 SENTENCES = {
     "report/words": ["report/words/", "report/text/", "report/json/", "report/html/", "report/tui/",
-                     "report/diff/render_diff_", "cli/analyze/"],
+                     "report/diff/render_diff_", "report/diff/diff_format.cpp", "cli/analyze/"],
 }
 # Folders that compute, and what they must not include to format anything.
 NO_FORMATTING = {"report/analysis": ["fmt/", "<iomanip>", "<format>", "report/format/", "report/text/", "report/words/"]}

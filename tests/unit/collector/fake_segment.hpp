@@ -292,6 +292,24 @@ class FakeSegment {
     s.mpi_call.changes += 1;
     s.mpi_time_ns += exit_ns - s.mpi_call.enter_ns;
   }
+  // What a process is told that this one makes on that call path.
+  wire::Creation creation(wire::CreationKind kind, const std::vector<std::uint64_t>& words) {
+    wire::Creation made{header().pid, kind, header().start_mono_ns, 0, 0, 0};
+    store_path(made, words);
+    return made;
+  }
+  // A call of system() from that time on. end_ns: 0 while it has not returned.
+  void shell_call(const std::vector<std::uint64_t>& words, std::uint64_t start_ns, std::uint64_t end_ns) {
+    const wire::Creation made = creation(wire::CreationKind::kShell, words);
+    wire::ShellCall& call = header().shell_calls[header().shell_calls_made++ % wire::kShellCalls];
+    call.start_mono_ns = start_ns;
+    call.end_mono_ns = end_ns;
+    call.path = wire::shell_path(made.path_offset, made.path_words);
+  }
+  void command(std::string_view text) {
+    std::memcpy(header().command, text.data(), text.size());
+    header().command_bytes = static_cast<std::uint32_t>(text.size());
+  }
   void region(std::uint32_t index, std::uint32_t parent, const char* name, std::uint64_t count = 0,
               std::uint64_t time_ns = 0, std::uint64_t min_ns = 0, std::uint64_t max_ns = 0,
               std::int64_t max_n = -1) {

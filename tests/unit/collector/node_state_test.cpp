@@ -5,10 +5,14 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
+#include <list>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/command_text.hpp"
@@ -415,6 +419,348 @@ TEST_F(NodeStateTest, ManyHelpersAddUp) {
   EXPECT_EQ(rank.samples, 51u);
   EXPECT_EQ(rank.user_ns, 350u);
   EXPECT_EQ(main_thread_ns(rank), 100 * kMs);
+}
+
+// Names of the frames of a path: a module with an address in it, or a Python function.
+std::string raw_text(const RawTables& tables, std::uint32_t path) {
+  std::string text;
+  for (; path != 0; path = tables.nodes[path].parent) {
+    const RawFrame& frame = tables.frames[tables.nodes[path].frame];
+    std::string name = "?";
+    if (frame.kind == RawKind::kPython) name = tables.codes[frame.a]->name;
+    if (frame.kind == RawKind::kRegion) name = *tables.names[frame.a];
+    if (frame.kind == RawKind::kNativeExact || frame.kind == RawKind::kNativeReturn)
+      name = tables.modules[frame.a]->path;
+    text = text.empty() ? name : name + ";" + text;
+  }
+  return text;
+}
+
+// Rank 0 is process 100. It makes others on the call path of its function "main".
+class ProcessTableTest : public NodeStateTest {
+ protected:
+  ProcessTableTest() {
+    run(main_, 100, 0, 1000);
+    main_.code(50, "train.py", "main", 1);
+    main_.module("/lib/x86_64-linux-gnu/libc.so.6", 0x30000, 0x40000, 0x30000);
+    id_ = state_.announce(std::nullopt, 0, 1, 100, at(0));
+    state_.hello(id_, 100, view(main_), at(0));
+  }
+  // Of the call of fork(), inside libc.
+  wire::Creation made(wire::CreationKind kind) {
+    return main_.creation(kind, {0x30010, test::python_word(0), 50});
+  }
+  // A process that runs from `begin` to `end` ms.
+  NodeState::ProcessId process(FakeSegment& fake, std::int32_t pid, std::int32_t parent, std::uint64_t begin,
+                               std::uint64_t end, wire::Creation creation) {
+    run(fake, pid, begin, end);
+    fake.header().rank = 0;
+    fake.header().parent_pid = parent;
+    fake.header().creation = creation;
+    return state_.hello(std::nullopt, pid, view(fake), at(begin));
+  }
+  // The row of the process as of now.
+  shard::Process row(std::int32_t pid) {
+    snapshot_ = state_.snapshot(at(1000), false);
+    for (const shard::Process& process : snapshot_.ranks.at(0).processes)
+      if (process.pid == pid) return process;
+    ADD_FAILURE() << "no process " << pid;
+    return {};
+  }
+  std::string text(std::uint32_t path) { return raw_text(snapshot_.tables, path); }
+  // Of all time of the rank besides that of its main process.
+  std::set<std::string> paths_of_helpers() {
+    std::set<std::string> paths;
+    state_.poll(at(1000).mono_ns);
+    snapshot_ = state_.snapshot(at(1000), false);
+    for (const auto& [key, amount] : snapshot_.ranks.at(0).report.values)
+      if (!key.main_thread) paths.insert(text(key.path));
+    return paths;
+  }
+  FakeSegment main_;
+  NodeState::ProcessId id_ = 0;
+  NodeSnapshot snapshot_;
+};
+
+TEST_F(ProcessTableTest, HasARowForEachProcess) {
+  FakeSegment child;
+  const auto child_id = process(child, 200, 100, 100, 300, made(wire::CreationKind::kExec));
+  child.command(std::string_view("work\0--password=secret\0", 23));
+  child.header().usage.user_ns = 150 * kMs;
+  child.header().usage.system_ns = 20 * kMs;
+  child.header().usage.children_user_ns = 3 * kMs;
+  child.header().usage.children_system_ns = 4 * kMs;
+  child.header().end_mono_ns = 0;
+  shard::Process found = row(200);
+  EXPECT_EQ(found.origin, shard::ProcessOrigin::kExec);
+  EXPECT_EQ(found.parent_pid, 100);
+  EXPECT_EQ(found.flags, shard::Process::kRuns);
+  EXPECT_EQ(text(found.path), "main") << "without the frame of libc";
+
+  child.header().end_mono_ns = at(300).mono_ns;
+  child.header().exit_status = 2;
+  child.header().exit_flags = wire::kExitStatusKnown;
+  found = row(200);
+  EXPECT_EQ(found.flags, shard::Process::kExitStatusKnown) << "it has told, but was not seen to end";
+  EXPECT_EQ(found.exit_status, 2);
+  EXPECT_EQ(found.elapsed_ns, 200 * kMs);
+
+  state_.gone(child_id, at(310).mono_ns, exited(3));
+  found = row(200);
+  EXPECT_EQ(found.flags, shard::Process::kExitStatusKnown);
+  EXPECT_EQ(found.exit_status, 3);
+  EXPECT_EQ(found.start_utc_ns, at(100).utc_ns);
+  EXPECT_EQ(found.elapsed_ns, 200 * kMs);
+  EXPECT_EQ(found.cpu_ns, 170 * kMs);
+  EXPECT_EQ(found.cpu_min_ns, 170 * kMs);
+  EXPECT_EQ(found.cpu_max_ns, 170 * kMs);
+  EXPECT_EQ(found.children_cpu_ns, 7 * kMs);
+  EXPECT_EQ(found.count, 1u);
+  EXPECT_EQ(text(found.top_path), "main;/bin/program");
+  EXPECT_EQ(found.top_ns, 200 * kMs);
+  const shard::Process rank = row(100);
+  EXPECT_EQ(rank.origin, shard::ProcessOrigin::kRank);
+  EXPECT_EQ(rank.path, 0u);
+}
+
+TEST_F(ProcessTableTest, MasksSecretsOfCommands) {
+  FakeSegment child;
+  run(child, 200, 100, 200);
+  child.header().rank = 0;
+  child.command(std::string_view("work\0--password=secret\0", 23));
+  state_.hello(std::nullopt, 200, view(child), at(100));
+  EXPECT_EQ(row(200).command, command_text({"work", "--password=***"}));
+  std::string large("work\0", 5);
+  large.resize(sizeof child.header().command, 'x');  // a word that does not end
+  FakeSegment cut, forked;
+  run(cut, 202, 100, 200);
+  cut.header().rank = 0;
+  cut.command(large);
+  state_.hello(std::nullopt, 202, view(cut), at(100));
+  EXPECT_EQ(row(202).command, command_text({"work", "..."}));
+  large.pop_back();  // as read from the kernel, in the child of a fork
+  run(forked, 203, 100, 200);
+  forked.header().rank = 0;
+  forked.command(large);
+  state_.hello(std::nullopt, 203, view(forked), at(100));
+  EXPECT_EQ(row(203).command, command_text({"work", "..."}));
+  FakeSegment other;
+  NodeOptions options;
+  options.command_detail = CommandDetail::kName;
+  NodeState names_only{options};
+  run(other, 300, 100, 200);
+  other.header().rank = 0;
+  other.command(std::string_view("work\0--password=secret\0", 23));
+  names_only.hello(std::nullopt, 300, view(other), at(100));
+  EXPECT_EQ(names_only.snapshot(at(200), false).ranks.at(0).processes.at(0).command, command_text({"work"}));
+}
+
+// An executed program's stack says nothing about its creation. That of the child of a fork has it already.
+TEST_F(ProcessTableTest, PathsOfExecutedProgramsBeginBelowTheirCreation) {
+  FakeSegment executed, forked;
+  process(executed, 200, 100, 100, 300, made(wire::CreationKind::kPosixSpawn));
+  EXPECT_EQ(paths_of_helpers(), std::set<std::string>{"main;/bin/program"});
+  process(forked, 201, 100, 100, 300, made(wire::CreationKind::kFork));
+  EXPECT_EQ(paths_of_helpers(), (std::set<std::string>{"main;/bin/program", "/bin/program"}));
+  EXPECT_EQ(text(row(201).path), "main");
+}
+
+TEST_F(ProcessTableTest, ChildrenOfExecutedProgramsAreBelowTheirCreationToo) {
+  FakeSegment server, worker;
+  process(server, 200, 100, 100, 900, made(wire::CreationKind::kExec));
+  server.code(60, "server.py", "serve", 1);
+  process(worker, 201, 200, 200, 800, server.creation(wire::CreationKind::kFork, {test::python_word(0), 60}));
+  EXPECT_EQ(text(row(201).path), "main;serve");
+  EXPECT_EQ(paths_of_helpers(), std::set<std::string>{"main;/bin/program"});
+}
+
+TEST_F(ProcessTableTest, ProgramsThatTheChildOfAForkExecutesAreBelowTheFork) {
+  FakeSegment forked, executed;
+  const auto child = process(forked, 200, 100, 100, 200, made(wire::CreationKind::kFork));
+  run(executed, 200, 200, 300);
+  executed.header().rank = 0;
+  state_.hello(child, 200, view(executed), at(200));
+  EXPECT_EQ(paths_of_helpers(), (std::set<std::string>{"/bin/program", "main;/bin/program"}));
+  EXPECT_EQ(row(200).origin, shard::ProcessOrigin::kFork);
+}
+
+// libc starts these shells without telling us. What they have of the environment is of their parent's
+// creation.
+TEST_F(ProcessTableTest, ShellsBelongToTheCallOfSystemInWhoseTimeTheyStart) {
+  constexpr std::string_view kShell("sh\0-c\0work\0", 11);
+  main_.code(51, "train.py", "first", 1);
+  main_.code(52, "train.py", "second", 9);
+  main_.shell_call({test::python_word(0), 51}, at(100).mono_ns, at(200).mono_ns);
+  main_.shell_call({test::python_word(0), 52}, at(300).mono_ns, 0);
+  FakeSegment first, between, second, program, other;
+  const auto start = [this](FakeSegment& fake, std::int32_t pid, std::uint64_t begin,
+                            std::string_view command) {
+    fake.command(command);
+    process(fake, pid, 100, begin, 900, {});
+  };
+  start(first, 200, 150, kShell);
+  start(between, 201, 250, kShell);
+  start(second, 202, 350, kShell);
+  start(other, 203, 350, std::string_view("work\0", 5));
+  EXPECT_EQ(row(200).origin, shard::ProcessOrigin::kShell);
+  EXPECT_EQ(text(row(200).path), "first");
+  EXPECT_EQ(row(201).origin, shard::ProcessOrigin::kUnknown) << "no call was open";
+  EXPECT_EQ(row(201).path, 0u);
+  EXPECT_EQ(text(row(202).path), "second");
+  EXPECT_EQ(row(203).origin, shard::ProcessOrigin::kUnknown) << "no shell";
+  first.code(60, "shell.py", "run", 1);
+  process(program, 204, 200, 350, 450, first.creation(wire::CreationKind::kExec, {test::python_word(0), 60}));
+  EXPECT_EQ(row(204).origin, shard::ProcessOrigin::kExec);
+  EXPECT_EQ(text(row(204).path), "first;run");
+}
+
+// The path of a call may be unknown. It is not that of an earlier call then.
+TEST_F(ProcessTableTest, ACallOfSystemWithoutAPathHasNone) {
+  FakeSegment shell;
+  main_.shell_call({test::python_word(0), 50}, at(100).mono_ns, at(200).mono_ns);
+  main_.shell_call({}, at(300).mono_ns, 0);
+  shell.command(std::string_view("sh\0-c\0work\0", 11));
+  process(shell, 200, 100, 350, 900, {});
+  EXPECT_EQ(row(200).origin, shard::ProcessOrigin::kShell);
+  EXPECT_EQ(row(200).path, 0u);
+}
+
+TEST_F(ProcessTableTest, ParentsAreLookedForInTheSameRank) {
+  main_.shell_call({test::python_word(0), 50}, at(100).mono_ns, 0);
+  FakeSegment other, shell;
+  run(other, 300, 0, 900);
+  other.header().rank = 1;
+  state_.hello(state_.announce(std::nullopt, 1, 2, 300, at(0)), 300, view(other), at(0));
+  shell.command(std::string_view("sh\0-c\0work\0", 11));
+  run(shell, 301, 150, 900);
+  shell.header().rank = 1;
+  shell.header().parent_pid = 100;  // in a namespace of its own
+  state_.hello(std::nullopt, 301, view(shell), at(150));
+  snapshot_ = state_.snapshot(at(1000), false);
+  const auto& rows = snapshot_.ranks.at(1).processes;
+  const auto row =
+      std::find_if(rows.begin(), rows.end(), [](const auto& process) { return process.pid == 301; });
+  ASSERT_NE(row, rows.end());
+  EXPECT_EQ(row->origin, shard::ProcessOrigin::kUnknown);
+}
+
+// A script that starts itself again and again.
+TEST_F(ProcessTableTest, PathsOfManyGenerationsDoNotGrowForEver) {
+  std::list<FakeSegment> generations;
+  FakeSegment* parent = &main_;
+  std::size_t longest = 0;
+  for (std::int32_t pid = 200; pid < 240; ++pid) {
+    parent->code(90, "again.py", "again", 1);
+    std::vector<std::uint64_t> words;
+    for (int i = 0; i < 30; ++i) words.insert(words.end(), {test::python_word(0), 90});
+    const wire::Creation made_on = parent->creation(wire::CreationKind::kExec, words);
+    parent = &generations.emplace_back();
+    process(*parent, pid, pid == 200 ? 100 : pid - 1, 100, 900, made_on);
+    const std::string path = text(row(pid).path);
+    longest = std::max(longest, static_cast<std::size_t>(std::count(path.begin(), path.end(), ';')));
+  }
+  EXPECT_GT(longest, 400u);
+  EXPECT_LT(longest, 600u);
+}
+
+// Made by a system call of the program's own, it inherits what its parent was told.
+TEST_F(ProcessTableTest, WhatAParentWasToldIsNotTrueOfItsChild) {
+  FakeSegment parent, child;
+  process(parent, 200, 100, 100, 900, made(wire::CreationKind::kExec));
+  process(child, 201, 200, 200, 800, made(wire::CreationKind::kExec));
+  EXPECT_EQ(row(200).origin, shard::ProcessOrigin::kExec);
+  EXPECT_EQ(row(201).origin, shard::ProcessOrigin::kUnknown);
+  EXPECT_EQ(row(201).path, 0u);
+  EXPECT_EQ(row(201).parent_pid, 200);
+}
+
+TEST_F(ProcessTableTest, CreationsThatCannotBeAreNotKnown) {
+  FakeSegment child, stranger;
+  wire::Creation creation = made(static_cast<wire::CreationKind>(77));
+  creation.path_offset = ~std::uint64_t{0};
+  process(child, 200, 100, 100, 300, creation);
+  EXPECT_EQ(row(200).origin, shard::ProcessOrigin::kUnknown);
+  EXPECT_EQ(row(200).path, 0u);
+  creation = made(wire::CreationKind::kExec);
+  creation.start_mono_ns += 1;  // another process had that pid
+  process(stranger, 201, 1, 100, 300, creation);
+  EXPECT_EQ(row(201).path, 0u);
+  EXPECT_EQ(paths_of_helpers(), std::set<std::string>{"/bin/program"});
+}
+
+// Regions are the outermost frames of a path.
+TEST_F(ProcessTableTest, RegionsOfAProcessAreOutsideOfItsCreation) {
+  FakeSegment child;
+  run(child, 200, 100, 300);
+  child.region(0, wire::kNoRegion, "epoch");
+  FakeSegment::Sample sample;
+  sample.words = {0x10001, test::region_word(0)};
+  sample.time_ns = kStart + 290 * kMs;
+  sample.cpu_ns = 190 * kMs;
+  child.thread(1, 205, kStart + 100 * kMs);
+  child.sample(1, sample);
+  child.header().rank = 0;
+  child.header().parent_pid = 100;
+  child.header().creation = made(wire::CreationKind::kExec);
+  state_.hello(std::nullopt, 200, view(child), at(100));
+  EXPECT_TRUE(paths_of_helpers().contains("epoch;main;/bin/program"));
+}
+
+TEST_F(ProcessTableTest, ManyProcessesShareRows) {
+  FakeSegment child;
+  run(child, 200, 100, 110);
+  child.header().rank = 0;
+  child.header().creation = made(wire::CreationKind::kExec);
+  child.header().usage.user_ns = 2 * kMs;
+  constexpr std::uint32_t kOthers = 5;
+  for (std::uint32_t i = 0; i < shard::kMaxProcessRows + kOthers; ++i) {
+    if (i + 1 == shard::kMaxProcessRows + kOthers) child.header().usage.user_ns = 5 * kMs;
+    const auto pid = static_cast<std::int32_t>(1000 + i);
+    child.header().pid = pid;
+    const auto id = state_.hello(std::nullopt, pid, view(child), at(100));
+    state_.gone(id, at(110).mono_ns, exited(0));
+  }
+  snapshot_ = state_.snapshot(at(1000), false);
+  const auto& rows = snapshot_.ranks.at(0).processes;
+  ASSERT_EQ(rows.size(), 1 + shard::kMaxProcessRows + 1);  // the rank, those of their own, and the others
+  std::uint64_t processes = 0, cpu_ns = 0;
+  for (const shard::Process& row : rows) {
+    processes += row.count;
+    cpu_ns += row.cpu_ns;
+    if (row.count == 1) continue;
+    EXPECT_EQ(row.count, kOthers);
+    EXPECT_EQ(row.cpu_min_ns, 2 * kMs);
+    EXPECT_EQ(row.cpu_max_ns, 5 * kMs);
+    EXPECT_EQ(text(row.path), "main");
+    EXPECT_EQ(row.flags, 0u);
+  }
+  EXPECT_EQ(processes, 1 + shard::kMaxProcessRows + kOthers);
+  EXPECT_EQ(cpu_ns, (2 * (shard::kMaxProcessRows + kOthers) + 3) * kMs);
+}
+
+TEST_F(ProcessTableTest, RanksOfALargeJobKeepFewerRows) {
+  NodeOptions options;
+  options.world_size = 1u << 13;
+  NodeState state{options};
+  FakeSegment rank, child;
+  run(rank, 100, 0, 1000);
+  state.hello(state.announce(std::nullopt, 0, 1, 100, at(0)), 100, view(rank), at(0));
+  run(child, 200, 100, 110);
+  child.header().rank = 0;
+  constexpr std::int32_t kChildren = 200;
+  for (std::int32_t pid = 200; pid < 200 + kChildren; ++pid) {
+    child.command("work " + std::to_string(pid % 100));
+    child.header().pid = pid;
+    state.gone(state.hello(std::nullopt, pid, view(child), at(100)), at(110).mono_ns, exited(0));
+  }
+  const auto rows = state.snapshot(at(1000), false).ranks.at(0).processes;
+  EXPECT_EQ(rows.size(), 1u + 16 + 4 + 1) << "the rank, single ones, ones that are alike, and the rest";
+  std::int32_t children = -1;
+  for (const shard::Process& row : rows) children += static_cast<std::int32_t>(row.count);
+  EXPECT_EQ(children, kChildren);
+  EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [](const shard::Process& row) {
+    return row.count == 2 && row.command == command_text({"work 17"});
+  })) << "those that are alike are still added up when there is no room for others";
 }
 
 // A script that runs many MPI programs one after the other.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -78,6 +79,49 @@ class Building : public testing::Test {
   }
   NodeState state_{NodeOptions{"run-1", "n0", {"python3", "train.py"}, 0, 100, "wall"}};
 };
+
+// What multiprocessing starts its workers with says nothing about the program.
+TEST_F(Building, WorkersAreBelowTheCallThatMadeThem) {
+  FakeSegment parent, worker;
+  parent.header().rank = 0;
+  parent.header().pid = 500;
+  parent.code(70, "train.py", "start", 5, {0xe8, 0x02});
+  parent.thread(0, 500, kStart, true);
+  auto view = SegmentView::open(parent.file(), parent.bytes());
+  ASSERT_TRUE(view.ok());
+  const auto id = state_.announce(std::nullopt, 0, 1, 500, {kStart, 5'000'000'000});
+  state_.hello(id, 500, std::move(view).value(), {kStart, 5'000'000'000});
+  worker.header().rank = 0;
+  worker.header().pid = 501;
+  worker.header().parent_pid = 500;
+  worker.header().creation = parent.creation(wire::CreationKind::kExec, {python_word(0), 70});
+  worker.code(80, "<string>", "<module>", 1);
+  worker.code(81, "work.py", "work", 20, {0xe8, 0x02});
+  worker.thread(0, 501, kStart, true);
+  FakeSegment::Sample sample;
+  sample.time_ns = kStart + 30 * kMs;
+  sample.cpu_ns = 30 * kMs;
+  sample.words = {python_word(0), 81, python_word(0), 80};
+  worker.sample(0, sample);
+  worker.thread_end(0, kStart + 30 * kMs, 30 * kMs);
+  auto opened = SegmentView::open(worker.file(), worker.bytes());
+  ASSERT_TRUE(opened.ok());
+  const auto child = state_.hello(std::nullopt, 501, std::move(opened).value(), {kStart, 5'000'000'000});
+  state_.gone(child, kStart + 31 * kMs, 0);
+
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state_.snapshot({kStart + 50 * kMs, 5'050'000'000}, false));
+  std::set<std::string> paths;
+  for (const shard::Value& value : data.values)
+    if (value.rank == 0 && !value.main_thread) paths.insert(path_text(data, value.path));
+  EXPECT_EQ(paths, std::set<std::string>{"start:6;work:21"});
+  const auto row = std::find_if(data.processes.begin(), data.processes.end(),
+                                [](const shard::Process& process) { return process.pid == 501; });
+  ASSERT_NE(row, data.processes.end());
+  EXPECT_EQ(row->rank, 0u);
+  EXPECT_EQ(path_text(data, row->path), "start:6");
+  EXPECT_EQ(path_text(data, row->top_path), "start:6;work:21");
+}
 
 TEST_F(Building, ProducesExactlyTheExpectedTables) {
   FakeSegment a, b;

@@ -13,6 +13,8 @@
 #include <string>
 #include <tuple>
 
+#include "base/command_text.hpp"
+
 namespace clusterprof::testing {
 namespace {
 
@@ -262,6 +264,28 @@ class Builder {
       data_.path_counters.push_back({row, path, counter, amount()});
     }
     if (chance(2)) data_.drops.push_back({row, "ring_full", amount()});
+    for (std::int32_t pid = 100; chance(2); ++pid) {
+      Process process;
+      process.rank = row;
+      process.path = below(data_.paths.size());
+      process.top_path = below(data_.paths.size());
+      process.pid = pid;
+      process.parent_pid = static_cast<std::int32_t>(below(100));
+      process.origin = static_cast<ProcessOrigin>(below(kProcessOrigins));
+      process.flags = static_cast<std::uint8_t>(below(8));
+      process.exit_status = static_cast<std::int32_t>(below(256));
+      process.exit_signal = static_cast<std::int32_t>(below(64));
+      process.count = 1 + below(9);
+      process.start_utc_ns = 1'700'000'000'000'000'000 + pid;
+      process.elapsed_ns = amount();
+      process.cpu_ns = amount();
+      process.cpu_min_ns = amount();
+      process.cpu_max_ns = amount();
+      process.children_cpu_ns = amount();
+      process.top_ns = amount();
+      process.command = command_text({"python3", "worker.py"});
+      data_.processes.push_back(std::move(process));
+    }
     for (std::uint64_t le_ns = 1024; le_ns <= 4096; le_ns *= 2)
       if (chance(2)) data_.handler_costs.push_back({row, le_ns, amount()});
     for (std::uint32_t series = 0; series < data_.series.size(); ++series)

@@ -280,6 +280,48 @@ TEST(Bottleneck, IdleTimeNamesWhatIsAwaited) {
   }
 }
 
+TEST(Bottleneck, SaysHowManyChildrenAreAwaitedAndWhereTheyAre) {
+  ProfileBuilder b =
+      bound_by(Category::kIdle, [&](ProfileBuilder& p) { return in_kernel(p, "rest", 20, "wait4"); });
+  const std::uint32_t made_at = native(b, "start", 30), work = native(b, "work", 12);
+  const auto add = [&](std::uint32_t path, std::uint32_t top, std::uint64_t cpu_ms, const char* program) {
+    shard::Process& process = b.data.processes.emplace_back();
+    process.path = path;
+    process.origin = shard::ProcessOrigin::kExec;
+    process.start_utc_ns = b.data.run.start_utc_ns;
+    process.elapsed_ns = 100'000 * kMs;
+    process.cpu_ns = process.cpu_min_ns = process.cpu_max_ns = cpu_ms * kMs;
+    process.top_path = top;
+    process.top_ns = top != 0 ? cpu_ms * kMs : 0;
+    process.command = std::string(program) + '\0';
+  };
+  for (int i = 0; i < 8; ++i) add(made_at, work, 500, "/bin/worker");
+  add(native(b, "start", 31), 0, 600, "/bin/gzip");
+  Analysis a = analyse(b.data);
+  ASSERT_EQ(a.findings.size(), 1u);
+  EXPECT_NE(text_of(a, a.findings[0])
+                .find("They wait for 8 child processes (worker), which are mostly in work() a.c:12."),
+            std::string::npos)
+      << text_of(a, a.findings[0]);
+  b.data.processes.erase(b.data.processes.begin(), b.data.processes.begin() + 8);
+  a = analyse(b.data);
+  EXPECT_NE(text_of(a, a.findings[0]).find("They wait for a child process (gzip)."), std::string::npos)
+      << text_of(a, a.findings[0]);
+  // One that took a moment is not what the rank waits for.
+  b.data.processes[0].elapsed_ns = 20 * kMs;
+  a = analyse(b.data);
+  EXPECT_EQ(text_of(a, a.findings[0]).find("They wait"), std::string::npos) << text_of(a, a.findings[0]);
+  b.data.processes[0].elapsed_ns = 100'000 * kMs;
+  // Of a rank that waits for something else, nothing is said about its children.
+  ProfileBuilder sleeper = bound_by(
+      Category::kIdle, [&](ProfileBuilder& p) { return in_kernel(p, "rest", 20, "clock_nanosleep"); });
+  sleeper.data.processes = b.data.processes;
+  sleeper.data.processes[0].path = 0;
+  a = analyse(sleeper.data);
+  ASSERT_EQ(a.findings.size(), 1u);
+  EXPECT_EQ(text_of(a, a.findings[0]).find("child"), std::string::npos) << text_of(a, a.findings[0]);
+}
+
 TEST(Bottleneck, OnlyHeldLocksAreAdvisedToBeHeldForLess) {
   const auto advice = [](std::string_view caller) {
     const ProfileBuilder b = bound_by(Category::kIdle, [&](ProfileBuilder& p) {

@@ -359,6 +359,21 @@ inline shard::ShardData resources_run() {
     b.file_called(r, write_site, "/scratch/run/in.dat", shard::IoOperation::kRead, 10, 20, 5'000'000);
     b.data.region_times.push_back({r, in_epoch, 3, 8000 * kMs, 2000 * kMs, 3500 * kMs, 2});
     b.data.region_times.push_back({r, in_step, 30, 5000 * kMs, 100 * kMs, (900 + r) * kMs, 7});
+    for (std::int32_t i = 0; i < (r == 0 ? 4 : 1); ++i) {
+      shard::Process& process = b.data.processes.emplace_back();
+      process.rank = r;
+      process.pid = static_cast<std::int32_t>(500 + 10 * r) + i;
+      process.parent_pid = i == 0 ? 1 : 500;
+      process.origin = i == 0 ? shard::ProcessOrigin::kRank : shard::ProcessOrigin::kPosixSpawn;
+      process.path = i == 0 ? 0 : write_site;
+      process.flags = shard::Process::kExitStatusKnown;
+      process.start_utc_ns = b.data.run.start_utc_ns + i * static_cast<std::int64_t>(100 * kMs);
+      process.elapsed_ns = 1000 * kMs;
+      process.cpu_ns = process.cpu_min_ns = process.cpu_max_ns = (i == 0 ? 5000 : 400 + 100 * i) * kMs;
+      process.top_path = i == 0 ? compute : sweep;
+      process.top_ns = 300 * kMs;
+      process.command = i == 0 ? std::string("./bound\0", 8) : std::string("/usr/bin/gzip\0out.dat\0", 22);
+    }
     b.data.path_counters.push_back({r, sweep, 0, 2'000'000 + r});
     b.data.path_counters.push_back({r, compute, 0, 1'000'000});
     b.data.counter_values.push_back({r, 0, 4'000'000});

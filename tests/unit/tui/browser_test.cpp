@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,27 @@ struct TwoRanks {
     line.self_s = line.active_self_s = 4;
     line.total_s = line.active_total_s = 12;
     analysis.lines.push_back(line);
+    for (std::int32_t rank : {0, 1}) {
+      ProcessGroup group;
+      group.rank = rank;
+      group.how = ProcessHow::kSpawn;
+      group.program = "worker\x1b[31m";
+      group.count = 2;
+      group.cpu_s = 4 + rank;
+      group.top.function = "load";
+      group.top.file = group.created_by.file = "/src/solve.py";
+      group.top.line = group.created_by.line = 2;
+      for (std::int32_t i = 0; i < 2; ++i) {
+        ProcessRow row;
+        row.rank = rank;
+        row.pid = 500 + 10 * rank + i;
+        row.how = group.how;
+        row.group = static_cast<std::uint32_t>(rank);
+        row.exit_signal = i == 0 ? std::optional<std::int32_t>() : 9;
+        analysis.processes.push_back(row);
+      }
+      analysis.process_groups.push_back(group);
+    }
     data.sources.push_back({"/src/solve.py", "def solve():\n\tx = 1\nend\n", ""});
     data.lines.push_back({0, 0, {}});
   }
@@ -202,7 +224,7 @@ TEST(SelectedTimeTest, ManyBelowDeepRecursion) {
 }
 
 TEST_F(BrowserTest, EveryPageFitsEveryScreen) {
-  for (const char page : {'1', '2', '3', '4', '5', '6'}) {
+  for (const char page : {'1', '2', '3', '4', '5', '6', '7'}) {
     type({&page, 1});
     for (const std::size_t columns : {60u, 80u, 173u}) {
       for (const std::size_t rows : {20u, 50u}) {
@@ -316,6 +338,20 @@ TEST_F(BrowserTest, SourceOfACall) {
   EXPECT_NE(selected().find("/src/solve.py"), std::string::npos);
 }
 
+TEST_F(BrowserTest, ProcessesOpenAndCloseAndLeadToTheirLine) {
+  type("7");
+  EXPECT_NE(selected().find("+ 2 x worker"), std::string::npos) << selected();
+  browser.press(Key::kRight);
+  browser.press(Key::kDown);
+  browser.press(Key::kDown);
+  EXPECT_NE(selected().find("pid 511"), std::string::npos) << "of rank 1, which has more time";
+  EXPECT_NE(selected().find("SIGKILL"), std::string::npos);
+  browser.press(Key::kLeft);
+  EXPECT_NE(selected().find("+ 2 x worker"), std::string::npos) << "the line of the group again";
+  browser.press(Key::kEnter);
+  EXPECT_NE(selected().find("x = 1"), std::string::npos) << selected();
+}
+
 TEST_F(BrowserTest, HelpIsShownAndQuitEnds) {
   type("?");
   EXPECT_TRUE(shows("all ranks again"));
@@ -328,7 +364,7 @@ TEST(BrowserOfNothingTest, ShowsEmptyViews) {
   const Analysis analysis;
   const PageData data;
   Browser browser(analysis, data, false);
-  for (const char page : {'1', '2', '3', '4', '5', '6'}) {
+  for (const char page : {'1', '2', '3', '4', '5', '6', '7'}) {
     browser.press(Key::kText, {&page, 1});
     for (const Key key : {Key::kDown, Key::kEnter, Key::kRight, Key::kLeft, Key::kEnd, Key::kPageUp})
       browser.press(key);

@@ -60,6 +60,8 @@ export interface RunRow {
   samples: number;
   dropped: Record<string, number>;
   complete: boolean;
+  state: "running" | "ended" | "lost";
+  as_of_s: number | null;
   version: string;
   mpi_library: string | null;
   notes: string[];
@@ -330,6 +332,36 @@ export interface OffCpuRow {
   rank_max: number;
 }
 
+export interface ProcessGroupRow {
+  rank: number;
+  how: string;
+  program: string | null;
+  count: number;
+  cpu_s: number;
+  cpu_min_s: number;
+  cpu_mean_s: number;
+  cpu_max_s: number;
+  start_s: number;
+  end_s: number;
+  created_by: (Place & { call_path: string[] }) | null;
+  top: (Place & { time_s: number }) | null;
+}
+
+export interface ProcessRow {
+  pid: number;
+  ppid: number;
+  rank: number;
+  count: number; // more than 1: of several, which have ended
+  group: number; // index into process_groups
+  how: string;
+  command: string[];
+  start_s: number;
+  end_s: number | null;
+  cpu_s: number;
+  created_by: Place | null;
+  exit: { status: number | null; signal: number | null };
+}
+
 export interface RegionRow extends Parts {
   name: string;
   count: number;
@@ -416,6 +448,8 @@ export interface Report {
   counters: Counters;
   io: Io | null;
   off_cpu: OffCpuRow[] | null;
+  processes: ProcessRow[];
+  process_groups: ProcessGroupRow[];
   regions: RegionRow[];
   memory?: { lines: MemoryLine[] };
   quality: Quality;

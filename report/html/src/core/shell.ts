@@ -106,7 +106,9 @@ class Shell {
           `${plural(run.ranks, "rank")} · ${plural(run.nodes, "node")} · ${seconds(run.elapsed_s)}`,
         ),
         run.region ? el("span", { class: "badge" }, `region ${printable(run.region)} only`) : null,
-        run.complete
+        run.state === "running"
+          ? el("span", { class: "badge", tip: "This page shows what was recorded until it was made." }, "was running")
+          : run.complete
           ? null
           : el(
               "span",

@@ -9,6 +9,7 @@ import { page as io } from "./io";
 import { page as memory } from "./memory";
 import { page as nodes } from "./nodes";
 import { page as offcpu } from "./offcpu";
+import { page as processes } from "./processes";
 import { page as source } from "./source";
 import { page as summary } from "./summary";
 import { page as timeline } from "./timeline";
@@ -23,6 +24,7 @@ export const pages: readonly Page[] = [
   comm,
   io,
   offcpu,
+  processes,
   source,
   nodes,
   memory,

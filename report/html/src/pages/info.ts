@@ -62,7 +62,8 @@ function missingCard(store: Store): HTMLElement | null {
   model.u8("rank_lost").forEach((is, i) => is && lost.push(numbers[i]));
   const ended = ranks.filter((r) => r.exit.lost || r.exit.signal !== null || (r.exit.status ?? 0) !== 0);
   const anySeen = ended.some((r) => r.exit.last_call_path?.length);
-  if (run.complete && lost.length === 0 && ended.length === 0) return null;
+  const isWhole = run.complete || (run.state === "running" && run.missing_ranks.length === 0);
+  if (isWhole && lost.length === 0 && ended.length === 0) return null;
   return section(
     "Missing and lost",
     {},

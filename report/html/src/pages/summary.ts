@@ -30,6 +30,7 @@ export function qualityOf(store: Store): Quality {
   const { run, quality, findings } = store.model.report;
   const dropped = ["ring_full", "reentrant", "fault_in_walk"].reduce((sum, reason) => sum + (run.dropped[reason] ?? 0), 0);
   const share = quality.samples > 0 ? dropped / (quality.samples + dropped) : 0;
+  if (run.state === "running") return { level: "warn", text: "still running" };
   if (!run.complete) return { level: "bad", text: run.missing_ranks.length ? `${plural(run.missing_ranks.length, "rank")} missing` : "not all ranks ended" };
   if (quality.samples === 0) return { level: "bad", text: "no samples" };
   if (share >= 0.01) return { level: "warn", text: `${percent(share)} of samples lost` };

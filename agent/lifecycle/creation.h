@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The call path that makes a process. It is taken before fork, vfork and posix_spawn, and kept in the path
+// arena of this process. The child of a fork finds it in its memory, an executed program in a variable of its
+// environment.
+#pragma once
+
+#include "formats/wire/segment.h"
+
+namespace clusterprof::agent {
+
+// Of this process, as its parent told it.
+void read_creation(const char* text) noexcept;  // the variable's value; null: there is none
+wire::Creation creation_of_this_process() noexcept;
+
+// Takes the call path of the caller, who is about to make a process. False: not recorded, or this is a child
+// of vfork.
+bool note_creation(wire::CreationKind kind) noexcept;
+// The same for a shell that libc starts with an environment that we cannot change. end_shell_call() takes
+// what begin_shell_call() returned, and how long after it the shell may still start.
+struct OpenShellCall {
+  std::uint64_t number, start_mono_ns;  // start 0: it was not noted
+};
+OpenShellCall begin_shell_call() noexcept;
+void end_shell_call(OpenShellCall call, std::uint64_t late_ns) noexcept;
+
+// In the child of a fork: what was noted becomes the creation of this process.
+void begin_as_created_by(const wire::SegmentHeader& parents) noexcept;
+
+// "NAME=value" for the environment of the program that is being executed; empty if nothing is known.
+struct CreationText {
+  char text[128];
+};
+CreationText creation_for_spawn() noexcept;          // takes the call path
+CreationText creation_in_child_of_vfork() noexcept;  // empty in other processes, whose creation is known
+
+}  // namespace clusterprof::agent

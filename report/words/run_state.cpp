@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/words/run_state.hpp"
+
+#include <fmt/format.h>
+
+namespace clusterprof::report::words {
+
+std::string state(RunState state, bool complete, std::optional<double> as_of_s) {
+  if (state == RunState::kLost) return "INCOMPLETE (lost)";
+  if (state != RunState::kRunning || !as_of_s) return complete ? "complete" : "INCOMPLETE";
+  const double age_s = *as_of_s;
+  if (age_s < 1) return "running, as of now";
+  if (age_s < 120) return fmt::format("running, as of {:.0f} s ago", age_s);
+  if (age_s < 2 * 3600) return fmt::format("running, as of {:.0f} min ago", age_s / 60);
+  return fmt::format("running, as of {:.0f} h ago", age_s / 3600);
+}
+
+}  // namespace clusterprof::report::words

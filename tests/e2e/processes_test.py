@@ -1,0 +1,247 @@
+"""Processes that ranks make: the table of processes, and where their time is found."""
+
+import os
+import subprocess
+
+import recording
+
+# Makes workers in the way that its argument says. Prints RUSAGE_CHILDREN.
+WORKERS = """
+import multiprocessing, resource, sys, time
+
+def work(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+def main():
+    context = multiprocessing.get_context(sys.argv[1])
+    workers = [context.Process(target=work, args=(0.4,)) for _ in range(3)]
+    for worker in workers:
+        worker.start()  # START
+    for worker in workers:
+        worker.join()
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(usage.ru_utime + usage.ru_stime)
+
+if __name__ == "__main__":
+    main()
+"""
+
+# One child of each other kind. The shells execute nothing else, so they spend the time themselves.
+CHILDREN = """
+import os, resource, subprocess, sys, time
+
+WORK = "import time; end = time.process_time() + 0.3\\nwhile time.process_time() < end: pass"
+LOOP = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done"
+
+def run():
+    subprocess.run([sys.executable, "-c", WORK + "\\nraise SystemExit(3)", "--password=secret"])  # SUBPROCESS
+
+def spawn():
+    child = os.posix_spawn(sys.executable, [sys.executable, "-c", WORK], os.environ)  # SPAWN
+    os.waitpid(child, 0)
+
+def fork():
+    child = os.fork()  # FORK
+    if child == 0:
+        exec(WORK)
+        os.kill(os.getpid(), 15)
+    time.sleep(0.8)  # who has not waited for it can still be told how it ended
+    os.waitpid(child, 0)
+
+def shell():
+    os.system(LOOP)  # SYSTEM
+
+def pipe():
+    with os.popen(LOOP) as output:  # POPEN
+        output.read()
+
+run(), spawn(), fork(), shell(), pipe()
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(usage.ru_utime + usage.ru_stime)
+"""
+
+VFORK = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+/* How many bytes of arguments a program may have that the child executes. */
+static long largest(int by_vfork) {
+  static char text[1001], *arguments[4100];
+  memset(text, 'x', 1000);
+  long low = 0, high = 4000000;
+  while (low < high) {
+    const long bytes = (low + high + 1) / 2;
+    long count = 0;
+    arguments[count++] = "true";
+    while (count <= bytes / 1000) arguments[count++] = text;
+    arguments[count++] = text + 1000 - bytes % 1000;
+    arguments[count] = NULL;
+    const pid_t child = by_vfork ? vfork() : fork();
+    if (child == 0) {
+      execv("/bin/true", arguments);
+      _exit(7);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (status == 0) low = bytes; else high = bytes - 1;
+  }
+  return low;
+}
+int main(void) {
+  int status = 0;
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = vfork();
+    if (child == 0) {
+      execl("/bin/true", "true", (char*)0);
+      _exit(7);
+    }
+    waitpid(child, &status, 0);
+    printf("%d %d\n", i, status);
+  }
+  fflush(stdout);
+  printf("%d\n", system("exit 3"));
+  char text[8] = "";
+  FILE* const pipe = popen("echo x; exit 4", "r");
+  if (pipe != NULL && fgets(text, sizeof text, pipe) != NULL) printf("%s", text);
+  printf("%d\n", pclose(pipe));
+  printf("%ld\n", largest(1) - largest(0));
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGBUS);
+  sigprocmask(SIG_BLOCK, &signals, NULL);
+  raise(SIGBUS);
+  const pid_t child = vfork();
+  if (child == 0) _exit(0);
+  waitpid(child, &status, 0);
+  sigpending(&signals);
+  printf("%d\n", sigismember(&signals, SIGBUS));
+  signal(SIGBUS, SIG_IGN);
+  return 0;
+}
+"""
+
+
+class Processes(recording.RecordingTest):
+    def write(self, name, text):
+        with open(os.path.join(self.directory, name), "w", encoding="ascii") as file:
+            file.write(text)
+
+    @staticmethod
+    def line_of(text, mark):
+        return next(i for i, line in enumerate(text.splitlines(), 1) if line.endswith(f"# {mark}"))
+
+    def recorded(self, command, run="run"):
+        """Records the command; returns (what it printed, report)."""
+        done = self.record(command, options=["-q"], run=run)
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        return done.stdout.decode(), self.report(run)
+
+    def check_roots(self, report):
+        """Everything but the start of Python is below the program itself."""
+        roots = {row["name"] for row in report["call_tree"] if row["parent"] is None}
+        for row in report["call_tree"]:
+            self.assertNotEqual((row["name"], row["file"], row["parent"]), ("<module>", "<string>", None), roots)
+            self.assertFalse(row["parent"] is None and (row["file"] or "").endswith("resource_tracker.py"), roots)
+
+    def check_children_cpu(self, report, printed):
+        # The resource tracker ends after the program.
+        children = [row for row in report["processes"] if row["how"] != "rank" and
+                    report["process_groups"][row["group"]]["program"] != "resource tracker"]
+        own = next(row for row in report["processes"] if row["how"] == "rank")
+        used = float(printed)
+        self.assertAlmostEqual(own["children_cpu_s"], used, delta=0.002)
+        self.measured_near(sum(row["cpu_s"] for row in children), used, 0.01 * used, "CPU time of children")
+
+    def check_workers(self, method):
+        self.write("workers.py", WORKERS)
+        path = os.path.join(self.directory, "workers.py")
+        printed, report = self.recorded([recording.PYTHON, path, method], run=method)
+        groups = [group for group in report["process_groups"] if group["program"] == "worker"]
+        self.assertEqual(len(groups), 1, report["process_groups"])
+        group = groups[0]
+        self.assertEqual((group["how"], group["count"]), (method, 3))
+        for key in ("cpu_min_s", "cpu_mean_s", "cpu_max_s"):
+            self.measured_near(group[key], 0.4, 0.4, f"{method}: {key}")
+        self.assertEqual(group["created_by"]["line"], self.line_of(WORKERS, "START"))
+        self.assertEqual(group["created_by"]["function"], "main")
+        self.assertEqual(group["top"]["function"], "work")
+        rows = [row for row in report["processes"] if report["process_groups"][row["group"]] is group]
+        self.assertEqual(len({row["pid"] for row in rows}), 3)
+        for row in rows:
+            self.assertEqual(row["exit"], {"status": 0, "signal": None})
+            self.assertLess(row["start_s"], row["end_s"])
+        # The workers' time is below the line that started them, and below nothing else.
+        self.check_roots(report)
+        started = [row for row in report["lines"]
+                   if row["file"] == path and row["line"] == self.line_of(WORKERS, "START")]
+        work = next(row for row in report["functions"] if row["name"] == "work")
+        # They work for 0.4 s of CPU time each, which takes at least that long.
+        self.measured_above(work["total_s"], 0.9 * 3 * 0.4, f"{method}: time of work()")
+        self.measured_below(work["total_s"], sum(row["end_s"] - row["start_s"] for row in rows), method)
+        self.assertGreaterEqual(started[0]["total_s"], work["total_s"] - 0.001)
+        text = subprocess.run([recording.CLUSTERPROF, "report", os.path.join(self.directory, method), "--section",
+                               "processes"], capture_output=True, text=True, timeout=60, check=True).stdout
+        self.assertIn("3 x worker", text)
+        return printed, report
+
+    def test_fork(self):
+        printed, report = self.check_workers("fork")
+        self.check_children_cpu(report, printed)
+
+    def test_spawn(self):
+        printed, report = self.check_workers("spawn")
+        self.check_children_cpu(report, printed)
+        programs = {group["program"] for group in report["process_groups"]}
+        self.assertIn("resource tracker", programs)
+
+    def test_forkserver(self):
+        _, report = self.check_workers("forkserver")
+        server = next(group for group in report["process_groups"] if group["program"] == "fork server")
+        self.assertEqual(server["count"], 1)
+
+    def test_other_children(self):
+        self.write("children.py", CHILDREN)
+        printed, report = self.recorded([recording.PYTHON, os.path.join(self.directory, "children.py")])
+        self.check_children_cpu(report, printed)
+        self.check_roots(report)
+        rank = next(row for row in report["processes"] if row["how"] == "rank")
+        for how, mark, exits in (("subprocess", "SUBPROCESS", (3, None)), ("posix_spawn", "SPAWN", (0, None)),
+                                 ("fork", "FORK", (None, 15)), ("shell", "SYSTEM", (0, None)),
+                                 ("subprocess", "POPEN", (0, None))):
+            rows = [row for row in report["processes"] if row["how"] == how and row["created_by"] and
+                    row["created_by"]["line"] == self.line_of(CHILDREN, mark)]
+            self.assertEqual(len(rows), 1, (mark, report["processes"]))
+            row = rows[0]
+            self.assertEqual(row["ppid"], rank["pid"], mark)
+            self.assertEqual((row["exit"]["status"], row["exit"]["signal"]), exits, mark)
+            made_on = report["process_groups"][row["group"]]["created_by"]
+            self.assertIn("children.py", made_on["call_path"][0], mark)
+        words = sum((row["command"] for row in report["processes"]), [])
+        self.assertIn("--password=***", words)
+        self.assertNotIn("--password=secret", words)
+
+    def test_results_are_the_same(self):
+        """vfork returns twice, system and popen have statuses."""
+        self.need("cc")
+        subprocess.run(["cc", "-O2", "-x", "c", "-", "-o", "twice"], input=VFORK.encode(), cwd=self.directory, check=True)
+        program = os.path.join(self.directory, "twice")
+        printed, report = self.recorded([program])
+        self.assertEqual(printed.encode(), self.bare([program]).stdout)
+        made = [row for row in report["processes"] if row["how"] == "exec"]
+        self.assertEqual([os.path.basename(row["command"][0]) for row in made[:3]], ["true"] * 3)
+        self.assertEqual({row["created_by"]["function"] for row in made[:3]}, {"main"})
+        shells = [row for row in report["processes"] if row["how"] == "shell"]
+        self.assertEqual([row["exit"]["status"] for row in shells], [3, 4])
+        self.assertEqual({row["created_by"]["function"] for row in shells}, {"main"})
+        script = "import os; pipe = os.popen('echo x; exit 4'); print(os.system('exit 3'), pipe.read(), pipe.close())"
+        command = [recording.PYTHON, "-c", script]
+        printed, _ = self.recorded(command, run="script")
+        self.assertEqual(printed.encode(), self.bare(command).stdout)
+
+
+recording.main()
