@@ -41,13 +41,13 @@ TEST(WorkersTest, UseTheCallersThreadIfThereIsOne) {
 // would take all of them.
 TEST(WorkersTest, StayCloseToTheFirstItemUnderWay) {
   std::mutex mutex;
-  std::set<std::size_t> under_way;
-  std::size_t next = 0, most_ahead = 0;
+  std::set<std::size_t> begun_items, under_way;
+  std::size_t most_ahead = 0;
   std::atomic<std::size_t> begun{0};
   share_work(2, 3 * kMaxAhead, [&](std::size_t, std::size_t item) {
     {
       const std::lock_guard<std::mutex> lock(mutex);
-      EXPECT_EQ(item, next++);
+      EXPECT_TRUE(begun_items.insert(item).second) << item;
       under_way.insert(item);
       most_ahead = std::max(most_ahead, item - *under_way.begin());
     }
@@ -56,7 +56,7 @@ TEST(WorkersTest, StayCloseToTheFirstItemUnderWay) {
     const std::lock_guard<std::mutex> lock(mutex);
     under_way.erase(item);
   });
-  EXPECT_EQ(next, 3 * kMaxAhead);
+  EXPECT_EQ(begun_items.size(), 3 * kMaxAhead);
   EXPECT_EQ(most_ahead, kMaxAhead - 1);
 }
 
