@@ -9,12 +9,15 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/command_text.hpp"
 #include "report/analysis/base_name.hpp"
 #include "report/analysis/calls_under_way.hpp"
+#include "report/analysis/evidence.hpp"
+#include "report/analysis/frame_owner.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
@@ -127,10 +130,38 @@ class ProcessList {
     row.cpu_s = to_seconds(process.cpu_ns);
     row.children_cpu_s = to_seconds(process.children_cpu_ns);
     row.created_by = place_of_path(paths_, process.path);
-    row.top = place_of_path(paths_, process.top_path);
+    row.top = top_of(process, row.created_by);
     row.top_s = to_seconds(process.top_ns);
     row.group = join(process, row, program_of(row.how, maker, row.command));
     analysis_.processes.push_back(std::move(row));
+  }
+
+  // Where no file of the user is on the stack of an executed program (python -c, sh), the line that is shown
+  // of its call paths is the one that made it, which is its parent's. Then it is the innermost function of
+  // its own that is no library's.
+  SourceLocation top_of(const shard::Process& process, const SourceLocation& created_by) const {
+    SourceLocation top = place_of_path(paths_, process.top_path);
+    const bool is_executed = process.origin == ProcessOrigin::kExec ||
+                             process.origin == ProcessOrigin::kPosixSpawn ||
+                             process.origin == ProcessOrigin::kShell;
+    const auto line = [](const SourceLocation& place) {
+      return std::tie(place.file, place.line, place.function);
+    };
+    if (!is_executed || line(top) != line(created_by)) return top;
+    std::unordered_set<std::uint32_t> above;
+    for (std::uint32_t path = process.path; path != 0; path = paths_.parent(path)) above.insert(path);
+    top = {};
+    for (std::uint32_t path = process.top_path; path != 0 && !above.contains(path);
+         path = paths_.parent(path)) {
+      const shard::Frame* const frame = paths_.frame(path);
+      if (frame == nullptr) continue;
+      SourceLocation place = place_of(paths_, path);
+      const bool is_program = frame->kind == shard::FrameKind::kPython ||
+                              (frame->kind == shard::FrameKind::kNative && !is_runtime_module(place.module));
+      if (is_program) return place;
+      if (top.function.empty()) top = std::move(place);
+    }
+    return top;
   }
 
   void finish() {

@@ -110,6 +110,23 @@ TEST_F(Processes, OfPythonHaveTheNameOfWhatItExecutes) {
   EXPECT_EQ(name_of({"/opt/solver", "-X", "a"}), "solver");
 }
 
+TEST_F(Processes, AreNotAtTheLineThatMadeThem) {
+  using enum shard::ProcessOrigin;
+  const std::uint32_t made_on = library("subprocess.py", "run");
+  const auto of = [&](std::uint32_t top) {
+    data_.processes.clear();
+    shard::Process& row = process(1, kExec, made_on);
+    row.top_path = top;
+    row.top_ns = kSecond;
+    return list().processes[0].top;
+  };
+  EXPECT_EQ(of(path(made_on, "<string>", "child_work", 4)).function, "child_work");
+  const SourceLocation own = of(path(made_on, "/home/user/job/child.py", "work", 4));
+  EXPECT_EQ(own.function, "work");
+  EXPECT_EQ(own.line, 4u);
+  EXPECT_EQ(of(made_on).function, "");
+}
+
 TEST_F(Processes, ThatAreAlikeAreOneGroup) {
   const std::uint32_t made_on = library("multiprocessing/popen_spawn_posix.py", "Popen._launch");
   const std::uint32_t work = path(made_on, "/home/user/job/train.py", "work", 12);
