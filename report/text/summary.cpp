@@ -38,11 +38,13 @@ class Summary : private Section {
                   run.region.empty() ? "" : fmt::format("region {} alone", printable(run.region)));
     for (const std::string& line : command_lines(run, kCommandLines)) page_.line(fmt::format("  {}", line));
     std::string facts = fmt::format("{}, {}", ranks_and_nodes(run), seconds(run.elapsed_s));
+    // Before what a narrow terminal may cut off.
+    if (!run.complete) facts += ", " + words::state(run);
     if (run.start_utc_ns != 0) facts += fmt::format(", {}", utc(run.start_utc_ns));
     page_.line(fmt::format("  {}", facts));
-    page_.line(fmt::format("  {}, {} Hz {} clock, {} samples, {}", mpi_name(), run.rate_hz,
+    page_.line(fmt::format("  {}, {} Hz {} clock, {} samples{}", mpi_name(), run.rate_hz,
                            run.clock.empty() ? "wall" : run.clock, count(static_cast<double>(run.samples)),
-                           words::state(run)));
+                           run.complete ? ", " + words::state(run) : ""));
     categories();
     activities();
     findings();
