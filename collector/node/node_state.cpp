@@ -32,8 +32,8 @@ std::string stored_text(const wire::SegmentHeader& header, CommandDetail detail)
   const std::size_t bytes = std::min<std::size_t>(header.command_bytes, sizeof header.command);
   const std::string text(header.command, bytes);
   std::vector<std::string> words = command_words(text);
-  // Half of a secret would not be known as one.
-  // The kernel's text was read with one byte less.
+  // The last word is left out if it was cut off: half of a secret would not be recognised as one. Text from
+  // the kernel is cut one byte earlier.
   if (bytes + 1 >= sizeof header.command && text.back() != 0) words.back() = kWordsLeftOut;
   return command_text(stored_command(std::move(words), detail));
 }

@@ -136,9 +136,22 @@ class ProcessList {
     analysis_.processes.push_back(std::move(row));
   }
 
-  // Where no file of the user is on the stack of an executed program (python -c, sh), the line that is shown
-  // of its call paths is the one that made it, which is its parent's. Then it is the innermost function of
-  // its own that is no library's.
+  void finish() {
+    for (std::size_t i = 0; i < analysis_.process_groups.size(); ++i) {
+      ProcessGroup& group = analysis_.process_groups[i];
+      group.cpu_mean_s = group.cpu_s / group.count;
+      for (const auto& [key, top] : tops_[i]) {
+        if (top.second <= group.top_s) continue;
+        group.top = top.first;
+        group.top_s = top.second;
+      }
+    }
+  }
+
+ private:
+  // Where the process spent the most time. The place of a call path is the user's innermost line, and an
+  // executed program without a file of the user's (python -c, sh) has that of its parent, which made it. For
+  // such a program it is the innermost function that is no library's.
   SourceLocation top_of(const shard::Process& process, const SourceLocation& created_by) const {
     SourceLocation top = place_of_path(paths_, process.top_path);
     const bool is_executed = process.origin == ProcessOrigin::kExec ||
@@ -164,19 +177,6 @@ class ProcessList {
     return top;
   }
 
-  void finish() {
-    for (std::size_t i = 0; i < analysis_.process_groups.size(); ++i) {
-      ProcessGroup& group = analysis_.process_groups[i];
-      group.cpu_mean_s = group.cpu_s / group.count;
-      for (const auto& [key, top] : tops_[i]) {
-        if (top.second <= group.top_s) continue;
-        group.top = top.first;
-        group.top_s = top.second;
-      }
-    }
-  }
-
- private:
   std::uint32_t creation(std::uint32_t path) {
     const auto [found, is_new] =
         creation_index_.try_emplace(path, static_cast<std::uint32_t>(analysis_.creation_paths.size()));
