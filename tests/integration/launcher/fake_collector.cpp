@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stands in for the collector: greets launchers, watches their processes, and writes what
-// happened to RUN/events-NODE, a line each. FAKE_COLLECTOR in the environment:
+// Stands in for the collector: greets launchers, watches their processes, waits for the ranks that it was told of, and
+// writes what happened to RUN/events-NODE, a line each. FAKE_COLLECTOR in the environment:
 //   die      ends at once with status 9
 //   mute     never answers an announcement
 //   release  releases the launcher when its program has ended, and lives 2 s longer
@@ -52,6 +52,9 @@ int main(int argc, char** argv) {
   const int listening = std::atoi(argument(argc, argv, "--listen-fd").c_str());
   const int control = std::atoi(argument(argc, argv, "--control-fd").c_str());
   const std::string node = argument(argc, argv, "--node");
+  const int local_ranks = std::atoi(argument(argc, argv, "--local-ranks").c_str());
+  const auto expected_ranks = static_cast<std::size_t>(
+      local_ranks > 0 ? local_ranks : std::atoi(argument(argc, argv, "--wait-ranks").c_str()));
   events = ::open((argument(argc, argv, "--run-dir") + "/events-" + node).c_str(),
                   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   std::string start = "start session=" + std::to_string(::getsid(0) == ::getpid());
@@ -71,8 +74,9 @@ int main(int argc, char** argv) {
   std::set<std::int32_t> ranks;
   while (true) {
     const bool done = child_known && child_gone && waits_for == 0 && mode != "hang";
-    // A short while for launchers that are just coming.
-    const int ready = ::poll(watched.data(), watched.size(), done ? 30 : -1);
+    // For launchers that are just coming, as the collector does: longer if they are known to come.
+    const int patience_ms = ranks.size() < expected_ranks ? 10'000 : 30;
+    const int ready = ::poll(watched.data(), watched.size(), done ? patience_ms : -1);
     if (ready == 0) break;
     if (watched[0].revents != 0) {
       wire::Control message{};
