@@ -52,8 +52,8 @@ inline constexpr double kTruncated = 0.10;        // of the samples
 inline constexpr double kMergeFailed = 0.01;      // of the merges tried
 inline constexpr double kDelay = 0.02;            // waiting that goes back to one rank in one function
 // How much less time than the others a rank has in a collective operation that is only sampled before it is
-// said to be late; in standard deviations of the sampling error. By chance alone, the least of a million equal
-// ranks lies 5 below the mean.
+// said to be late; in standard deviations of the sampling error. By chance alone, the least of a million
+// equal ranks lies 5 below the mean.
 inline constexpr double kSamplingErrors = 6;
 inline constexpr double kExplained = 0.50;        // part of a loss the delays must hold to explain it
 inline constexpr double kNetwork = 0.10;    // lost to serialization or transfer; of the run's elapsed time

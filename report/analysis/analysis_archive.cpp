@@ -403,8 +403,9 @@ CLUSTERPROF_MEMBERS(RegionRow, names, count, time_s, min_s, max_s, max_n, spread
                     limits, counters, derived, bottleneck)
 CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished, time_s,
                     wait_s, transfer_s, spread)
-CLUSTERPROF_MEMBERS(TorchRow, op, kind, file, function, line, time_s, spread, count, wait_s, samples, blocked_s,
-                    runnable_s, running_s, ranks, rank_count, min_rank, late_ranks, latest_rank, late_s)
+CLUSTERPROF_MEMBERS(TorchRow, op, kind, file, function, line, time_s, spread, count, wait_s, samples,
+                    blocked_s, runnable_s, running_s, ranks, rank_count, min_rank, late_ranks, latest_rank,
+                    late_s)
 CLUSTERPROF_MEMBERS(TorchTimes, source, rows)
 CLUSTERPROF_MEMBERS(PendingPeer, rank, any)
 CLUSTERPROF_MEMBERS(PendingRow, kind, peer)

@@ -81,10 +81,9 @@ std::string_view torch_folder(std::string_view file, std::string_view end) {
 
 constexpr std::string_view kFunctionsFile = "torch/distributed/distributed_c10d.py";
 // Of the files that a frame between the user's and an operation may be of.
-constexpr std::array<std::string_view, 5> kTorchFiles = {kFunctionsFile, "torch/_tensor.py",
-                                                         "torch/autograd/__init__.py",
-                                                         "torch/nn/modules/module.py",
-                                                         "torch/nn/parallel/distributed.py"};
+constexpr std::array<std::string_view, 5> kTorchFiles = {
+    kFunctionsFile, "torch/_tensor.py", "torch/autograd/__init__.py", "torch/nn/modules/module.py",
+    "torch/nn/parallel/distributed.py"};
 
 const Operation* operation_of_python(std::string_view file, std::string_view name) {
   if (torch_folder(file, kFunctionsFile).empty()) return nullptr;
@@ -163,8 +162,8 @@ void TorchTime::find_calls(const shard::ShardData& head, const CallPaths& paths)
       call.function = paths.text(frame->name);
       call.line = frame->line;
     }
-    const auto [known, is_new] = numbers.try_emplace(
-        std::tuple(call.op, call.file, call.line, call.function), static_cast<std::uint32_t>(calls_.size()));
+    const auto [known, is_new] = numbers.try_emplace(std::tuple(call.op, call.file, call.line, call.function),
+                                                     static_cast<std::uint32_t>(calls_.size()));
     if (is_new) calls_.push_back(call);
     return known->second;
   };
@@ -179,13 +178,14 @@ void TorchTime::find_calls(const shard::ShardData& head, const CallPaths& paths)
     if (paths.frame(path) == nullptr) continue;
     const std::uint32_t frame = head.paths[path].frame;
     const Operation* const operation = operations[frame];
-    // What an operation calls is part of it: barrier() within init_process_group(), Work.wait in all_reduce().
-    const bool ends_backward =
-        operation == &kFinalizeBackward && call_of_[above] != kNone && calls_[call_of_[above]].op == kReducer.name;
+    // What an operation calls is part of it: barrier() within init_process_group(), Work.wait in
+    // all_reduce().
+    const bool ends_backward = operation == &kFinalizeBackward && call_of_[above] != kNone &&
+                               calls_[call_of_[above]].op == kReducer.name;
     if (operation != nullptr && (call_of_[above] == kNone || ends_backward))
       call_of_[path] = number(*operation, caller[above]);
-    if (may_call[frame] && (paths.owner(path) == Owner::kOwn || caller[above] == 0 ||
-                            paths.owner(caller[above]) != Owner::kOwn))
+    if (may_call[frame] &&
+        (paths.owner(path) == Owner::kOwn || caller[above] == 0 || paths.owner(caller[above]) != Owner::kOwn))
       caller[path] = path;
   }
 }
@@ -201,7 +201,8 @@ void TorchTime::add(const RankInput& rank) {
     here.time_ns += value.wall_ns;
     here.samples += value.samples;
     if (value.category == Category::kRunnable) here.runnable_ns += value.wall_ns;
-    if ((value.category == Category::kIdle || value.category == Category::kIo) && value.wall_ns > value.cpu_ns)
+    if ((value.category == Category::kIdle || value.category == Category::kIo) &&
+        value.wall_ns > value.cpu_ns)
       here.blocked_ns += value.wall_ns - value.cpu_ns;
   }
   for (const std::uint32_t call : touched_) {
@@ -241,12 +242,13 @@ void TorchTime::finish(const RankOrder& ranks, Analysis& analysis) const {
            std::tie(x.time_s, y.op, y.file, y.line, y.function);
   });
   if (result.rows.empty()) return;
-  result.source = !analysis.mpi_watched ? TorchSource::kNotWatched
+  result.source = !analysis.mpi_watched                                ? TorchSource::kNotWatched
                   : analysis.run.mpi_library == wire::kC10dNotRecorded ? TorchSource::kOtherLibtorch
                                                                        : TorchSource::kNoGlooCall;
 }
 
-TorchRow TorchTime::row_of(const Call& call, const std::vector<RankTime>& times, const RankOrder& ranks) const {
+TorchRow TorchTime::row_of(const Call& call, const std::vector<RankTime>& times,
+                           const RankOrder& ranks) const {
   TorchRow row;
   row.op = call.op, row.kind = call.kind;
   row.file = call.file, row.function = call.function, row.line = call.line;
@@ -295,8 +297,9 @@ void TorchTime::find_late_ranks(const std::vector<RankTime>& times, const RankOr
     const double error_s = std::min(seconds(time) / samples, look_s_);
     return samples * error_s * error_s;
   };
-  const auto [least, most] = std::minmax_element(
-      times.begin(), times.end(), [&](const RankTime& x, const RankTime& y) { return seconds(x) < seconds(y); });
+  const auto [least, most] =
+      std::minmax_element(times.begin(), times.end(),
+                          [&](const RankTime& x, const RankTime& y) { return seconds(x) < seconds(y); });
   const double middle_s = (seconds(*least) + seconds(*most)) / 2;
   std::vector<std::int32_t> late;
   double late_sum_s = 0, others_sum_s = 0, others_variance = 0;

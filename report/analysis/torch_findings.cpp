@@ -43,8 +43,7 @@ const FunctionRow* cause_of(const FindingBuilder& builder, const std::vector<std
   for (std::uint32_t path = 1; path < paths.size(); ++path) {
     const shard::Frame* const frame = paths.frame(path);
     if (frame == nullptr || paths.function(path) >= is_own.size()) continue;
-    const bool is_code =
-        frame->kind == shard::FrameKind::kPython || frame->kind == shard::FrameKind::kNative;
+    const bool is_code = frame->kind == shard::FrameKind::kPython || frame->kind == shard::FrameKind::kNative;
     if (is_code && paths.owner(path) == Owner::kOwn) is_own[paths.function(path)] = true;
   }
   const FunctionRow* cause = nullptr;

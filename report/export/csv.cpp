@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Exports the tables of a run as CSV: functions, lines, MPI calls, torch.distributed, ranks, processes and call
-// paths. docs/exports.md.
+// Exports the tables of a run as CSV: functions, lines, MPI calls, torch.distributed, ranks, processes and
+// call paths. docs/exports.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -259,9 +259,8 @@ const AnalysisTable* table_of_analysis(std::string_view name) {
 }  // namespace
 
 const std::vector<std::string_view>& csv_tables() {
-  static const std::vector<std::string_view> kNames = {"functions", "lines",     "ranks",
-                                                       "mpi_calls", "torch_distributed",
-                                                       "processes", kCsvPaths,   kCsvRankPaths};
+  static const std::vector<std::string_view> kNames = {
+      "functions", "lines", "ranks", "mpi_calls", "torch_distributed", "processes", kCsvPaths, kCsvRankPaths};
   return kNames;
 }
 

@@ -88,8 +88,8 @@ void ReportDocument::torch_distributed() {
       std::vector<std::vector<std::int32_t>> ranges;
       for (const auto& [first, last] : row.ranks) ranges.push_back({first, last});
       out_("ranks", ranges);
-      out_("rank_count", row.samples ? std::optional<std::uint64_t>(row.rank_count)
-                                     : std::optional<std::uint64_t>());
+      out_("rank_count",
+           row.samples ? std::optional<std::uint64_t>(row.rank_count) : std::optional<std::uint64_t>());
       out_("late_ranks", row.late_ranks)("late_s", row.late_ranks.empty() ? Seconds() : Seconds(row.late_s));
     });
   });

@@ -40,7 +40,8 @@ class ResourceSections : private Section {
   void torch() {
     double time_s = 0;
     for (const TorchRow& row : a_.torch.rows) time_s += row.time_s;
-    if (all_ && (!is_sampled(a_.torch.source) || share_of(time_s, a_.rank_seconds) < kWorthMentioning)) return;
+    if (all_ && (!is_sampled(a_.torch.source) || share_of(time_s, a_.rank_seconds) < kWorthMentioning))
+      return;
     if (worth(!a_.torch.rows.empty(), "torch.distributed", "No time in it was seen."))
       print_torch(page_, a_, paths_, resource_options());
   }

@@ -74,8 +74,8 @@ void print_torch(Page& page, const Analysis& a, const ShortPaths& paths, const R
       const std::string min = scale(row.spread.min_s), mean = scale(row.spread.mean_s);
       const std::string max = scale(row.spread.max_s), call = call_cell(row, paths, room);
       if (sampled)
-        table.row({scale(row.time_s), seconds_cell(row.blocked_s, scale), seconds_cell(row.running_s, scale), min,
-                   mean, max, rank, late_cell(row), call});
+        table.row({scale(row.time_s), seconds_cell(row.blocked_s, scale), seconds_cell(row.running_s, scale),
+                   min, mean, max, rank, late_cell(row), call});
       else
         table.row({scale(row.time_s), seconds_cell(row.wait_s, scale), count_cell(row.count.value_or(0)), min,
                    mean, max, rank, call});

@@ -54,9 +54,11 @@ class Torch : public ::testing::Test {
 TEST_F(Torch, TimeIsByOperationAndLineOfTheUsers) {
   const auto main = user("<module>", 90), step = user("step", 30);
   const auto logger = b.python("wrapper", kTorch + "distributed/c10d_logger.py", 47, 40);
-  const auto wait = b.path({main, step, logger, c10d("all_reduce"), native("c10d::Work::wait(long)"), futex()});
+  const auto wait =
+      b.path({main, step, logger, c10d("all_reduce"), native("c10d::Work::wait(long)"), futex()});
   const auto copy = b.path({main, step, logger, c10d("all_reduce"), native("at::native::copy_")});
-  const auto second = b.path({main, user("step", 35), c10d("all_reduce", 105), native("gloo::wait"), futex()});
+  const auto second =
+      b.path({main, user("step", 35), c10d("all_reduce", 105), native("gloo::wait"), futex()});
   b.sampled(0, wait, Category::kIdle, 3000);
   b.sampled(1, wait, Category::kIo, 200);
   b.sampled(0, copy, Category::kNative, 400);
@@ -258,9 +260,10 @@ TEST_F(LateRanks, TheOneWithTheLeastTimeIsNamedWithWhatItDid) {
   EXPECT_NEAR(*finding->share, 5.4 / 16, 1e-9);
   EXPECT_EQ(finding->severity, Severity::kMedium) << "an estimate";
   EXPECT_EQ(finding->place.function, "compute");
-  EXPECT_EQ(text_of(a, *finding),
-            "Judging by samples, rank 3 comes late to all_reduce <- step() train.py:30: 3 ranks wait 5.40 s "
-            "there. Rank 3 spends 1.35 s more than the mean in compute() train.py:1. Give the ranks equal work.");
+  EXPECT_EQ(
+      text_of(a, *finding),
+      "Judging by samples, rank 3 comes late to all_reduce <- step() train.py:30: 3 ranks wait 5.40 s "
+      "there. Rank 3 spends 1.35 s more than the mean in compute() train.py:1. Give the ranks equal work.");
 }
 
 TEST_F(LateRanks, SeveralMayBeLate) {
