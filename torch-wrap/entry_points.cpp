@@ -14,6 +14,7 @@
 
 #include "agent/agent_api.h"
 #include "agent/c10d_start.h"
+#include "formats/wire/c10d_functions.h"
 #include "mpi-wrap/src/spin_lock.hpp"
 #include "mpi-wrap/src/state.hpp"
 #include "torch-wrap/calls.hpp"
@@ -54,7 +55,7 @@ int decide() noexcept {
   if (agent == nullptr || agent->segment() == nullptr) return kPassThrough;
   mpi_wrap::agent = agent;
   if (known_release() == nullptr) {
-    clusterprof::agent::c10d_not_recorded("torch.distributed (not recorded: its libtorch is not 1.13)");
+    clusterprof::agent::c10d_not_recorded(wire::kC10dNotRecorded);
     return kPassThrough;
   }
   return pthread_atfork(nullptr, nullptr, begin_child) == 0 ? kMeasuring : kPassThrough;

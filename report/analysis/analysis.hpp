@@ -51,6 +51,10 @@ inline constexpr double kMinLost = 10;            // fewer are chance, whatever 
 inline constexpr double kTruncated = 0.10;        // of the samples
 inline constexpr double kMergeFailed = 0.01;      // of the merges tried
 inline constexpr double kDelay = 0.02;            // waiting that goes back to one rank in one function
+// How much less time than the others a rank has in a collective operation that is only sampled before it is
+// said to be late; in standard deviations of the sampling error. By chance alone, the least of a million
+// equal ranks lies 5 below the mean.
+inline constexpr double kSamplingErrors = 6;
 inline constexpr double kExplained = 0.50;        // part of a loss the delays must hold to explain it
 inline constexpr double kNetwork = 0.10;    // lost to serialization or transfer; of the run's elapsed time
 inline constexpr double kUnmatched = 0.05;  // of the messages, or of the collective operations
@@ -461,6 +465,52 @@ struct NodeCell {  // of the communication matrix, by indices into Analysis::nod
   std::uint64_t messages = 0, bytes = 0;
 };
 
+// How the time in torch.distributed is known, and if only by samples, why.
+enum class TorchSource : std::uint8_t {
+  kNone = 0,       // there is none
+  kCalls,          // its calls were recorded: what follows are samples
+  kOtherLibtorch,  // calls over gloo are left alone: the libtorch is not one whose calls are recorded
+  kNotWatched,     // recorded without calls of communication (--no-mpi)
+  kNoGlooCall,     // no call over gloo was seen: another backend (NCCL), or code without libtorch
+};
+inline constexpr std::size_t kTorchSources = 5;
+constexpr bool is_sampled(TorchSource source) { return source > TorchSource::kCalls; }
+
+// kRendezvous: groups are made, whose ranks have to find each other.
+enum class TorchKind : std::uint8_t { kCollective = 0, kPointToPoint, kWait, kRendezvous };
+inline constexpr std::size_t kTorchKinds = 4;
+inline constexpr std::array<const char*, kTorchKinds> kTorchKindNames = {"collective", "point_to_point",
+                                                                         "wait", "rendezvous"};
+
+// One operation of torch.distributed at one line of the user's.
+struct TorchRow {
+  std::string op;
+  TorchKind kind = TorchKind::kCollective;
+  std::string file, function;  // of the caller; empty: not known
+  std::uint32_t line = 0;
+  double time_s = 0;
+  RankSpread spread;  // of time_s
+  // Of recorded calls.
+  std::optional<std::uint64_t> count;
+  Seconds wait_s;
+  // Of samples. Blocked, without a processor and running add up to time_s.
+  std::optional<std::uint64_t> samples;
+  Seconds blocked_s, runnable_s, running_s;
+  std::vector<shard::RankRange> ranks;  // that were seen in it, the first kMaxNoteParts ranges
+  std::uint64_t rank_count = 0;
+  std::int32_t min_rank = -1;  // the first with the least time; -1: not known
+  // Ranks for which the others wait, judged by their times in it: ascending, the one with the least time, and
+  // how much more the others have together.
+  std::vector<std::int32_t> late_ranks;
+  std::int32_t latest_rank = -1;
+  double late_s = 0;
+};
+
+struct TorchTimes {
+  TorchSource source = TorchSource::kNone;
+  std::vector<TorchRow> rows;  // by time_s, largest first
+};
+
 using LocationIndex = std::uint32_t;  // into Analysis::places; 0: not known
 
 struct WaitPart {
@@ -655,6 +705,7 @@ struct Analysis {
   // destination.
   std::vector<shard::MatrixCell> collective_matrix;
   std::vector<NodeCell> collective_node_matrix;
+  TorchTimes torch;
   std::optional<WaitQuality> wait_quality;   // empty: waiting was not analysed, and the next tables are empty
   Seconds mpi_wait_s, mpi_transfer_s;        // sums over the ranks that know them
   std::vector<SourceLocation> places;        // the first one is empty

@@ -403,6 +403,10 @@ CLUSTERPROF_MEMBERS(RegionRow, names, count, time_s, min_s, max_s, max_n, spread
                     limits, counters, derived, bottleneck)
 CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished, time_s,
                     wait_s, transfer_s, spread)
+CLUSTERPROF_MEMBERS(TorchRow, op, kind, file, function, line, time_s, spread, count, wait_s, samples,
+                    blocked_s, runnable_s, running_s, ranks, rank_count, min_rank, late_ranks, latest_rank,
+                    late_s)
+CLUSTERPROF_MEMBERS(TorchTimes, source, rows)
 CLUSTERPROF_MEMBERS(PendingPeer, rank, any)
 CLUSTERPROF_MEMBERS(PendingRow, kind, peer)
 CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s, communicator,
@@ -466,7 +470,7 @@ CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_gro
                     threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank, functions, lines,
                     call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s, mpi_watched,
                     mpi_calls, calls_under_way, call_paths_under_way, matrix, node_matrix, mpi_sizes,
-                    collectives, collective_matrix, collective_node_matrix, wait_quality, mpi_wait_s,
+                    collectives, collective_matrix, collective_node_matrix, torch, wait_quality, mpi_wait_s,
                     mpi_transfer_s, places, waits, delays, root_causes, root_functions, critical_path,
                     critical_functions, windows, counters, unavailable_counters, rank_counters,
                     counter_spreads, bottlenecks, findings)
@@ -579,6 +583,8 @@ bool is_consistent(const Analysis& a) {
                             [&](const OffCpuRow& row) {
                               return frame(row.frame_kind) && known(row.kind, kOffCpuKinds);
                             })) &&
+         known(a.torch.source, kTorchSources) &&
+         all(a.torch.rows, [](const TorchRow& row) { return known(row.kind, kTorchKinds); }) &&
          (!a.timeline || is_consistent(*a.timeline, a.nodes.size())) &&
          all(a.places, [&](const SourceLocation& row) { return frame(row.kind); }) &&
          all(a.waits,

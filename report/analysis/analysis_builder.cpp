@@ -36,6 +36,7 @@
 #include "report/analysis/regions.hpp"
 #include "report/analysis/run_and_ranks.hpp"
 #include "report/analysis/timeline.hpp"
+#include "report/analysis/torch_calls.hpp"
 #include "report/analysis/waiting.hpp"
 
 namespace clusterprof::report {
@@ -75,6 +76,7 @@ struct AnalysisBuilder::State {
         limits(data, paths, places, cells),
         off_cpu(data, paths, places),
         regions(data, paths, places),
+        torch(data, paths),
         waits(data) {}
 
   void add(const shard::RankRows& rows);
@@ -97,6 +99,7 @@ struct AnalysisBuilder::State {
     LimitTime::each_table(self.limits, table);
     OffCpuTime::each_table(self.off_cpu, table);
     RegionTime::each_table(self.regions, table);
+    TorchTime::each_table(self.torch, table);
     ChargedWaits::each_table(self.waits, table);
   }
 
@@ -116,6 +119,7 @@ struct AnalysisBuilder::State {
   LimitTime limits;
   OffCpuTime off_cpu;
   RegionTime regions;
+  TorchTime torch;
   ChargedWaits waits;
 };
 
@@ -156,6 +160,7 @@ void AnalysisBuilder::State::add(const shard::RankRows& rows) {
   result.limits = limits.add(rank, memory);
   off_cpu.add(rank);
   regions.add(rank);
+  torch.add(rank);
   waits.add(rank);
 }
 
@@ -186,6 +191,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
                          std::any_of(head.ranks.begin(), head.ranks.end(), [](const shard::Rank& rank) {
                            return (rank.flags & shard::kMpiUnwatched) == 0;
                          });
+  torch.finish(ranks, analysis);
   list_calls_under_way(head, paths, analysis);
   find_last_seen(paths, analysis);
   list_processes(head, paths, analysis);

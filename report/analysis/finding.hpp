@@ -40,6 +40,7 @@ enum class FindingKind : std::uint8_t {
   kWaitingForProcessor,
   kDelay,
   kDelayPassedOn,
+  kLateBySamples,
   kLoadImbalance,
   kSerialization,
   kTransfer,
@@ -80,7 +81,7 @@ enum class FindingKind : std::uint8_t {
   kUnmatched,
   kClocks
 };
-inline constexpr std::size_t kFindingKinds = 48;
+inline constexpr std::size_t kFindingKinds = 49;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
                                                                              "launcher_gone",
@@ -92,6 +93,7 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"ra
                                                                              "waiting_for_processor",
                                                                              "delay",
                                                                              "delay_passed_on",
+                                                                             "late_by_samples",
                                                                              "load_imbalance",
                                                                              "serialization",
                                                                              "transfer",

@@ -11,6 +11,8 @@ namespace clusterprof::report {
 void find_failures(FindingBuilder& builder);
 // Ranks that made others wait, and load imbalance.
 void find_delays(FindingBuilder& builder);
+// Ranks for which the others wait in torch.distributed, where only samples tell of its calls.
+void find_late_ranks_by_samples(FindingBuilder& builder);
 // What the network costs, waiting without a single cause, transfer, and files through MPI.
 void find_mpi_costs(FindingBuilder& builder);
 // Threads that wait for the GIL.

@@ -114,6 +114,7 @@ void find_findings(const PathTime& time, const CallPaths& paths, Analysis& analy
   FindingBuilder builder(time, paths, analysis);
   find_failures(builder);
   find_delays(builder);
+  find_late_ranks_by_samples(builder);
   find_mpi_costs(builder);
   find_gil_waits(builder);
   find_python_time(builder);

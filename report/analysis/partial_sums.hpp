@@ -68,7 +68,7 @@ struct RankOrder {
 
 // Each stage of an analysis passes its tables to a SumsWriter or SumsReader: table(rows, size). `rows` has
 // `size` elements, or none as long as no rank has any. table.by_cell(rows): a table by the numbers of Cells,
-// which differ between builders.
+// which differ between builders. table.append(rows): rows of single ranks, in any order.
 class SumsWriter {
  public:
   explicit SumsWriter(cereal::BinaryOutputArchive& archive) : archive_(archive) {}
@@ -79,6 +79,10 @@ class SumsWriter {
   }
   template <typename T>
   void by_cell(const std::vector<T>& rows) const {
+    (*this)(rows, rows.size());
+  }
+  template <typename T>
+  void append(const std::vector<T>& rows) const {
     (*this)(rows, rows.size());
   }
   template <typename T>
@@ -119,6 +123,12 @@ class SumsReader {
     if (stored > cell_numbers_.size()) throw cereal::Exception("a table of another size");
     grow(rows, cells_);
     read<T>(stored, [&](std::size_t at, const T& row) { unite(rows[cell_numbers_[at]], row); });
+  }
+  template <typename T>
+  void append(std::vector<T>& rows) const {
+    std::uint64_t stored = 0;
+    archive_(stored);
+    read<T>(stored, [&](std::size_t /*at*/, const T& row) { rows.push_back(row); });
   }
   template <typename T>
   void operator()(std::vector<T>& rows, std::size_t size) const {

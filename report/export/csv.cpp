@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Exports the tables of a run as CSV: functions, lines, MPI calls, ranks, processes and call paths.
-// docs/exports.md.
+// Exports the tables of a run as CSV: functions, lines, MPI calls, torch.distributed, ranks, processes and
+// call paths. docs/exports.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -149,6 +149,15 @@ void write_mpi_calls(const Analysis& analysis, Csv& csv) {
             row.spread.max_rank);
 }
 
+void write_torch(const Analysis& analysis, Csv& csv) {
+  csv.row("op", "kind", "file", "line", "function", "count", "samples", "time_s", "wait_s", "blocked_s",
+          "runnable_s", "running_s", "rank_min_s", "rank_mean_s", "rank_max_s", "rank_max");
+  for (const TorchRow& row : analysis.torch.rows)
+    csv.row(row.op, kTorchKindNames[static_cast<std::size_t>(row.kind)], row.file, known(row.line),
+            row.function, row.count, row.samples, row.time_s, row.wait_s, row.blocked_s, row.runnable_s,
+            row.running_s, row.spread.min_s, row.spread.mean_s, row.spread.max_s, row.spread.max_rank);
+}
+
 void write_processes(const Analysis& analysis, Csv& csv) {
   csv.row("rank", "pid", "ppid", "how", "program", "command", "count", "start_s", "end_s", "cpu_s",
           "children_cpu_s", "created_by_file", "created_by_line", "created_by_function", "top_file",
@@ -238,6 +247,7 @@ constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"lines", write_lines},
                                              {"ranks", write_ranks},
                                              {"mpi_calls", write_mpi_calls},
+                                             {"torch_distributed", write_torch},
                                              {"processes", write_processes}};
 
 const AnalysisTable* table_of_analysis(std::string_view name) {
@@ -249,8 +259,8 @@ const AnalysisTable* table_of_analysis(std::string_view name) {
 }  // namespace
 
 const std::vector<std::string_view>& csv_tables() {
-  static const std::vector<std::string_view> kNames = {"functions", "lines",   "ranks",      "mpi_calls",
-                                                       "processes", kCsvPaths, kCsvRankPaths};
+  static const std::vector<std::string_view> kNames = {
+      "functions", "lines", "ranks", "mpi_calls", "torch_distributed", "processes", kCsvPaths, kCsvRankPaths};
   return kNames;
 }
 

@@ -253,6 +253,7 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   shortener.cut("run.missing_ranks", a.run.missing_ranks, kMaxMissing);
   shortener.cut("run.notes", a.run.notes, kMaxNotes);
   shortener.cut("mpi.calls", a.mpi_calls, kMaxMpiCalls);
+  shortener.cut("torch_distributed.rows", a.torch.rows, kMaxMpiCalls);
   shortener.keep_largest("mpi.waits", a.waits, kMaxWaits, [](const WaitRow& row) { return row.wait_s; });
   shortener.cut("root_causes", a.root_causes, kMaxRootCauses);
   keep_children(a, shortener);

@@ -70,6 +70,31 @@ void ReportDocument::mpi() {
   });
 }
 
+void ReportDocument::torch_distributed() {
+  const TorchTimes& torch = a_.torch;
+  out_.object("torch_distributed", [&] {
+    out_("method", torch.source == TorchSource::kNone
+                       ? MaybeText()
+                       : MaybeText(is_sampled(torch.source) ? "samples" : "calls"));
+    out_("why", text_or_null(words::why(torch.source)));
+    out_.rows("rows", torch.rows, [&](const TorchRow& row) {
+      out_("op", row.op)("kind", kTorchKindNames[static_cast<std::size_t>(row.kind)]);
+      out_("file", text_or_null(row.file))("line", or_null(row.line));
+      out_("function", text_or_null(row.function))("count", row.count)("samples", row.samples);
+      out_("time_s", row.time_s)("wait_s", row.wait_s)("blocked_s", row.blocked_s);
+      out_("runnable_s", row.runnable_s)("running_s", row.running_s);
+      spread(row.spread);
+      out_("rank_min", row.min_rank < 0 ? std::optional<std::int32_t>() : row.min_rank);
+      std::vector<std::vector<std::int32_t>> ranges;
+      for (const auto& [first, last] : row.ranks) ranges.push_back({first, last});
+      out_("ranks", ranges);
+      out_("rank_count",
+           row.samples ? std::optional<std::uint64_t>(row.rank_count) : std::optional<std::uint64_t>());
+      out_("late_ranks", row.late_ranks)("late_s", row.late_ranks.empty() ? Seconds() : Seconds(row.late_s));
+    });
+  });
+}
+
 void ReportDocument::waits() {
   out_.rows("waits", a_.waits, [&](const WaitRow& row) {
     out_("kind", shard::kWaitKindNames[static_cast<std::size_t>(row.kind)])("rank", row.rank);

@@ -48,6 +48,7 @@ void ReportDocument::write() {
     lines();
     call_tree();
     mpi();
+    torch_distributed();
     wait_analysis();
     root_causes();
     critical_path();

@@ -46,6 +46,7 @@ class ReportDocument {
   void mpi();
   void waits();
   void wait_parts(std::string_view name, const std::vector<WaitPart>& parts, bool causes);
+  void torch_distributed();
   void wait_analysis();
   void root_causes();
   void critical_path();

@@ -20,7 +20,7 @@ using namespace format;
 using namespace text;
 
 constexpr int kNarrowest = 40;             // columns
-constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files
+constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files, torch.distributed
 constexpr double kMuchBlocked = 0.10;      // of rank time: blocked time
 
 // The sections with options of their own.
@@ -34,6 +34,16 @@ class ResourceSections : private Section {
             a_.mpi_calls.empty() ? "No MPI calls were recorded." : "Not analysed: there are no MPI events."))
       return;
     print_waits(page_, a_, paths_, {rows_, !all_, unicode_});
+  }
+
+  // Recorded calls are in the section on MPI already.
+  void torch() {
+    double time_s = 0;
+    for (const TorchRow& row : a_.torch.rows) time_s += row.time_s;
+    if (all_ && (!is_sampled(a_.torch.source) || share_of(time_s, a_.rank_seconds) < kWorthMentioning))
+      return;
+    if (worth(!a_.torch.rows.empty(), "torch.distributed", "No time in it was seen."))
+      print_torch(page_, a_, paths_, resource_options());
   }
 
   void io() {
@@ -99,6 +109,7 @@ constexpr std::pair<std::string_view, Print> kSections[] = {
     {"comm", print_mpi},
     {"matrix", print_matrix},
     {"waits", print_resources<&ResourceSections::waits>},
+    {"torch", print_resources<&ResourceSections::torch>},
     {"io", print_resources<&ResourceSections::io>},
     {"off-cpu", print_resources<&ResourceSections::off_cpu>},
     {"processes", print_resources<&ResourceSections::processes>},

@@ -27,6 +27,9 @@ void print_timeline(Page& page, const Analysis& analysis, const ResourceOptions&
 bool has_child_processes(const Analysis& analysis);
 void print_processes(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
                      const ResourceOptions& options);
+// Time in torch.distributed; there are rows.
+void print_torch(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
+                 const ResourceOptions& options);
 void print_nodes(Page& page, const Analysis& analysis, const ResourceOptions& options);
 
 }  // namespace clusterprof::report::text

@@ -29,6 +29,8 @@ class MpiSentences : private FindingPhrases {
                         culprit(rank(), f_.place, names_), who_waited(e_), time(Key::kWait),
                         format::describe(site(), names_)),
             ""};
+      case Kind::kLateBySamples:
+        return late_by_samples();
       case Kind::kLoadImbalance:
         return imbalance();
       case Kind::kSerialization:
@@ -89,6 +91,20 @@ class MpiSentences : private FindingPhrases {
                                           time(Key::kMaxUseful), time(Key::kMeanUseful))
                             : fmt::format("Outside MPI it works {}, the mean rank {}.", time(Key::kMaxUseful),
                                           time(Key::kMeanUseful));
+    return result;
+  }
+
+  [[nodiscard]] FindingText late_by_samples() const {
+    const std::size_t also = f_.ranks.empty() ? 0 : f_.ranks.size() - 1;
+    FindingText result{
+        fmt::format("Judging by samples, rank {}{} comes late to {}: {} {} {} there.", rank(),
+                    also == 0 ? "" : fmt::format(" with {}", format::plural(also, "other rank")),
+                    format::describe(site(), names_), who_waited(e_),
+                    whole(Key::kWaitingRanks) == 1 ? "waits" : "wait", time(Key::kWait)),
+        ""};
+    if (e_.has(Key::kPlaceTime))
+      result.more = fmt::format("Rank {} spends {} more than the mean in {}.", rank(), time(Key::kPlaceTime),
+                                name(f_.place, names_));
     return result;
   }
 

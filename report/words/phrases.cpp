@@ -69,6 +69,22 @@ std::string idle_kinds(const Evidence& evidence, bool with_gil) {
   return listed(std::move(parts));
 }
 
+std::string_view why(TorchSource source) {
+  switch (source) {
+    case TorchSource::kNone:
+      return "";
+    case TorchSource::kCalls:
+      return "Calls over gloo were recorded.";
+    case TorchSource::kOtherLibtorch:
+      return "Calls over gloo are recorded with libtorch 1.13 (C++11 ABI) only, and this is another one.";
+    case TorchSource::kNotWatched:
+      return "Calls of communication were not to be recorded (--no-mpi).";
+    case TorchSource::kNoGlooCall:
+      return "No call over gloo was seen; those of other backends (NCCL) are not recorded.";
+  }
+  return "";
+}
+
 std::string io_calls(const Evidence& evidence) {
   const std::string path = evidence.name(Key::kPath);
   const std::string file =

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,8 @@ std::string frame(const SourceLocation& place);
 // "sleep 4.20 s, locks 300 ms": those that matter, largest first.
 std::string listed(std::vector<std::pair<const char*, double>> seconds);
 std::string idle_kinds(const Evidence& evidence, bool with_gil);
+// How the time in torch.distributed is known, and why not otherwise; empty: there is none.
+std::string_view why(TorchSource source);
 // "12000 fsync calls on out.dat"
 std::string io_calls(const Evidence& evidence);
 // "data of about 403 MB (estimated from 512 accesses); the largest cache holds 33.6 MB"

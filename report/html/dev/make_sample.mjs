@@ -747,6 +747,9 @@ export function makeSample(options = {}) {
       { kind: "sleep", file: heat, line: 40, function: "poll_control", library_function: "sleep", time_s: 9.1, main_thread_s: 9.1, rank_max: 0 },
     ],
     timeline: null,
+    torch_distributed: hostile
+      ? { method: "samples", why: "No call over gloo was seen.", rows: [{ op: "all_reduce", kind: "collective", file: heat, line: 28, function: "<b>step</b>", time_s: 12.5, blocked_s: 11, running_s: 1.5, rank_min_s: 0.1, rank_mean_s: round(12.5 / ranks), rank_max_s: 2.5, rank_max: 0, late_ranks: [slowest], late_s: 9.5 }] }
+      : { method: null, why: null, rows: [] },
     processes: plain ? [] : sampleProcesses(),
     process_groups: plain ? [] : sampleProcessGroups(),
     regions: plain ? [] : [regionRow("epoch", 0.86, 20, 0.16), regionRow("epoch/step", 0.7, 2000, 0.12), regionRow("checkpoint", 0.08, 20, 0.2)],

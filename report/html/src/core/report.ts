@@ -332,6 +332,24 @@ export interface OffCpuRow {
   rank_max: number;
 }
 
+// Of torch.distributed, by samples or by recorded calls.
+export interface TorchRow {
+  op: string;
+  kind: string;
+  file: string | null;
+  line: number | null;
+  function: string | null;
+  time_s: number;
+  blocked_s: Seconds; // by samples, as the next one
+  running_s: Seconds;
+  rank_min_s: number;
+  rank_mean_s: number;
+  rank_max_s: number;
+  rank_max: number;
+  late_ranks: number[];
+  late_s: Seconds;
+}
+
 export interface ProcessGroupRow {
   rank: number;
   how: string;
@@ -448,6 +466,7 @@ export interface Report {
   counters: Counters;
   io: Io | null;
   off_cpu: OffCpuRow[] | null;
+  torch_distributed: { method: "calls" | "samples" | null; why: string | null; rows: TorchRow[] };
   processes: ProcessRow[];
   process_groups: ProcessGroupRow[];
   regions: RegionRow[];

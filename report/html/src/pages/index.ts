@@ -13,6 +13,7 @@ import { page as processes } from "./processes";
 import { page as source } from "./source";
 import { page as summary } from "./summary";
 import { page as timeline } from "./timeline";
+import { page as torch } from "./torch";
 import { page as tree } from "./tree";
 
 export const pages: readonly Page[] = [
@@ -22,6 +23,7 @@ export const pages: readonly Page[] = [
   tree,
   balance,
   comm,
+  torch,
   io,
   offcpu,
   processes,

@@ -229,6 +229,7 @@ const FINDING_PAGES: Record<string, [string, string]> = {
   ranks_missing: ["info", "Run info"],
   delay: COMMUNICATION,
   delay_passed_on: COMMUNICATION,
+  late_by_samples: ["torch", "torch.distributed"],
   serialization: COMMUNICATION,
   transfer: COMMUNICATION,
   mutual_waiting: COMMUNICATION,
