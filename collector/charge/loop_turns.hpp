@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
 namespace clusterprof::collector {
@@ -46,14 +47,13 @@ class TurnSamples {
   std::uint64_t forgotten_until_ns_ = 0;
 };
 
-// The parts with the least time count for their callers until there are at most `most` parts. `parents`: of
-// each path; the root's is the root.
+// The parts with the least time count for their callers until there are at most `most` parts, 1 or more.
 template <typename ParentOf>
 void limit_parts(std::vector<TurnPart>& parts, std::size_t most, const ParentOf& parent_of) {
   while (parts.size() > most) {  // the least one is last
     const TurnPart least = parts.back();
     parts.pop_back();
-    const std::uint32_t parent = parent_of(least.path);
+    const std::uint32_t parent = least.path != 0 ? parent_of(least.path) : parts.front().path;
     std::size_t place = 0;
     while (place < parts.size() && parts[place].path != parent) ++place;
     if (place == parts.size()) parts.push_back({parent, 0});
