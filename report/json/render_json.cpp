@@ -57,6 +57,7 @@ void ReportDocument::write() {
     off_cpu();
     timeline();
     processes();
+    event_loops();
     regions();
     quality();
     bottleneck();
