@@ -70,8 +70,9 @@ LoopFrames loop_frames(const CallPaths& paths, std::uint32_t path) {
       if (uvloop) continue;
     }
     // The interpreter's own frames and those of C tasks are in between.
-    if (found.loop != 0 && frame->kind == FrameKind::kPython &&
-        std::string_view(paths.text(frame->file)).find("/asyncio/") == std::string_view::npos) {
+    const bool is_of_asyncio = paths.owner(*each) != Owner::kOwn &&
+                               paths.text(frame->file).find("/asyncio/") != std::string::npos;
+    if (found.loop != 0 && frame->kind == FrameKind::kPython && !is_of_asyncio) {
       found.task = *each;
       break;
     }
@@ -151,7 +152,13 @@ class LoopReader {
       row_.longest_s = to_seconds(loop_.longest_ns);
       row_.longest_at_s = since_start(loop_.longest_utc_ns);
     }
-    for (auto& [key, block] : lines_) row_.blocks.push_back(std::move(block));
+    for (auto& [key, block] : lines_) {
+      const auto& called = called_.at(key);
+      block.place.called = std::max_element(called.begin(), called.end(), [](const auto& a, const auto& b) {
+                             return a.second < b.second;
+                           })->first;
+      row_.blocks.push_back(std::move(block));
+    }
     std::stable_sort(row_.blocks.begin(), row_.blocks.end(),
                      [](const LoopBlockRow& a, const LoopBlockRow& b) { return a.time_s > b.time_s; });
     if (row_.blocks.size() > kMostLines) row_.blocks.resize(kMostLines);
@@ -160,7 +167,7 @@ class LoopReader {
   }
 
  private:
-  using Key = std::tuple<std::string, std::uint32_t, std::string, std::string, std::string>;
+  using Key = std::tuple<std::string, std::uint32_t, std::string>;  // of a line
 
   [[nodiscard]] double since_start(std::int64_t utc_ns) const {
     return static_cast<double>(utc_ns - data_.run.start_utc_ns) / 1e9;
@@ -182,8 +189,9 @@ class LoopReader {
       LoopBlockRow block;
       block.place = place_in_loop(paths_, part->path, frames);
       if (frames.task != 0) block.task = paths_.text(paths_.frame(frames.task)->name);
-      const Key key{block.place.file, block.place.line, block.place.function, block.place.called, block.task};
+      const Key key{block.place.file, block.place.line, block.place.function};
       times[key] += part->wall_ns;
+      called_[key][block.place.called] += part->wall_ns;
       lines_.try_emplace(key, std::move(block));
     }
     const std::uint64_t length_ns = turn.turn_ns - std::min(turn.turn_ns, outside_ns);
@@ -219,6 +227,7 @@ class LoopReader {
   const EventLoop& loop_;
   EventLoopRow row_;
   std::map<Key, LoopBlockRow> lines_;
+  std::map<Key, std::map<std::string, std::uint64_t>> called_;  // time by the library function that was called
   // Of turns in part or as a whole: the loop had stopped; and how many turns are none for that reason.
   std::uint64_t outside_ns_ = 0, no_blocks_ns_ = 0, no_turns_ = 0;
 };

@@ -362,6 +362,36 @@ export interface ProcessRow {
   exit: { status: number | null; signal: number | null };
 }
 
+export interface LoopBlockRow {
+  time_s: number;
+  awaited_s: number;
+  count: number;
+  longest_s: number;
+  function: string | null;
+  file: string | null;
+  line: number | null;
+  called: string | null;
+  task: string | null;
+}
+
+export interface EventLoopRow {
+  rank: number;
+  pid: number;
+  tid: number;
+  main_thread: boolean;
+  thread: string | null;
+  kind: "asyncio" | "uvloop" | "epoll";
+  turns: number;
+  idle_s: number;
+  busy_s: number;
+  blocked: number;
+  blocked_s: number;
+  awaited_s: number;
+  longest_block_s: number;
+  longest_block_at_s: number | null;
+  blocks: LoopBlockRow[];
+}
+
 export interface RegionRow extends Parts {
   name: string;
   count: number;
@@ -450,6 +480,7 @@ export interface Report {
   off_cpu: OffCpuRow[] | null;
   processes: ProcessRow[];
   process_groups: ProcessGroupRow[];
+  event_loops: EventLoopRow[];
   regions: RegionRow[];
   memory?: { lines: MemoryLine[] };
   quality: Quality;
