@@ -54,6 +54,21 @@ std::vector<TurnPart> TurnSamples::divide(std::uint64_t begin_ns, std::uint64_t 
   return parts;
 }
 
+void unite_parts(std::vector<TurnPart>& parts) {
+  std::sort(parts.begin(), parts.end(),
+            [](const TurnPart& a, const TurnPart& b) { return a.path < b.path; });
+  std::size_t kept = 0;
+  for (const TurnPart& part : parts) {
+    if (kept != 0 && parts[kept - 1].path == part.path)
+      parts[kept - 1].ns += part.ns;
+    else
+      parts[kept++] = part;
+  }
+  parts.resize(kept);
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const TurnPart& a, const TurnPart& b) { return a.ns > b.ns; });
+}
+
 void LongestTurns::add(RawTurn turn) {
   const auto longer = [](const RawTurn& a, const RawTurn& b) { return a.length_ns > b.length_ns; };
   turns_.push_back(std::move(turn));

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <utility>
 #include <vector>
 
 namespace clusterprof::collector {
@@ -47,19 +46,15 @@ class TurnSamples {
   std::uint64_t forgotten_until_ns_ = 0;
 };
 
-// The parts with the least time count for their callers until there are at most `most` parts, 1 or more.
+// Adds up parts of the same path; then the largest is first.
+void unite_parts(std::vector<TurnPart>& parts);
+
+// Until there are at most `most` parts, all but the larger half of these count for their callers.
 template <typename ParentOf>
 void limit_parts(std::vector<TurnPart>& parts, std::size_t most, const ParentOf& parent_of) {
-  while (parts.size() > most) {  // the least one is last
-    const TurnPart least = parts.back();
-    parts.pop_back();
-    const std::uint32_t parent = least.path != 0 ? parent_of(least.path) : parts.front().path;
-    std::size_t place = 0;
-    while (place < parts.size() && parts[place].path != parent) ++place;
-    if (place == parts.size()) parts.push_back({parent, 0});
-    parts[place].ns += least.ns;
-    for (; place > 0 && parts[place - 1].ns < parts[place].ns; --place)
-      std::swap(parts[place - 1], parts[place]);
+  while (parts.size() > most) {
+    for (std::size_t i = most / 2; i < parts.size(); ++i) parts[i].path = parent_of(parts[i].path);
+    unite_parts(parts);
   }
 }
 

@@ -72,7 +72,7 @@ TEST(LoopTurns, SmallPartsCountForTheirCallers) {
   ASSERT_EQ(parts.size(), 1u);
   std::vector<TurnPart> unknown = {{5, 7}, {0, 3}};
   limit_parts(unknown, 1, parent);
-  EXPECT_EQ(unknown, (std::vector<TurnPart>{{5, 10}}));
+  EXPECT_EQ(unknown, (std::vector<TurnPart>{{0, 10}}));
 }
 
 TEST(LoopTurns, KeepsTheLongest) {
