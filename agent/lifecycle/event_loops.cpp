@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Interposed waits for events on an epoll descriptor. Each is libc's own call between two readings of the
-// clock. Nothing here has a destructor, so that a thread which is cancelled in a wait, or jumps out of it from
-// a handler, leaves nothing behind: such a wait has not returned, and no turn begins.
+// clock. Nothing here has a destructor, so that a thread which is cancelled in a wait, or jumps out of it
+// from a handler, leaves nothing behind: such a wait has not returned, and no turn begins.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -51,9 +51,9 @@ wire::EventLoop* find_loop(wire::ThreadSlot& slot, std::uint32_t descriptor) noe
     return nullptr;
   }
   place->descriptor.store(0, std::memory_order_relaxed);
-  for (Word* const word : {&place->turn_began_ns, &place->wait_began_ns, &place->turns, &place->busy_ns,
-                           &place->idle_ns, &place->blocked, &place->blocked_ns, &place->longest_ns,
-                           &place->longest_began_ns})
+  for (Word* const word :
+       {&place->turn_began_ns, &place->wait_began_ns, &place->turns, &place->busy_ns, &place->idle_ns,
+        &place->blocked, &place->blocked_ns, &place->longest_ns, &place->longest_began_ns})
     set(*word, 0);
   for (Word& count : place->lengths) set(count, 0);
   place->descriptor.store(descriptor, std::memory_order_release);

@@ -343,8 +343,8 @@ void dump_losses(const ShardData& data, Text& out) {
             "rank_row\tpath\tpid\ttid\tmain_thread\tnumber\tstart_utc_ns\tturns\tidle_ns\tbusy_ns\tblocked\t"
             "blocked_ns\tlongest_ns\tlongest_utc_ns\tlengths\tthread");
   for (const EventLoop& l : data.event_loops)
-    out.row(l.rank, l.path, l.pid, l.tid, unsigned{l.main_thread}, l.number, l.start_utc_ns, l.turns, l.idle_ns,
-            l.busy_ns, l.blocked, l.blocked_ns, l.longest_ns, l.longest_utc_ns,
+    out.row(l.rank, l.path, l.pid, l.tid, unsigned{l.main_thread}, l.number, l.start_utc_ns, l.turns,
+            l.idle_ns, l.busy_ns, l.blocked, l.blocked_ns, l.longest_ns, l.longest_utc_ns,
             fmt::to_string(fmt::join(l.lengths, ",")), l.thread);
   out.table("loop_blocks", data.loop_blocks.size(),
             "rank_row\tpath\tpid\ttid\tnumber\tstart_utc_ns\tbegin_utc_ns\tturn_ns\twall_ns\tflags");

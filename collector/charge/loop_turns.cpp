@@ -40,10 +40,10 @@ std::vector<TurnPart> TurnSamples::divide(std::uint64_t begin_ns, std::uint64_t 
   for (const auto& [path, ns] : times) {
     if (ns == 0) continue;
     const std::uint64_t scaled_ns =
-        known_ns == length_ns ? ns
-                              : static_cast<std::uint64_t>(static_cast<double>(ns) *
-                                                           static_cast<double>(length_ns) /
-                                                           static_cast<double>(known_ns));
+        known_ns == length_ns
+            ? ns
+            : static_cast<std::uint64_t>(static_cast<double>(ns) * static_cast<double>(length_ns) /
+                                         static_cast<double>(known_ns));
     parts.push_back({path, std::min(scaled_ns, length_ns - given_ns)});
     given_ns += parts.back().ns;
   }
@@ -55,8 +55,7 @@ std::vector<TurnPart> TurnSamples::divide(std::uint64_t begin_ns, std::uint64_t 
 }
 
 void unite_parts(std::vector<TurnPart>& parts) {
-  std::sort(parts.begin(), parts.end(),
-            [](const TurnPart& a, const TurnPart& b) { return a.path < b.path; });
+  std::sort(parts.begin(), parts.end(), [](const TurnPart& a, const TurnPart& b) { return a.path < b.path; });
   std::size_t kept = 0;
   for (const TurnPart& part : parts) {
     if (kept != 0 && parts[kept - 1].path == part.path)

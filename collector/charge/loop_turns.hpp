@@ -60,8 +60,8 @@ void limit_parts(std::vector<TurnPart>& parts, std::size_t most, const ParentOf&
 
 struct RawTurn {
   std::uint64_t begin_ns = 0, length_ns = 0;
-  bool awaited = false;  // somebody waited for the loop: something was ready right behind it
-  bool open = false;     // it had not ended yet
+  bool awaited = false;         // somebody waited for the loop: something was ready right behind it
+  bool open = false;            // it had not ended yet
   std::vector<TurnPart> parts;  // the largest first
 };
 

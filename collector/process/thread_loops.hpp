@@ -21,9 +21,9 @@ namespace clusterprof::collector {
 struct RawLoop {
   std::int32_t pid = 0, tid = 0;
   bool main_thread = false;
-  std::string thread;          // its name
-  std::uint32_t number = 0;    // of the thread's loops
-  std::uint32_t wait_path = 0;  // where the thread waits for events; 0: no sample says
+  std::string thread;             // its name
+  std::uint32_t number = 0;       // of the thread's loops
+  std::uint32_t wait_path = 0;    // where the thread waits for events; 0: no sample says
   std::int64_t start_utc_ns = 0;  // of the thread
   std::uint64_t turns = 0, idle_ns = 0, busy_ns = 0, blocked = 0, blocked_ns = 0, longest_ns = 0;
   std::int64_t longest_utc_ns = 0;  // when it began

@@ -529,9 +529,9 @@ struct EventLoop {
   std::uint32_t rank = 0;  // index into ranks
   std::uint32_t path = 0;  // where the thread waits for events; 0: no sample says
   std::int32_t pid = 0, tid = 0;
-  std::uint8_t main_thread = 0;  // of its process
-  std::uint32_t number = 0;      // of the thread's loops
-  std::int64_t start_utc_ns = 0;  // of the thread
+  std::uint8_t main_thread = 0;                       // of its process
+  std::uint32_t number = 0;                           // of the thread's loops
+  std::int64_t start_utc_ns = 0;                      // of the thread
   std::uint64_t turns = 0, idle_ns = 0, busy_ns = 0;  // idle: in the waits; busy: in the turns
   std::uint64_t blocked = 0, blocked_ns = 0, longest_ns = 0;
   std::int64_t longest_utc_ns = 0;  // when the longest blocked turn began; 0: there is none

@@ -559,7 +559,7 @@ struct LoopBlockRow {
   std::uint64_t count = 0;           // turns of which it is the largest part
   double longest_s = 0;              // in one turn
   SourceLocation place;              // below the loop; empty: not known
-  std::string task;                  // the function that the loop ran: of a task, its coroutine; empty: not known
+  std::string task;  // the function that the loop ran: of a task, its coroutine; empty: not known
 };
 
 // An event loop of a thread. docs/metrics.md, "Event loops".

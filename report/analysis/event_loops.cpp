@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which waits for events are those of event loops, and which lines blocked these. docs/design/0018-event-loops.md
-// has the reasons.
+// Which waits for events are those of event loops, and which lines blocked these.
+// docs/design/0018-event-loops.md has the reasons.
 #include "report/analysis/event_loops.hpp"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ constexpr double kBusyHelper = 0.10;  // of its time
 constexpr std::size_t kMostLines = 50;
 
 // Libraries whose progress is made in such loops, on any thread.
-constexpr std::array<std::string_view, 6> kProgress = {"libpmix", "libucs", "libuct", "libucp", "libfabric",
-                                                       "libprrte"};
+constexpr std::array<std::string_view, 6> kProgress = {"libpmix", "libucs",    "libuct",
+                                                       "libucp",  "libfabric", "libprrte"};
 
 // The frames of a path below which an event loop of Python's runs: where it begins, and the first function
 // that is not its own. 0: none.
@@ -45,8 +45,7 @@ struct LoopFrames {
 };
 
 bool is_uvloop(const CallPaths& paths, const shard::Frame& frame) {
-  return frame.kind == FrameKind::kNative &&
-         paths.text(frame.module).find("/uvloop/") != std::string::npos;
+  return frame.kind == FrameKind::kNative && paths.text(frame.module).find("/uvloop/") != std::string::npos;
 }
 
 bool is_asyncio_loop(const CallPaths& paths, const shard::Frame& frame) {
@@ -70,8 +69,8 @@ LoopFrames loop_frames(const CallPaths& paths, std::uint32_t path) {
       if (uvloop) continue;
     }
     // The interpreter's own frames and those of C tasks are in between.
-    const bool is_of_asyncio = paths.owner(*each) != Owner::kOwn &&
-                               paths.text(frame->file).find("/asyncio/") != std::string::npos;
+    const bool is_of_asyncio =
+        paths.owner(*each) != Owner::kOwn && paths.text(frame->file).find("/asyncio/") != std::string::npos;
     if (found.loop != 0 && frame->kind == FrameKind::kPython && !is_of_asyncio) {
       found.task = *each;
       break;
@@ -204,9 +203,8 @@ class LoopReader {
     }
     no_blocks_ns_ += outside_ns;
     const bool awaited = (turn.flags & LoopBlock::kAwaited) != 0;
-    const auto most = std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) {
-      return a.second < b.second;
-    });
+    const auto most = std::max_element(times.begin(), times.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
     for (auto time = times.begin(); time != times.end(); ++time) {
       LoopBlockRow& line = lines_.at(time->first);
       const double seconds = to_seconds(time->second);
@@ -227,7 +225,8 @@ class LoopReader {
   const EventLoop& loop_;
   EventLoopRow row_;
   std::map<Key, LoopBlockRow> lines_;
-  std::map<Key, std::map<std::string, std::uint64_t>> called_;  // time by the library function that was called
+  std::map<Key, std::map<std::string, std::uint64_t>>
+      called_;  // time by the library function that was called
   // Of turns in part or as a whole: the loop had stopped; and how many turns are none for that reason.
   std::uint64_t outside_ns_ = 0, no_blocks_ns_ = 0, no_turns_ = 0;
 };
@@ -241,7 +240,8 @@ bool is_loop_wait(const CallPaths& paths, std::uint32_t path) {
     return false;
   const LoopFrames frames = loop_frames(paths, path);
   if (frames.loop == 0) return false;
-  // A callback may wait for events of its own. The loop's wait is below its own frames and those of selectors.
+  // A callback may wait for events of its own. The loop's wait is below its own frames and those of
+  // selectors.
   return frames.task == 0 ||
          std::string_view(paths.text(paths.frame(frames.task)->file)).ends_with("/selectors.py");
 }

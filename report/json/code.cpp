@@ -92,7 +92,8 @@ void ReportDocument::event_loops() {
     out_("rank", row.rank)("pid", row.pid)("tid", row.tid)("main_thread", row.main_thread);
     out_("thread", text_or_null(row.thread))("kind", name_of(row.kind))("turns", row.turns);
     out_("idle_s", row.idle_s)("busy_s", row.busy_s)("blocked", row.blocked)("blocked_s", row.blocked_s);
-    out_("awaited_s", row.awaited_s)("longest_block_s", row.longest_s)("longest_block_at_s", row.longest_at_s);
+    out_("awaited_s", row.awaited_s)("longest_block_s", row.longest_s)("longest_block_at_s",
+                                                                       row.longest_at_s);
     out_.object("lengths", [&] {
       for (std::size_t bin = 0; bin < row.lengths.size(); ++bin)
         out_(shard::EventLoop::kBinNames[bin], row.lengths[bin]);

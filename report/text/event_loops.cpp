@@ -74,13 +74,13 @@ void print_event_loops(Page& page, const Analysis& a, const ShortPaths& paths,
     loops.push_back(&row);
     for (const LoopBlockRow& block : row.blocks) blocks.push_back({&row, &block});
   }
-  std::stable_sort(loops.begin(), loops.end(), [](const EventLoopRow* x, const EventLoopRow* y) {
-    return x->blocked_s > y->blocked_s;
-  });
+  std::stable_sort(loops.begin(), loops.end(),
+                   [](const EventLoopRow* x, const EventLoopRow* y) { return x->blocked_s > y->blocked_s; });
   std::stable_sort(blocks.begin(), blocks.end(),
                    [](const Blocking& x, const Blocking& y) { return x.block->time_s > y.block->time_s; });
-  page.section("Event loops", fmt::format("blocked: in turns of {} or more",
-                                          seconds(static_cast<double>(shard::EventLoop::kBlockedTurnNs) / 1e9)));
+  page.section("Event loops",
+               fmt::format("blocked: in turns of {} or more",
+                           seconds(static_cast<double>(shard::EventLoop::kBlockedTurnNs) / 1e9)));
   const std::size_t shown = rows_shown(loops.size(), options);
   print_table(page,
               {{"blocked"},
@@ -101,7 +101,8 @@ void print_event_loops(Page& page, const Analysis& a, const ShortPaths& paths,
                 }
               });
   note_the_rest(page, shown, loops.size());
-  page.line("  awaited: of the blocked time, while something was ready that waited for the loop", Style::kDim);
+  page.line("  awaited: of the blocked time, while something was ready that waited for the loop",
+            Style::kDim);
   print_blocks(page, blocks, paths, options);
 }
 

@@ -104,14 +104,16 @@ class ComputingSentences : private FindingPhrases {
     return result;
   }
 
-  // "An event loop of rank 0 was blocked for 1.20 s (12.0 % of its time) while others waited for it, 1.20 s by
-  // json.loads <- handle() app.py:40."
+  // "An event loop of rank 0 was blocked for 1.20 s (12.0 % of its time) while others waited for it, 1.20 s
+  // by json.loads <- handle() app.py:40."
   [[nodiscard]] FindingText event_loop_blocked() const {
     const std::string place = name(f_.place, names_);
-    return {fmt::format("An event loop of rank {} was blocked for {} ({} of its time) while others waited for it{}.",
-                        rank(), time(Key::kTime), share(),
-                        place.empty() ? "" : fmt::format(", {} by {}", time(Key::kPlaceTime), place)),
-            fmt::format("The longest of its {} blocked turns took {}.", count(Key::kTurns), time(Key::kLongest))};
+    return {
+        fmt::format(
+            "An event loop of rank {} was blocked for {} ({} of its time) while others waited for it{}.",
+            rank(), time(Key::kTime), share(),
+            place.empty() ? "" : fmt::format(", {} by {}", time(Key::kPlaceTime), place)),
+        fmt::format("The longest of its {} blocked turns took {}.", count(Key::kTurns), time(Key::kLongest))};
   }
 
   [[nodiscard]] FindingText blocked() const {

@@ -26,10 +26,10 @@ std::uint64_t sum(const std::vector<TurnPart>& parts) {
 
 TEST(TurnSamples, ChargesCpuTimeToTheSampleAndWaitingToWhereTheThreadWaited) {
   TurnSamples samples;
-  samples.add(90 * kMs, 10 * kMs, false, 9);    // before the turn
-  samples.add(120 * kMs, 30 * kMs, false, 1);   // 100 to 120: path 1
-  samples.add(140 * kMs, 40 * kMs, true, 2);    // to 140: path 2, where it is blocked
-  samples.add(440 * kMs, 60 * kMs, false, 3);   // of 300 ms it ran for 20, which are path 3's
+  samples.add(90 * kMs, 10 * kMs, false, 9);   // before the turn
+  samples.add(120 * kMs, 30 * kMs, false, 1);  // 100 to 120: path 1
+  samples.add(140 * kMs, 40 * kMs, true, 2);   // to 140: path 2, where it is blocked
+  samples.add(440 * kMs, 60 * kMs, false, 3);  // of 300 ms it ran for 20, which are path 3's
   samples.add(460 * kMs, 80 * kMs, false, 3);
   samples.add(600 * kMs, 200 * kMs, false, 9);  // behind it
   const auto parts = samples.divide(100 * kMs, 500 * kMs);
@@ -169,7 +169,8 @@ TEST_F(Loops, CountsTurnsThatWereNotFetchedInTimeAndThoseThatCannotBe) {
     blocked(100 * i, 100 * i + 60, wire::Awaited::kNo);
   look(100'000);
   EXPECT_GE(drops_.counts().at("event_loop_turns"), 9u);
-  EXPECT_EQ(drops_.counts().at("event_loop_turns") + report(100'000)[0].longest.size(), wire::kBlockedTurns + 9);
+  EXPECT_EQ(drops_.counts().at("event_loop_turns") + report(100'000)[0].longest.size(),
+            wire::kBlockedTurns + 9);
   blocked(200'000, 100, wire::Awaited::kNo);
   look(300'000);
   EXPECT_EQ(drops_.counts().at("damaged_event_loop"), 1u);

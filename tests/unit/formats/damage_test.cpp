@@ -330,8 +330,8 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            !d.counter_values.empty() && d.mpi_events.size() > 1 && !d.event_gaps.empty() &&
            !d.wait_states.empty() && d.rank_series.size() > 1 && d.node_series.size() > 1 &&
            d.path_series.size() > 1 && !d.io_calls.empty() && !d.data_accesses.empty() &&
-           !d.region_times.empty() && !d.processes.empty() &&
-           !d.event_loops.empty() && !d.loop_blocks.empty();
+           !d.region_times.empty() && !d.processes.empty() && !d.event_loops.empty() &&
+           !d.loop_blocks.empty();
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)

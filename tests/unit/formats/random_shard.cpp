@@ -295,8 +295,8 @@ class Builder {
       loop.main_thread = tid == 100 ? 1 : 0;
       loop.number = below(4);
       loop.start_utc_ns = 1'700'000'000'000'000'000;
-      for (std::uint64_t* const word : {&loop.turns, &loop.idle_ns, &loop.busy_ns, &loop.blocked,
-                                        &loop.blocked_ns, &loop.longest_ns})
+      for (std::uint64_t* const word :
+           {&loop.turns, &loop.idle_ns, &loop.busy_ns, &loop.blocked, &loop.blocked_ns, &loop.longest_ns})
         *word = amount();
       loop.longest_utc_ns = loop.start_utc_ns + below(1000);
       for (std::uint64_t& count : loop.lengths) count = amount();

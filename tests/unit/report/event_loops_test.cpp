@@ -32,11 +32,12 @@ class EventLoops : public ::testing::Test {
   std::uint32_t loop_path() {
     std::uint32_t at = main_path();
     at = b_.child(at, b_.python("run_forever", std::string(kAsyncio) + "base_events.py", 600, 580));
-    return b_.child(at, b_.python("BaseEventLoop._run_once", std::string(kAsyncio) + "base_events.py", 1900, 1800));
+    return b_.child(
+        at, b_.python("BaseEventLoop._run_once", std::string(kAsyncio) + "base_events.py", 1900, 1800));
   }
   std::uint32_t wait_path() {
-    const std::uint32_t select =
-        b_.child(loop_path(), b_.python("EpollSelector.select", "/usr/lib/python3.11/selectors.py", 468, 450));
+    const std::uint32_t select = b_.child(
+        loop_path(), b_.python("EpollSelector.select", "/usr/lib/python3.11/selectors.py", 468, 450));
     return b_.child(select, b_.kernel("epoll_wait"));
   }
   std::uint32_t run_path() {
@@ -67,7 +68,8 @@ class EventLoops : public ::testing::Test {
     for (const auto& part : parts) length_ns += part.second * kMs;
     for (const auto& [path, ms] : parts)
       b_.data.loop_blocks.push_back({of.rank, path, of.pid, of.tid, of.number, of.start_utc_ns,
-                                     kBegin + static_cast<std::int64_t>(begin_ms * kMs), length_ns, ms * kMs, flags});
+                                     kBegin + static_cast<std::int64_t>(begin_ms * kMs), length_ns, ms * kMs,
+                                     flags});
     of.busy_ns += length_ns;
     ++of.blocked;
     of.blocked_ns += length_ns;
@@ -167,7 +169,8 @@ TEST_F(EventLoops, ThreadsOfLibrariesAreNone) {
 }
 
 TEST_F(EventLoops, UvloopIsTold) {
-  constexpr const char* kModule = "/usr/lib/python3/dist-packages/uvloop/loop.cpython-311-x86_64-linux-gnu.so";
+  constexpr const char* kModule =
+      "/usr/lib/python3/dist-packages/uvloop/loop.cpython-311-x86_64-linux-gnu.so";
   const std::uint32_t run = b_.child(main_path(), b_.native("uv_run", kModule));
   loop(b_.child(run, b_.kernel("epoll_pwait")));
   turn(1000, {{b_.child(run, b_.python("tick", kApp, 60, 59)), 100}});
