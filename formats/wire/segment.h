@@ -54,43 +54,30 @@ enum class DropReason : std::uint32_t {
   kMpiPeerTableFull,
   kCommunicatorTableFull,
   kModuleArenaFull,
-  kFaultInWalk,         // a guarded read faulted; the rest of that walk was dropped
-  kTimerFailed,         // a thread's timer could not be made
-  kCounterFailed,       // PAPI could not count on a thread
-  kMpiEventRingFull,    // or the thread has no ring: the event is missing in the analysis of waiting
-  kSignalBlocked,       // a thread blocks the sampling signal by a way that our functions do not see
-  kRegionTableFull,     // an instance of a region that counts as the region around it
-  kRegionMismatch,      // the end of a region that was not the innermost one, or of none
-  kIoFileTableFull,     // an operation on a file that is counted with others of its directory, or with all
-                        // others
-  kIoSiteTableFull,     // an operation on a file that is counted by file only: its call path found no room
-  kThrottled,           // a tick that was left out because the thread's samples take too long
-  kIoPathRoomFull,      // an operation on a file whose call path found no room in the path arena
-  kEventLoopTableFull,  // a wait of a thread that already has kThreadLoops event loops
+  kFaultInWalk,       // a guarded read faulted; the rest of that walk was dropped
+  kTimerFailed,       // a thread's timer could not be made
+  kCounterFailed,     // PAPI could not count on a thread
+  kMpiEventRingFull,  // or the thread has no ring: the event is missing in the analysis of waiting
+  kSignalBlocked,     // a thread blocks the sampling signal by a way that our functions do not see
+  kRegionTableFull,   // an instance of a region that counts as the region around it
+  kRegionMismatch,    // the end of a region that was not the innermost one, or of none
+  kIoFileTableFull,   // an operation on a file that is counted with others of its directory, or with all
+                      // others
+  kIoSiteTableFull,   // an operation on a file that is counted by file only: its call path found no room
+  kThrottled,         // a tick that was left out because the thread's samples take too long
+  kIoPathRoomFull,    // an operation on a file whose call path found no room in the path arena
+  // A wait of a thread that already has kThreadLoops event loops.
+  kEventLoopTableFull,
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
-inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
-                                                               "reentrant",
-                                                               "no_thread_slot",
-                                                               "code_table_full",
-                                                               "path_arena_full",
-                                                               "mpi_site_table_full",
-                                                               "mpi_peer_table_full",
-                                                               "communicator_table_full",
-                                                               "module_arena_full",
-                                                               "fault_in_walk",
-                                                               "timer_failed",
-                                                               "counter_failed",
-                                                               "mpi_event_ring_full",
-                                                               "signal_blocked",
-                                                               "region_table_full",
-                                                               "region_mismatch",
-                                                               "io_file_table_full",
-                                                               "io_site_table_full",
-                                                               "throttled",
-                                                               "io_path_room_full",
-                                                               "event_loop_table_full"};
+inline constexpr const char* kDropReasonNames[kDropReasons] = {
+    "ring_full",           "reentrant",           "no_thread_slot",      "code_table_full",
+    "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full", "communicator_table_full",
+    "module_arena_full",   "fault_in_walk",       "timer_failed",        "counter_failed",
+    "mpi_event_ring_full", "signal_blocked",      "region_table_full",   "region_mismatch",
+    "io_file_table_full",  "io_site_table_full",  "throttled",           "io_path_room_full",
+    "event_loop_table_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
