@@ -97,8 +97,8 @@ def idle():
 
 
 async def naps():
-    for _ in range(30):
-        await asyncio.sleep(0.005)
+    for _ in range(20):
+        await asyncio.sleep(0.03)
 
 
 async def computes():
