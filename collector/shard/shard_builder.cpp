@@ -97,6 +97,24 @@ std::string counter_series_name(const std::string& counter) {
   return taken ? std::string(kPrefix) + counter : counter;
 }
 
+// The longest blocked turns of a loop, by begin. A report has those of all ranks in memory, so in a large job
+// there are fewer of each.
+std::vector<RawLoop::Turn> longest_turns(std::vector<RawLoop::Turn> turns, std::uint32_t world_size) {
+  constexpr std::size_t kRanks = 128, kFewest = 8;  // ranks with LongestTurns::kMost each
+  const std::size_t most = std::clamp(LongestTurns::kMost * kRanks / std::max<std::size_t>(world_size, 1),
+                                      kFewest, LongestTurns::kMost);
+  if (turns.size() <= most) return turns;
+  std::nth_element(turns.begin(), turns.begin() + static_cast<std::ptrdiff_t>(most), turns.end(),
+                   [](const RawLoop::Turn& a, const RawLoop::Turn& b) {
+                     return std::pair(a.turn.length_ns, b.begin_utc_ns) >
+                            std::pair(b.turn.length_ns, a.begin_utc_ns);
+                   });
+  turns.resize(most);
+  std::sort(turns.begin(), turns.end(),
+            [](const RawLoop::Turn& a, const RawLoop::Turn& b) { return a.begin_utc_ns < b.begin_utc_ns; });
+  return turns;
+}
+
 struct ShardValueKey {
   std::uint32_t path;
   shard::Category category;
@@ -333,7 +351,7 @@ void ShardBuilder::add_loops(const ProcessReport& report, std::uint32_t rank,
     row.longest_utc_ns = loop->longest_utc_ns;
     row.lengths = loop->lengths;
     row.thread = loop->thread;
-    for (const RawLoop::Turn& turn : loop->longest) {
+    for (const RawLoop::Turn& turn : longest_turns(loop->longest, data.run.world_size)) {
       std::map<std::uint32_t, std::uint64_t> parts;  // different addresses may be one line
       for (const TurnPart& part : turn.turn.parts) parts[path_of[part.path]] += part.ns;
       const std::size_t first = data.loop_blocks.size();

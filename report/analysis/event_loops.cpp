@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -102,6 +103,32 @@ SourceLocation place_in_loop(const CallPaths& paths, std::uint32_t path, const L
   return place_of(paths, frames.task != 0 ? frames.task : frames.loop);
 }
 
+// What is known of a path. Many turns have the same ones.
+struct PathInfo {
+  LoopFrames frames;
+  SourceLocation place;
+  std::string task;
+};
+
+class PathInfos {
+ public:
+  explicit PathInfos(const CallPaths& paths) : paths_(paths) {}
+
+  const PathInfo& of(std::uint32_t path) {
+    const auto [found, is_new] = known_.try_emplace(path);
+    PathInfo& info = found->second;
+    if (!is_new) return info;
+    info.frames = loop_frames(paths_, path);
+    info.place = place_in_loop(paths_, path, info.frames);
+    if (info.frames.task != 0) info.task = paths_.text(paths_.frame(info.frames.task)->name);
+    return info;
+  }
+
+ private:
+  const CallPaths& paths_;
+  std::unordered_map<std::uint32_t, PathInfo> known_;
+};
+
 auto loop_of(const EventLoop& row) {
   return std::tuple(row.rank, row.pid, row.tid, row.start_utc_ns, row.number);
 }
@@ -112,8 +139,8 @@ auto loop_of(const LoopBlock& row) {
 // A loop and its blocked turns, while it is read.
 class LoopReader {
  public:
-  LoopReader(const shard::ShardData& data, const CallPaths& paths, const EventLoop& loop)
-      : data_(data), paths_(paths), loop_(loop) {
+  LoopReader(const shard::ShardData& data, const CallPaths& paths, PathInfos& infos, const EventLoop& loop)
+      : data_(data), paths_(paths), infos_(infos), loop_(loop) {
     row_.rank = data.ranks[loop.rank].rank;
     row_.pid = loop.pid;
     row_.tid = loop.tid;
@@ -122,13 +149,13 @@ class LoopReader {
     row_.turns = loop.turns;
     row_.idle_s = to_seconds(loop.idle_ns);
     row_.lengths = loop.lengths;
-    row_.kind = loop_frames(paths, loop.path).kind;
+    row_.kind = infos.of(loop.path).frames.kind;
   }
 
   // The parts of all turns, together by turn.
   void add(const std::vector<const LoopBlock*>& blocks) {
     for (const LoopBlock* const block : blocks)
-      row_.kind = std::max(row_.kind, loop_frames(paths_, block->path).kind);
+      row_.kind = std::max(row_.kind, infos_.of(block->path).frames.kind);
     for (std::size_t first = 0, end = 0; first < blocks.size(); first = end) {
       while (end < blocks.size() && blocks[end]->begin_utc_ns == blocks[first]->begin_utc_ns) ++end;
       add_turn(std::span(blocks).subspan(first, end - first));
@@ -179,19 +206,19 @@ class LoopReader {
     std::map<Key, std::uint64_t> times;
     std::uint64_t outside_ns = 0;
     for (const LoopBlock* const part : parts) {
-      const LoopFrames frames = loop_frames(paths_, part->path);
+      const PathInfo& info = infos_.of(part->path);
       // The loop had stopped, or nothing says whether a loop of C goes on.
-      if ((python && part->path != 0 && frames.loop == 0) || (!python && open)) {
+      if ((python && part->path != 0 && info.frames.loop == 0) || (!python && open)) {
         outside_ns += part->wall_ns;
         continue;
       }
-      LoopBlockRow block;
-      block.place = place_in_loop(paths_, part->path, frames);
-      if (frames.task != 0) block.task = paths_.text(paths_.frame(frames.task)->name);
-      const Key key{block.place.file, block.place.line, block.place.function};
+      const Key key{info.place.file, info.place.line, info.place.function};
       times[key] += part->wall_ns;
-      called_[key][block.place.called] += part->wall_ns;
-      lines_.try_emplace(key, std::move(block));
+      called_[key][info.place.called] += part->wall_ns;
+      const auto [line, is_new] = lines_.try_emplace(key);
+      if (!is_new) continue;
+      line->second.place = info.place;
+      line->second.task = info.task;
     }
     const std::uint64_t length_ns = turn.turn_ns - std::min(turn.turn_ns, outside_ns);
     outside_ns_ += outside_ns;
@@ -222,11 +249,11 @@ class LoopReader {
 
   const shard::ShardData& data_;
   const CallPaths& paths_;
+  PathInfos& infos_;
   const EventLoop& loop_;
   EventLoopRow row_;
   std::map<Key, LoopBlockRow> lines_;
-  std::map<Key, std::map<std::string, std::uint64_t>>
-      called_;  // time by the library function that was called
+  std::map<Key, std::map<std::string, std::uint64_t>> called_;  // time by what the line called
   // Of turns in part or as a whole: the loop had stopped; and how many turns are none for that reason.
   std::uint64_t outside_ns_ = 0, no_blocks_ns_ = 0, no_turns_ = 0;
 };
@@ -250,9 +277,10 @@ void list_event_loops(const shard::ShardData& data, const CallPaths& paths, Anal
   std::map<decltype(loop_of(std::declval<EventLoop>())), std::vector<const LoopBlock*>> blocks;
   for (const LoopBlock& block : data.loop_blocks)
     if (block.path < paths.size()) blocks[loop_of(block)].push_back(&block);
+  PathInfos infos(paths);
   for (const EventLoop& loop : data.event_loops) {
     if (loop.rank >= data.ranks.size() || loop.path >= paths.size()) continue;
-    LoopReader reader(data, paths, loop);
+    LoopReader reader(data, paths, infos, loop);
     if (const auto found = blocks.find(loop_of(loop)); found != blocks.end()) reader.add(found->second);
     EventLoopRow row;
     if (reader.finish(row)) analysis.event_loops.push_back(std::move(row));
