@@ -120,10 +120,17 @@ void serialize(Archive& archive, Process& process) {
           process.top_ns, process.command);
 }
 template <typename Archive>
+void serialize(Archive& archive, EventLoop& loop) {
+  archive(loop.rank, loop.path, loop.pid, loop.tid, loop.main_thread, loop.number, loop.start_utc_ns,
+          loop.turns, loop.idle_ns, loop.busy_ns, loop.blocked, loop.blocked_ns, loop.longest_ns,
+          loop.longest_utc_ns, loop.lengths, loop.thread);
+}
+template <typename Archive>
 void serialize(Archive& archive, ShardData& head) {
   using aggregator::archive_rows;
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
-          head.io_files, head.drops, head.processes);
+          head.io_files, head.drops, head.processes, head.event_loops);
+  archive_rows(archive, head.loop_blocks);
   archive_rows(archive, head.frames);
   archive_rows(archive, head.paths);
   archive_rows(archive, head.ranks);

@@ -212,6 +212,8 @@ struct Merger::State {
   std::vector<std::vector<DataAccess>> data_accesses;
   std::vector<std::vector<RegionTime>> region_times;
   std::vector<std::vector<Process>> processes;
+  std::vector<std::vector<EventLoop>> event_loops;
+  std::vector<std::vector<LoopBlock>> loop_blocks;
 
   std::vector<IoFile> io_files;
   std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system
@@ -342,6 +344,8 @@ struct Merger::State {
     use(data_accesses, &ShardData::data_accesses);
     use(region_times, &ShardData::region_times);
     use(processes, &ShardData::processes);
+    use(event_loops, &ShardData::event_loops);
+    use(loop_blocks, &ShardData::loop_blocks);
   }
 
   Run united_run() const;

@@ -67,6 +67,25 @@ inline auto key(const shard::Process& row) {
                     std::string_view(row.command));
 }
 
+// The same loop, which one shard may have seen for longer than the other.
+inline void unite(shard::EventLoop& into, const shard::EventLoop& row) {
+  const auto knows = [](const shard::EventLoop& loop) {
+    return std::tuple(loop.turns, loop.busy_ns, loop.idle_ns, loop.path);
+  };
+  if (knows(into) < knows(row)) into = row;
+}
+inline auto key(const shard::EventLoop& row) {
+  return std::tuple(row.pid, row.tid, row.start_utc_ns, row.number);
+}
+inline void unite(shard::LoopBlock& into, const shard::LoopBlock& row) {
+  into.wall_ns = std::min(into.wall_ns + row.wall_ns, into.turn_ns);  // of paths that are the same now
+}
+// The largest part first.
+inline auto key(const shard::LoopBlock& row) {
+  return std::tuple(row.pid, row.tid, row.start_utc_ns, row.number, row.begin_utc_ns, row.turn_ns,
+                    ~row.wall_ns, row.path, row.flags);
+}
+
 inline void unite(shard::HandlerCost& into, const shard::HandlerCost& row) { into.count += row.count; }
 inline auto key(const shard::HandlerCost& row) { return std::tuple(row.le_ns); }
 

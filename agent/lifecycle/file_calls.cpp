@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "agent/lifecycle/event_loops.h"
 #include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/interpose.h"
 #include "agent/lifecycle/memory.h"
@@ -303,6 +304,7 @@ CLUSTERPROF_OPEN_BY(mkostemps, AT_FDCWD, (char* path, int suffix, int flags), pa
 CLUSTERPROF_OPEN_BY(mkostemps64, AT_FDCWD, (char* path, int suffix, int flags), path, suffix, flags)
 
 CLUSTERPROF_STANDS_FOR(int, close, int descriptor) {
+  end_event_loop(descriptor);
   const std::uint32_t file = forget_descriptor(descriptor);
   const FileCall call(is_counted(CLUSTERPROF_CALLER) ? file : kNoFile, IoOperation::kClose);
   const int result = g_close(descriptor);

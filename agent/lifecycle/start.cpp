@@ -71,6 +71,7 @@ void ensure_started() noexcept {
   // Also if nothing is recorded: in the child of a fork, the loader's locks may be held forever.
   watch_transfers();
   watch_file_calls();
+  watch_event_loops();
   watch_stdio_calls();
   watch_exec();
   watch_signals();

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "agent/lifecycle/event_loops.h"
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/ticks.h"
@@ -124,6 +125,7 @@ void fill_record(ThreadRecord& record, const BeginningThread& thread) noexcept {
   slot.run_delay_ns.store(0, std::memory_order_relaxed);
   slot.start_function = thread.start_function;
   slot.is_main = tid == g_process.pid ? 1 : 0;
+  forget_event_loops(slot);
   memset(slot.name, 0, sizeof slot.name);
   read_name(tid, slot.name);
 }

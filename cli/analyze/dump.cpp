@@ -339,6 +339,18 @@ void dump_losses(const ShardData& data, Text& out) {
             unsigned{p.flags}, p.exit_status, p.exit_signal, p.count, p.start_utc_ns, p.elapsed_ns, p.cpu_ns,
             p.cpu_min_ns, p.cpu_max_ns, p.children_cpu_ns, p.top_path, p.top_ns,
             fmt::to_string(fmt::join(command_words(p.command), " ")));
+  out.table("event_loops", data.event_loops.size(),
+            "rank_row\tpath\tpid\ttid\tmain_thread\tnumber\tstart_utc_ns\tturns\tidle_ns\tbusy_ns\tblocked\t"
+            "blocked_ns\tlongest_ns\tlongest_utc_ns\tlengths\tthread");
+  for (const EventLoop& l : data.event_loops)
+    out.row(l.rank, l.path, l.pid, l.tid, unsigned{l.main_thread}, l.number, l.start_utc_ns, l.turns,
+            l.idle_ns, l.busy_ns, l.blocked, l.blocked_ns, l.longest_ns, l.longest_utc_ns,
+            fmt::to_string(fmt::join(l.lengths, ",")), l.thread);
+  out.table("loop_blocks", data.loop_blocks.size(),
+            "rank_row\tpath\tpid\ttid\tnumber\tstart_utc_ns\tbegin_utc_ns\tturn_ns\twall_ns\tflags");
+  for (const LoopBlock& b : data.loop_blocks)
+    out.row(b.rank, b.path, b.pid, b.tid, b.number, b.start_utc_ns, b.begin_utc_ns, b.turn_ns, b.wall_ns,
+            unsigned{b.flags});
   out.table("drops", data.drops.size(), "rank_row\treason\tcount");
   for (const Drop& d : data.drops) out.row(d.rank, d.reason, d.count);
   out.table("handler_costs", data.handler_costs.size(), "rank_row\tle_ns\tcount");

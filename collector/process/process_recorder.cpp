@@ -71,6 +71,7 @@ void add_call_under_way(ProcessReport& report, const RawCallUnderWay& call) {
 ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid& grid, PathTimes& path_times,
                                  std::uint32_t base)
     : segment_(std::move(segment)),
+      store_(store),
       grid_(grid),
       pid_(segment_.header().pid),
       start_(segment_.header().start_mono_ns),
@@ -104,8 +105,11 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
   poll(end_ns);
   for (const std::uint32_t index : slots_.found()) {
     RecordedThread& thread = threads_[index];
-    if (thread.state != RecordedThread::State::kNone)
+    if (thread.state != RecordedThread::State::kNone) {
       time_in_mpi_.end_thread(for_time_in_mpi(thread), segment_.thread_slot(index), end_ns);
+      thread.loops.charge(segment_.thread_slot(index), end_ns, true, store_.tables(), drops_);
+      add_loops(ended_loops_, thread, segment_.thread_slot(index), end_ns);
+    }
     end_replaced_thread(thread, end_ns);
   }
   stacks_.finish(pid_, static_cast<std::int64_t>(segment_.header().start_realtime_ns), end_ns);
@@ -132,6 +136,7 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.sampled = SampledTime(begin, slot.start_cpu_ns);
   thread.events.timeline = GapTimeline(not_before);  // a new thread may already be in its first call
   thread.events.number.reset();
+  thread.loops = ThreadLoops();
 }
 
 double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
@@ -154,6 +159,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   }
   const std::uint64_t latest_ns = now_ns + kClockToleranceNs;
   const std::uint64_t waiting_events = events_.waiting(slot_index);
+  thread.loops.look(slot);
   if (waiting != 0) {
     const bool sane = wire::ring_drain(slot.ring, [&](const wire::RecordHeader& record) {
       samples_.take(thread, slot_index, record, slot.ring, latest_ns);
@@ -163,12 +169,14 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
       thread.words.clear();  // of what was lost
     }
   }
+  thread.loops.charge(slot, latest_ns, ended, store_.tables(), drops_);
   // Otherwise the next thread of this slot would get what the ended one leaves in the ring.
   const std::uint64_t latest_event_ns = ended ? latest_ns + kMaxStopNs : latest_ns;
   events_.take(thread.events, slot_index, latest_event_ns, latest_event_ns);
   if (ended) {
     if (thread.state == RecordedThread::State::kActive) samples_.end_without_record(thread, now_ns);
     time_in_mpi_.end_thread(for_time_in_mpi(thread), slot, now_ns);
+    add_loops(ended_loops_, thread, slot, now_ns);
     events_.finish(thread.events);
     thread.state = RecordedThread::State::kNone;
     slot.state.store(static_cast<std::uint32_t>(wire::ThreadState::kFree), std::memory_order_release);
@@ -194,6 +202,27 @@ void ProcessRecorder::update_measured_mpi(std::uint64_t now_ns) {
   // Time beyond that since then belongs to a call that was noticed late.
   charges_.add_measured_mpi({since_ns, now_ns}, total_ns - measured_mpi_ns_);
   measured_mpi_ns_ = total_ns;
+}
+
+void ProcessRecorder::add_loops(std::vector<RawLoop>& loops, const RecordedThread& thread,
+                                const wire::ThreadSlot& slot, std::uint64_t now_ns) {
+  if (!thread.loops.has_loops() || !grid_.begun()) return;
+  const std::uint64_t begin_ns = std::clamp(thread.start_time_ns, start_.not_after(now_ns), now_ns);
+  const std::uint64_t end_ns =
+      thread.state == RecordedThread::State::kEnded ? std::clamp(thread.ended_ns, begin_ns, now_ns) : now_ns;
+  for (RawLoop& loop : thread.loops.report(slot, begin_ns, end_ns, store_.tables(),
+                                           [&](std::uint64_t ns) { return grid_.utc_ns(ns); })) {
+    if (loops.size() == ProcessReport::kMaxLoops) {
+      drops_.add("event_loop_rows");
+      return;
+    }
+    loop.pid = pid_;
+    loop.tid = thread.tid;
+    loop.main_thread = thread.main;
+    loop.thread = bounded_text(slot.name, sizeof slot.name);
+    loop.start_utc_ns = grid_.utc_ns(begin_ns);
+    loops.push_back(std::move(loop));
+  }
 }
 
 ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
@@ -359,6 +388,7 @@ void ProcessRecorder::add_ended_threads(ProcessReport& report) const {
   report.mpi_ns = time_in_mpi_.ended_main_ns();
   report.mpi_helpers = time_in_mpi_.ended_helpers();
   for (const RawCallUnderWay& call : time_in_mpi_.calls_at_end()) add_call_under_way(report, call);
+  report.add_loops(ended_loops_);
 }
 
 void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t now_ns) {
@@ -371,6 +401,9 @@ void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t no
     report.mpi_helpers.add(time_in_mpi_.of_helper(caller, slot, now_ns));
     if (const auto call = time_in_mpi_.call_under_way(caller, slot, now_ns))
       add_call_under_way(report, *call);
+    std::vector<RawLoop> loops;
+    add_loops(loops, thread, slot, now_ns);
+    report.add_loops(loops);
     if (thread.state != RecordedThread::State::kActive) continue;
     ThreadAccount provisional = thread.account;
     provisional.end(now_ns, std::nullopt, samples_.period_ns(), {}, {},

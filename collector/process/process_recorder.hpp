@@ -92,9 +92,12 @@ class ProcessRecorder {
   void add_unrecorded_threads(ProcessReport& report, std::uint64_t now_ns);
   void add_ended_threads(ProcessReport& report) const;
   void add_living_threads(ProcessReport& report, std::uint64_t now_ns);
+  void add_loops(std::vector<RawLoop>& loops, const RecordedThread& thread, const wire::ThreadSlot& slot,
+                 std::uint64_t now_ns);
   [[nodiscard]] std::uint64_t paused_ns(std::uint64_t now_ns) const;
 
   SegmentView segment_;
+  const RawStore& store_;
   TimeGrid& grid_;
   std::int32_t pid_;
   ProcessStart start_;
@@ -109,6 +112,7 @@ class ProcessRecorder {
   ProcessTables tables_;
 
   std::unordered_map<std::uint32_t, RecordedThread> threads_;      // by slot
+  std::vector<RawLoop> ended_loops_;                               // of threads that have ended
   std::uint32_t freed_slots_ = 0;                                  // in this round
   std::uint64_t measured_mpi_ns_ = 0, measured_mpi_until_ns_ = 0;  // that is in the series of the main thread
   bool finished_ = false;

@@ -12,6 +12,15 @@ void ProcessReport::add_note(shard::NoteCode code, std::uint64_t number) {
   if (notes.size() < kMaxNotes) notes.emplace(code, number);
 }
 
+void ProcessReport::add_loops(const std::vector<RawLoop>& more) {
+  loops.insert(loops.end(), more.begin(), more.end());
+  if (loops.size() <= kMaxLoops) return;
+  std::stable_sort(loops.begin(), loops.end(),
+                   [](const RawLoop& a, const RawLoop& b) { return a.busy_ns > b.busy_ns; });
+  drops["event_loop_rows"] += loops.size() - kMaxLoops;
+  loops.resize(kMaxLoops);
+}
+
 void ProcessReport::begin_with(const ProcessReport& past) {
   const std::uint64_t later_ns = start_mono_ns - std::min(start_mono_ns, past.start_mono_ns);
   for (std::uint64_t* const since_start : {&mpi_init_end_ns, &mpi_finalize_begin_ns})
@@ -78,6 +87,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   for (const auto& [path, region] : other.regions) regions[path].add(region);
   for (const auto& [path, access] : other.accesses) accesses[path].add(access);
   for (const auto& [key, calls_of_file] : other.io) io[key].add(calls_of_file);
+  add_loops(other.loops);
   for (const auto& [pair, cell] : other.traffic) {
     traffic[pair].messages += cell.messages;
     traffic[pair].bytes += cell.bytes;

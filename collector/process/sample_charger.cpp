@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collector/process/sample_charger.hpp"
 
+#include <sys/syscall.h>
+
 #include <algorithm>
 
 namespace clusterprof::collector {
 namespace {
+
+bool waits_for_events(std::int32_t system_call) {
+  constexpr std::int32_t kEpollPwait2 = 441;  // not in the headers of older systems
+  return system_call == SYS_epoll_wait || system_call == SYS_epoll_pwait || system_call == kEpollPwait2;
+}
 
 StackContext context_of(const wire::SampleRecord& record) {
   StackContext context;
@@ -151,6 +158,9 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
                         });
   events_.sampled_until(thread.events, time_ns);
   if (record.trigger == wire::Trigger::kStop) return;  // no sample
+  if (thread.loops.has_loops())
+    thread.loops.sample(time_ns, record.cpu_ns, blocked,
+                        context.in_syscall && waits_for_events(record.syscall_nr), target.path);
   count(thread, record, blocked, target, charged);
 }
 

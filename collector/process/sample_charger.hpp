@@ -20,6 +20,7 @@
 #include "collector/mpi/event_reader.hpp"
 #include "collector/mpi/gap_timeline.hpp"
 #include "collector/process/last_path.hpp"
+#include "collector/process/thread_loops.hpp"
 #include "collector/rings/drop_counts.hpp"
 #include "collector/rings/sample_reader.hpp"
 #include "collector/rings/segment_view.hpp"
@@ -42,6 +43,7 @@ struct RecordedThread {
   ThreadAccount account;
   SampledTime sampled;
   ThreadEvents events;
+  ThreadLoops loops;
 };
 
 struct SampleStatistics {

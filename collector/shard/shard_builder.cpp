@@ -97,6 +97,24 @@ std::string counter_series_name(const std::string& counter) {
   return taken ? std::string(kPrefix) + counter : counter;
 }
 
+// The longest blocked turns of a loop, by begin. A report has those of all ranks in memory, so in a large job
+// there are fewer of each.
+std::vector<RawLoop::Turn> longest_turns(std::vector<RawLoop::Turn> turns, std::uint32_t world_size) {
+  constexpr std::size_t kRanks = 128, kFewest = 8;  // ranks with LongestTurns::kMost each
+  const std::size_t most = std::clamp(LongestTurns::kMost * kRanks / std::max<std::size_t>(world_size, 1),
+                                      kFewest, LongestTurns::kMost);
+  if (turns.size() <= most) return turns;
+  std::nth_element(turns.begin(), turns.begin() + static_cast<std::ptrdiff_t>(most), turns.end(),
+                   [](const RawLoop::Turn& a, const RawLoop::Turn& b) {
+                     return std::pair(a.turn.length_ns, b.begin_utc_ns) >
+                            std::pair(b.turn.length_ns, a.begin_utc_ns);
+                   });
+  turns.resize(most);
+  std::sort(turns.begin(), turns.end(),
+            [](const RawLoop::Turn& a, const RawLoop::Turn& b) { return a.begin_utc_ns < b.begin_utc_ns; });
+  return turns;
+}
+
 struct ShardValueKey {
   std::uint32_t path;
   shard::Category category;
@@ -304,6 +322,51 @@ void ShardBuilder::add_regions(const ProcessReport& report, std::uint32_t rank,
           {rank, path, region.count, region.time_ns, region.min_ns, region.max_ns, region.max_n});
 }
 
+void ShardBuilder::add_loops(const ProcessReport& report, std::uint32_t rank,
+                             const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  static_assert(shard::EventLoop::kBins == wire::kTurnBins &&
+                shard::EventLoop::kBounds_ns == wire::kTurnBounds &&
+                shard::EventLoop::kBlockedTurnNs == wire::kBlockedTurnNs);
+  std::vector<const RawLoop*> loops;
+  for (const RawLoop& loop : report.loops) loops.push_back(&loop);
+  std::sort(loops.begin(), loops.end(), [](const RawLoop* a, const RawLoop* b) {
+    return std::tie(a->pid, a->tid, a->start_utc_ns, a->number) <
+           std::tie(b->pid, b->tid, b->start_utc_ns, b->number);
+  });
+  for (const RawLoop* const loop : loops) {
+    shard::EventLoop& row = data.event_loops.emplace_back();
+    row.rank = rank;
+    row.path = path_of[loop->wait_path];
+    row.pid = loop->pid;
+    row.tid = loop->tid;
+    row.main_thread = loop->main_thread ? 1 : 0;
+    row.number = loop->number;
+    row.start_utc_ns = loop->start_utc_ns;
+    row.turns = loop->turns;
+    row.idle_ns = loop->idle_ns;
+    row.busy_ns = loop->busy_ns;
+    row.blocked = loop->blocked;
+    row.blocked_ns = loop->blocked_ns;
+    row.longest_ns = loop->longest_ns;
+    row.longest_utc_ns = loop->longest_utc_ns;
+    row.lengths = loop->lengths;
+    row.thread = loop->thread;
+    for (const RawLoop::Turn& turn : longest_turns(loop->longest, data.run.world_size)) {
+      std::map<std::uint32_t, std::uint64_t> parts;  // different addresses may be one line
+      for (const TurnPart& part : turn.turn.parts) parts[path_of[part.path]] += part.ns;
+      const std::size_t first = data.loop_blocks.size();
+      const auto flags = static_cast<std::uint8_t>((turn.turn.awaited ? shard::LoopBlock::kAwaited : 0) |
+                                                   (turn.turn.open ? shard::LoopBlock::kOpen : 0));
+      for (const auto& [path, ns] : parts)
+        data.loop_blocks.push_back({rank, path, loop->pid, loop->tid, loop->number, loop->start_utc_ns,
+                                    turn.begin_utc_ns, turn.turn.length_ns, ns, flags});
+      std::stable_sort(
+          data.loop_blocks.begin() + static_cast<std::ptrdiff_t>(first), data.loop_blocks.end(),
+          [](const shard::LoopBlock& a, const shard::LoopBlock& b) { return a.wall_ns > b.wall_ns; });
+    }
+  }
+}
+
 void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,
                                 const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
   std::map<std::uint32_t, RawAccess> by_path;
@@ -490,6 +553,7 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
     data.ranks.back().last_call_path = shard.interner.string(call_path_text(data, path_of[*from.last_path]));
   add_regions(report, rank, path_of, data);
   add_accesses(report, rank, path_of, data);
+  add_loops(report, rank, path_of, data);
   add_values(report, rank, path_of, data);
   add_counters(report, rank, path_of, data);
   add_mpi_calls(report, rank, path_of, communicators, data);

@@ -515,6 +515,47 @@ struct Process {
 };
 inline constexpr std::size_t kMaxProcessRows = 1024;  // in a large job fewer
 
+// An event loop of a thread: it waits for events on one descriptor again and again (epoll_wait and the like).
+// A turn is the time from the return of one wait to the next; one of kBlockedTurnNs or more is blocked.
+struct EventLoop {
+  static constexpr std::uint64_t kBlockedTurnNs = 50'000'000;
+  static constexpr std::size_t kBins = 8;
+  // Turns that are shorter than the first bound, at least that and shorter than the second, ...
+  static constexpr std::array<std::uint64_t, kBins - 1> kBounds_ns = {
+      100'000, 1'000'000, 10'000'000, 50'000'000, 100'000'000, 1'000'000'000, 10'000'000'000};
+  static constexpr std::array<const char*, kBins> kBinNames = {
+      "turns_below_100us", "turns_below_1ms", "turns_below_10ms", "turns_below_50ms",
+      "turns_below_100ms", "turns_below_1s",  "turns_below_10s",  "turns_longer"};
+  std::uint32_t rank = 0;  // index into ranks
+  std::uint32_t path = 0;  // where the thread waits for events; 0: no sample says
+  std::int32_t pid = 0, tid = 0;
+  std::uint8_t main_thread = 0;                       // of its process
+  std::uint32_t number = 0;                           // of the thread's loops
+  std::int64_t start_utc_ns = 0;                      // of the thread
+  std::uint64_t turns = 0, idle_ns = 0, busy_ns = 0;  // idle: in the waits; busy: in the turns
+  std::uint64_t blocked = 0, blocked_ns = 0, longest_ns = 0;
+  std::int64_t longest_utc_ns = 0;  // when the longest blocked turn began; 0: there is none
+  std::array<std::uint64_t, kBins> lengths{};
+  std::string thread;  // its name
+  friend bool operator==(const EventLoop&, const EventLoop&) = default;
+};
+
+// Of a blocked turn, the time on one call path. The turn's parts are together, the largest first, and their
+// sum is its length. Only the longest turns of a loop are there.
+struct LoopBlock {
+  static constexpr std::uint8_t kAwaited = 1,  // flags: something was ready as soon as the turn was over
+      kOpen = 2;                               // the turn had not ended
+  std::uint32_t rank = 0;                      // index into ranks
+  std::uint32_t path = 0;                      // 0: not known
+  std::int32_t pid = 0, tid = 0;
+  std::uint32_t number = 0;
+  std::int64_t start_utc_ns = 0;  // these four as in EventLoop
+  std::int64_t begin_utc_ns = 0;
+  std::uint64_t turn_ns = 0, wall_ns = 0;  // of the turn; of this part
+  std::uint8_t flags = 0;
+  friend bool operator==(const LoopBlock&, const LoopBlock&) = default;
+};
+
 // Samples of a rank whose handler took at most le_ns, and more than the next smaller le_ns.
 struct HandlerCost {
   std::uint32_t rank = 0;
@@ -570,6 +611,8 @@ struct ShardData {
   std::vector<Drop> drops;
   std::vector<HandlerCost> handler_costs;
   std::vector<Process> processes;  // by rank, then start_utc_ns, then pid
+  std::vector<EventLoop> event_loops;  // by rank, pid, tid, start_utc_ns, number
+  std::vector<LoopBlock> loop_blocks;  // by the same, then begin_utc_ns, then the largest wall_ns first
   TimeAxis time_axis;
   std::vector<Series> series;
   std::vector<RankSeries> rank_series;  // by rank, series, bin

@@ -140,6 +140,42 @@ void visit_processes(Archive& archive, Data& data) {
 }
 
 template <typename Archive, typename Data>
+void visit_event_loops(Archive& archive, Data& data) {
+  archive.table("event_loops", data.event_loops, [](auto& table) {
+    table.column("rank", &EventLoop::rank);
+    table.column("path", &EventLoop::path);
+    table.column("pid", &EventLoop::pid);
+    table.column("tid", &EventLoop::tid);
+    table.column("main_thread", &EventLoop::main_thread);
+    table.column("number", &EventLoop::number);
+    table.column("start_utc_ns", &EventLoop::start_utc_ns);
+    table.column("turns", &EventLoop::turns);
+    table.column("idle_ns", &EventLoop::idle_ns);
+    table.column("busy_ns", &EventLoop::busy_ns);
+    table.column("blocked", &EventLoop::blocked);
+    table.column("blocked_ns", &EventLoop::blocked_ns);
+    table.column("longest_ns", &EventLoop::longest_ns);
+    table.column("longest_utc_ns", &EventLoop::longest_utc_ns);
+    for (std::size_t bin = 0; bin < EventLoop::kBins; ++bin)
+      table.column(
+          EventLoop::kBinNames[bin], [bin](auto& row) -> auto& { return row.lengths[bin]; });
+    table.strings("thread", &EventLoop::thread);
+  });
+  archive.table("loop_blocks", data.loop_blocks, [](auto& table) {
+    table.column("rank", &LoopBlock::rank);
+    table.column("path", &LoopBlock::path);
+    table.column("pid", &LoopBlock::pid);
+    table.column("tid", &LoopBlock::tid);
+    table.column("number", &LoopBlock::number);
+    table.column("start_utc_ns", &LoopBlock::start_utc_ns);
+    table.column("begin_utc_ns", &LoopBlock::begin_utc_ns);
+    table.column("turn_ns", &LoopBlock::turn_ns);
+    table.column("wall_ns", &LoopBlock::wall_ns);
+    table.column("flags", &LoopBlock::flags);
+  });
+}
+
+template <typename Archive, typename Data>
 void visit_events(Archive& archive, Data& data) {
   archive.table("mpi_events", data.mpi_events, [](auto& table) {
     table.column("rank", &MpiEvent::rank);
@@ -417,6 +453,7 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_series(archive, data);
   visit_files_and_regions(archive, data);
   visit_processes(archive, data);
+  visit_event_loops(archive, data);
   visit_clocks(archive, data);
   visit_waiting(archive, data);
   if (which != Tables::kHead) visit_events(archive, data);

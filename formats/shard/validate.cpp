@@ -314,6 +314,22 @@ Result<void> validate_counts(const ShardData& data) {
     if (!are_times(process.start_utc_ns, process.elapsed_ns))
       return at("processes", i, "times are out of range");
   }
+  for (std::size_t i = 0; i < data.event_loops.size(); ++i) {
+    const EventLoop& loop = data.event_loops[i];
+    if (loop.rank >= ranks) return at("event_loops", i, "rank out of range");
+    if (loop.path >= data.paths.size()) return at("event_loops", i, "path out of range");
+    if (!are_times(loop.start_utc_ns, 0) ||
+        (loop.longest_utc_ns != 0 && !are_times(loop.longest_utc_ns, loop.longest_ns)))
+      return at("event_loops", i, "times are out of range");
+  }
+  for (std::size_t i = 0; i < data.loop_blocks.size(); ++i) {
+    const LoopBlock& block = data.loop_blocks[i];
+    if (block.rank >= ranks) return at("loop_blocks", i, "rank out of range");
+    if (block.path >= data.paths.size()) return at("loop_blocks", i, "path out of range");
+    if (block.wall_ns > block.turn_ns) return at("loop_blocks", i, "the part is longer than the turn");
+    if (!are_times(block.begin_utc_ns, block.turn_ns) || !are_times(block.start_utc_ns, 0))
+      return at("loop_blocks", i, "times are out of range");
+  }
   for (std::size_t i = 0; i < data.drops.size(); ++i)
     if (data.drops[i].rank >= ranks) return at("drops", i, "rank out of range");
   for (std::size_t i = 0; i < data.handler_costs.size(); ++i)

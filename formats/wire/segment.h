@@ -66,6 +66,8 @@ enum class DropReason : std::uint32_t {
   kIoSiteTableFull,   // an operation on a file that is counted by file only: its call path found no room
   kThrottled,         // a tick that was left out because the thread's samples take too long
   kIoPathRoomFull,    // an operation on a file whose call path found no room in the path arena
+  // A wait of a thread that already has kThreadLoops event loops.
+  kEventLoopTableFull,
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -74,7 +76,8 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {
     "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full", "communicator_table_full",
     "module_arena_full",   "fault_in_walk",       "timer_failed",        "counter_failed",
     "mpi_event_ring_full", "signal_blocked",      "region_table_full",   "region_mismatch",
-    "io_file_table_full",  "io_site_table_full",  "throttled",           "io_path_room_full"};
+    "io_file_table_full",  "io_site_table_full",  "throttled",           "io_path_room_full",
+    "event_loop_table_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -479,6 +482,61 @@ struct MpiCallUnderWay {
   std::array<std::atomic<std::int32_t>, kMaxPending> pending_peers;  // world ranks, kAnyPeer, kNoPeer
 };
 
+// --- event loops ---------------------------------------------------------------------------
+
+// A turn of an event loop is the time from the return of a wait for events (epoll_wait and its variants) to
+// the thread's next wait on the same descriptor. A turn of kBlockedTurnNs or more is blocked: whoever waits
+// for the loop notices, and samples of 100 Hz show what the loop was in. asyncio's debug mode complains from
+// 100 ms on.
+inline constexpr std::uint64_t kBlockedTurnNs = 50'000'000;
+inline constexpr std::uint32_t kThreadLoops = 4;
+// A thread that has waited on a descriptor less often has no loop there: it waits for a connection, or for a
+// child, now and then.
+inline constexpr std::uint64_t kFewestTurns = 16;
+// Upper bounds of the lengths of turns that are counted together, in ns; there is one more bin for the rest.
+inline constexpr std::array<std::uint64_t, 7> kTurnBounds = {
+    100'000, 1'000'000, 10'000'000, 50'000'000, 100'000'000, 1'000'000'000, 10'000'000'000};
+inline constexpr std::uint32_t kTurnBins = kTurnBounds.size() + 1;
+constexpr std::uint32_t turn_bin(std::uint64_t ns) noexcept {
+  std::uint32_t bin = 0;
+  while (bin < kTurnBounds.size() && ns >= kTurnBounds[bin]) ++bin;
+  return bin;
+}
+// The wait after a turn found something ready within this time: it had become ready during the turn. Waking a
+// thread up takes less than a tenth of it.
+inline constexpr std::uint64_t kAtOnceNs = 1'000'000;
+
+// Written by its thread only. Times are of CLOCK_MONOTONIC.
+struct EventLoop {
+  std::atomic<std::uint32_t> descriptor;  // plus one; 0: there is no loop. Stored last
+  std::atomic<std::uint32_t> reserved;
+  std::atomic<std::uint64_t> turn_began_ns;            // 0: it waits, or does not run
+  std::atomic<std::uint64_t> wait_began_ns;            // 0: it does not wait
+  std::atomic<std::uint64_t> turns, busy_ns, idle_ns;  // idle: in waits that have returned
+  std::atomic<std::uint64_t> blocked, blocked_ns, longest_ns, longest_began_ns;
+  std::array<std::atomic<std::uint64_t>, kTurnBins> lengths;
+};
+
+// Whether somebody waited for the loop while it was blocked, as the wait after the turn shows.
+enum class Awaited : std::uint32_t {
+  kNotKnown = 0,  // that wait has not returned
+  kNo,            // nothing was ready; timers of the loop may have been due
+  kYes,
+};
+
+struct BlockedTurn {
+  std::atomic<std::uint64_t> begin_ns, end_ns;
+  std::atomic<std::uint32_t> descriptor;  // plus one
+  std::atomic<std::uint32_t> awaited;     // Awaited
+};
+inline constexpr std::uint32_t kBlockedTurns = 64;  // more than fit between two looks of the collector
+
+struct ThreadLoops {
+  std::array<EventLoop, kThreadLoops> loops;
+  std::atomic<std::uint64_t> blocked_turns;  // number n is at n modulo kBlockedTurns
+  std::array<BlockedTurn, kBlockedTurns> blocked;
+};
+
 struct ThreadSlot {
   std::atomic<std::uint32_t> state;  // ThreadState
   std::int32_t tid;
@@ -493,6 +551,7 @@ struct ThreadSlot {
   std::atomic<std::uint64_t> run_delay_ns;
   std::uint64_t start_function;  // what pthread_create was given; 0 not known
   char name[16];
+  ThreadLoops event_loops;
   Ring ring;
 };
 

@@ -314,6 +314,17 @@ class Run:
         return rows
 
     @functools.cached_property
+    def event_loops(self):
+        """The event loops of threads, by rank: turns, times of waiting and of running, blocked turns. `path`: where the
+        thread waits for events. formats/FORMATS.md has all columns."""
+        return self._with_rank_numbers("event_loops")
+
+    @functools.cached_property
+    def loop_blocks(self):
+        """The longest blocked turns of event loops, by rank, loop and begin: the time on each call path."""
+        return self._with_rank_numbers("loop_blocks")
+
+    @functools.cached_property
     def io_calls(self):
         """Operations on files, by rank, call path, file and operation."""
         calls = self._by_rank("io_calls")

@@ -72,6 +72,9 @@ inline constexpr double kWaitingForProcessor = 0.05;  // ready without a process
 inline constexpr double kSwitchedOut_per_s = 20;      // involuntary context switches of a rank
 inline constexpr double kMemoryFull = 0.90;           // of a node's memory
 inline constexpr double kMajorFaults_per_s = 10;      // of a rank
+// An event loop that was blocked while others waited for it: part of the loop's time, and in all. Less is no
+// more than one slow answer.
+inline constexpr double kLoopBlocked = 0.05, kLoopBlocked_s = 0.5;
 inline constexpr double kHotRegion = 0.05;            // share from which a region gets a verdict
 inline constexpr std::size_t kMaxHotRegions = 16;
 inline constexpr std::size_t kMaxDelays = 3;
@@ -596,6 +599,33 @@ struct ProcessGroup {
   double top_s = 0;
 };
 
+enum class LoopKind : std::uint8_t { kEpoll = 0, kAsyncio, kUvloop };
+inline constexpr std::array<const char*, 3> kLoopKindNames{"epoll", "asyncio", "uvloop"};
+constexpr const char* name_of(LoopKind kind) { return kLoopKindNames[static_cast<std::size_t>(kind)]; }
+
+// The part of a loop's blocked turns that is due to one line.
+struct LoopBlockRow {
+  double time_s = 0, awaited_s = 0;  // awaited: of turns behind which something was ready at once
+  std::uint64_t count = 0;           // turns of which it is the largest part
+  double longest_s = 0;              // in one turn
+  SourceLocation place;              // below the loop; empty: not known
+  std::string task;  // the function that the loop ran: of a task, its coroutine; empty: not known
+};
+
+// An event loop of a thread. docs/metrics.md, "Event loops".
+struct EventLoopRow {
+  std::int32_t rank = -1, pid = 0, tid = 0;
+  bool main_thread = false;  // of its process
+  std::string thread;        // its name
+  LoopKind kind = LoopKind::kEpoll;
+  std::uint64_t turns = 0, blocked = 0;
+  double idle_s = 0, busy_s = 0, blocked_s = 0, awaited_s = 0;
+  double longest_s = 0;
+  Seconds longest_at_s;  // when the longest blocked turn began, since the run's start
+  std::array<std::uint64_t, shard::EventLoop::kBins> lengths{};  // of the turns
+  std::vector<LoopBlockRow> blocks;                              // the largest first
+};
+
 struct CriticalRow {
   LocationIndex place = 0;
   double time_s = 0;
@@ -660,6 +690,7 @@ struct Analysis {
   std::vector<ProcessRow> processes;                        // by rank, then start
   std::vector<ProcessGroup> process_groups;                 // by rank, then start
   std::vector<std::vector<SourceLocation>> creation_paths;  // outermost first; the first one is empty
+  std::vector<EventLoopRow> event_loops;                    // by rank, then the most blocked one first
   OptionalCategorySeconds category_s;                       // sum over ranks
   OptionalActivitySeconds activity_s;                       // sum over ranks, all threads
   OptionalActivitySeconds active_activity_s;                // without idle helper threads

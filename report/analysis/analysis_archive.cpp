@@ -416,6 +416,9 @@ CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, comman
                     exit_signal, start_s, elapsed_s, cpu_s, children_cpu_s, created_by, top, top_s)
 CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, program, count, cpu_s, cpu_min_s, cpu_mean_s, cpu_max_s, start_s,
                     end_s, created_by, creation_path, top, top_s)
+CLUSTERPROF_MEMBERS(LoopBlockRow, time_s, awaited_s, count, longest_s, place, task)
+CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, turns, blocked, idle_s, busy_s,
+                    blocked_s, awaited_s, longest_s, longest_at_s, lengths, blocks)
 CLUSTERPROF_MEMBERS(CollectiveRow, op, count, ranks, communicators, sent_bytes, recv_bytes, bytes)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
@@ -463,7 +466,7 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
   archive_(bin_s, begin_s, bins, series, nodes);
 }
 CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_groups, creation_paths,
-                    category_s, activity_s, active_activity_s, native_modules, system_calls,
+                    event_loops, category_s, activity_s, active_activity_s, native_modules, system_calls,
                     active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
                     memory_functions, io, off_cpu, timeline, regions, counters_multiplexed, derived,
                     mean_useful_s, max_useful_s, slowest_rank, efficiency, threads_efficiency,
@@ -562,6 +565,11 @@ bool is_consistent(const Analysis& a) {
          all(a.creation_paths,
              [&](const std::vector<SourceLocation>& path) {
                return all(path, [&](const SourceLocation& row) { return frame(row.kind); });
+             }) &&
+         all(a.event_loops,
+             [&](const EventLoopRow& row) {
+               return known(row.kind, kLoopKindNames.size()) &&
+                      all(row.blocks, [&](const LoopBlockRow& block) { return frame(block.place.kind); });
              }) &&
          is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&
          (!a.efficiency.serialization || a.wait_quality) &&

@@ -20,6 +20,7 @@
 #include "report/analysis/calls_under_way.hpp"
 #include "report/analysis/cells.hpp"
 #include "report/analysis/counters.hpp"
+#include "report/analysis/event_loops.hpp"
 #include "report/analysis/file_io.hpp"
 #include "report/analysis/findings.hpp"
 #include "report/analysis/functions.hpp"
@@ -195,6 +196,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   list_calls_under_way(head, paths, analysis);
   find_last_seen(paths, analysis);
   list_processes(head, paths, analysis);
+  list_event_loops(head, paths, analysis);
   explain_waiting(head, path_time, waits, paths, analysis);
   count_counters(head, ranks.ascending, analysis);
   counts.finish(analysis);

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "report/analysis/event_loops.hpp"
 #include "report/analysis/evidence.hpp"
 #include "report/analysis/finding_groups.hpp"
 #include "report/analysis/limits.hpp"
@@ -144,7 +145,10 @@ void find_blocked_time(FindingBuilder& builder) {
   const CallPaths& paths = builder.paths();
   Finding* const finding = builder.add_rank_time(
       Kind::kBlocked, Category::kIdle,
-      [&](std::uint32_t path) { return activity_of(paths, path, Category::kIdle) != Activity::kGilWait; },
+      [&](std::uint32_t path) {
+        // A loop that has nothing to do waits for others, as it should.
+        return activity_of(paths, path, Category::kIdle) != Activity::kGilWait && !is_loop_wait(paths, path);
+      },
       thresholds::kIdle, FindingAction::kFindWhatIsAwaited);
   if (finding == nullptr) return;
   // Waiting for the GIL is another finding; here its time is only told apart.
@@ -159,6 +163,34 @@ void find_blocked_time(FindingBuilder& builder) {
   if (static_cast<OffCpu>(most) == OffCpu::kChild) name_awaited_children(builder, Category::kIdle, *finding);
   if (finding->action == FindingAction::kHoldLockLess && !is_for_held_locks(builder))
     finding->action = FindingAction::kFindWhatIsAwaited;
+}
+
+void find_blocked_loops(FindingBuilder& builder) {
+  const EventLoopRow* worst = nullptr;
+  std::vector<std::int32_t> ranks;
+  for (const EventLoopRow& loop : builder.analysis().event_loops) {
+    const double loop_s = loop.idle_s + loop.busy_s;
+    if (loop.awaited_s < thresholds::kLoopBlocked_s || loop.awaited_s < thresholds::kLoopBlocked * loop_s)
+      continue;
+    if (ranks.empty() || ranks.back() != loop.rank) ranks.push_back(loop.rank);
+    if (worst == nullptr || loop.awaited_s > worst->awaited_s) worst = &loop;
+  }
+  if (worst == nullptr) return;
+  const double loop_s = worst->idle_s + worst->busy_s;
+  Finding& finding = builder.add_by_share(Kind::kEventLoopBlocked, worst->awaited_s / loop_s);
+  set_ranks(finding, std::move(ranks));
+  finding.rank = worst->rank;
+  finding.evidence.set(Key::kTime, worst->awaited_s);
+  finding.evidence.set(Key::kWhole, loop_s);
+  finding.evidence.set(Key::kLongest, worst->longest_s);
+  finding.evidence.set(Key::kTurns, worst->blocked);
+  finding.action = FindingAction::kLeaveTheLoop;
+  const auto most = std::max_element(
+      worst->blocks.begin(), worst->blocks.end(),
+      [](const LoopBlockRow& a, const LoopBlockRow& b) { return a.awaited_s < b.awaited_s; });
+  if (most == worst->blocks.end()) return;
+  finding.place = most->place;
+  finding.evidence.set(Key::kPlaceTime, most->awaited_s);
 }
 
 }  // namespace clusterprof::report

@@ -58,6 +58,7 @@ enum class FindingKind : std::uint8_t {
   kSmallIo,
   kWaitsForData,
   kBlocked,
+  kEventLoopBlocked,
   kSystemCalls,
   kSharedProcessors,
   kTooManyThreads,
@@ -111,6 +112,7 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"ra
                                                                              "small_io",
                                                                              "waits_for_data",
                                                                              "blocked",
+                                                                             "event_loop_blocked",
                                                                              "system_calls",
                                                                              "shared_processors",
                                                                              "too_many_threads",
@@ -172,9 +174,10 @@ enum class FindingAction : std::uint8_t {
   kLowerRate,
   kFewerFiles,
   kCollectiveIo,
-  kGiveProcessors
+  kGiveProcessors,
+  kLeaveTheLoop
 };
-inline constexpr std::size_t kFindingActions = 29;
+inline constexpr std::size_t kFindingActions = 30;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -203,7 +206,8 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "lower_rate",
                                                                                  "fewer_files",
                                                                                  "collective_io",
-                                                                                 "give_processors"};
+                                                                                 "give_processors",
+                                                                                 "leave_the_loop"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -300,9 +304,11 @@ enum class EvidenceKey : std::uint8_t {
   kStatuses,
   kLauncher,
   kChildren,
-  kProgram
+  kProgram,
+  kTurns,
+  kLongest
 };
-inline constexpr std::size_t kEvidenceKeys = 90;
+inline constexpr std::size_t kEvidenceKeys = 92;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -392,7 +398,9 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "statuses",
                                                                              "launcher",
                                                                              "children",
-                                                                             "program"};
+                                                                             "program",
+                                                                             "turns",
+                                                                             "longest_s"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.

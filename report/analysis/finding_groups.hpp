@@ -28,6 +28,8 @@ void find_blocked_time(FindingBuilder& builder);
 // Where most of the finding's time was spent waiting for child processes, says how many there were of those
 // that took the most time, and where they spent it. `category`: what the time counts as.
 void name_awaited_children(const FindingBuilder& builder, shard::Category category, Finding& finding);
+// Event loops that were blocked while others waited for them.
+void find_blocked_loops(FindingBuilder& builder);
 // Time in system calls, but those on memory.
 void find_system_calls(FindingBuilder& builder);
 // What the measurement lost, and where it is not exact.

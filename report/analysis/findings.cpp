@@ -121,6 +121,7 @@ void find_findings(const PathTime& time, const CallPaths& paths, Analysis& analy
   find_memory_costs(builder);
   find_io_costs(builder);
   find_blocked_time(builder);
+  find_blocked_loops(builder);
   find_system_calls(builder);
   for (Finding& finding : placement_findings(analysis)) analysis.findings.push_back(std::move(finding));
   join_with_delays(builder);

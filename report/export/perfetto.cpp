@@ -7,6 +7,7 @@
 #include <optional>
 #include <protozero/pbf_writer.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/command_text.hpp"
@@ -263,6 +264,27 @@ void write_children(const std::vector<const shard::Process*>& processes, std::ui
   }
 }
 
+// A track for each event loop of the rank: its blocked turns.
+void write_blocked_turns(const std::vector<const shard::LoopBlock*>& blocks, std::uint64_t rank_track,
+                         PerfettoWriter& writer) {
+  const auto loop = [](const shard::LoopBlock& block) {
+    return std::tuple(block.pid, block.tid, block.start_utc_ns, block.number);
+  };
+  const shard::LoopBlock* before = nullptr;
+  std::uint64_t track = 0;
+  for (const shard::LoopBlock* const block : blocks) {
+    const bool is_new = before == nullptr || loop(*before) != loop(*block);
+    if (is_new)
+      track =
+          writer.track("event loop of thread " + std::to_string(block->tid), rank_track, [](pbf_writer&) {});
+    const bool is_same_turn = !is_new && before->begin_utc_ns == block->begin_utc_ns;
+    before = block;
+    if (is_same_turn) continue;
+    const auto begin = static_cast<std::uint64_t>(std::max<std::int64_t>(block->begin_utc_ns, 0));
+    writer.slice(track, begin, begin + block->turn_ns, "blocked");
+  }
+}
+
 void write_windows(const ShardData& head, std::uint64_t start_ns, PerfettoWriter& writer) {
   if (head.time_windows.empty()) return;
   const std::uint64_t run = writer.track("whole run", 0, [](pbf_writer&) {});
@@ -307,6 +329,9 @@ void export_perfetto(const ShardData& head, const ExportOptions& options, const 
   std::vector<std::vector<const shard::Process*>> processes_of(head.ranks.size());
   for (const shard::Process& process : head.processes)
     if (process.rank < wanted.size() && wanted[process.rank]) processes_of[process.rank].push_back(&process);
+  std::vector<std::vector<const shard::LoopBlock*>> blocks_of(head.ranks.size());
+  for (const shard::LoopBlock& block : head.loop_blocks)
+    if (block.rank < wanted.size() && wanted[block.rank]) blocks_of[block.rank].push_back(&block);
   write_windows(head, start, writer);
   std::int32_t order = 0;
   for (const std::uint32_t row : ranks) {
@@ -325,6 +350,7 @@ void export_perfetto(const ShardData& head, const ExportOptions& options, const 
     });
     writer.slice(main, begin, begin + rank.elapsed_ns, rank_name(head, row));
     write_children(processes_of[row], main, writer);
+    write_blocked_turns(blocks_of[row], main, writer);
     series.write(of_rank[row], main);
     of_rank[row] = {};
   }

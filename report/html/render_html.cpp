@@ -45,7 +45,7 @@ constexpr std::size_t kAlignment = 8;
 // Rows of the report's tables that the page has.
 constexpr std::size_t kMaxRanks = 512, kMaxWaits = 1'000, kMaxMpiCalls = 2'000, kMaxRootCauses = 1'000,
                       kMaxFiles = 500, kMaxFileCalls = 1'000, kMaxOffCpu = 1'000, kMaxMissing = 1'000,
-                      kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000;
+                      kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000, kMaxLoops = 500;
 
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -257,6 +257,8 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   shortener.keep_largest("mpi.waits", a.waits, kMaxWaits, [](const WaitRow& row) { return row.wait_s; });
   shortener.cut("root_causes", a.root_causes, kMaxRootCauses);
   keep_children(a, shortener);
+  shortener.keep_largest("event_loops", a.event_loops, kMaxLoops,
+                         [](const EventLoopRow& row) { return row.blocked_s; });
   shortener.cut("bottleneck", a.bottlenecks, kMaxBottlenecks);
   shortener.cut("critical_path", a.critical_path, kMaxRootCauses);
   if (a.io) {

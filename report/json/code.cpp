@@ -87,6 +87,26 @@ void ReportDocument::processes() {
   });
 }
 
+void ReportDocument::event_loops() {
+  out_.rows("event_loops", a_.event_loops, [&](const EventLoopRow& row) {
+    out_("rank", row.rank)("pid", row.pid)("tid", row.tid)("main_thread", row.main_thread);
+    out_("thread", text_or_null(row.thread))("kind", name_of(row.kind))("turns", row.turns);
+    out_("idle_s", row.idle_s)("busy_s", row.busy_s)("blocked", row.blocked)("blocked_s", row.blocked_s);
+    out_("awaited_s", row.awaited_s)("longest_block_s", row.longest_s)("longest_block_at_s",
+                                                                       row.longest_at_s);
+    out_.object("lengths", [&] {
+      for (std::size_t bin = 0; bin < row.lengths.size(); ++bin)
+        out_(shard::EventLoop::kBinNames[bin], row.lengths[bin]);
+    });
+    out_.rows("blocks", row.blocks, [&](const LoopBlockRow& block) {
+      out_("time_s", block.time_s)("awaited_s", block.awaited_s)("count", block.count);
+      out_("longest_s", block.longest_s)("function", text_or_null(block.place.function));
+      out_("file", text_or_null(block.place.file))("line", or_null(block.place.line));
+      out_("called", text_or_null(block.place.called))("task", text_or_null(block.task));
+    });
+  });
+}
+
 void ReportDocument::regions() {
   out_.rows("regions", a_.regions, [&](const RegionRow& row) {
     out_("name", region_name(row))("count", row.count)("time_s", row.time_s)("min_s", row.min_s);

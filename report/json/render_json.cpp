@@ -58,6 +58,7 @@ void ReportDocument::write() {
     off_cpu();
     timeline();
     processes();
+    event_loops();
     regions();
     quality();
     bottleneck();

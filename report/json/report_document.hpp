@@ -37,6 +37,7 @@ class ReportDocument {
   void call_tree();
   void regions();
   void processes();
+  void event_loops();
   void timeline();
   void off_cpu();
 

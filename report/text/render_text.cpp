@@ -66,6 +66,14 @@ class ResourceSections : private Section {
       print_off_cpu(page_, a_, paths_, resource_options());
   }
 
+  void event_loops() {
+    const bool blocked = std::any_of(a_.event_loops.begin(), a_.event_loops.end(),
+                                     [](const EventLoopRow& row) { return row.blocked != 0; });
+    if (all_ && !blocked) return;
+    if (worth(!a_.event_loops.empty(), "Event loops", "No thread had one."))
+      print_event_loops(page_, a_, paths_, resource_options());
+  }
+
   void processes() {
     if (worth(has_child_processes(a_), "Processes", "The ranks made no processes that were recorded."))
       print_processes(page_, a_, paths_, resource_options());
@@ -112,6 +120,7 @@ constexpr std::pair<std::string_view, Print> kSections[] = {
     {"torch", print_resources<&ResourceSections::torch>},
     {"io", print_resources<&ResourceSections::io>},
     {"off-cpu", print_resources<&ResourceSections::off_cpu>},
+    {"event-loops", print_resources<&ResourceSections::event_loops>},
     {"processes", print_resources<&ResourceSections::processes>},
     {"regions", print_resources<&ResourceSections::regions>},
     {"timeline", print_resources<&ResourceSections::timeline>},

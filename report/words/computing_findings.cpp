@@ -46,6 +46,8 @@ class ComputingSentences : private FindingPhrases {
         return with_children(of_rank_time("Ranks are blocked on pipes, sockets or other processes for"));
       case Kind::kBlocked:
         return blocked();
+      case Kind::kEventLoopBlocked:
+        return event_loop_blocked();
       case Kind::kSystemCalls:
         return of_rank_time(f_.action == FindingAction::kNone
                                 ? "The kernel (system calls other than I/O, page faults) takes"
@@ -100,6 +102,18 @@ class ComputingSentences : private FindingPhrases {
     if (e_.has(Key::kRankShare))
       result.more = fmt::format("{}{}.", who_calls(), e_.has(Key::kPlaceShare) ? "" : comma_place());
     return result;
+  }
+
+  // "An event loop of rank 0 was blocked for 1.20 s (12.0 % of its time) while others waited for it, 1.20 s
+  // by json.loads <- handle() app.py:40."
+  [[nodiscard]] FindingText event_loop_blocked() const {
+    const std::string place = name(f_.place, names_);
+    return {
+        fmt::format(
+            "An event loop of rank {} was blocked for {} ({} of its time) while others waited for it{}.",
+            rank(), time(Key::kTime), share(),
+            place.empty() ? "" : fmt::format(", {} by {}", time(Key::kPlaceTime), place)),
+        fmt::format("The longest of its {} blocked turns took {}.", count(Key::kTurns), time(Key::kLongest))};
   }
 
   [[nodiscard]] FindingText blocked() const {

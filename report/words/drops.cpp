@@ -59,6 +59,12 @@ constexpr Reason kReasons[] = {
     {"io_site_table_full",
      "operations on files are counted by file only, without their callers: the table of call sites is full"},
     {"io_path_room_full", "operations on files have no callers: the room for their call paths is full"},
+    {"event_loop_table_full", "waits for events are not counted: their thread has four event loops already"},
+    {"event_loop_turns",
+     "turns in which an event loop was blocked are counted, but not listed: the collector did not fetch them "
+     "in time"},
+    {"event_loop_rows", "event loops are left out: their rank has more than are listed"},
+    {"damaged_event_loop", "turns of event loops cannot be true: the program wrote over them"},
     {"damaged_io_file", "files have no name: the program wrote over it"},
     {"damaged_io_site", "call sites of operations on files cannot be true: the program wrote over them"},
 };

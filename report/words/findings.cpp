@@ -75,6 +75,8 @@ std::string_view advice(FindingAction action) {
       return "Make fewer system calls.";
     case FindingAction::kReplaceSleep:
       return "Wait for the event itself instead of sleeping.";
+    case FindingAction::kLeaveTheLoop:
+      return "Run it in a thread or process (asyncio.to_thread, run_in_executor), or in shorter steps.";
     case FindingAction::kHoldLockLess:
       return "Hold the lock for a shorter time, or split what it protects.";
     case FindingAction::kWorkWhilePolling:

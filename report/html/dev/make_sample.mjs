@@ -752,6 +752,13 @@ export function makeSample(options = {}) {
       : { method: null, why: null, rows: [] },
     processes: plain ? [] : sampleProcesses(),
     process_groups: plain ? [] : sampleProcessGroups(),
+    event_loops: plain ? [] : [
+      {
+        rank: 0, pid: 4000, tid: 4000, main_thread: true, thread: "server", kind: "asyncio", turns: 12000, idle_s: 40, busy_s: 9, blocked: 3,
+        blocked_s: 1.5, awaited_s: 1.2, longest_block_s: 1.2, longest_block_at_s: 17.5,
+        blocks: [{ time_s: 1.5, awaited_s: 1.2, count: 3, longest_s: 1.2, function: "handle", file: "/home/ada/heat/server.py", line: 40, called: "json.loads", task: hostile ? "<img src=x onerror=alert(8)>" : "Server.handle" }],
+      },
+    ],
     regions: plain ? [] : [regionRow("epoch", 0.86, 20, 0.16), regionRow("epoch/step", 0.7, 2000, 0.12), regionRow("checkpoint", 0.08, 20, 0.2)],
     quality: { samples: ranks * 6120, rate_reached_hz: 98.7, handler_median_s: 9.1e-6, handler_p99_s: 4.4e-5, dropped: hostile ? { ring_full: 312, reentrant: 4 } : {}, truncated: hostile ? 2100 : 12, merges_tried: ranks * 5000, merges_failed: hostile ? 9000 : 14, merge_success_percent: hostile ? 97.1 : 99.98 },
     bottleneck: [

@@ -216,6 +216,42 @@ TEST(ShardBuilder, NodeWithoutRanksIsAValidShard) {
   EXPECT_TRUE(data.ranks.empty());
 }
 
+TEST(ShardBuilder, HasTheLongestBlockedTurnsOfEachLoopAndFewerInALargeJob) {
+  for (const auto& [ranks, most] : {std::pair(1u, 256u), std::pair(512u, 64u), std::pair(100'000u, 8u)}) {
+    NodeSnapshot snapshot;
+    snapshot.run.world_size = ranks;
+    snapshot.node.name = "n0";
+    RankSnapshot& rank = snapshot.ranks.emplace_back();
+    RawLoop& loop = rank.report.loops.emplace_back();
+    loop.pid = loop.tid = 100;
+    loop.main_thread = true;
+    loop.turns = loop.blocked = 300;
+    loop.blocked_ns = loop.busy_ns = 300 * 400 * kMs;
+    loop.lengths[4] = 300;
+    loop.thread = "server";
+    for (std::uint64_t i = 0; i < 256; ++i) {
+      const std::uint64_t length_ns = (100 + i * 37 % 256) * kMs;  // a permutation
+      loop.longest.push_back({static_cast<std::int64_t>(i * 1000 * kMs),
+                              {i * 1000 * kMs, length_ns, i % 2 == 0, false, {{0, length_ns}}}});
+    }
+    ShardBuilder builder;
+    const shard::ShardData data = builder.build(snapshot);
+    ASSERT_EQ(data.event_loops.size(), 1u);
+    EXPECT_EQ(data.event_loops[0].lengths[4], 300u);
+    EXPECT_EQ(data.event_loops[0].thread, "server");
+    ASSERT_EQ(data.loop_blocks.size(), most);
+    for (std::size_t i = 0; i < most; ++i) {
+      const shard::LoopBlock& block = data.loop_blocks[i];
+      EXPECT_GE(block.turn_ns, (100 + 256 - most) * kMs);
+      EXPECT_EQ(block.wall_ns, block.turn_ns);
+      EXPECT_EQ(block.flags, block.begin_utc_ns / 1'000'000'000 % 2 == 0 ? shard::LoopBlock::kAwaited : 0);
+      if (i != 0) {
+        EXPECT_GT(block.begin_utc_ns, data.loop_blocks[i - 1].begin_utc_ns);
+      }
+    }
+  }
+}
+
 TEST(ShardBuilder, AddsKernelFramesAndWaitingForTheGil) {
   NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
   FakeSegment fake;

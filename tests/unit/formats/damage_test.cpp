@@ -330,7 +330,8 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            !d.counter_values.empty() && d.mpi_events.size() > 1 && !d.event_gaps.empty() &&
            !d.wait_states.empty() && d.rank_series.size() > 1 && d.node_series.size() > 1 &&
            d.path_series.size() > 1 && !d.io_calls.empty() && !d.data_accesses.empty() &&
-           !d.region_times.empty() && !d.processes.empty();
+           !d.region_times.empty() && !d.processes.empty() && !d.event_loops.empty() &&
+           !d.loop_blocks.empty();
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)
@@ -373,6 +374,14 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.processes[0].count = 0; }, "processes");
   refused([](ShardData& d) { d.processes[0].origin = static_cast<shard::ProcessOrigin>(6); }, "processes");
   refused([](ShardData& d) { d.processes[0].start_utc_ns = INT64_MAX; }, "processes");
+  refused([](ShardData& d) { d.event_loops[0].path = 9999; }, "event_loops");
+  refused([](ShardData& d) { d.event_loops[0].rank = 77; }, "event_loops");
+  refused([](ShardData& d) { d.event_loops[0].start_utc_ns = INT64_MAX; }, "event_loops");
+  refused([](ShardData& d) { d.event_loops[0].longest_utc_ns = INT64_MAX; }, "event_loops");
+  refused([](ShardData& d) { d.loop_blocks[0].path = 9999; }, "loop_blocks");
+  refused([](ShardData& d) { d.loop_blocks[0].rank = 77; }, "loop_blocks");
+  refused([](ShardData& d) { d.loop_blocks[0].wall_ns = d.loop_blocks[0].turn_ns + 1; }, "loop_blocks");
+  refused([](ShardData& d) { d.loop_blocks[0].begin_utc_ns = INT64_MAX; }, "loop_blocks");
   refused([](ShardData& d) { d.ranks[0].affinity = 9999; }, "ranks");
   refused([](ShardData& d) { d.ranks[0].start_utc_ns = INT64_MAX; }, "ranks");
   refused([](ShardData& d) { d.ranks[0].elapsed_ns = UINT64_MAX; }, "ranks");

@@ -286,6 +286,30 @@ class Builder {
       process.command = command_text({"python3", "worker.py"});
       data_.processes.push_back(std::move(process));
     }
+    for (std::int32_t tid = 100; chance(2); ++tid) {
+      EventLoop loop;
+      loop.rank = row;
+      loop.path = below(data_.paths.size());
+      loop.pid = 100;
+      loop.tid = tid;
+      loop.main_thread = tid == 100 ? 1 : 0;
+      loop.number = below(4);
+      loop.start_utc_ns = 1'700'000'000'000'000'000;
+      for (std::uint64_t* const word :
+           {&loop.turns, &loop.idle_ns, &loop.busy_ns, &loop.blocked, &loop.blocked_ns, &loop.longest_ns})
+        *word = amount();
+      loop.longest_utc_ns = loop.start_utc_ns + below(1000);
+      for (std::uint64_t& count : loop.lengths) count = amount();
+      loop.thread = "loop";
+      std::set<std::uint32_t> parts{0};
+      for (std::uint32_t i = 0; i < 3; ++i) parts.insert(below(data_.paths.size()));
+      const auto flags = static_cast<std::uint8_t>(below(4));
+      std::uint64_t wall_ns = 100;
+      for (const std::uint32_t path : parts)
+        data_.loop_blocks.push_back({row, path, loop.pid, tid, loop.number, loop.start_utc_ns,
+                                     loop.longest_utc_ns, 500, wall_ns--, flags});
+      data_.event_loops.push_back(std::move(loop));
+    }
     for (std::uint64_t le_ns = 1024; le_ns <= 4096; le_ns *= 2)
       if (chance(2)) data_.handler_costs.push_back({row, le_ns, amount()});
     for (std::uint32_t series = 0; series < data_.series.size(); ++series)

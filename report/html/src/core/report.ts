@@ -380,6 +380,36 @@ export interface ProcessRow {
   exit: { status: number | null; signal: number | null };
 }
 
+export interface LoopBlockRow {
+  time_s: number;
+  awaited_s: number;
+  count: number;
+  longest_s: number;
+  function: string | null;
+  file: string | null;
+  line: number | null;
+  called: string | null;
+  task: string | null;
+}
+
+export interface EventLoopRow {
+  rank: number;
+  pid: number;
+  tid: number;
+  main_thread: boolean;
+  thread: string | null;
+  kind: "asyncio" | "uvloop" | "epoll";
+  turns: number;
+  idle_s: number;
+  busy_s: number;
+  blocked: number;
+  blocked_s: number;
+  awaited_s: number;
+  longest_block_s: number;
+  longest_block_at_s: number | null;
+  blocks: LoopBlockRow[];
+}
+
 export interface RegionRow extends Parts {
   name: string;
   count: number;
@@ -469,6 +499,7 @@ export interface Report {
   torch_distributed: { method: "calls" | "samples" | null; why: string | null; rows: TorchRow[] };
   processes: ProcessRow[];
   process_groups: ProcessGroupRow[];
+  event_loops: EventLoopRow[];
   regions: RegionRow[];
   memory?: { lines: MemoryLine[] };
   quality: Quality;

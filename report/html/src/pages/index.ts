@@ -4,6 +4,7 @@ import type { Page } from "../core/page";
 import { page as balance } from "./balance";
 import { page as comm } from "./comm";
 import { page as hotspots } from "./hotspots";
+import { page as eventLoops } from "./eventloops";
 import { page as info } from "./info";
 import { page as io } from "./io";
 import { page as memory } from "./memory";
@@ -27,6 +28,7 @@ export const pages: readonly Page[] = [
   io,
   offcpu,
   processes,
+  eventLoops,
   source,
   nodes,
   memory,

@@ -236,6 +236,7 @@ const FINDING_PAGES: Record<string, [string, string]> = {
   mpi_besides_waiting: COMMUNICATION,
   mpi_time: COMMUNICATION,
   load_imbalance: BALANCE,
+  event_loop_blocked: ["event-loops", "Event loops"],
   shared_processors: NODES,
   too_many_threads: NODES,
   busy_node: NODES,
