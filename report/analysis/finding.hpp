@@ -82,7 +82,7 @@ enum class FindingKind : std::uint8_t {
   kUnmatched,
   kClocks
 };
-inline constexpr std::size_t kFindingKinds = 49;
+inline constexpr std::size_t kFindingKinds = 50;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
                                                                              "launcher_gone",
