@@ -50,7 +50,7 @@ TEST(TurnSamples, OfATurnWithoutSamplesNothingIsKnown) {
 TEST(TurnSamples, WhatIsForgottenIsDividedAsTheRest) {
   TurnSamples samples;
   for (std::uint64_t i = 1; i <= 2 * TurnSamples::kMost; ++i)
-    samples.add(i * kMs, i * kMs, false, i <= TurnSamples::kMost ? 1 : 2 + i % 4 / 3);
+    samples.add(i * kMs, i * kMs, false, i <= TurnSamples::kMost ? 1 : i % 4 == 3 ? 3 : 2);
   const auto parts = samples.divide(0, 2 * TurnSamples::kMost * kMs);
   EXPECT_EQ(sum(parts), 2 * TurnSamples::kMost * kMs);
   EXPECT_EQ(of(parts, 1), 0u);

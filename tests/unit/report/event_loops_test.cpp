@@ -22,11 +22,14 @@ using testing::ProfileBuilder;
 
 constexpr const char* kApp = "/home/user/job/app.py";
 constexpr const char* kAsyncio = "/usr/lib/python3.11/asyncio/";
-constexpr std::int64_t kBegin = ProfileBuilder::kStart;
+constexpr std::int64_t kBegin = 1'700'000'000'000'000'000;
 
 class EventLoops : public ::testing::Test {
  protected:
-  EventLoops() : b_(2) { b_.data.run.own = {"/home/user/job"}; }
+  EventLoops() : b_(2) {
+    b_.data.run.own = {"/home/user/job"};
+    b_.sampled(0, main_path(), Category::kPython, 9000);
+  }
 
   std::uint32_t main_path() { return b_.path({b_.python("main", kApp, 90, 80)}); }
   std::uint32_t loop_path() {
@@ -82,9 +85,9 @@ class EventLoops : public ::testing::Test {
     return analysis.event_loops;
   }
   std::vector<Finding> findings() {
-    b_.sampled(0, main_path(), Category::kPython, 9000);
+    const Analysis analysis = analyse(b_.data);
     std::vector<Finding> found;
-    for (const Finding& finding : testing::analyse(b_.data).findings)
+    for (const Finding& finding : analysis.findings)
       if (finding.kind == FindingKind::kEventLoopBlocked) found.push_back(finding);
     return found;
   }
