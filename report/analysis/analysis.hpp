@@ -39,6 +39,10 @@ inline constexpr double kPageFaults = 0.05;       // in page faults and calls th
 inline constexpr double kIdle = 0.10;             // blocked otherwise
 inline constexpr double kSystem = 0.10;           // in other system calls
 inline constexpr double kPython = 0.30;           // running bytecode
+// Imports: from kImports of the ranks' time on, but only where a rank spends as much as kImports_s on them,
+// since every Python program spends a second or two. From kMostlyImports on programs as short as that, too.
+inline constexpr double kImports = 0.10, kImports_s = 5;
+inline constexpr double kMostlyImports = 0.50, kMostlyImports_s = 1;
 inline constexpr double kGarbage = 0.10;          // in Python's garbage collection
 inline constexpr double kGil = 0.10;              // waiting for the GIL; of the time of all threads
 inline constexpr double kMostlyPython = 0.50;     // severity "medium" for kPython from here, else "low"
@@ -546,6 +550,25 @@ struct ProcessGroup {
   double top_s = 0;
 };
 
+// Time that the import of a package takes, with what that imports in turn; of all threads, without MPI calls.
+struct ImportRow {
+  std::string package;         // the top-level one; empty: not known
+  std::string file, function;  // of the program's import statement that causes most of it; empty: none
+  std::uint32_t line = 0;
+  bool is_direct = false;  // a statement of the user's own code imports it
+  bool own = false;        // it is the user's own code
+  double time_s = 0, self_s = 0;
+  double main_thread_s = 0;  // of time_s
+  std::uint32_t ranks = 0;   // that import it
+  RankSpread spread;         // of time_s
+};
+
+// Of all imports, without the user's own modules' code.
+struct ImportSum {
+  double time_s = 0, main_thread_s = 0, main_thread_io_s = 0;  // io: category io, of main_thread_s
+  RankSpread main_spread;
+};
+
 struct CriticalRow {
   LocationIndex place = 0;
   double time_s = 0;
@@ -624,6 +647,8 @@ struct Analysis {
   std::vector<MemoryRow> memory_functions;        // by time_s, largest first
   std::optional<FileIo> io;                       // empty: not known
   std::optional<std::vector<OffCpuRow>> off_cpu;  // by time_s, largest first; empty: not known
+  std::vector<ImportRow> imports;  // those of the program's own statements first, then by time_s
+  ImportSum import_sum;
   std::optional<Timeline> timeline;
   std::vector<RegionRow> regions;  // by first appearance in the tree of regions, parents first
   bool counters_multiplexed = false;

@@ -412,6 +412,9 @@ CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, comman
                     exit_signal, start_s, elapsed_s, cpu_s, children_cpu_s, created_by, top, top_s)
 CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, program, count, cpu_s, cpu_min_s, cpu_mean_s, cpu_max_s, start_s,
                     end_s, created_by, creation_path, top, top_s)
+CLUSTERPROF_MEMBERS(ImportRow, package, file, function, line, is_direct, own, time_s, self_s, main_thread_s,
+                    ranks, spread)
+CLUSTERPROF_MEMBERS(ImportSum, time_s, main_thread_s, main_thread_io_s, main_spread)
 CLUSTERPROF_MEMBERS(CollectiveRow, op, count, ranks, communicators, sent_bytes, recv_bytes, bytes)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
@@ -461,7 +464,8 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
 CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_groups, creation_paths,
                     category_s, activity_s, active_activity_s, native_modules, system_calls,
                     active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
-                    memory_functions, io, off_cpu, timeline, regions, counters_multiplexed, derived,
+                    memory_functions, io, off_cpu, imports, import_sum, timeline, regions, counters_multiplexed,
+                    derived,
                     mean_useful_s, max_useful_s, slowest_rank, efficiency, threads_efficiency,
                     threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank, functions, lines,
                     call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s, mpi_watched,

@@ -23,6 +23,7 @@
 #include "report/analysis/file_io.hpp"
 #include "report/analysis/findings.hpp"
 #include "report/analysis/functions.hpp"
+#include "report/analysis/imports.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/line_rows.hpp"
 #include "report/analysis/location_numbers.hpp"
@@ -74,6 +75,7 @@ struct AnalysisBuilder::State {
         memory(data, paths),
         limits(data, paths, places, cells),
         off_cpu(data, paths, places),
+        imports(data, paths),
         regions(data, paths, places),
         waits(data) {}
 
@@ -96,6 +98,7 @@ struct AnalysisBuilder::State {
     MemoryUse::each_table(self.memory, table);
     LimitTime::each_table(self.limits, table);
     OffCpuTime::each_table(self.off_cpu, table);
+    ImportTime::each_table(self.imports, table);
     RegionTime::each_table(self.regions, table);
     ChargedWaits::each_table(self.waits, table);
   }
@@ -115,6 +118,7 @@ struct AnalysisBuilder::State {
   MemoryUse memory;
   LimitTime limits;
   OffCpuTime off_cpu;
+  ImportTime imports;
   RegionTime regions;
   ChargedWaits waits;
 };
@@ -155,6 +159,7 @@ void AnalysisBuilder::State::add(const shard::RankRows& rows) {
   memory.add(rank);
   result.limits = limits.add(rank, memory);
   off_cpu.add(rank);
+  imports.add(rank);
   regions.add(rank);
   waits.add(rank);
 }
@@ -196,6 +201,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   limits.finish(ranks, analysis);
   find_file_io(head, paths, ranks.ascending, analysis);
   off_cpu.finish(path_time, ranks, analysis);
+  imports.finish(ranks, analysis);
   find_timeline(head, ranks.ascending, analysis);
   regions.finish(path_time, limits, counts, ranks, analysis);
   find_bottlenecks(paths, analysis);

@@ -78,9 +78,10 @@ enum class FindingKind : std::uint8_t {
   kNoSamples,
   kWaitsSampled,
   kUnmatched,
-  kClocks
+  kClocks,
+  kImports
 };
-inline constexpr std::size_t kFindingKinds = 48;
+inline constexpr std::size_t kFindingKinds = 49;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
                                                                              "launcher_gone",
@@ -129,7 +130,8 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"ra
                                                                              "no_samples",
                                                                              "waits_sampled",
                                                                              "unmatched",
-                                                                             "clocks"};
+                                                                             "clocks",
+                                                                             "imports"};
 constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
 
 // kInfo: about the measurement itself.
@@ -170,9 +172,11 @@ enum class FindingAction : std::uint8_t {
   kLowerRate,
   kFewerFiles,
   kCollectiveIo,
-  kGiveProcessors
+  kGiveProcessors,
+  kPackLibraries,
+  kImportLess
 };
-inline constexpr std::size_t kFindingActions = 29;
+inline constexpr std::size_t kFindingActions = 31;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -201,7 +205,9 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "lower_rate",
                                                                                  "fewer_files",
                                                                                  "collective_io",
-                                                                                 "give_processors"};
+                                                                                 "give_processors",
+                                                                                 "pack_libraries",
+                                                                                 "import_less"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -298,9 +304,12 @@ enum class EvidenceKey : std::uint8_t {
   kStatuses,
   kLauncher,
   kChildren,
-  kProgram
+  kProgram,
+  kRankMean,
+  kReadingShare,
+  kPackage
 };
-inline constexpr std::size_t kEvidenceKeys = 90;
+inline constexpr std::size_t kEvidenceKeys = 93;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -390,7 +399,10 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "statuses",
                                                                              "launcher",
                                                                              "children",
-                                                                             "program"};
+                                                                             "program",
+                                                                             "rank_mean_s",
+                                                                             "reading_share",
+                                                                             "package"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Exports the tables of a run as CSV: functions, lines, MPI calls, ranks, processes and call paths.
+// Exports the tables of a run as CSV: functions, lines, MPI calls, ranks, processes, imports and call paths.
 // docs/exports.md.
 #include <fmt/format.h>
 
@@ -161,6 +161,15 @@ void write_processes(const Analysis& analysis, Csv& csv) {
             row.top.file, known(row.top.line), row.top.function, row.top_s, row.exit_status, row.exit_signal);
 }
 
+void write_imports(const Analysis& analysis, Csv& csv) {
+  csv.row("package", "time_s", "self_s", "main_thread_s", "ranks", "rank_min_s", "rank_mean_s", "rank_max_s",
+          "rank_max", "direct", "own", "file", "line", "function");
+  for (const ImportRow& row : analysis.imports)
+    csv.row(row.package, row.time_s, row.self_s, row.main_thread_s, row.ranks, row.spread.min_s,
+            row.spread.mean_s, row.spread.max_s, row.spread.max_rank, row.is_direct ? 1 : 0, row.own ? 1 : 0,
+            row.file, known(row.line), row.function);
+}
+
 // Rows tell idle helper threads apart by themselves, so they are all there.
 ExportOptions with_idle_threads(ExportOptions options) {
   options.idle_threads = true;
@@ -238,7 +247,8 @@ constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"lines", write_lines},
                                              {"ranks", write_ranks},
                                              {"mpi_calls", write_mpi_calls},
-                                             {"processes", write_processes}};
+                                             {"processes", write_processes},
+                                             {"imports", write_imports}};
 
 const AnalysisTable* table_of_analysis(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kAnalysisTables), std::end(kAnalysisTables),
@@ -249,8 +259,8 @@ const AnalysisTable* table_of_analysis(std::string_view name) {
 }  // namespace
 
 const std::vector<std::string_view>& csv_tables() {
-  static const std::vector<std::string_view> kNames = {"functions", "lines",   "ranks",      "mpi_calls",
-                                                       "processes", kCsvPaths, kCsvRankPaths};
+  static const std::vector<std::string_view> kNames = {"functions", "lines",   "ranks",   "mpi_calls",
+                                                       "processes", "imports", kCsvPaths, kCsvRankPaths};
   return kNames;
 }
 

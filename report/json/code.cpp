@@ -50,6 +50,22 @@ void ReportDocument::call_tree() {
   });
 }
 
+void ReportDocument::imports() {
+  out_.rows("imports", a_.imports, [&](const ImportRow& row) {
+    out_("package", text_or_null(row.package))("time_s", row.time_s)("self_s", row.self_s);
+    out_("main_thread_s", row.main_thread_s)("ranks", row.ranks);
+    spread(row.spread);
+    out_("direct", row.is_direct)("own", row.own);
+    out_("file", text_or_null(row.file))("line", or_null(row.line));
+    out_("function", text_or_null(row.function));
+  });
+  out_.object("import_time", [&] {
+    const ImportSum& all = a_.import_sum;
+    out_("time_s", all.time_s)("main_thread_s", all.main_thread_s)("main_thread_io_s", all.main_thread_io_s);
+    spread(all.main_spread);
+  });
+}
+
 void ReportDocument::processes() {
   const auto place = [&](std::string_view name, const SourceLocation& where, auto&& more) {
     if (where.function.empty() && where.file.empty() && where.op.empty()) {

@@ -55,6 +55,7 @@ void ReportDocument::write() {
     counters();
     io();
     off_cpu();
+    imports();
     timeline();
     processes();
     regions();

@@ -39,6 +39,7 @@ class ReportDocument {
   void processes();
   void timeline();
   void off_cpu();
+  void imports();
 
   // mpi.cpp
   void peer(const PendingPeer& peer);

@@ -21,6 +21,7 @@ using namespace text;
 
 constexpr int kNarrowest = 40;             // columns
 constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files
+constexpr double kMuchImported = 0.05;     // of rank time: imports
 constexpr double kMuchBlocked = 0.10;      // of rank time: blocked time
 
 // The sections with options of their own.
@@ -54,6 +55,12 @@ class ResourceSections : private Section {
     const bool any = a_.off_cpu && !a_.off_cpu->empty();
     if (worth(any, "Blocked outside MPI", a_.off_cpu ? "No thread was." : "Not measured."))
       print_off_cpu(page_, a_, paths_, resource_options());
+  }
+
+  void imports() {
+    if (all_ && share_of(a_.import_sum.main_thread_s, a_.rank_seconds) < kMuchImported) return;
+    if (worth(!a_.imports.empty(), "Imports", "No imports were seen."))
+      print_imports(page_, a_, paths_, resource_options());
   }
 
   void processes() {
@@ -101,6 +108,7 @@ constexpr std::pair<std::string_view, Print> kSections[] = {
     {"waits", print_resources<&ResourceSections::waits>},
     {"io", print_resources<&ResourceSections::io>},
     {"off-cpu", print_resources<&ResourceSections::off_cpu>},
+    {"imports", print_resources<&ResourceSections::imports>},
     {"processes", print_resources<&ResourceSections::processes>},
     {"regions", print_resources<&ResourceSections::regions>},
     {"timeline", print_resources<&ResourceSections::timeline>},

@@ -746,6 +746,12 @@ export function makeSample(options = {}) {
       { kind: "lock", file: "/home/ada/heat/src/pool.cpp", line: 31, function: "heat::Pool::wait()", library_function: "pthread_cond_wait", time_s: 41.5, main_thread_s: 0, rank_max: slowest },
       { kind: "sleep", file: heat, line: 40, function: "poll_control", library_function: "sleep", time_s: 9.1, main_thread_s: 9.1, rank_max: 0 },
     ],
+    imports: plain ? [] : [
+      { package: "numpy", time_s: 0.31 * ranks, self_s: 0.24 * ranks, main_thread_s: 0.31 * ranks, ranks, rank_min_s: 0.3, rank_mean_s: 0.31, rank_max_s: 0.35, rank_max: slowest, direct: true, own: false, file: heat, line: 1, function: "<module>" },
+      { package: hostile ? "<img src=x onerror=alert(8)>" : "h5py", time_s: 0.12 * ranks, self_s: 0.12 * ranks, main_thread_s: 0.12 * ranks, ranks, rank_min_s: 0.1, rank_mean_s: 0.12, rank_max_s: 0.2, rank_max: 0, direct: true, own: false, file: "/home/ada/heat/heat/output.py", line: 2, function: "<module>" },
+      { package: null, time_s: 0.01 * ranks, self_s: 0.01 * ranks, main_thread_s: 0.01 * ranks, ranks, rank_min_s: 0, rank_mean_s: 0.01, rank_max_s: 0.02, rank_max: 0, direct: false, own: false, file: null, line: null, function: null },
+    ],
+    import_time: { time_s: 0.44 * ranks, main_thread_s: 0.44 * ranks, main_thread_io_s: 0.2 * ranks, rank_min_s: 0.4, rank_mean_s: 0.44, rank_max_s: 0.5, rank_max: 0 },
     timeline: null,
     processes: plain ? [] : sampleProcesses(),
     process_groups: plain ? [] : sampleProcessGroups(),

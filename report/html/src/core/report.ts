@@ -332,6 +332,28 @@ export interface OffCpuRow {
   rank_max: number;
 }
 
+export interface ImportRow {
+  package: string | null; // the top-level one
+  time_s: number; // with what it imports in turn
+  self_s: number;
+  main_thread_s: number; // of time_s
+  ranks: number;
+  rank_mean_s: number;
+  rank_max_s: number;
+  rank_max: number;
+  direct: boolean; // a statement of the user's own code imports it
+  own: boolean;
+  file: string | null; // of the program's import statement
+  line: number | null;
+  function: string | null;
+}
+
+export interface ImportTime {
+  time_s: number; // without the user's own modules' code
+  main_thread_s: number;
+  main_thread_io_s: number;
+}
+
 export interface ProcessGroupRow {
   rank: number;
   how: string;
@@ -448,6 +470,8 @@ export interface Report {
   counters: Counters;
   io: Io | null;
   off_cpu: OffCpuRow[] | null;
+  imports: ImportRow[];
+  import_time: ImportTime;
   processes: ProcessRow[];
   process_groups: ProcessGroupRow[];
   regions: RegionRow[];
