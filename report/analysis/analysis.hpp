@@ -520,7 +520,7 @@ inline constexpr std::size_t kProcessHows = 9;
 inline constexpr std::array<const char*, kProcessHows> kProcessHowNames = {
     "unknown", "rank", "fork", "exec", "spawn", "forkserver", "subprocess", "posix_spawn", "shell"};
 
-// A recorded process, or several that have ended and of which only sums are kept (`count`).
+// A process, or several that have ended and of which only sums are kept (`count`).
 struct ProcessRow {
   std::int32_t rank = -1, pid = 0, parent_pid = 0;  // of several: of the first
   ProcessHow how = ProcessHow::kUnknown;
@@ -528,9 +528,11 @@ struct ProcessRow {
   std::uint32_t group = 0;           // index into Analysis::process_groups
   std::vector<std::string> command;  // empty: not known
   bool runs = false;                 // it had not ended at the last look at it
+  shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
   std::optional<std::int32_t> exit_status, exit_signal;
   double start_s = 0, elapsed_s = 0;  // since the run's start
-  double cpu_s = 0, children_cpu_s = 0;
+  Seconds cpu_s;  // empty: it was not recorded, and had ended before the first look at it
+  double children_cpu_s = 0;
   SourceLocation created_by;  // empty: not known
   SourceLocation top;         // where it spent the most time, other than idle; empty: not known
   double top_s = 0;
@@ -540,6 +542,7 @@ struct ProcessRow {
 struct ProcessGroup {
   std::int32_t rank = -1;
   ProcessHow how = ProcessHow::kUnknown;
+  shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
   std::string program;  // "worker", "resource tracker", or of the command: "python3 train.py"
   std::uint32_t count = 0;
   double cpu_s = 0, cpu_min_s = 0, cpu_mean_s = 0, cpu_max_s = 0;

@@ -408,9 +408,9 @@ CLUSTERPROF_MEMBERS(PendingRow, kind, peer)
 CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s, communicator,
                     communicator_size, sequence, peer, tag, root, any_tag, requests, pending, waits_for,
                     waits_for_count, call_path)
-CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, command, runs, exit_status,
+CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, command, runs, unrecorded, exit_status,
                     exit_signal, start_s, elapsed_s, cpu_s, children_cpu_s, created_by, top, top_s)
-CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, program, count, cpu_s, cpu_min_s, cpu_mean_s, cpu_max_s, start_s,
+CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, unrecorded, program, count, cpu_s, cpu_min_s, cpu_mean_s, cpu_max_s, start_s,
                     end_s, created_by, creation_path, top, top_s)
 CLUSTERPROF_MEMBERS(ImportRow, package, file, function, line, is_direct, own, time_s, self_s, main_thread_s,
                     ranks, spread)
@@ -551,12 +551,14 @@ bool is_consistent(const Analysis& a) {
              }) &&
          all(a.processes,
              [&](const ProcessRow& row) {
-               return known(row.how, kProcessHows) && row.group < a.process_groups.size() &&
+               return known(row.how, kProcessHows) && known(row.unrecorded, shard::kUnrecordedKinds) &&
+                      row.group < a.process_groups.size() &&
                       frame(row.created_by.kind) && frame(row.top.kind);
              }) &&
          all(a.process_groups,
              [&](const ProcessGroup& row) {
-               return known(row.how, kProcessHows) && row.creation_path < a.creation_paths.size() &&
+               return known(row.how, kProcessHows) && known(row.unrecorded, shard::kUnrecordedKinds) &&
+                      row.creation_path < a.creation_paths.size() &&
                       frame(row.created_by.kind) && frame(row.top.kind);
              }) &&
          all(a.creation_paths,

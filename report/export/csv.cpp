@@ -152,13 +152,14 @@ void write_mpi_calls(const Analysis& analysis, Csv& csv) {
 void write_processes(const Analysis& analysis, Csv& csv) {
   csv.row("rank", "pid", "ppid", "how", "program", "command", "count", "start_s", "end_s", "cpu_s",
           "children_cpu_s", "created_by_file", "created_by_line", "created_by_function", "top_file",
-          "top_line", "top_function", "top_s", "exit_status", "exit_signal");
+          "top_line", "top_function", "top_s", "exit_status", "exit_signal", "unrecorded");
   for (const ProcessRow& row : analysis.processes)
     csv.row(row.rank, row.pid, row.parent_pid, kProcessHowNames[static_cast<std::size_t>(row.how)],
             analysis.process_groups[row.group].program, format::command_line(row.command), row.count,
             row.start_s, row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s), row.cpu_s,
             row.children_cpu_s, row.created_by.file, known(row.created_by.line), row.created_by.function,
-            row.top.file, known(row.top.line), row.top.function, row.top_s, row.exit_status, row.exit_signal);
+            row.top.file, known(row.top.line), row.top.function, row.top_s, row.exit_status, row.exit_signal,
+            shard::kUnrecordedNames[static_cast<std::size_t>(row.unrecorded)]);
 }
 
 void write_imports(const Analysis& analysis, Csv& csv) {

@@ -81,6 +81,7 @@ void ReportDocument::processes() {
   out_.rows("processes", a_.processes, [&](const ProcessRow& row) {
     out_("pid", row.pid)("ppid", row.parent_pid)("rank", row.rank)("count", row.count)("group", row.group);
     out_("how", kProcessHowNames[static_cast<std::size_t>(row.how)]);
+    out_("unrecorded", text_or_null(shard::kUnrecordedNames[static_cast<std::size_t>(row.unrecorded)]));
     out_("command", row.command)("start_s", row.start_s);
     out_("end_s", row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s));
     out_("cpu_s", row.cpu_s)("children_cpu_s", row.children_cpu_s);
@@ -90,6 +91,7 @@ void ReportDocument::processes() {
   });
   out_.rows("process_groups", a_.process_groups, [&](const ProcessGroup& row) {
     out_("rank", row.rank)("how", kProcessHowNames[static_cast<std::size_t>(row.how)]);
+    out_("unrecorded", text_or_null(shard::kUnrecordedNames[static_cast<std::size_t>(row.unrecorded)]));
     out_("program", text_or_null(row.program))("count", row.count)("cpu_s", row.cpu_s);
     out_("cpu_min_s", row.cpu_min_s)("cpu_mean_s", row.cpu_mean_s)("cpu_max_s", row.cpu_max_s);
     out_("start_s", row.start_s)("end_s", row.end_s);

@@ -64,7 +64,7 @@ class ResourceSections : private Section {
   }
 
   void processes() {
-    if (worth(has_child_processes(a_), "Processes", "The ranks made no processes that were recorded."))
+    if (worth(has_child_processes(a_), "Processes", "The ranks made no processes that are known."))
       print_processes(page_, a_, paths_, resource_options());
   }
 

@@ -357,6 +357,7 @@ export interface ImportTime {
 export interface ProcessGroupRow {
   rank: number;
   how: string;
+  unrecorded: string | null; // why
   program: string | null;
   count: number;
   cpu_s: number;
@@ -376,10 +377,11 @@ export interface ProcessRow {
   count: number; // more than 1: of several, which have ended
   group: number; // index into process_groups
   how: string;
+  unrecorded: string | null;
   command: string[];
   start_s: number;
   end_s: number | null;
-  cpu_s: number;
+  cpu_s: number | null;
   created_by: Place | null;
   exit: { status: number | null; signal: number | null };
 }
