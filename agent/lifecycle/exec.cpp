@@ -172,10 +172,9 @@ int execute_with(const PreloadFate& fate, const char* program, char* const* argu
                  char* const* environment, Call call) noexcept {
   count_unrecorded(fate.unrecorded, 1);
   const CreationText creation = creation_in_child_of_vfork();
-  const OpenLaunch launch = fate.readable
-                                ? note_launch(static_cast<std::int32_t>(raw_syscall(SYS_getpid)),
-                                              fate.unrecorded, creation.of, program, arguments)
-                                : OpenLaunch{};
+  const OpenLaunch launch = fate.readable ? note_launch(static_cast<std::int32_t>(raw_syscall(SYS_getpid)),
+                                                        fate.unrecorded, creation.of, program, arguments)
+                                          : OpenLaunch{};
   const int result = with_usable_preloads(fate, creation, environment, call);
   forget_launch(launch);
   count_unrecorded(fate.unrecorded, -1);

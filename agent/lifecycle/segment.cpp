@@ -328,8 +328,14 @@ void refuse_recording(wire::UnrecordedReason reason) noexcept {
   const int connection = connect_to_collector();
   if (connection < 0) return;
   char command[sizeof wire::SegmentHeader::command];
-  wire::Refusal refusal = {wire::kRefusalMagic, wire::kWireMajor, wire::kWireMinor, getpid(),
-                           getppid(),           g_options.rank,   reason,           monotonic_ns(),
+  wire::Refusal refusal = {wire::kRefusalMagic,
+                           wire::kWireMajor,
+                           wire::kWireMinor,
+                           getpid(),
+                           getppid(),
+                           g_options.rank,
+                           reason,
+                           monotonic_ns(),
                            creation_of_this_process()};
   iovec parts[2] = {{&refusal, sizeof refusal},
                     {command, read_small_file("/proc/self/cmdline", command, sizeof command)}};

@@ -305,9 +305,6 @@ NodeState::ProcessId NodeState::refused(std::optional<ProcessId> known, std::int
   process->command = stored_text(*header, options_.command_detail);
   process->unrecorded = unrecorded_for(refusal.reason);
   process->executed_ns.reset();
-  if (refusal.reason < wire::UnrecordedReason::kCount)
-    ++ranks_.at(rank_of_.at(process->id))
-          .helpers.unrecorded_programs[static_cast<std::size_t>(refusal.reason)];
   return process->id;
 }
 
@@ -321,8 +318,8 @@ void NodeState::read_launches(Process& process, std::uint64_t now_ns, bool all) 
       process.executed_ns = will_record ? std::optional(launched.time_ns) : std::nullopt;
       process.command = std::move(command);
     } else if (!will_record && made_.size() < kMaxMade) {
-      made_.push_back({process.id, rank_of_.at(process.id), launched.pid, header.pid, origin_of(launched.kind),
-                       unrecorded_for(launched.reason),
+      made_.push_back({process.id, rank_of_.at(process.id), launched.pid, header.pid,
+                       origin_of(launched.kind), unrecorded_for(launched.reason),
                        process.recorder->creation_path(launched.path_offset, launched.path_words).value_or(0),
                        std::max(launched.time_ns, process.start.mono_ns), std::move(command)});
     }
@@ -396,6 +393,9 @@ void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait
   process->alive = false;
   process->gone_ns = now_ns;
   if (turned_off_ns_ == 0) process->unrecorded = without_word(*process, now_ns);
+  // Nobody else counts it. Not earlier, since the program that it executes may find room.
+  if (process->unrecorded == shard::Unrecorded::kNoMemory)
+    ++group.helpers.unrecorded_programs[static_cast<std::size_t>(wire::UnrecordedReason::kNoMemory)];
   if (wait_status) process->wait_status = wait_status;
 
   add_up_helpers(group);
@@ -425,8 +425,8 @@ void NodeState::add_up_helpers(RankGroup& group) {
       ++it;
       continue;
     }
-    const Instant start = process.past ? Instant{process.past->start_mono_ns, process.past->start_utc_ns}
-                                       : process.start;
+    const Instant start =
+        process.past ? Instant{process.past->start_mono_ns, process.past->start_utc_ns} : process.start;
     if (!process.past) it->past.emplace();
     it->past->processes = 1;
     group.helpers.add_amounts(*process.past, false);

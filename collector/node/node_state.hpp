@@ -169,7 +169,8 @@ class NodeState {
     std::int32_t parent_pid = 0;
     std::string command;
     shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
-    std::optional<std::uint64_t> executed_ns;  // when it executed a program that has not greeted yet, but should
+    std::optional<std::uint64_t>
+        executed_ns;  // when it executed a program that has not greeted yet, but should
   };
   // A rank and its processes on this node. Helpers that ended are added up in `helpers`.
   struct RankGroup {

@@ -74,8 +74,8 @@ class ProcessRecorder {
     return stacks_.creation_path(arena_offset, words);
   }
 
-  // Programs that it has executed or spawned and that will not be recorded, each once (wire::Launch). `all`: also
-  // those that may still fail to start.
+  // Programs that it has executed or spawned and that will not be recorded, each once (wire::Launch). `all`:
+  // also those that may still fail to start.
   struct Launched {
     std::int32_t pid = 0;
     wire::CreationKind kind = wire::CreationKind::kUnknown;

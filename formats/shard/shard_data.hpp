@@ -506,9 +506,17 @@ enum class Unrecorded : std::uint8_t {
   kSilent,      // it was to record, and nothing came from it
 };
 inline constexpr std::size_t kUnrecordedKinds = 11;
-inline constexpr std::array<const char*, kUnrecordedKinds> kUnrecordedNames = {
-    "",           "not_visible",       "other_c_library", "other_architecture", "libraries_missing", "static_program",
-    "privileges", "other_environment", "no_memory",       "ended_early",        "silent"};
+inline constexpr std::array<const char*, kUnrecordedKinds> kUnrecordedNames = {"",
+                                                                               "not_visible",
+                                                                               "other_c_library",
+                                                                               "other_architecture",
+                                                                               "libraries_missing",
+                                                                               "static_program",
+                                                                               "privileges",
+                                                                               "other_environment",
+                                                                               "no_memory",
+                                                                               "ended_early",
+                                                                               "silent"};
 
 // A process of a rank; or several that have ended, were made on the same call path in the same way
 // and executed the same command, when the rank has had more than kMaxProcessRows.

@@ -531,7 +531,7 @@ struct ProcessRow {
   shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
   std::optional<std::int32_t> exit_status, exit_signal;
   double start_s = 0, elapsed_s = 0;  // since the run's start
-  Seconds cpu_s;  // empty: it was not recorded, and had ended before the first look at it
+  Seconds cpu_s;                      // empty: it was not recorded, and had ended before the first look at it
   double children_cpu_s = 0;
   SourceLocation created_by;  // empty: not known
   SourceLocation top;         // where it spent the most time, other than idle; empty: not known

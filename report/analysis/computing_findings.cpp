@@ -91,8 +91,7 @@ void find_imports(FindingBuilder& builder) {
   finding.evidence.set(Key::kTime, all.main_thread_s);
   finding.evidence.set(Key::kRankMean, mean_s);
   finding.evidence.set(Key::kReadingShare, reading);
-  finding.action =
-      reading >= thresholds::kBlame ? FindingAction::kPackLibraries : FindingAction::kImportLess;
+  finding.action = reading >= thresholds::kBlame ? FindingAction::kPackLibraries : FindingAction::kImportLess;
   finding.gain_s = all.main_spread.max_s;
   const ImportRow* most = nullptr;
   for (const ImportRow& row : analysis.imports)

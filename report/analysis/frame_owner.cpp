@@ -185,7 +185,8 @@ std::string_view module_name(std::string_view module_path) {
 
 std::string_view installed_package(std::string_view path) {
   const Installed installed = installed_in(path);
-  return installed.end == std::string_view::npos ? std::string_view() : package_at(path.substr(installed.end));
+  return installed.end == std::string_view::npos ? std::string_view()
+                                                 : package_at(path.substr(installed.end));
 }
 
 bool has_no_name(std::string_view name, std::string_view module_path) {

@@ -47,6 +47,8 @@ Role role_of(const CallPaths& paths, const shard::Frame& frame) {
                                                                                           : Role::kPython;
 }
 
+constexpr std::string_view kInit = "/__init__.py";  // of a package
+
 std::string_view directory_of(std::string_view file) {
   const std::size_t slash = file.rfind('/');
   return slash == std::string_view::npos ? std::string_view() : file.substr(0, slash);
@@ -60,7 +62,7 @@ class PackageNames {
   PackageNames(const shard::ShardData& head, const CallPaths& paths) : head_(head) {
     for (const shard::Frame& frame : head.frames)
       if (const std::string_view file = paths.text(frame.file);
-          frame.kind == FrameKind::kPython && base_name(file) == "__init__.py")
+          frame.kind == FrameKind::kPython && file.ends_with(kInit) && file.size() > kInit.size())
         directories_.insert(directory_of(file));
   }
 
@@ -69,7 +71,7 @@ class PackageNames {
     if (file.empty() || file.starts_with('<')) return {};
     if (const std::string_view package = installed_package(file); !package.empty()) return package;
     // The outermost one of the directories around it that are known to be packages.
-    std::string_view module = base_name(file) == "__init__.py" ? directory_of(file) : file;
+    std::string_view module = file.ends_with(kInit) ? directory_of(file) : file;
     while (directories_.contains(directory_of(module))) module = directory_of(module);
     if (module.size() == file.size()) module = below_own(file);
     return without_extension(base_name(module));
@@ -136,8 +138,8 @@ class ImportTime::Finder {
   }
 
   std::uint32_t statement(std::uint32_t path, std::uint32_t above) {
-    const auto [found, is_new] = statements_.try_emplace(
-        std::uint64_t{path} << 32 | above, static_cast<std::uint32_t>(to_.imports_.size()));
+    const auto [found, is_new] = statements_.try_emplace(std::uint64_t{path} << 32 | above,
+                                                         static_cast<std::uint32_t>(to_.imports_.size()));
     if (is_new) {
       Import& added = to_.imports_.emplace_back();
       added.above = above;

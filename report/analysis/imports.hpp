@@ -45,8 +45,8 @@ class ImportTime {
     bool costs = false;           // its time is not only that of the user's own code
   };
   struct Package {
-    std::string name;       // empty: not known
-    bool own = false;       // the user's own code
+    std::string name;        // empty: not known
+    bool own = false;        // the user's own code
     bool is_direct = false;  // a statement of the user's own code imports it
   };
   // A package, and the statement of the program that causes its import.

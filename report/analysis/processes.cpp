@@ -128,7 +128,8 @@ class ProcessList {
     row.start_s = static_cast<double>(process.start_utc_ns - data_.run.start_utc_ns) / 1e9;
     row.elapsed_s = to_seconds(process.elapsed_ns);
     row.unrecorded = process.unrecorded;
-    if (row.unrecorded == shard::Unrecorded::kNo || process.cpu_ns != 0) row.cpu_s = to_seconds(process.cpu_ns);
+    if (row.unrecorded == shard::Unrecorded::kNo || process.cpu_ns != 0)
+      row.cpu_s = to_seconds(process.cpu_ns);
     row.children_cpu_s = to_seconds(process.children_cpu_ns);
     row.created_by = place_of_path(paths_, process.path);
     row.top = top_of(process, row.created_by);

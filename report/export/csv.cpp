@@ -244,12 +244,9 @@ struct AnalysisTable {
   std::string_view name;
   void (*write)(const Analysis&, Csv&);
 };
-constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
-                                             {"lines", write_lines},
-                                             {"ranks", write_ranks},
-                                             {"mpi_calls", write_mpi_calls},
-                                             {"processes", write_processes},
-                                             {"imports", write_imports}};
+constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions}, {"lines", write_lines},
+                                             {"ranks", write_ranks},         {"mpi_calls", write_mpi_calls},
+                                             {"processes", write_processes}, {"imports", write_imports}};
 
 const AnalysisTable* table_of_analysis(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kAnalysisTables), std::end(kAnalysisTables),

@@ -45,8 +45,7 @@ constexpr std::size_t kAlignment = 8;
 // Rows of the report's tables that the page has.
 constexpr std::size_t kMaxRanks = 512, kMaxWaits = 1'000, kMaxMpiCalls = 2'000, kMaxRootCauses = 1'000,
                       kMaxFiles = 500, kMaxFileCalls = 1'000, kMaxOffCpu = 1'000, kMaxMissing = 1'000,
-                      kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000,
-                      kMaxImports = 200;
+                      kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000, kMaxImports = 200;
 
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

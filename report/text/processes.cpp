@@ -122,11 +122,10 @@ void print_processes(Page& page, const Analysis& a, const ShortPaths& paths, con
                   }
                 });
   };
-  print("mostly in",
-        [&](const ProcessGroup& group, std::size_t room) {
-          return group.unrecorded == shard::Unrecorded::kNo ? place_cell(group.top, paths, room)
-                                                            : shorten(not_recorded(group.unrecorded), room);
-        });
+  print("mostly in", [&](const ProcessGroup& group, std::size_t room) {
+    return group.unrecorded == shard::Unrecorded::kNo ? place_cell(group.top, paths, room)
+                                                      : shorten(not_recorded(group.unrecorded), room);
+  });
   note_the_rest(page, shown, groups.size());
   page.line("  cpu: of all of them; min, mean, max: of one of them", Style::kDim);
   if (!options.full) return;

@@ -63,10 +63,11 @@ class ComputingSentences : private FindingPhrases {
     if (e_.has(Key::kPackage)) {
       const std::string place = name(f_.place, names_);
       most = fmt::format("; {} of it for {}{}{}", percent(e_.number(Key::kPlaceShare)),
-                         format::printable(e_.name(Key::kPackage)), place.empty() ? "" : ", imported in ", place);
+                         format::printable(e_.name(Key::kPackage)), place.empty() ? "" : ", imported in ",
+                         place);
     }
-    return {fmt::format("Importing Python packages takes {} of all rank time, {} per rank on average{}.", share(),
-                        time(Key::kRankMean), most),
+    return {fmt::format("Importing Python packages takes {} of all rank time, {} per rank on average{}.",
+                        share(), time(Key::kRankMean), most),
             fmt::format("Looking for their files and reading them is {} of it.",
                         percent(e_.number(Key::kReadingShare)))};
   }

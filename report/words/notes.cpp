@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "report/format/numbers.hpp"
+#include "report/words/unrecorded.hpp"
 
 namespace clusterprof::report::words {
 namespace {

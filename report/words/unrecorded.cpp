@@ -11,13 +11,16 @@ struct Reason {
   std::string_view name, why, phrase;
 };
 constexpr Reason kReasons[] = {
-    {"not_visible", "clusterprof's files are not there below the root directory that they have (chroot, container)",
+    {"not_visible",
+     "clusterprof's files are not there below the root directory that they have (chroot, container)",
      "clusterprof's files are not there"},
     {"other_c_library", "their C library is not glibc", "another C library"},
     {"other_architecture", "they are no programs for x86-64", "no program for x86-64"},
-    {"libraries_missing", "libdl.so.2 or libpthread.so.0 is missing where their loader looks", "libraries are missing"},
+    {"libraries_missing", "libdl.so.2 or libpthread.so.0 is missing where their loader looks",
+     "libraries are missing"},
     {"static_program", "they are linked statically", "linked statically"},
-    {"privileges", "they get privileges (set-user-ID, capabilities), and LD_PRELOAD is ignored then", "gets privileges"},
+    {"privileges", "they get privileges (set-user-ID, capabilities), and LD_PRELOAD is ignored then",
+     "gets privileges"},
     {"other_environment", "they were started with an environment that lacks clusterprof's LD_PRELOAD",
      "environment without LD_PRELOAD"},
     {"no_memory", "their limits (ulimit -v, ulimit -f) leave no room for what is recorded",

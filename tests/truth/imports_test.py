@@ -80,13 +80,12 @@ class Imports(truth.TruthTest):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="ascii") as file:
                 file.write(text)
-        run = f"run-{version}"
         environment = dict(os.environ, PYTHONPATH=os.path.join(self.directory, "site-packages"))
-        done = self.record([python, "program.py"], options=["-q", "-r", "1000", "--clock", "cpu"], run=run,
+        done = self.record([python, "program.py"], options=["-q", "-r", "1000", "--clock", "cpu"],
                            env=environment)
         self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
         burnt = json.loads(done.stdout)
-        report = self.report(run)
+        report = self.report()
         rows = {row["package"]: row for row in report["imports"]}
         totals = {"alpha": burnt["alpha"] + burnt["beta"], "beta": burnt["beta"], "gamma": burnt["gamma"],
                   "model": burnt["model"]}
@@ -105,11 +104,8 @@ class Imports(truth.TruthTest):
             self.assertEqual(place["model"], ("program.py", 3, True, True))
             self.assertNotIn("program", rows)
 
-    def test_packages(self):
-        self.need(recording.PYTHON)
-        for version, python in truth.pythons():
-            self.check(version, python)
 
+truth.per_python(Imports, Imports.check)
 
 if __name__ == "__main__":
     recording.main()

@@ -561,7 +561,8 @@ TEST_F(ProcessTableTest, UnrecordedProgramsOfChildrenOfVfork) {
   const std::uint64_t begin = at(300).mono_ns;
   main_.launch(200, UnrecordedReason::kStaticProgram, begin, std::string_view("still\0-x\0", 9),
                made(wire::CreationKind::kExec));
-  main_.launch(201, UnrecordedReason::kOtherEnvironment, begin, "true", made(wire::CreationKind::kPosixSpawn));
+  main_.launch(201, UnrecordedReason::kOtherEnvironment, begin, "true",
+               made(wire::CreationKind::kPosixSpawn));
   state_.poll(at(350).mono_ns);
   EXPECT_TRUE(state_.take_made().empty()) << "the exec may still fail";
   state_.poll(at(450).mono_ns);
@@ -622,8 +623,15 @@ TEST_F(ProcessTableTest, AProgramThatEndsBeforeItRecordsAndOneThatNeverDoes) {
 }
 
 TEST_F(ProcessTableTest, AProcessThatRefuses) {
-  wire::Refusal refusal{wire::kRefusalMagic, wire::kWireMajor, wire::kWireMinor, 200, 100, 0,
-                        wire::UnrecordedReason::kNoMemory, at(200).mono_ns, made(wire::CreationKind::kFork)};
+  wire::Refusal refusal{wire::kRefusalMagic,
+                        wire::kWireMajor,
+                        wire::kWireMinor,
+                        200,
+                        100,
+                        0,
+                        wire::UnrecordedReason::kNoMemory,
+                        at(200).mono_ns,
+                        made(wire::CreationKind::kFork)};
   const auto id = state_.refused(std::nullopt, 200, refusal, std::string_view("small\0", 6), at(200));
   EXPECT_EQ(row(200).unrecorded, shard::Unrecorded::kNoMemory);
   EXPECT_EQ(row(200).origin, shard::ProcessOrigin::kFork);

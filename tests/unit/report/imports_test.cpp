@@ -28,7 +28,8 @@ class Imports : public testing::Test {
  protected:
   explicit Imports(std::uint32_t ranks = 1) : b(ranks) { b.data.run.own = {"/home/u/job"}; }
 
-  std::uint32_t python(std::uint32_t above, std::string_view name, std::string_view file, std::uint32_t line) {
+  std::uint32_t python(std::uint32_t above, std::string_view name, std::string_view file,
+                       std::uint32_t line) {
     return b.child(above, b.python(name, file, line, 1));
   }
   std::uint32_t native(std::uint32_t above, std::string_view name, std::string_view module) {
@@ -37,7 +38,8 @@ class Imports : public testing::Test {
   std::uint32_t program(std::uint32_t line) { return python(0, "<module>", "/home/u/job/train.py", line); }
   // While a module is looked for. `step`: another one is another function of importlib.
   std::uint32_t found(std::uint32_t above, std::uint32_t step = 0) {
-    const std::uint32_t interpreter = native(above, "PyImport_ImportModuleLevelObject", "/usr/bin/python3.11");
+    const std::uint32_t interpreter =
+        native(above, "PyImport_ImportModuleLevelObject", "/usr/bin/python3.11");
     std::uint32_t at = python(interpreter, "_find_and_load", "<frozen importlib._bootstrap>", 1176);
     at = python(at, "_find_and_load_unlocked", "<frozen importlib._bootstrap>", 1147 + step);
     return at;
@@ -73,8 +75,8 @@ class Imports : public testing::Test {
       if (row.package == package) return &row;
     return nullptr;
   }
-  static void expect(const Analysis& a, std::string_view package, double total_s, double self_s, std::uint32_t line,
-                     bool direct = true) {
+  static void expect(const Analysis& a, std::string_view package, double total_s, double self_s,
+                     std::uint32_t line, bool direct = true) {
     const ImportRow* const row = find(a, package);
     ASSERT_NE(row, nullptr) << package;
     EXPECT_NEAR(row->time_s, total_s, 1e-6) << package;
@@ -167,9 +169,9 @@ TEST_F(Imports, PackagesOfFiles) {
   time(module(from, "<frozen os>"), 20);
   time(module(from, "/usr/lib/python3.11/lib-dynload/_ssl.cpython-311-x86_64-linux-gnu.so"), 30);
   time(module(program(4), "/home/u/job/helpers.py"), 40);
-  time(module(program(5), "/home/u/job/parts/mesh.py"), 50);            // no __init__.py was seen
-  time(module(program(6), "/data/src/model/__init__.py"), 60);          // elsewhere, by its __init__.py
-  time(module(program(6), "/data/src/model/layers/dense.py"), 70);      // which its parent has not
+  time(module(program(5), "/home/u/job/parts/mesh.py"), 50);        // no __init__.py was seen
+  time(module(program(6), "/data/src/model/__init__.py"), 60);      // elsewhere, by its __init__.py
+  time(module(program(6), "/data/src/model/layers/dense.py"), 70);  // which its parent has not
   time(module(program(7), "/data/src/model/layers/__init__.py"), 80);
   time(module(program(8), "<string>"), 90);
   const Analysis a = analysed();
@@ -202,7 +204,8 @@ TEST_F(Imports, ExtensionModulesAndWhatTheyImport) {
 TEST_F(Imports, WhatIsOnlyLookedForCountsForTheModuleThatAsks) {
   const auto outer = installed(program(3), "outer/__init__.py", 5);
   time(outer, 100);
-  time(found(python(outer, "setup", std::string(kSite) + "outer/setup.py", 4)), 20);  // a module that is built in
+  time(found(python(outer, "setup", std::string(kSite) + "outer/setup.py", 4)),
+       20);  // a module that is built in
   time(found(program(9)), 30);
   const Analysis a = analysed();
   expect(a, "outer", 0.12, 0.12, 3);
@@ -220,7 +223,8 @@ TEST_F(Imports, AHookIsPartOfTheImportAndItsOwnImportsAreOthers) {
 }
 
 TEST_F(Imports, FramesOfOlderAndNewerPythons) {
-  // 3.8 has no qualified names, later ones have; from 3.11 on some modules of the standard library are frozen.
+  // 3.8 has no qualified names, later ones have; from 3.11 on some modules of the standard library are
+  // frozen.
   auto old = python(program(3), "_handle_fromlist", "<frozen importlib._bootstrap>", 1042);
   old = python(old, "_call_with_frames_removed", "<frozen importlib._bootstrap>", 219);
   old = python(old, "_find_and_load", "<frozen importlib._bootstrap>", 991);
@@ -309,8 +313,9 @@ TEST_F(ImportsOfRanks, LongImportsFromFilesAreAFinding) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("train.py:3."), std::string::npos) << text;
-  EXPECT_NE(text.find("Looking for their files and reading them is 83.7 % of it. Keep the packages on a disk"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("Looking for their files and reading them is 83.7 % of it. Keep the packages on a disk"),
+      std::string::npos)
       << text;
 }
 
@@ -340,7 +345,8 @@ TEST_F(Imports, AProgramThatIsAModuleOfItsOwnDoesNotImport) {
 }
 
 TEST_F(Imports, TextSection) {
-  EXPECT_NE(render_text(analyse(testing::resources_run()), {100, false, {"imports"}, 15}).find("No imports were seen."),
+  EXPECT_NE(render_text(analyse(testing::resources_run()), {100, false, {"imports"}, 15})
+                .find("No imports were seen."),
             std::string::npos);
   const auto outer = installed(program(3), "outer/__init__.py", 5);
   time(outer, 2000);
