@@ -169,8 +169,7 @@ class NodeState {
     std::int32_t parent_pid = 0;
     std::string command;
     shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
-    std::optional<std::uint64_t>
-        executed_ns;  // when it executed a program that has not greeted yet, but should
+    std::optional<std::uint64_t> executed_ns;  // a program that should greet and has not yet
   };
   // A rank and its processes on this node. Helpers that ended are added up in `helpers`.
   struct RankGroup {

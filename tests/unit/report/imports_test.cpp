@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -24,7 +23,7 @@ using testing::ProfileBuilder;
 constexpr std::string_view kSite = "/opt/venv/lib/python3.11/site-packages/";
 
 // A call path under construction, from the root.
-class Imports : public testing::Test {
+class Imports : public ::testing::Test {
  protected:
   explicit Imports(std::uint32_t ranks = 1) : b(ranks) { b.data.run.own = {"/home/u/job"}; }
 
