@@ -114,10 +114,10 @@ void serialize(Archive& archive, Drop& drop) {
 }
 template <typename Archive>
 void serialize(Archive& archive, Process& process) {
-  archive(process.rank, process.path, process.pid, process.parent_pid, process.origin, process.flags,
-          process.exit_status, process.exit_signal, process.count, process.start_utc_ns, process.elapsed_ns,
-          process.cpu_ns, process.cpu_min_ns, process.cpu_max_ns, process.children_cpu_ns, process.top_path,
-          process.top_ns, process.command);
+  archive(process.rank, process.path, process.pid, process.parent_pid, process.origin, process.unrecorded,
+          process.flags, process.exit_status, process.exit_signal, process.count, process.start_utc_ns,
+          process.elapsed_ns, process.cpu_ns, process.cpu_min_ns, process.cpu_max_ns, process.children_cpu_ns,
+          process.top_path, process.top_ns, process.command);
 }
 template <typename Archive>
 void serialize(Archive& archive, EventLoop& loop) {

@@ -27,6 +27,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -250,6 +251,8 @@ class Server::Impl {
       return handle_announce(connection, *announce, message);
     const auto hello = greeting_as<wire::Hello>(message, wire::kHelloMagic);
     if (hello && message.file) return handle_hello(connection, *hello, std::move(message.file));
+    if (const auto refusal = greeting_as<wire::Refusal>(message, wire::kRefusalMagic))
+      handle_refusal(connection, *refusal, {message.data + sizeof *refusal, message.data + message.bytes});
     if (message.cut) add_note(NoteCode::kMemoryNotReceived);
     return false;
   }
@@ -292,6 +295,33 @@ class Server::Impl {
     connection.agent_of = process.id;
     wait_for_end(process);
     return true;
+  }
+
+  // An agent that cannot record its process.
+  void handle_refusal(Connection& connection, const wire::Refusal& refusal, std::string_view command) {
+    if (off_since_) return;
+    UniqueFd pidfd = open_peer_process(connection.socket.native_handle(), connection.pid);
+    if (!pidfd && connection.pid == 0) return;  // its end would not be seen
+    WatchedProcess& process = watch(connection.pid, {refusal.pid, refusal.rank}, std::move(pidfd));
+    process.id = state_.refused(process.known_id(), process.shown_pid(), refusal, command, recorded_until());
+    wait_for_end(process);
+  }
+
+  // Processes without an agent, which their parents have told of.
+  void watch_unrecorded() {
+    for (const NodeState::Made& made : state_.take_made()) {
+      const WatchedProcess* const parent = watched_.find(made.parent);
+      // Otherwise they are in another PID namespace, or their parent has ended and their pids may be others'.
+      const bool sees_them = parent != nullptr && parent->pid != 0 && parent->pid == made.parent_pid;
+      if (watched_.find_pid(made.pid) != nullptr) continue;  // it has an agent after all
+      UniqueFd pidfd = sees_them ? open_process(made.pid) : UniqueFd();
+      const bool runs = pidfd && !process_ended(pidfd.get());
+      const auto id = state_.add_unrecorded(made, runs, recorded_until().mono_ns);
+      if (!runs || !id) continue;
+      WatchedProcess& process = watched_.add(made.pid, {}, std::move(pidfd));
+      process.id = *id;
+      wait_for_end(process);
+    }
   }
 
   // --- the launcher -----------------------------------------------------------------------
@@ -493,7 +523,12 @@ class Server::Impl {
     return wait;
   }
 
-  double poll_rings(const Instant& now) { return off_since_ ? 0 : state_.poll(now.mono_ns); }
+  double poll_rings(const Instant& now) {
+    if (off_since_) return 0;
+    const double fullest = state_.poll(now.mono_ns);
+    watch_unrecorded();
+    return fullest;
+  }
 
   // What is recorded ends here: now, or when the site turned recording off.
   [[nodiscard]] Instant recorded_until() const { return off_since_ ? *off_since_ : instant_now(); }
@@ -547,7 +582,7 @@ class Server::Impl {
         if (process.pidfd() < 0 && process.has_ended()) ended.push_back(process.id);
         continue;
       }
-      if (process.announced && !state_.has_segment(process.id)) {
+      if ((process.announced && !state_.has_segment(process.id)) || state_.is_unrecorded(process.id)) {
         if (const auto usage = read_usage(process.pid)) state_.set_usage(process.id, *usage);
       }
       if (process.pid != 0) state_.set_look(process.id, machine_.look_at(process.pid));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "agent/lifecycle/exec_preload.h"
 #include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/signal_mask.h"
@@ -74,6 +75,7 @@ CreationText text_of(const wire::Creation& noted) noexcept {
     *to++ = ',';
   }
   to[-1] = 0;
+  result.of = noted;
   return result;
 }
 
@@ -128,6 +130,30 @@ void end_shell_call(OpenShellCall open, std::uint64_t late_ns) noexcept {
   wire::ShellCall& call = own->shell_calls[open.number % wire::kShellCalls];
   if (call.start_mono_ns.load(std::memory_order_acquire) == open.start_mono_ns)
     call.end_mono_ns.store(clock_ns(CLOCK_MONOTONIC) + late_ns, std::memory_order_release);
+}
+
+OpenLaunch note_launch(std::int32_t pid, wire::UnrecordedReason reason, const wire::Creation& made,
+                       const char* program, char* const* arguments) noexcept {
+  if (!is_recording()) return {};
+  if (reason == wire::UnrecordedReason::kCount && pid != g_process.pid) return {};
+  wire::SegmentHeader& own = *g_process.segment.load(std::memory_order_acquire);
+  const std::uint64_t number = own.launches_made.fetch_add(1, std::memory_order_relaxed) + 1;
+  wire::Launch& row = own.launches[number % wire::kLaunches];
+  row.number.store(0, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_release);
+  row.time_ns = clock_ns(CLOCK_MONOTONIC);
+  row.path = wire::shell_path(made.path_offset, made.path_words);
+  row.pid = pid;
+  row.kind = made.kind;
+  row.reason = reason;
+  row.command_bytes = copy_command(program, arguments, row.command, sizeof row.command);
+  row.number.store(number, std::memory_order_release);
+  return {&row, number};
+}
+
+void forget_launch(OpenLaunch launch) noexcept {
+  std::uint64_t number = launch.number;
+  if (launch.row != nullptr) launch.row->number.compare_exchange_strong(number, 0, std::memory_order_relaxed);
 }
 
 void begin_as_created_by(const wire::SegmentHeader& parents) noexcept {

@@ -23,12 +23,23 @@ struct OpenShellCall {
 OpenShellCall begin_shell_call() noexcept;
 void end_shell_call(OpenShellCall call, std::uint64_t late_ns) noexcept;
 
+// A program that will not be recorded, for wire::Launch, or that this process executes itself. `made`: of the
+// process that executes it, if it is another one. Before an exec; if that returns, forget_launch() follows.
+struct OpenLaunch {
+  wire::Launch* row = nullptr;  // null: it was not noted
+  std::uint64_t number = 0;
+};
+OpenLaunch note_launch(std::int32_t pid, wire::UnrecordedReason reason, const wire::Creation& made,
+                       const char* program, char* const* arguments) noexcept;
+void forget_launch(OpenLaunch launch) noexcept;
+
 // In the child of a fork: what was noted becomes the creation of this process.
 void begin_as_created_by(const wire::SegmentHeader& parents) noexcept;
 
 // "NAME=value" for the environment of the program that is being executed; empty if nothing is known.
 struct CreationText {
   char text[128];
+  wire::Creation of;
 };
 CreationText creation_for_spawn() noexcept;          // takes the call path
 CreationText creation_in_child_of_vfork() noexcept;  // empty in other processes, whose creation is known

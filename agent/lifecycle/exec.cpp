@@ -168,17 +168,22 @@ int with_usable_preloads(const PreloadFate& fate, const CreationText& creation, 
 
 // The same for a call that executes the program in this process, and returns only if that fails.
 template <typename Call>
-int execute_with(const PreloadFate& fate, char* const* environment, Call call) noexcept {
+int execute_with(const PreloadFate& fate, const char* program, char* const* arguments,
+                 char* const* environment, Call call) noexcept {
   count_unrecorded(fate.unrecorded, 1);
   const CreationText creation = creation_in_child_of_vfork();
+  const OpenLaunch launch = fate.readable ? note_launch(static_cast<std::int32_t>(raw_syscall(SYS_getpid)),
+                                                        fate.unrecorded, creation.of, program, arguments)
+                                          : OpenLaunch{};
   const int result = with_usable_preloads(fate, creation, environment, call);
+  forget_launch(launch);
   count_unrecorded(fate.unrecorded, -1);
   return result;
 }
 
 int search_and_execute(const char* file, char* const* arguments, char* const* environment) noexcept {
   const ExecGuard guard;
-  return execute_with(preload_fate_of_command(file, environment), environment,
+  return execute_with(preload_fate_of_command(file, environment), file, arguments, environment,
                       [=](char* const* variables) noexcept {
                         // Another preload may have wrapped only this one.
                         if (variables == environ) {
@@ -198,11 +203,15 @@ int spawn(PosixSpawn function, const PreloadFate& fate, pid_t* child, const char
   // File actions may not be repeatable, so there must be no second call.
   const bool may_tell = fate.readable && (actions == nullptr || are_small(arguments, environment));
   const CreationText creation = may_tell ? creation_for_spawn() : CreationText{};
+  pid_t started = 0;
+  pid_t* const pid = child != nullptr ? child : &started;
   const int error = with_usable_preloads(fate, creation, environment, [=](char* const* variables) noexcept {
-    return function(child, program, actions, attributes, arguments, variables);
+    return function(pid, program, actions, attributes, arguments, variables);
   });
-  if (error == 0) count_unrecorded(fate.unrecorded, 1);
-  return error;
+  if (error != 0) return error;
+  count_unrecorded(fate.unrecorded, 1);
+  if (fate.readable) note_launch(*pid, fate.unrecorded, creation.of, program, arguments);
+  return 0;
 }
 
 std::size_t count_arguments(va_list list) noexcept {
@@ -227,7 +236,7 @@ void watch_exec() noexcept {
 int execute_at(int folder, const char* path, char* const* arguments, char* const* environment,
                int flags) noexcept {
   const ExecGuard guard;
-  return execute_with(preload_fate(folder, path, environment), environment,
+  return execute_with(preload_fate(folder, path, environment), path, arguments, environment,
                       [=](char* const* variables) noexcept {
                         return failed(raw_syscall(SYS_execveat, folder, path, arguments, variables, flags));
                       });
@@ -235,7 +244,7 @@ int execute_at(int folder, const char* path, char* const* arguments, char* const
 
 int execute(const char* path, char* const* arguments, char* const* environment) noexcept {
   const ExecGuard guard;
-  return execute_with(preload_fate(AT_FDCWD, path, environment), environment,
+  return execute_with(preload_fate(AT_FDCWD, path, environment), path, arguments, environment,
                       [=](char* const* variables) noexcept {
                         return failed(raw_syscall(SYS_execve, path, arguments, variables));
                       });

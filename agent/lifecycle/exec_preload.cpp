@@ -278,6 +278,24 @@ void count_unrecorded(UnrecordedReason reason, std::int64_t change) noexcept {
                                                                            std::memory_order_relaxed);
 }
 
+std::uint32_t copy_command(const char* program, char* const* arguments, char* to,
+                           std::uint32_t room) noexcept {
+  std::uint32_t used = 0;
+  const auto add = [&](const char* word) {
+    const std::size_t length = strnlen(word, room - used);
+    memcpy(to + used, word, length);
+    used += static_cast<std::uint32_t>(length);
+    if (used < room) to[used++] = 0;
+  };
+  ReadableMemory pointers, texts;
+  for (; arguments != nullptr && used < room; ++arguments) {
+    if (!pointers.has_pointer(arguments) || *arguments == nullptr || !texts.has_text(*arguments)) break;
+    add(*arguments);
+  }
+  if (used == 0) add(program);
+  return used;
+}
+
 bool are_small(char* const* arguments, char* const* environment) noexcept {
   constexpr std::size_t kSmall = 64 * 1024;  // Linux takes 128 KiB at least
   ReadableMemory pointers, texts;

@@ -34,6 +34,11 @@ PreloadFate preload_fate_of_command(const char* file, char* const* environment) 
 // 1, and if it does return, with -1. Does nothing for kCount.
 void count_unrecorded(wire::UnrecordedReason reason, std::int64_t change) noexcept;
 
+// Copies the words of a command to at most `room` bytes, each with its NUL, or the program's name if they
+// cannot be read. The last one may be cut. Returns how many bytes there are.
+std::uint32_t copy_command(const char* program, char* const* arguments, char* to,
+                           std::uint32_t room) noexcept;
+
 // Whether arguments and environment can be read, and are far below what the kernel takes on any machine.
 bool are_small(char* const* arguments, char* const* environment) noexcept;
 

@@ -38,6 +38,7 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
   ++g_process.generation;
   if (!renew_path_table() || (!forked && !prepare_threads(segment))) {
     unmap_segment(segment);
+    refuse_recording(wire::UnrecordedReason::kNoMemory);
     return false;
   }
   if (forked) {  // what came or went since, the watcher will find

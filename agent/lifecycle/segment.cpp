@@ -30,18 +30,22 @@ extern "C" void* __libc_stack_end;
 namespace clusterprof::agent {
 namespace {
 
-constexpr std::uint32_t kThreadSlots = 512, kMinThreadSlots = 8;
+// Sizes of the largest segment. A smaller one has half of it, a quarter, and so on, down to about 9 MB.
+constexpr unsigned kSmallestStep = 5;
+constexpr std::uint32_t kThreadSlots = 512;
 constexpr std::uint32_t kCodeSlots = 65536;
 constexpr std::uint64_t kCodeArenaBytes = 32u << 20;
-constexpr std::uint64_t kModuleArenaBytes = 4u << 20;
+constexpr std::uint64_t kModuleArenaBytes = 4u << 20, kMinModuleArenaBytes = 256u << 10;
 constexpr std::uint32_t kMpiSites = 8192;
-constexpr std::uint32_t kAllMpiSites = wire::all_mpi_sites(kMpiSites, wire::kFunctionCount);
 constexpr std::uint64_t kPathArenaBytes = 16u << 20;
 constexpr std::uint32_t kMinPeers = 1024, kMaxPeers = 131072;
 constexpr std::uint32_t kCommunicators = 4096;
 constexpr std::uint32_t kMaxEventRings = 64;
 constexpr std::uint32_t kRegions = 256;
 constexpr std::uint32_t kIoFiles = 8192, kIoSites = 16384;
+// The part of the address space that is left which a segment may take. The agent takes some MB more, and the
+// program is to have the rest.
+constexpr std::uint64_t kAddressSpacePart = 4;
 
 int g_connection = -1;
 ino_t g_connection_inode = 0;
@@ -49,7 +53,12 @@ ino_t g_connection_inode = 0;
 struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
       communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, io_amounts, bytes;
-  std::uint32_t peers, threads, rings;
+};
+
+// How much the tables hold.
+struct Capacities {
+  std::uint32_t code_slots, mpi_sites, peers, communicators, threads, rings, io_files, io_sites;
+  std::uint64_t code_arena, module_arena, path_arena;
 };
 
 std::uint32_t peer_count(std::int32_t world_size) noexcept {
@@ -59,7 +68,24 @@ std::uint32_t peer_count(std::int32_t world_size) noexcept {
   return peers;
 }
 
-Layout lay_out(std::uint32_t threads) noexcept {
+Capacities capacities_of(unsigned step) noexcept {
+  Capacities c = {};
+  c.code_slots = kCodeSlots >> step;
+  c.mpi_sites = kMpiSites >> step;
+  c.peers = peer_count(g_options.world_size) >> step;
+  c.communicators = kCommunicators >> step;
+  c.threads = kThreadSlots >> step;
+  c.rings = kMaxEventRings >> step;
+  c.io_files = kIoFiles >> step;
+  c.io_sites = kIoSites >> step;
+  c.code_arena = kCodeArenaBytes >> step;
+  const std::uint64_t modules = kModuleArenaBytes >> step;
+  c.module_arena = modules < kMinModuleArenaBytes ? kMinModuleArenaBytes : modules;
+  c.path_arena = kPathArenaBytes >> step;
+  return c;
+}
+
+Layout lay_out(const Capacities& c) noexcept {
   Layout layout = {};
   std::uint64_t end = sizeof(wire::SegmentHeader);
   const auto place = [&end](std::uint64_t bytes) {
@@ -68,24 +94,22 @@ Layout lay_out(std::uint32_t threads) noexcept {
     end = offset + bytes;
     return offset;
   };
-  layout.peers = peer_count(g_options.world_size);
-  layout.threads = threads;
-  layout.rings = threads < kMaxEventRings ? threads : kMaxEventRings;
-  layout.code_slots = place(sizeof(wire::CodeSlot) * kCodeSlots);
-  layout.code_arena = place(kCodeArenaBytes);
-  layout.module_arena = place(kModuleArenaBytes);
-  layout.mpi_sites = place(sizeof(wire::MpiSite) * kAllMpiSites);
-  layout.path_arena = place(kPathArenaBytes);
-  layout.mpi_peers = place(sizeof(wire::MpiPeer) * layout.peers);
+  const std::uint32_t all_sites = wire::all_mpi_sites(c.mpi_sites, wire::kFunctionCount);
+  layout.code_slots = place(sizeof(wire::CodeSlot) * c.code_slots);
+  layout.code_arena = place(c.code_arena);
+  layout.module_arena = place(c.module_arena);
+  layout.mpi_sites = place(sizeof(wire::MpiSite) * all_sites);
+  layout.path_arena = place(c.path_arena);
+  layout.mpi_peers = place(sizeof(wire::MpiPeer) * c.peers);
   layout.mpi_sizes = place(sizeof(wire::MpiSizeBins) * wire::kFunctionCount);
-  layout.communicators = place(sizeof(wire::MpiCommunicator) * kCommunicators);
-  layout.thread_slots = place(sizeof(wire::ThreadSlot) * threads);
-  layout.event_rings = place(sizeof(wire::MpiEventRing) * layout.rings);
-  layout.site_counters = place(sizeof(wire::MpiSiteCounters) * kAllMpiSites);
+  layout.communicators = place(sizeof(wire::MpiCommunicator) * c.communicators);
+  layout.thread_slots = place(sizeof(wire::ThreadSlot) * c.threads);
+  layout.event_rings = place(sizeof(wire::MpiEventRing) * c.rings);
+  layout.site_counters = place(sizeof(wire::MpiSiteCounters) * all_sites);
   layout.regions = place(sizeof(wire::Region) * kRegions);
-  layout.io_files = place(sizeof(wire::IoFile) * kIoFiles);
-  layout.io_sites = place(sizeof(wire::IoSite) * kIoSites);
-  layout.io_amounts = place(sizeof(wire::IoAmount) * kIoFiles * wire::kIoOperations);
+  layout.io_files = place(sizeof(wire::IoFile) * c.io_files);
+  layout.io_sites = place(sizeof(wire::IoSite) * c.io_sites);
+  layout.io_amounts = place(sizeof(wire::IoAmount) * c.io_files * wire::kIoOperations);
   layout.bytes = place(0);
   return layout;
 }
@@ -95,13 +119,26 @@ std::uint64_t limit(int resource) noexcept {
   return getrlimit(static_cast<__rlimit_resource>(resource), &limits) == 0 ? limits.rlim_cur : RLIM_INFINITY;
 }
 
-// Null if there is no room; it may fit with fewer threads.
-void* map_file(int file, const Layout& layout) noexcept {
+// Of the limit on addresses, what the process does not have yet.
+std::uint64_t addresses_left() noexcept {
+  const std::uint64_t most = limit(RLIMIT_AS);
+  if (most == RLIM_INFINITY) return most;
+  char text[96];
+  std::uint64_t pages = 0;
+  // The first number: "5432 210 180 ...".
+  if (read_small_file("/proc/self/statm", text, sizeof text) != 0)
+    for (const char* digit = text; *digit >= '0' && *digit <= '9'; ++digit)
+      pages = pages * 10 + static_cast<std::uint64_t>(*digit - '0');
+  constexpr std::uint64_t kPage = 4096;
+  return pages < most / kPage ? most - pages * kPage : 0;
+}
+
+// Null if there is no room; a smaller one may fit.
+void* map_file(int file, const Layout& layout, std::uint64_t addresses) noexcept {
   // ftruncate beyond the file size limit raises SIGXFSZ.
   if (layout.bytes > limit(RLIMIT_FSIZE)) return nullptr;
   // Memory that the program may have is not taken away from it.
-  const std::uint64_t address_space = limit(RLIMIT_AS);
-  if (address_space != RLIM_INFINITY && layout.bytes > address_space / 8) return nullptr;
+  if (addresses != RLIM_INFINITY && layout.bytes > addresses / kAddressSpacePart) return nullptr;
   if (raw_syscall(SYS_ftruncate, file, layout.bytes) != 0) return nullptr;
   return map_memory(layout.bytes, file);
 }
@@ -141,7 +178,7 @@ bool kernel_tells_run_delay() noexcept {
   return tells;
 }
 
-void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
+void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout) noexcept {
   header.wire_major = wire::kWireMajor;
   header.wire_minor = wire::kWireMinor;
   header.segment_bytes = layout.bytes;
@@ -160,19 +197,19 @@ void fill(wire::SegmentHeader& header, const Layout& layout) noexcept {
   header.io_files_offset = layout.io_files;
   header.io_sites_offset = layout.io_sites;
   header.io_amounts_offset = layout.io_amounts;
-  header.code_slots = kCodeSlots;
-  header.mpi_sites = kMpiSites;
-  header.mpi_peers = layout.peers;
+  header.code_slots = c.code_slots;
+  header.mpi_sites = c.mpi_sites;
+  header.mpi_peers = c.peers;
   header.mpi_ops = wire::kFunctionCount;
-  header.communicators = kCommunicators;
-  header.thread_slots = layout.threads;
-  header.mpi_event_rings = layout.rings;
+  header.communicators = c.communicators;
+  header.thread_slots = c.threads;
+  header.mpi_event_rings = c.rings;
   header.regions = kRegions;
-  header.io_files = kIoFiles;
-  header.io_sites = kIoSites;
-  header.code_arena_bytes = kCodeArenaBytes;
-  header.module_arena_bytes = kModuleArenaBytes;
-  header.path_arena_bytes = kPathArenaBytes;
+  header.io_files = c.io_files;
+  header.io_sites = c.io_sites;
+  header.code_arena_bytes = c.code_arena;
+  header.module_arena_bytes = c.module_arena;
+  header.path_arena_bytes = c.path_arena;
 
   header.pid = getpid();
   header.parent_pid = getppid();
@@ -203,11 +240,14 @@ wire::SegmentHeader* make_segment() noexcept {
       static_cast<int>(raw_syscall(SYS_memfd_create, "clusterprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file < 0) return nullptr;
   wire::SegmentHeader* header = nullptr;
-  for (std::uint32_t threads = kThreadSlots; threads >= kMinThreadSlots && header == nullptr; threads /= 2) {
-    const Layout layout = lay_out(threads);
-    header = static_cast<wire::SegmentHeader*>(map_file(file, layout));
-    if (header != nullptr) fill(*header, layout);
+  const std::uint64_t addresses = addresses_left();
+  for (unsigned step = 0; step <= kSmallestStep && header == nullptr; ++step) {
+    const Capacities capacities = capacities_of(step);
+    const Layout layout = lay_out(capacities);
+    header = static_cast<wire::SegmentHeader*>(map_file(file, layout, addresses));
+    if (header != nullptr) fill(*header, capacities, layout);
   }
+  if (header == nullptr) refuse_recording(wire::UnrecordedReason::kNoMemory);
   // So that a reader of the mapping cannot be made to fault.
   if (header != nullptr) raw_syscall(SYS_fcntl, file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   if (header != nullptr && !greet_collector(file, header->segment_bytes)) {
@@ -220,12 +260,15 @@ wire::SegmentHeader* make_segment() noexcept {
 
 void unmap_segment(wire::SegmentHeader* segment) noexcept { unmap_memory(segment, segment->segment_bytes); }
 
-bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
+namespace {
+
+// A connection to a collector of our own user; -1: there is none.
+int connect_to_collector() noexcept {
   constexpr int kHighDescriptor = 700;  // out of the way of programs that count on low numbers
   constexpr timeval kPatience = {1, 0};
 
   int connection = static_cast<int>(raw_syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (connection < 0) return false;
+  if (connection < 0) return -1;
   const int high = static_cast<int>(raw_syscall(SYS_fcntl, connection, F_DUPFD_CLOEXEC, kHighDescriptor));
   if (high >= 0) {
     raw_syscall(SYS_close, connection);
@@ -236,7 +279,6 @@ bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   const std::size_t length = strlen(g_options.socket);
-  bool sent = false;
   ucred peer = {};
   socklen_t peer_bytes = sizeof peer;
   if (length < sizeof address.sun_path) {
@@ -244,24 +286,34 @@ bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
     const auto address_bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
     if (raw_syscall(SYS_connect, connection, &address, address_bytes) == 0 &&
         raw_syscall(SYS_getsockopt, connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 &&
-        peer.uid == static_cast<uid_t>(raw_syscall(SYS_geteuid))) {
-      wire::Hello hello = {wire::kHelloMagic, wire::kWireMajor, wire::kWireMinor,
-                           getpid(),          g_options.rank,   segment_bytes};
-      iovec part = {&hello, sizeof hello};
-      alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-      msghdr message = {};
-      message.msg_iov = &part;
-      message.msg_iovlen = 1;
-      message.msg_control = control;
-      message.msg_controllen = sizeof control;
-      cmsghdr* rights = CMSG_FIRSTHDR(&message);
-      rights->cmsg_level = SOL_SOCKET;
-      rights->cmsg_type = SCM_RIGHTS;
-      rights->cmsg_len = CMSG_LEN(sizeof(int));
-      memcpy(CMSG_DATA(rights), &memory_file, sizeof memory_file);
-      sent = raw_syscall(SYS_sendmsg, connection, &message, MSG_NOSIGNAL) == static_cast<long>(sizeof hello);
-    }
+        peer.uid == static_cast<uid_t>(raw_syscall(SYS_geteuid)))
+      return connection;
   }
+  raw_syscall(SYS_close, connection);
+  return -1;
+}
+
+}  // namespace
+
+bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
+  const int connection = connect_to_collector();
+  if (connection < 0) return false;
+  wire::Hello hello = {wire::kHelloMagic, wire::kWireMajor, wire::kWireMinor,
+                       getpid(),          g_options.rank,   segment_bytes};
+  iovec part = {&hello, sizeof hello};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(rights), &memory_file, sizeof memory_file);
+  const bool sent =
+      raw_syscall(SYS_sendmsg, connection, &message, MSG_NOSIGNAL) == static_cast<long>(sizeof hello);
   struct stat status;
   if (sent && raw_syscall(SYS_fstat, connection, &status) == 0) {
     g_connection = connection;
@@ -270,6 +322,28 @@ bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept {
     raw_syscall(SYS_close, connection);
   }
   return sent;
+}
+
+void refuse_recording(wire::UnrecordedReason reason) noexcept {
+  const int connection = connect_to_collector();
+  if (connection < 0) return;
+  char command[sizeof wire::SegmentHeader::command];
+  wire::Refusal refusal = {wire::kRefusalMagic,
+                           wire::kWireMajor,
+                           wire::kWireMinor,
+                           getpid(),
+                           getppid(),
+                           g_options.rank,
+                           reason,
+                           monotonic_ns(),
+                           creation_of_this_process()};
+  iovec parts[2] = {{&refusal, sizeof refusal},
+                    {command, read_small_file("/proc/self/cmdline", command, sizeof command)}};
+  msghdr message = {};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  raw_syscall(SYS_sendmsg, connection, &message, MSG_NOSIGNAL);
+  raw_syscall(SYS_close, connection);
 }
 
 void close_inherited_connection() noexcept {

@@ -15,6 +15,8 @@ void unmap_segment(wire::SegmentHeader* segment) noexcept;
 // Sends `memory_file` to the collector and keeps the connection open until the process ends. False if there
 // is no collector of our own user.
 bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept;
+// Tells the collector why this process cannot be recorded.
+void refuse_recording(wire::UnrecordedReason reason) noexcept;
 void close_inherited_connection() noexcept;  // in the child of a fork
 
 }  // namespace clusterprof::agent

@@ -282,7 +282,7 @@ void Verbs::add_export() {
                         "do not show regions as frames: folded, speedscope, hatchet");
   export_verb
       ->add_option("--table", export_options.table,
-                   "csv: functions, lines, ranks, mpi_calls, paths or rank_paths")
+                   "csv: functions, lines, ranks, mpi_calls, processes, imports, paths or rank_paths")
       ->type_name("TABLE");
 }
 

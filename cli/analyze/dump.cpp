@@ -332,12 +332,14 @@ void dump_losses(const ShardData& data, Text& out) {
   out.table("unavailable_counters", data.unavailable_counters.size(), "name\treason");
   for (const UnavailableCounter& c : data.unavailable_counters) out.row(c.name, c.reason);
   out.table("processes", data.processes.size(),
-            "rank_row\tpath\tpid\tparent_pid\torigin\tflags\texit_status\texit_signal\tcount\tstart_utc_ns\t"
+            "rank_row\tpath\tpid\tparent_pid\torigin\tunrecorded\tflags\texit_status\texit_"
+            "signal\tcount\tstart_utc_ns\t"
             "elapsed_ns\tcpu_ns\tcpu_min_ns\tcpu_max_ns\tchildren_cpu_ns\ttop_path\ttop_ns\tcommand");
   for (const Process& p : data.processes)
     out.row(p.rank, p.path, p.pid, p.parent_pid, kProcessOriginNames[static_cast<std::size_t>(p.origin)],
-            unsigned{p.flags}, p.exit_status, p.exit_signal, p.count, p.start_utc_ns, p.elapsed_ns, p.cpu_ns,
-            p.cpu_min_ns, p.cpu_max_ns, p.children_cpu_ns, p.top_path, p.top_ns,
+            kUnrecordedNames[static_cast<std::size_t>(p.unrecorded)], unsigned{p.flags}, p.exit_status,
+            p.exit_signal, p.count, p.start_utc_ns, p.elapsed_ns, p.cpu_ns, p.cpu_min_ns, p.cpu_max_ns,
+            p.children_cpu_ns, p.top_path, p.top_ns,
             fmt::to_string(fmt::join(command_words(p.command), " ")));
   out.table("event_loops", data.event_loops.size(),
             "rank_row\tpath\tpid\ttid\tmain_thread\tnumber\tstart_utc_ns\tturns\tidle_ns\tbusy_ns\tblocked\t"

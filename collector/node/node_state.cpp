@@ -27,15 +27,34 @@ constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size
 constexpr std::size_t kJobProcessRows = std::size_t{1} << 17, kNodeProcessRows = std::size_t{1} << 13,
                       kMinProcessRows = 8;
 constexpr std::size_t kMaxBaseFrames = 512;
+constexpr std::size_t kMaxMade = 4096;  // processes that wait for take_made()
+// A process that should record and ends within this time after its start has ended early.
+constexpr std::uint64_t kEarlyNs = 2'000'000'000;
+
+// `text`: of at most `room` bytes.
+std::string stored_text(std::string_view text, std::size_t room, CommandDetail detail) {
+  std::vector<std::string> words = command_words(std::string(text));
+  // The last word is left out if it was cut off: half of a secret would not be recognised as one. Text from
+  // the kernel is cut one byte earlier.
+  if (text.size() + 1 >= room && text.back() != 0) words.back() = kWordsLeftOut;
+  return command_text(stored_command(std::move(words), detail));
+}
 
 std::string stored_text(const wire::SegmentHeader& header, CommandDetail detail) {
   const std::size_t bytes = std::min<std::size_t>(header.command_bytes, sizeof header.command);
-  const std::string text(header.command, bytes);
-  std::vector<std::string> words = command_words(text);
-  // The last word is left out if it was cut off: half of a secret would not be recognised as one. Text from
-  // the kernel is cut one byte earlier.
-  if (bytes + 1 >= sizeof header.command && text.back() != 0) words.back() = kWordsLeftOut;
-  return command_text(stored_command(std::move(words), detail));
+  return stored_text({header.command, bytes}, sizeof header.command, detail);
+}
+
+shard::ProcessOrigin origin_of(wire::CreationKind kind) {
+  return kind <= wire::CreationKind::kShell ? static_cast<shard::ProcessOrigin>(kind)
+                                            : shard::ProcessOrigin::kUnknown;
+}
+
+shard::Unrecorded unrecorded_for(wire::UnrecordedReason reason) {
+  static_assert(wire::kUnrecordedReasons + 3 == shard::kUnrecordedKinds);
+  return reason < wire::UnrecordedReason::kCount
+             ? static_cast<shard::Unrecorded>(static_cast<std::uint8_t>(reason) + 1)
+             : shard::Unrecorded::kSilent;
 }
 
 // The latest call of the parent's that may have started this process. Null: this is no shell, or there is
@@ -197,10 +216,7 @@ void NodeState::find_origin(Process& process, const wire::SegmentHeader& header)
   Process* parent = creation.pid != 0 ? find_segment(creation.pid, creation.start_mono_ns) : nullptr;
   std::uint64_t offset = creation.path_offset;
   std::uint32_t words = creation.path_words;
-  process.origin =
-      static_cast<std::uint32_t>(creation.kind) <= static_cast<std::uint32_t>(wire::CreationKind::kShell)
-          ? static_cast<shard::ProcessOrigin>(creation.kind)
-          : shard::ProcessOrigin::kUnknown;
+  process.origin = origin_of(creation.kind);
   // A process that nobody told how it is made inherits what its parent was told. It may be a shell of libc's.
   Process* const real = creation.pid != header.parent_pid && creation.kind != wire::CreationKind::kFork
                             ? find_living_parent(process, header.parent_pid)
@@ -253,6 +269,8 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   }
   if (process == nullptr) process = &add_process(key_for_segment(header), pid, now);
   if (process->recorder) close_segment(*process, now.mono_ns);
+  process->unrecorded = shard::Unrecorded::kNo;
+  process->executed_ns.reset();
   if (is_new) {
     find_origin(*process, segment.header());
   } else if (process->past) {
@@ -268,6 +286,75 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   return process->id;
 }
 
+NodeState::ProcessId NodeState::refused(std::optional<ProcessId> known, std::int32_t pid,
+                                        const wire::Refusal& refusal, std::string_view command, Instant now) {
+  const auto header = std::make_unique<wire::SegmentHeader>();
+  header->pid = refusal.pid;
+  header->parent_pid = refusal.parent_pid;
+  header->rank = refusal.rank;
+  header->start_mono_ns = refusal.start_mono_ns;
+  header->creation = refusal.creation;
+  header->command_bytes = static_cast<std::uint32_t>(std::min(command.size(), sizeof header->command));
+  std::copy_n(command.begin(), header->command_bytes, header->command);
+  Process* process = known ? find(*known) : nullptr;
+  if (process == nullptr) {
+    process = &add_process(key_for_segment(*header), pid, now);
+    find_origin(*process, *header);
+  }
+  close_segment(*process, now.mono_ns);
+  process->command = stored_text(*header, options_.command_detail);
+  process->unrecorded = unrecorded_for(refusal.reason);
+  process->executed_ns.reset();
+  return process->id;
+}
+
+void NodeState::read_launches(Process& process, std::uint64_t now_ns, bool all) {
+  const wire::SegmentHeader& header = process.recorder->header();
+  for (const ProcessRecorder::Launched& launched : process.recorder->take_launches(now_ns, all)) {
+    std::string command = stored_text(launched.command, wire::kLaunchCommandBytes, options_.command_detail);
+    const bool will_record = launched.reason == wire::UnrecordedReason::kCount;
+    if (launched.pid == header.pid) {  // it goes on as that program
+      process.unrecorded = will_record ? shard::Unrecorded::kNo : unrecorded_for(launched.reason);
+      process.executed_ns = will_record ? std::optional(launched.time_ns) : std::nullopt;
+      process.command = std::move(command);
+    } else if (!will_record && made_.size() < kMaxMade) {
+      made_.push_back({process.id, rank_of_.at(process.id), launched.pid, header.pid,
+                       origin_of(launched.kind), unrecorded_for(launched.reason),
+                       process.recorder->creation_path(launched.path_offset, launched.path_words).value_or(0),
+                       std::max(launched.time_ns, process.start.mono_ns), std::move(command)});
+    }
+  }
+}
+
+std::optional<NodeState::ProcessId> NodeState::add_unrecorded(const Made& made, bool runs,
+                                                              std::uint64_t now_ns) {
+  if (!ranks_.contains(made.rank_key)) return std::nullopt;
+  const Instant start{made.start_ns, grid_.utc_ns(made.start_ns)};
+  Process& process = add_process(made.rank_key, made.pid, start);
+  process.parent_pid = made.parent_pid;
+  process.origin = made.origin;
+  process.unrecorded = made.unrecorded;
+  process.created_path = made.created_path;
+  process.command = made.command;
+  const ProcessId id = process.id;
+  if (!runs) gone(id, now_ns, std::nullopt);  // or before
+  return id;
+}
+
+bool NodeState::is_unrecorded(ProcessId id) const {
+  const Process* const process = find(id);
+  return process != nullptr && process->unrecorded != shard::Unrecorded::kNo;
+}
+
+// Of a process that has ended and that should have recorded, as far as was known.
+shard::Unrecorded NodeState::without_word(const Process& process, std::uint64_t end_ns) {
+  const bool never = process.announced && !process.past;
+  if (process.unrecorded != shard::Unrecorded::kNo || (!never && !process.executed_ns))
+    return process.unrecorded;
+  const std::uint64_t since_ns = process.executed_ns.value_or(process.start.mono_ns);
+  return end_ns < since_ns + kEarlyNs ? shard::Unrecorded::kEndedEarly : shard::Unrecorded::kSilent;
+}
+
 void NodeState::turn_off(std::uint64_t now_ns) {
   turned_off_ns_ = now_ns;
   for (auto& [key, group] : ranks_) {
@@ -278,6 +365,7 @@ void NodeState::turn_off(std::uint64_t now_ns) {
 
 void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
   if (!process.recorder) return;
+  read_launches(process, now_ns, true);
   const std::uint64_t told = process.recorder->header().end_mono_ns.load(std::memory_order_acquire);
   const std::uint64_t end = told != 0 && told < now_ns ? told : now_ns;
   process.recorder->finish(end);
@@ -304,6 +392,10 @@ void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait
   update_rss(group, now_ns);
   process->alive = false;
   process->gone_ns = now_ns;
+  if (turned_off_ns_ == 0) process->unrecorded = without_word(*process, now_ns);
+  // Nobody else counts it. Not earlier, since the program that it executes may find room.
+  if (process->unrecorded == shard::Unrecorded::kNoMemory)
+    ++group.helpers.unrecorded_programs[static_cast<std::size_t>(wire::UnrecordedReason::kNoMemory)];
   if (wait_status) process->wait_status = wait_status;
 
   add_up_helpers(group);
@@ -319,9 +411,10 @@ void NodeState::add_up_helpers(RankGroup& group) {
   std::set<std::tuple<wire::MpiState, std::int32_t, std::int32_t, std::int32_t>> told;
   for (auto it = group.processes.begin(); it != group.processes.end();) {
     const Process& process = *it;
-    const bool ended_helper = !process.announced && !process.alive && process.past;
+    const bool ended_helper = !process.announced && !process.alive &&
+                              (process.past || process.unrecorded != shard::Unrecorded::kNo);
     bool stays = !ended_helper;
-    if (ended_helper && process.past->mpi_state != wire::MpiState::kNone) {
+    if (ended_helper && process.past && process.past->mpi_state != wire::MpiState::kNone) {
       const ProcessReport& past = *process.past;
       const bool is_first =
           told.size() < kMaxMpiHelpers &&
@@ -332,13 +425,14 @@ void NodeState::add_up_helpers(RankGroup& group) {
       ++it;
       continue;
     }
+    const Instant start =
+        process.past ? Instant{process.past->start_mono_ns, process.past->start_utc_ns} : process.start;
+    if (!process.past) it->past.emplace();
     it->past->processes = 1;
     group.helpers.add_amounts(*process.past, false);
     const SystemUsage usage = usage_of(*process.past, process.usage);
     add_usage(group.helpers_usage, usage);
-    keep_ended(group, row_of(process, *process.past, usage,
-                             {process.past->start_mono_ns, process.past->start_utc_ns},
-                             end_of(process, *process.past)));
+    keep_ended(group, row_of(process, *process.past, usage, start, end_of(process, *process.past)));
     rank_of_.erase(process.id);
     it = group.processes.erase(it);
   }
@@ -357,12 +451,14 @@ void NodeState::keep_ended(RankGroup& group, shard::Process row) const {
   }
   std::vector<shard::Process>& rows = group.ended_alike;
   const auto is_like = [&row](const shard::Process& other) {
-    return other.path == row.path && other.origin == row.origin && other.command == row.command;
+    return other.path == row.path && other.origin == row.origin && other.unrecorded == row.unrecorded &&
+           other.command == row.command;
   };
   auto found = std::find_if(rows.begin(), rows.end(), is_like);
   if (found == rows.end() && rows.size() >= single_rows / 4) {
     row.path = 0;
     row.origin = shard::ProcessOrigin::kUnknown;
+    row.unrecorded = shard::Unrecorded::kNo;
     row.command.clear();
     found = std::find_if(rows.begin(), rows.end(), is_like);
   }
@@ -514,6 +610,7 @@ double NodeState::poll(std::uint64_t now_ns) {
       if (!process.recorder) continue;
       set_event_budget(*process.recorder);
       fullest = std::max(fullest, process.recorder->poll(now_ns));
+      read_launches(process, now_ns, false);
     }
   }
   return fullest;

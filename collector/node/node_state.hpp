@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/secrets.hpp"
@@ -20,6 +22,7 @@
 #include "collector/process/process_report.hpp"
 #include "collector/stacks/raw_store.hpp"
 #include "formats/shard/shard_data.hpp"
+#include "formats/wire/hello.h"
 
 namespace clusterprof::collector {
 
@@ -66,6 +69,28 @@ class NodeState {
   // The process sent a segment. If it had one before, that ended with its exec. If a launcher below
   // clusterprof has given it a rank, announced processes are that launcher, or those around it, and no ranks.
   ProcessId hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment, Instant now);
+
+  // The process cannot be recorded, as its agent says. `command`: as in wire::SegmentHeader.
+  ProcessId refused(std::optional<ProcessId> known, std::int32_t pid, const wire::Refusal& refusal,
+                    std::string_view command, Instant now);
+
+  // Processes that recorded ones have made and that will not be recorded, those that are new since the last
+  // call. The caller finds out whether they still run.
+  struct Made {
+    ProcessId parent = 0;
+    std::int64_t rank_key = 0;
+    std::int32_t pid = 0, parent_pid = 0;  // as the parent sees them
+    shard::ProcessOrigin origin = shard::ProcessOrigin::kUnknown;
+    shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
+    std::uint32_t created_path = 0;
+    std::uint64_t start_ns = 0;
+    std::string command;
+  };
+  [[nodiscard]] std::vector<Made> take_made() { return std::exchange(made_, {}); }
+  // Adds such a process; one that does not run has ended already. No value: its rank is gone.
+  std::optional<ProcessId> add_unrecorded(const Made& made, bool runs, std::uint64_t now_ns);
+  // Whether it is known why the process is not recorded.
+  [[nodiscard]] bool is_unrecorded(ProcessId process) const;
 
   // Tells all processes, and those to come, that nothing is to be recorded any more.
   void turn_off(std::uint64_t now_ns);
@@ -143,6 +168,8 @@ class NodeState {
     std::uint32_t created_path = 0, base_path = 0;
     std::int32_t parent_pid = 0;
     std::string command;
+    shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
+    std::optional<std::uint64_t> executed_ns;  // a program that should greet and has not yet
   };
   // A rank and its processes on this node. Helpers that ended are added up in `helpers`.
   struct RankGroup {
@@ -174,8 +201,10 @@ class NodeState {
   Process& add_process(RankKey key, std::int32_t pid, Instant now);
   void move_to(ProcessId id, RankKey key);
   void close_segment(Process& process, std::uint64_t now_ns);
+  void read_launches(Process& process, std::uint64_t now_ns, bool all);
   void add_up_helpers(RankGroup& group);
   [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
+  [[nodiscard]] static shard::Unrecorded without_word(const Process& process, std::uint64_t end_ns);
   [[nodiscard]] RankKey key_announced(std::int32_t rank) const {
     return starts_.empty() ? rank : kAboveRanks - rank;
   }
@@ -213,6 +242,7 @@ class NodeState {
   ProcessId next_id_ = 1;
   std::vector<SpawnedWorld> spawned_worlds_;  // by first rank
   std::vector<RankStart> starts_;
+  std::vector<Made> made_;
   std::vector<shard::Note> notes_;
   std::uint64_t notes_left_out_ = 0;
   std::uint64_t turned_off_ns_ = 0;  // 0: recording is on

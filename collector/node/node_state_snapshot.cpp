@@ -174,6 +174,7 @@ shard::Process NodeState::row_of(const Process& process, const ProcessReport& re
   row.pid = report.pid != 0 ? report.pid : process.pid;
   row.parent_pid = process.parent_pid != 0 ? process.parent_pid : report.parent_pid;
   row.origin = process.announced ? shard::ProcessOrigin::kRank : process.origin;
+  row.unrecorded = process.unrecorded;
   // A child that has just said that it ends is not seen to have ended yet.
   const bool has_told = report.end_mono_ns != 0 && (report.exit_flags & wire::kExecuted) == 0;
   if (has_told) end_ns = std::min(end_ns, report.end_mono_ns);

@@ -84,6 +84,34 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid&
       samples_(segment_, store, stacks_, charges_, events_, drops_),
       tables_(segment_, start_, store, stacks_, call_sites_, charges_, drops_) {}
 
+std::vector<ProcessRecorder::Launched> ProcessRecorder::take_launches(std::uint64_t now_ns, bool all) {
+  std::vector<Launched> launched;
+  const wire::SegmentHeader& h = header();
+  for (std::size_t i = 0; i < wire::kLaunches; ++i) {
+    const wire::Launch& row = h.launches[i];
+    const std::uint64_t number = row.number.load(std::memory_order_acquire);
+    if (number == 0 || number == launches_taken_[i]) continue;
+    Launched one;
+    one.pid = row.pid;
+    one.kind = row.kind;
+    one.reason = row.reason;
+    one.time_ns = row.time_ns;
+    one.path_offset = wire::shell_path_offset(row.path);
+    one.path_words = wire::shell_path_words(row.path);
+    one.command.assign(row.command, std::min(row.command_bytes, wire::kLaunchCommandBytes));
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (row.number.load(std::memory_order_relaxed) != number) continue;
+    if (!all && now_ns < one.time_ns + wire::kLaunchSettlesNs) continue;
+    launches_taken_[i] = number;
+    const bool is_valid = one.pid > 0 && one.reason <= wire::UnrecordedReason::kCount &&
+                          one.kind <= wire::CreationKind::kShell && one.time_ns <= now_ns;
+    if (is_valid) launched.push_back(std::move(one));
+  }
+  std::sort(launched.begin(), launched.end(),
+            [](const Launched& x, const Launched& y) { return x.time_ns < y.time_ns; });
+  return launched;
+}
+
 void ProcessRecorder::turn_off(std::uint64_t now_ns) {
   segment_.header().turned_off_ns.store(now_ns, std::memory_order_release);
 }

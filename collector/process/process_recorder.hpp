@@ -12,10 +12,13 @@
 // memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/process_charges.hpp"
@@ -71,6 +74,18 @@ class ProcessRecorder {
     return stacks_.creation_path(arena_offset, words);
   }
 
+  // Programs that it has executed or spawned and that will not be recorded, each once (wire::Launch). `all`:
+  // also those that may still fail to start.
+  struct Launched {
+    std::int32_t pid = 0;
+    wire::CreationKind kind = wire::CreationKind::kUnknown;
+    wire::UnrecordedReason reason = wire::UnrecordedReason::kCount;
+    std::uint64_t time_ns = 0, path_offset = 0;
+    std::uint32_t path_words = 0;
+    std::string command;  // bytes as in wire::Launch
+  };
+  [[nodiscard]] std::vector<Launched> take_launches(std::uint64_t now_ns, bool all);
+
   [[nodiscard]] const wire::SegmentHeader& header() const noexcept { return segment_.header(); }
 
  private:
@@ -113,6 +128,7 @@ class ProcessRecorder {
 
   std::unordered_map<std::uint32_t, RecordedThread> threads_;      // by slot
   std::vector<RawLoop> ended_loops_;                               // of threads that have ended
+  std::array<std::uint64_t, wire::kLaunches> launches_taken_{};    // by row: the number that was there
   std::uint32_t freed_slots_ = 0;                                  // in this round
   std::uint64_t measured_mpi_ns_ = 0, measured_mpi_until_ns_ = 0;  // that is in the series of the main thread
   bool finished_ = false;

@@ -490,7 +490,35 @@ inline constexpr std::size_t kProcessOrigins = 6;
 inline constexpr std::array<const char*, kProcessOrigins> kProcessOriginNames = {
     "unknown", "fork", "exec", "posix_spawn", "shell", "rank"};
 
-// A recorded process of a rank; or several that have ended, were made on the same call path in the same way
+// Why a process is not recorded, but known.
+enum class Unrecorded : std::uint8_t {
+  kNo = 0,  // it is recorded
+  // In the order of wire::UnrecordedReason.
+  kNotVisible,
+  kOtherLibrary,
+  kOtherMachine,
+  kLibrariesMissing,
+  kStaticProgram,
+  kPrivileges,
+  kOtherEnvironment,
+  kNoMemory,
+  kEndedEarly,  // it ended before it began to record
+  kSilent,      // it was to record, and nothing came from it
+};
+inline constexpr std::size_t kUnrecordedKinds = 11;
+inline constexpr std::array<const char*, kUnrecordedKinds> kUnrecordedNames = {"",
+                                                                               "not_visible",
+                                                                               "other_c_library",
+                                                                               "other_architecture",
+                                                                               "libraries_missing",
+                                                                               "static_program",
+                                                                               "privileges",
+                                                                               "other_environment",
+                                                                               "no_memory",
+                                                                               "ended_early",
+                                                                               "silent"};
+
+// A process of a rank; or several that have ended, were made on the same call path in the same way
 // and executed the same command, when the rank has had more than kMaxProcessRows.
 struct Process {
   static constexpr std::uint8_t kExitStatusKnown = 1, kExitSignalKnown = 2, kRuns = 4;  // flags
@@ -498,6 +526,7 @@ struct Process {
   std::uint32_t path = 0;                // the call path of its parent that made it; 0: not known
   std::int32_t pid = 0, parent_pid = 0;  // of several: of the first
   ProcessOrigin origin = ProcessOrigin::kUnknown;
+  Unrecorded unrecorded = Unrecorded::kNo;
   std::uint8_t flags = 0;
   std::int32_t exit_status = 0, exit_signal = 0;
   std::uint32_t count = 1;

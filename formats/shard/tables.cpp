@@ -123,6 +123,7 @@ void visit_processes(Archive& archive, Data& data) {
     table.column("pid", &Process::pid);
     table.column("parent_pid", &Process::parent_pid);
     table.column("origin", &Process::origin);
+    table.column("unrecorded", &Process::unrecorded);
     table.column("flags", &Process::flags);
     table.column("exit_status", &Process::exit_status);
     table.column("exit_signal", &Process::exit_signal);

@@ -310,6 +310,8 @@ Result<void> validate_counts(const ShardData& data) {
       return at("processes", i, "path out of range");
     if (static_cast<std::size_t>(process.origin) >= kProcessOrigins)
       return at("processes", i, "unknown origin");
+    if (static_cast<std::size_t>(process.unrecorded) >= kUnrecordedKinds)
+      return at("processes", i, "unknown reason why it is unrecorded");
     if (process.count == 0) return at("processes", i, "count is 0");
     if (!are_times(process.start_utc_ns, process.elapsed_ns))
       return at("processes", i, "times are out of range");

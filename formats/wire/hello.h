@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "formats/wire/segment.h"
+
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kHelloMagic = 0x31'4f'4c'48'46'52'50'43ull;  // "CPRFHLO1"
@@ -21,6 +23,21 @@ struct Hello {
   std::uint64_t segment_bytes;
 };
 static_assert(sizeof(Hello) == 32);
+
+// What an agent sends in place of Hello if the process cannot be recorded. Its command line follows in the
+// same message: each argument ends with a NUL. The connection is closed then.
+inline constexpr std::uint64_t kRefusalMagic = 0x31'46'45'52'46'52'50'43ull;  // "CPRFREF1"
+
+struct Refusal {
+  std::uint64_t magic;
+  std::uint32_t wire_major, wire_minor;
+  std::int32_t pid, parent_pid;  // as the process sees itself
+  std::int32_t rank;
+  UnrecordedReason reason;
+  std::uint64_t start_mono_ns;
+  Creation creation;
+};
+static_assert(sizeof(Refusal) == 72);
 
 // The launcher process of every rank sends Announce on a connection of its own before it becomes the program.
 // The rank's command line follows in the same message (base/command_text.hpp), without what is not to be

@@ -115,12 +115,13 @@ enum class UnrecordedReason : std::uint32_t {
   kStaticProgram,     // it has no dynamic loader
   kPrivileges,        // set-user-ID and the like: the loader ignores LD_PRELOAD
   kOtherEnvironment,  // its environment was made without our LD_PRELOAD
+  kNoMemory,          // its limits leave no room for the smallest segment
   kCount
 };
 inline constexpr std::uint32_t kUnrecordedReasons = static_cast<std::uint32_t>(UnrecordedReason::kCount);
 inline constexpr const char* kUnrecordedReasonNames[kUnrecordedReasons] = {
     "not_visible",    "other_c_library", "other_architecture", "libraries_missing",
-    "static_program", "privileges",      "other_environment"};
+    "static_program", "privileges",      "other_environment",  "no_memory"};
 
 inline constexpr std::uint32_t kMaxCounters = 16;
 inline constexpr std::uint32_t kCounterNameBytes = 64;
@@ -176,6 +177,22 @@ constexpr std::uint64_t shell_path_offset(std::uint64_t path) noexcept { return 
 constexpr std::uint32_t shell_path_words(std::uint64_t path) noexcept {
   return static_cast<std::uint32_t>(path & 0xffff);
 }
+
+// A program that this process executes (`pid` is its own, or that of its child of vfork), or that it has
+// spawned. A row whose exec has failed is taken back, so readers wait until it is kLaunchSettlesNs old.
+inline constexpr std::uint32_t kLaunchCommandBytes = 200;
+struct Launch {
+  std::atomic<std::uint64_t> number;  // how many there were, with this one; 0: none; stored last
+  std::uint64_t time_ns;              // CLOCK_MONOTONIC
+  std::uint64_t path;                 // that made the process, as in ShellCall; 0: not known
+  std::int32_t pid;
+  CreationKind kind;
+  UnrecordedReason reason;  // kCount: it will be recorded, as far as can be seen
+  std::uint32_t command_bytes;
+  char command[kLaunchCommandBytes];  // as SegmentHeader::command
+};
+inline constexpr std::uint32_t kLaunches = 32;
+inline constexpr std::uint64_t kLaunchSettlesNs = 100'000'000;
 
 // The time between two samples is longer than the rate says, by 1/73. Otherwise a program whose iterations
 // take a round number of milliseconds would be sampled at the same places of every iteration, and its profile
@@ -267,6 +284,10 @@ struct SegmentHeader {
   // without telling us, so these know their parent only.
   std::atomic<std::uint64_t> shell_calls_made;
   ShellCall shell_calls[kShellCalls];
+  // The latest programs that will not be recorded, launch n at n modulo kLaunches; and of those that this
+  // process executes itself, the others, too.
+  std::atomic<std::uint64_t> launches_made;
+  Launch launches[kLaunches];
 };
 
 // --- Python code objects -------------------------------------------------------------------

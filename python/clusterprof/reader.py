@@ -31,6 +31,8 @@ WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", 
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank"]
+UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
+              "privileges", "other_environment", "no_memory", "ended_early", "silent"]
 _SHARD_VERSION, _PROFILE_VERSION = (2, 5), (3, 6)
 _NONE = 0xFFFFFFFF
 _MATRIX_TABLES = ("values", "path_counters", "data_accesses")
@@ -305,11 +307,12 @@ class Run:
 
     @functools.cached_property
     def processes(self):
-        """The recorded processes, by rank: pid, parent_pid, origin, command, times, and `path`, the call path that made each
+        """The processes, by rank: pid, parent_pid, origin, unrecorded (why), command, times, and `path`, the call path that made each
         (0: not known). formats/FORMATS.md has all columns."""
         rows = self._with_rank_numbers("processes")
         if len(rows):
             rows["origin"] = _named(rows["origin"].to_numpy(), PROCESS_ORIGINS)
+            rows["unrecorded"] = _named(rows["unrecorded"].to_numpy(), UNRECORDED)
             rows["command"] = [command.rstrip("\0").split("\0") for command in rows["command"]]
         return rows
 

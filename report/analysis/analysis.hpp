@@ -39,6 +39,10 @@ inline constexpr double kPageFaults = 0.05;       // in page faults and calls th
 inline constexpr double kIdle = 0.10;             // blocked otherwise
 inline constexpr double kSystem = 0.10;           // in other system calls
 inline constexpr double kPython = 0.30;           // running bytecode
+// Imports: from kImports of the ranks' time on, but only where a rank spends as much as kImports_s on them,
+// since every Python program spends a second or two. From kMostlyImports on programs as short as that, too.
+inline constexpr double kImports = 0.10, kImports_s = 5;
+inline constexpr double kMostlyImports = 0.50, kMostlyImports_s = 1;
 inline constexpr double kGarbage = 0.10;          // in Python's garbage collection
 inline constexpr double kGil = 0.10;              // waiting for the GIL; of the time of all threads
 inline constexpr double kMostlyPython = 0.50;     // severity "medium" for kPython from here, else "low"
@@ -569,7 +573,7 @@ inline constexpr std::size_t kProcessHows = 9;
 inline constexpr std::array<const char*, kProcessHows> kProcessHowNames = {
     "unknown", "rank", "fork", "exec", "spawn", "forkserver", "subprocess", "posix_spawn", "shell"};
 
-// A recorded process, or several that have ended and of which only sums are kept (`count`).
+// A process, or several that have ended and of which only sums are kept (`count`).
 struct ProcessRow {
   std::int32_t rank = -1, pid = 0, parent_pid = 0;  // of several: of the first
   ProcessHow how = ProcessHow::kUnknown;
@@ -577,9 +581,11 @@ struct ProcessRow {
   std::uint32_t group = 0;           // index into Analysis::process_groups
   std::vector<std::string> command;  // empty: not known
   bool runs = false;                 // it had not ended at the last look at it
+  shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
   std::optional<std::int32_t> exit_status, exit_signal;
   double start_s = 0, elapsed_s = 0;  // since the run's start
-  double cpu_s = 0, children_cpu_s = 0;
+  Seconds cpu_s;                      // empty: it was not recorded, and had ended before the first look at it
+  double children_cpu_s = 0;
   SourceLocation created_by;  // empty: not known
   SourceLocation top;         // where it spent the most time, other than idle; empty: not known
   double top_s = 0;
@@ -589,6 +595,7 @@ struct ProcessRow {
 struct ProcessGroup {
   std::int32_t rank = -1;
   ProcessHow how = ProcessHow::kUnknown;
+  shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
   std::string program;  // "worker", "resource tracker", or of the command: "python3 train.py"
   std::uint32_t count = 0;
   double cpu_s = 0, cpu_min_s = 0, cpu_mean_s = 0, cpu_max_s = 0;
@@ -624,6 +631,25 @@ struct EventLoopRow {
   Seconds longest_at_s;  // when the longest blocked turn began, since the run's start
   std::array<std::uint64_t, shard::EventLoop::kBins> lengths{};  // of the turns
   std::vector<LoopBlockRow> blocks;                              // the largest first
+};
+
+// Time that the import of a package takes, with what that imports in turn; of all threads, without MPI calls.
+struct ImportRow {
+  std::string package;         // the top-level one; empty: not known
+  std::string file, function;  // of the program's import statement that causes most of it; empty: none
+  std::uint32_t line = 0;
+  bool is_direct = false;  // a statement of the user's own code imports it
+  bool own = false;        // it is the user's own code
+  double time_s = 0, self_s = 0;
+  double main_thread_s = 0;  // of time_s
+  std::uint32_t ranks = 0;   // that import it
+  RankSpread spread;         // of time_s
+};
+
+// Of all imports, without the user's own modules' code.
+struct ImportSum {
+  double time_s = 0, main_thread_s = 0, main_thread_io_s = 0;  // io: category io, of main_thread_s
+  RankSpread main_spread;
 };
 
 struct CriticalRow {
@@ -705,6 +731,8 @@ struct Analysis {
   std::vector<MemoryRow> memory_functions;        // by time_s, largest first
   std::optional<FileIo> io;                       // empty: not known
   std::optional<std::vector<OffCpuRow>> off_cpu;  // by time_s, largest first; empty: not known
+  std::vector<ImportRow> imports;  // those of the program's own statements first, then by time_s
+  ImportSum import_sum;
   std::optional<Timeline> timeline;
   std::vector<RegionRow> regions;  // by first appearance in the tree of regions, parents first
   bool counters_multiplexed = false;

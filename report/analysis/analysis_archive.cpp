@@ -412,13 +412,17 @@ CLUSTERPROF_MEMBERS(PendingRow, kind, peer)
 CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s, communicator,
                     communicator_size, sequence, peer, tag, root, any_tag, requests, pending, waits_for,
                     waits_for_count, call_path)
-CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, command, runs, exit_status,
-                    exit_signal, start_s, elapsed_s, cpu_s, children_cpu_s, created_by, top, top_s)
-CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, program, count, cpu_s, cpu_min_s, cpu_mean_s, cpu_max_s, start_s,
-                    end_s, created_by, creation_path, top, top_s)
+CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, command, runs, unrecorded,
+                    exit_status, exit_signal, start_s, elapsed_s, cpu_s, children_cpu_s, created_by, top,
+                    top_s)
+CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, unrecorded, program, count, cpu_s, cpu_min_s, cpu_mean_s,
+                    cpu_max_s, start_s, end_s, created_by, creation_path, top, top_s)
 CLUSTERPROF_MEMBERS(LoopBlockRow, time_s, awaited_s, count, longest_s, place, task)
 CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, turns, blocked, idle_s, busy_s,
                     blocked_s, awaited_s, longest_s, longest_at_s, lengths, blocks)
+CLUSTERPROF_MEMBERS(ImportRow, package, file, function, line, is_direct, own, time_s, self_s, main_thread_s,
+                    ranks, spread)
+CLUSTERPROF_MEMBERS(ImportSum, time_s, main_thread_s, main_thread_io_s, main_spread)
 CLUSTERPROF_MEMBERS(CollectiveRow, op, count, ranks, communicators, sent_bytes, recv_bytes, bytes)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
@@ -468,14 +472,14 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
 CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_groups, creation_paths,
                     event_loops, category_s, activity_s, active_activity_s, native_modules, system_calls,
                     active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
-                    memory_functions, io, off_cpu, timeline, regions, counters_multiplexed, derived,
-                    mean_useful_s, max_useful_s, slowest_rank, efficiency, threads_efficiency,
-                    threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank, functions, lines,
-                    call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s, mpi_watched,
-                    mpi_calls, calls_under_way, call_paths_under_way, matrix, node_matrix, mpi_sizes,
-                    collectives, collective_matrix, collective_node_matrix, torch, wait_quality, mpi_wait_s,
-                    mpi_transfer_s, places, waits, delays, root_causes, root_functions, critical_path,
-                    critical_functions, windows, counters, unavailable_counters, rank_counters,
+                    memory_functions, io, off_cpu, imports, import_sum, timeline, regions,
+                    counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
+                    threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
+                    functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
+                    mpi_watched, mpi_calls, calls_under_way, call_paths_under_way, matrix, node_matrix,
+                    mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch, wait_quality,
+                    mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
+                    critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
                     counter_spreads, bottlenecks, findings)
 
 #undef CLUSTERPROF_MEMBERS
@@ -554,13 +558,15 @@ bool is_consistent(const Analysis& a) {
              }) &&
          all(a.processes,
              [&](const ProcessRow& row) {
-               return known(row.how, kProcessHows) && row.group < a.process_groups.size() &&
-                      frame(row.created_by.kind) && frame(row.top.kind);
+               return known(row.how, kProcessHows) && known(row.unrecorded, shard::kUnrecordedKinds) &&
+                      row.group < a.process_groups.size() && frame(row.created_by.kind) &&
+                      frame(row.top.kind);
              }) &&
          all(a.process_groups,
              [&](const ProcessGroup& row) {
-               return known(row.how, kProcessHows) && row.creation_path < a.creation_paths.size() &&
-                      frame(row.created_by.kind) && frame(row.top.kind);
+               return known(row.how, kProcessHows) && known(row.unrecorded, shard::kUnrecordedKinds) &&
+                      row.creation_path < a.creation_paths.size() && frame(row.created_by.kind) &&
+                      frame(row.top.kind);
              }) &&
          all(a.creation_paths,
              [&](const std::vector<SourceLocation>& path) {

@@ -24,6 +24,7 @@
 #include "report/analysis/file_io.hpp"
 #include "report/analysis/findings.hpp"
 #include "report/analysis/functions.hpp"
+#include "report/analysis/imports.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/line_rows.hpp"
 #include "report/analysis/location_numbers.hpp"
@@ -76,6 +77,7 @@ struct AnalysisBuilder::State {
         memory(data, paths),
         limits(data, paths, places, cells),
         off_cpu(data, paths, places),
+        imports(data, paths),
         regions(data, paths, places),
         torch(data, paths),
         waits(data) {}
@@ -99,6 +101,7 @@ struct AnalysisBuilder::State {
     MemoryUse::each_table(self.memory, table);
     LimitTime::each_table(self.limits, table);
     OffCpuTime::each_table(self.off_cpu, table);
+    ImportTime::each_table(self.imports, table);
     RegionTime::each_table(self.regions, table);
     TorchTime::each_table(self.torch, table);
     ChargedWaits::each_table(self.waits, table);
@@ -119,6 +122,7 @@ struct AnalysisBuilder::State {
   MemoryUse memory;
   LimitTime limits;
   OffCpuTime off_cpu;
+  ImportTime imports;
   RegionTime regions;
   TorchTime torch;
   ChargedWaits waits;
@@ -160,6 +164,7 @@ void AnalysisBuilder::State::add(const shard::RankRows& rows) {
   memory.add(rank);
   result.limits = limits.add(rank, memory);
   off_cpu.add(rank);
+  imports.add(rank);
   regions.add(rank);
   torch.add(rank);
   waits.add(rank);
@@ -204,6 +209,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   limits.finish(ranks, analysis);
   find_file_io(head, paths, ranks.ascending, analysis);
   off_cpu.finish(path_time, ranks, analysis);
+  imports.finish(ranks, analysis);
   find_timeline(head, ranks.ascending, analysis);
   regions.finish(path_time, limits, counts, ranks, analysis);
   find_bottlenecks(paths, analysis);

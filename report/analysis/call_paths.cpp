@@ -44,11 +44,11 @@ bool is_wrapper(std::string_view name) {
          name == "__call__" || name == "_call_with_frames_removed";
 }
 
-namespace {
-
-bool imports(std::string_view file) {
+bool imports_modules(std::string_view file) {
   return file == "<frozen importlib._bootstrap>" || file == "<frozen importlib._bootstrap_external>";
 }
+
+namespace {
 
 // Functions from system headers that are inlined into a program's functions.
 bool is_system_header(std::string_view file) { return file.starts_with("/usr/include/"); }
@@ -221,7 +221,7 @@ CallPaths::CallPaths(const shard::ShardData& data, FrameMode frames)
     const bool garbage = native && text(f->name) == shard::kGarbageName;
     python_[path] = python || garbage ? path : python_[above];
     garbage_[path] = garbage || (!python && garbage_[above]);
-    import_[path] = import_[above] || (python && imports(text(f->file)));
+    import_[path] = import_[above] || (python && imports_modules(text(f->file)));
     descriptor_[path] = f != nullptr && f->kind == FrameKind::kKernel && is_descriptor_name(text(f->name));
     region_[path] = f != nullptr && f->kind == FrameKind::kRegion ? path : region_[above];
     // A region is not code that the interpreter could be running.
@@ -268,7 +268,7 @@ CallPaths::CallPaths(const shard::ShardData& data, FrameMode frames)
     if (!own_above[path] || place_[path] != place_[above] || place_[path] == path) continue;
     called_[path] = called_[above];
     const bool library = owner_[path] == Owner::kLibrary && of_frame(names_place, path) && !garbage && !all &&
-                         !(python && imports(text(f->file)));
+                         !(python && imports_modules(text(f->file)));
     if (!library || (native && has_no_name(text(f->name), text(f->module)) && called_[path] != 0)) continue;
     const Frame* const so_far = frame(called_[path]);
     if (so_far == nullptr || (is_wrapper(text(so_far->name)) && !is_wrapper(text(f->name)) && python))

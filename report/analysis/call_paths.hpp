@@ -19,6 +19,9 @@ bool is_descriptor_name(std::string_view name);
 // What a blocked thread waits for, judged by the functions that it is in.
 enum class Awaited : std::uint8_t { kOthers, kThreads, kChildren };
 
+// Whether this is the file of Python's import machinery, whose functions do every import.
+bool imports_modules(std::string_view file);
+
 // Whether a function only passes calls on to others, and is not called by its name.
 bool is_wrapper(std::string_view name);
 

@@ -78,6 +78,35 @@ void find_python_time(FindingBuilder& builder) {
                         thresholds::kGarbage, FindingAction::kFewerObjects);
 }
 
+void find_imports(FindingBuilder& builder) {
+  const Analysis& analysis = builder.analysis();
+  const ImportSum& all = analysis.import_sum;
+  const double share = builder.share_of_ranks(all.main_thread_s), mean_s = all.main_spread.mean_s;
+  const bool is_long = share >= thresholds::kImports && mean_s >= thresholds::kImports_s;
+  const bool is_most = share >= thresholds::kMostlyImports && mean_s >= thresholds::kMostlyImports_s;
+  if (!is_long && !is_most) return;
+  Finding& finding = builder.add_by_share(Kind::kImports, share);
+  if (!is_long) finding.severity = Severity::kLow;
+  const double reading = all.main_thread_io_s / all.main_thread_s;
+  finding.evidence.set(Key::kTime, all.main_thread_s);
+  finding.evidence.set(Key::kRankMean, mean_s);
+  finding.evidence.set(Key::kReadingShare, reading);
+  finding.action = reading >= thresholds::kBlame ? FindingAction::kPackLibraries : FindingAction::kImportLess;
+  finding.gain_s = all.main_spread.max_s;
+  const ImportRow* most = nullptr;
+  for (const ImportRow& row : analysis.imports)
+    if (row.is_direct && !row.own && !row.package.empty() &&
+        (most == nullptr || row.main_thread_s > most->main_thread_s))
+      most = &row;
+  if (most == nullptr || most->main_thread_s < thresholds::kBlame * all.main_thread_s) return;
+  finding.evidence.set(Key::kPackage, most->package);
+  finding.evidence.set(Key::kPlaceShare, std::min(most->main_thread_s / all.main_thread_s, 1.0));
+  finding.place.file = most->file;
+  finding.place.line = most->line;
+  finding.place.function = most->function;
+  finding.place.kind = shard::FrameKind::kPython;
+}
+
 void find_memory_costs(FindingBuilder& builder) {
   memory_bound(builder);
   memory_pages(builder);

@@ -80,9 +80,10 @@ enum class FindingKind : std::uint8_t {
   kNoSamples,
   kWaitsSampled,
   kUnmatched,
-  kClocks
+  kClocks,
+  kImports
 };
-inline constexpr std::size_t kFindingKinds = 50;
+inline constexpr std::size_t kFindingKinds = 51;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
                                                                              "launcher_gone",
@@ -133,7 +134,8 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"ra
                                                                              "no_samples",
                                                                              "waits_sampled",
                                                                              "unmatched",
-                                                                             "clocks"};
+                                                                             "clocks",
+                                                                             "imports"};
 constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
 
 // kInfo: about the measurement itself.
@@ -175,9 +177,11 @@ enum class FindingAction : std::uint8_t {
   kFewerFiles,
   kCollectiveIo,
   kGiveProcessors,
-  kLeaveTheLoop
+  kLeaveTheLoop,
+  kPackLibraries,
+  kImportLess
 };
-inline constexpr std::size_t kFindingActions = 30;
+inline constexpr std::size_t kFindingActions = 32;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -207,7 +211,9 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "fewer_files",
                                                                                  "collective_io",
                                                                                  "give_processors",
-                                                                                 "leave_the_loop"};
+                                                                                 "leave_the_loop",
+                                                                                 "pack_libraries",
+                                                                                 "import_less"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -306,9 +312,12 @@ enum class EvidenceKey : std::uint8_t {
   kChildren,
   kProgram,
   kTurns,
-  kLongest
+  kLongest,
+  kRankMean,
+  kReadingShare,
+  kPackage
 };
-inline constexpr std::size_t kEvidenceKeys = 92;
+inline constexpr std::size_t kEvidenceKeys = 95;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -400,7 +409,10 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "children",
                                                                              "program",
                                                                              "turns",
-                                                                             "longest_s"};
+                                                                             "longest_s",
+                                                                             "rank_mean_s",
+                                                                             "reading_share",
+                                                                             "package"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.

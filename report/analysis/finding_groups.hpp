@@ -19,6 +19,8 @@ void find_mpi_costs(FindingBuilder& builder);
 void find_gil_waits(FindingBuilder& builder);
 // Time in the Python interpreter and in its garbage collector.
 void find_python_time(FindingBuilder& builder);
+// Time in imports of Python packages.
+void find_imports(FindingBuilder& builder);
 // Computing on data that no cache holds; page faults, and calls that map memory.
 void find_memory_costs(FindingBuilder& builder);
 // Calls on files, waiting for data of others, and many small reads or writes.

@@ -118,6 +118,7 @@ void find_findings(const PathTime& time, const CallPaths& paths, Analysis& analy
   find_mpi_costs(builder);
   find_gil_waits(builder);
   find_python_time(builder);
+  find_imports(builder);
   find_memory_costs(builder);
   find_io_costs(builder);
   find_blocked_time(builder);

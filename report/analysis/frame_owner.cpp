@@ -183,6 +183,12 @@ std::string_view module_name(std::string_view module_path) {
   return name.substr(0, std::min(end, name.find(".abi3")));
 }
 
+std::string_view installed_package(std::string_view path) {
+  const Installed installed = installed_in(path);
+  return installed.end == std::string_view::npos ? std::string_view()
+                                                 : package_at(path.substr(installed.end));
+}
+
 bool has_no_name(std::string_view name, std::string_view module_path) {
   const std::string_view module = base_name(module_path);
   return name.empty() ||

@@ -26,6 +26,10 @@ bool is_interpreter_module(std::string_view module_path);
 // "_multiarray_umath" of ".../numpy/core/_multiarray_umath.cpython-311-x86_64-linux-gnu.so"
 std::string_view module_name(std::string_view module_path);
 
+// "numpy" of ".../site-packages/numpy/core/multiarray.py"; empty: the file is of no installed package, nor of
+// the standard library.
+std::string_view installed_package(std::string_view path);
+
 // Whether the collector had no symbol for this native frame: it is called "module+0x12ab".
 bool has_no_name(std::string_view name, std::string_view module_path);
 

@@ -127,7 +127,9 @@ class ProcessList {
     if ((process.flags & shard::Process::kExitSignalKnown) != 0) row.exit_signal = process.exit_signal;
     row.start_s = static_cast<double>(process.start_utc_ns - data_.run.start_utc_ns) / 1e9;
     row.elapsed_s = to_seconds(process.elapsed_ns);
-    row.cpu_s = to_seconds(process.cpu_ns);
+    row.unrecorded = process.unrecorded;
+    if (row.unrecorded == shard::Unrecorded::kNo || process.cpu_ns != 0)
+      row.cpu_s = to_seconds(process.cpu_ns);
     row.children_cpu_s = to_seconds(process.children_cpu_ns);
     row.created_by = place_of_path(paths_, process.path);
     row.top = top_of(process, row.created_by);
@@ -187,13 +189,14 @@ class ProcessList {
   // The group of the row, which it is added to.
   std::uint32_t join(const shard::Process& process, const ProcessRow& row, std::string program) {
     const auto [found, is_new] =
-        groups_.try_emplace(std::tuple(row.rank, row.how, program, process.path),
+        groups_.try_emplace(std::tuple(row.rank, row.how, row.unrecorded, program, process.path),
                             static_cast<std::uint32_t>(analysis_.process_groups.size()));
     const double cpu_min_s = to_seconds(process.cpu_min_ns), cpu_max_s = to_seconds(process.cpu_max_ns);
     if (is_new) {
       ProcessGroup& group = analysis_.process_groups.emplace_back();
       group.rank = row.rank;
       group.how = row.how;
+      group.unrecorded = row.unrecorded;
       group.program = std::move(program);
       group.cpu_min_s = cpu_min_s;
       group.start_s = row.start_s;
@@ -203,7 +206,7 @@ class ProcessList {
     }
     ProcessGroup& group = analysis_.process_groups[found->second];
     group.count += row.count;
-    group.cpu_s += row.cpu_s;
+    group.cpu_s += row.cpu_s.value_or(0);
     group.cpu_min_s = std::min(group.cpu_min_s, cpu_min_s);
     group.cpu_max_s = std::max(group.cpu_max_s, cpu_max_s);
     group.start_s = std::min(group.start_s, row.start_s);
@@ -221,7 +224,8 @@ class ProcessList {
   const CallPaths& paths_;
   Analysis& analysis_;
   std::unordered_map<std::uint32_t, std::uint32_t> creation_index_;  // by path
-  std::map<std::tuple<std::int32_t, ProcessHow, std::string, std::uint32_t>, std::uint32_t> groups_;
+  std::map<std::tuple<std::int32_t, ProcessHow, shard::Unrecorded, std::string, std::uint32_t>, std::uint32_t>
+      groups_;
   using PlaceKey = std::tuple<std::string, std::uint32_t, std::string, std::string>;
   std::vector<std::map<PlaceKey, std::pair<SourceLocation, double>>> tops_;  // by group
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Exports the tables of a run as CSV: functions, lines, MPI calls, torch.distributed, ranks, processes and
-// call paths. docs/exports.md.
+// Exports the tables of a run as CSV: functions, lines, MPI calls, torch.distributed, ranks, processes,
+// imports and call paths. docs/exports.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -161,13 +161,23 @@ void write_torch(const Analysis& analysis, Csv& csv) {
 void write_processes(const Analysis& analysis, Csv& csv) {
   csv.row("rank", "pid", "ppid", "how", "program", "command", "count", "start_s", "end_s", "cpu_s",
           "children_cpu_s", "created_by_file", "created_by_line", "created_by_function", "top_file",
-          "top_line", "top_function", "top_s", "exit_status", "exit_signal");
+          "top_line", "top_function", "top_s", "exit_status", "exit_signal", "unrecorded");
   for (const ProcessRow& row : analysis.processes)
     csv.row(row.rank, row.pid, row.parent_pid, kProcessHowNames[static_cast<std::size_t>(row.how)],
             analysis.process_groups[row.group].program, format::command_line(row.command), row.count,
             row.start_s, row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s), row.cpu_s,
             row.children_cpu_s, row.created_by.file, known(row.created_by.line), row.created_by.function,
-            row.top.file, known(row.top.line), row.top.function, row.top_s, row.exit_status, row.exit_signal);
+            row.top.file, known(row.top.line), row.top.function, row.top_s, row.exit_status, row.exit_signal,
+            shard::kUnrecordedNames[static_cast<std::size_t>(row.unrecorded)]);
+}
+
+void write_imports(const Analysis& analysis, Csv& csv) {
+  csv.row("package", "time_s", "self_s", "main_thread_s", "ranks", "rank_min_s", "rank_mean_s", "rank_max_s",
+          "rank_max", "direct", "own", "file", "line", "function");
+  for (const ImportRow& row : analysis.imports)
+    csv.row(row.package, row.time_s, row.self_s, row.main_thread_s, row.ranks, row.spread.min_s,
+            row.spread.mean_s, row.spread.max_s, row.spread.max_rank, row.is_direct ? 1 : 0, row.own ? 1 : 0,
+            row.file, known(row.line), row.function);
 }
 
 // Rows tell idle helper threads apart by themselves, so they are all there.
@@ -248,7 +258,8 @@ constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"ranks", write_ranks},
                                              {"mpi_calls", write_mpi_calls},
                                              {"torch_distributed", write_torch},
-                                             {"processes", write_processes}};
+                                             {"processes", write_processes},
+                                             {"imports", write_imports}};
 
 const AnalysisTable* table_of_analysis(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kAnalysisTables), std::end(kAnalysisTables),
@@ -260,7 +271,8 @@ const AnalysisTable* table_of_analysis(std::string_view name) {
 
 const std::vector<std::string_view>& csv_tables() {
   static const std::vector<std::string_view> kNames = {
-      "functions", "lines", "ranks", "mpi_calls", "torch_distributed", "processes", kCsvPaths, kCsvRankPaths};
+      "functions", "lines",   "ranks",   "mpi_calls",  "torch_distributed",
+      "processes", "imports", kCsvPaths, kCsvRankPaths};
   return kNames;
 }
 

@@ -45,7 +45,8 @@ constexpr std::size_t kAlignment = 8;
 // Rows of the report's tables that the page has.
 constexpr std::size_t kMaxRanks = 512, kMaxWaits = 1'000, kMaxMpiCalls = 2'000, kMaxRootCauses = 1'000,
                       kMaxFiles = 500, kMaxFileCalls = 1'000, kMaxOffCpu = 1'000, kMaxMissing = 1'000,
-                      kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000, kMaxLoops = 500;
+                      kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000, kMaxLoops = 500,
+                      kMaxImports = 200;
 
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -269,6 +270,7 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
     shortener.cut("io.calls", a.io->calls, kMaxFileCalls);
     std::move(rest.begin(), rest.end(), std::back_inserter(a.io->calls));
   }
+  shortener.cut("imports", a.imports, kMaxImports);
   if (a.off_cpu) shortener.cut("off_cpu", *a.off_cpu, kMaxOffCpu);
   // The page has these in arrays.
   a.matrix.clear();

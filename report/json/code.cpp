@@ -50,6 +50,22 @@ void ReportDocument::call_tree() {
   });
 }
 
+void ReportDocument::imports() {
+  out_.rows("imports", a_.imports, [&](const ImportRow& row) {
+    out_("package", text_or_null(row.package))("time_s", row.time_s)("self_s", row.self_s);
+    out_("main_thread_s", row.main_thread_s)("ranks", row.ranks);
+    spread(row.spread);
+    out_("direct", row.is_direct)("own", row.own);
+    out_("file", text_or_null(row.file))("line", or_null(row.line));
+    out_("function", text_or_null(row.function));
+  });
+  out_.object("import_time", [&] {
+    const ImportSum& all = a_.import_sum;
+    out_("time_s", all.time_s)("main_thread_s", all.main_thread_s)("main_thread_io_s", all.main_thread_io_s);
+    spread(all.main_spread);
+  });
+}
+
 void ReportDocument::processes() {
   const auto place = [&](std::string_view name, const SourceLocation& where, auto&& more) {
     if (where.function.empty() && where.file.empty() && where.op.empty()) {
@@ -65,6 +81,7 @@ void ReportDocument::processes() {
   out_.rows("processes", a_.processes, [&](const ProcessRow& row) {
     out_("pid", row.pid)("ppid", row.parent_pid)("rank", row.rank)("count", row.count)("group", row.group);
     out_("how", kProcessHowNames[static_cast<std::size_t>(row.how)]);
+    out_("unrecorded", text_or_null(shard::kUnrecordedNames[static_cast<std::size_t>(row.unrecorded)]));
     out_("command", row.command)("start_s", row.start_s);
     out_("end_s", row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s));
     out_("cpu_s", row.cpu_s)("children_cpu_s", row.children_cpu_s);
@@ -74,6 +91,7 @@ void ReportDocument::processes() {
   });
   out_.rows("process_groups", a_.process_groups, [&](const ProcessGroup& row) {
     out_("rank", row.rank)("how", kProcessHowNames[static_cast<std::size_t>(row.how)]);
+    out_("unrecorded", text_or_null(shard::kUnrecordedNames[static_cast<std::size_t>(row.unrecorded)]));
     out_("program", text_or_null(row.program))("count", row.count)("cpu_s", row.cpu_s);
     out_("cpu_min_s", row.cpu_min_s)("cpu_mean_s", row.cpu_mean_s)("cpu_max_s", row.cpu_max_s);
     out_("start_s", row.start_s)("end_s", row.end_s);

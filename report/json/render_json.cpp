@@ -56,6 +56,7 @@ void ReportDocument::write() {
     counters();
     io();
     off_cpu();
+    imports();
     timeline();
     processes();
     event_loops();

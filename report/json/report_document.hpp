@@ -40,6 +40,7 @@ class ReportDocument {
   void event_loops();
   void timeline();
   void off_cpu();
+  void imports();
 
   // mpi.cpp
   void peer(const PendingPeer& peer);

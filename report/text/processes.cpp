@@ -13,6 +13,7 @@
 #include "report/text/cells.hpp"
 #include "report/text/resources.hpp"
 #include "report/text/section.hpp"
+#include "report/words/unrecorded.hpp"
 
 namespace clusterprof::report::text {
 
@@ -35,6 +36,11 @@ std::string place_cell(const SourceLocation& place, const ShortPaths& paths, std
   if (place.function.empty() && place.file.empty()) return "-";
   return with_called(place_of(place.function, place.kind, place.file, place.line, paths, room), place.called,
                      room);
+}
+
+std::string not_recorded(shard::Unrecorded unrecorded) {
+  return fmt::format("not recorded: {}",
+                     words::unrecorded_phrase(shard::kUnrecordedNames[static_cast<std::size_t>(unrecorded)]));
 }
 
 void print_each(Page& page, const Analysis& a, const ResourceOptions& options) {
@@ -60,9 +66,12 @@ void print_each(Page& page, const Analysis& a, const ResourceOptions& options) {
           if (row.exit_signal) ending = signal_name(*row.exit_signal);
           std::string command = printable(command_line(row.command));
           if (row.count != 1) command = fmt::format("{} x {}", row.count, command);
+          if (row.unrecorded != shard::Unrecorded::kNo)
+            command += fmt::format(" ({})", not_recorded(row.unrecorded));
           table.row({std::to_string(row.rank), std::to_string(row.pid), std::to_string(row.parent_pid),
                      kProcessHowNames[static_cast<std::size_t>(row.how)], seconds(row.start_s),
-                     row.runs ? "-" : seconds(row.start_s + row.elapsed_s), seconds(row.cpu_s), ending,
+                     row.runs ? "-" : seconds(row.start_s + row.elapsed_s),
+                     row.cpu_s ? seconds(*row.cpu_s) : "-", ending,
                      room == 0 ? "" : shorten_middle(command, room)});
         }
       });
@@ -113,8 +122,10 @@ void print_processes(Page& page, const Analysis& a, const ShortPaths& paths, con
                   }
                 });
   };
-  print("mostly in",
-        [&](const ProcessGroup& group, std::size_t room) { return place_cell(group.top, paths, room); });
+  print("mostly in", [&](const ProcessGroup& group, std::size_t room) {
+    return group.unrecorded == shard::Unrecorded::kNo ? place_cell(group.top, paths, room)
+                                                      : shorten(not_recorded(group.unrecorded), room);
+  });
   note_the_rest(page, shown, groups.size());
   page.line("  cpu: of all of them; min, mean, max: of one of them", Style::kDim);
   if (!options.full) return;

@@ -21,6 +21,7 @@ using namespace text;
 
 constexpr int kNarrowest = 40;             // columns
 constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files, torch.distributed
+constexpr double kMuchImported = 0.05;     // of rank time: imports
 constexpr double kMuchBlocked = 0.10;      // of rank time: blocked time
 
 // The sections with options of their own.
@@ -74,8 +75,14 @@ class ResourceSections : private Section {
       print_event_loops(page_, a_, paths_, resource_options());
   }
 
+  void imports() {
+    if (all_ && share_of(a_.import_sum.main_thread_s, a_.rank_seconds) < kMuchImported) return;
+    if (worth(!a_.imports.empty(), "Imports", "No imports were seen."))
+      print_imports(page_, a_, paths_, resource_options());
+  }
+
   void processes() {
-    if (worth(has_child_processes(a_), "Processes", "The ranks made no processes that were recorded."))
+    if (worth(has_child_processes(a_), "Processes", "The ranks made no processes that are known."))
       print_processes(page_, a_, paths_, resource_options());
   }
 
@@ -121,6 +128,7 @@ constexpr std::pair<std::string_view, Print> kSections[] = {
     {"io", print_resources<&ResourceSections::io>},
     {"off-cpu", print_resources<&ResourceSections::off_cpu>},
     {"event-loops", print_resources<&ResourceSections::event_loops>},
+    {"imports", print_resources<&ResourceSections::imports>},
     {"processes", print_resources<&ResourceSections::processes>},
     {"regions", print_resources<&ResourceSections::regions>},
     {"timeline", print_resources<&ResourceSections::timeline>},

@@ -23,6 +23,8 @@ void print_off_cpu(Page& page, const Analysis& analysis, const format::ShortPath
                    const ResourceOptions& options);
 void print_event_loops(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
                        const ResourceOptions& options);
+void print_imports(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
+                   const ResourceOptions& options);
 void print_regions(Page& page, const Analysis& analysis, const ResourceOptions& options);
 void print_timeline(Page& page, const Analysis& analysis, const ResourceOptions& options);
 // Whether a rank has made a process that was recorded.

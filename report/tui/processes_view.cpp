@@ -11,6 +11,7 @@
 #include "report/format/numbers.hpp"
 #include "report/tui/view_parts.hpp"
 #include "report/tui/views.hpp"
+#include "report/words/unrecorded.hpp"
 
 namespace clusterprof::report::tui {
 
@@ -71,7 +72,14 @@ class ProcessesView final : public View {
                  cell(std::to_string(group.rank), 6) + pad_right(how(group.how), kHow)},
                 {shorten(mark + name, room)}};
     const std::size_t left = room - std::min(room, columns_of(mark + name));
-    if (left > 12 && !group.top.function.empty())
+    if (left > 12 && group.unrecorded != shard::Unrecorded::kNo)
+      spans.push_back(
+          {shorten(fmt::format("  not recorded: {}",
+                               words::unrecorded_phrase(
+                                   shard::kUnrecordedNames[static_cast<std::size_t>(group.unrecorded)])),
+                   left),
+           Style::kDim});
+    else if (left > 12 && !group.top.function.empty())
       spans.push_back({"  " + describe(group.top, run_.names, left - 2), Style::kDim});
     return spans;
   }
@@ -104,7 +112,7 @@ class ProcessesView final : public View {
     const std::string name =
         row.count > 1 ? fmt::format("{} that ended", row.count) : fmt::format("pid {}  {}", row.pid, ending);
     return {
-        {time_cell(scale_, row.cpu_s) + std::string(3 * kNumber + 6 + kHow, ' ')},
+        {time_cell(scale_, row.cpu_s.value_or(0)) + std::string(3 * kNumber + 6 + kHow, ' ')},
         {shorten(fmt::format("    {}  {:.3f} s to {:.3f} s", name, row.start_s, row.start_s + row.elapsed_s),
                  room),
          row.exit_signal ? Style::kBad : Style::kPlain}};

@@ -29,6 +29,8 @@ class ComputingSentences : private FindingPhrases {
         return of_rank_time("The Python interpreter runs bytecode for");
       case Kind::kPythonGarbage:
         return of_rank_time("Python's garbage collection takes");
+      case Kind::kImports:
+        return imports();
       case Kind::kMemoryBound:
         return memory_bound();
       case Kind::kMemoryPages:
@@ -58,6 +60,20 @@ class ComputingSentences : private FindingPhrases {
   }
 
  private:
+  [[nodiscard]] FindingText imports() const {
+    std::string most;
+    if (e_.has(Key::kPackage)) {
+      const std::string place = name(f_.place, names_);
+      most = fmt::format("; {} of it for {}{}{}", percent(e_.number(Key::kPlaceShare)),
+                         format::printable(e_.name(Key::kPackage)), place.empty() ? "" : ", imported in ",
+                         place);
+    }
+    return {fmt::format("Importing Python packages takes {} of all rank time, {} per rank on average{}.",
+                        share(), time(Key::kRankMean), most),
+            fmt::format("Looking for their files and reading them is {} of it.",
+                        percent(e_.number(Key::kReadingShare)))};
+  }
+
   [[nodiscard]] FindingText memory_bound() const {
     const std::string place = name(f_.place, names_);
     if (f_.is_estimate)

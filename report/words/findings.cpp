@@ -105,6 +105,12 @@ std::string_view advice(FindingAction action) {
       return "Open fewer files, and each of them once; keep many small ones in one container (HDF5, tar).";
     case FindingAction::kCollectiveIo:
       return "Use collective calls (MPI_File_write_all) on larger pieces, or let fewer ranks read and write.";
+    case FindingAction::kPackLibraries:
+      return "Keep the packages on a disk of the node, or in one file (a container image, squashfs), so that "
+             "not "
+             "every rank asks the shared file system for thousands of them.";
+    case FindingAction::kImportLess:
+      return "Import only what is needed, or only where it is used (python -X importtime lists modules).";
     case FindingAction::kGiveProcessors:
       return "Give each rank a processor of its own.";
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "report/format/numbers.hpp"
+#include "report/words/unrecorded.hpp"
 
 namespace clusterprof::report::words {
 namespace {
@@ -66,23 +67,6 @@ std::string spawned(const NoteRecord& note, std::string_view why) {
 
 std::string not_recorded(const NoteRecord& note, std::string_view why) {
   return on(note, fmt::format("process {} is not recorded: {}.", note.number, why));
-}
-
-// Why programs that recorded processes executed are not recorded (wire::kUnrecordedReasonNames).
-std::string_view why_unrecorded(std::string_view reason) {
-  constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
-      {"not_visible",
-       "clusterprof's files are not there below the root directory that they have (chroot, container)"},
-      {"other_c_library", "their C library is not glibc"},
-      {"other_architecture", "they are no programs for x86-64"},
-      {"libraries_missing", "libdl.so.2 or libpthread.so.0 is missing where their loader looks"},
-      {"static_program", "they are linked statically"},
-      {"privileges", "they get privileges (set-user-ID, capabilities), and LD_PRELOAD is ignored then"},
-      {"other_environment", "they were started with an environment that lacks clusterprof's LD_PRELOAD"},
-  };
-  for (const auto& [name, why] : kReasons)
-    if (name == reason) return why;
-  return reason;
 }
 
 // About the whole run.

@@ -1,9 +1,11 @@
 """Programs that recorded processes execute and that cannot be recorded: they are counted, with the reason. And an
 exec that fails, fails as it does without clusterprof."""
 
+import json
 import os
 import shutil
 import subprocess
+import time
 
 import recording
 
@@ -265,6 +267,105 @@ class Unrecorded(recording.RecordingTest):
         other = self.compiled("other", BUSY, compiler="musl-gcc")
         self.same_and_counted("alone", starter, "start", other, options=["--no-children"])
         self.assertEqual(self.record([starter, "start", other], options=["-q"]).returncode, 127)
+
+
+    def reasons(self, report):
+        """{last part of the command's first word: why it is not recorded} of all processes."""
+        return {os.path.basename(row["command"][0]) if row["command"] else "": row["unrecorded"]
+                for row in report["processes"]}
+
+    def test_processes_have_the_reason(self):
+        """In the table of processes, with the call that made them, however they were made."""
+        program = self.static_program()
+        with open(os.path.join(self.directory, "makes.py"), "w", encoding="ascii") as file:
+            file.write(f"""
+import os, subprocess
+def runs():
+    subprocess.run(["{program}"])
+def spawns():
+    os.waitpid(os.posix_spawn("/bin/echo", ["echo"], {{"A": "b"}}), 0)
+def forks():
+    child = os.fork()
+    if child == 0:
+        os.execve("/bin/cat", ["cat", "/dev/null"], {{"A": "b"}})
+    os.waitpid(child, 0)
+runs(); spawns(); forks()
+subprocess.run(["/bin/true"])
+""")
+        report = self.recorded([recording.PYTHON, "makes.py"], options=["-q"])
+        self.assertEqual(self.reasons(report), {"python3": None, "still": "static_program", "echo": "other_environment",
+                                                "cat": "other_environment", "true": None})
+        made_by = {os.path.basename(row["command"][0]): row["created_by"]["function"] for row in report["processes"]
+                   if row["created_by"]}
+        self.assertEqual({name: made_by[name] for name in ("still", "echo", "cat")},
+                         {"still": "runs", "echo": "spawns", "cat": "forks"})
+        text = subprocess.run([recording.CLUSTERPROF, "report", "--section", "processes",
+                               os.path.join(self.directory, "run")], capture_output=True, text=True, timeout=60,
+                              check=True).stdout
+        self.assertIn("not recorded: linked statically", text)
+
+    def test_the_reason_is_known_while_the_program_runs(self):
+        waits = self.compiled("waits", "#include <unistd.h>\nint main(void) { char c; return read(0, &c, 1) != 0; }\n",
+                              "-static")
+        run = os.path.join(self.directory, "run")
+        with subprocess.Popen([recording.CLUSTERPROF, "-q", "--checkpoint", "2", "-o", run, "sh", "-c", f"{waits}; true"],
+                              cwd=self.directory, stdin=subprocess.PIPE) as started:
+            deadline = time.monotonic() + 60
+            found = []
+            while not found and time.monotonic() < deadline:
+                time.sleep(0.2)
+                done = subprocess.run([recording.CLUSTERPROF, "report", "--json", run], capture_output=True, timeout=60)
+                if done.returncode == 0:
+                    found = [row for row in json.loads(done.stdout)["processes"]
+                             if row["unrecorded"] == "static_program"]
+            started.stdin.close()
+            self.assertEqual(started.wait(timeout=60), 0)
+        self.assertEqual(len(found), 1)
+        self.assertIsNone(found[0]["end_s"])
+        rows = [row for row in self.report()["processes"] if row["unrecorded"] is not None]
+        self.assertEqual([row["unrecorded"] for row in rows], ["static_program"])
+        self.assertIsNotNone(rows[0]["end_s"])
+
+    def test_cpu_time_of_an_unrecorded_process(self):
+        """As the kernel says, while it runs: at least what it had used when the collector looked last."""
+        long = BUSY.replace("30000000", "300000000")
+        hidden = self.compiled("hidden", long, "-static")
+        report = self.recorded([recording.PYTHON, "-c", f"import subprocess; subprocess.run(['{hidden}'])"], options=["-q"])
+        row, = [row for row in report["processes"] if row["unrecorded"] is not None]
+        children = max(row["children_cpu_s"] for row in report["processes"])
+        if row["cpu_s"] is not None:  # a fast machine may be done before the first look
+            self.assertLessEqual(row["cpu_s"], children + 0.02)
+            self.assertGreater(row["cpu_s"], 0)
+
+    def test_small_address_spaces(self):
+        """A process takes a smaller segment, or says that there is no room. It is the same program in any case."""
+        busy = self.compiled("busy", BUSY, "-g")
+        for limit_kb in (2000000, 400000, 150000, 70000, 30000):
+            run = f"run-{limit_kb}"
+            command = ["sh", "-c", f'ulimit -v {limit_kb} && exec "$0"', busy]
+            bare, recorded = self.bare_and_recorded(command, options=["-q", "-r", "500"], run=run)
+            self.assertEqual((recorded.returncode, recorded.stdout, recorded.stderr),
+                             (bare.returncode, bare.stdout, bare.stderr), limit_kb)
+            report = self.report(run)
+            row, = report["processes"]
+            self.assertEqual(row["command"][0], busy, limit_kb)
+            reasons = [note["evidence"]["reason"] for note in report["run"]["note_records"]
+                       if note["code"] == "unrecorded_programs"]
+            if limit_kb == 30000:
+                self.assertEqual((row["unrecorded"], reasons), ("no_memory", ["no_memory"]))
+                continue
+            self.assertEqual((row["unrecorded"], reasons), (None, []), limit_kb)
+            self.measured_near(self.function(report, "works")["cpu_s"] / row["cpu_s"], 1.0, 0.2, f"ulimit -v {limit_kb}")
+
+    def test_a_program_that_ends_before_it_can_record(self):
+        """Its loader does not find a library."""
+        library = self.compiled("libgone.so", "int gone(void) { return 0; }\n", "-shared", "-fPIC")
+        broken = self.compiled("broken", "int gone(void); int main(void) { return gone(); }\n", library)
+        os.remove(library)
+        fork = f"import os\nif os.fork() == 0: os.execv('{broken}', ['broken'])\nos.wait()"
+        report = self.recorded([recording.PYTHON, "-c", fork], options=["-q"])
+        row, = [row for row in report["processes"] if row["unrecorded"] is not None]
+        self.assertEqual((row["unrecorded"], row["exit"]["status"]), ("ended_early", 127))
 
 
 if __name__ == "__main__":

@@ -674,17 +674,17 @@ export function makeSample(options = {}) {
   const workerPlace = { file: heat, line: 41, function: "load" };
   const madeAt = { file: heat, line: 55, function: "main" };
   const sampleProcesses = () => [
-    { pid: 4000, ppid: 3990, rank: 0, count: 1, group: 0, how: "rank", command: ["python3", "heat.py"], start_s: 0, end_s: elapsed, cpu_s: elapsed * 0.9, children_cpu_s: 20, created_by: null, top: null, exit: { status: 0, signal: null } },
+    { pid: 4000, ppid: 3990, rank: 0, count: 1, group: 0, how: "rank", unrecorded: null, command: ["python3", "heat.py"], start_s: 0, end_s: elapsed, cpu_s: elapsed * 0.9, children_cpu_s: 20, created_by: null, top: null, exit: { status: 0, signal: null } },
     ...Array.from({ length: 8 }, (_, i) => ({
-      pid: 4001 + i, ppid: 4000, rank: 0, count: 1, group: 1, how: "spawn", command: ["python3", "-c", "from multiprocessing.spawn import spawn_main"], start_s: 1 + i / 10, end_s: 11, cpu_s: 2 + i / 10, children_cpu_s: 0,
+      pid: 4001 + i, ppid: 4000, rank: 0, count: 1, group: 1, how: "spawn", unrecorded: null, command: ["python3", "-c", "from multiprocessing.spawn import spawn_main"], start_s: 1 + i / 10, end_s: 11, cpu_s: 2 + i / 10, children_cpu_s: 0,
       created_by: madeAt, top: { ...workerPlace, time_s: 1.5 }, exit: { status: i === 7 ? null : 0, signal: i === 7 ? 9 : null },
     })),
-    { pid: 4010, ppid: 4000, rank: 0, count: 3, group: 2, how: "subprocess", command: ["gzip", "out.dat"], start_s: 12, end_s: 14, cpu_s: 1.2, children_cpu_s: 0, created_by: { ...madeAt, line: 60 }, top: null, exit: { status: null, signal: null } },
+    { pid: 4010, ppid: 4000, rank: 0, count: 3, group: 2, how: "subprocess", unrecorded: "static_program", command: ["gzip", "out.dat"], start_s: 12, end_s: 14, cpu_s: null, children_cpu_s: 0, created_by: { ...madeAt, line: 60 }, top: null, exit: { status: null, signal: null } },
   ];
   const sampleProcessGroups = () => [
-    { rank: 0, how: "rank", program: "python3 heat.py", count: 1, cpu_s: elapsed * 0.9, cpu_min_s: elapsed * 0.9, cpu_mean_s: elapsed * 0.9, cpu_max_s: elapsed * 0.9, start_s: 0, end_s: elapsed, created_by: null, top: null },
-    { rank: 0, how: "spawn", program: evil, count: 8, cpu_s: 18.8, cpu_min_s: 2, cpu_mean_s: 2.35, cpu_max_s: 2.7, start_s: 1, end_s: 11, created_by: { ...madeAt, call_path: ["main() heat.py:55", "Process.start() process.py:121"] }, top: { ...workerPlace, time_s: 12 } },
-    { rank: 0, how: "subprocess", program: "gzip", count: 3, cpu_s: 1.2, cpu_min_s: 0.3, cpu_mean_s: 0.4, cpu_max_s: 0.5, start_s: 12, end_s: 14, created_by: { ...madeAt, line: 60, call_path: ["main() heat.py:60"] }, top: null },
+    { rank: 0, how: "rank", unrecorded: null, program: "python3 heat.py", count: 1, cpu_s: elapsed * 0.9, cpu_min_s: elapsed * 0.9, cpu_mean_s: elapsed * 0.9, cpu_max_s: elapsed * 0.9, start_s: 0, end_s: elapsed, created_by: null, top: null },
+    { rank: 0, how: "spawn", unrecorded: null, program: evil, count: 8, cpu_s: 18.8, cpu_min_s: 2, cpu_mean_s: 2.35, cpu_max_s: 2.7, start_s: 1, end_s: 11, created_by: { ...madeAt, call_path: ["main() heat.py:55", "Process.start() process.py:121"] }, top: { ...workerPlace, time_s: 12 } },
+    { rank: 0, how: "subprocess", unrecorded: "static_program", program: "gzip", count: 3, cpu_s: 1.2, cpu_min_s: 0.3, cpu_mean_s: 0.4, cpu_max_s: 0.5, start_s: 12, end_s: 14, created_by: { ...madeAt, line: 60, call_path: ["main() heat.py:60"] }, top: null },
   ];
   const report = {
     schema: "clusterprof.report/1",
@@ -746,6 +746,12 @@ export function makeSample(options = {}) {
       { kind: "lock", file: "/home/ada/heat/src/pool.cpp", line: 31, function: "heat::Pool::wait()", library_function: "pthread_cond_wait", time_s: 41.5, main_thread_s: 0, rank_max: slowest },
       { kind: "sleep", file: heat, line: 40, function: "poll_control", library_function: "sleep", time_s: 9.1, main_thread_s: 9.1, rank_max: 0 },
     ],
+    imports: plain ? [] : [
+      { package: "numpy", time_s: 0.31 * ranks, self_s: 0.24 * ranks, main_thread_s: 0.31 * ranks, ranks, rank_min_s: 0.3, rank_mean_s: 0.31, rank_max_s: 0.35, rank_max: slowest, direct: true, own: false, file: heat, line: 1, function: "<module>" },
+      { package: hostile ? "<img src=x onerror=alert(8)>" : "h5py", time_s: 0.12 * ranks, self_s: 0.12 * ranks, main_thread_s: 0.12 * ranks, ranks, rank_min_s: 0.1, rank_mean_s: 0.12, rank_max_s: 0.2, rank_max: 0, direct: true, own: false, file: "/home/ada/heat/heat/output.py", line: 2, function: "<module>" },
+      { package: null, time_s: 0.01 * ranks, self_s: 0.01 * ranks, main_thread_s: 0.01 * ranks, ranks, rank_min_s: 0, rank_mean_s: 0.01, rank_max_s: 0.02, rank_max: 0, direct: false, own: false, file: null, line: null, function: null },
+    ],
+    import_time: { time_s: 0.44 * ranks, main_thread_s: 0.44 * ranks, main_thread_io_s: 0.2 * ranks, rank_min_s: 0.4, rank_mean_s: 0.44, rank_max_s: 0.5, rank_max: 0 },
     timeline: null,
     torch_distributed: hostile
       ? { method: "samples", why: "No call over gloo was seen.", rows: [{ op: "all_reduce", kind: "collective", file: heat, line: 28, function: "<b>step</b>", time_s: 12.5, blocked_s: 11, running_s: 1.5, rank_min_s: 0.1, rank_mean_s: round(12.5 / ranks), rank_max_s: 2.5, rank_max: 0, late_ranks: [slowest], late_s: 9.5 }] }

@@ -467,6 +467,31 @@ TEST(Agent, SurvivesLowResourceLimits) {
   }
 }
 
+TEST(Agent, TakesSmallerTablesInASmallAddressSpace) {
+  std::uint64_t larger = ~std::uint64_t{0};
+  for (const std::string limit : {"unlimited", "600000", "250000", "120000"}) {
+    const Outcome outcome = run({"/bin/bash", "-c", "ulimit -v " + limit + " && exec $0 spin 100", kTarget});
+    EXPECT_TRUE(exited(outcome, 0)) << limit << ": " << outcome.wait_status;
+    ASSERT_FALSE(outcome.processes.empty()) << limit;
+    EXPECT_TRUE(outcome.refusals.empty()) << limit;
+    const wire::SegmentHeader& segment = *outcome.processes.back().segment;
+    EXPECT_LT(segment.segment_bytes, larger) << limit;
+    if (limit != "unlimited") {
+      EXPECT_LE(segment.segment_bytes, std::stoull(limit) * 1024 / 4);
+    }
+    EXPECT_FALSE(main_of(outcome, outcome.processes.size() - 1).samples.empty());
+    larger = segment.segment_bytes;
+  }
+}
+
+TEST(Agent, SaysThatThereIsNoRoom) {
+  const Outcome outcome = run({"/bin/bash", "-c", "ulimit -f 0 && exec $0 spin 20", kTarget});
+  EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  ASSERT_EQ(outcome.refusals.size(), 1u);
+  EXPECT_EQ(outcome.refusals[0].reason, wire::UnrecordedReason::kNoMemory);
+  EXPECT_EQ(outcome.refusals[0].pid, outcome.processes.at(0).pid);
+}
+
 TEST(Agent, FillsTheHeader) {
   const Outcome outcome = run({kTarget, "spin", "300"}, {rate(200), "CLUSTERPROF_NO_PYTHON=1"});
   ASSERT_EQ(outcome.processes.size(), 1u);

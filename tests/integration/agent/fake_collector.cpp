@@ -82,6 +82,8 @@ class Collector {
     return logs;
   }
 
+  const std::vector<wire::Refusal>& refusals() const { return refusals_; }  // after finish()
+
  private:
   struct Process {
     ProcessLog log;
@@ -109,8 +111,8 @@ class Collector {
   void greet(int connection) {
     pollfd waiting = {connection, POLLIN, 0};
     poll(&waiting, 1, 1000);
-    wire::Hello hello = {};
-    iovec part = {&hello, sizeof hello};
+    alignas(wire::Refusal) char data[2048];  // with a command line
+    iovec part = {data, sizeof data};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr message = {};
     message.msg_iov = &part;
@@ -118,6 +120,15 @@ class Collector {
     message.msg_control = control;
     message.msg_controllen = sizeof control;
     const ssize_t bytes = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
+    wire::Refusal refusal = {};
+    if (bytes >= static_cast<ssize_t>(sizeof refusal)) std::memcpy(&refusal, data, sizeof refusal);
+    if (refusal.magic == wire::kRefusalMagic) {
+      refusals_.push_back(refusal);
+      close(connection);
+      return;
+    }
+    wire::Hello hello = {};
+    std::memcpy(&hello, data, sizeof hello);
     const cmsghdr* rights = CMSG_FIRSTHDR(&message);
     if (bytes != sizeof hello || hello.magic != wire::kHelloMagic || rights == nullptr)
       throw std::runtime_error("bad greeting");
@@ -166,6 +177,7 @@ class Collector {
   int listener_;
   std::atomic<bool> stop_ = false;
   std::vector<Process> processes_;
+  std::vector<wire::Refusal> refusals_;
   std::vector<int> connections_;
   std::thread thread_;
 };
@@ -255,6 +267,7 @@ Outcome run(const std::vector<std::string>& command, const std::vector<std::stri
   Collector collector(name, drain, turned_off);
   Outcome outcome = execute(command, added);
   outcome.processes = collector.finish();
+  outcome.refusals = collector.refusals();
   return outcome;
 }
 

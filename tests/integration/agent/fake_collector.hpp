@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "formats/wire/hello.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent_test {
@@ -50,6 +51,7 @@ struct Outcome {
   std::string output;                     // the program's stdout
   std::map<std::string, double> numbers;  // lines "name number" of it
   std::vector<ProcessLog> processes;      // by order of greeting
+  std::vector<wire::Refusal> refusals;    // of processes that could not be recorded
   double elapsed_s = 0;
 };
 

@@ -64,7 +64,7 @@ FOLDERS = {
     "report/diff": ["report", "report/analysis", "report/format", "report/words", "report/text", "report/json"],
     "report/page": ["base", "formats/shard", "formats/profile", "report/analysis", "report/format"],
     "report/html": ["base", "report", "report/analysis", "report/format", "report/json", "report/page"],
-    "report/tui": ["report", "report/analysis", "report/format", "report/text", "report/page"],
+    "report/tui": ["report", "report/analysis", "report/format", "report/words", "report/text", "report/page"],
 
     "cli/self_test": [],
     "cli": ["base", "formats/wire", "formats/run"],

@@ -306,6 +306,20 @@ class FakeSegment {
     call.end_mono_ns = end_ns;
     call.path = wire::shell_path(made.path_offset, made.path_words);
   }
+  // A program that the process executes, or that its child `pid` does.
+  void launch(std::int32_t pid, wire::UnrecordedReason reason, std::uint64_t time_ns, std::string_view text,
+              const wire::Creation& made = {}) {
+    const std::uint64_t number = ++header().launches_made;
+    wire::Launch& row = header().launches[number % wire::kLaunches];
+    row.time_ns = time_ns;
+    row.path = wire::shell_path(made.path_offset, made.path_words);
+    row.pid = pid;
+    row.kind = made.kind;
+    row.reason = reason;
+    std::memcpy(row.command, text.data(), text.size());
+    row.command_bytes = static_cast<std::uint32_t>(text.size());
+    row.number = number;
+  }
   void command(std::string_view text) {
     std::memcpy(header().command, text.data(), text.size());
     header().command_bytes = static_cast<std::uint32_t>(text.size());

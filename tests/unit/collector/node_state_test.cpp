@@ -555,6 +555,114 @@ TEST_F(ProcessTableTest, MasksSecretsOfCommands) {
   EXPECT_EQ(names_only.snapshot(at(200), false).ranks.at(0).processes.at(0).command, command_text({"work"}));
 }
 
+// Processes without an agent have a row with the reason, also while they run.
+TEST_F(ProcessTableTest, UnrecordedProgramsOfChildrenOfVfork) {
+  using wire::UnrecordedReason;
+  const std::uint64_t begin = at(300).mono_ns;
+  main_.launch(200, UnrecordedReason::kStaticProgram, begin, std::string_view("still\0-x\0", 9),
+               made(wire::CreationKind::kExec));
+  main_.launch(201, UnrecordedReason::kOtherEnvironment, begin, "true",
+               made(wire::CreationKind::kPosixSpawn));
+  state_.poll(at(350).mono_ns);
+  EXPECT_TRUE(state_.take_made().empty()) << "the exec may still fail";
+  state_.poll(at(450).mono_ns);
+  const auto told = state_.take_made();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0].parent, id_);
+  EXPECT_EQ(told[0].pid, 200);
+  EXPECT_EQ(told[0].parent_pid, 100);
+  const auto running = state_.add_unrecorded(told[0], true, at(450).mono_ns);
+  ASSERT_TRUE(running);
+  EXPECT_TRUE(state_.is_unrecorded(*running));
+  state_.add_unrecorded(told[1], false, at(450).mono_ns);
+  const shard::Process runs = row(200);
+  EXPECT_EQ(runs.unrecorded, shard::Unrecorded::kStaticProgram);
+  EXPECT_EQ(runs.origin, shard::ProcessOrigin::kExec);
+  EXPECT_EQ(runs.flags, shard::Process::kRuns);
+  EXPECT_EQ(runs.parent_pid, 100);
+  EXPECT_EQ(runs.command, command_text({"still", "-x"}));
+  EXPECT_EQ(text(runs.path), text(row(201).path));
+  EXPECT_NE(runs.path, 0u);
+  EXPECT_EQ(row(201).unrecorded, shard::Unrecorded::kOtherEnvironment);
+  EXPECT_EQ(row(201).flags, 0);
+  state_.gone(*running, at(700).mono_ns, exited(3));
+  EXPECT_EQ(row(200).exit_status, 3);
+  EXPECT_EQ(row(200).elapsed_ns, 400'000'000u);
+  state_.poll(at(900).mono_ns);
+  EXPECT_TRUE(state_.take_made().empty()) << "each once";
+}
+
+TEST_F(ProcessTableTest, AProcessThatGoesOnAsAnUnrecordedProgram) {
+  using wire::UnrecordedReason;
+  FakeSegment child, next;
+  const auto id = process(child, 200, 100, 100, 900, made(wire::CreationKind::kFork));
+  child.launch(200, UnrecordedReason::kPrivileges, at(200).mono_ns, std::string_view("sudo\0", 5));
+  state_.poll(at(400).mono_ns);
+  EXPECT_TRUE(state_.take_made().empty());
+  EXPECT_EQ(row(200).unrecorded, shard::Unrecorded::kPrivileges);
+  EXPECT_EQ(row(200).command, command_text({"sudo"}));
+  // That executes one which is recorded.
+  run(next, 200, 500, 900);
+  next.header().rank = 0;
+  state_.hello(id, 200, view(next), at(500));
+  EXPECT_EQ(row(200).unrecorded, shard::Unrecorded::kNo);
+}
+
+TEST_F(ProcessTableTest, AProgramThatEndsBeforeItRecordsAndOneThatNeverDoes) {
+  using wire::UnrecordedReason;
+  FakeSegment early, failed;
+  const auto id = process(early, 200, 100, 100, 900, made(wire::CreationKind::kFork));
+  early.launch(200, UnrecordedReason::kCount, at(200).mono_ns, "broken");
+  state_.gone(id, at(250).mono_ns, exited(127));
+  EXPECT_EQ(row(200).unrecorded, shard::Unrecorded::kEndedEarly);
+  const auto other = process(failed, 201, 100, 100, 900, made(wire::CreationKind::kFork));
+  failed.launch(201, UnrecordedReason::kCount, at(200).mono_ns, "missing");
+  failed.header().launches[1].number = 0;  // taken back
+  state_.gone(other, at(250).mono_ns, exited(127));
+  EXPECT_EQ(row(201).unrecorded, shard::Unrecorded::kNo);
+}
+
+TEST_F(ProcessTableTest, AProcessThatRefuses) {
+  wire::Refusal refusal{wire::kRefusalMagic,
+                        wire::kWireMajor,
+                        wire::kWireMinor,
+                        200,
+                        100,
+                        0,
+                        wire::UnrecordedReason::kNoMemory,
+                        at(200).mono_ns,
+                        made(wire::CreationKind::kFork)};
+  const auto id = state_.refused(std::nullopt, 200, refusal, std::string_view("small\0", 6), at(200));
+  EXPECT_EQ(row(200).unrecorded, shard::Unrecorded::kNoMemory);
+  EXPECT_EQ(row(200).origin, shard::ProcessOrigin::kFork);
+  EXPECT_NE(row(200).path, 0u);
+  SystemUsage usage;
+  usage.user_ns = 30'000'000;
+  state_.set_usage(id, usage);
+  state_.gone(id, at(600).mono_ns, exited(0));
+  EXPECT_EQ(row(200).cpu_ns, 30'000'000u);
+  EXPECT_EQ(row(200).elapsed_ns, 400'000'000u);
+  EXPECT_EQ(state_.snapshot(at(700), false).run.notes,
+            (std::vector<shard::Note>{
+                shard::note_of_node(shard::NoteCode::kUnrecordedPrograms, "n0", 1, "no_memory")}));
+}
+
+// What a process says of its children may be anything.
+TEST_F(ProcessTableTest, DamagedLaunches) {
+  main_.launch(0, wire::UnrecordedReason::kStaticProgram, at(100).mono_ns, "a");
+  main_.launch(200, static_cast<wire::UnrecordedReason>(99), at(100).mono_ns, "a");
+  main_.launch(201, wire::UnrecordedReason::kStaticProgram, ~std::uint64_t{0}, "a");
+  main_.launch(202, wire::UnrecordedReason::kStaticProgram, 1, "a");
+  main_.header().launches[4].command_bytes = ~0u;
+  main_.header().launches[4].path = ~std::uint64_t{0};
+  state_.poll(at(450).mono_ns);
+  const auto told = state_.take_made();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].pid, 202);
+  EXPECT_EQ(told[0].created_path, 0u);
+  EXPECT_GE(told[0].start_ns, at(0).mono_ns);
+}
+
 // An executed program's stack says nothing about its creation. That of the child of a fork has it already.
 TEST_F(ProcessTableTest, PathsOfExecutedProgramsBeginBelowTheirCreation) {
   FakeSegment executed, forked;

@@ -127,7 +127,9 @@ TEST_F(Machine, LimitsOfTheProcess) {
   system.limits[RLIMIT_FSIZE] = {1 << 20, RLIM_INFINITY};
   EXPECT_EQ(found_by(check_limits, system).at("limits.sizes").status, Status::kFail);
   system.limits[RLIMIT_FSIZE] = {RLIM_INFINITY, RLIM_INFINITY};
-  system.limits[RLIMIT_AS] = {400'000'000, RLIM_INFINITY};  // a memory file would take more than an eighth
+  system.limits[RLIMIT_AS] = {400'000'000, RLIM_INFINITY};  // a small memory file fits
+  EXPECT_EQ(found_by(check_limits, system).at("limits.sizes").status, Status::kOk);
+  system.limits[RLIMIT_AS] = {35'000'000, RLIM_INFINITY};  // the smallest would take more than a quarter
   EXPECT_EQ(found_by(check_limits, system).at("limits.sizes").status, Status::kFail);
 }
 

@@ -272,6 +272,7 @@ class Builder {
       process.pid = pid;
       process.parent_pid = static_cast<std::int32_t>(below(100));
       process.origin = static_cast<ProcessOrigin>(below(kProcessOrigins));
+      process.unrecorded = static_cast<Unrecorded>(below(kUnrecordedKinds));
       process.flags = static_cast<std::uint8_t>(below(8));
       process.exit_status = static_cast<std::int32_t>(below(256));
       process.exit_signal = static_cast<std::int32_t>(below(64));

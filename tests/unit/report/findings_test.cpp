@@ -42,12 +42,13 @@ void expect_documented(const std::array<const char*, N>& names, const std::strin
 }
 
 // Every enumerator has its name.
-static_assert(static_cast<std::size_t>(FindingKind::kClocks) + 1 == kFindingKinds);
-static_assert(static_cast<std::size_t>(FindingAction::kGiveProcessors) + 1 == kFindingActions);
-static_assert(static_cast<std::size_t>(EvidenceKey::kProgram) + 1 == kEvidenceKeys);
+static_assert(static_cast<std::size_t>(FindingKind::kImports) + 1 == kFindingKinds);
+static_assert(static_cast<std::size_t>(FindingAction::kImportLess) + 1 == kFindingActions);
+static_assert(static_cast<std::size_t>(EvidenceKey::kPackage) + 1 == kEvidenceKeys);
 static_assert(kFindingKindNames.back() != nullptr && kFindingActionNames.back() != nullptr &&
               kEvidenceKeyNames.back() != nullptr);
 static_assert(std::string_view(name_of(FindingKind::kClocks)) == "clocks");
+static_assert(std::string_view(name_of(FindingKind::kImports)) == "imports");
 static_assert(std::string_view(name_of(FindingKind::kSharedProcessors)) == "shared_processors");
 static_assert(std::string_view(name_of(FindingAction::kFewerRanks)) == "fewer_ranks");
 static_assert(std::string_view(name_of(EvidenceKey::kSignal)) == "signal");

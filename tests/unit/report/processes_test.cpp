@@ -184,5 +184,21 @@ TEST_F(Processes, SayHowTheyEnded) {
   EXPECT_DOUBLE_EQ(analysis.processes[2].children_cpu_s, 5);
 }
 
+// They are alike with recorded ones in all else.
+TEST_F(Processes, UnrecordedOnesAreRowsOfTheirOwn) {
+  const std::uint32_t made = main();
+  process(10, shard::ProcessOrigin::kPosixSpawn, made);
+  process(11, shard::ProcessOrigin::kPosixSpawn, made).unrecorded = shard::Unrecorded::kNoMemory;
+  process(12, shard::ProcessOrigin::kPosixSpawn, made, 0).unrecorded = shard::Unrecorded::kNoMemory;
+  const Analysis analysis = list();
+  ASSERT_EQ(analysis.process_groups.size(), 2u);
+  EXPECT_EQ(analysis.process_groups[0].unrecorded, shard::Unrecorded::kNo);
+  EXPECT_EQ(analysis.process_groups[1].unrecorded, shard::Unrecorded::kNoMemory);
+  EXPECT_EQ(analysis.process_groups[1].count, 2u);
+  ASSERT_EQ(analysis.processes.size(), 3u);
+  EXPECT_EQ(analysis.processes[1].cpu_s, 1.0);
+  EXPECT_FALSE(analysis.processes[2].cpu_s) << "it had ended before the first look";
+}
+
 }  // namespace
 }  // namespace clusterprof::report

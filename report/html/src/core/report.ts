@@ -350,9 +350,32 @@ export interface TorchRow {
   late_s: Seconds;
 }
 
+export interface ImportRow {
+  package: string | null; // the top-level one
+  time_s: number; // with what it imports in turn
+  self_s: number;
+  main_thread_s: number; // of time_s
+  ranks: number;
+  rank_mean_s: number;
+  rank_max_s: number;
+  rank_max: number;
+  direct: boolean; // a statement of the user's own code imports it
+  own: boolean;
+  file: string | null; // of the program's import statement
+  line: number | null;
+  function: string | null;
+}
+
+export interface ImportTime {
+  time_s: number; // without the user's own modules' code
+  main_thread_s: number;
+  main_thread_io_s: number;
+}
+
 export interface ProcessGroupRow {
   rank: number;
   how: string;
+  unrecorded: string | null; // why
   program: string | null;
   count: number;
   cpu_s: number;
@@ -372,10 +395,11 @@ export interface ProcessRow {
   count: number; // more than 1: of several, which have ended
   group: number; // index into process_groups
   how: string;
+  unrecorded: string | null;
   command: string[];
   start_s: number;
   end_s: number | null;
-  cpu_s: number;
+  cpu_s: number | null;
   created_by: Place | null;
   exit: { status: number | null; signal: number | null };
 }
@@ -497,6 +521,8 @@ export interface Report {
   io: Io | null;
   off_cpu: OffCpuRow[] | null;
   torch_distributed: { method: "calls" | "samples" | null; why: string | null; rows: TorchRow[] };
+  imports: ImportRow[];
+  import_time: ImportTime;
   processes: ProcessRow[];
   process_groups: ProcessGroupRow[];
   event_loops: EventLoopRow[];

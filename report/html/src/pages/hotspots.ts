@@ -14,6 +14,7 @@ import type { Store } from "../core/selection";
 import { type Weights, weights } from "../core/weights";
 import { makeColumns } from "../hotspots/columns";
 import { functionDetail } from "../hotspots/detail";
+import { importsSection } from "../hotspots/imports";
 import { byPackage, partsOf, positionOf, type Row } from "../hotspots/rows";
 
 const SORT = "self";
@@ -61,6 +62,8 @@ class HotspotsPage implements PageHandle {
     this.modules = this.infos.map(shownModule);
     this.present = KIND_NAMES.filter((kind) => this.infos.some((info) => info.kind === kind));
     root.append(el("h2", { class: "visually-hidden" }, "Functions"), this.toolbar(), this.holder);
+    const imports = importsSection(store);
+    if (imports) root.append(imports);
     this.listen();
     this.unbind = bindKeys([{ key: "/", help: "Filter the functions", run: () => this.input.select() }]);
     this.update();

@@ -20,6 +20,22 @@ const HOW: Record<string, string> = {
   shell: "The shell of system() or popen().",
 };
 
+const WHY_UNRECORDED: Record<string, string> = {
+  not_visible: "clusterprof's files are not there below its root directory (chroot, container)",
+  other_c_library: "its C library is not glibc",
+  other_architecture: "it is no program for x86-64",
+  libraries_missing: "libdl.so.2 or libpthread.so.0 is missing where its loader looks",
+  static_program: "it is linked statically",
+  privileges: "it gets privileges (set-user-ID, capabilities), and LD_PRELOAD is ignored then",
+  other_environment: "it was started with an environment that lacks clusterprof's LD_PRELOAD",
+  no_memory: "its limits (ulimit -v, ulimit -f) leave no room for what is recorded",
+  ended_early: "it ended before it began to record",
+  silent: "nothing came from it",
+};
+
+const notRecorded = (reason: string): HTMLElement =>
+  el("span", { class: "muted", tip: `Not recorded: ${WHY_UNRECORDED[reason] ?? reason}.` }, `not recorded: ${reason.replaceAll("_", " ")}`);
+
 export const groupName = (group: Pick<ProcessGroupRow, "count" | "program">): string =>
   `${group.count > 1 ? `${count(group.count)} × ` : ""}${printable(group.program ?? "?")}`;
 
@@ -81,7 +97,7 @@ class ProcessesPage implements PageHandle {
         { id: "min", title: "Min", numeric: true, help: "CPU time of one of them", value: (i) => all[i].cpu_min_s, cell: (i) => seconds(all[i].cpu_min_s) },
         { id: "mean", title: "Mean", numeric: true, value: (i) => all[i].cpu_mean_s, cell: (i) => seconds(all[i].cpu_mean_s) },
         { id: "max", title: "Max", numeric: true, value: (i) => all[i].cpu_max_s, cell: (i) => seconds(all[i].cpu_max_s) },
-        { id: "top", title: "Mostly in", help: "Where they spent the most time, other than idle", value: (i) => all[i].top?.function, cell: (i) => place(all[i].top) },
+        { id: "top", title: "Mostly in", help: "Where they spent the most time, other than idle", value: (i) => all[i].unrecorded ?? all[i].top?.function, cell: (i) => (all[i].unrecorded ? notRecorded(all[i].unrecorded) : place(all[i].top)) },
         { id: "line", title: "Made at", help: "The call that made them", value: (i) => all[i].created_by?.line, cell: (i) => place(all[i].created_by) },
       ],
       indices,
@@ -110,7 +126,7 @@ class ProcessesPage implements PageHandle {
           { id: "ppid", title: "Parent", numeric: true, value: (row) => row.ppid, cell: (row) => String(row.ppid) },
           { id: "start", title: "Start", numeric: true, value: (row) => row.start_s, cell: (row) => seconds(row.start_s) },
           { id: "end", title: "End", numeric: true, value: (row) => row.end_s, cell: (row) => (row.end_s === null ? "–" : seconds(row.end_s)) },
-          { id: "cpu", title: "CPU time", numeric: true, value: (row) => row.cpu_s, cell: (row) => seconds(row.cpu_s) },
+          { id: "cpu", title: "CPU time", numeric: true, value: (row) => row.cpu_s, cell: (row) => (row.cpu_s === null ? "–" : seconds(row.cpu_s)) },
           { id: "exit", title: "Ended", class: "nowrap", value: ending, cell: ending },
           {
             id: "command",
