@@ -170,6 +170,7 @@ void renumber(std::vector<Row>& rows, const NewRows& to) {
   for (Row& row : rows) {
     if constexpr (requires { row.path; }) row.path = to.path[row.path];
     if constexpr (requires { row.top_path; }) row.top_path = to.path[row.top_path];
+    if constexpr (requires { row.last_path; }) row.last_path = to.path[row.last_path];
     if constexpr (requires { row.communicator; })
       if (row.communicator != kNone) row.communicator = to.communicator[row.communicator];
     if constexpr (requires { row.counter; }) row.counter = to.counter[row.counter];
@@ -212,6 +213,7 @@ struct Merger::State {
   std::vector<std::vector<DataAccess>> data_accesses;
   std::vector<std::vector<RegionTime>> region_times;
   std::vector<std::vector<Process>> processes;
+  std::vector<std::vector<Thread>> threads;
 
   std::vector<IoFile> io_files;
   std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system
@@ -342,6 +344,7 @@ struct Merger::State {
     use(data_accesses, &ShardData::data_accesses);
     use(region_times, &ShardData::region_times);
     use(processes, &ShardData::processes);
+    use(threads, &ShardData::threads);
   }
 
   Run united_run() const;

@@ -20,6 +20,7 @@
 #include "collector/charge/time_series.hpp"
 #include "collector/mpi/event_log.hpp"
 #include "collector/mpi/mpi_amounts.hpp"
+#include "collector/process/thread_table.hpp"
 #include "collector/stacks/raw_store.hpp"
 
 namespace clusterprof::collector {
@@ -77,6 +78,7 @@ struct ProcessReport {
   std::uint64_t mpi_operations = 0;
   std::array<std::shared_ptr<const EventLog>, 2> events;  // by Events; null: not asked for
   std::vector<ClockReading> clocks;
+  ThreadTable thread_table;
 
   static constexpr std::size_t kMaxNotes = 16;
   void add_note(shard::NoteCode code, std::uint64_t number = 0);

@@ -30,6 +30,7 @@ KINDS = ["python", "native", "mpi", "kernel", "region"]
 WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
+THREAD_KINDS = ["main", "python", "openmp", "native", "helper"]
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank"]
 _SHARD_VERSION, _PROFILE_VERSION = (2, 5), (3, 6)
 _NONE = 0xFFFFFFFF
@@ -311,6 +312,14 @@ class Run:
         if len(rows):
             rows["origin"] = _named(rows["origin"].to_numpy(), PROCESS_ORIGINS)
             rows["command"] = [command.rstrip("\0").split("\0") for command in rows["command"]]
+        return rows
+
+    @functools.cached_property
+    def threads(self):
+        """The recorded threads, by rank: pid, tid, kind, name, times; formats/FORMATS.md has all columns."""
+        rows = self._with_rank_numbers("threads")
+        if len(rows):
+            rows["kind"] = _named(rows["kind"].to_numpy(), THREAD_KINDS)
         return rows
 
     @functools.cached_property

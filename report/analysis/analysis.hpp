@@ -546,6 +546,30 @@ struct ProcessGroup {
   double top_s = 0;
 };
 
+// A recorded thread, or several that have ended and of which only sums are kept (`count`).
+struct ThreadRow {
+  std::int32_t rank = -1, pid = 0, tid = 0;  // of several: of the first
+  shard::ThreadKind kind = shard::ThreadKind::kNative;
+  std::uint32_t count = 1;
+  std::uint32_t group = 0;            // index into Analysis::thread_groups
+  std::string name;                   // what it runs, where it has none; empty: not known
+  bool runs = false;                  // it had not ended at the last look at it
+  double start_s = 0, elapsed_s = 0;  // since the run's start
+  double cpu_s = 0;
+  SourceLocation top;  // where it ran, or was in I/O, for the most time; empty: not known
+};
+
+// Threads of a rank of one kind whose names differ in numbers only.
+struct ThreadGroup {
+  std::int32_t rank = -1;
+  shard::ThreadKind kind = shard::ThreadKind::kNative;
+  std::string name;  // of several: "loader-*"
+  std::uint32_t count = 0;
+  double cpu_s = 0, cpu_min_s = 0, cpu_mean_s = 0, cpu_max_s = 0;
+  double start_s = 0, end_s = 0;  // the first start and the last end, since the run's start
+  SourceLocation top;             // of the thread with the most CPU time
+};
+
 struct CriticalRow {
   LocationIndex place = 0;
   double time_s = 0;
@@ -609,6 +633,8 @@ struct Analysis {
   std::vector<RankInfo> ranks;                              // by rank
   std::vector<ProcessRow> processes;                        // by rank, then start
   std::vector<ProcessGroup> process_groups;                 // by rank, then start
+  std::vector<ThreadRow> threads;                           // by rank, then start
+  std::vector<ThreadGroup> thread_groups;                   // by rank, then start
   std::vector<std::vector<SourceLocation>> creation_paths;  // outermost first; the first one is empty
   OptionalCategorySeconds category_s;                       // sum over ranks
   OptionalActivitySeconds activity_s;                       // sum over ranks, all threads

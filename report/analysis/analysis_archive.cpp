@@ -412,6 +412,8 @@ CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, comman
                     exit_signal, start_s, elapsed_s, cpu_s, children_cpu_s, created_by, top, top_s)
 CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, program, count, cpu_s, cpu_min_s, cpu_mean_s, cpu_max_s, start_s,
                     end_s, created_by, creation_path, top, top_s)
+CLUSTERPROF_MEMBERS(ThreadRow, rank, pid, tid, kind, count, group, name, runs, start_s, elapsed_s, cpu_s, top)
+CLUSTERPROF_MEMBERS(ThreadGroup, rank, kind, name, count, cpu_s, cpu_min_s, cpu_mean_s, cpu_max_s, start_s, end_s, top)
 CLUSTERPROF_MEMBERS(CollectiveRow, op, count, ranks, communicators, sent_bytes, recv_bytes, bytes)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
@@ -459,6 +461,7 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
   archive_(bin_s, begin_s, bins, series, nodes);
 }
 CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_groups, creation_paths,
+                    threads, thread_groups,
                     category_s, activity_s, active_activity_s, native_modules, system_calls,
                     active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
                     memory_functions, io, off_cpu, timeline, regions, counters_multiplexed, derived,
@@ -555,6 +558,13 @@ bool is_consistent(const Analysis& a) {
                return known(row.how, kProcessHows) && row.creation_path < a.creation_paths.size() &&
                       frame(row.created_by.kind) && frame(row.top.kind);
              }) &&
+         all(a.threads,
+             [&](const ThreadRow& row) {
+               return known(row.kind, shard::kThreadKinds) && row.group < a.thread_groups.size() &&
+                      frame(row.top.kind);
+             }) &&
+         all(a.thread_groups,
+             [&](const ThreadGroup& row) { return known(row.kind, shard::kThreadKinds) && frame(row.top.kind); }) &&
          all(a.creation_paths,
              [&](const std::vector<SourceLocation>& path) {
                return all(path, [&](const SourceLocation& row) { return frame(row.kind); });

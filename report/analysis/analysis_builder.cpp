@@ -35,6 +35,7 @@
 #include "report/analysis/processes.hpp"
 #include "report/analysis/regions.hpp"
 #include "report/analysis/run_and_ranks.hpp"
+#include "report/analysis/threads.hpp"
 #include "report/analysis/timeline.hpp"
 #include "report/analysis/waiting.hpp"
 
@@ -189,6 +190,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   list_calls_under_way(head, paths, analysis);
   find_last_seen(paths, analysis);
   list_processes(head, paths, analysis);
+  list_threads(head, paths, analysis);
   explain_waiting(head, path_time, waits, paths, analysis);
   count_counters(head, ranks.ascending, analysis);
   counts.finish(analysis);

@@ -57,6 +57,7 @@ void ReportDocument::write() {
     off_cpu();
     timeline();
     processes();
+    threads();
     regions();
     quality();
     bottleneck();

@@ -37,6 +37,7 @@ class ReportDocument {
   void call_tree();
   void regions();
   void processes();
+  void threads();
   void timeline();
   void off_cpu();
 

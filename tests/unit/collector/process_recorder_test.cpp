@@ -113,6 +113,9 @@ class Recording : public testing::Test {
       case RawKind::kOtherSites:
         frame = "others";
         break;
+      case RawKind::kPool:
+        frame = pool_frame_name(*thread_pool_of(t.modules[raw.a]->path));
+        break;
     }
     const std::string above = text(t.nodes[path].parent);
     return above.empty() ? frame : above + ";" + frame;

@@ -330,7 +330,7 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            !d.counter_values.empty() && d.mpi_events.size() > 1 && !d.event_gaps.empty() &&
            !d.wait_states.empty() && d.rank_series.size() > 1 && d.node_series.size() > 1 &&
            d.path_series.size() > 1 && !d.io_calls.empty() && !d.data_accesses.empty() &&
-           !d.region_times.empty() && !d.processes.empty();
+           !d.region_times.empty() && !d.processes.empty() && !d.threads.empty();
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)
@@ -373,6 +373,13 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.processes[0].count = 0; }, "processes");
   refused([](ShardData& d) { d.processes[0].origin = static_cast<shard::ProcessOrigin>(6); }, "processes");
   refused([](ShardData& d) { d.processes[0].start_utc_ns = INT64_MAX; }, "processes");
+  refused([](ShardData& d) { d.threads[0].path = 9999; }, "threads");
+  refused([](ShardData& d) { d.threads[0].top_path = 9999; }, "threads");
+  refused([](ShardData& d) { d.threads[0].last_path = 9999; }, "threads");
+  refused([](ShardData& d) { d.threads[0].rank = 77; }, "threads");
+  refused([](ShardData& d) { d.threads[0].count = 0; }, "threads");
+  refused([](ShardData& d) { d.threads[0].kind = static_cast<shard::ThreadKind>(5); }, "threads");
+  refused([](ShardData& d) { d.threads[0].start_utc_ns = INT64_MAX; }, "threads");
   refused([](ShardData& d) { d.ranks[0].affinity = 9999; }, "ranks");
   refused([](ShardData& d) { d.ranks[0].start_utc_ns = INT64_MAX; }, "ranks");
   refused([](ShardData& d) { d.ranks[0].elapsed_ns = UINT64_MAX; }, "ranks");
