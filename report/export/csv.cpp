@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Exports the tables of a run as CSV: functions, lines, MPI calls, ranks, processes and call paths.
+// Exports the tables of a run as CSV: functions, lines, MPI calls, ranks, processes, threads, paths.
 // docs/exports.md.
 #include <fmt/format.h>
 
@@ -161,6 +161,15 @@ void write_processes(const Analysis& analysis, Csv& csv) {
             row.top.file, known(row.top.line), row.top.function, row.top_s, row.exit_status, row.exit_signal);
 }
 
+void write_threads(const Analysis& analysis, Csv& csv) {
+  csv.row("rank", "pid", "tid", "name", "kind", "count", "start_s", "end_s", "elapsed_s", "cpu_s", "top_file",
+          "top_line", "top_function");
+  for (const ThreadRow& row : analysis.threads)
+    csv.row(row.rank, row.pid, row.tid, row.name, shard::kThreadKindNames[static_cast<std::size_t>(row.kind)],
+            row.count, row.start_s, row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s), row.elapsed_s,
+            row.cpu_s, row.top.file, known(row.top.line), row.top.function);
+}
+
 // Rows tell idle helper threads apart by themselves, so they are all there.
 ExportOptions with_idle_threads(ExportOptions options) {
   options.idle_threads = true;
@@ -238,7 +247,8 @@ constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"lines", write_lines},
                                              {"ranks", write_ranks},
                                              {"mpi_calls", write_mpi_calls},
-                                             {"processes", write_processes}};
+                                             {"processes", write_processes},
+                                             {"threads", write_threads}};
 
 const AnalysisTable* table_of_analysis(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kAnalysisTables), std::end(kAnalysisTables),
@@ -249,8 +259,8 @@ const AnalysisTable* table_of_analysis(std::string_view name) {
 }  // namespace
 
 const std::vector<std::string_view>& csv_tables() {
-  static const std::vector<std::string_view> kNames = {"functions", "lines",   "ranks",      "mpi_calls",
-                                                       "processes", kCsvPaths, kCsvRankPaths};
+  static const std::vector<std::string_view> kNames = {"functions", "lines",   "ranks",   "mpi_calls",
+                                                       "processes", "threads", kCsvPaths, kCsvRankPaths};
   return kNames;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The sections on files, blocked time, processes, regions, the timeline and nodes.
+// The sections on files, blocked time, processes, threads, regions, the timeline and nodes.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,10 @@ void print_timeline(Page& page, const Analysis& analysis, const ResourceOptions&
 bool has_child_processes(const Analysis& analysis);
 void print_processes(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
                      const ResourceOptions& options);
+// Whether a thread other than main ones has done something.
+bool has_busy_threads(const Analysis& analysis);
+void print_threads(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
+                   const ResourceOptions& options);
 void print_nodes(Page& page, const Analysis& analysis, const ResourceOptions& options);
 
 }  // namespace clusterprof::report::text

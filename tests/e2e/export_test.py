@@ -528,7 +528,7 @@ class Export(unittest.TestCase):
         folder = os.path.join(self.directory, "tables", "")
         self.export("csv", "-o", folder)
         self.assertEqual(sorted(os.listdir(folder)),
-                         ["functions.csv", "lines.csv", "mpi_calls.csv", "paths.csv", "processes.csv", "ranks.csv"])
+                         ["functions.csv", "lines.csv", "mpi_calls.csv", "paths.csv", "processes.csv", "ranks.csv", "threads.csv"])
         for name, table in (("functions", report["functions"]), ("lines", report["lines"]),
                             ("ranks", report["ranks"]), ("mpi_calls", report["mpi"]["calls"])):
             rows = self.csv("--table", name)

@@ -362,6 +362,33 @@ export interface ProcessRow {
   exit: { status: number | null; signal: number | null };
 }
 
+export interface ThreadGroupRow {
+  rank: number;
+  name: string | null;
+  kind: "main" | "python" | "openmp" | "native" | "helper";
+  count: number;
+  cpu_s: number;
+  cpu_min_s: number;
+  cpu_mean_s: number;
+  cpu_max_s: number;
+  start_s: number;
+  end_s: number;
+  top: Place | null;
+}
+
+export interface ThreadRow {
+  rank: number;
+  pid: number;
+  tid: number;
+  name: string | null;
+  count: number; // more than 1: of several, which have ended
+  group: number; // index into thread_groups
+  start_s: number;
+  end_s: number | null;
+  cpu_s: number;
+  top: Place | null;
+}
+
 export interface RegionRow extends Parts {
   name: string;
   count: number;
@@ -450,6 +477,8 @@ export interface Report {
   off_cpu: OffCpuRow[] | null;
   processes: ProcessRow[];
   process_groups: ProcessGroupRow[];
+  threads: ThreadRow[];
+  thread_groups: ThreadGroupRow[];
   regions: RegionRow[];
   memory?: { lines: MemoryLine[] };
   quality: Quality;
