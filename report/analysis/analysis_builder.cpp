@@ -201,7 +201,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   find_timeline(head, ranks.ascending, analysis);
   regions.finish(path_time, limits, counts, ranks, analysis);
   find_bottlenecks(paths, analysis);
-  find_findings(path_time, paths, analysis);
+  find_findings(head, path_time, paths, analysis);
   return lines;
 }
 

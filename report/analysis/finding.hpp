@@ -56,6 +56,7 @@ enum class FindingKind : std::uint8_t {
   kRankIo,
   kSmallIo,
   kWaitsForData,
+  kInputBound,
   kBlocked,
   kSystemCalls,
   kSharedProcessors,
@@ -80,7 +81,7 @@ enum class FindingKind : std::uint8_t {
   kUnmatched,
   kClocks
 };
-inline constexpr std::size_t kFindingKinds = 48;
+inline constexpr std::size_t kFindingKinds = 49;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
                                                                              "launcher_gone",
@@ -108,6 +109,7 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"ra
                                                                              "rank_io",
                                                                              "small_io",
                                                                              "waits_for_data",
+                                                                             "input_bound",
                                                                              "blocked",
                                                                              "system_calls",
                                                                              "shared_processors",
@@ -170,9 +172,10 @@ enum class FindingAction : std::uint8_t {
   kLowerRate,
   kFewerFiles,
   kCollectiveIo,
-  kGiveProcessors
+  kGiveProcessors,
+  kFasterInput
 };
-inline constexpr std::size_t kFindingActions = 29;
+inline constexpr std::size_t kFindingActions = 30;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -201,7 +204,8 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "lower_rate",
                                                                                  "fewer_files",
                                                                                  "collective_io",
-                                                                                 "give_processors"};
+                                                                                 "give_processors",
+                                                                                 "faster_input"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -298,9 +302,12 @@ enum class EvidenceKey : std::uint8_t {
   kStatuses,
   kLauncher,
   kChildren,
-  kProgram
+  kProgram,
+  kWorkers,
+  kWorkerKind,
+  kWorkersBusy
 };
-inline constexpr std::size_t kEvidenceKeys = 90;
+inline constexpr std::size_t kEvidenceKeys = 93;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -390,7 +397,10 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "statuses",
                                                                              "launcher",
                                                                              "children",
-                                                                             "program"};
+                                                                             "program",
+                                                                             "workers",
+                                                                             "worker_kind",
+                                                                             "workers_busy_share"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.
@@ -453,7 +463,7 @@ struct Finding {
   std::vector<std::int32_t> ranks;     // that it is about, ascending; empty: all, or no particular ones
   std::optional<std::int32_t> rank;    // of them the first to look at
   SourceLocation place;                // the program's line, and the MPI function called from there
-  std::optional<SourceLocation> site;  // where others waited, or where the awaited children were
+  std::optional<SourceLocation> site;  // where others waited, or where those were that were awaited
   Evidence evidence;
   FindingAction action = FindingAction::kNone;
   bool is_estimate = false;  // then never high

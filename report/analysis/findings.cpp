@@ -110,14 +110,15 @@ void sort_findings(std::vector<Finding>& findings) {
 
 }  // namespace
 
-void find_findings(const PathTime& time, const CallPaths& paths, Analysis& analysis) {
-  FindingBuilder builder(time, paths, analysis);
+void find_findings(const shard::ShardData& data, const PathTime& time, const CallPaths& paths, Analysis& analysis) {
+  FindingBuilder builder(data, time, paths, analysis);
   find_failures(builder);
   find_delays(builder);
   find_mpi_costs(builder);
   find_gil_waits(builder);
   find_python_time(builder);
   find_memory_costs(builder);
+  find_slow_input(builder);
   find_io_costs(builder);
   find_blocked_time(builder);
   find_system_calls(builder);

@@ -105,6 +105,8 @@ std::string_view advice(FindingAction action) {
       return "Use collective calls (MPI_File_write_all) on larger pieces, or let fewer ranks read and write.";
     case FindingAction::kGiveProcessors:
       return "Give each rank a processor of its own.";
+    case FindingAction::kFasterInput:
+      return "Make the data in less time there, ahead of time, or with more workers if processors are free.";
   }
   return "";
 }

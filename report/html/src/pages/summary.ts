@@ -235,6 +235,7 @@ const FINDING_PAGES: Record<string, [string, string]> = {
   mpi_besides_waiting: COMMUNICATION,
   mpi_time: COMMUNICATION,
   load_imbalance: BALANCE,
+  input_bound: ["processes", "Processes"],
   shared_processors: NODES,
   too_many_threads: NODES,
   busy_node: NODES,
