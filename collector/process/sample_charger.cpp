@@ -119,7 +119,7 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
   if ((record.flags & wire::kHasPython) != 0) thread.runs_python = true;
   StackContext context = context_of(record);
   const ChargeSink sink(charges_, thread.main);
-  const ChargeTarget target = find_target(thread, context);
+  const ChargeTarget target = find_target(thread, record.flags, context);
   if (thread.main) last_path_.note(thread.words.words(), target.path, time_ns);
   if (record.trigger == wire::Trigger::kEvent) {
     thread.account.event(time_ns, kernel_use(record), target, sample.counter_values(), sink);
@@ -157,14 +157,15 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
 }
 
 // Whose thread it is has to be known before the first sample, or be seen from it: its paths begin there.
-ChargeTarget SampleCharger::find_target(RecordedThread& thread, StackContext& context) {
+ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context) {
   constexpr std::uint32_t kMostLooks = 4;  // modules are described a moment after they are used
   using Of = StackResolver::ThreadOf;
   const bool looks = !thread.main && thread.origin.of == Of::kUnknown && thread.origins_looked_for < kMostLooks;
   if (looks) {
     ++thread.origins_looked_for;
     thread.origin = stacks_.origin_of_start(thread.start_function);
-    if (thread.origin.of == Of::kUnknown)
+    // A stack that lacks its beginning begins anywhere.
+    if (thread.origin.of == Of::kUnknown && (flags & wire::kNativeTruncated) == 0)
       thread.origin = stacks_.origin_on_path(stacks_.resolve(thread.words.words(), context).path);
   }
   context.pool = thread.origin.pool;

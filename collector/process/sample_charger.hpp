@@ -92,7 +92,7 @@ class SampleCharger {
   // What the sample says of the thread, besides where its time is charged to.
   void know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
                    const ThreadAccount::Charged& charged) const;
-  [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, StackContext& context);
+  [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context);
   void end_account(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
                    const KernelUse* kernel, std::span<const std::uint64_t> counters);
   [[nodiscard]] KernelUse kernel_use(const wire::SampleRecord& record) const;
