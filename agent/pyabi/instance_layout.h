@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where CPython keeps the attributes of an instance of a Python class, and the first local variable of a frame. As in
 // layout.h: offsets in bytes of the regular x86-64 Linux build with the GIL, which do not change within a minor
-// version. layouts_test.py compares
-// them with the headers, but for the keys of dicts up to 3.10, which are in no header.
+// version. layouts_test.py compares them with the headers, but for the keys of dicts up to 3.10, which are in no
+// header.
 #pragma once
 
 #include <cstdint>

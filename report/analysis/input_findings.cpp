@@ -282,18 +282,23 @@ class InputFindings {
     return native;
   }
 
-  // Whether a worker makes data. One that waits for room, for something to do or for an event does not; sleeping is
-  // what watching threads do, too.
+  // Whether a worker makes data. One that waits for room, for something to do or for an event does not. A thread that
+  // sleeps or waits for a peer may only watch something, while a process is there for its work.
   [[nodiscard]] bool is_busy(std::uint32_t path, Category category, bool is_thread) const {
     if (category != Category::kIdle && category != Category::kIo) return true;
-    const OffCpu kind = off_cpu_of(paths_, path);
-    if (kind == OffCpu::kGil || kind == OffCpu::kFile) return true;
-    if (kind == OffCpu::kSleep) return !is_thread;
-    if (kind != OffCpu::kNetwork && kind != OffCpu::kPipe) return category == Category::kIo && !is_blocked(path);
-    if (channel_between_workers(path)) return false;
-    return true;
+    switch (off_cpu_of(paths_, path)) {
+      case OffCpu::kGil:
+      case OffCpu::kFile:
+        return true;
+      case OffCpu::kSleep:
+        return !is_thread;
+      case OffCpu::kNetwork:
+        return !is_thread && !is_in_channel(path);
+      default:
+        return false;
+    }
   }
-  [[nodiscard]] bool channel_between_workers(std::uint32_t path) const {
+  [[nodiscard]] bool is_in_channel(std::uint32_t path) const {
     for (; path != 0; path = paths_.parent(path)) {
       const shard::Frame* const frame = paths_.frame(path);
       if (frame == nullptr || frame->kind != shard::FrameKind::kPython) continue;
