@@ -12,7 +12,9 @@ namespace clusterprof::collector {
 
 class ThreadTable {
  public:
-  explicit ThreadTable(std::size_t most = shard::kMaxThreadRows) : most_(most) {}
+  ThreadTable() = default;
+  // `most`: rows of their own.
+  explicit ThreadTable(std::size_t most) : most_(most) {}
 
   void add(shard::Thread row);
   void add(const ThreadTable& other);
@@ -27,7 +29,7 @@ class ThreadTable {
  private:
   static void join(shard::Thread& into, const shard::Thread& row);
 
-  std::size_t most_;
+  std::size_t most_ = shard::kMaxThreadRows;
   std::vector<shard::Thread> single_, alike_;
 };
 

@@ -167,8 +167,6 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
       name(shard::FrameKind::kNative, shard::kOtherCallSitesName);
       break;
     case RawKind::kPool:
-      if (raw.a >= tables.modules.size()) break;
-      frame.module = interner.string(tables.modules[raw.a]->path);
       if (const ThreadPool* const pool = thread_pool_of(tables.modules[raw.a]->path); pool != nullptr)
         name(shard::FrameKind::kNative, pool_frame_name(*pool));
       break;

@@ -43,6 +43,8 @@ inline constexpr std::string_view kGarbageName = "garbage collection";  // nativ
 inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
 // Native, in no object file: all call sites of an MPI function for which the table had no room.
 inline constexpr std::string_view kOtherCallSitesName = "[other call sites]";
+// Native, in no object file: "[OpenMP threads]" and the like (base/thread_pools.hpp), below which the paths of a library's
+// own threads are.
 // Kernel, below a system call such as read: what kind of descriptor it was called with.
 inline constexpr std::string_view kOnFileName = "of a file";
 inline constexpr std::string_view kOnSocketName = "of a socket";

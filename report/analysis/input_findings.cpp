@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "report/analysis/base_name.hpp"
 #include "report/analysis/evidence.hpp"
 #include "report/analysis/finding_groups.hpp"
 #include "report/analysis/limits.hpp"
@@ -106,7 +107,7 @@ class InputFindings {
     finding.gain_s = share * analysis_.recorded_s;
     finding.action = FindingAction::kFasterInput;
     finding.site = workers->site;
-    finding.evidence.set(Key::kWorkerKind, workers->are_threads ? "threads" : "processes");
+    finding.evidence.set(Key::kWorkerKind, std::string(workers->are_threads ? "threads" : "processes"));
     finding.evidence.set(Key::kWorkersBusy, workers->busy_ns / workers->all_ns);
     set_rank(finding);
     finding.evidence.set(Key::kWorkers, static_cast<double>(count_of(*workers, finding.rank)));
@@ -163,17 +164,21 @@ class InputFindings {
   // does nothing else there.
   [[nodiscard]] double consumed_s(std::uint32_t wait, const std::vector<bool>& is_wait) const {
     constexpr int kFunctions = 3;  // of the user's: a wrapper, an iterator, and the loop
-    std::uint32_t top = 0;
+    std::uint32_t loop = 0;
     int functions = 0;
     for (std::uint32_t at = wait; at != 0 && functions < kFunctions; at = paths_.parent(at)) {
       if (paths_.owner(at) != Owner::kOwn || paths_.source(at) != at) continue;
-      top = paths_.parent(at);
+      if (functions != 0 && paths_.text(paths_.frame(at)->name) == "<module>") break;  // everything is below it
+      loop = at;
       ++functions;
     }
+    if (loop == 0) return 0;
+    // In any line of that function.
     std::vector<bool> below(paths_.size(), false);
     double ns = 0;
-    for (std::uint32_t path = 0; path < paths_.size(); ++path) {
-      below[path] = path == top || (path != 0 && below[paths_.parent(path)]);
+    for (std::uint32_t path = 1; path < paths_.size(); ++path) {
+      const std::uint32_t above = paths_.parent(path);
+      below[path] = below[above] || (above == paths_.parent(loop) && paths_.function(path) == paths_.function(loop));
       if (!below[path] || paths_.in_import(path) || is_wait[path]) continue;
       for (const Category category : {Category::kPython, Category::kNative, Category::kSystem, Category::kMpi,
                                       Category::kRunnable})
