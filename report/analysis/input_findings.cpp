@@ -95,10 +95,10 @@ class InputFindings {
     }
     const double share = builder_.share_of_ranks(wait_s);
     if (share < thresholds::kInput || consumed_s(most, is_wait) < thresholds::kConsumed * wait_s) return;
-    find_workers();
     const Between between = of_threads_s > wait_s / 2     ? Between::kThreads
                             : of_processes_s > wait_s / 2 ? Between::kProcesses
                                                           : Between::kEither;
+    find_workers(between);
     const Workers* const workers = slowest(between, wait_s);
     if (workers == nullptr) return;
 
@@ -194,7 +194,7 @@ class InputFindings {
   }
 
   // Divides what threads other than the main ones of ranks did among workers.
-  void find_workers() {
+  void find_workers(Between between) {
     std::vector<bool> begins(paths_.size(), false);
     for (const shard::Process& process : data_.processes) begins[begin_of(process)] = true;
     begins[0] = false;
@@ -232,7 +232,7 @@ class InputFindings {
         const auto ns = static_cast<double>(builder_.time().helper_ns(builder_.time().cell(path, category)));
         if (ns == 0) continue;
         all_ns += ns;
-        if (is_busy(path, category, is_thread)) busy_ns += ns;
+        if (is_busy(path, category, !is_thread && between != Between::kThreads)) busy_ns += ns;
       }
       if (all_ns == 0) continue;
       const std::uint32_t key = is_thread ? paths_.function(own[path]) : begin[path];
@@ -287,18 +287,18 @@ class InputFindings {
     return native;
   }
 
-  // Whether a worker makes data. One that waits for room, for something to do or for an event does not. A thread that
-  // sleeps or waits for a peer may only watch something, while a process is there for its work.
-  [[nodiscard]] bool is_busy(std::uint32_t path, Category category, bool is_thread) const {
+  // Whether a worker makes data. One that waits for room, for something to do or for an event does not. Who sleeps or
+  // waits for a peer may only watch something, unless it is a process that sends to the one that waits.
+  [[nodiscard]] bool is_busy(std::uint32_t path, Category category, bool is_sender) const {
     if (category != Category::kIdle && category != Category::kIo) return true;
     switch (off_cpu_of(paths_, path)) {
       case OffCpu::kGil:
       case OffCpu::kFile:
         return true;
       case OffCpu::kSleep:
-        return !is_thread;
+        return is_sender;
       case OffCpu::kNetwork:
-        return !is_thread && !is_in_channel(path);
+        return is_sender && !is_in_channel(path);
       default:
         return false;
     }

@@ -190,6 +190,18 @@ TEST_F(InputOfProcesses, SaysWhereTheySpendTheTime) {
   EXPECT_EQ(find_kind(a, FindingKind::kWaitsForData), nullptr) << "the same waiting";
 }
 
+TEST_F(InputOfProcesses, ASleepingChildIsWhatIsAwaitedOnlyIfItSendsTheData) {
+  waits_on_pipe(4500);
+  processes(1);
+  b_.sampled(0, blocked(worker(child(), 22), "clock_nanosleep"), Category::kIdle, 10'000, false);
+  EXPECT_NE(find_kind(analysed(), FindingKind::kInputBound), nullptr);
+  b_ = ProfileBuilder(1);
+  consumer(queue_get(), 4500, 5500);
+  processes(1);
+  b_.sampled(0, blocked(worker(child(), 22), "clock_nanosleep"), Category::kIdle, 10'000, false);
+  EXPECT_EQ(find_kind(analysed(), FindingKind::kInputBound), nullptr) << "a thread passes them on, as far as is known";
+}
+
 TEST_F(InputOfProcesses, ThreadsDoNotFillAQueueBetweenProcesses) {
   waits_on_pipe(4500);
   b_.sampled(0, load(thread_root()), Category::kPython, 10'000, false);
