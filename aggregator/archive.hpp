@@ -126,10 +126,16 @@ void serialize(Archive& archive, EventLoop& loop) {
           loop.longest_utc_ns, loop.lengths, loop.thread);
 }
 template <typename Archive>
+void serialize(Archive& archive, Thread& thread) {
+  archive(thread.rank, thread.path, thread.top_path, thread.last_path, thread.pid, thread.tid, thread.kind,
+          thread.flags, thread.count, thread.start_utc_ns, thread.elapsed_ns, thread.cpu_ns,
+          thread.cpu_min_ns, thread.cpu_max_ns, thread.name);
+}
+template <typename Archive>
 void serialize(Archive& archive, ShardData& head) {
   using aggregator::archive_rows;
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
-          head.io_files, head.drops, head.processes, head.event_loops);
+          head.io_files, head.drops, head.processes, head.event_loops, head.threads);
   archive_rows(archive, head.loop_blocks);
   archive_rows(archive, head.frames);
   archive_rows(archive, head.paths);

@@ -170,6 +170,7 @@ void renumber(std::vector<Row>& rows, const NewRows& to) {
   for (Row& row : rows) {
     if constexpr (requires { row.path; }) row.path = to.path[row.path];
     if constexpr (requires { row.top_path; }) row.top_path = to.path[row.top_path];
+    if constexpr (requires { row.last_path; }) row.last_path = to.path[row.last_path];
     if constexpr (requires { row.communicator; })
       if (row.communicator != kNone) row.communicator = to.communicator[row.communicator];
     if constexpr (requires { row.counter; }) row.counter = to.counter[row.counter];
@@ -214,6 +215,7 @@ struct Merger::State {
   std::vector<std::vector<Process>> processes;
   std::vector<std::vector<EventLoop>> event_loops;
   std::vector<std::vector<LoopBlock>> loop_blocks;
+  std::vector<std::vector<Thread>> threads;
 
   std::vector<IoFile> io_files;
   std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system
@@ -346,6 +348,7 @@ struct Merger::State {
     use(processes, &ShardData::processes);
     use(event_loops, &ShardData::event_loops);
     use(loop_blocks, &ShardData::loop_blocks);
+    use(threads, &ShardData::threads);
   }
 
   Run united_run() const;

@@ -86,6 +86,17 @@ inline auto key(const shard::LoopBlock& row) {
                     ~row.wall_ns, row.path, row.flags);
 }
 
+inline void unite(shard::Thread& into, const shard::Thread& row) {
+  const auto knows = [](const shard::Thread& thread) {
+    return std::tuple(thread.elapsed_ns, thread.cpu_ns, thread.top_path, thread.last_path, thread.flags,
+                      std::string_view(thread.name));
+  };
+  if (knows(into) < knows(row)) into = row;
+}
+inline auto key(const shard::Thread& row) {
+  return std::tuple(row.start_utc_ns, row.tid, row.pid, row.kind, row.path, row.count);
+}
+
 inline void unite(shard::HandlerCost& into, const shard::HandlerCost& row) { into.count += row.count; }
 inline auto key(const shard::HandlerCost& row) { return std::tuple(row.le_ns); }
 

@@ -2,6 +2,7 @@
 // Interposed functions that create threads: a new thread registers itself before it runs the program's
 // function.
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <threads.h>
 
 #include <cstdlib>
@@ -22,13 +23,14 @@ struct ThreadStart {
   void* argument;
   // Whether the program believes that the thread inherits our signal blocked.
   bool believes_blocked;
+  char name[16];  // the kernel's of the thread that makes this one
 };
 
 void* run_thread(void* given) {
   const ThreadStart start = *static_cast<ThreadStart*>(given);
   free(given);
   set_believed_block(start.believes_blocked);
-  register_this_thread(reinterpret_cast<std::uintptr_t>(start.start));
+  register_this_thread(reinterpret_cast<std::uintptr_t>(start.start), start.name);
   return start.start(start.argument);  // a jump: no frame of ours stays on the thread's stack
 }
 
@@ -36,13 +38,15 @@ int run_c11_thread(void* given) {
   const ThreadStart start = *static_cast<ThreadStart*>(given);
   free(given);
   set_believed_block(start.believes_blocked);
-  register_this_thread(reinterpret_cast<std::uintptr_t>(start.start_c11));
+  register_this_thread(reinterpret_cast<std::uintptr_t>(start.start_c11), start.name);
   return start.start_c11(start.argument);
 }
 
 ThreadStart* make_start(void* (*start)(void*), thrd_start_t start_c11, void* argument) noexcept {
   auto* made = static_cast<ThreadStart*>(malloc(sizeof(ThreadStart)));
-  if (made != nullptr) *made = {start, start_c11, argument, believes_sample_signal_blocked()};
+  if (made == nullptr) return nullptr;
+  *made = {start, start_c11, argument, believes_sample_signal_blocked(), {}};
+  prctl(PR_GET_NAME, made->name);
   return made;
 }
 

@@ -128,6 +128,13 @@ void fill_record(ThreadRecord& record, const BeginningThread& thread) noexcept {
   forget_event_loops(slot);
   memset(slot.name, 0, sizeof slot.name);
   read_name(tid, slot.name);
+  memset(slot.inherited_name, 0, sizeof slot.inherited_name);
+  if (thread.inherited_name != nullptr) {
+    memcpy(slot.inherited_name, thread.inherited_name, sizeof slot.inherited_name);
+  } else {
+    read_name(g_process.pid, slot.inherited_name);
+  }
+  slot.python_name_bytes.store(0, std::memory_order_relaxed);
 }
 
 void publish_record(ThreadRecord& record) noexcept {

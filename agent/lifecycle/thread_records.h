@@ -26,6 +26,7 @@ struct BeginningThread {
   std::uint32_t number;          // of the process's threads
   std::uint64_t start_function;  // 0: not known
   std::uint64_t earlier_run_delay_ns;
+  const char* inherited_name;  // 16 bytes; null: that of the process
 };
 
 // Fills the fields that do not depend on which thread does it. The slot is not live yet.

@@ -147,7 +147,7 @@ bool prepare_threads(const wire::SegmentHeader* segment) noexcept {
   return true;
 }
 
-void register_this_thread(std::uintptr_t start_function) noexcept {
+void register_this_thread(std::uintptr_t start_function, const char* inherited_name) noexcept {
   const CancellationOff no_cancellation;
   ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -169,7 +169,7 @@ void register_this_thread(std::uintptr_t start_function) noexcept {
   find_stack(made);
   const std::int32_t tid = own_tid();
   const bool has_just_begun = start_function != 0 || g_process.generation > 1;
-  fill_record(*record, {tid, number, start_function, has_just_begun ? 0 : earlier_run_delay_ns(tid)});
+  fill_record(*record, {tid, number, start_function, has_just_begun ? 0 : earlier_run_delay_ns(tid), inherited_name});
   made.slot = record->slot;
   made.record = record;
   context = made;
@@ -229,7 +229,7 @@ void attach_existing_threads() noexcept {
       count_drop(segment, wire::DropReason::kNoThreadSlot);
       continue;
     }
-    fill_record(*record, {tid, number, 0, earlier_run_delay_ns(tid)});
+    fill_record(*record, {tid, number, 0, earlier_run_delay_ns(tid), nullptr});
     made.slot = record->slot;
     made.record = record;
     record->prepared = made;

@@ -139,6 +139,10 @@ std::uint64_t take_arena(wire::SegmentHeader& segment, std::uint64_t bytes) noex
 
 }  // namespace
 
+std::uint32_t copy_text(const PythonRuntime& runtime, std::uint64_t object, char* out, std::uint32_t limit) noexcept {
+  return to_utf8(text_of(runtime, object), reinterpret_cast<std::uint8_t*>(out), limit);
+}
+
 std::uint64_t segment_generation(const wire::SegmentHeader& segment) noexcept {
   return (segment.start_mono_ns + static_cast<std::uint32_t>(segment.pid)) * 0x9e3779b97f4a7c15ull;
 }

@@ -17,6 +17,7 @@
 #include "agent/sigsafe/data_address.h"
 #include "agent/sigsafe/guard.h"
 #include "agent/sigsafe/interrupted_call.h"
+#include "agent/sigsafe/python_thread_name.h"
 #include "agent/sigsafe/raw_syscall.h"
 
 namespace clusterprof::agent {
@@ -36,6 +37,23 @@ namespace {
   walk_native(registers, low, high, context.native_cache, out);
   guard_leave(context.guard);
   return true;
+}
+
+[[gnu::noinline]] void name_thread_guarded(ThreadContext& context, const PythonStack& python) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) return;
+  if (const std::uint64_t object = find_thread_name(python); object != 0)
+    tell_thread_name(object, *context.slot);
+  guard_leave(context.guard);
+}
+
+// A name may change, but rarely does.
+constexpr std::uint64_t kNameEveryNs = 1'000'000'000;
+
+void look_for_name(ThreadContext& context, const PythonStack& python, std::uint64_t now_ns) noexcept {
+  const bool is_due = context.python_name_time_ns == 0 || now_ns - context.python_name_time_ns >= kNameEveryNs;
+  if (!is_due || python.count == 0 || context.slot->is_main == 1) return;
+  context.python_name_time_ns = now_ns;
+  name_thread_guarded(context, python);
 }
 
 void reset(Scratch& scratch) noexcept {
@@ -248,6 +266,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   Scratch& scratch = *context.handler_scratch;
   if (may_guard) {
     walk_stacks(context, segment, registers_of(interrupted), g_process.walk_native_frames, scratch);
+    look_for_name(context, scratch.python, now.time_ns);
   } else {
     reset(scratch);
     scratch.native.truncated = true;

@@ -191,6 +191,8 @@ class ThreadAccount {
   }
 
   [[nodiscard]] bool has_samples() const noexcept { return has_previous_; }
+  // Of the thread's clock, at the last sample or at its end.
+  [[nodiscard]] std::uint64_t cpu_ns() const noexcept { return cpu_ns_; }
 
   // A sample taken because the event of --sample-on occurred. Charges counters; the time is left to the next
   // sample.

@@ -53,6 +53,7 @@ struct RankSnapshot {
   std::string command;                     // base/command_text.hpp; empty: not known
   std::optional<std::uint32_t> last_path;  // of a rank that is lost or failed
   std::vector<shard::Process> processes;   // `rank` is 0
+  std::vector<shard::Thread> threads;      // likewise
 };
 
 struct NodeSnapshot {

@@ -19,6 +19,9 @@ namespace {
 // A process that has not greeted by then is one without an agent.
 constexpr std::uint64_t kGreetingNs = 2'000'000'000;
 
+// Threads with rows of their own: of a whole job, and at least of each rank.
+constexpr std::size_t kJobThreadRows = 65536, kMinThreadRows = 8;
+
 // The amounts of a rank: `sum` of all its processes, `main` its main process.
 void set_amounts(shard::Rank& rank, const ProcessReport& sum, const ProcessReport& main,
                  const SystemUsage& usage) {
@@ -237,7 +240,7 @@ std::size_t NodeState::main_process(const std::vector<ProcessView>& views) {
 }
 
 RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
-                                      Events events, std::vector<shard::Note>& notes) {
+                                      Events events, std::size_t thread_rows, std::vector<shard::Note>& notes) {
   std::vector<ProcessView> views;
   views.reserve(group.processes.size());
   for (Process& process : group.processes) views.push_back(view(process, now_ns, events));
@@ -286,6 +289,13 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
             [](const shard::Process& a, const shard::Process& b) {
               return std::pair(a.start_utc_ns, a.pid) < std::pair(b.start_utc_ns, b.pid);
             });
+  ThreadTable threads;  // those of the main process have rows of their own first
+  threads.add(main.report.thread_table);
+  threads.add(group.helpers.thread_table);
+  for (std::size_t i = 0; i < views.size(); ++i)
+    if (i != main_index) threads.add(views[i].report.thread_table);
+  snapshot.threads = threads.rows(thread_rows);
+  sum.thread_table = {};
   // Without a budget there are no events, so there is no level.
   if (snapshot.events && snapshot.events->budget() != 0) rank.event_level = snapshot.events->level();
 
@@ -327,9 +337,11 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   std::int64_t end_utc_ns = 0;
   std::vector<PathTime> open_times;
   const auto numbers = rank_numbers();
+  const std::size_t thread_rows =
+      std::clamp(kJobThreadRows / std::max(1u, world_size()), kMinThreadRows, shard::kMaxThreadRows);
   for (auto& [key, group] : ranks_) {
     if (group.processes.empty() || is_above_ranks(key)) continue;
-    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, run.notes));
+    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows, run.notes));
     snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
     if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
     if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;

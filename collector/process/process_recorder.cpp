@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/thread_pools.hpp"
 #include "collector/process/python_note.hpp"
 #include "formats/wire/c10d_functions.h"
 
@@ -51,6 +52,21 @@ struct ReportSink {
       report.counter_series.spread(grid, counter_numbers[index], when.begin_ns, when.end_ns, value);
   }
 };
+
+// What a slot has, which its process may be writing.
+std::string name_in(const char (&name)[16]) { return bounded_text(name, sizeof name); }
+
+shard::ThreadKind kind_of(PoolKind pool) {
+  switch (pool) {
+    case PoolKind::kOpenMp:
+      return shard::ThreadKind::kOpenMp;
+    case PoolKind::kHelper:
+      return shard::ThreadKind::kHelper;
+    case PoolKind::kNative:
+      break;
+  }
+  return shard::ThreadKind::kNative;
+}
 
 TimeInMpi::Thread for_time_in_mpi(const RecordedThread& thread) {
   const bool ended = thread.state == RecordedThread::State::kEnded;
@@ -138,6 +154,8 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
       thread.loops.charge(segment_.thread_slot(index), end_ns, true, store_.tables(), drops_);
       add_loops(ended_loops_, thread, segment_.thread_slot(index), end_ns);
     }
+      read_names(thread, segment_.thread_slot(index));
+    }
     end_replaced_thread(thread, end_ns);
   }
   stacks_.finish(pid_, static_cast<std::int64_t>(segment_.header().start_realtime_ns), end_ns);
@@ -148,7 +166,65 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
 void ProcessRecorder::end_replaced_thread(RecordedThread& thread, std::uint64_t end_ns) {
   if (thread.state == RecordedThread::State::kActive) samples_.end_without_record(thread, end_ns);
   events_.finish(thread.events);
+  keep_ended(thread, end_ns);
+}
+
+void ProcessRecorder::keep_ended(RecordedThread& thread, std::uint64_t end_ns) {
+  if (thread.state == RecordedThread::State::kEnded) end_ns = thread.ended_ns;
+  if (thread.state != RecordedThread::State::kNone)
+    ended_threads_.add(row_of(thread, thread.account, end_ns, false));
   thread.state = RecordedThread::State::kNone;
+}
+
+void ProcessRecorder::read_names(RecordedThread& thread, const wire::ThreadSlot& slot) {
+  // The slot may have gone to the next thread.
+  if (slot.tid != thread.tid || slot.start_time_ns != thread.start_time_ns) return;
+  thread.kernel_name = name_in(slot.name);
+  thread.inherited_name = name_in(slot.inherited_name);
+  const std::uint32_t bytes = slot.python_name_bytes.load(std::memory_order_acquire);
+  if (bytes == 0 || bytes > wire::kThreadNameBytes) return;  // it has none, or it changes at this moment
+  std::array<std::uint64_t, wire::kThreadNameBytes / 8> words;
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = slot.python_name[i].load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (slot.python_name_bytes.load(std::memory_order_relaxed) != bytes) return;
+  thread.python_name.assign(reinterpret_cast<const char*>(words.data()), bytes);
+}
+
+shard::Thread ProcessRecorder::row_of(const RecordedThread& thread, const ThreadAccount& account, std::uint64_t end_ns,
+                                      bool runs) {
+  using Of = StackResolver::ThreadOf;
+  StackResolver::ThreadOrigin origin = thread.origin;
+  if (!thread.main && origin.of == Of::kUnknown) origin = stacks_.origin_of_start(thread.start_function);
+  const ThreadPool* const pool = origin.of == Of::kPool ? stacks_.pool(origin.pool) : nullptr;
+  shard::Thread row;
+  row.pid = pid_;
+  row.tid = thread.tid;
+  if (thread.main) {
+    row.kind = shard::ThreadKind::kMain;
+  } else if (pool != nullptr) {
+    row.kind = kind_of(pool->kind);
+  } else if (thread.runs_python || !thread.python_name.empty() || origin.of == Of::kPython) {
+    row.kind = shard::ThreadKind::kPython;
+  }
+  if (runs) row.flags |= shard::Thread::kRuns;
+  row.path = thread.start_function != 0 ? stacks_.start_path(thread.start_function, origin.pool) : 0;
+  row.top_path = thread.busiest.path();
+  row.last_path = thread.last_path;
+  if (grid_.begun()) row.start_utc_ns = grid_.utc_ns(thread.begin_ns);
+  row.elapsed_ns = end_ns - std::min(end_ns, thread.begin_ns);
+  const std::uint64_t cpu_ns = account.cpu_ns() - std::min(account.cpu_ns(), thread.begin_cpu_ns);
+  row.cpu_ns = row.cpu_min_ns = row.cpu_max_ns = std::min(cpu_ns, row.elapsed_ns);
+  // A new thread has the kernel's name of the one that made it, which is no name of its own.
+  if (!thread.python_name.empty()) {
+    row.name = thread.python_name;
+  } else if (!thread.kernel_name.empty() && thread.kernel_name != thread.inherited_name) {
+    row.name = thread.kernel_name;
+  } else if (thread.main) {
+    row.name = "main";
+  } else if (pool != nullptr) {
+    row.name = pool->name;
+  }
+  return row;
 }
 
 void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlot& slot,
@@ -161,6 +237,17 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   const std::uint64_t begin = std::clamp(thread.start_time_ns, not_before, now_ns);
   thread.account = ThreadAccount(begin, slot.start_cpu_ns, samples_.cpu_clock());
   thread.unsampled_since_cpu_ns = slot.start_cpu_ns;
+  thread.begin_ns = begin;
+  thread.begin_cpu_ns = slot.start_cpu_ns;
+  thread.kernel_name.clear();
+  thread.inherited_name.clear();
+  thread.python_name.clear();
+  read_names(thread, slot);
+  thread.runs_python = false;
+  thread.origin = thread.main ? StackResolver::ThreadOrigin{} : stacks_.origin_of_start(thread.start_function);
+  thread.origins_looked_for = 0;
+  thread.last_path = 0;
+  thread.busiest = {};
   thread.sampled = SampledTime(begin, slot.start_cpu_ns);
   thread.events.timeline = GapTimeline(not_before);  // a new thread may already be in its first call
   thread.events.number.reset();
@@ -206,7 +293,8 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
     time_in_mpi_.end_thread(for_time_in_mpi(thread), slot, now_ns);
     add_loops(ended_loops_, thread, slot, now_ns);
     events_.finish(thread.events);
-    thread.state = RecordedThread::State::kNone;
+    read_names(thread, slot);
+    keep_ended(thread, now_ns);
     slot.state.store(static_cast<std::uint32_t>(wire::ThreadState::kFree), std::memory_order_release);
     ++freed_slots_;
   }
@@ -413,6 +501,7 @@ void ProcessRecorder::add_unrecorded_threads(ProcessReport& report, std::uint64_
 }
 
 void ProcessRecorder::add_ended_threads(ProcessReport& report) const {
+  report.thread_table = ended_threads_;
   report.mpi_ns = time_in_mpi_.ended_main_ns();
   report.mpi_helpers = time_in_mpi_.ended_helpers();
   for (const RawCallUnderWay& call : time_in_mpi_.calls_at_end()) add_call_under_way(report, call);
@@ -421,9 +510,10 @@ void ProcessRecorder::add_ended_threads(ProcessReport& report) const {
 
 void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t now_ns) {
   for (const std::uint32_t index : slots_.found()) {
-    const RecordedThread& thread = threads_[index];
+    RecordedThread& thread = threads_[index];
     if (thread.state == RecordedThread::State::kNone) continue;
     const wire::ThreadSlot& slot = segment_.thread_slot(index);
+    read_names(thread, slot);
     const TimeInMpi::Thread caller = for_time_in_mpi(thread);
     if (thread.main) report.mpi_ns += time_in_mpi_.of_slot(slot, now_ns);
     report.mpi_helpers.add(time_in_mpi_.of_helper(caller, slot, now_ns));
@@ -432,10 +522,13 @@ void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t no
     std::vector<RawLoop> loops;
     add_loops(loops, thread, slot, now_ns);
     report.add_loops(loops);
+    if (thread.state == RecordedThread::State::kEnded)
+      report.thread_table.add(row_of(thread, thread.account, thread.ended_ns, false));
     if (thread.state != RecordedThread::State::kActive) continue;
     ThreadAccount provisional = thread.account;
     provisional.end(now_ns, std::nullopt, samples_.period_ns(), {}, {},
                     ReportSink{report, charges_.counter_numbers(), grid_, thread.main});
+    report.thread_table.add(row_of(thread, provisional, now_ns, true));
   }
 }
 

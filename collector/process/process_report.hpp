@@ -21,6 +21,7 @@
 #include "collector/mpi/event_log.hpp"
 #include "collector/mpi/mpi_amounts.hpp"
 #include "collector/process/thread_loops.hpp"
+#include "collector/process/thread_table.hpp"
 #include "collector/stacks/raw_store.hpp"
 
 namespace clusterprof::collector {
@@ -78,6 +79,7 @@ struct ProcessReport {
   std::uint64_t mpi_operations = 0;
   std::array<std::shared_ptr<const EventLog>, 2> events;  // by Events; null: not asked for
   std::vector<ClockReading> clocks;
+  ThreadTable thread_table;
 
   std::vector<RawLoop> loops;  // of all threads; of many loops the busiest
 

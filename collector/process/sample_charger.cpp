@@ -123,9 +123,10 @@ void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample,
 void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns) {
   const wire::SampleRecord& record = sample.record;
   thread.words.update(sample);
-  const StackContext context = context_of(record);
+  if ((record.flags & wire::kHasPython) != 0) thread.runs_python = true;
+  StackContext context = context_of(record);
   const ChargeSink sink(charges_, thread.main);
-  const ChargeTarget target = stack_charges_.target(thread.words.words(), context, thread.main);
+  const ChargeTarget target = find_target(thread, record.flags, context);
   if (thread.main) last_path_.note(thread.words.words(), target.path, time_ns);
   if (record.trigger == wire::Trigger::kEvent) {
     thread.account.event(time_ns, kernel_use(record), target, sample.counter_values(), sink);
@@ -162,6 +163,38 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
     thread.loops.sample(time_ns, record.cpu_ns, blocked,
                         context.in_syscall && waits_for_events(record.syscall_nr), target.path);
   count(thread, record, blocked, target, charged);
+  know_thread(thread, blocked, target, charged);
+}
+
+// Whose thread it is has to be known before the first sample, or be seen from it: its paths begin there.
+ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context) {
+  constexpr std::uint32_t kMostLooks = 4;  // modules are described a moment after they are used
+  using Of = StackResolver::ThreadOf;
+  const bool looks = !thread.main && thread.origin.of == Of::kUnknown && thread.origins_looked_for < kMostLooks;
+  if (looks) {
+    ++thread.origins_looked_for;
+    thread.origin = stacks_.origin_of_start(thread.start_function);
+    // A stack that lacks its beginning begins anywhere.
+    if (thread.origin.of == Of::kUnknown && (flags & wire::kNativeTruncated) == 0)
+      thread.origin = stacks_.origin_on_path(stacks_.resolve(thread.words.words(), context).path);
+  }
+  context.pool = thread.origin.pool;
+  return stack_charges_.target(thread.words.words(), context, thread.main);
+}
+
+void SampleCharger::know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
+                                const ThreadAccount::Charged& charged) const {
+  thread.last_path = target.path;
+  // The exact address differs from sample to sample. What calls it, or the line of Python code, is the place.
+  const RawTables& tables = store_.tables();
+  const bool is_exact = tables.frames[tables.nodes[target.path].frame].kind == RawKind::kNativeExact;
+  const std::uint32_t parent = tables.nodes[target.path].parent;
+  const std::uint32_t path = target.path != 0 && is_exact && parent != 0 ? parent : target.path;
+  if (!blocked) {
+    thread.busiest.add(path, charged.wall_ns);
+  } else if (target.category == shard::Category::kIo) {
+    thread.busiest.add(path, period_ns_);
+  }
 }
 
 void SampleCharger::count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
@@ -190,7 +223,8 @@ void SampleCharger::end_account(RecordedThread& thread, std::uint64_t time_ns,
                                 std::span<const std::uint64_t> counters) {
   ThreadAccount::End how;
   how.kernel = kernel;
-  if (!thread.account.has_samples()) how.start_path = stacks_.start_path(thread.start_function);
+  if (!thread.account.has_samples())
+    how.start_path = stacks_.start_path(thread.start_function, thread.origin.pool);
   const std::optional<std::uint64_t> unsampled =
       thread.account.end(time_ns, cpu_ns, period_ns_, how, counters, ChargeSink(charges_, thread.main));
   // Ticks begin at a random phase: on average, the time that threads run after their last sample makes up for

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "collector/charge/amounts.hpp"
 #include "collector/charge/process_charges.hpp"
@@ -19,6 +20,7 @@
 #include "collector/charge/thread_account.hpp"
 #include "collector/mpi/event_reader.hpp"
 #include "collector/mpi/gap_timeline.hpp"
+#include "collector/process/busiest_path.hpp"
 #include "collector/process/last_path.hpp"
 #include "collector/process/thread_loops.hpp"
 #include "collector/rings/drop_counts.hpp"
@@ -39,6 +41,14 @@ struct RecordedThread {
   bool main = false;
   std::uint64_t ended_ns = 0;                // kEnded: when
   std::uint64_t unsampled_since_cpu_ns = 0;  // its CPU time at the last sample of it running
+  // What is known of it for its row in the table of threads.
+  std::uint64_t begin_ns = 0, begin_cpu_ns = 0;
+  std::string kernel_name, inherited_name, python_name;  // the first two empty: not known; the last: it has none
+  bool runs_python = false;
+  StackResolver::ThreadOrigin origin;
+  std::uint32_t origins_looked_for = 0;
+  std::uint32_t last_path = 0;
+  BusiestPath busiest;
   FrameWords words;
   ThreadAccount account;
   SampledTime sampled;
@@ -81,6 +91,10 @@ class SampleCharger {
   void take_stack(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
   void count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
              const ChargeTarget& target, const ThreadAccount::Charged& charged);
+  // What the sample says of the thread, besides where its time is charged to.
+  void know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
+                   const ThreadAccount::Charged& charged) const;
+  [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context);
   void end_account(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
                    const KernelUse* kernel, std::span<const std::uint64_t> counters);
   [[nodiscard]] KernelUse kernel_use(const wire::SampleRecord& record) const;

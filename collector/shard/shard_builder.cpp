@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/base_name.hpp"
+#include "base/thread_pools.hpp"
 #include "collector/names/line_tables.hpp"
 #include "collector/names/mount_table.hpp"
 #include "collector/names/syscalls.hpp"
@@ -182,6 +183,10 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
       break;
     case RawKind::kOtherSites:
       name(shard::FrameKind::kNative, shard::kOtherCallSitesName);
+      break;
+    case RawKind::kPool:
+      if (const ThreadPool* const pool = thread_pool_of(tables.modules[raw.a]->path); pool != nullptr)
+        name(shard::FrameKind::kNative, pool_frame_name(*pool));
       break;
     case RawKind::kRegion:
       name(shard::FrameKind::kRegion, *tables.names[raw.a]);
@@ -567,6 +572,13 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
     row.path = path_of[process.path];
     row.top_path = path_of[process.top_path];
   }
+  for (const shard::Thread& thread : from.threads) {
+    shard::Thread& row = data.threads.emplace_back(thread);
+    row.rank = rank;
+    row.path = path_of[thread.path];
+    row.top_path = path_of[thread.top_path];
+    row.last_path = path_of[thread.last_path];
+  }
   for (const auto& [reason, count] : report.drops) data.drops.push_back({rank, reason, count});
   for (const ClockReading& clock : report.clocks)
     data.clock_offsets.push_back(
@@ -594,7 +606,9 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayRead
     std::uint32_t path = path_of[tables.nodes[i].parent];
     add_frames(tables.frames[tables.nodes[i].frame], tables, may_read_lines, shard, path);
     path_of[i] = path;
-    if (path != 0 && is_root[i]) shard.process_roots.insert(path);
+    // Below the name of a pool, too, the functions that only start a thread say nothing.
+    const bool is_pool = tables.frames[tables.nodes[i].frame].kind == RawKind::kPool;
+    if (path != 0 && (is_root[i] || is_pool)) shard.process_roots.insert(path);
   }
 
   std::size_t events = 0;

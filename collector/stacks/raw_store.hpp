@@ -64,6 +64,7 @@ enum class RawKind : std::uint8_t {
   kPending,       // a: index into pending(): not described yet
   kLeftOut,       // callers that were left out
   kOtherSites,    // call sites of an MPI function for which the process's table had no room
+  kPool,          // a: module; its thread pool (base/thread_pools.hpp), of whose thread the path is
 };
 
 inline constexpr std::uint32_t kNoModule = 0xffff'ffffu;

@@ -55,6 +55,7 @@ Stack StackResolver::resolve(std::span<const std::uint64_t> words, const StackCo
   std::uint64_t seed = (std::uint64_t{context.epoch} << 32) | (std::uint64_t{context.mpi_op} << 8) |
                        (context.collecting_garbage ? 128u : 0u) | (context.call_site ? 64u : 0u);
   if (leaf) seed |= 1u + static_cast<std::uint64_t>(leaf->role);
+  seed ^= seed_of_pool(context.pool);
   const std::uint64_t hash = XXH3_64bits_withSeed(words.data(), words.size_bytes(), seed);
   Stack stack;
   if (const std::uint32_t found = cache_.find(hash); found != FlatIndex::kAbsent) {
@@ -116,9 +117,48 @@ std::optional<std::uint32_t> StackResolver::creation_path(std::uint64_t arena_of
   return path;
 }
 
-std::uint32_t StackResolver::start_path(std::uint64_t start_function) {
+StackResolver::ThreadOrigin StackResolver::origin_of_module(std::uint32_t module) const {
+  const ModuleInfo& info = *store_.tables().modules[module];
+  if (info.role == ModuleRole::kInterpreter) return {ThreadOf::kPython};
+  // std::thread starts everybody's threads there.
+  const std::string_view name = std::string_view(info.path).substr(info.path.rfind('/') + 1);
+  if (info.role == ModuleRole::kSystem || name.starts_with("libstdc++") || name.starts_with("libc++"))
+    return {ThreadOf::kUnknown};
+  return thread_pool_of(info.path) != nullptr ? ThreadOrigin{ThreadOf::kPool, module}
+                                              : ThreadOrigin{ThreadOf::kOther};
+}
+
+const ThreadPool* StackResolver::pool(std::uint32_t module) const {
+  return thread_pool_of(store_.tables().modules[module]->path);
+}
+
+StackResolver::ThreadOrigin StackResolver::origin_of_start(std::uint64_t start_function) {
+  if (start_function == 0 || (start_function & wire::kFrameTagMask) != 0) return {};
+  const std::uint32_t epoch = segment_.header().module_epoch.load(std::memory_order_acquire);
+  const ModuleMap::Mapping* mapping = modules_.find(start_function, epoch);
+  if (mapping == nullptr) {
+    modules_.read();
+    mapping = modules_.find(start_function, epoch);
+  }
+  return mapping == nullptr ? ThreadOrigin{} : origin_of_module(mapping->module);
+}
+
+StackResolver::ThreadOrigin StackResolver::origin_on_path(std::uint32_t path) const {
+  const RawTables& tables = store_.tables();
+  ThreadOrigin outermost;
+  for (; path != 0 && path != base_; path = tables.nodes[path].parent) {
+    const RawFrame& frame = tables.frames[tables.nodes[path].frame];
+    if (frame.kind == RawKind::kPython) outermost = {ThreadOf::kPython};
+    if (frame.kind != RawKind::kNativeExact && frame.kind != RawKind::kNativeReturn) continue;
+    if (const ThreadOrigin origin = origin_of_module(frame.a); origin.of != ThreadOf::kUnknown) outermost = origin;
+  }
+  return outermost;
+}
+
+std::uint32_t StackResolver::start_path(std::uint64_t start_function, std::uint32_t pool) {
   if (start_function == 0 || (start_function & wire::kFrameTagMask) != 0) return base_;
   StackContext context;
+  context.pool = pool;
   context.epoch = segment_.header().module_epoch.load(std::memory_order_acquire);
   return resolve({&start_function, 1}, context).path;
 }
@@ -216,13 +256,16 @@ std::size_t StackResolver::frames_of_mpi(bool call_site) const {
 
 // Regions are the outermost frames of a path. So where the process has regions of its own, these take the
 // place of those that its creation was in.
-std::uint32_t StackResolver::begin_path() {
-  if (region_frames_.empty()) return base_;
+std::uint32_t StackResolver::begin_path(std::uint32_t pool) {
+  const auto below_pool = [&](std::uint32_t path) {
+    return pool == kNoModule ? path : store_.node(path, store_.frame({RawKind::kPool, pool, 0}));
+  };
+  if (region_frames_.empty()) return below_pool(base_);
   std::uint32_t path = 0;
   for (std::size_t i = region_frames_.size(); i-- > 0;) path = store_.region(path, region_frames_[i].frame);
   for (const std::uint32_t frame : base_frames_) path = store_.node(path, frame);
   if (!base_frames_.empty()) store_.add_process_root(path);
-  return path;
+  return below_pool(path);
 }
 
 Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
@@ -244,7 +287,7 @@ Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std
   };
   stack.leaf_shown = leaf && first == 0 && !is_own(*leaf);
   const std::size_t callers = std::max<std::size_t>(first, leaf ? 1 : 0);
-  stack.path = begin_path();
+  stack.path = begin_path(context.pool);
   const bool garbage = context.collecting_garbage && context.mpi_op == 0;
   path_frames_.clear();
   const auto add_collection = [&] {

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "base/thread_pools.hpp"
 #include "collector/names/syscalls.hpp"
 #include "collector/rings/drop_counts.hpp"
 #include "collector/rings/segment_view.hpp"
@@ -37,7 +38,13 @@ struct StackContext {
   bool call_site = false;  // the words are the path of a site, without the wrappers
   std::int32_t syscall_nr = -1;
   std::uint32_t epoch = 0;  // SegmentHeader::module_epoch
+  std::uint32_t pool = kNoModule;  // that the thread belongs to: its path begins below the pool's frame
 };
+
+// For hashes of stacks: 0 without a pool.
+constexpr std::uint64_t seed_of_pool(std::uint32_t pool) {
+  return std::uint64_t{static_cast<std::uint32_t>(pool + 1)} * 0x9e37'79b9'7f4a'7c15ull;
+}
 
 struct Stack {
   std::uint32_t path = 0;       // node of the RawStore
@@ -62,8 +69,20 @@ class StackResolver {
   // words are outside the arena.
   [[nodiscard]] std::optional<std::uint32_t> call_site_path(std::uint64_t arena_offset, std::uint32_t words,
                                                             std::uint32_t mpi_op);
-  // The path that consists of a thread's start function alone; the base if that is not known.
-  [[nodiscard]] std::uint32_t start_path(std::uint64_t start_function);
+  // The path that consists of a thread's start function alone, below its pool (StackContext::pool); the base if the
+  // function is not known.
+  [[nodiscard]] std::uint32_t start_path(std::uint64_t start_function, std::uint32_t pool = kNoModule);
+  // What a thread is, by its start function or by a path of it: by the outermost frame that is neither the system's nor
+  // of the C++ run time.
+  enum class ThreadOf : std::uint8_t { kUnknown, kPython, kPool, kOther };
+  struct ThreadOrigin {
+    ThreadOf of = ThreadOf::kUnknown;
+    std::uint32_t pool = kNoModule;  // kPool: the module
+  };
+  // Of that module.
+  [[nodiscard]] const ThreadPool* pool(std::uint32_t module) const;
+  [[nodiscard]] ThreadOrigin origin_of_start(std::uint64_t start_function);
+  [[nodiscard]] ThreadOrigin origin_on_path(std::uint32_t path) const;
   // The path of a call that made a process, without what libc and the interpreter did for it at its end.
   [[nodiscard]] std::optional<std::uint32_t> creation_path(std::uint64_t arena_offset, std::uint32_t words);
   // The path whose innermost frame is the region. No value: it cannot be resolved.
@@ -92,7 +111,8 @@ class StackResolver {
   bool read_frames(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
                    std::uint32_t epoch);
   // The node below which a path begins that has region_frames_ outermost.
-  std::uint32_t begin_path();
+  std::uint32_t begin_path(std::uint32_t pool);
+  [[nodiscard]] ThreadOrigin origin_of_module(std::uint32_t module) const;
   // How many of frames_ belong to an MPI call, its wrapper included.
   [[nodiscard]] std::size_t frames_of_mpi(bool call_site) const;
 

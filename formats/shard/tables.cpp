@@ -177,6 +177,27 @@ void visit_event_loops(Archive& archive, Data& data) {
 }
 
 template <typename Archive, typename Data>
+void visit_threads(Archive& archive, Data& data) {
+  archive.table("threads", data.threads, [](auto& table) {
+    table.column("rank", &Thread::rank);
+    table.column("path", &Thread::path);
+    table.column("top_path", &Thread::top_path);
+    table.column("last_path", &Thread::last_path);
+    table.column("pid", &Thread::pid);
+    table.column("tid", &Thread::tid);
+    table.column("kind", &Thread::kind);
+    table.column("flags", &Thread::flags);
+    table.column("count", &Thread::count);
+    table.column("start_utc_ns", &Thread::start_utc_ns);
+    table.column("elapsed_ns", &Thread::elapsed_ns);
+    table.column("cpu_ns", &Thread::cpu_ns);
+    table.column("cpu_min_ns", &Thread::cpu_min_ns);
+    table.column("cpu_max_ns", &Thread::cpu_max_ns);
+    table.strings("name", &Thread::name);
+  });
+}
+
+template <typename Archive, typename Data>
 void visit_events(Archive& archive, Data& data) {
   archive.table("mpi_events", data.mpi_events, [](auto& table) {
     table.column("rank", &MpiEvent::rank);
@@ -455,6 +476,7 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_files_and_regions(archive, data);
   visit_processes(archive, data);
   visit_event_loops(archive, data);
+  visit_threads(archive, data);
   visit_clocks(archive, data);
   visit_waiting(archive, data);
   if (which != Tables::kHead) visit_events(archive, data);

@@ -332,6 +332,15 @@ Result<void> validate_counts(const ShardData& data) {
     if (!are_times(block.begin_utc_ns, block.turn_ns) || !are_times(block.start_utc_ns, 0))
       return at("loop_blocks", i, "times are out of range");
   }
+  for (std::size_t i = 0; i < data.threads.size(); ++i) {
+    const Thread& thread = data.threads[i];
+    if (thread.rank >= ranks) return at("threads", i, "rank out of range");
+    for (const std::uint32_t path : {thread.path, thread.top_path, thread.last_path})
+      if (path >= data.paths.size()) return at("threads", i, "path out of range");
+    if (static_cast<std::size_t>(thread.kind) >= kThreadKinds) return at("threads", i, "unknown kind");
+    if (thread.count == 0) return at("threads", i, "count is 0");
+    if (!are_times(thread.start_utc_ns, thread.elapsed_ns)) return at("threads", i, "times are out of range");
+  }
   for (std::size_t i = 0; i < data.drops.size(); ++i)
     if (data.drops[i].rank >= ranks) return at("drops", i, "rank out of range");
   for (std::size_t i = 0; i < data.handler_costs.size(); ++i)

@@ -558,6 +558,9 @@ struct ThreadLoops {
   std::array<BlockedTurn, kBlockedTurns> blocked;
 };
 
+// Of the name that Python's threading has for a thread: bytes of UTF-8, a longer one is cut.
+inline constexpr std::uint32_t kThreadNameBytes = 64;
+
 struct ThreadSlot {
   std::atomic<std::uint32_t> state;  // ThreadState
   std::int32_t tid;
@@ -571,7 +574,11 @@ struct ThreadSlot {
   // last read it. Stays 0 without SegmentHeader::knows_run_delay.
   std::atomic<std::uint64_t> run_delay_ns;
   std::uint64_t start_function;  // what pthread_create was given; 0 not known
-  char name[16];
+  char name[16];            // the kernel's, when the agent last asked for it
+  char inherited_name[16];  // the kernel's when the thread began: that of the thread that made it
+  // Written by the thread itself: the size is 0 while the words change.
+  std::atomic<std::uint32_t> python_name_bytes;
+  std::array<std::atomic<std::uint64_t>, kThreadNameBytes / 8> python_name;
   ThreadLoops event_loops;
   Ring ring;
 };

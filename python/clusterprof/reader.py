@@ -30,6 +30,7 @@ KINDS = ["python", "native", "mpi", "kernel", "region"]
 WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
+THREAD_KINDS = ["main", "python", "openmp", "native", "helper"]
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank"]
 UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
@@ -326,6 +327,14 @@ class Run:
     def loop_blocks(self):
         """The longest blocked turns of event loops, by rank, loop and begin: the time on each call path."""
         return self._with_rank_numbers("loop_blocks")
+
+    @functools.cached_property
+    def threads(self):
+        """The recorded threads, by rank: pid, tid, kind, name, times; formats/FORMATS.md has all columns."""
+        rows = self._with_rank_numbers("threads")
+        if len(rows):
+            rows["kind"] = _named(rows["kind"].to_numpy(), THREAD_KINDS)
+        return rows
 
     @functools.cached_property
     def io_calls(self):

@@ -37,6 +37,9 @@ inline constexpr std::uint64_t kManyCalls = 100;  // as few reads or writes are 
 inline constexpr double kMemory = 0.10;           // computing on more data than the largest cache holds
 inline constexpr double kPageFaults = 0.05;       // in page faults and calls that map and unmap memory
 inline constexpr double kIdle = 0.10;             // blocked otherwise
+inline constexpr double kInput = 0.10;             // waiting for data that workers of its own make
+inline constexpr double kWorkersBusy = 0.60;       // of their time: else they are not what is too slow
+inline constexpr double kConsumed = 0.05;          // working on the data; of the waiting: else nobody consumes them
 inline constexpr double kSystem = 0.10;           // in other system calls
 inline constexpr double kPython = 0.30;           // running bytecode
 // Imports: from kImports of the ranks' time on, but only where a rank spends as much as kImports_s on them,
@@ -652,6 +655,30 @@ struct ImportSum {
   RankSpread main_spread;
 };
 
+// A recorded thread, or several that have ended and of which only sums are kept (`count`).
+struct ThreadRow {
+  std::int32_t rank = -1, pid = 0, tid = 0;  // of several: of the first
+  shard::ThreadKind kind = shard::ThreadKind::kNative;
+  std::uint32_t count = 1;
+  std::uint32_t group = 0;            // index into Analysis::thread_groups
+  std::string name;                   // what it runs, where it has none; empty: not known
+  bool runs = false;                  // it had not ended at the last look at it
+  double start_s = 0, elapsed_s = 0;  // since the run's start
+  double cpu_s = 0;
+  SourceLocation top;  // where it ran, or was in I/O, for the most time; empty: not known
+};
+
+// Threads of a rank of one kind whose names differ in numbers only.
+struct ThreadGroup {
+  std::int32_t rank = -1;
+  shard::ThreadKind kind = shard::ThreadKind::kNative;
+  std::string name;  // of several: "loader-*"
+  std::uint32_t count = 0;
+  double cpu_s = 0, cpu_min_s = 0, cpu_mean_s = 0, cpu_max_s = 0;
+  double start_s = 0, end_s = 0;  // the first start and the last end, since the run's start
+  SourceLocation top;             // of the thread with the most CPU time
+};
+
 struct CriticalRow {
   LocationIndex place = 0;
   double time_s = 0;
@@ -715,6 +742,8 @@ struct Analysis {
   std::vector<RankInfo> ranks;                              // by rank
   std::vector<ProcessRow> processes;                        // by rank, then start
   std::vector<ProcessGroup> process_groups;                 // by rank, then start
+  std::vector<ThreadRow> threads;                           // by rank, then start
+  std::vector<ThreadGroup> thread_groups;                   // by rank, then start
   std::vector<std::vector<SourceLocation>> creation_paths;  // outermost first; the first one is empty
   std::vector<EventLoopRow> event_loops;                    // by rank, then the most blocked one first
   OptionalCategorySeconds category_s;                       // sum over ranks

@@ -423,6 +423,9 @@ CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, tur
 CLUSTERPROF_MEMBERS(ImportRow, package, file, function, line, is_direct, own, time_s, self_s, main_thread_s,
                     ranks, spread)
 CLUSTERPROF_MEMBERS(ImportSum, time_s, main_thread_s, main_thread_io_s, main_spread)
+CLUSTERPROF_MEMBERS(ThreadRow, rank, pid, tid, kind, count, group, name, runs, start_s, elapsed_s, cpu_s, top)
+CLUSTERPROF_MEMBERS(ThreadGroup, rank, kind, name, count, cpu_s, cpu_min_s, cpu_mean_s, cpu_max_s, start_s,
+                    end_s, top)
 CLUSTERPROF_MEMBERS(CollectiveRow, op, count, ranks, communicators, sent_bytes, recv_bytes, bytes)
 CLUSTERPROF_MEMBERS(MpiSizeRow, op, le_bytes, count)
 CLUSTERPROF_MEMBERS(NodeCell, source, destination, messages, bytes)
@@ -470,9 +473,9 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
   archive_(bin_s, begin_s, bins, series, nodes);
 }
 CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_groups, creation_paths,
-                    event_loops, category_s, activity_s, active_activity_s, native_modules, system_calls,
-                    active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
-                    memory_functions, io, off_cpu, imports, import_sum, timeline, regions,
+                    event_loops, threads, thread_groups, category_s, activity_s, active_activity_s,
+                    native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s,
+                    focus_s, limits, memory_functions, io, off_cpu, imports, import_sum, timeline, regions,
                     counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
                     threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
                     functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
@@ -567,6 +570,15 @@ bool is_consistent(const Analysis& a) {
                return known(row.how, kProcessHows) && known(row.unrecorded, shard::kUnrecordedKinds) &&
                       row.creation_path < a.creation_paths.size() && frame(row.created_by.kind) &&
                       frame(row.top.kind);
+             }) &&
+         all(a.threads,
+             [&](const ThreadRow& row) {
+               return known(row.kind, shard::kThreadKinds) && row.group < a.thread_groups.size() &&
+                      frame(row.top.kind);
+             }) &&
+         all(a.thread_groups,
+             [&](const ThreadGroup& row) {
+               return known(row.kind, shard::kThreadKinds) && frame(row.top.kind);
              }) &&
          all(a.creation_paths,
              [&](const std::vector<SourceLocation>& path) {

@@ -37,6 +37,7 @@
 #include "report/analysis/processes.hpp"
 #include "report/analysis/regions.hpp"
 #include "report/analysis/run_and_ranks.hpp"
+#include "report/analysis/threads.hpp"
 #include "report/analysis/timeline.hpp"
 #include "report/analysis/torch_calls.hpp"
 #include "report/analysis/waiting.hpp"
@@ -202,6 +203,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   find_last_seen(paths, analysis);
   list_processes(head, paths, analysis);
   list_event_loops(head, paths, analysis);
+  list_threads(head, paths, analysis);
   explain_waiting(head, path_time, waits, paths, analysis);
   count_counters(head, ranks.ascending, analysis);
   counts.finish(analysis);
@@ -213,7 +215,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   find_timeline(head, ranks.ascending, analysis);
   regions.finish(path_time, limits, counts, ranks, analysis);
   find_bottlenecks(paths, analysis);
-  find_findings(path_time, paths, analysis);
+  find_findings(head, path_time, paths, analysis);
   return lines;
 }
 

@@ -84,7 +84,7 @@ void name_awaited_children(const FindingBuilder& builder, Category category, Fin
   const CallPaths& paths = builder.paths();
   double child_ns = 0;
   for (std::uint32_t path = 1; path < paths.size(); ++path) {
-    const double ns = builder.main_ns(path, category);
+    const double ns = builder.is_input_wait(path) ? 0 : builder.main_ns(path, category);
     if (ns != 0 && off_cpu_of(paths, path) == OffCpu::kChild) child_ns += ns;
   }
   if (child_ns / 1e9 < thresholds::kExplained * finding.evidence.number(Key::kTime)) return;
@@ -147,12 +147,19 @@ void find_blocked_time(FindingBuilder& builder) {
       Kind::kBlocked, Category::kIdle,
       [&](std::uint32_t path) {
         // A loop that has nothing to do waits for others, as it should.
-        return activity_of(paths, path, Category::kIdle) != Activity::kGilWait && !is_loop_wait(paths, path);
+        return activity_of(paths, path, Category::kIdle) != Activity::kGilWait &&
+               !is_loop_wait(paths, path) && !builder.is_input_wait(path);
       },
       thresholds::kIdle, FindingAction::kFindWhatIsAwaited);
   if (finding == nullptr) return;
-  // Waiting for the GIL is another finding; here its time is only told apart.
+  // Waiting for the GIL is another finding; here its time is only told apart. Waiting for input is another
+  // one, too.
   Limits others = analysis.limits;
+  for (std::uint32_t path = 1; path < builder.input_waits.size(); ++path) {
+    if (!builder.input_waits[path]) continue;
+    double& kind_s = others.idle_s[static_cast<std::size_t>(off_cpu_of(paths, path))];
+    kind_s = std::max(0.0, kind_s - builder.main_ns(path, Category::kIdle) / 1e9);
+  }
   double& gil_s = others.idle_s[static_cast<std::size_t>(OffCpu::kGil)];
   const double apart_s = std::max(gil_s, analysis.activity_s[index(Activity::kGilWait)].value_or(0));
   gil_s = 0;

@@ -57,6 +57,7 @@ enum class FindingKind : std::uint8_t {
   kRankIo,
   kSmallIo,
   kWaitsForData,
+  kInputBound,
   kBlocked,
   kEventLoopBlocked,
   kSystemCalls,
@@ -83,7 +84,7 @@ enum class FindingKind : std::uint8_t {
   kClocks,
   kImports
 };
-inline constexpr std::size_t kFindingKinds = 51;
+inline constexpr std::size_t kFindingKinds = 52;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
                                                                              "launcher_gone",
@@ -112,6 +113,7 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"ra
                                                                              "rank_io",
                                                                              "small_io",
                                                                              "waits_for_data",
+                                                                             "input_bound",
                                                                              "blocked",
                                                                              "event_loop_blocked",
                                                                              "system_calls",
@@ -179,9 +181,10 @@ enum class FindingAction : std::uint8_t {
   kGiveProcessors,
   kLeaveTheLoop,
   kPackLibraries,
-  kImportLess
+  kImportLess,
+  kFasterInput
 };
-inline constexpr std::size_t kFindingActions = 32;
+inline constexpr std::size_t kFindingActions = 33;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -213,7 +216,8 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "give_processors",
                                                                                  "leave_the_loop",
                                                                                  "pack_libraries",
-                                                                                 "import_less"};
+                                                                                 "import_less",
+                                                                                 "faster_input"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -315,9 +319,12 @@ enum class EvidenceKey : std::uint8_t {
   kLongest,
   kRankMean,
   kReadingShare,
-  kPackage
+  kPackage,
+  kWorkers,
+  kWorkerKind,
+  kWorkersBusy
 };
-inline constexpr std::size_t kEvidenceKeys = 95;
+inline constexpr std::size_t kEvidenceKeys = 98;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -412,7 +419,10 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "longest_s",
                                                                              "rank_mean_s",
                                                                              "reading_share",
-                                                                             "package"};
+                                                                             "package",
+                                                                             "workers",
+                                                                             "worker_kind",
+                                                                             "workers_busy_share"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.
@@ -475,7 +485,7 @@ struct Finding {
   std::vector<std::int32_t> ranks;     // that it is about, ascending; empty: all, or no particular ones
   std::optional<std::int32_t> rank;    // of them the first to look at
   SourceLocation place;                // the program's line, and the MPI function called from there
-  std::optional<SourceLocation> site;  // where others waited, or where the awaited children were
+  std::optional<SourceLocation> site;  // where others waited, or where those were that were awaited
   Evidence evidence;
   FindingAction action = FindingAction::kNone;
   bool is_estimate = false;  // then never high

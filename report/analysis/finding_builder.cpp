@@ -31,8 +31,9 @@ void set_call_site(Finding& finding, const MpiCallRow& row, double time_s) {
   finding.evidence.set(Key::kPlaceTime, time_s);
 }
 
-FindingBuilder::FindingBuilder(const PathTime& time, const CallPaths& paths, Analysis& analysis)
-    : time_(time), paths_(paths), analysis_(analysis), above_all_time_(paths_above_all_time()) {}
+FindingBuilder::FindingBuilder(const shard::ShardData& data, const PathTime& time, const CallPaths& paths,
+                               Analysis& analysis)
+    : data_(data), time_(time), paths_(paths), analysis_(analysis), above_all_time_(paths_above_all_time()) {}
 
 Finding& FindingBuilder::add(Kind kind, Severity severity, std::optional<double> share) {
   Finding& finding = analysis_.findings.emplace_back();

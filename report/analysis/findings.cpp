@@ -110,8 +110,8 @@ void sort_findings(std::vector<Finding>& findings) {
 
 }  // namespace
 
-void find_findings(const PathTime& time, const CallPaths& paths, Analysis& analysis) {
-  FindingBuilder builder(time, paths, analysis);
+void find_findings(const shard::ShardData& data, const PathTime& time, const CallPaths& paths, Analysis& analysis) {
+  FindingBuilder builder(data, time, paths, analysis);
   find_failures(builder);
   find_delays(builder);
   find_late_ranks_by_samples(builder);
@@ -120,6 +120,7 @@ void find_findings(const PathTime& time, const CallPaths& paths, Analysis& analy
   find_python_time(builder);
   find_imports(builder);
   find_memory_costs(builder);
+  find_slow_input(builder);
   find_io_costs(builder);
   find_blocked_time(builder);
   find_blocked_loops(builder);

@@ -66,7 +66,8 @@ class IoFindings {
 
   void waits_for_data() {
     Finding* const finding = builder_.add_rank_time(
-        Kind::kWaitsForData, Category::kIo, [this](std::uint32_t path) { return is_wait_for_data(path); },
+        Kind::kWaitsForData, Category::kIo,
+        [this](std::uint32_t path) { return is_wait_for_data(path) && !builder_.is_input_wait(path); },
         thresholds::kIo, FindingAction::kFindWhatIsAwaited);
     if (finding != nullptr) name_awaited_children(builder_, Category::kIo, *finding);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exports the tables of a run as CSV: functions, lines, MPI calls, torch.distributed, ranks, processes,
-// imports and call paths. docs/exports.md.
+// imports, threads and call paths. docs/exports.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -180,6 +180,15 @@ void write_imports(const Analysis& analysis, Csv& csv) {
             row.file, known(row.line), row.function);
 }
 
+void write_threads(const Analysis& analysis, Csv& csv) {
+  csv.row("rank", "pid", "tid", "name", "kind", "count", "start_s", "end_s", "elapsed_s", "cpu_s", "top_file",
+          "top_line", "top_function");
+  for (const ThreadRow& row : analysis.threads)
+    csv.row(row.rank, row.pid, row.tid, row.name, shard::kThreadKindNames[static_cast<std::size_t>(row.kind)],
+            row.count, row.start_s, row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s),
+            row.elapsed_s, row.cpu_s, row.top.file, known(row.top.line), row.top.function);
+}
+
 // Rows tell idle helper threads apart by themselves, so they are all there.
 ExportOptions with_idle_threads(ExportOptions options) {
   options.idle_threads = true;
@@ -259,7 +268,8 @@ constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"mpi_calls", write_mpi_calls},
                                              {"torch_distributed", write_torch},
                                              {"processes", write_processes},
-                                             {"imports", write_imports}};
+                                             {"imports", write_imports},
+                                             {"threads", write_threads}};
 
 const AnalysisTable* table_of_analysis(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kAnalysisTables), std::end(kAnalysisTables),
@@ -271,8 +281,8 @@ const AnalysisTable* table_of_analysis(std::string_view name) {
 
 const std::vector<std::string_view>& csv_tables() {
   static const std::vector<std::string_view> kNames = {
-      "functions", "lines",   "ranks",   "mpi_calls",  "torch_distributed",
-      "processes", "imports", kCsvPaths, kCsvRankPaths};
+      "functions", "lines",   "ranks",   "mpi_calls", "torch_distributed",
+      "processes", "imports", "threads", kCsvPaths,   kCsvRankPaths};
   return kNames;
 }
 

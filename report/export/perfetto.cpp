@@ -285,6 +285,24 @@ void write_blocked_turns(const std::vector<const shard::LoopBlock*>& blocks, std
   }
 }
 
+// A track for each thread of the rank other than main ones.
+void write_threads(const std::vector<const shard::Thread*>& threads, std::uint64_t rank_track,
+                   PerfettoWriter& writer) {
+  constexpr std::size_t kMostTracks = 256, kNameColumns = 60;
+  std::size_t tracks = 0;
+  for (const shard::Thread* const thread : threads) {
+    if (thread->kind == shard::ThreadKind::kMain || tracks == kMostTracks) continue;
+    ++tracks;
+    const auto begin = static_cast<std::uint64_t>(std::max<std::int64_t>(thread->start_utc_ns, 0));
+    std::string name = format::shorten_middle(format::printable(thread->name), kNameColumns);
+    if (name.empty()) name = shard::kThreadKindNames[static_cast<std::size_t>(thread->kind)];
+    const std::string who = thread->count > 1 ? std::to_string(thread->count) + " threads"
+                                              : "tid " + std::to_string(thread->tid);
+    const std::uint64_t track = writer.track(who + ": " + name, rank_track, [](pbf_writer&) {});
+    writer.slice(track, begin, begin + thread->elapsed_ns, name);
+  }
+}
+
 void write_windows(const ShardData& head, std::uint64_t start_ns, PerfettoWriter& writer) {
   if (head.time_windows.empty()) return;
   const std::uint64_t run = writer.track("whole run", 0, [](pbf_writer&) {});
@@ -332,6 +350,9 @@ void export_perfetto(const ShardData& head, const ExportOptions& options, const 
   std::vector<std::vector<const shard::LoopBlock*>> blocks_of(head.ranks.size());
   for (const shard::LoopBlock& block : head.loop_blocks)
     if (block.rank < wanted.size() && wanted[block.rank]) blocks_of[block.rank].push_back(&block);
+  std::vector<std::vector<const shard::Thread*>> threads_of(head.ranks.size());
+  for (const shard::Thread& thread : head.threads)
+    if (thread.rank < wanted.size() && wanted[thread.rank]) threads_of[thread.rank].push_back(&thread);
   write_windows(head, start, writer);
   std::int32_t order = 0;
   for (const std::uint32_t row : ranks) {
@@ -351,6 +372,7 @@ void export_perfetto(const ShardData& head, const ExportOptions& options, const 
     writer.slice(main, begin, begin + rank.elapsed_ns, rank_name(head, row));
     write_children(processes_of[row], main, writer);
     write_blocked_turns(blocks_of[row], main, writer);
+    write_threads(threads_of[row], main, writer);
     series.write(of_rank[row], main);
     of_rank[row] = {};
   }

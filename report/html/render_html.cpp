@@ -14,6 +14,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -46,7 +47,7 @@ constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kMaxRanks = 512, kMaxWaits = 1'000, kMaxMpiCalls = 2'000, kMaxRootCauses = 1'000,
                       kMaxFiles = 500, kMaxFileCalls = 1'000, kMaxOffCpu = 1'000, kMaxMissing = 1'000,
                       kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000, kMaxLoops = 500,
-                      kMaxImports = 200;
+                      kMaxImports = 200, kMaxThreads = 2'000;
 
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -245,6 +246,24 @@ void keep_children(Analysis& a, Shortener& shortener) {
   shortener.cut("processes", a.processes, kMaxProcesses);
 }
 
+// The groups of threads with the most CPU time.
+void keep_threads(Analysis& a, Shortener& shortener) {
+  std::vector<std::size_t> rows(a.thread_groups.size());  // by new row
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  shortener.keep_largest("thread_groups", rows, kMaxThreads,
+                         [&](std::size_t row) { return a.thread_groups[row].cpu_s; });
+  std::vector<ThreadGroup> groups;
+  std::vector<std::uint32_t> new_row(a.thread_groups.size(), shard::kNone);
+  for (const std::size_t row : rows) {
+    new_row[row] = static_cast<std::uint32_t>(groups.size());
+    groups.push_back(std::move(a.thread_groups[row]));
+  }
+  a.thread_groups = std::move(groups);
+  std::erase_if(a.threads, [&](const ThreadRow& row) { return new_row[row.group] == shard::kNone; });
+  for (ThreadRow& row : a.threads) row.group = new_row[row.group];
+  shortener.cut("threads", a.threads, kMaxThreads);
+}
+
 std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   Shortener shortener;
   shortener.cut("functions", a.functions, options.report_functions);
@@ -260,6 +279,7 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   keep_children(a, shortener);
   shortener.keep_largest("event_loops", a.event_loops, kMaxLoops,
                          [](const EventLoopRow& row) { return row.blocked_s; });
+  keep_threads(a, shortener);
   shortener.cut("bottleneck", a.bottlenecks, kMaxBottlenecks);
   shortener.cut("critical_path", a.critical_path, kMaxRootCauses);
   if (a.io) {

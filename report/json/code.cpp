@@ -125,6 +125,34 @@ void ReportDocument::event_loops() {
   });
 }
 
+void ReportDocument::threads() {
+  const auto top = [&](const SourceLocation& where) {
+    if (where.function.empty() && where.file.empty()) {
+      out_("top", nullptr);
+      return;
+    }
+    out_.object("top", [&] {
+      out_("file", text_or_null(where.file))("line", or_null(where.line));
+      out_("function", text_or_null(where.function));
+    });
+  };
+  out_.rows("threads", a_.threads, [&](const ThreadRow& row) {
+    out_("rank", row.rank)("pid", row.pid)("tid", row.tid)("name", text_or_null(row.name));
+    out_("kind", shard::kThreadKindNames[static_cast<std::size_t>(row.kind)]);
+    out_("elapsed_s", row.elapsed_s)("cpu_s", row.cpu_s)("count", row.count)("group", row.group);
+    out_("start_s", row.start_s)("end_s", row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s));
+    top(row.top);
+  });
+  out_.rows("thread_groups", a_.thread_groups, [&](const ThreadGroup& row) {
+    out_("rank", row.rank)("name", text_or_null(row.name));
+    out_("kind", shard::kThreadKindNames[static_cast<std::size_t>(row.kind)]);
+    out_("count", row.count)("cpu_s", row.cpu_s);
+    out_("cpu_min_s", row.cpu_min_s)("cpu_mean_s", row.cpu_mean_s)("cpu_max_s", row.cpu_max_s);
+    out_("start_s", row.start_s)("end_s", row.end_s);
+    top(row.top);
+  });
+}
+
 void ReportDocument::regions() {
   out_.rows("regions", a_.regions, [&](const RegionRow& row) {
     out_("name", region_name(row))("count", row.count)("time_s", row.time_s)("min_s", row.min_s);

@@ -60,6 +60,7 @@ void ReportDocument::write() {
     timeline();
     processes();
     event_loops();
+    threads();
     regions();
     quality();
     bottleneck();

@@ -38,6 +38,7 @@ class ReportDocument {
   void regions();
   void processes();
   void event_loops();
+  void threads();
   void timeline();
   void off_cpu();
   void imports();

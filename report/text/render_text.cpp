@@ -86,6 +86,11 @@ class ResourceSections : private Section {
       print_processes(page_, a_, paths_, resource_options());
   }
 
+  void threads() {
+    if (worth(has_busy_threads(a_), "Threads", "Only main threads have done anything."))
+      print_threads(page_, a_, paths_, resource_options());
+  }
+
   void regions() {
     if (worth(!a_.regions.empty(), "Regions", "The program named none."))
       print_regions(page_, a_, resource_options());
@@ -130,6 +135,7 @@ constexpr std::pair<std::string_view, Print> kSections[] = {
     {"event-loops", print_resources<&ResourceSections::event_loops>},
     {"imports", print_resources<&ResourceSections::imports>},
     {"processes", print_resources<&ResourceSections::processes>},
+    {"threads", print_resources<&ResourceSections::threads>},
     {"regions", print_resources<&ResourceSections::regions>},
     {"timeline", print_resources<&ResourceSections::timeline>},
     {"nodes", print_resources<&ResourceSections::nodes>},

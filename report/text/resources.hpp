@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The sections on files, blocked time, event loops, processes, regions, the timeline and nodes.
+// The sections on files, blocked time, event loops, processes, threads, regions, the timeline and nodes.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +34,10 @@ void print_processes(Page& page, const Analysis& analysis, const format::ShortPa
 // Time in torch.distributed; there are rows.
 void print_torch(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
                  const ResourceOptions& options);
+// Whether a thread other than main ones has done something.
+bool has_busy_threads(const Analysis& analysis);
+void print_threads(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
+                   const ResourceOptions& options);
 void print_nodes(Page& page, const Analysis& analysis, const ResourceOptions& options);
 
 }  // namespace clusterprof::report::text

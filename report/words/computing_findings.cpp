@@ -46,6 +46,8 @@ class ComputingSentences : private FindingPhrases {
                            ""};
       case Kind::kWaitsForData:
         return with_children(of_rank_time("Ranks are blocked on pipes, sockets or other processes for"));
+      case Kind::kInputBound:
+        return input_bound();
       case Kind::kBlocked:
         return blocked();
       case Kind::kEventLoopBlocked:
@@ -138,6 +140,24 @@ class ComputingSentences : private FindingPhrases {
                                           ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
                                           : "Ranks are blocked outside MPI and I/O for",
                                       kinds.empty() ? "" : fmt::format(" ({})", kinds)));
+  }
+
+  // "Input-bound: rank 0 waits 45 % of its time at train() train.py:31 for 4 worker processes, which are mostly in
+  // __getitem__() data.py:12."
+  [[nodiscard]] FindingText input_bound() const {
+    const std::string place = name(f_.place, names_);
+    const bool one = e_.number(Key::kWorkers) == 1;
+    const bool threads = e_.name(Key::kWorkerKind) == "threads";
+    const std::string workers =
+        fmt::format("{} worker {}", one ? "a" : count(Key::kWorkers),
+                    one ? (threads ? "thread" : "process") : (threads ? "threads" : "processes"));
+    const bool alone = f_.ranks.size() == 1;
+    const std::string who = alone ? fmt::format("rank {} waits {} of its time", rank(), share())
+                                  : fmt::format("ranks wait {} of their time", share());
+    return {fmt::format("Input-bound: {}{} for {}, which {} mostly in {}.", who,
+                        place.empty() ? "" : fmt::format(" at {}", place), workers, one ? "is" : "are",
+                        name(site(), names_)),
+            fmt::format("The workers are busy for {} of their time.", percent(e_.number(Key::kWorkersBusy)))};
   }
 
   // "They wait for 8 child processes (worker), which are mostly in work() pool.py:12."

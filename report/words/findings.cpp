@@ -113,6 +113,8 @@ std::string_view advice(FindingAction action) {
       return "Import only what is needed, or only where it is used (python -X importtime lists modules).";
     case FindingAction::kGiveProcessors:
       return "Give each rank a processor of its own.";
+    case FindingAction::kFasterInput:
+      return "Make the data in less time there, ahead of time, or with more workers if processors are free.";
   }
   return "";
 }

@@ -92,6 +92,15 @@ class Contract(recording.RecordingTest):
             self.assertLessEqual(row["rank_min_s"], row["rank_mean_s"] + 1e-9)
             self.assertLessEqual(row["rank_mean_s"], row["rank_max_s"] + 1e-9)
 
+    def test_threads(self):
+        mains = [row for row in self.result["threads"] if row["kind"] == "main"]
+        self.assertEqual([row["rank"] for row in mains], [0, 1, 2, 3])
+        for row in self.result["threads"]:
+            self.has(row, {"rank", "pid", "tid", "name", "kind", "elapsed_s", "cpu_s"})
+        for row, rank in zip(mains, self.result["ranks"]):
+            self.assertEqual((row["pid"], row["tid"]), (rank["pid"], rank["pid"]))
+            self.assertLessEqual(row["cpu_s"], rank["cpu_s"] + 0.02)
+
     def test_efficiency(self):
         efficiency = self.result["efficiency"]
         self.assertEqual({"parallel", "load_balance", "communication", "serialization", "transfer"},

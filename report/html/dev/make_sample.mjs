@@ -686,6 +686,18 @@ export function makeSample(options = {}) {
     { rank: 0, how: "spawn", unrecorded: null, program: evil, count: 8, cpu_s: 18.8, cpu_min_s: 2, cpu_mean_s: 2.35, cpu_max_s: 2.7, start_s: 1, end_s: 11, created_by: { ...madeAt, call_path: ["main() heat.py:55", "Process.start() process.py:121"] }, top: { ...workerPlace, time_s: 12 } },
     { rank: 0, how: "subprocess", unrecorded: "static_program", program: "gzip", count: 3, cpu_s: 1.2, cpu_min_s: 0.3, cpu_mean_s: 0.4, cpu_max_s: 0.5, start_s: 12, end_s: 14, created_by: { ...madeAt, line: 60, call_path: ["main() heat.py:60"] }, top: null },
   ];
+  const sampleThreadGroups = () => [
+    { rank: 0, name: "main", kind: "main", count: 1, cpu_s: elapsed * 0.8, cpu_min_s: elapsed * 0.8, cpu_mean_s: elapsed * 0.8, cpu_max_s: elapsed * 0.8, start_s: 0, end_s: elapsed, top: workerPlace },
+    { rank: 0, name: hostile ? "<i>loader-*</i>" : "loader-*", kind: "python", count: 2, cpu_s: 3, cpu_min_s: 1, cpu_mean_s: 1.5, cpu_max_s: 2, start_s: 1, end_s: 9, top: workerPlace },
+    { rank: 0, name: "OpenMP", kind: "openmp", count: 3, cpu_s: 9, cpu_min_s: 3, cpu_mean_s: 3, cpu_max_s: 3, start_s: 1, end_s: elapsed, top: null },
+  ];
+  const sampleThreads = () =>
+    sampleThreadGroups().flatMap((of, group) =>
+      Array.from({ length: of.count }, (_, i) => ({
+        rank: 0, pid: 4000, tid: 4000 + 10 * group + i, name: of.name.replace("*", `${i}`), kind: of.kind, elapsed_s: of.end_s - of.start_s, cpu_s: of.cpu_mean_s, count: 1, group, start_s: of.start_s,
+        end_s: group === 0 ? null : of.end_s, top: of.top,
+      })),
+    );
   const report = {
     schema: "clusterprof.report/1",
     run: {
@@ -765,6 +777,8 @@ export function makeSample(options = {}) {
         blocks: [{ time_s: 1.5, awaited_s: 1.2, count: 3, longest_s: 1.2, function: "handle", file: "/home/ada/heat/server.py", line: 40, called: "json.loads", task: hostile ? "<img src=x onerror=alert(8)>" : "Server.handle" }],
       },
     ],
+    threads: plain ? [] : sampleThreads(),
+    thread_groups: plain ? [] : sampleThreadGroups(),
     regions: plain ? [] : [regionRow("epoch", 0.86, 20, 0.16), regionRow("epoch/step", 0.7, 2000, 0.12), regionRow("checkpoint", 0.08, 20, 0.2)],
     quality: { samples: ranks * 6120, rate_reached_hz: 98.7, handler_median_s: 9.1e-6, handler_p99_s: 4.4e-5, dropped: hostile ? { ring_full: 312, reentrant: 4 } : {}, truncated: hostile ? 2100 : 12, merges_tried: ranks * 5000, merges_failed: hostile ? 9000 : 14, merge_success_percent: hostile ? 97.1 : 99.98 },
     bottleneck: [

@@ -116,6 +116,7 @@ const SHOWN = {
     check((await page.locator('main [aria-label="Processes of this row"] tbody tr').count()) === 1, "does not open the row");
     check((await page.innerText("main")).includes("<img src=x onerror=window.hostile=6>"), "does not show the command");
     await rows.first().press("Enter");
+    check((await page.locator('main [aria-label="Threads that are alike"] > tbody > tr[data-row]').count()) > 0, "has no threads");
   },
   source: async (page) => {
     check((await page.locator("main .src-files li a").count()) > 0, "has no files");

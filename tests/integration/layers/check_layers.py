@@ -36,10 +36,10 @@ FOLDERS = {
 
     "collector/rings": ["base", "formats/wire"],
     "collector/names": ["base", "formats/wire", "formats/shard"],
-    "collector/stacks": ["formats/wire", "formats/shard", "collector/rings", "collector/names"],
+    "collector/stacks": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/names"],
     "collector/charge": ["formats/wire", "formats/shard", "collector/rings", "collector/names", "collector/stacks"],
     "collector/mpi": ["formats/wire", "formats/shard", "collector/rings", "collector/stacks"],
-    "collector/process": ["formats/wire", "formats/shard", "collector/rings", "collector/names", "collector/stacks",
+    "collector/process": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/names", "collector/stacks",
                           "collector/charge", "collector/mpi"],
     "collector/os": ["base", "formats/shard"],
     "collector/node": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/stacks",

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdio>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <random>
@@ -15,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_pools.hpp"
 #include "formats/wire/mpi_functions.h"
 #include "tests/unit/collector/fake_segment.hpp"
 
@@ -112,6 +115,9 @@ class Recording : public testing::Test {
         break;
       case RawKind::kOtherSites:
         frame = "others";
+        break;
+      case RawKind::kPool:
+        frame = pool_frame_name(*thread_pool_of(t.modules[raw.a]->path));
         break;
     }
     const std::string above = text(t.nodes[path].parent);
@@ -1070,6 +1076,104 @@ TEST_F(FewPaths, LimitsAddressesOutsideAllModules) {
   EXPECT_EQ(samples, 500u);
   EXPECT_LE(store_.tables().pending.size(), 65u);
   EXPECT_LE(store_.tables().frames.size(), 66u);
+}
+
+// --- the table of threads ---
+
+TEST_F(Recording, ThreadsHaveTheirNamesKindsAndTimes) {
+  fake_.header().module_epoch = 1;
+  fake_.module("/usr/lib/libgomp.so.1", 0x80000, 0x90000, 0x80000);
+  const auto named = [&](std::uint32_t index, const char* name, const char* inherited) {
+    std::snprintf(fake_.slot(index).name, sizeof fake_.slot(index).name, "%s", name);
+    std::snprintf(fake_.slot(index).inherited_name, sizeof fake_.slot(index).inherited_name, "%s", inherited);
+  };
+  named(0, "python3", "python3");
+  fake_.thread(1, 101, kStart + 5 * kMs);
+  named(1, "python3", "python3");
+  const std::string python_name = "loader-\xc3\xa9";
+  std::array<std::uint64_t, wire::kThreadNameBytes / 8> words{};
+  std::memcpy(words.data(), python_name.data(), python_name.size());
+  for (std::size_t i = 0; i < words.size(); ++i) fake_.slot(1).python_name[i] = words[i];
+  fake_.slot(1).python_name_bytes = static_cast<std::uint32_t>(python_name.size());
+  fake_.slot(1).start_function = kPython + 0x10;
+  fake_.thread(2, 102, kStart + 6 * kMs, false, 3 * kMs);
+  named(2, "python3", "python3");
+  fake_.slot(2).start_function = 0x80010;
+  fake_.thread(3, 103, kStart + 7 * kMs);
+  named(3, "writer", "python3");
+  fake_.slot(3).start_function = kProgram + 0x10;
+
+  Sample python;
+  python.time_ns = kStart + 20 * kMs, python.cpu_ns = 10 * kMs, python.flags = wire::kHasPython;
+  python.words = {kPython + 0x100, python_word(3), 7, kPython + 0x200};
+  ASSERT_TRUE(fake_.sample(1, python));
+  Sample pool;
+  pool.time_ns = kStart + 20 * kMs, pool.cpu_ns = 13 * kMs;
+  pool.words = {kProgram + 0x100, 0x80200, kLibc + 0x300};
+  ASSERT_TRUE(fake_.sample(2, pool));
+  fake_.thread_end(1, kStart + 30 * kMs, 17 * kMs);
+  recorder().poll(kStart + 40 * kMs);
+  const auto rows = recorder().report(kStart + 50 * kMs).thread_table.rows();
+  ASSERT_EQ(rows.size(), 4u);
+  using Kind = shard::ThreadKind;
+  const auto is = [&](std::size_t i, std::int32_t tid, const std::string& name, Kind kind) {
+    EXPECT_EQ(rows[i].tid, tid);
+    EXPECT_EQ(rows[i].name, name);
+    EXPECT_EQ(rows[i].kind, kind) << name;
+  };
+  is(0, 100, "main", Kind::kMain);
+  is(1, 101, python_name, Kind::kPython);
+  is(2, 102, "OpenMP", Kind::kOpenMp);
+  is(3, 103, "writer", Kind::kNative);
+  EXPECT_EQ(rows[1].cpu_ns, 17 * kMs);
+  EXPECT_EQ(rows[1].elapsed_ns, 25 * kMs);
+  EXPECT_EQ(rows[1].flags, 0);
+  EXPECT_EQ(rows[2].flags, shard::Thread::kRuns);
+  EXPECT_EQ(rows[2].elapsed_ns, 44 * kMs);
+  EXPECT_GE(rows[2].cpu_ns, 10 * kMs) << "without what it had used before it was recorded";
+  EXPECT_EQ(text(rows[3].path), "program+10!");
+  // Paths of a pool's threads begin with its name.
+  EXPECT_EQ(text(rows[2].last_path), "[OpenMP threads];libc.so.6+300;libgomp.so.1+200;program+100!");
+  EXPECT_EQ(text(rows[2].top_path), "[OpenMP threads];libc.so.6+300;libgomp.so.1+200");
+  EXPECT_EQ(text(rows[1].top_path), "python3.11+200;step:3");
+}
+
+TEST_F(Recording, PoolIsSeenOnThePathWhereTheCppRuntimeStartsTheThread) {
+  fake_.header().module_epoch = 1;
+  fake_.module("/usr/lib/libstdc++.so.6", 0x90000, 0xa0000, 0x90000);
+  fake_.module("/usr/lib/libtbb.so.12", 0xa0000, 0xb0000, 0xa0000);
+  for (const std::uint32_t index : {1u, 2u}) {
+    fake_.thread(index, 100 + static_cast<std::int32_t>(index), kStart);
+    fake_.slot(index).start_function = 0x90010;
+  }
+  Sample s;
+  s.time_ns = kStart + 20 * kMs, s.cpu_ns = 10 * kMs;
+  s.words = {kProgram + 0x100, 0xa0200, 0x90200, kLibc + 0x300};
+  ASSERT_TRUE(fake_.sample(1, s));
+  s.words = {0xa0100, kProgram + 0x200, 0x90200, kLibc + 0x300};  // the program's own thread, which calls TBB
+  ASSERT_TRUE(fake_.sample(2, s));
+  recorder().poll(kStart + 40 * kMs);
+  const auto rows = recorder().report(kStart + 50 * kMs).thread_table.rows();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[1].name, "TBB");
+  EXPECT_EQ(text(rows[1].last_path),
+            "[TBB threads];libc.so.6+300;libstdc++.so.6+200;libtbb.so.12+200;program+100!");
+  EXPECT_EQ(rows[2].name, "");
+  EXPECT_EQ(text(rows[2].last_path), "libc.so.6+300;libstdc++.so.6+200;program+200;libtbb.so.12+100!");
+}
+
+TEST_F(Recording, StackWithoutItsBeginningDoesNotTellThePool) {
+  fake_.module("/usr/lib/libopenblas.so.0", 0x80000, 0x90000, 0x80000);
+  fake_.thread(1, 101, kStart);
+  Sample s;
+  s.time_ns = kStart + 20 * kMs, s.cpu_ns = 10 * kMs, s.flags = wire::kNativeTruncated;
+  s.words = {0x80100, 0x80200};
+  ASSERT_TRUE(fake_.sample(1, s));
+  recorder().poll(kStart + 40 * kMs);
+  const auto rows = recorder().report(kStart + 50 * kMs).thread_table.rows();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1].name, "");
+  EXPECT_EQ(text(rows[1].last_path), "libopenblas.so.0+200;libopenblas.so.0+100!");
 }
 
 TEST_F(Recording, SampleInTooManyRegionsIsDropped) {

@@ -123,6 +123,42 @@ TEST_F(Building, WorkersAreBelowTheCallThatMadeThem) {
   EXPECT_EQ(path_text(data, row->top_path), "start:6;work:21");
 }
 
+TEST_F(Building, ThreadsOfAPoolAreBelowItsName) {
+  FakeSegment fake;
+  fake.header().rank = 0;
+  fake.header().pid = 500;
+  fake.header().module_epoch = 1;
+  fake.module("/nowhere/solver", 0x10000, 0x20000, 0x10000);
+  fake.module("/nowhere/libgomp.so.1", 0x20000, 0x30000, 0x20000);
+  fake.thread(0, 500, kStart, true);
+  fake.thread(1, 501, kStart);
+  fake.slot(1).start_function = 0x20010;
+  FakeSegment::Sample sample;
+  sample.time_ns = kStart + 30 * kMs;
+  sample.cpu_ns = 30 * kMs;
+  sample.words = {0x10100, 0x20200};
+  fake.sample(1, sample);
+  fake.thread_end(1, kStart + 30 * kMs, 30 * kMs);
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  const auto id = state_.announce(std::nullopt, 0, 1, 500, {kStart, 5'000'000'000});
+  state_.hello(id, 500, std::move(view).value(), {kStart, 5'000'000'000});
+  state_.gone(id, kStart + 31 * kMs, 0);
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state_.snapshot({kStart + 50 * kMs, 5'050'000'000}, true));
+  ASSERT_EQ(data.threads.size(), 2u);
+  const shard::Thread& pool = data.threads[1];
+  EXPECT_EQ(pool.tid, 501);
+  EXPECT_EQ(pool.name, "OpenMP");
+  EXPECT_EQ(pool.kind, shard::ThreadKind::kOpenMp);
+  EXPECT_EQ(pool.cpu_ns, 30 * kMs);
+  EXPECT_EQ(path_text(data, pool.last_path).rfind("[OpenMP threads];libgomp.so.1+0x", 0), 0u);
+  EXPECT_TRUE(path_text(data, pool.last_path).ends_with(";solver+0x100"));
+  EXPECT_EQ(path_text(data, pool.path), "[OpenMP threads];libgomp.so.1+0x10");
+  EXPECT_EQ(data.threads[0].name, "main");
+  EXPECT_TRUE(shard::validate(data).ok());
+}
+
 TEST_F(Building, ProducesExactlyTheExpectedTables) {
   FakeSegment a, b;
   rank(a, 0, 0x10000);

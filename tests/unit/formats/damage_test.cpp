@@ -331,7 +331,7 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            !d.wait_states.empty() && d.rank_series.size() > 1 && d.node_series.size() > 1 &&
            d.path_series.size() > 1 && !d.io_calls.empty() && !d.data_accesses.empty() &&
            !d.region_times.empty() && !d.processes.empty() && !d.event_loops.empty() &&
-           !d.loop_blocks.empty();
+           !d.loop_blocks.empty() && !d.threads.empty();
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)
@@ -382,6 +382,13 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.loop_blocks[0].rank = 77; }, "loop_blocks");
   refused([](ShardData& d) { d.loop_blocks[0].wall_ns = d.loop_blocks[0].turn_ns + 1; }, "loop_blocks");
   refused([](ShardData& d) { d.loop_blocks[0].begin_utc_ns = INT64_MAX; }, "loop_blocks");
+  refused([](ShardData& d) { d.threads[0].path = 9999; }, "threads");
+  refused([](ShardData& d) { d.threads[0].top_path = 9999; }, "threads");
+  refused([](ShardData& d) { d.threads[0].last_path = 9999; }, "threads");
+  refused([](ShardData& d) { d.threads[0].rank = 77; }, "threads");
+  refused([](ShardData& d) { d.threads[0].count = 0; }, "threads");
+  refused([](ShardData& d) { d.threads[0].kind = static_cast<shard::ThreadKind>(5); }, "threads");
+  refused([](ShardData& d) { d.threads[0].start_utc_ns = INT64_MAX; }, "threads");
   refused([](ShardData& d) { d.ranks[0].affinity = 9999; }, "ranks");
   refused([](ShardData& d) { d.ranks[0].start_utc_ns = INT64_MAX; }, "ranks");
   refused([](ShardData& d) { d.ranks[0].elapsed_ns = UINT64_MAX; }, "ranks");

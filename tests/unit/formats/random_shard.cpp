@@ -311,6 +311,25 @@ class Builder {
                                      loop.longest_utc_ns, 500, wall_ns--, flags});
       data_.event_loops.push_back(std::move(loop));
     }
+    for (std::int32_t tid = 300; chance(2); ++tid) {
+      Thread thread;
+      thread.rank = row;
+      thread.path = below(data_.paths.size());
+      thread.top_path = below(data_.paths.size());
+      thread.last_path = below(data_.paths.size());
+      thread.pid = static_cast<std::int32_t>(below(100));
+      thread.tid = tid;
+      thread.kind = static_cast<ThreadKind>(below(kThreadKinds));
+      thread.flags = static_cast<std::uint8_t>(below(2));
+      thread.count = 1 + below(9);
+      thread.start_utc_ns = 1'700'000'000'000'000'000 + tid;
+      thread.elapsed_ns = amount();
+      thread.cpu_ns = amount();
+      thread.cpu_min_ns = amount();
+      thread.cpu_max_ns = amount();
+      if (chance(2)) thread.name = "loader-" + std::to_string(tid);
+      data_.threads.push_back(std::move(thread));
+    }
     for (std::uint64_t le_ns = 1024; le_ns <= 4096; le_ns *= 2)
       if (chance(2)) data_.handler_costs.push_back({row, le_ns, amount()});
     for (std::uint32_t series = 0; series < data_.series.size(); ++series)

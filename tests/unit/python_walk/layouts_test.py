@@ -60,6 +60,22 @@ def expressions(minor):
         for name in ("threshold", "count"):
             fields["gc_generation_" + name] = offset("struct gc_generation", name)
         fields["gc_generation_bytes"] = "sizeof(struct gc_generation)"
+    if minor <= 13:
+        fields["frame_locals"] = offset(frame, "f_localsplus" if old else "localsplus")
+        fields["type_basic_size"] = offset("PyTypeObject", "tp_basicsize")
+        fields["type_flags"] = offset("PyTypeObject", "tp_flags")
+        fields["type_dict_offset"] = offset("PyTypeObject", "tp_dictoffset")
+        fields["dict_keys"] = offset("PyDictObject", "ma_keys")
+        fields["dict_values"] = offset("PyDictObject", "ma_values")
+    if 11 <= minor <= 13:  # before that, no header has them; truth.thread_names reads names there
+        fields["keys_entry_count"] = offset("struct _dictkeysobject", "dk_nentries")
+        fields["keys_size"] = offset("struct _dictkeysobject", "dk_log2_index_bytes")
+        fields["keys_indices"] = offset("struct _dictkeysobject", "dk_indices")
+        fields["type_cached_keys"] = offset("PyHeapTypeObject", "ht_cached_keys")
+        fields["values_data"] = offset("struct _dictvalues", "values")
+        fields["keys_kind"] = offset("struct _dictkeysobject", "dk_kind")
+    if minor == 13:
+        fields["values_valid"] = offset("struct _dictvalues", "valid")
     if minor >= 15:
         fields["tstate_base_frame"] = offset(state, "base_frame")
     return fields
@@ -72,6 +88,8 @@ def offsets(compiler, include, minor, folder):
         lines += ["#include <frameobject.h>"]
     else:
         lines += ["#include <internal/pycore_frame.h>"]
+    if 11 <= minor <= 13:
+        lines += ["#include <internal/pycore_dict.h>"]
     if minor <= 12:
         lines += ["#include <internal/%s.h>" % ("pycore_pymem" if minor == 8 else "pycore_gc")]
     lines += ["int main(void) {"]

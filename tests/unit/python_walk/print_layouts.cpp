@@ -11,6 +11,7 @@
 #include "agent/pyabi/cpython_3_13.h"
 #include "agent/pyabi/cpython_3_14.h"
 #include "agent/pyabi/cpython_3_15.h"
+#include "agent/pyabi/instance_layout.h"
 #include "agent/sigsafe/gc_state.h"
 
 using namespace clusterprof::agent;
@@ -49,6 +50,23 @@ int main() {
     PRINT(str_ascii_data);
     PRINT(str_compact_data);
 #undef PRINT
+    if (const InstanceLayout* const instance = instance_layout(layout->minor)) {
+      print("frame_locals", instance->frame_locals);
+      print("type_basic_size", kTypeBasicSize);
+      print("type_flags", kTypeFlags);
+      print("type_dict_offset", kTypeDictOffset);
+      print("dict_keys", kDictKeys);
+      print("dict_values", kDictValues);
+      if (instance->minor >= 11) {
+        print("keys_entry_count", instance->keys_entry_count);
+        print("keys_size", instance->keys_size);
+        print("keys_indices", instance->keys_indices);
+        print("type_cached_keys", instance->type_cached_keys);
+        print("values_data", instance->values_data);
+        print("keys_kind", kKeysKind);
+      }
+      if (instance->minor == 13) print("values_valid", kValuesValid);
+    }
     if (layout->minor > 12) continue;
     print("gc_enabled", kGcEnabled);
     print("gc_debug", kGcDebug);

@@ -434,6 +434,33 @@ export interface EventLoopRow {
   blocks: LoopBlockRow[];
 }
 
+export interface ThreadGroupRow {
+  rank: number;
+  name: string | null;
+  kind: "main" | "python" | "openmp" | "native" | "helper";
+  count: number;
+  cpu_s: number;
+  cpu_min_s: number;
+  cpu_mean_s: number;
+  cpu_max_s: number;
+  start_s: number;
+  end_s: number;
+  top: Place | null;
+}
+
+export interface ThreadRow {
+  rank: number;
+  pid: number;
+  tid: number;
+  name: string | null;
+  count: number; // more than 1: of several, which have ended
+  group: number; // index into thread_groups
+  start_s: number;
+  end_s: number | null;
+  cpu_s: number;
+  top: Place | null;
+}
+
 export interface RegionRow extends Parts {
   name: string;
   count: number;
@@ -526,6 +553,8 @@ export interface Report {
   processes: ProcessRow[];
   process_groups: ProcessGroupRow[];
   event_loops: EventLoopRow[];
+  threads: ThreadRow[];
+  thread_groups: ThreadGroupRow[];
   regions: RegionRow[];
   memory?: { lines: MemoryLine[] };
   quality: Quality;

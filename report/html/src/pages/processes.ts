@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The processes that ranks made. Those that are alike are one row, which opens.
+// The processes that ranks made, and threads. Those that are alike are one row, which opens.
 import { placeCell, rankLink, shortenedNote } from "../comm/parts";
 import { el, ofWholeRun, replace, section } from "../core/dom";
 import { commandLine, count, printable, seconds, shortenMiddle, signalName } from "../core/format";
 import type { Page, PageHandle } from "../core/page";
-import type { Place, ProcessGroupRow, ProcessRow } from "../core/report";
+import type { Place, ProcessGroupRow, ProcessRow, ThreadGroupRow, ThreadRow } from "../core/report";
 import type { Store } from "../core/selection";
 import { table } from "../core/table";
 
@@ -47,8 +47,19 @@ export function ending(row: Pick<ProcessRow, "exit" | "end_s">): string {
 
 const how = (kind: string): HTMLElement => el("span", { tip: HOW[kind] }, kind);
 
+const KIND: Record<ThreadGroupRow["kind"], string> = {
+  main: "The main thread of a process.",
+  python: "Runs Python.",
+  openmp: "Of an OpenMP pool.",
+  native: "Runs other native code.",
+  helper: "Of MPI, of what MPI communicates with, or of a device's run time.",
+};
+
+const threadsName = (group: Pick<ThreadGroupRow, "count" | "name">): string => groupName({ count: group.count, program: group.name });
+
 class ProcessesPage implements PageHandle {
   private readonly groups = el("div");
+  private readonly threads = el("div");
 
   constructor(
     root: HTMLElement,
@@ -59,6 +70,11 @@ class ProcessesPage implements PageHandle {
         "Processes that ranks made",
         { class: "chart-card", aside: [shortenedNote(store.model, "process_groups", "kind of process"), ofWholeRun()] },
         this.groups,
+      ),
+      section(
+        "Threads",
+        { class: "chart-card", aside: [shortenedNote(store.model, "thread_groups", "kind of thread"), ofWholeRun()] },
+        this.threads,
       ),
     );
     this.update();
@@ -81,13 +97,58 @@ class ProcessesPage implements PageHandle {
         : el("p", { class: "page-note" }, `${count(number)} ${number === 1 ? "process" : "processes"}, CPU time ${seconds(cpu)} together.`),
       this.table(indices),
     );
+    const threads = model.report.thread_groups;
+    replace(this.threads, this.threadTable([...threads.keys()].filter((i) => !chosen || chosen.has(threads[i].rank))));
+  }
+
+  private place(where: Place | null): HTMLElement | string {
+    return where ? placeCell(this.store.model, { ...where, op: null }, where.file?.endsWith(".py") ? "python" : "native") : "–";
+  }
+
+  private threadTable(indices: readonly number[]): HTMLElement {
+    const all = this.store.model.report.thread_groups;
+    return table<number>(
+      [
+        { id: "name", title: "Threads", value: (i) => threadsName(all[i]), cell: (i) => shortenMiddle(threadsName(all[i]), 48) },
+        { id: "kind", title: "Kind", class: "nowrap", value: (i) => all[i].kind, cell: (i) => el("span", { tip: KIND[all[i].kind] }, all[i].kind) },
+        { id: "rank", title: "Rank", class: "nowrap", value: (i) => all[i].rank, cell: (i) => rankLink(this.store, all[i].rank) },
+        { id: "cpu", title: "CPU time", numeric: true, help: "Of all of them", value: (i) => all[i].cpu_s, cell: (i) => seconds(all[i].cpu_s) },
+        { id: "min", title: "Min", numeric: true, help: "CPU time of one of them", value: (i) => all[i].cpu_min_s, cell: (i) => seconds(all[i].cpu_min_s) },
+        { id: "mean", title: "Mean", numeric: true, value: (i) => all[i].cpu_mean_s, cell: (i) => seconds(all[i].cpu_mean_s) },
+        { id: "max", title: "Max", numeric: true, value: (i) => all[i].cpu_max_s, cell: (i) => seconds(all[i].cpu_max_s) },
+        { id: "top", title: "Mostly in", help: "Where they ran, or were in I/O, for the most time", value: (i) => all[i].top?.function, cell: (i) => this.place(all[i].top) },
+      ],
+      indices,
+      {
+        label: "Threads that are alike",
+        sort: { column: "cpu", descending: true },
+        limit: 50,
+        onOpen: (i) => this.eachThread(i),
+        empty: "No threads of these ranks were recorded.",
+      },
+    );
+  }
+
+  // The threads of one row.
+  private eachThread(group: number): HTMLElement {
+    const rows = this.store.model.report.threads.filter((row) => row.group === group);
+    return table<ThreadRow>(
+      [
+        { id: "name", title: "Name", value: (row) => row.name, cell: (row) => shortenMiddle(printable(row.name ?? "?"), 48) },
+        { id: "tid", title: "Thread", numeric: true, value: (row) => row.tid, cell: (row) => (row.count > 1 ? `${count(row.count)} ended` : String(row.tid)) },
+        { id: "pid", title: "Process", numeric: true, value: (row) => row.pid, cell: (row) => String(row.pid) },
+        { id: "start", title: "Start", numeric: true, value: (row) => row.start_s, cell: (row) => seconds(row.start_s) },
+        { id: "end", title: "End", numeric: true, value: (row) => row.end_s, cell: (row) => (row.end_s === null ? "–" : seconds(row.end_s)) },
+        { id: "cpu", title: "CPU time", numeric: true, value: (row) => row.cpu_s, cell: (row) => seconds(row.cpu_s) },
+        { id: "top", title: "Mostly in", value: (row) => row.top?.function, cell: (row) => this.place(row.top) },
+      ],
+      rows,
+      { label: "Threads of this row", sort: { column: "start", descending: false }, limit: 50, empty: "They are left out of this page." },
+    );
   }
 
   private table(indices: readonly number[]): HTMLElement {
-    const { model } = this.store;
-    const all = model.report.process_groups;
-    const place = (where: Place | null) =>
-      where ? placeCell(model, { ...where, op: null }, where.file?.endsWith(".py") ? "python" : "native") : "–";
+    const all = this.store.model.report.process_groups;
     return table<number>(
       [
         { id: "name", title: "Processes", value: (i) => groupName(all[i]), cell: (i) => shortenMiddle(groupName(all[i]), 48) },
@@ -97,8 +158,8 @@ class ProcessesPage implements PageHandle {
         { id: "min", title: "Min", numeric: true, help: "CPU time of one of them", value: (i) => all[i].cpu_min_s, cell: (i) => seconds(all[i].cpu_min_s) },
         { id: "mean", title: "Mean", numeric: true, value: (i) => all[i].cpu_mean_s, cell: (i) => seconds(all[i].cpu_mean_s) },
         { id: "max", title: "Max", numeric: true, value: (i) => all[i].cpu_max_s, cell: (i) => seconds(all[i].cpu_max_s) },
-        { id: "top", title: "Mostly in", help: "Where they spent the most time, other than idle", value: (i) => all[i].unrecorded ?? all[i].top?.function, cell: (i) => (all[i].unrecorded ? notRecorded(all[i].unrecorded) : place(all[i].top)) },
-        { id: "line", title: "Made at", help: "The call that made them", value: (i) => all[i].created_by?.line, cell: (i) => place(all[i].created_by) },
+        { id: "top", title: "Mostly in", help: "Where they spent the most time, other than idle", value: (i) => all[i].unrecorded ?? all[i].top?.function, cell: (i) => (all[i].unrecorded ? notRecorded(all[i].unrecorded) : this.place(all[i].top)) },
+        { id: "line", title: "Made at", help: "The call that made them", value: (i) => all[i].created_by?.line, cell: (i) => this.place(all[i].created_by) },
       ],
       indices,
       {
@@ -145,7 +206,9 @@ class ProcessesPage implements PageHandle {
 export const page: Page = {
   id: "processes",
   title: "Processes",
-  hint: "Processes that ranks made",
-  hidden: (model) => !(model.report.process_groups ?? []).some((group) => group.how !== "rank"),
+  hint: "Processes that ranks made, and threads",
+  hidden: (model) =>
+    !(model.report.process_groups ?? []).some((group) => group.how !== "rank") &&
+    !(model.report.thread_groups ?? []).some((group) => group.kind !== "main"),
   mount: (root, store) => new ProcessesPage(root, store),
 };

@@ -237,6 +237,7 @@ const FINDING_PAGES: Record<string, [string, string]> = {
   mpi_time: COMMUNICATION,
   load_imbalance: BALANCE,
   event_loop_blocked: ["event-loops", "Event loops"],
+  input_bound: ["processes", "Processes"],
   shared_processors: NODES,
   too_many_threads: NODES,
   busy_node: NODES,

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The section on threads: those that are alike are one row.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "report/format/characters.hpp"
+#include "report/format/names.hpp"
+#include "report/format/numbers.hpp"
+#include "report/text/cells.hpp"
+#include "report/text/resources.hpp"
+#include "report/text/section.hpp"
+
+namespace clusterprof::report::text {
+
+using namespace format;
+
+namespace {
+
+using Align = Table::Align;
+
+constexpr std::size_t kNameColumns = 28;
+// Of the time of their rank: threads that do less only wait for something.
+constexpr double kWorthSaying = 0.01;
+
+const char* kind_name(const ThreadGroup& group) {
+  return shard::kThreadKindNames[static_cast<std::size_t>(group.kind)];
+}
+
+std::string name_of_group(const ThreadGroup& group) {
+  const std::string name = shorten_middle(group.name.empty() ? "?" : printable(group.name), kNameColumns);
+  return group.count == 1 ? name : fmt::format("{} x {}", group.count, name);
+}
+
+bool is_worth_saying(const ThreadGroup& group) {
+  return group.kind != shard::ThreadKind::kMain && group.cpu_s >= kWorthSaying * (group.end_s - group.start_s) &&
+         group.cpu_s > 0;
+}
+
+}  // namespace
+
+bool has_busy_threads(const Analysis& a) {
+  return std::any_of(a.thread_groups.begin(), a.thread_groups.end(), is_worth_saying);
+}
+
+void print_threads(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
+  std::map<std::int32_t, bool> is_shown;  // of ranks that have one
+  for (const ThreadGroup& group : a.thread_groups)
+    if (options.full || is_worth_saying(group)) is_shown[group.rank] = true;
+  std::vector<const ThreadGroup*> groups;
+  double longest = 0, all_s = 0;
+  std::uint64_t threads = 0;
+  for (const ThreadGroup& group : a.thread_groups) {
+    all_s += group.cpu_s;
+    threads += group.count;
+    const bool is_of_such = group.kind == shard::ThreadKind::kMain || is_worth_saying(group) || options.full;
+    if (!is_shown.contains(group.rank) || !is_of_such) continue;
+    groups.push_back(&group);
+    longest = std::max(longest, group.cpu_s);
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const ThreadGroup* x, const ThreadGroup* y) { return x->cpu_s > y->cpu_s; });
+  const TimeScale scale(longest);
+  page.section("Threads", fmt::format("{} threads, CPU time {}; in {}", threads, seconds(all_s), scale.unit()));
+  const std::size_t shown = rows_shown(groups.size(), options);
+  print_table(page,
+              {{"cpu"},
+               {"min"},
+               {"mean"},
+               {"max"},
+               {"rank"},
+               {"kind", Align::kLeft},
+               {"threads", Align::kLeft},
+               {"mostly in", Align::kLeft}},
+              [&](Table& table, std::size_t room) {
+                for (std::size_t i = 0; i < shown; ++i) {
+                  const ThreadGroup& group = *groups[i];
+                  const SourceLocation& top = group.top;
+                  const std::string place =
+                      top.function.empty() && top.file.empty()
+                          ? "-"
+                          : with_called(place_of(top.function, top.kind, top.file, top.line, paths, room),
+                                        top.called, room);
+                  table.row({scale(group.cpu_s), scale(group.cpu_min_s), scale(group.cpu_mean_s),
+                             scale(group.cpu_max_s), std::to_string(group.rank), kind_name(group),
+                             name_of_group(group), room == 0 ? "" : place});
+                }
+              });
+  note_the_rest(page, shown, groups.size());
+  page.line("  cpu: of all of them; min, mean, max: of one of them", Style::kDim);
+}
+
+}  // namespace clusterprof::report::text
