@@ -51,6 +51,8 @@ class TimeInMpi {
   [[nodiscard]] const std::vector<RawCallUnderWay>& calls_at_end() const noexcept { return calls_at_end_; }
 
  private:
+  [[nodiscard]] std::uint64_t recorded_since(std::uint64_t before_ns, std::uint64_t now_ns) const;
+
   const SegmentView& segment_;
   const ProcessStart& start_;
   StackResolver& stacks_;
