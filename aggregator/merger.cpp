@@ -212,6 +212,7 @@ struct Merger::State {
   std::vector<std::vector<DataAccess>> data_accesses;
   std::vector<std::vector<RegionTime>> region_times;
   std::vector<std::vector<Process>> processes;
+  std::vector<std::vector<RecordingWindow>> recording_windows;
 
   std::vector<IoFile> io_files;
   std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system
@@ -342,6 +343,7 @@ struct Merger::State {
     use(data_accesses, &ShardData::data_accesses);
     use(region_times, &ShardData::region_times);
     use(processes, &ShardData::processes);
+    use(recording_windows, &ShardData::recording_windows);
   }
 
   Run united_run() const;
@@ -428,6 +430,7 @@ Run Merger::State::united_run() const {
     run.mpi_library = std::max(run.mpi_library, other.mpi_library);
     run.launcher = std::max(run.launcher, other.launcher);
     run.only_regions = run.only_regions || other.only_regions;
+    run.standby = run.standby || other.standby;
     run.counters_multiplexed = run.counters_multiplexed || other.counters_multiplexed;
     complete = complete && other.complete;
     run.notes.insert(run.notes.end(), other.notes.begin(), other.notes.end());

@@ -91,8 +91,9 @@ HelperThreads TimeInMpi::of_helper(const Thread& thread, const wire::ThreadSlot&
   if (thread.main) return {};
   if (thread.ended_ns) now_ns = std::min(now_ns, *thread.ended_ns);
   const std::uint64_t begin = std::clamp(thread.start_ns, start_.not_after(now_ns), now_ns);
-  const std::uint64_t mpi_ns = std::min(of_slot(slot, now_ns), now_ns - begin);
-  return mpi_ns == 0 ? HelperThreads{} : HelperThreads{1, now_ns - begin, mpi_ns};
+  const std::uint64_t recorded_ns = windows_.recorded_ns(begin, now_ns);
+  const std::uint64_t mpi_ns = std::min(of_slot(slot, now_ns), recorded_ns);
+  return mpi_ns == 0 ? HelperThreads{} : HelperThreads{1, recorded_ns, mpi_ns};
 }
 
 std::optional<RawCallUnderWay> TimeInMpi::call_under_way(const Thread& thread, const wire::ThreadSlot& slot,
