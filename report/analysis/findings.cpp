@@ -113,6 +113,7 @@ void sort_findings(std::vector<Finding>& findings) {
 void find_findings(const PathTime& time, const CallPaths& paths, Analysis& analysis) {
   FindingBuilder builder(time, paths, analysis);
   find_failures(builder);
+  if (analysis.run.was_never_recorded()) return sort_findings(analysis.findings);
   find_delays(builder);
   find_mpi_costs(builder);
   find_gil_waits(builder);
