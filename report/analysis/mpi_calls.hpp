@@ -11,8 +11,8 @@
 
 namespace clusterprof::report {
 
-// Whether this is MPI_Init, MPI_Finalize, one of sessions, or the start of a process group of
-// torch.distributed. Efficiencies leave them out.
+// Whether this is MPI_Init, MPI_Finalize, one of sessions, or the start of a process group of torch.distributed.
+// Efficiencies leave them out.
 [[nodiscard]] bool is_mpi_startup(std::string_view op);
 // "MPI" or "torch.distributed", whose calls are recorded like MPI's.
 [[nodiscard]] std::string_view communication_library(std::string_view op);

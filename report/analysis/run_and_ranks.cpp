@@ -386,8 +386,10 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
     threads.communication = largest_of_threads / analysis.focus_s;
     threads.parallel = *threads.load_balance * *threads.communication;
   }
-  // The replay does not know about pauses.
-  if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0 || least_paused_s > 0) return;
+  // The replay does not know about pauses, nor about what is between windows of recording.
+  if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0 || least_paused_s > 0 ||
+      analysis.run.standby || !analysis.run.windows.empty())
+    return;
   const double ideal_s = to_seconds(data.wait_analysis.ideal_ns);
   analysis.efficiency.serialization = largest / ideal_s;
   analysis.efficiency.transfer = ideal_s / analysis.focus_s;
