@@ -203,6 +203,9 @@ class ThreadAccount {
   template <typename Sink>
   void begin_window(std::uint64_t time_ns, std::uint64_t cpu_ns, Sink&& sink) {
     pause(time_ns, cpu_ns, false, {}, {}, sink);
+    // It begins like a thread.
+    paused_ = has_previous_ = has_run_ = false;
+    waited_seen_ns_ = 0;
     forgets_delay_ = true;
   }
 

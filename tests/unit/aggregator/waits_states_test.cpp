@@ -39,8 +39,7 @@ TEST(WaitStatesTest, WhatAPartnerDidOutsideOfItsWindowIsNotMissing) {
     run.collective(1, "MPI_Barrier", 75 * kMs, 80 * kMs, 0);
     run.collective(0, "MPI_Barrier", 90 * kMs, 95 * kMs, 1);
     std::vector<shard::ShardData> shards = run.shards();
-    if (in_windows)
-      shards[0].recording_windows = {{0, 0, 100 * kMs}, {1, 45 * kMs, 85 * kMs}};
+    if (in_windows) shards[0].recording_windows = {{0, 0, 100 * kMs}, {1, 45 * kMs, 85 * kMs}};
     return run.analyse(shards);
   };
   const shard::ShardData whole = made(false), cut = made(true);
@@ -260,7 +259,8 @@ TEST(WaitStatesTest, RootsMayBeKnownByTheirNumberInTheGroup) {
 TEST(WaitStatesTest, AGroupMayLackTheRootThatItsEventsName) {
   MadeRun run(2);
   for (std::int32_t rank = 0; rank < 2; ++rank) {
-    MadeEvent event{MpiEventKind::kCollective, "broadcast", "MPI_Bcast", (10 + rank) * kMs, 41 * kMs, 7, rank};
+    MadeEvent event{
+        MpiEventKind::kCollective, "broadcast", "MPI_Bcast", (10 + rank) * kMs, 41 * kMs, 7, rank};
     event.flags = wire::kEventRootInGroup;
     run.add(rank, event);
   }
