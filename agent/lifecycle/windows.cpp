@@ -4,7 +4,6 @@
 #include "agent/lifecycle/windows.h"
 
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/regions.h"
@@ -139,7 +138,9 @@ void change_window(wire::SegmentHeader* segment) noexcept {
 void tick_in_window(ThreadRecord& record) noexcept {
   // Whoever opens a window does it the other way round: either sees what the other has done.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (record.tick != Tick::kNone || recording_is_off()) return;
+  const std::uint32_t phase = g_process.record_phase.load(kRelaxed);
+  const bool is_in_window = phase != 0 && (phase & 1) == 0;
+  if (record.tick != Tick::kNone || !is_in_window) return;
   auto expected = static_cast<std::uint32_t>(RecordState::kLive);
   if (!record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kWatched)))
     return;

@@ -73,7 +73,7 @@ Result<void> replace_file(int directory, const std::string& name, const std::str
 
 using Fields = std::map<std::string_view, std::uint64_t>;
 
-std::string text_of(const std::vector<std::pair<std::string_view, std::uint64_t>>& fields) {
+std::string text_of_fields(const std::vector<std::pair<std::string_view, std::uint64_t>>& fields) {
   std::string text(kHeader);
   for (const auto& [name, value] : fields) text += std::string(name) + " " + std::to_string(value) + "\n";
   return text + std::string(kEnd);
@@ -119,17 +119,17 @@ constexpr std::array<std::string_view, 4> kAnswerFields = {"sequence", "light", 
 }  // namespace
 
 std::string text_of(const ControlRequest& request) {
-  return text_of({{kRequestFields[0], request.sequence},
-                  {kRequestFields[1], request.open ? 1 : 0},
-                  {kRequestFields[2], static_cast<std::uint64_t>(request.at_unix_ns)},
-                  {kRequestFields[3], request.lasting_ns}});
+  return text_of_fields({{kRequestFields[0], request.sequence},
+                         {kRequestFields[1], request.open ? 1 : 0},
+                         {kRequestFields[2], static_cast<std::uint64_t>(request.at_unix_ns)},
+                         {kRequestFields[3], request.lasting_ns}});
 }
 
 std::string text_of(const ControlAnswer& answer) {
-  return text_of({{kAnswerFields[0], answer.sequence},
-                  {kAnswerFields[1], answer.light ? 1 : 0},
-                  {kAnswerFields[2], answer.open ? 1 : 0},
-                  {kAnswerFields[3], answer.ranks}});
+  return text_of_fields({{kAnswerFields[0], answer.sequence},
+                         {kAnswerFields[1], answer.light ? 1 : 0},
+                         {kAnswerFields[2], answer.open ? 1 : 0},
+                         {kAnswerFields[3], answer.ranks}});
 }
 
 std::optional<ControlRequest> parse_request(std::string_view text) {
@@ -188,8 +188,9 @@ void withdraw_answer(const std::string& run, const std::string& node) {
     const UniqueFd control = open_directory(directory.get(), kDirectory);
     if (!control) return;
     ::unlinkat(control.get(), (std::string(kNodePrefix) + node).c_str(), 0);
-    if (!entries_of(control.get(), [](const std::string& name) { return name.starts_with(kNodePrefix); })
-             .empty())
+    if (!entries_of(control.get(), [](const std::string& name) {
+           return name.starts_with(kNodePrefix);
+         }).empty())
       return;
   }
   remove_control(directory.get());
