@@ -662,13 +662,14 @@ class Server::Impl {
       wait_for_tick();
       window_closed_ = window_closed_ || !open;
     };
-    const auto done = [this](std::uint32_t, bool) {
+    const auto done = [this](std::uint32_t, bool) -> ControlWatch::Node::Done {
+      if (off_since_ || told_off_at_) return {};  // by the site
       const NodeState::WindowDone ranks = state_.window_done();
       if (ranks.done == ranks.all && std::exchange(window_closed_, false)) checkpoint();
-      return ControlWatch::Node::Done{ranks.done, ranks.all};
+      return {ranks.done, ranks.all};
     };
-    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.light,
-                     ControlWatch::Node{change, done});
+    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes,
+                     options_.light, ControlWatch::Node{change, done});
     control_->begin();
   }
 

@@ -27,10 +27,8 @@ using report::format::printable;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// By then all collectors have seen the request, so that they do it at the same time: they look once a second.
-constexpr milliseconds kAhead{1500};
 constexpr milliseconds kLookInterval{100};
-constexpr seconds kPatience{8};
+constexpr seconds kPatience{8};  // more than the nodes need to see the request twice
 constexpr std::size_t kNamesInMessage = 4;
 
 std::string names_of(const std::vector<ControlAnswer>& nodes) {
@@ -72,8 +70,10 @@ int control(const ControlOptions& options, ControlRequest request) {
   const Result<ControlRequest> asked = write_request(run, request);
   if (!asked) return complain(asked.error());
 
+  const auto patience =
+      kPatience + 2 * (std::chrono::nanoseconds(control_interval_ns(nodes.size())) - seconds(1));
   std::vector<ControlAnswer> done, silent;
-  for (const auto end = std::chrono::steady_clock::now() + kPatience;;) {
+  for (const auto end = std::chrono::steady_clock::now() + patience;;) {
     done.clear();
     silent.clear();
     for (ControlAnswer& node : read_answers(run))
@@ -81,7 +81,8 @@ int control(const ControlOptions& options, ControlRequest request) {
     if ((silent.empty() && !done.empty()) || std::chrono::steady_clock::now() >= end) break;
     std::this_thread::sleep_for(kLookInterval);
   }
-  const std::string within = " within " + std::to_string(kPatience.count()) + " s";
+  const std::string within =
+      " within " + std::to_string(std::chrono::duration_cast<seconds>(patience).count()) + " s";
   if (done.empty())
     return complain(kNothingFound,
                     printable(run) + ": no node has answered" + within + ": the run is over, or was lost");

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-constexpr seconds kLookInterval{1};
+constexpr seconds kClockSlack{2};  // between two machines
 constexpr milliseconds kDoneInterval{20};
 // A rank that is stopped, or has no processor, is not waited for longer before the node answers.
 constexpr seconds kDonePatience{2};
@@ -64,11 +64,12 @@ struct ControlWatch::Files {
   }
 };
 
-ControlWatch::ControlWatch(asio::io_context& io, std::string run_directory, std::string node_name, bool light,
-                           Node node)
+ControlWatch::ControlWatch(asio::io_context& io, std::string run_directory, std::string node_name,
+                           std::uint32_t nodes, bool light, Node node)
     : io_(io),
       run_directory_(std::move(run_directory)),
       node_name_(std::move(node_name)),
+      interval_(control_interval_ns(nodes)),
       light_(light),
       node_(std::move(node)),
       look_timer_(io),
@@ -91,7 +92,7 @@ void ControlWatch::begin() {
 }
 
 void ControlWatch::wait_for_look() {
-  look_timer_.expires_after(kLookInterval);
+  look_timer_.expires_after(interval_);
   look_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) look();
   });
@@ -128,7 +129,8 @@ void ControlWatch::seen(const std::optional<ControlRequest>& request) {
   if (!request || request->sequence <= request_.sequence) return;
   request_ = *request;
   const std::int64_t now_ns = unix_now_ns();
-  const ControlSchedule schedule = schedule_of(request_, now_ns, is_first);
+  const ControlSchedule schedule =
+      schedule_of(request_, now_ns, nanoseconds(interval_ + kClockSlack).count(), is_first);
   const auto at = [now = Clock::now(), now_ns](std::int64_t unix_ns) {
     return std::optional(now + nanoseconds(unix_ns - now_ns));
   };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Looks once a second whether somebody asks for a window of recording (formats/run/run_control.hpp), opens
-// and closes windows, and answers. The event loop's timer decides when; a thread of its own reads and writes
-// the files, because a file server may not answer. That thread uses no processor time while it waits, and
-// none after the event loop has ended: who watches over this process takes processor time for a sign of life.
+// Looks about once a second whether somebody asks for a window of recording (formats/run/run_control.hpp),
+// opens and closes windows, and answers. The event loop's timer decides when; a thread of its own reads and
+// writes the files, because a file server may not answer. That thread uses no processor time while it waits,
+// and none after the event loop has ended: who watches over this process takes processor time for a sign of
+// life.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -30,8 +31,9 @@ class ControlWatch {
     std::function<Done(std::uint32_t number, bool open)> done;
   };
 
-  ControlWatch(boost::asio::io_context& io, std::string run_directory, std::string node_name, bool light,
-               Node node);
+  // nodes: of the job, as far as it is known.
+  ControlWatch(boost::asio::io_context& io, std::string run_directory, std::string node_name,
+               std::uint32_t nodes, bool light, Node node);
   ~ControlWatch();
   ControlWatch(const ControlWatch&) = delete;
   ControlWatch& operator=(const ControlWatch&) = delete;
@@ -51,6 +53,7 @@ class ControlWatch {
 
   boost::asio::io_context& io_;
   const std::string run_directory_, node_name_;
+  const std::chrono::nanoseconds interval_;
   const bool light_;
   const Node node_;
   boost::asio::steady_timer look_timer_, edge_timer_, answer_timer_;

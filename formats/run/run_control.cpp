@@ -222,14 +222,13 @@ void remove_control(int run_directory) {
   ::unlinkat(run_directory, kDirectory, AT_REMOVEDIR);
 }
 
-ControlSchedule schedule_of(const ControlRequest& request, std::int64_t seen_unix_ns, bool late) {
+ControlSchedule schedule_of(const ControlRequest& request, std::int64_t seen_unix_ns, std::int64_t latest_ns,
+                            bool late) {
   if (!request.open) return {};
   ControlSchedule schedule;
-  const std::int64_t asked_in_ns = request.at_unix_ns - seen_unix_ns;
-  const bool is_near =
-      asked_in_ns >= -ControlSchedule::kLatestBegin_ns && asked_in_ns <= ControlSchedule::kLatestBegin_ns;
-  schedule.begin_unix_ns = is_near || late ? request.at_unix_ns : seen_unix_ns;
-  schedule.begin_unix_ns = std::min(schedule.begin_unix_ns, seen_unix_ns + ControlSchedule::kLatestBegin_ns);
+  const std::int64_t ahead_ns = request.at_unix_ns - seen_unix_ns;
+  const bool is_near = ahead_ns >= -latest_ns && ahead_ns <= latest_ns;
+  schedule.begin_unix_ns = is_near || (late && ahead_ns < 0) ? request.at_unix_ns : seen_unix_ns;
   if (request.lasting_ns == 0) return schedule;
   // It lasts as long as was asked for from when it really begins.
   const std::int64_t begins = late ? schedule.begin_unix_ns : std::max(schedule.begin_unix_ns, seen_unix_ns);

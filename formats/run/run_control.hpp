@@ -61,20 +61,31 @@ std::vector<ControlAnswer> read_answers(const std::string& run);
 // Removes all of it.
 void remove_control(int run_directory);
 
-// When a window is to be opened and closed, by the clock of whoever carries the request out. The clocks of
-// two machines may differ: it waits for the time that was asked for only if that is near, and no longer than
-// kLatestBegin_ns.
-struct ControlSchedule {
-  static constexpr std::int64_t kLatestBegin_ns = 3'000'000'000;
+// How often each of so many collectors looks for a request. A file server is not to be asked more than a few
+// hundred times a second for one job.
+constexpr std::int64_t control_interval_ns(std::size_t nodes) {
+  constexpr std::int64_t kSecond = 1'000'000'000, kLongest = 8 * kSecond;
+  constexpr std::size_t kLooksPerSecond = 256;
+  const std::size_t seconds = (nodes + kLooksPerSecond - 1) / kLooksPerSecond;
+  return seconds <= 1 ? kSecond : seconds >= 8 ? kLongest : static_cast<std::int64_t>(seconds) * kSecond;
+}
+// How far ahead a request says when: by then all collectors have seen it.
+constexpr std::int64_t control_ahead_ns(std::size_t nodes) {
+  return control_interval_ns(nodes) + 500'000'000;
+}
 
+// When a window is to be opened and closed, by the clock of whoever carries the request out.
+struct ControlSchedule {
   std::int64_t begin_unix_ns = 0, end_unix_ns = 0;  // end 0: none
   [[nodiscard]] bool is_open(std::int64_t now_unix_ns) const {
     return begin_unix_ns != 0 && now_unix_ns >= begin_unix_ns &&
            (end_unix_ns == 0 || now_unix_ns < end_unix_ns);
   }
 };
-// `seen_unix_ns`: when the request was first seen. `late`: it was there before this collector, so what has
-// passed of it has passed.
-ControlSchedule schedule_of(const ControlRequest& request, std::int64_t seen_unix_ns, bool late);
+// `seen_unix_ns`: when the request was first seen. The clocks of two machines may differ: a time that is
+// further away than `latest_ns` is not waited for. `late`: the request was there before this collector, so
+// what has passed of it has passed.
+ControlSchedule schedule_of(const ControlRequest& request, std::int64_t seen_unix_ns, std::int64_t latest_ns,
+                            bool late);
 
 }  // namespace clusterprof

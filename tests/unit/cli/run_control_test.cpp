@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kNow = 1'800'000'000'000'000'000, kSecond = 1'000'000'000;
+constexpr std::int64_t kNow = 1'800'000'000'000'000'000, kSecond = 1'000'000'000, kLatest = 3 * kSecond;
 
 class RunControl : public ::testing::Test {
  protected:
@@ -114,7 +114,7 @@ TEST_F(RunControl, OnlyRegularFilesOfThisUserCount) {
 
 TEST(ControlScheduleTest, NodesWaitForTheTimeThatWasAskedFor) {
   const ControlRequest request{1, true, kNow + kSecond, 10 * static_cast<std::uint64_t>(kSecond)};
-  const ControlSchedule schedule = schedule_of(request, kNow, false);
+  const ControlSchedule schedule = schedule_of(request, kNow, kLatest, false);
   EXPECT_FALSE(schedule.is_open(kNow + kSecond - 1));
   EXPECT_TRUE(schedule.is_open(kNow + kSecond));
   EXPECT_TRUE(schedule.is_open(kNow + 11 * kSecond - 1));
@@ -123,7 +123,7 @@ TEST(ControlScheduleTest, NodesWaitForTheTimeThatWasAskedFor) {
 
 TEST(ControlScheduleTest, ARequestThatIsSeenLateBeginsThenAndLastsAsLong) {
   const ControlRequest request{1, true, kNow, 10 * static_cast<std::uint64_t>(kSecond)};
-  const ControlSchedule schedule = schedule_of(request, kNow + 2 * kSecond, false);
+  const ControlSchedule schedule = schedule_of(request, kNow + 2 * kSecond, kLatest, false);
   EXPECT_TRUE(schedule.is_open(kNow + 2 * kSecond));
   EXPECT_TRUE(schedule.is_open(kNow + 12 * kSecond - 1));
   EXPECT_FALSE(schedule.is_open(kNow + 12 * kSecond));
@@ -132,21 +132,30 @@ TEST(ControlScheduleTest, ARequestThatIsSeenLateBeginsThenAndLastsAsLong) {
 TEST(ControlScheduleTest, AClockThatIsWrongDelaysNothing) {
   for (const std::int64_t wrong : {-3600 * kSecond, 3600 * kSecond}) {
     const ControlRequest request{1, true, kNow + wrong, 0};
-    const ControlSchedule schedule = schedule_of(request, kNow, false);
-    EXPECT_TRUE(schedule.is_open(kNow + ControlSchedule::kLatestBegin_ns)) << wrong;
+    const ControlSchedule schedule = schedule_of(request, kNow, kLatest, false);
+    EXPECT_TRUE(schedule.is_open(kNow + kLatest)) << wrong;
     EXPECT_TRUE(schedule.is_open(kNow + 100'000 * kSecond)) << wrong;
   }
 }
 
 TEST(ControlScheduleTest, ACollectorThatStartsLaterDoesWhatIsLeft) {
   const ControlRequest request{1, true, kNow, 60 * static_cast<std::uint64_t>(kSecond)};
-  EXPECT_TRUE(schedule_of(request, kNow + 59 * kSecond, true).is_open(kNow + 59 * kSecond));
-  EXPECT_FALSE(schedule_of(request, kNow + 61 * kSecond, true).is_open(kNow + 61 * kSecond));
-  EXPECT_TRUE(schedule_of({1, true, kNow, 0}, kNow + 3600 * kSecond, true).is_open(kNow + 3600 * kSecond));
+  EXPECT_TRUE(schedule_of(request, kNow + 59 * kSecond, kLatest, true).is_open(kNow + 59 * kSecond));
+  EXPECT_FALSE(schedule_of(request, kNow + 61 * kSecond, kLatest, true).is_open(kNow + 61 * kSecond));
+  EXPECT_TRUE(
+      schedule_of({1, true, kNow, 0}, kNow + 3600 * kSecond, kLatest, true).is_open(kNow + 3600 * kSecond));
+}
+
+TEST(ControlScheduleTest, ManyNodesLookLessOften) {
+  EXPECT_EQ(control_interval_ns(1), kSecond);
+  EXPECT_EQ(control_interval_ns(256), kSecond);
+  EXPECT_EQ(control_interval_ns(257), 2 * kSecond);
+  EXPECT_EQ(control_interval_ns(100'000), 8 * kSecond);
+  EXPECT_GT(control_ahead_ns(1000), control_interval_ns(1000));
 }
 
 TEST(ControlScheduleTest, StopClosesAtOnce) {
-  EXPECT_FALSE(schedule_of({2, false, kNow + kSecond, 0}, kNow, false).is_open(kNow));
+  EXPECT_FALSE(schedule_of({2, false, kNow + kSecond, 0}, kNow, kLatest, false).is_open(kNow));
 }
 
 }  // namespace
