@@ -66,7 +66,7 @@ int control(const ControlOptions& options, ControlRequest request) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   request.at_unix_ns =
-      std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec + std::chrono::nanoseconds(kAhead).count();
+      std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec + control_ahead_ns(nodes.size());
   const Result<ControlRequest> asked = write_request(run, request);
   if (!asked) return complain(asked.error());
 
