@@ -115,6 +115,21 @@ class Windows(recording.RecordingTest):
         self.assertEqual(self.process.returncode, 0, stderr.decode(errors="replace"))
         return stderr.decode(errors="replace")
 
+    def agents_sleep(self):
+        """How often the agent's thread has gone to sleep, by its id; of both ranks."""
+        script = os.path.join(self.directory, "program.py")
+        found = {}
+        for pid, words in recording.processes():
+            if words[:2] != [recording.PYTHON, script]:
+                continue
+            for status in glob.glob(f"/proc/{pid}/task/*/status"):
+                with open(status) as file:
+                    fields = dict(line.rstrip("\n").split(":", 1) for line in file)
+                if fields["Name"].strip() == "clusterprof":
+                    found[fields["Pid"].strip()] = fields["voluntary_ctxt_switches"].strip()
+        self.assertEqual(len(found), 2)
+        return found
+
     def leave(self, phase, next_phase):
         open(os.path.join(self.directory, f"end-{phase}"), "w").close()
         self.await_phase(next_phase)
@@ -253,6 +268,9 @@ class Standby(Windows):
         self.begin(["--standby"], "before")
         self.await_phase("before")
         self.await_barriers(5)
+        sleeping = self.agents_sleep()
+        self.await_barriers(20)
+        self.assertEqual(self.agents_sleep(), sleeping)  # nobody woke them
         summary = self.finish("before")
         self.assertIn("never started", summary)
         report = self.report()
