@@ -33,22 +33,24 @@ typedef struct clusterprof_mpi_call {
 
 /* What is known at the end of a call. */
 typedef struct clusterprof_mpi_exit {
-  uint64_t time_ns; /* the time */
-  uint64_t mpi_ns;  /* what the thread had spent inside MPI before the call */
-  void* segment;    /* as segment() says: null when nothing is recorded */
-  void* events;     /* the wire::MpiEventRing of the thread, null when it has none */
-  uint32_t paused;  /* 1: recording was paused at the beginning: the call only advances the numbers of
-                     * messages and collective operations */
+  uint64_t time_ns;         /* the time */
+  uint64_t mpi_ns;          /* what the thread had spent inside MPI before the call */
+  void* segment;            /* as segment() says: null when nothing is recorded */
+  void* events;             /* the wire::MpiEventRing of the thread, null when it has none */
+  uint32_t paused;          /* 1: recording was paused at the beginning: the call only advances the numbers of
+                             * messages and collective operations */
   uint32_t counter_count;   /* number of values that were counted inside the call, for wire::MpiSiteCounters;
                              * 0: nothing is read there */
   const uint64_t* counters; /* valid until the thread enters the next call */
   clusterprof_call_path path; /* of the call; hash 0: not looked up, since recording was paused */
   uint32_t helper_thread;     /* 1: the thread is not the main one */
   uint32_t timed;             /* 1: call wrapper_ended at the end of the wrapper */
+  uint64_t
+      enter_ns; /* from when on the call counts, if not from its beginning: recording was off then; else 0 */
 } clusterprof_mpi_exit;
 
 typedef struct clusterprof_agent_api {
-  uint32_t version; /* 6 */
+  uint32_t version; /* 7 */
 
   /* The mapped wire::SegmentHeader, or null. May become null (the child of a fork before it
    * has a segment of its own) and non-null again: read it at each use. */
@@ -83,6 +85,12 @@ typedef struct clusterprof_agent_api {
 
   /* Ends a wrapper whose call was `timed`. A few calls are timed to estimate the cost of all of them. */
   void (*wrapper_ended)(void);
+
+  /* Odd while recording is turned off from outside (--standby). Null: it never is. Then enter_mpi_off(op) may
+   * be called instead of enter_mpi, which needs no description of the call and reads no clock. leave_mpi says
+   * what is to be recorded: nothing (`paused`), unless recording was turned on meanwhile. */
+  const void* off; /* a uint32_t */
+  uint64_t (*enter_mpi_off)(uint32_t op);
 } clusterprof_agent_api;
 
 /* Weak: null when the agent is not loaded. Idempotent, any thread, not from a handler. */

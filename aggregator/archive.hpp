@@ -87,7 +87,7 @@ void serialize(Archive& archive, Note& note) {
 template <typename Archive>
 void serialize(Archive& archive, Run& run) {
   archive(run.id, run.command, run.own, run.start_utc_ns, run.world_size, run.rate_hz, run.clock,
-          run.sample_on, run.only_regions, run.counters_multiplexed, run.version, run.mpi_library,
+          run.sample_on, run.only_regions, run.standby, run.counters_multiplexed, run.version, run.mpi_library,
           run.launcher, run.complete, run.notes);
 }
 template <typename Archive>
@@ -155,6 +155,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.path_series);
   archive_rows(archive, head.io_calls);
   archive_rows(archive, head.region_times);
+  archive_rows(archive, head.recording_windows);
   archive(cereal::binary_data(&head.wait_analysis, sizeof head.wait_analysis));
   archive_rows(archive, head.wait_states);
   archive_rows(archive, head.root_causes);

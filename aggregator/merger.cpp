@@ -216,6 +216,7 @@ struct Merger::State {
   std::vector<std::vector<EventLoop>> event_loops;
   std::vector<std::vector<LoopBlock>> loop_blocks;
   std::vector<std::vector<Thread>> threads;
+  std::vector<std::vector<RecordingWindow>> recording_windows;
 
   std::vector<IoFile> io_files;
   std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system
@@ -349,6 +350,7 @@ struct Merger::State {
     use(event_loops, &ShardData::event_loops);
     use(loop_blocks, &ShardData::loop_blocks);
     use(threads, &ShardData::threads);
+    use(recording_windows, &ShardData::recording_windows);
   }
 
   Run united_run() const;
@@ -435,6 +437,7 @@ Run Merger::State::united_run() const {
     run.mpi_library = std::max(run.mpi_library, other.mpi_library);
     run.launcher = std::max(run.launcher, other.launcher);
     run.only_regions = run.only_regions || other.only_regions;
+    run.standby = run.standby || other.standby;
     run.counters_multiplexed = run.counters_multiplexed || other.counters_multiplexed;
     complete = complete && other.complete;
     run.notes.insert(run.notes.end(), other.notes.begin(), other.notes.end());

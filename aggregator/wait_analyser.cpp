@@ -116,9 +116,14 @@ void set_rank_waits(const Trace& trace, const Waits& waits, const Scale& scale, 
     if (lane.thread == 0)
       wait_ns[lane.rank] += static_cast<double>(wait.end_ns - wait.begin_ns) * scale(lane.rank, event.path);
   }
+  // Of a light recording all time in MPI is known, but only the waiting in windows.
+  std::vector<bool> only_in_windows(merged.ranks.size());
+  if (!merged.run.standby)
+    for (const shard::RecordingWindow& window : merged.recording_windows) only_in_windows[window.rank] = true;
   for (std::size_t i = 0; i < merged.ranks.size(); ++i) {
     shard::Rank& rank = merged.ranks[i];
     if (!known[i] && (!used_mpi(rank) || rank.mpi_operations != 0)) continue;
+    if (only_in_windows[i]) continue;
     rank.flags |= shard::kWaitKnown;
     rank.mpi_wait_ns = std::min(static_cast<std::uint64_t>(std::min(wait_ns[i] + 0.5, 9e18)), rank.mpi_ns);
   }
@@ -159,7 +164,8 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   }
 
   const std::uint32_t missing = count_missing(trace, merged);
-  const Matches matches = match_events(trace, missing);
+  const bool has_windows = merged.run.standby || !merged.recording_windows.empty();
+  const Matches matches = match_events(trace, missing, has_windows);
   const ClockModel clocks(trace, matches, taken->builder.clock_offsets(), merged);
   clocks.adjust(trace);
   const ClockCheck check = clocks.check(trace);
@@ -179,7 +185,7 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   analysis.events = trace.events.size();
   analysis.messages = matches.messages;
   analysis.unmatched_messages = matches.unmatched_messages;
-  analysis.collectives = matches.instances.size();
+  analysis.collectives = matches.instances.size() - matches.cut_collectives;
   analysis.unmatched_collectives = matches.unmatched_collectives;
   analysis.clock_error_ns =
       check.nodes_apart != 0 ? shard::kClocksApart : static_cast<std::uint64_t>(check.error_ns);
@@ -196,7 +202,8 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
       return static_cast<double>(unmatched) > kMaxUnmatched * static_cast<double>(all);
     };
     // A call that never returned is no transfer, and the replay does not see it.
-    if (missing == 0 && merged.calls_under_way.empty() && !lost_events(merged) &&
+    // Nor does it know what was between two windows.
+    if (missing == 0 && !has_windows && merged.calls_under_way.empty() && !lost_events(merged) &&
         !too_many(matches.unmatched_messages, matches.messages) &&
         !too_many(matches.unmatched_collectives, matches.instances.size()))
       analysis.ideal_ns = ideal_ns(trace, matches);

@@ -46,6 +46,7 @@ Other commands (each has --help; clusterprof help COMMAND shows its manual page)
   diff RUN_A RUN_B            compare two runs
   ls [DIR]                    list runs
   tui RUN                     browse in a terminal
+  start RUN, stop RUN         turn recording of a --standby or light run on and off
   dump FILE, validate FILE    print or check a shard or profile
   doctor                      check what this machine can measure
 
@@ -73,7 +74,7 @@ struct RawOptions {
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
   bool no_html = false, no_source = false, no_arguments = false;
   bool quiet = false, strict = false, memory = false, help = false, version = false;
-  bool started = false;
+  bool started = false, standby = false;
 };
 
 class RecordParser {
@@ -109,6 +110,11 @@ class RecordParser {
         "--mode", raw_.mode, "light|full",
         "light: 20 samples per second, MPI totals, no counters, no waiting in MPI, no page\n(default: full)",
         kMeasure);
+    flag("--standby", raw_.standby,
+         "load everything and record nothing until clusterprof start RUN, from any node; without "
+         "counters\nunless "
+         "--event names some",
+         kMeasure);
     value("--clock", raw_.clock, "wall|cpu",
           "sample by wall clock, waiting included, or by CPU time (default: wall)", kMeasure);
     value("--clock-sync", raw_.clock_sync, "auto|never|always",
@@ -308,8 +314,10 @@ Result<Options> RecordParser::check() const {
   if (!raw_.mode.empty() || from_command_line("mode")) {
     if (raw_.mode != "light" && raw_.mode != "full")
       return Error{label("mode") + ": light or full, not '" + raw_.mode + "'"};
-    options.light = raw_.mode == "light";
+    options.light = raw_.mode == "light" && !raw_.standby;  // nothing is less than little
   }
+  options.standby = raw_.standby;
+  if (options.standby && raw_.events.empty()) options.events = {"none"};
   if (options.light) {
     options.clock_sync = ClockSync::kNever;
     if (raw_.rate.empty()) options.rate_hz = kLightRate_hz;
@@ -393,6 +401,8 @@ Result<Options> RecordParser::check() const {
   options.no_mpi = raw_.no_mpi;
   options.no_children = raw_.no_children;
   options.only_regions = raw_.only_regions;
+  if (options.standby && !options.sample_on.event.empty())
+    return Error{label("standby") + " samples by time: it does not go with --sample-on"};
   options.no_html = raw_.no_html || options.light;
   options.no_source = raw_.no_source;
   options.quiet = raw_.quiet;
@@ -578,8 +588,9 @@ void with_record_options(const std::function<void(CLI::App&)>& use) {
 }
 
 const std::vector<std::string>& analysis_verbs() {
-  static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export", "diff",   "ls",
-                                                  "tui",    "dump",  "validate", "doctor", "attach", "top"};
+  static const std::vector<std::string> kVerbs = {"report", "merge", "query", "export",   "diff",
+                                                  "ls",     "tui",   "dump",  "validate", "doctor",
+                                                  "attach", "top",   "start", "stop"};
   return kVerbs;
 }
 

@@ -42,6 +42,7 @@ struct Options {
   // --mode light: little enough for a site that records every job. What it leaves out can be asked for by
   // name.
   bool light = false;
+  bool standby = false;  // --standby: record nothing until `clusterprof start`
   SampleClock clock = SampleClock::kWall;
   ClockSync clock_sync = ClockSync::kAuto;
   std::vector<std::string> events;

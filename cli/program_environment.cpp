@@ -66,6 +66,8 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
   const SampleOn& on = options.sample_on;
   set(wire::kSampleOnVariable, on.event + (on.period != 0 ? ":" + std::to_string(on.period) : ""));
   set(wire::kSampleEventVariable, facts.sample_event);
+  set("CLUSTERPROF_STANDBY", options.standby ? "1" : "");
+  set("CLUSTERPROF_MODE", options.light ? "light" : "");
   set("CLUSTERPROF_NO_PYTHON", options.no_python ? "1" : "");
   set("CLUSTERPROF_NO_NATIVE", options.no_native ? "1" : "");
   set("CLUSTERPROF_NO_MPI", options.no_mpi ? "1" : "");

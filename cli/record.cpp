@@ -403,6 +403,7 @@ std::vector<std::string> Recording::collector_command() const {
   if (samples_event_) words.push_back("--sample-on=" + options_.sample_on.event);
   if (options_.no_mpi) words.push_back("--no-mpi");
   if (options_.light) words.push_back("--light");
+  if (options_.standby) words.push_back("--standby");
   if (options_.only_regions) words.push_back("--only-regions");
   std::vector<std::string> own = options_.own;
   if (const std::string program = program_directory(options_.command, command_.path); !program.empty())

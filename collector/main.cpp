@@ -170,7 +170,8 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_flag("--no-mpi", no_mpi, "the program runs without MPI wrappers");
   app.add_option("--sample-on", node.sample_on, "event whose overflows samples are taken at");
   app.add_flag("--light", options.server.light,
-               "light mode: no MPI events, and processes are looked at less often");
+               "light mode: no MPI events outside of windows, and processes are looked at less often");
+  app.add_flag("--standby", node.standby, "nothing is recorded but in windows that are opened from outside");
   app.add_flag("--only-regions", node.only_regions, "only what is in regions is recorded");
   app.add_option("--own", node.own, "a path of the user's own code")->allow_extra_args(false);
   app.add_option("--ranks", node.only_ranks, "the only ranks that are recorded");
@@ -204,7 +205,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   }
   if (given.checkpoint)
     options.server.checkpoint = *given.checkpoint;
-  else if (options.server.light)
+  else if (options.server.light || node.standby)
     options.server.checkpoint.interval = kCheckpointIntervalIfLight;
   node.max_memory_bytes = given.max_memory_bytes.value_or(0);
   options.server.max_cpu_percent = given.max_cpu_percent.value_or(0);
@@ -220,7 +221,6 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   node.watches_mpi = !no_mpi;
   node.local_ranks = static_cast<std::uint32_t>(std::max(0, options.server.local_ranks));
   if (options.server.light) {
-    node.event_budget = 0;
     node.notes.push_back(
         clusterprof::shard::note_of_run(clusterprof::shard::NoteCode::kLightRecording, node.rate_hz));
   }

@@ -37,6 +37,7 @@
 #include "base/shared_directory.hpp"
 #include "base/unique_fd.hpp"
 #include "collector/loop/checkpointer.hpp"
+#include "collector/loop/control_watch.hpp"
 #include "collector/loop/launcher_channel.hpp"
 #include "collector/loop/listener.hpp"
 #include "collector/loop/poll_interval.hpp"
@@ -129,7 +130,7 @@ class Server::Impl {
         timer_(io_),
         signals_(io_),
         watched_(io_),
-        interval_(options_.node.rate_hz, options_.light),
+        interval_(options_.node.rate_hz, has_windows()),
         waiting_place_(is_on_trial() ? hold_waiting_place(options_.run_directory) : UniqueFd()) {
     if (!is_on_trial()) checkpointer_ = new_checkpointer(options_.run_directory);
   }
@@ -155,6 +156,7 @@ class Server::Impl {
     launcher_.start();
     watch_mpi_launcher();
     if (checkpointer_) checkpointer_->begin();
+    if (checkpointer_) watch_control();
     last_left_ = Clock::now();
     (void)set_urgent(false);
     (void)processors_had_room();
@@ -177,6 +179,7 @@ class Server::Impl {
     if (const auto waited_ms = std::chrono::duration_cast<milliseconds>(waited_).count(); waited_ms > 0)
       add_note(NoteCode::kProcessorBound, static_cast<std::uint64_t>(waited_ms));
     const bool written = checkpointer_->write_last(state_.snapshot(now, complete));
+    if (control_) withdraw_answer(run_directory_path(), options_.node.node_name);
     listener_.close();
     if (is_on_trial()) clean_up_trial();
     launcher_.send(wire::ControlType::kRanksSeen, static_cast<std::int32_t>(announced_ranks_.size()));
@@ -488,14 +491,15 @@ class Server::Impl {
       last_switch_look_ = clock;
       look_at_site_switch(clock);
     }
-    if (clock - last_usage_ >= (options_.light ? kUsageIntervalIfLight : kUsageInterval)) {
+    if (clock - last_usage_ >= (is_resting() ? kUsageIntervalIfLight : kUsageInterval)) {
       last_usage_ = clock;
       look_at_processes();
     }
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
     if (is_on_trial()) look_at_trial();
     if (checkpointer_ && !last_is_written_ &&
-        (checkpointer_->is_due() || (off_since_ && !checkpointer_->is_writing())))
+        (checkpointer_->is_due() || (off_since_ && !checkpointer_->is_writing()) ||
+         (control_ && control_->is_open() && clock - last_checkpoint_ >= CheckpointTimes::kUsualAge)))
       checkpoint();
     if (release_after_write_ && launcher_.connected() && clock >= release_at_latest_) {
       say("the profile of node {} is still being written: the program's end waits no longer",
@@ -506,6 +510,10 @@ class Server::Impl {
     const milliseconds usual =
         alive_announced_ > 0 ? interval_.get() : std::min<milliseconds>(interval_.get(), kEndPoll);
     timer_.expires_after(std::max<std::chrono::nanoseconds>(usual, wait_for_processor_share(usual)));
+    wait_for_tick();
+  }
+
+  void wait_for_tick() {
     timer_.async_wait([this](const boost::system::error_code& error) {
       if (!error) tick();
     });
@@ -671,6 +679,35 @@ class Server::Impl {
         times_of(options_), [this] { writer_is_done(); });
   }
 
+  // --- windows of recording ----------------------------------------------------------------
+
+  [[nodiscard]] bool has_windows() const { return options_.light || options_.node.standby; }
+  // Little is recorded now, or nothing.
+  [[nodiscard]] bool is_resting() const { return has_windows() && !(control_ && control_->is_open()); }
+
+  void watch_control() {
+    if (!has_windows() || control_) return;
+    const auto change = [this](std::uint32_t number, bool open) {
+      if (off_since_ || told_off_at_) return;
+      // What is in the rings is of what was recorded until now.
+      poll_rings(recorded_until());
+      state_.want_window(number, open);
+      interval_ = PollInterval(options_.node.rate_hz, !open);
+      timer_.expires_after(milliseconds(0));  // the next tick was to be late
+      wait_for_tick();
+      window_closed_ = window_closed_ || !open;
+    };
+    const auto done = [this](std::uint32_t, bool) -> ControlWatch::Node::Done {
+      if (off_since_ || told_off_at_) return {};  // by the site
+      const NodeState::WindowDone ranks = state_.window_done();
+      if (ranks.done == ranks.all && std::exchange(window_closed_, false)) checkpoint();
+      return {ranks.done, ranks.all};
+    };
+    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes,
+                     options_.light, ControlWatch::Node{change, done});
+    control_->begin();
+  }
+
   // --- runs that are kept only if they last ------------------------------------------------
 
   [[nodiscard]] bool is_on_trial() const { return options_.trial.min_duration > seconds(0); }
@@ -722,6 +759,7 @@ class Server::Impl {
     state_.set_run_id(std::filesystem::path(made_directory_.path).filename().string());
     checkpointer_ = std::move(made_checkpointer_);
     checkpointer_->begin();
+    watch_control();
   }
 
   // The ranks have ended. True if the run is to be kept, and there is a run directory.
@@ -760,6 +798,7 @@ class Server::Impl {
   }
 
   void checkpoint() {
+    last_checkpoint_ = Clock::now();
     if (!checkpointer_) {  // nothing is written yet, and nobody waits for it
       release_launcher();
       return;
@@ -850,6 +889,10 @@ class Server::Impl {
       told_off_at_;                   // when the agents were told that the site has turned recording off
   std::optional<Instant> off_since_;  // nothing is recorded from here on
   bool last_is_written_ = false;      // a shard with all that was recorded until then
+
+  std::optional<ControlWatch> control_;  // of a recording with windows, once there is a run directory
+  bool window_closed_ = false;           // and its data are not written yet
+  Clock::time_point last_checkpoint_ = Clock::now();
 
   PollInterval interval_;
   Clock::time_point last_usage_, last_switch_look_;

@@ -40,7 +40,7 @@ struct ServerOptions {
   std::int32_t restart = 0;  // how often the launcher of our own rank had started it before
   // How long the launcher of a failed program waits for the shard.
   std::chrono::seconds end_patience = kEndPatience;
-  bool light = false;       // look at rings and processes less often
+  bool light = false;       // look at rings and processes less often, outside of windows of recording
   std::uint32_t nodes = 1;  // of the job, as far as it is known
   CheckpointOption checkpoint;
   double max_cpu_percent = 0;  // of one processor, that the collector may use; 0: all that it needs

@@ -205,7 +205,7 @@ EndedCall finish(std::uint16_t op, const Group* group, std::uint64_t sent, std::
   const clusterprof_mpi_exit left = agent->leave_mpi();
   EndedCall call{static_cast<wire::SegmentHeader*>(left.segment),
                  static_cast<wire::MpiEventRing*>(left.events),
-                 t_calls.start_ns,
+                 left.enter_ns != 0 ? left.enter_ns : t_calls.start_ns,
                  left.time_ns,
                  left.mpi_ns,
                  mpi_wrap::kNoSite,

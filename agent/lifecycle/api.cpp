@@ -80,7 +80,7 @@ void describe_call(wire::MpiCallUnderWay& record, const clusterprof_mpi_call& ca
   record.tag.store(call.tag, kRelaxed);
   record.root.store(call.root, kRelaxed);
   record.op.store(static_cast<std::uint16_t>(call.op), kRelaxed);
-  record.paused.store(paused ? 1 : 0, kRelaxed);
+  record.paused.store(paused ? wire::kCallPaused : wire::kCallDescribed, kRelaxed);
   record.requests.store(call.requests, kRelaxed);
   record.pending_kinds.store(call.pending_kinds, kRelaxed);
   for (std::uint32_t i = 0; call.pending_kinds >> (i * wire::kPendingKindBits) != 0; ++i)
@@ -90,6 +90,8 @@ void describe_call(wire::MpiCallUnderWay& record, const clusterprof_mpi_call& ca
 void count_change(wire::MpiCallUnderWay& record) {
   record.changes.store(record.changes.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
+
+std::uint64_t enter_mpi_off(std::uint32_t op);
 
 std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
   ThreadContext& context = t_context;
@@ -101,6 +103,9 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
     if (!is_left(context, context.mpi_frame, frame + 1)) return 0;
     leave_mpi();
   }
+  const wire::RecordedClock clock = recorded_clock();
+  if (clock.is_off()) [[unlikely]]
+    return enter_mpi_off(call->op);
   const bool timed = ++context.mpi_calls == kCallsPerTimedOne;
   std::uint64_t begin_ns = 0, walks_before_ns = 0;
   if (timed) [[unlikely]] {
@@ -110,7 +115,8 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
   }
   context.mpi_depth = 1;
   context.mpi_frame = frame;
-  context.mpi_paused = !is_recording(context);
+  context.mpi_phase = clock.phase;
+  context.mpi_paused = has_paused(context);
   // Before the clock is read, because finding the path is not part of the call.
   context.mpi_path = context.mpi_paused ? clusterprof_call_path{} : clusterprof_call_path_entry();
   describe_call(slot->mpi_call, *call, context.mpi_path, context.mpi_paused);
@@ -125,17 +131,81 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
     time_wrapper(context, begin_ns, walks_before_ns, time_ns);
   slot->mpi_op.store(call->op + 1, std::memory_order_release);
   slot->mpi_call.enter_ns.store(time_ns, std::memory_order_relaxed);
+  slot->mpi_call.recorded_before_ns.store(clock.at(time_ns), std::memory_order_relaxed);
   count_change(slot->mpi_call);
   return time_ns;
 }
 
-clusterprof_mpi_exit leave_mpi() {
-  std::uint64_t time_ns = monotonic_ns();
+// While recording is off. The call may still be under way when it is turned on: then it counts from there.
+std::uint64_t enter_mpi_off(std::uint32_t op) {
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
+  if (slot == nullptr) return 0;
+  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (context.mpi_depth != 0) {
+    if (!is_left(context, context.mpi_frame, frame + 1)) return 0;
+    leave_mpi();
+  }
+  const wire::RecordedClock clock = recorded_clock();
+  if (!clock.is_off()) [[unlikely]] {
+    const clusterprof_mpi_call call{
+        op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}};
+    return enter_mpi(&call);
+  }
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  context.mpi_depth = 1;
+  context.mpi_frame = frame;
+  context.mpi_phase = clock.phase;
+  context.mpi_paused = has_paused(context);
+  context.mpi_timed = false;
+  wire::MpiCallUnderWay& record = slot->mpi_call;
+  std::atomic_thread_fence(std::memory_order_release);
+  record.op.store(static_cast<std::uint16_t>(op), kRelaxed);
+  record.paused.store(context.mpi_paused ? wire::kCallPaused : wire::kCallUndescribed, kRelaxed);
+  record.enter_ns.store(clock.off_ns, kRelaxed);
+  record.recorded_before_ns.store(clock.at(clock.off_ns), kRelaxed);
+  slot->mpi_op.store(op + 1, std::memory_order_release);
+  count_change(record);
+  return clock.off_ns;
+}
+
+// The call lasted while recording was turned on, or off, or both. What of it was recorded counts as if it had
+// ended when the last of that did.
+[[gnu::noinline]] void cut_to_window(ThreadContext& context, const wire::MpiCallUnderWay& record,
+                                     clusterprof_mpi_exit& left) {
+  if ((context.mpi_phase & 1) != 0) context.mpi_path = {};  // it is that of another call
+  const wire::RecordedClock clock = recorded_clock();
+  const std::uint64_t until_ns = clock.is_off() ? clock.off_ns : left.time_ns;
+  const std::uint64_t recorded_ns = clock.at(until_ns);
+  const std::uint64_t before_ns = record.recorded_before_ns.load(std::memory_order_relaxed);
+  if (recorded_ns <= before_ns) {
+    left.paused = 1;
+    return;
+  }
+  left.time_ns = until_ns;
+  left.enter_ns = until_ns - (recorded_ns - before_ns);
+  if (context.mpi_path.hash == 0 && left.paused == 0) context.mpi_path = clusterprof_call_path_entry();
+}
+
+// Nothing of the call was recorded.
+clusterprof_mpi_exit leave_mpi_off(ThreadContext& context, wire::ThreadSlot& slot) {
+  slot.mpi_op.store(0, std::memory_order_relaxed);
+  count_change(slot.mpi_call);
+  context.mpi_depth = 0;
+  const std::uint64_t off_ns = slot.mpi_call.enter_ns.load(std::memory_order_relaxed);
+  return {off_ns, 0, segment(), nullptr, 1, 0, nullptr, {}, slot.is_main == 1 ? 0u : 1u, 0, 0};
+}
+
+clusterprof_mpi_exit leave_mpi() {
+  ThreadContext& context = t_context;
+  wire::ThreadSlot* const slot = context.slot;
+  const std::uint32_t phase = g_process.record_phase.load(std::memory_order_acquire);
+  if ((phase & 1) != 0 && context.mpi_phase == phase && slot != nullptr && context.mpi_depth != 0)
+    return leave_mpi_off(context, *slot);
+  std::uint64_t time_ns = monotonic_ns();
   // Neither is true in the child of a fork that was made inside the call.
   if (slot == nullptr || context.mpi_depth == 0)
-    return {time_ns, 0, segment(), nullptr, 0, 0, nullptr, {}, 0, 0};
+    return {time_ns, 0, segment(), nullptr, 0, 0, nullptr, {}, 0, 0, 0};
   slot->mpi_op.store(0, std::memory_order_relaxed);
   wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
   const std::uint64_t enter_ns = slot->mpi_call.enter_ns.load(std::memory_order_relaxed);
@@ -143,16 +213,20 @@ clusterprof_mpi_exit leave_mpi() {
   const std::uint64_t off_ns = header == nullptr ? 0 : header->turned_off_ns.load(std::memory_order_relaxed);
   if (off_ns != 0) [[unlikely]]
     time_ns = std::min(time_ns, std::max(off_ns, enter_ns));
-  const std::uint64_t spent_ns = time_ns - enter_ns;
   const std::uint64_t before_ns = slot->mpi_time_ns.load(std::memory_order_relaxed);
-  if (!context.mpi_paused) slot->mpi_time_ns.store(before_ns + spent_ns, std::memory_order_relaxed);
+  clusterprof_mpi_exit left = {
+      time_ns, before_ns, header, event_ring(context, header),  context.mpi_paused ? 1u : 0u,
+      0,       nullptr,   {},     slot->is_main == 1 ? 0u : 1u, context.mpi_timed ? 1u : 0u,
+      0};
+  if (context.mpi_phase != phase) [[unlikely]]
+    cut_to_window(context, slot->mpi_call, left);
+  left.path = context.mpi_path;
+  const std::uint64_t spent_ns = left.time_ns - (left.enter_ns != 0 ? left.enter_ns : enter_ns);
+  if (left.paused == 0) slot->mpi_time_ns.store(before_ns + spent_ns, std::memory_order_relaxed);
   count_change(slot->mpi_call);
   context.mpi_depth = 0;
-  clusterprof_mpi_exit left = {
-      time_ns, before_ns, header,           event_ring(context, header),  context.mpi_paused ? 1u : 0u,
-      0,       nullptr,   context.mpi_path, slot->is_main == 1 ? 0u : 1u, context.mpi_timed ? 1u : 0u};
   context.wrapper_left_ns = time_ns;
-  if (g_process.counts_mpi) {
+  if (g_process.counts_mpi && (context.mpi_phase & 1) == 0) {
     const int error = errno;
     CounterState& counters = context.record->counters;
     left.counter_count = leave_mpi_counters(counters);
@@ -211,7 +285,9 @@ void count_loss(std::uint32_t reason) {
     count_drop(g_process.segment.load(std::memory_order_acquire), static_cast<wire::DropReason>(reason));
 }
 
-constexpr clusterprof_agent_api kApi = {6,
+static_assert(sizeof g_process.record_phase == sizeof(std::uint32_t));
+
+constexpr clusterprof_agent_api kApi = {7,
                                         segment,
                                         now_ns,
                                         enter_mpi,
@@ -221,7 +297,9 @@ constexpr clusterprof_agent_api kApi = {6,
                                         mpi_started,
                                         mpi_ended,
                                         count_loss,
-                                        wrapper_ended};
+                                        wrapper_ended,
+                                        &g_process.record_phase,
+                                        enter_mpi_off};
 
 }  // namespace
 }  // namespace clusterprof::agent

@@ -172,6 +172,11 @@ void read_options() noexcept {
   g_options.rate_hz = rate < 1                                       ? 1u
                       : rate > static_cast<std::int32_t>(kMaxRateHz) ? kMaxRateHz
                                                                      : static_cast<std::uint32_t>(rate);
+  const char* mode = getenv("CLUSTERPROF_MODE");
+  g_options.standby = switch_variable("CLUSTERPROF_STANDBY");
+  g_options.light = !g_options.standby && mode != nullptr && strcmp(mode, "light") == 0;
+  g_options.window_rate_hz =
+      g_options.light && g_options.rate_hz < kDefaultRateHz ? kDefaultRateHz : g_options.rate_hz;
   const char* clock = getenv("CLUSTERPROF_CLOCK");
   g_options.cpu_clock = clock != nullptr && strcmp(clock, "cpu") == 0;
   g_options.no_python = switch_variable("CLUSTERPROF_NO_PYTHON");

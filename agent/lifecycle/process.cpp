@@ -11,6 +11,7 @@
 #include "agent/lifecycle/signals.h"
 #include "agent/lifecycle/threads.h"
 #include "agent/lifecycle/watcher.h"
+#include "agent/lifecycle/windows.h"
 #include "agent/sigsafe/call_path.h"
 #include "agent/sigsafe/process_state.h"
 #include "formats/wire/segment.h"
@@ -55,6 +56,7 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
     open_counters_without_papi("forked by a program with threads");
   }
   describe_counters(segment);
+  begin_windows(segment, forked);
   g_process.segment.store(segment, std::memory_order_release);
   if (!forked) install_handlers();
   register_this_thread();

@@ -118,6 +118,10 @@ bool find_context(ThreadContext& context) noexcept {
 void count_instance(wire::SegmentHeader* segment, const RegionStack::Entry& entry,
                     std::uint64_t now_ns) noexcept {
   if (entry.index == wire::kNoRegion) return;
+  // An instance counts if all of it is in one window of recording.
+  if (segment->outside_windows == wire::OutsideWindows::kNothing &&
+      (recording_is_off() || entry.start_ns < segment->window_begin_ns.load(std::memory_order_relaxed)))
+    return;
   wire::Region& region = table_of(segment)[entry.index];
   const std::uint64_t duration_ns = now_ns > entry.start_ns ? now_ns - entry.start_ns : 0;
   region.time_ns.fetch_add(duration_ns, std::memory_order_relaxed);
@@ -140,10 +144,14 @@ void count_instance(wire::SegmentHeader* segment, const RegionStack::Entry& entr
   region.count.fetch_add(1, std::memory_order_relaxed);
 }
 
+// Recording goes on when the thread enters a region, or the program ends its last pause.
+bool is_held_back() noexcept {
+  return g_process.paused.load(std::memory_order_relaxed) != 0 || recording_is_off();
+}
+
 // Call with the lock held.
 void note_pause_of_main(wire::SegmentHeader* segment, std::uint64_t now_ns) noexcept {
-  const bool paused =
-      g_process.paused.load(std::memory_order_relaxed) != 0 || (g_process.only_regions && g_main_is_outside);
+  const bool paused = is_held_back() || (g_process.only_regions && g_main_is_outside);
   const std::uint64_t since_ns = segment->paused_since_ns.load(std::memory_order_relaxed);
   if (paused == (since_ns != 0)) return;
   if (paused) {
@@ -206,7 +214,7 @@ void begin_region(const char* name, std::int64_t n) noexcept {
   }
   const Locked locked;
   const std::uint64_t now_ns = monotonic_ns();
-  if (g_process.paused.load(std::memory_order_relaxed) == 0) push_go_on(context, now_ns);
+  if (!is_held_back()) push_go_on(context, now_ns);
   entry.start_ns = now_ns;
   stack.depth = 1;
   if (!is_main(context)) return;
@@ -241,8 +249,7 @@ void end_region(const char* name) noexcept {
   }
   const Here here = find_here(context, segment);
   const Locked locked;
-  if (g_process.paused.load(std::memory_order_relaxed) == 0)
-    push_stop(context, now_ns, here.words, here.count);
+  if (!is_held_back()) push_stop(context, now_ns, here.words, here.count);
   stack.depth = 0;
   if (!is_main(context)) return;
   g_main_is_outside = true;
@@ -272,8 +279,13 @@ void resume_recording() noexcept {
   const std::uint32_t pauses = g_process.paused.load(std::memory_order_relaxed);
   if (pauses == 0) return;
   const std::uint64_t now_ns = monotonic_ns();
-  if (pauses == 1 && context.slot != nullptr) push_go_on(context, now_ns);
+  if (pauses == 1 && context.slot != nullptr && !recording_is_off()) push_go_on(context, now_ns);
   g_process.paused.store(pauses - 1, std::memory_order_relaxed);
+  note_pause_of_main(segment, now_ns);
+}
+
+void note_window(wire::SegmentHeader* segment, std::uint64_t now_ns) noexcept {
+  const Locked locked;
   note_pause_of_main(segment, now_ns);
 }
 

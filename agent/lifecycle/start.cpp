@@ -47,7 +47,7 @@ void find_clock() noexcept {
 
 void set_process_options() noexcept {
   g_process.pid = getpid();
-  g_process.period_ns = wire::sampling_period_ns(g_options.rate_hz);
+  g_process.period_ns.store(wire::sampling_period_ns(g_options.rate_hz), std::memory_order_relaxed);
   g_process.watch_blocked = !g_options.cpu_clock;
   g_process.walk_native_frames = !g_options.no_native;
   g_process.only_regions = g_options.only_regions;

@@ -123,6 +123,8 @@ void fill_record(ThreadRecord& record, const BeginningThread& thread) noexcept {
   slot.mpi_time_ns.store(0, std::memory_order_relaxed);
   slot.mpi_call.changes.store(0, std::memory_order_relaxed);
   slot.run_delay_ns.store(0, std::memory_order_relaxed);
+  slot.window_begin_ns.store(0, std::memory_order_relaxed);
+  slot.window_end_ns.store(0, std::memory_order_relaxed);
   slot.start_function = thread.start_function;
   slot.is_main = tid == g_process.pid ? 1 : 0;
   forget_event_loops(slot);

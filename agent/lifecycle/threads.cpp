@@ -31,6 +31,7 @@
 #include "agent/lifecycle/thread_records.h"
 #include "agent/lifecycle/ticks.h"
 #include "agent/lifecycle/watcher.h"
+#include "agent/lifecycle/windows.h"
 #include "agent/sigsafe/call_path.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
@@ -175,8 +176,9 @@ void register_this_thread(std::uintptr_t start_function, const char* inherited_n
   context = made;
   start_counters(record->counters);
   if (g_have_end_key) pthread_setspecific(g_end_key, record);
-  start_ticks(*record);
+  if (!recording_is_off()) start_ticks(*record);
   publish_record(*record);
+  tick_in_window(*record);
   restore_signals(mask);
 }
 
@@ -235,8 +237,9 @@ void attach_existing_threads() noexcept {
     record->prepared = made;
     attach_counters(record->counters, tid);
     record->adoptable.store(1, std::memory_order_release);
-    start_ticks(*record);
+    if (!recording_is_off()) start_ticks(*record);
     publish_record(*record);
+    tick_in_window(*record);
   }
   closedir(tasks);
 }

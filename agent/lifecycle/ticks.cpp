@@ -35,7 +35,7 @@ constexpr std::uint64_t kShortestEventNs = 10'000;  // the kernel's own limit
 
 std::uint64_t own_phase_ns(const ThreadRecord& record) noexcept {
   const bool is_rank_itself = g_options.rank >= 0 && g_process.generation == 1;
-  return phase_ns(g_process.period_ns, g_options.rank, is_rank_itself ? 0 : g_process.pid, record.number);
+  return phase_ns(tick_period_ns(), g_options.rank, is_rank_itself ? 0 : g_process.pid, record.number);
 }
 
 // Events of threads that vanished. Only the watcher fills an entry.
@@ -184,7 +184,7 @@ bool happens_in_kernel(const wire::SampleEvent& on) noexcept {
 void choose_sample_event() noexcept {
   const wire::SampleEvent& on = g_options.sample_on.event;
   g_process.event_in_ns = true;
-  g_process.event_period = g_process.period_ns;
+  g_process.event_period = tick_period_ns();
   if (!g_options.sample_on.resolved) return;
   g_process.samples_event = true;
   g_process.event_in_ns = on.kind == wire::SampleEventKind::kNanoseconds;
@@ -198,16 +198,18 @@ void choose_sample_event() noexcept {
   describe_event_error(-descriptor, g_options.sample_on.reason);
   g_process.samples_event = false;
   g_process.event_in_ns = true;
-  g_process.event_period = g_process.period_ns;
+  g_process.event_period = tick_period_ns();
 }
 
 Tick choose_clock() noexcept {
   if (g_process.samples_event && g_options.sample_on.event.kind != wire::SampleEventKind::kOther)
     return Tick::kTaskClock;
+  // An event could not be started and stopped by another thread, as windows of recording do.
+  if (g_options.standby && g_options.cpu_clock && g_options.rate_hz > kMaxCpuTimerHz) return Tick::kMonotonic;
   if (!g_options.cpu_clock) return g_options.rate_hz < kWallTimerRateHz ? Tick::kCpuClock : Tick::kMonotonic;
   if (g_options.rate_hz <= kMaxCpuTimerHz) return Tick::kCpuClock;
   if (g_process.samples_event) return Tick::kMonotonic;  // a thread has one event
-  const int descriptor = open_event(0, g_process.period_ns);
+  const int descriptor = open_event(0, tick_period_ns());
   if (descriptor < 0) return Tick::kMonotonic;
   close_high_event(descriptor);
   return Tick::kTaskClock;
@@ -241,6 +243,19 @@ void arm_timer(const ThreadRecord& record) noexcept {
   } else {
     start_cpu_timer(record);
   }
+}
+
+void rest_ticks(ThreadRecord& record) noexcept {
+  const itimerspec stopped = {};
+  for (const int timer : {record.timer_id, record.wake_timer_id})
+    if (timer >= 0) raw_syscall(SYS_timer_settime, timer, 0, &stopped, nullptr);
+}
+
+void restart_ticks(ThreadRecord& record) noexcept {
+  if (record.timer_id < 0 || (record.tick != Tick::kCpuClock && record.tick != Tick::kMonotonic)) return;
+  record.phase_ns = own_phase_ns(record);
+  record.timer_off.store(0, std::memory_order_relaxed);
+  arm_timer(record);
 }
 
 void stop_ticks(ThreadRecord& record) noexcept {

@@ -13,6 +13,9 @@ Tick choose_tick() noexcept;
 void start_ticks(ThreadRecord& record) noexcept;
 void arm_timer(const ThreadRecord& record) noexcept;
 void stop_ticks(ThreadRecord& record) noexcept;
+// The ticks rest until they are restarted, with what is the period then. From any thread; not for events.
+void rest_ticks(ThreadRecord& record) noexcept;
+void restart_ticks(ThreadRecord& record) noexcept;
 void forget_ticks(ThreadRecord& record) noexcept;  // in the child of a fork
 
 // For the watcher, which has its own table of descriptors: the descriptors of the events are closed by the

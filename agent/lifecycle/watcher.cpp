@@ -35,6 +35,7 @@
 #include "agent/lifecycle/ticks.h"
 #include "agent/lifecycle/unrecorded_thread.h"
 #include "agent/lifecycle/usage.h"
+#include "agent/lifecycle/windows.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_stack.h"
 #include "agent/sigsafe/raw_syscall.h"
@@ -76,6 +77,14 @@ bool lock_in_time(pthread_mutex_t& mutex) noexcept {
   return pthread_mutex_timedlock(&mutex, &until) == 0;
 }
 
+// A watcher of a process with windows of recording sleeps on the collector's word instead.
+void wake_watcher() noexcept {
+  raw_syscall(SYS_futex, &g_current, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment != nullptr && has_windows(segment))
+    raw_syscall(SYS_futex, &segment->window_wanted, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
 // Waits for a bounded time until the kernel has no such thread any more. A watcher that is stuck waiting for
 // a lock of the loader ends when it gets the lock. Returns whether there was a watcher.
 bool stop_watcher() noexcept {
@@ -83,8 +92,8 @@ bool stop_watcher() noexcept {
   constexpr timespec kMoment = {0, 20'000};
   g_current.fetch_add(1, std::memory_order_acq_rel);
   if (g_watcher_tid.load(std::memory_order_acquire) == 0) return false;
-  raw_syscall(SYS_futex, &g_current, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   for (std::uint32_t i = 0; i < kMaxMoments; ++i) {
+    wake_watcher();  // again: it may have been about to sleep
     const std::int32_t tid = g_watcher_tid.load(std::memory_order_acquire);
     if (tid > 0 && raw_syscall(SYS_tgkill, g_process.pid, tid, 0) == -ESRCH) break;
     raw_syscall(SYS_nanosleep, &kMoment, nullptr);
@@ -329,7 +338,7 @@ void look_for_silence(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   constexpr std::uint64_t kSilentNs = 300 * kMillisecondNs;
   const std::uint64_t sampled_ns = record.sampled_cpu_ns.load(std::memory_order_acquire);
   const std::uint64_t silent_ns = record.last_cpu_ns > sampled_ns ? record.last_cpu_ns - sampled_ns : 0;
-  const bool runs = silent_ns > kSilentNs && silent_ns > 4 * g_process.period_ns;
+  const bool runs = silent_ns > kSilentNs && silent_ns > 4 * tick_period_ns();
   const bool sleeps = record.signalled && record.signal_sent.load(std::memory_order_relaxed) != 0 &&
                       now_ns - record.watch.signalled_ns > kSilentNs;
   if (record.blocks_sample_signal || (!runs && !sleeps) ||
@@ -407,13 +416,13 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
 }
 
 std::uint64_t shortest_look_ns() noexcept {
-  return g_process.period_ns > kShortestLookNs ? g_process.period_ns : kShortestLookNs;
+  return tick_period_ns() > kShortestLookNs ? tick_period_ns() : kShortestLookNs;
 }
 
 // At low rates a look every 100 ms would cost more than the samples.
 std::uint64_t longest_look_ns() noexcept {
   constexpr std::uint64_t kPeriods = 4;
-  return std::max(kLongestLookNs, kPeriods * g_process.period_ns);
+  return std::max(kLongestLookNs, kPeriods * tick_period_ns());
 }
 
 // In shortest intervals. `threads`: those that are signalled again and again.
@@ -514,6 +523,20 @@ bool leave_descriptor_table() noexcept {
   return true;
 }
 
+// Sleeps until the time, or until it is told to do something else. While recording is off, there is no time.
+void sleep_until(std::uint32_t number, std::uint64_t next_ns) noexcept {
+  const std::uint64_t now_ns = monotonic_ns();
+  const timespec pause = as_timespec(next_ns > now_ns ? next_ns - now_ns : 0);
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr || !has_windows(segment)) {
+    raw_syscall(SYS_futex, &g_current, FUTEX_WAIT_PRIVATE, number, &pause, nullptr, 0);
+    return;
+  }
+  const std::uint32_t done = segment->window_done.load(std::memory_order_relaxed);
+  raw_syscall(SYS_futex, &segment->window_wanted, FUTEX_WAIT, done, recording_is_off() ? nullptr : &pause,
+              nullptr, 0);
+}
+
 // A wake-up that is not urgent is combined with another one.
 constexpr unsigned long kTimerSlackNs = 2 * kMillisecondNs;
 
@@ -537,10 +560,7 @@ void* watch(void* given) {
   std::uint64_t usage_ns = 0, next_ns = monotonic_ns() + shortest_look_ns();
   bool attach = true;
   while (g_current.load(std::memory_order_acquire) == number && !recording_has_ended()) {
-    const std::uint64_t now_ns = monotonic_ns();
-    const std::uint64_t pause_ns = next_ns > now_ns ? next_ns - now_ns : 0;
-    const timespec pause = as_timespec(pause_ns);
-    raw_syscall(SYS_futex, &g_current, FUTEX_WAIT_PRIVATE, number, &pause, nullptr, 0);
+    sleep_until(number, next_ns);
     if (g_current.load(std::memory_order_acquire) != number) break;
 
     pthread_mutex_lock(&g_tick);
@@ -549,7 +569,14 @@ void* watch(void* given) {
     if (segment != nullptr && is_turned_off(segment)) {
       refresh_usage(segment);
       stop_ticks_for_good();
-    } else if (segment != nullptr) {
+    } else if (segment != nullptr && wants_window_change(segment)) {
+      if (wants_window(segment)) {  // what was loaded meanwhile
+        module_table_refresh(segment);
+        attach = !g_options.no_python && python_attach(segment);
+      }
+      change_window(segment);
+      next_ns = monotonic_ns() + shortest_look_ns();
+    } else if (segment != nullptr && !recording_is_off()) {
       next_ns = look_at_those_due();
       const bool modules_changed = module_table_refresh(segment);
       if (modules_changed || attach) attach = !g_options.no_python && python_attach(segment);

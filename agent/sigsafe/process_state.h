@@ -169,13 +169,17 @@ struct ProcessState {
   std::atomic<std::uint32_t> records_used;  // no record at or above this index was ever live
   std::int32_t pid;
   std::uint32_t generation;  // grows with every new segment (fork)
-  std::uint64_t period_ns;
+  std::atomic<std::uint64_t> period_ns;
   Tick tick;           // what threads get, unless it cannot be had for one
   bool watch_blocked;  // the watcher signals threads that do not run
   bool walk_native_frames;
-  bool only_regions;                       // a thread outside all regions counts as paused
-  bool check_paths;                        // compare each remembered call path with a walk (tests)
-  std::atomic<std::uint32_t> paused;       // pauses that the program has begun and not ended
+  bool only_regions;                  // a thread outside all regions counts as paused
+  bool check_paths;                   // compare each remembered call path with a walk (tests)
+  std::atomic<std::uint32_t> paused;  // pauses that the program has begun and not ended
+  // Whether a window of recording is open, and the clock of recorded time (wire::RecordedClock). Without
+  // windows, recording is never off. lifecycle/windows.cpp switches.
+  std::atomic<std::uint32_t> record_phase;
+  std::atomic<std::uint64_t> record_off_ns, record_missed_ns[2];
   std::uint32_t counter_count, set_count;  // all; those of the event set
   CounterKind counter_kinds[wire::kMaxCounters];
   // The same without PAPI, for threads that it cannot be attached to; kPapi: there is nothing like it.
@@ -220,12 +224,28 @@ extern HandlerState g_handlers;
 
 inline bool recording_has_ended() noexcept { return g_handlers.ended.load(std::memory_order_relaxed) != 0; }
 
+// Recording is turned off from outside: nobody samples, and MPI calls only take their numbers.
+inline bool recording_is_off() noexcept {
+  return (g_process.record_phase.load(std::memory_order_relaxed) & 1) != 0;
+}
+inline wire::RecordedClock recorded_clock() noexcept {
+  return wire::read_recorded_clock(g_process.record_phase, g_process.record_off_ns,
+                                   g_process.record_missed_ns);
+}
+
+// By the program: the thread is in a pause, or outside all regions with --only-regions.
+inline bool has_paused(const ThreadContext& context) noexcept {
+  if (g_process.paused.load(std::memory_order_relaxed) != 0) return true;
+  return g_process.only_regions && (context.regions == nullptr || context.regions->depth == 0);
+}
+
 // False while what the thread does is not to be recorded: time, MPI calls, file operations. Call on the
 // thread itself.
 inline bool is_recording(const ThreadContext& context) noexcept {
-  if (g_process.paused.load(std::memory_order_relaxed) != 0) return false;
-  return !g_process.only_regions || (context.regions != nullptr && context.regions->depth != 0);
+  return !recording_is_off() && !has_paused(context);
 }
+
+inline std::uint64_t tick_period_ns() noexcept { return g_process.period_ns.load(std::memory_order_relaxed); }
 
 // True if the kernel sent it because of an event behind a file descriptor (F_SETSIG).
 inline bool is_of_descriptor(const siginfo_t& info) noexcept {

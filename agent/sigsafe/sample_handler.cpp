@@ -195,6 +195,13 @@ ThreadUse refresh_usage(ThreadContext& context, const Instant& now) noexcept {
   return {now.cpu_ns, context.page_faults - context.major_faults, context.major_faults, context.switches};
 }
 
+// Recording is off: whoever turned it off may have met this thread while its handler started the ticks again.
+void end_ticks(const ThreadRecord& record) noexcept {
+  const itimerspec stopped = {};
+  if (record.timer_id >= 0) raw_syscall(SYS_timer_settime, record.timer_id, 0, &stopped, nullptr);
+  if (record.wake_timer_id >= 0) raw_syscall(SYS_timer_settime, record.wake_timer_id, 0, &stopped, nullptr);
+}
+
 void tell_usage(ThreadContext& context, wire::SampleRecord& sample) noexcept {
   sample.flags |= wire::kUsageKnown;
   if (context.voluntary_switches != context.told_voluntary_switches) sample.flags |= wire::kGaveWay;
@@ -209,11 +216,12 @@ void tell_usage(ThreadContext& context, wire::SampleRecord& sample) noexcept {
 void tell_waits(const wire::ThreadSlot& slot, wire::SampleRecord& sample) noexcept {
   const wire::MpiCallUnderWay& call = slot.mpi_call;
   const bool in_call = (call.changes.load(std::memory_order_relaxed) & 1) != 0 &&
-                       call.paused.load(std::memory_order_relaxed) == 0;
-  const std::uint64_t entered_ns = in_call ? call.enter_ns.load(std::memory_order_relaxed) : 0;
+                       call.paused.load(std::memory_order_relaxed) != wire::kCallPaused;
   sample.run_delay_ns = slot.run_delay_ns.load(std::memory_order_relaxed);
   sample.mpi_ns = slot.mpi_time_ns.load(std::memory_order_relaxed);
-  if (entered_ns != 0 && entered_ns < sample.time_ns) sample.mpi_ns += sample.time_ns - entered_ns;
+  const std::uint64_t now_ns = recorded_clock().at(sample.time_ns);
+  const std::uint64_t before_ns = call.recorded_before_ns.load(std::memory_order_relaxed);
+  if (in_call && before_ns < now_ns) sample.mpi_ns += now_ns - before_ns;
 }
 
 // Frames near the thread's start are the same from sample to sample, so a record only says how many of them
@@ -398,7 +406,7 @@ std::uint64_t cost_since(const Instant& begin) noexcept {
 // depended on where the last sample was, code that follows deep stacks would be sampled too often.
 void leave_time(ThreadRecord& record, bool of_event, const Instant& begin, std::uint64_t cost_ns) noexcept {
   if (of_event && !g_process.event_in_ns) return;  // it counts what the program does, not what we do
-  const std::uint64_t period_ns = of_event ? g_process.event_period : g_process.period_ns;
+  const std::uint64_t period_ns = of_event ? g_process.event_period : tick_period_ns();
   record.tick_end_cpu_ns = begin.cpu_ns + cost_ns;
   if (cost_ns > record.usual_cost_ns) {
     record.usual_cost_ns += (cost_ns - record.usual_cost_ns) / kRise;
@@ -515,11 +523,15 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   // Where it waits, it needs no time.
   const bool is_tick = from == Sender::kTimer && info.si_timerid != kLastTick;
   const bool throttled = is_tick && !call.interrupted && has_lacked_time(record, now);
+  const bool is_off = recording_is_off();
   const std::uint32_t stride = record.tick_stride.load(std::memory_order_relaxed);
-  if (is_tick && !wakes_up && stride > 1) count_drop(segment, wire::DropReason::kThrottled, stride - 1);
+  if (is_tick && !wakes_up && stride > 1 && !is_off)
+    count_drop(segment, wire::DropReason::kThrottled, stride - 1);
   const std::uint16_t ticks = is_tick && !wakes_up ? ticks_of(info) : 0;
 
-  if (segment == nullptr || agent_active) {
+  if (is_off) {
+    end_ticks(record);
+  } else if (segment == nullptr || agent_active) {
     count_drop(segment, wire::DropReason::kReentrant);
   } else if (!is_recording(context)) {
     if (from != Sender::kEvent)
@@ -543,7 +555,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   }
   record.sampled_cost_ns.store(told_cost_ns, std::memory_order_relaxed);
   record.sampled_cpu_ns.store(now.cpu_ns, std::memory_order_release);
-  if (is_tick && !wakes_up && !throttled) leave_time(record, is_of_descriptor(info), now, cost_ns);
+  if (is_tick && !wakes_up && !throttled && !is_off) leave_time(record, is_of_descriptor(info), now, cost_ns);
   return true;
 }
 
@@ -565,17 +577,17 @@ void adopt(ThreadContext& context) noexcept {
 
 void start_monotonic_timer(const ThreadRecord& record, std::uint64_t now_ns) noexcept {
   const std::uint64_t stride = record.tick_stride.load(std::memory_order_relaxed);
-  std::uint64_t first_ns = now_ns - now_ns % g_process.period_ns + record.phase_ns;
-  if (first_ns <= now_ns) first_ns += g_process.period_ns;
-  first_ns += (stride - 1) * g_process.period_ns;
-  const itimerspec times = {as_timespec(stride * g_process.period_ns), as_timespec(first_ns)};
+  std::uint64_t first_ns = now_ns - now_ns % tick_period_ns() + record.phase_ns;
+  if (first_ns <= now_ns) first_ns += tick_period_ns();
+  first_ns += (stride - 1) * tick_period_ns();
+  const itimerspec times = {as_timespec(stride * tick_period_ns()), as_timespec(first_ns)};
   raw_syscall(SYS_timer_settime, record.timer_id, TIMER_ABSTIME, &times, nullptr);
 }
 
 void start_cpu_timer(const ThreadRecord& record) noexcept {
   const std::uint64_t stride = record.tick_stride.load(std::memory_order_relaxed);
-  const itimerspec times = {as_timespec(stride * g_process.period_ns),
-                            as_timespec((stride - 1) * g_process.period_ns + record.phase_ns + 1)};
+  const itimerspec times = {as_timespec(stride * tick_period_ns()),
+                            as_timespec((stride - 1) * tick_period_ns() + record.phase_ns + 1)};
   raw_syscall(SYS_timer_settime, record.timer_id, 0, &times, nullptr);
 }
 

@@ -214,7 +214,7 @@ std::uint32_t Matches::member_of(const Instance& instance, std::uint32_t rank) c
   return found != end && found->rank == rank ? static_cast<std::uint32_t>(found - members.begin()) : kNone;
 }
 
-Matches match_events(Trace& trace, std::uint32_t missing_ranks) {
+Matches match_events(Trace& trace, std::uint32_t missing_ranks, bool has_windows) {
   Matches matches;
   const auto events = static_cast<std::uint32_t>(trace.events.size());
   std::vector<Key> keys;
@@ -241,6 +241,10 @@ Matches match_events(Trace& trace, std::uint32_t missing_ranks) {
   collect(false);
   CollectiveMatcher collectives(trace, matches, missing_ranks);
   for_each_group(trace, keys, [&](std::span<Key> group) { collectives.match(group); });
+  if (has_windows) {
+    matches.messages -= std::exchange(matches.unmatched_messages, 0);
+    matches.cut_collectives = std::exchange(matches.unmatched_collectives, 0);
+  }
   return matches;
 }
 

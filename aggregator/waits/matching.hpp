@@ -34,6 +34,7 @@ struct Matches {
   std::vector<Instance> instances;
   std::uint64_t messages = 0, unmatched_messages = 0;
   std::uint64_t unmatched_collectives = 0;
+  std::uint64_t cut_collectives = 0;  // instances of which a member was outside of its window
 
   // When the member arrived, by the clock of its events.
   [[nodiscard]] static std::int64_t arrival_ns(const Trace& trace, const Member& member) {
@@ -46,7 +47,8 @@ struct Matches {
 
 // Sets Event::match. For kReceive, kProbe and kSendDone it is the kSend; for kSend the kReceive; for
 // collectives the row of Matches::instances. missing_ranks: how many ranks of the job have no events; a
-// collective operation may lack as many members.
-[[nodiscard]] Matches match_events(Trace& trace, std::uint32_t missing_ranks);
+// collective operation may lack as many members. has_windows: events were only recorded in windows, so the
+// other side of a message or collective operation may have been outside of one; then it counts for nothing.
+[[nodiscard]] Matches match_events(Trace& trace, std::uint32_t missing_ranks, bool has_windows = false);
 
 }  // namespace clusterprof::aggregator::waits

@@ -340,8 +340,11 @@ void set_begin_and_end(const shard::ShardData& merged, Trace& trace) {
     lane.head_ns = first.enter_ns - lane.begin_ns - mpi_before;
     lane.end_ns = std::max(lane.begin_ns + signed_ns(rank.elapsed_ns), last.exit_ns);
     const std::int64_t mpi_until = last.exit_ns - last.useful_ns;
+    // With windows of recording, mpi_until has what was left out before the last event, too.
     lane.tail_ns = std::max<std::int64_t>(
-        lane.end_ns - last.exit_ns - std::max<std::int64_t>(signed_ns(rank.mpi_ns) - mpi_until, 0), 0);
+        lane.end_ns - last.exit_ns -
+            std::max<std::int64_t>(signed_ns(rank.mpi_ns) + signed_ns(rank.standby_ns) - mpi_until, 0),
+        0);
   }
 }
 

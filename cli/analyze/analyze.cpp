@@ -19,6 +19,7 @@
 #include "base/own_paths.hpp"
 #include "base/shared_directory.hpp"
 #include "base/version.hpp"
+#include "cli/analyze/control.hpp"
 #include "cli/analyze/diff.hpp"
 #include "cli/analyze/export.hpp"
 #include "cli/analyze/ls.hpp"
@@ -67,6 +68,7 @@ struct Verbs {
   void add_list();
   void add_diff();
   void add_export();
+  void add_control();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -79,6 +81,7 @@ struct Verbs {
   ListOptions list_options;
   DiffOptions diff_options;
   ExportVerbOptions export_options;
+  ControlOptions control_options;
   std::string dump_argument;
   std::string validate_argument;
   std::vector<std::string> own;
@@ -87,7 +90,7 @@ struct Verbs {
   CLI::App *merge_verb = nullptr, *report_verb = nullptr, *query_verb = nullptr, *rank_question = nullptr,
            *path_question = nullptr, *functions_question = nullptr, *node_question = nullptr,
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
-           *diff_verb = nullptr, *export_verb = nullptr;
+           *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -119,6 +122,7 @@ Verbs::Verbs() {
   add_list();
   add_diff();
   add_export();
+  add_control();
 }
 
 void Verbs::add_merge() {
@@ -286,6 +290,18 @@ void Verbs::add_export() {
       ->type_name("TABLE");
 }
 
+void Verbs::add_control() {
+  start_verb =
+      app.add_subcommand("start", "Starts recording in a run of --standby, or full recording in a light one");
+  start_verb->add_option("RUN", control_options.run, kRunHelp)->required();
+  start_verb
+      ->add_option("--for", control_options.lasting,
+                   "stop after this time: 60s, 5m, 2h; seconds without a unit")
+      ->type_name("TIME");
+  stop_verb = app.add_subcommand("stop", "Stops it again");
+  stop_verb->add_option("RUN", control_options.run, kRunHelp)->required();
+}
+
 // The message for an unknown command.
 std::string Verbs::no_verb(const std::string& word) {
   std::vector<std::string> known;
@@ -369,6 +385,8 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*list_verb) return list_runs(list_options);
   if (*diff_verb) return diff(diff_options);
   if (*export_verb) return export_run(export_options);
+  if (*start_verb) return start_recording(control_options);
+  if (*stop_verb) return stop_recording(control_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }
 

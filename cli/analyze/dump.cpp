@@ -219,9 +219,9 @@ void dump_waiting(const ShardData& data, Text& out) {
 void dump_run(const Run& run, Text& out) {
   out.table("run", 1,
             "id\tstart_utc_ns\tworld_size\trate_hz\tclock\tversion\tmpi_library\tcomplete\tsample_on\t"
-            "only_regions\tcounters_multiplexed");
+            "only_regions\tstandby\tcounters_multiplexed");
   out.row(run.id, run.start_utc_ns, run.world_size, run.rate_hz, run.clock, run.version, run.mpi_library,
-          run.complete, run.sample_on, run.only_regions, run.counters_multiplexed);
+          run.complete, run.sample_on, run.only_regions, run.standby, run.counters_multiplexed);
   out.table("run/command", run.command.size(), "argument");
   for (const std::string& argument : run.command) out.row(argument);
   out.table("run/own", run.own.size(), "path");
@@ -251,7 +251,7 @@ void dump_nodes_and_ranks(const ShardData& data, Text& out) {
       "mpi_helper_threads\tmpi_helper_elapsed_ns\tmpi_helper_ns\tmax_rss_bytes\tread_bytes\twrite_bytes\t"
       "minor_faults\tmajor_faults\tvoluntary_switches\tinvoluntary_switches\texit_status\texit_signal\t"
       "handler_ns\ttruncated\tmerges_tried\tmerges_failed\tpython_version\trunning_samples\trunning_ns\t"
-      "event_level\tmpi_operations\tpaused_ns\taffinity\tnuma_nodes\tlast_call_path\tcommand");
+      "event_level\tmpi_operations\tpaused_ns\tstandby_ns\taffinity\tnuma_nodes\tlast_call_path\tcommand");
   for (std::size_t i = 0; i < data.ranks.size(); ++i) {
     const Rank& r = data.ranks[i];
     const auto& m = r.main_thread_ns;
@@ -263,7 +263,7 @@ void dump_nodes_and_ranks(const ShardData& data, Text& out) {
             r.max_rss_bytes, r.read_bytes, r.write_bytes, r.minor_faults, r.major_faults,
             r.voluntary_switches, r.involuntary_switches, r.exit_status, r.exit_signal, r.handler_ns,
             r.truncated, r.merges_tried, r.merges_failed, r.python_version, r.running_samples, r.running_ns,
-            r.event_level, r.mpi_operations, r.paused_ns, data.strings[r.affinity],
+            r.event_level, r.mpi_operations, r.paused_ns, r.standby_ns, data.strings[r.affinity],
             data.strings[r.numa_nodes], data.strings[r.last_call_path], data.strings[r.command]);
   }
 }
@@ -360,6 +360,8 @@ void dump_losses(const ShardData& data, Text& out) {
     out.row(t.rank, t.path, t.top_path, t.last_path, t.pid, t.tid,
             kThreadKindNames[static_cast<std::size_t>(t.kind)], unsigned{t.flags}, t.count, t.start_utc_ns,
             t.elapsed_ns, t.cpu_ns, t.cpu_min_ns, t.cpu_max_ns, t.name);
+  out.table("recording_windows", data.recording_windows.size(), "rank_row\tbegin_ns\tend_ns");
+  for (const RecordingWindow& w : data.recording_windows) out.row(w.rank, w.begin_ns, w.end_ns);
   out.table("drops", data.drops.size(), "rank_row\treason\tcount");
   for (const Drop& d : data.drops) out.row(d.rank, d.reason, d.count);
   out.table("handler_costs", data.handler_costs.size(), "rank_row\tle_ns\tcount");

@@ -115,6 +115,7 @@ class ThreadAccount {
     const auto [waited, ran_in] = split(from, cpu, blocked);
     Charged charged;
     take_kernel_time(kernel);
+    if (std::exchange(forgets_delay_, false)) forget_run_delay(kernel);
     const bool was_preempted = !blocked_ && !blocked && !kernel.gave_way && !gave_way_;
     const std::uint64_t runnable = take_run_delay(kernel, wall - cpu, was_preempted);
     const std::uint64_t off = wall - cpu - runnable;
@@ -188,6 +189,24 @@ class ThreadAccount {
     gave_way_ = false;
     preemptions_ = 0;
     paused_ = has_previous_ = true;
+  }
+
+  // A window of recording has ended for the thread, or begun: there is no record, but its CPU time is known.
+  // Until it ends, the time goes to where the thread was seen last.
+  template <typename Sink>
+  void end_window(std::uint64_t time_ns, std::uint64_t cpu_ns, Sink&& sink) {
+    (void)end(time_ns, cpu_ns, 0, {}, {}, sink);
+    blocked_ = gave_way_ = false;
+    preemptions_ = 0;
+    paused_ = has_previous_ = true;
+  }
+  template <typename Sink>
+  void begin_window(std::uint64_t time_ns, std::uint64_t cpu_ns, Sink&& sink) {
+    pause(time_ns, cpu_ns, false, {}, {}, sink);
+    // It begins like a thread.
+    paused_ = has_previous_ = has_run_ = false;
+    waited_seen_ns_ = 0;
+    forgets_delay_ = true;
   }
 
   [[nodiscard]] bool has_samples() const noexcept { return has_previous_; }
@@ -514,10 +533,11 @@ class ThreadAccount {
   bool cpu_clock_ = false;
   bool blocked_ = false;
   bool has_previous_ = false, has_run_ = false;
-  bool gave_way_ = false;                                   // since the last sample, say events,
-  std::uint64_t preemptions_ = 0;                           // likewise
-  bool paused_ = false;                                     // at the record before
-  bool forgets_kernel_ = false, forgets_counters_ = false;  // what comes next begins in a pause
+  bool gave_way_ = false;          // since the last sample, say events,
+  std::uint64_t preemptions_ = 0;  // likewise
+  bool paused_ = false;            // at the record before
+  // What comes next begins in a pause.
+  bool forgets_kernel_ = false, forgets_counters_ = false, forgets_delay_ = false;
   std::uint64_t time_ns_ = 0, cpu_ns_ = 0;
   std::uint64_t carried_ns_ = 0;
   struct CarriedTime {

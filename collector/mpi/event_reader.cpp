@@ -34,9 +34,9 @@ KeptEvent kept_event(const wire::MpiEvent& event) {
 
 }  // namespace
 
-MpiEventReader::MpiEventReader(const SegmentView& segment, const ProcessStart& start, MpiCallSites& sites,
-                               DropCounts& drops)
-    : segment_(segment), start_(start), sites_(sites), drops_(drops) {
+MpiEventReader::MpiEventReader(const SegmentView& segment, const ProcessStart& start,
+                               RecordedWindows& windows, MpiCallSites& sites, DropCounts& drops)
+    : segment_(segment), start_(start), windows_(windows), sites_(sites), drops_(drops) {
   for (std::shared_ptr<EventLog>& log : logs_) log = std::make_shared<EventLog>(kDefaultBudget);
   set_budget(kDefaultBudget, kDefaultFew);
 }
@@ -93,6 +93,7 @@ void MpiEventReader::take(ThreadEvents& thread, std::uint32_t slot, std::uint64_
       drops_.add("damaged_mpi_event");
       continue;
     }
+    leave_out_gaps(event, latest_ns);
     if (!thread.number) thread.number = threads_++;
     thread.timeline.event(event, [&](const wire::MpiEvent& next, std::span<const GapPathTime> gap) {
       keep(thread, next, gap);
@@ -127,6 +128,13 @@ bool MpiEventReader::is_sane(const ThreadEvents& thread, const wire::MpiEvent& e
          event.between_ns <= event.enter_ns - earliest &&
          (event.between_ns == 0 ||
           event.between_site < wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops));
+}
+
+void MpiEventReader::leave_out_gaps(wire::MpiEvent& event, std::uint64_t latest_ns) const {
+  if (!windows_.leaves_gaps()) return;
+  if (!windows_.is_recorded(event.enter_ns)) windows_.look(segment_.header(), start_, latest_ns);
+  const std::uint64_t begin_ns = start_.not_after(event.enter_ns);
+  event.mpi_ns += event.enter_ns - begin_ns - windows_.recorded_ns(begin_ns, event.enter_ns);
 }
 
 void MpiEventReader::keep(const ThreadEvents& thread, const wire::MpiEvent& event,

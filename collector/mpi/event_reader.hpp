@@ -21,6 +21,7 @@
 #include "collector/mpi/gap_timeline.hpp"
 #include "collector/rings/drop_counts.hpp"
 #include "collector/rings/process_start.hpp"
+#include "collector/rings/recorded_windows.hpp"
 #include "collector/rings/segment_view.hpp"
 
 namespace clusterprof::collector {
@@ -38,8 +39,8 @@ struct ThreadEvents {
 class MpiEventReader {
  public:
   // All of them must outlive it.
-  MpiEventReader(const SegmentView& segment, const ProcessStart& start, MpiCallSites& sites,
-                 DropCounts& drops);
+  MpiEventReader(const SegmentView& segment, const ProcessStart& start, RecordedWindows& windows,
+                 MpiCallSites& sites, DropCounts& drops);
 
   // The largest number of events to keep, in all and for Events::kFew.
   void set_budget(std::size_t all, std::size_t few);
@@ -65,10 +66,14 @@ class MpiEventReader {
  private:
   [[nodiscard]] bool is_sane(const ThreadEvents& thread, const wire::MpiEvent& event,
                              std::uint64_t latest_ns) const;
+  // What passed unrecorded before this event counts as time inside MPI, so that what is left is the recorded
+  // time outside.
+  void leave_out_gaps(wire::MpiEvent& event, std::uint64_t latest_ns) const;
   void keep(const ThreadEvents& thread, const wire::MpiEvent& event, std::span<const GapPathTime> gap);
 
   const SegmentView& segment_;
   const ProcessStart& start_;
+  RecordedWindows& windows_;
   MpiCallSites& sites_;
   DropCounts& drops_;
   bool uses_mpi_ = false;  // the rings of events may have been written

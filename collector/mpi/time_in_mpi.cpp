@@ -21,6 +21,7 @@ struct Copy {
   std::uint64_t path_offset = 0;
   std::uint32_t path_words = 0, communicator = 0;
   bool paused = false;
+  std::uint64_t recorded_before_ns = 0;
 };
 
 // No value: no call is under way, or the record keeps changing, so the thread does not hang in a call.
@@ -42,7 +43,9 @@ std::optional<Copy> copy_of(const wire::MpiCallUnderWay& record) {
     copy.path_offset = record.path_offset.load(kRelaxed);
     copy.path_words = record.path_words.load(kRelaxed);
     copy.communicator = record.communicator.load(kRelaxed);
-    copy.paused = record.paused.load(kRelaxed) != 0;
+    const std::uint16_t state = record.paused.load(kRelaxed);
+    copy.paused = state == wire::kCallPaused;
+    copy.recorded_before_ns = record.recorded_before_ns.load(kRelaxed);
     call.requests = record.requests.load(kRelaxed);
     const std::uint32_t kinds = record.pending_kinds.load(kRelaxed);
     for (std::uint32_t p = 0; p < wire::kMaxPending; ++p) {
@@ -51,20 +54,35 @@ std::optional<Copy> copy_of(const wire::MpiCallUnderWay& record) {
         call.pending.push_back({kind, record.pending_peers[p].load(kRelaxed)});
     }
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (record.changes.load(kRelaxed) == changes) return copy;
+    if (record.changes.load(kRelaxed) != changes) continue;
+    if (state == wire::kCallUndescribed) {  // the rest is of an earlier call
+      RawCallUnderWay begun;
+      begun.op = call.op;
+      begun.enter_ns = call.enter_ns;
+      copy.call = std::move(begun);
+      copy.path_words = 0;
+      copy.communicator = wire::kNoPath;
+    }
+    return copy;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
+// What was recorded of a call that began when the process's clock of recorded time was at `before_ns`.
+std::uint64_t TimeInMpi::recorded_since(std::uint64_t before_ns, std::uint64_t now_ns) const {
+  const wire::RecordedClock clock = wire::recorded_clock_of(segment_.header());
+  const std::uint64_t recorded_ns = clock.at(now_ns);
+  return recorded_ns > before_ns ? std::min(recorded_ns - before_ns, now_ns - start_.not_after(now_ns)) : 0;
+}
+
 std::uint64_t TimeInMpi::of_slot(const wire::ThreadSlot& slot, std::uint64_t now_ns) const {
   std::uint64_t total = slot.mpi_time_ns.load(std::memory_order_relaxed);
   const wire::MpiCallUnderWay& call = slot.mpi_call;
   const bool inside = call.changes.load(std::memory_order_acquire) % 2 == 1;
-  const std::uint64_t entered = call.enter_ns.load(std::memory_order_relaxed);
-  if (inside && entered < now_ns && call.paused.load(std::memory_order_relaxed) == 0)
-    total += now_ns - std::max(entered, start_.not_after(now_ns));
+  if (inside && call.paused.load(std::memory_order_relaxed) != wire::kCallPaused)
+    total += recorded_since(call.recorded_before_ns.load(std::memory_order_relaxed), now_ns);
   return total;
 }
 
@@ -73,8 +91,9 @@ HelperThreads TimeInMpi::of_helper(const Thread& thread, const wire::ThreadSlot&
   if (thread.main) return {};
   if (thread.ended_ns) now_ns = std::min(now_ns, *thread.ended_ns);
   const std::uint64_t begin = std::clamp(thread.start_ns, start_.not_after(now_ns), now_ns);
-  const std::uint64_t mpi_ns = std::min(of_slot(slot, now_ns), now_ns - begin);
-  return mpi_ns == 0 ? HelperThreads{} : HelperThreads{1, now_ns - begin, mpi_ns};
+  const std::uint64_t recorded_ns = windows_.recorded_ns(begin, now_ns);
+  const std::uint64_t mpi_ns = std::min(of_slot(slot, now_ns), recorded_ns);
+  return mpi_ns == 0 ? HelperThreads{} : HelperThreads{1, recorded_ns, mpi_ns};
 }
 
 std::optional<RawCallUnderWay> TimeInMpi::call_under_way(const Thread& thread, const wire::ThreadSlot& slot,
@@ -84,6 +103,8 @@ std::optional<RawCallUnderWay> TimeInMpi::call_under_way(const Thread& thread, c
   if (!copy) return std::nullopt;
   RawCallUnderWay& call = copy->call;
   if (copy->paused || call.enter_ns >= now_ns) return std::nullopt;
+  const std::uint64_t lasted_ns = recorded_since(copy->recorded_before_ns, now_ns);
+  if (lasted_ns == 0) return std::nullopt;
   const std::optional<std::uint32_t> path =
       call.op < layout.mpi_ops ? stacks_.call_site_path(copy->path_offset, copy->path_words, call.op + 1u)
                                : std::nullopt;
@@ -98,7 +119,7 @@ std::optional<RawCallUnderWay> TimeInMpi::call_under_way(const Thread& thread, c
   call.main_thread = thread.main;
   call.path = *path;
   call.enter_ns = std::max(call.enter_ns, start_.not_after(now_ns));
-  call.lasted_ns = now_ns - call.enter_ns;
+  call.lasted_ns = lasted_ns;
   // As for its call site: several communicators may share a row of the table.
   if (copy->communicator < layout.communicators) {
     const auto& row = segment_.table<wire::MpiCommunicator>(layout.communicators_offset)[copy->communicator];

@@ -15,6 +15,7 @@
 #include "collector/mpi/mpi_amounts.hpp"
 #include "collector/rings/drop_counts.hpp"
 #include "collector/rings/process_start.hpp"
+#include "collector/rings/recorded_windows.hpp"
 #include "collector/rings/segment_view.hpp"
 #include "collector/stacks/stack_resolver.hpp"
 
@@ -31,8 +32,9 @@ class TimeInMpi {
   };
 
   // All of them must outlive it.
-  TimeInMpi(const SegmentView& segment, const ProcessStart& start, StackResolver& stacks, DropCounts& drops)
-      : segment_(segment), start_(start), stacks_(stacks), drops_(drops) {}
+  TimeInMpi(const SegmentView& segment, const ProcessStart& start, const RecordedWindows& windows,
+            StackResolver& stacks, DropCounts& drops)
+      : segment_(segment), start_(start), windows_(windows), stacks_(stacks), drops_(drops) {}
 
   // Of one thread, the call under way included.
   [[nodiscard]] std::uint64_t of_slot(const wire::ThreadSlot& slot, std::uint64_t now_ns) const;
@@ -51,8 +53,11 @@ class TimeInMpi {
   [[nodiscard]] const std::vector<RawCallUnderWay>& calls_at_end() const noexcept { return calls_at_end_; }
 
  private:
+  [[nodiscard]] std::uint64_t recorded_since(std::uint64_t before_ns, std::uint64_t now_ns) const;
+
   const SegmentView& segment_;
   const ProcessStart& start_;
+  const RecordedWindows& windows_;
   StackResolver& stacks_;
   DropCounts& drops_;
   std::uint64_t ended_main_ns_ = 0;

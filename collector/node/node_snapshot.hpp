@@ -50,10 +50,11 @@ struct RankSnapshot {
   std::shared_ptr<const EventLog> events;  // those that go into the shard; may be null
   SeriesBlock series{kRankColumns, kRankLevels};
   std::string affinity, numa_nodes;
-  std::string command;                     // base/command_text.hpp; empty: not known
-  std::optional<std::uint32_t> last_path;  // of a rank that is lost or failed
-  std::vector<shard::Process> processes;   // `rank` is 0
-  std::vector<shard::Thread> threads;      // likewise
+  std::string command;                          // base/command_text.hpp; empty: not known
+  std::optional<std::uint32_t> last_path;       // of a rank that is lost or failed
+  std::vector<shard::Process> processes;        // `rank` is 0
+  std::vector<shard::Thread> threads;           // likewise
+  std::vector<shard::RecordingWindow> windows;  // likewise
 };
 
 struct NodeSnapshot {

@@ -283,6 +283,7 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_, grid_, path_times_, base);
   set_event_budget(*process->recorder);
   if (turned_off_ns_ != 0) process->recorder->turn_off(turned_off_ns_);
+  if (window_number_ != 0) process->recorder->want_window(window_number_, window_open_);
   return process->id;
 }
 
@@ -353,6 +354,31 @@ shard::Unrecorded NodeState::without_word(const Process& process, std::uint64_t 
     return process.unrecorded;
   const std::uint64_t since_ns = process.executed_ns.value_or(process.start.mono_ns);
   return end_ns < since_ns + kEarlyNs ? shard::Unrecorded::kEndedEarly : shard::Unrecorded::kSilent;
+}
+
+void NodeState::want_window(std::uint32_t number, bool open) {
+  window_number_ = number;
+  window_open_ = open;
+  for (auto& [key, group] : ranks_) {
+    for (Process& process : group.processes)
+      if (process.recorder) process.recorder->want_window(number, open);
+  }
+}
+
+NodeState::WindowDone NodeState::window_done() const {
+  WindowDone ranks;
+  for (const auto& [key, group] : ranks_) {
+    bool any = false, all = true;
+    for (const Process& process : group.processes) {
+      if (!process.recorder) continue;
+      any = true;
+      all = all && process.recorder->has_done(window_number_, window_open_);
+    }
+    if (!any || is_above_ranks(key)) continue;
+    ++ranks.all;
+    if (all) ++ranks.done;
+  }
+  return ranks;
 }
 
 void NodeState::turn_off(std::uint64_t now_ns) {

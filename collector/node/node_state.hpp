@@ -37,6 +37,7 @@ struct NodeOptions {
   std::string sample_on{};    // --sample-on
   std::string launcher{};     // that has given the ranks; empty: none, or not known
   bool only_regions = false;  // --only-regions
+  bool standby = false;       // --standby
   std::string only_ranks{};   // --ranks: the list; empty: all ranks of the job are recorded
   // MPI events kept per rank at most. Not given: 2^25 for the whole job and 2^22 for the node, but 2^12 to
   // 2^18 for a rank.
@@ -91,6 +92,14 @@ class NodeState {
   std::optional<ProcessId> add_unrecorded(const Made& made, bool runs, std::uint64_t now_ns);
   // Whether it is known why the process is not recorded.
   [[nodiscard]] bool is_unrecorded(ProcessId process) const;
+
+  // Tells all processes, and those to come, to have a window of recording open or not. `number` grows.
+  void want_window(std::uint32_t number, bool open);
+  // How many ranks have living processes, and in how many of them all have done that.
+  struct WindowDone {
+    std::uint32_t done = 0, all = 0;
+  };
+  [[nodiscard]] WindowDone window_done() const;
 
   // Tells all processes, and those to come, that nothing is to be recorded any more.
   void turn_off(std::uint64_t now_ns);
@@ -246,6 +255,8 @@ class NodeState {
   std::vector<shard::Note> notes_;
   std::uint64_t notes_left_out_ = 0;
   std::uint64_t turned_off_ns_ = 0;  // 0: recording is on
+  std::uint32_t window_number_ = 0;
+  bool window_open_ = false;
 };
 
 }  // namespace clusterprof::collector

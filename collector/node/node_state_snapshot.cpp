@@ -60,6 +60,23 @@ void set_amounts(shard::Rank& rank, const ProcessReport& sum, const ProcessRepor
     if (key.main_thread) rank.main_thread_ns[static_cast<std::size_t>(key.category)] += amount.wall_ns;
 }
 
+// The windows in which the rank's main process was recorded, since its start, and what was left out between.
+void set_windows(RankSnapshot& snapshot, const ProcessReport& sum, std::uint64_t start_ns,
+                 std::uint64_t end_ns) {
+  shard::Rank& rank = snapshot.rank;
+  std::uint64_t recorded_ns = 0;
+  for (const RecordedWindow& window : sum.windows) {
+    const std::uint64_t begin = std::clamp(window.begin_ns, start_ns, end_ns),
+                        end = std::clamp(window.end_ns, begin, end_ns);
+    if (begin == end) continue;
+    snapshot.windows.push_back({0, begin - start_ns, end - start_ns});
+    recorded_ns += end - begin;
+  }
+  if (!sum.leaves_gaps) return;
+  rank.standby_ns = rank.elapsed_ns - std::min(recorded_ns, rank.elapsed_ns);
+  rank.paused_ns = std::max(rank.paused_ns, rank.standby_ns);
+}
+
 // What is known of a rank. `had_segment`: its main process has been recorded.
 void set_flags(shard::Rank& rank, const ProcessReport& sum, const ProcessReport& main,
                const SystemUsage& usage, bool had_segment) {
@@ -272,6 +289,7 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   rank.start_utc_ns = main.start.utc_ns;
   rank.elapsed_ns = main.end_ns - main.start.mono_ns;
   set_amounts(rank, sum, main.report, usage);
+  set_windows(snapshot, sum, main.start.mono_ns, main.end_ns);
   set_flags(rank, sum, main.report, usage, main.had_segment);
   set_end(rank, main.report, main.process->wait_status, main.process->alive);
   if ((rank.flags & shard::kLost) != 0 || rank.exit_status != 0) snapshot.last_path = sum.last_path;
@@ -325,6 +343,7 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   run.sample_on = options_.sample_on;
   run.launcher = options_.launcher;
   run.only_regions = options_.only_regions;
+  run.standby = options_.standby;
 
   snapshot.node.name = options_.node_name;
   snapshot.node.cpus = facts_.cpus;

@@ -3,6 +3,11 @@
 // the server's event loop.
 #include "collector/process/process_recorder.hpp"
 
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -16,6 +21,8 @@ namespace {
 
 // That one process can have executed or spawned: more is damage.
 constexpr std::uint64_t kMaxUnrecordedPrograms = std::uint64_t{1} << 32;
+
+constexpr std::uint32_t window_word(std::uint32_t number, bool open) { return 2 * number + (open ? 1 : 0); }
 
 // Adds the time that a thread has not been charged yet to a report on the present state.
 struct ReportSink {
@@ -91,12 +98,13 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid&
       grid_(grid),
       pid_(segment_.header().pid),
       start_(segment_.header().start_mono_ns),
+      windows_(segment_.header()),
       slots_(segment_),
       stacks_(segment_, store, drops_, base),
       charges_(store, grid, path_times),
       call_sites_(segment_, store, stacks_, drops_),
-      events_(segment_, start_, call_sites_, drops_),
-      time_in_mpi_(segment_, start_, stacks_, drops_),
+      events_(segment_, start_, windows_, call_sites_, drops_),
+      time_in_mpi_(segment_, start_, windows_, stacks_, drops_),
       samples_(segment_, store, stacks_, charges_, events_, drops_),
       tables_(segment_, start_, store, stacks_, call_sites_, charges_, drops_) {}
 
@@ -132,9 +140,21 @@ void ProcessRecorder::turn_off(std::uint64_t now_ns) {
   segment_.header().turned_off_ns.store(now_ns, std::memory_order_release);
 }
 
+void ProcessRecorder::want_window(std::uint32_t number, bool open) {
+  if (!windows_.are_possible()) return;
+  std::atomic<std::uint32_t>& word = segment_.header().window_wanted;
+  word.store(window_word(number, open), std::memory_order_release);
+  (void)syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool ProcessRecorder::has_done(std::uint32_t number, bool open) const {
+  return segment_.header().window_done.load(std::memory_order_acquire) == window_word(number, open);
+}
+
 double ProcessRecorder::poll(std::uint64_t now_ns) {
   events_.begin_round();
   start_.check(grid_.begun() ? std::optional(grid_.start_mono_ns()) : std::nullopt, now_ns);
+  windows_.look(segment_.header(), start_, now_ns);
   stacks_.read_descriptions(now_ns);
   double fullest = 0;
   freed_slots_ = 0;
@@ -252,6 +272,9 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.events.timeline = GapTimeline(not_before);  // a new thread may already be in its first call
   thread.events.number.reset();
   thread.loops = ThreadLoops();
+  thread.window_begin_ns = thread.window_end_ns = 0;
+  thread.is_off = windows_.leaves_gaps() && !windows_.is_recorded(begin);
+  if (thread.is_off) thread.account.end_window(begin, slot.start_cpu_ns, ChargeSink(charges_, thread.main));
 }
 
 double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
@@ -285,6 +308,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
     }
   }
   thread.loops.charge(slot, latest_ns, ended, store_.tables(), drops_);
+  samples_.take_window_edges(thread, slot, now_ns);
   // Otherwise the next thread of this slot would get what the ended one leaves in the ring.
   const std::uint64_t latest_event_ns = ended ? latest_ns + kMaxStopNs : latest_ns;
   events_.take(thread.events, slot_index, latest_event_ns, latest_event_ns);
@@ -441,6 +465,8 @@ void ProcessRecorder::add_charges(ProcessReport& report, std::uint64_t now_ns) c
   report.main_series = charges_.main_series();
   report.counter_series = charges_.counter_series();
   report.paused_ns = paused_ns(now_ns);
+  report.windows = windows_.windows(now_ns);
+  report.leaves_gaps = windows_.leaves_gaps();
   report.mpi_runnable_ns = charges_.mpi_runnable_ns();
   report.knows_run_delay = segment_.header().knows_run_delay == 1 && !samples_.cpu_clock();
 }

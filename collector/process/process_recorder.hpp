@@ -32,6 +32,7 @@
 #include "collector/process/sample_charger.hpp"
 #include "collector/rings/drop_counts.hpp"
 #include "collector/rings/process_start.hpp"
+#include "collector/rings/recorded_windows.hpp"
 #include "collector/rings/segment_view.hpp"
 #include "collector/rings/thread_slots.hpp"
 #include "collector/stacks/raw_store.hpp"
@@ -57,6 +58,11 @@ class ProcessRecorder {
 
   // Tells the process that nothing is to be recorded any more.
   void turn_off(std::uint64_t now_ns);
+
+  // Tells a process with windows of recording to have one open or not. `number`: of the request.
+  void want_window(std::uint32_t number, bool open);
+  // Whether it has done so.
+  [[nodiscard]] bool has_done(std::uint32_t number, bool open) const;
 
   // The process has ended, or become another program, at `end_ns`. Empties the rings and closes the accounts
   // of threads that did not report their end. After this, only report() may be called.
@@ -122,6 +128,7 @@ class ProcessRecorder {
   TimeGrid& grid_;
   std::int32_t pid_;
   ProcessStart start_;
+  RecordedWindows windows_;
   DropCounts drops_;
   ThreadSlots slots_;
   StackResolver stacks_;

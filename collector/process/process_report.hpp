@@ -22,6 +22,7 @@
 #include "collector/mpi/mpi_amounts.hpp"
 #include "collector/process/thread_loops.hpp"
 #include "collector/process/thread_table.hpp"
+#include "collector/rings/recorded_windows.hpp"
 #include "collector/stacks/raw_store.hpp"
 
 namespace clusterprof::collector {
@@ -52,7 +53,9 @@ struct ProcessReport {
   std::uint64_t mpi_init_end_ns = 0, mpi_finalize_begin_ns = 0;
   HelperThreads mpi_helpers;
   std::vector<RawCallUnderWay> calls_under_way;
-  std::uint64_t paused_ns = 0;        // of the main thread
+  std::uint64_t paused_ns = 0;  // of the main thread
+  std::vector<RecordedWindow> windows;
+  bool leaves_gaps = false;           // nothing is recorded outside of the windows
   std::uint64_t mpi_runnable_ns = 0;  // of mpi_ns, without a processor
   bool knows_run_delay = false;       // the kernel tells how long threads wait for a processor
   // Threads that ended before their first sample, and their CPU time.

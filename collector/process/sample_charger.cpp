@@ -68,6 +68,12 @@ void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire:
   const std::uint64_t time_ns = std::min(sample.record.time_ns, latest_ns);
   // First the events that the thread wrote before this sample.
   events_.take(thread.events, slot, time_ns, latest_ns);
+  take_window_edges(thread, segment_.thread_slot(slot), time_ns);
+  if (thread.is_off && sample.record.trigger != wire::Trigger::kThreadEnd) {
+    // The handler was at work when the window was closed.
+    if ((sample.record.flags & wire::kPaused) == 0) thread.words.update(sample);
+    return;
+  }
   if (sample.record.trigger == wire::Trigger::kThreadEnd) {
     take_end(thread, sample, time_ns);
   } else if (thread.state == RecordedThread::State::kActive) {
@@ -91,6 +97,7 @@ void SampleCharger::take_end(RecordedThread& thread, const RingSample& sample, s
   const wire::SampleRecord& record = sample.record;
   if (thread.state == RecordedThread::State::kActive) {
     const KernelUse kernel = kernel_use(record);
+    if ((record.flags & wire::kPaused) != 0) thread.unsampled_since_cpu_ns = record.cpu_ns;
     if ((record.flags & wire::kPaused) != 0)
       thread.account.pause(time_ns, record.cpu_ns, false, {}, sample.counter_values(),
                            ChargeSink(charges_, thread.main));
@@ -104,6 +111,44 @@ void SampleCharger::take_end(RecordedThread& thread, const RingSample& sample, s
   }
   thread.state = RecordedThread::State::kEnded;
   thread.ended_ns = time_ns;
+}
+
+void SampleCharger::take_window_edges(RecordedThread& thread, const wire::ThreadSlot& slot,
+                                      std::uint64_t until_ns) {
+  // At most one of each since the last look, in either order.
+  for (int edges = 0; edges < 2 && thread.state == RecordedThread::State::kActive; ++edges) {
+    const std::uint64_t begin_ns = slot.window_begin_ns.load(std::memory_order_acquire);
+    const std::uint64_t end_ns = slot.window_end_ns.load(std::memory_order_acquire);
+    const bool begins = begin_ns > thread.window_begin_ns && begin_ns <= until_ns;
+    const bool ends = end_ns > thread.window_end_ns && end_ns <= until_ns;
+    if (!begins && !ends) return;
+    if (begins && (!ends || begin_ns < end_ns)) {
+      thread.window_begin_ns = begin_ns;
+      take_edge(thread, true, begin_ns, slot.window_begin_cpu_ns.load(std::memory_order_relaxed));
+    } else {
+      thread.window_end_ns = end_ns;
+      take_edge(thread, false, end_ns, slot.window_end_cpu_ns.load(std::memory_order_relaxed));
+    }
+  }
+}
+
+void SampleCharger::take_edge(RecordedThread& thread, bool begins, std::uint64_t time_ns,
+                              std::uint64_t cpu_ns) {
+  thread.is_off = !begins;
+  const ChargeSink sink(charges_, thread.main);
+  if (begins) {
+    thread.account.begin_window(time_ns, cpu_ns, sink);
+  } else {
+    thread.account.end_window(time_ns, cpu_ns, sink);
+    if (cpu_ns > thread.unsampled_since_cpu_ns)
+      statistics_.running_ns += cpu_ns - thread.unsampled_since_cpu_ns;
+  }
+  thread.unsampled_since_cpu_ns = cpu_ns;
+  thread.sampled.sample(time_ns, cpu_ns, false, {},
+                        [&](std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths) {
+                          thread.events.timeline.spent(begin_ns, end_ns, paths);
+                        });
+  events_.sampled_until(thread.events, time_ns);
 }
 
 void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns) {

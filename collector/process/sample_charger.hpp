@@ -54,6 +54,9 @@ struct RecordedThread {
   SampledTime sampled;
   ThreadEvents events;
   ThreadLoops loops;
+  // Of a process with windows of recording: none is open for the thread; and the edges that have been taken.
+  bool is_off = false;
+  std::uint64_t window_begin_ns = 0, window_end_ns = 0;
 };
 
 struct SampleStatistics {
@@ -76,6 +79,9 @@ class SampleCharger {
   void take(RecordedThread& thread, std::uint32_t slot, const wire::RecordHeader& record,
             const wire::Ring& ring, std::uint64_t latest_ns);
 
+  // Takes the edges of windows of recording that the slot tells of, up to that time.
+  void take_window_edges(RecordedThread& thread, const wire::ThreadSlot& slot, std::uint64_t until_ns);
+
   // Closes the account of a thread that did not report its end: it was killed, or its process is gone.
   void end_without_record(RecordedThread& thread, std::uint64_t time_ns);
 
@@ -89,6 +95,7 @@ class SampleCharger {
   void take_end(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
   void take_pause(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
   void take_stack(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
+  void take_edge(RecordedThread& thread, bool begins, std::uint64_t time_ns, std::uint64_t cpu_ns);
   void count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
              const ChargeTarget& target, const ThreadAccount::Charged& charged);
   // What the sample says of the thread, besides where its time is charged to.

@@ -579,6 +579,10 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
     row.top_path = path_of[thread.top_path];
     row.last_path = path_of[thread.last_path];
   }
+  for (const shard::RecordingWindow& window : from.windows) {
+    data.recording_windows.push_back(window);
+    data.recording_windows.back().rank = rank;
+  }
   for (const auto& [reason, count] : report.drops) data.drops.push_back({rank, reason, count});
   for (const ClockReading& clock : report.clocks)
     data.clock_offsets.push_back(

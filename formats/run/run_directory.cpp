@@ -27,6 +27,7 @@
 #include "base/path_resolver.hpp"
 #include "base/shared_directory.hpp"
 #include "base/unique_fd.hpp"
+#include "formats/run/run_control.hpp"
 #include "formats/shard/run_files.hpp"
 
 namespace clusterprof {
@@ -488,6 +489,7 @@ void remove_shards(const RunDirectory& directory, const std::string& node) {
   const UniqueFd run = open_run(directory);
   const std::string shard = "node-" + node + ".";
   if (run) {
+    remove_control(run.get());
     remove_entries(run.get(), [&](const std::string& name) {
       return name.compare(name[0] == '.' ? 1 : 0, shard.size(), shard) == 0;
     });

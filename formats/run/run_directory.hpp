@@ -17,6 +17,7 @@
 //                                    (mpi-wrap/src/clock_rendezvous.hpp); those of spawned world N in
 //                                    .clocks-N
 //   DIR/.worlds/...                  spawned worlds (formats/wire/spawned_world.h)
+//   DIR/.control/...                 requests from outside, and answers (run_control.hpp)
 //   DIR/.starts/N -> LAUNCH+SIZE     the N-th time, from 0 on, that a launcher started SIZE ranks of this run
 //                                    (elastic restarts); DIR/.starts/N.RANK: that rank has come
 //

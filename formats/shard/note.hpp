@@ -79,6 +79,10 @@ enum class NoteCode : std::uint8_t {
   kNodeCheckWarned,
   kTurnedOff,  // by the site, for jobs that run
   kLightRecording,
+  // Windows of recording that were opened from outside
+  kNeverStarted,
+  kOnlyWindows,
+  kFullInWindows,
   kMoreNotes
 };
 
@@ -151,6 +155,9 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"node_check_warned", NoteScope::kNode, nullptr, "site_message", nullptr},
     {"turned_off", NoteScope::kNode, "after_s", nullptr, nullptr},
     {"light_recording", NoteScope::kRun, "rate_hz", nullptr, nullptr},
+    {"never_started", NoteScope::kRun, nullptr, nullptr, nullptr},
+    {"only_windows", NoteScope::kRun, "windows", nullptr, nullptr},
+    {"full_in_windows", NoteScope::kRun, "windows", nullptr, nullptr},
     {"more_notes", NoteScope::kNode, "notes", nullptr, nullptr},
 });
 inline constexpr std::size_t kNoteCodes = kNoteKinds.size();

@@ -167,6 +167,7 @@ struct Rank {
   std::uint32_t event_level = 0;     // of its mpi_events, see wire::event_is_selected
   std::uint64_t mpi_operations = 0;  // those that would have an event at level 0
   std::uint64_t paused_ns = 0;       // main thread; in elapsed_ns but in no category
+  std::uint64_t standby_ns = 0;      // the part of paused_ns outside of windows of recording, with --standby
   StringIndex affinity = 0;          // processors its main process may run on, "0-3,8"; 0 not known
   StringIndex numa_nodes = 0;        // those processors' memory nodes, "0-1"; 0 not known
   // For a lost rank: where its main thread was last seen, one line per frame, the outermost first. 0: not
@@ -615,6 +616,15 @@ struct Thread {
 };
 inline constexpr std::size_t kMaxThreadRows = 256;  // in a large job fewer
 
+// A window of recording of a rank that was opened from outside: with --standby nothing was recorded outside
+// of these, with --mode light there are MPI events only inside. Since the rank's start; of a rank in order,
+// and not overlapping.
+struct RecordingWindow {
+  std::uint32_t rank = 0;  // index into ranks
+  std::uint64_t begin_ns = 0, end_ns = 0;
+  friend bool operator==(const RecordingWindow&, const RecordingWindow&) = default;
+};
+
 // Samples of a rank whose handler took at most le_ns, and more than the next smaller le_ns.
 struct HandlerCost {
   std::uint32_t rank = 0;
@@ -641,6 +651,7 @@ struct Run {
   std::string sample_on;              // samples were taken when this event overflowed; empty: by the clock
   std::string launcher;               // name in formats/wire/launchers.h; empty: none, or not known
   bool only_regions = false;          // --only-regions
+  bool standby = false;               // --standby
   bool counters_multiplexed = false;  // the counters took turns: their values are estimates
   std::string version;                // of clusterprof
   std::string mpi_library;            // empty without MPI
@@ -669,10 +680,11 @@ struct ShardData {
   std::vector<UnavailableCounter> unavailable_counters;
   std::vector<Drop> drops;
   std::vector<HandlerCost> handler_costs;
-  std::vector<Process> processes;  // by rank, then start_utc_ns, then pid
-  std::vector<EventLoop> event_loops;  // by rank, pid, tid, start_utc_ns, number
-  std::vector<LoopBlock> loop_blocks;  // by the same, then begin_utc_ns, then the largest wall_ns first
-  std::vector<Thread> threads;     // by rank, then start_utc_ns, then tid
+  std::vector<Process> processes;                  // by rank, then start_utc_ns, then pid
+  std::vector<EventLoop> event_loops;              // by rank, pid, tid, start_utc_ns, number
+  std::vector<LoopBlock> loop_blocks;              // by the same, then begin_utc_ns, then the largest wall_ns first
+  std::vector<Thread> threads;                     // by rank, then start_utc_ns, then tid
+  std::vector<RecordingWindow> recording_windows;  // by rank, then begin_ns
   TimeAxis time_axis;
   std::vector<Series> series;
   std::vector<RankSeries> rank_series;  // by rank, series, bin

@@ -138,6 +138,7 @@ class Writer {
     group.write_attribute("sample_on", run.sample_on);
     group.write_attribute("launcher", run.launcher);
     group.write_attribute("only_regions", static_cast<std::uint8_t>(run.only_regions));
+    group.write_attribute("standby", static_cast<std::uint8_t>(run.standby));
     group.write_attribute("counters_multiplexed", static_cast<std::uint8_t>(run.counters_multiplexed));
     group.write_strings("command", run.command);
     group.write_strings("own", run.own);
@@ -297,6 +298,7 @@ class Reader {
     run.sample_on = group.read_string("sample_on");
     run.launcher = group.read_string("launcher");
     run.only_regions = group.read_integer("only_regions", 0, 1) != 0;
+    run.standby = group.read_integer("standby", 0, 1) != 0;
     run.counters_multiplexed = group.read_integer("counters_multiplexed", 0, 1) != 0;
     run.command = group.read_strings("command");
     run.own = group.read_strings("own");

@@ -67,6 +67,7 @@ void visit_ranks(Archive& archive, Data& data) {
     table.column("event_level", &Rank::event_level);
     table.column("mpi_operations", &Rank::mpi_operations);
     table.column("paused_ns", &Rank::paused_ns);
+    table.column("standby_ns", &Rank::standby_ns);
     table.column("affinity", &Rank::affinity);
     table.column("numa_nodes", &Rank::numa_nodes);
     table.column("last_call_path", &Rank::last_call_path);
@@ -112,6 +113,15 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("rank", &HandlerCost::rank);
     table.column("le_ns", &HandlerCost::le_ns);
     table.column("count", &HandlerCost::count);
+  });
+}
+
+template <typename Archive, typename Data>
+void visit_recording_windows(Archive& archive, Data& data) {
+  archive.table("recording_windows", data.recording_windows, [](auto& table) {
+    table.column("rank", &RecordingWindow::rank);
+    table.column("begin_ns", &RecordingWindow::begin_ns);
+    table.column("end_ns", &RecordingWindow::end_ns);
   });
 }
 
@@ -477,6 +487,7 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_processes(archive, data);
   visit_event_loops(archive, data);
   visit_threads(archive, data);
+  visit_recording_windows(archive, data);
   visit_clocks(archive, data);
   visit_waiting(archive, data);
   if (which != Tables::kHead) visit_events(archive, data);

@@ -341,6 +341,14 @@ Result<void> validate_counts(const ShardData& data) {
     if (thread.count == 0) return at("threads", i, "count is 0");
     if (!are_times(thread.start_utc_ns, thread.elapsed_ns)) return at("threads", i, "times are out of range");
   }
+  for (std::size_t i = 0; i < data.recording_windows.size(); ++i) {
+    const RecordingWindow& window = data.recording_windows[i];
+    if (window.rank >= ranks) return at("recording_windows", i, "rank out of range");
+    const bool follows = i != 0 && data.recording_windows[i - 1].rank == window.rank;
+    if (window.begin_ns > window.end_ns || window.end_ns > static_cast<std::uint64_t>(kLatest_utc_ns) ||
+        (follows && data.recording_windows[i - 1].end_ns > window.begin_ns))
+      return at("recording_windows", i, "times are out of order");
+  }
   for (std::size_t i = 0; i < data.drops.size(); ++i)
     if (data.drops[i].rank >= ranks) return at("drops", i, "rank out of range");
   for (std::size_t i = 0; i < data.handler_costs.size(); ++i)

@@ -24,7 +24,8 @@
 //   IoAmount[io_files][kIoOperations]  what found no room among the sites, by file
 //
 // Everything is written by the process and read by the collector, except
-// Ring::read_position, ThreadSlot::state (ended -> free) and SegmentHeader::turned_off_ns.
+// Ring::read_position, ThreadSlot::state (ended -> free), SegmentHeader::turned_off_ns and
+// SegmentHeader::window_wanted.
 // The collector must not trust any value it reads: offsets and sizes are checked against
 // segment_bytes.
 #pragma once
@@ -199,6 +200,13 @@ inline constexpr std::uint64_t kLaunchSettlesNs = 100'000'000;
 // would be wrong. rate_hz: at least 1.
 constexpr std::uint64_t sampling_period_ns(std::uint32_t rate_hz) { return 74'000'000'000u / 73 / rate_hz; }
 
+// What a process records outside of the windows that are opened from outside (docs/design/0019-standby.md).
+enum class OutsideWindows : std::uint32_t {
+  kAll = 0,  // there are no windows
+  kNothing,  // --standby
+  kLight,    // --mode light: fewer samples, and no MPI events
+};
+
 // Counts threads that never had a slot and have ended, by the function that they were started with.
 struct UnrecordedThreads {
   std::atomic<std::uint64_t> start_function;  // ThreadSlot::start_function, set by compare-exchange; 0 free
@@ -277,6 +285,16 @@ struct SegmentHeader {
   char mpi_library[128];  // first line of MPI_Get_library_version, may be empty
   // Since when the site has recording turned off (CLOCK_MONOTONIC), stored by the collector. 0: it has not.
   std::atomic<std::uint64_t> turned_off_ns;
+  // Windows of recording. What is wanted is the collector's word: the number of the request, doubled, plus
+  // one if a window is to be open. The agent waits on it (futex), and stores it as done. Times are of
+  // CLOCK_MONOTONIC, and those of the latest begin and end; 0: there was none.
+  OutsideWindows outside_windows;
+  std::atomic<std::uint32_t> window_wanted, window_done;
+  std::atomic<std::uint64_t> window_begin_ns, window_end_ns;
+  // Whether this process is recorded now, and its clock of recorded time; see RecordedClock.
+  std::atomic<std::uint32_t> record_phase;
+  std::atomic<std::uint64_t> record_off_ns, record_missed_ns[2];
+  std::atomic<std::uint32_t> mpi_events_off;  // 1: no MPI events are written now
   UnrecordedThreads unrecorded[kUnrecordedStarts];
   std::atomic<std::uint64_t> unrecorded_programs[kUnrecordedReasons];
   Creation creation;  // of this process; complete before the segment is sent
@@ -289,6 +307,40 @@ struct SegmentHeader {
   std::atomic<std::uint64_t> launches_made;
   Launch launches[kLaunches];
 };
+
+// A clock that advances while a process is recorded. The phase grows whenever recording goes on or off, and
+// is odd while it is off; without OutsideWindows::kNothing it is always 0. record_missed_ns is what passed
+// unrecorded before: two values that take turns, so that the one that is read is not being written.
+struct RecordedClock {
+  std::uint32_t phase;
+  std::uint64_t off_ns, missed_ns;
+
+  [[nodiscard]] bool is_off() const noexcept { return (phase & 1) != 0; }
+  // What was recorded by then. The time must not be before the beginning of the present phase.
+  [[nodiscard]] std::uint64_t at(std::uint64_t time_ns) const noexcept {
+    const std::uint64_t until_ns = is_off() ? off_ns : time_ns;
+    return until_ns > missed_ns ? until_ns - missed_ns : 0;
+  }
+};
+constexpr std::uint32_t missed_place(std::uint32_t phase) noexcept { return phase >> 1 & 1; }
+
+inline RecordedClock read_recorded_clock(const std::atomic<std::uint32_t>& phase,
+                                         const std::atomic<std::uint64_t>& off_ns,
+                                         const std::atomic<std::uint64_t> (&missed_ns)[2]) noexcept {
+  RecordedClock clock = {};
+  constexpr int kTries = 4;  // it changes once in a second at most
+  for (int i = 0; i < kTries; ++i) {
+    clock.phase = phase.load(std::memory_order_acquire);
+    clock.off_ns = off_ns.load(std::memory_order_relaxed);
+    clock.missed_ns = missed_ns[missed_place(clock.phase)].load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (phase.load(std::memory_order_relaxed) == clock.phase) break;
+  }
+  return clock;
+}
+inline RecordedClock recorded_clock_of(const SegmentHeader& header) noexcept {
+  return read_recorded_clock(header.record_phase, header.record_off_ns, header.record_missed_ns);
+}
 
 // --- Python code objects -------------------------------------------------------------------
 
@@ -478,6 +530,14 @@ constexpr PendingKind pending_kind(std::uint32_t kinds, std::uint32_t i) {
   return static_cast<PendingKind>(kinds >> (i * kPendingKindBits) & ((1u << kPendingKindBits) - 1));
 }
 
+enum CallState : std::uint16_t {
+  kCallDescribed = 0,
+  kCallPaused = 1,  // recording was paused when it began, so it counts for nothing
+  // It began outside of the windows of recording, so nothing is known but op, when recording went off (in
+  // enter_ns), and recorded_before_ns.
+  kCallUndescribed = 2,
+};
+
 // The MPI call that a thread is in, written by the thread when it enters the call: what is known of a call
 // that never returns. `changes` is a sequence lock: it grows by one when the thread enters a call, after the
 // rest was written, and by one when it leaves. What was read is good where `changes` was the same odd number
@@ -494,7 +554,8 @@ struct MpiCallUnderWay {
   std::atomic<std::int32_t> tag;            // of the message, kAnyTag, kNoTag
   std::atomic<std::int32_t> root;           // world rank, kNoPeer
   std::atomic<std::uint16_t> op;            // MPI function number
-  std::atomic<std::uint16_t> paused;        // 1: recording was paused when it began, so it counts for nothing
+  std::atomic<std::uint16_t> paused;        // CallState
+  std::atomic<std::uint64_t> recorded_before_ns;  // RecordedClock when the call began
   // Of a call that waits for requests: how many that have events were not complete when it began, and what
   // the first of these are about, those that are about the same once: a PendingKind for each,
   // kPendingKindBits wide.
@@ -574,6 +635,9 @@ struct ThreadSlot {
   // last read it. Stays 0 without SegmentHeader::knows_run_delay.
   std::atomic<std::uint64_t> run_delay_ns;
   std::uint64_t start_function;  // what pthread_create was given; 0 not known
+  // When the latest window of recording began and ended for this thread, and its CPU clock then; the second
+  // is valid once the first is there. Only with OutsideWindows::kNothing.
+  std::atomic<std::uint64_t> window_begin_ns, window_begin_cpu_ns, window_end_ns, window_end_cpu_ns;
   char name[16];            // the kernel's, when the agent last asked for it
   char inherited_name[16];  // the kernel's when the thread began: that of the thread that made it
   // Written by the thread itself: the size is 0 while the words change.

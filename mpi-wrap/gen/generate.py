@@ -459,7 +459,7 @@ class Wrapper:
         op = f"wire::k{f.name}"
         self.add(f"const auto real = CLUSTERPROF_REAL({f.name});")
         subject = next((f.get(x) for x in ("comm", "window", "file", "message") if f.get(x)), None)
-        self.add(f"const std::uint64_t start = enter({self.intent(op, subject)});")
+        self.add(f"const std::uint64_t start = enter({op}, [&] {{ return {self.intent(op, subject)}; }});")
         for line in self.pass_on(names):
             self.add(line)
         early = subject is not None and subject.startswith("*")
@@ -502,7 +502,7 @@ class Wrapper:
                 condition = "if (*flag != 0) " if "flag" in f.by_name else ""
                 after.append(f"{condition}record.bind(key_of(*{f.get(field)}));")
         if before or body.lines or after:
-            self.add("if (record.counts()) {")
+            self.add("if (record.counts()) {" if before or after else "if (record.counts_bytes()) {")
             self.lines += ["    " + b for b in before] + body.lines
             self.lines += ["    " + a for a in after]
             self.add("}")

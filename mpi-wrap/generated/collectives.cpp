@@ -13,12 +13,12 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allgather, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Allgather, [&] { return Intent(wire::kMPI_Allgather, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Allgather, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -33,12 +33,12 @@ extern "C" int clusterprof_wrap_MPI_Allgather(const void *sendbuf, int sendcount
 
 extern "C" int clusterprof_wrap_MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allgatherv, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Allgatherv, [&] { return Intent(wire::kMPI_Allgatherv, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   Record record(wire::kMPI_Allgatherv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -53,12 +53,12 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv(const void *sendbuf, int sendcoun
 
 extern "C" int clusterprof_wrap_MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allreduce, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Allreduce, [&] { return Intent(wire::kMPI_Allreduce, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Allreduce, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -70,12 +70,12 @@ extern "C" int clusterprof_wrap_MPI_Allreduce(const void *sendbuf, void *recvbuf
 
 extern "C" int clusterprof_wrap_MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoall, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Alltoall, [&] { return Intent(wire::kMPI_Alltoall, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Alltoall, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -90,12 +90,12 @@ extern "C" int clusterprof_wrap_MPI_Alltoall(const void *sendbuf, int sendcount,
 
 extern "C" int clusterprof_wrap_MPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallv, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Alltoallv, [&] { return Intent(wire::kMPI_Alltoallv, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   Record record(wire::kMPI_Alltoallv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -110,12 +110,12 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv(const void *sendbuf, const int sen
 
 extern "C" int clusterprof_wrap_MPI_Alltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallw, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Alltoallw, [&] { return Intent(wire::kMPI_Alltoallw, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   Record record(wire::kMPI_Alltoallw, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtypes_used = in_place ? recvtypes : sendtypes;
@@ -130,7 +130,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw(const void *sendbuf, const int sen
 
 extern "C" int clusterprof_wrap_MPI_Barrier(MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Barrier);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Barrier, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Barrier, [&] { return Intent(wire::kMPI_Barrier, key_of(comm)).collective(); });
   if (start == 0) return real(comm);
   const int returned = real(comm);
   Record record(wire::kMPI_Barrier, start, returned == MPI_SUCCESS);
@@ -142,12 +142,12 @@ extern "C" int clusterprof_wrap_MPI_Barrier(MPI_Comm comm) {
 
 extern "C" int clusterprof_wrap_MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Bcast, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Bcast, [&] { return Intent(wire::kMPI_Bcast, key_of(comm)).rooted(root); });
   if (start == 0) return real(buffer, count, datatype, root, comm);
   const int returned = real(buffer, count, datatype, root, comm);
   Record record(wire::kMPI_Bcast, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     if (role.root) record.add_sent(bytes_of(count, datatype));
     if (role.member && !role.root) record.add_received(bytes_of(count, datatype));
@@ -160,12 +160,12 @@ extern "C" int clusterprof_wrap_MPI_Bcast(void *buffer, int count, MPI_Datatype 
 
 extern "C" int clusterprof_wrap_MPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Exscan, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Exscan, [&] { return Intent(wire::kMPI_Exscan, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Exscan, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -177,12 +177,12 @@ extern "C" int clusterprof_wrap_MPI_Exscan(const void *sendbuf, void *recvbuf, i
 
 extern "C" int clusterprof_wrap_MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Gather, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Gather, [&] { return Intent(wire::kMPI_Gather, key_of(comm)).rooted(root); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Gather, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
@@ -198,12 +198,12 @@ extern "C" int clusterprof_wrap_MPI_Gather(const void *sendbuf, int sendcount, M
 
 extern "C" int clusterprof_wrap_MPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Gatherv, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Gatherv, [&] { return Intent(wire::kMPI_Gatherv, key_of(comm)).rooted(root); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
   Record record(wire::kMPI_Gatherv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
@@ -219,12 +219,12 @@ extern "C" int clusterprof_wrap_MPI_Gatherv(const void *sendbuf, int sendcount, 
 
 extern "C" int clusterprof_wrap_MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgather);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iallgather, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iallgather, [&] { return Intent(wire::kMPI_Iallgather, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Iallgather, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -239,12 +239,12 @@ extern "C" int clusterprof_wrap_MPI_Iallgather(const void *sendbuf, int sendcoun
 
 extern "C" int clusterprof_wrap_MPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgatherv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iallgatherv, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iallgatherv, [&] { return Intent(wire::kMPI_Iallgatherv, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   Record record(wire::kMPI_Iallgatherv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -259,12 +259,12 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv(const void *sendbuf, int sendcou
 
 extern "C" int clusterprof_wrap_MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallreduce);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iallreduce, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iallreduce, [&] { return Intent(wire::kMPI_Iallreduce, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iallreduce, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -276,12 +276,12 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce(const void *sendbuf, void *recvbu
 
 extern "C" int clusterprof_wrap_MPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoall);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoall, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ialltoall, [&] { return Intent(wire::kMPI_Ialltoall, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoall, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -296,12 +296,12 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall(const void *sendbuf, int sendcount
 
 extern "C" int clusterprof_wrap_MPI_Ialltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoallv, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ialltoallv, [&] { return Intent(wire::kMPI_Ialltoallv, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoallv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -316,12 +316,12 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv(const void *sendbuf, const int se
 
 extern "C" int clusterprof_wrap_MPI_Ialltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallw);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoallw, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ialltoallw, [&] { return Intent(wire::kMPI_Ialltoallw, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   Record record(wire::kMPI_Ialltoallw, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtypes_used = in_place ? recvtypes : sendtypes;
@@ -336,7 +336,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw(const void *sendbuf, const int se
 
 extern "C" int clusterprof_wrap_MPI_Ibarrier(MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibarrier);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ibarrier, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ibarrier, [&] { return Intent(wire::kMPI_Ibarrier, key_of(comm)); });
   if (start == 0) return real(comm, request);
   const int returned = real(comm, request);
   Record record(wire::kMPI_Ibarrier, start, returned == MPI_SUCCESS);
@@ -348,12 +348,12 @@ extern "C" int clusterprof_wrap_MPI_Ibarrier(MPI_Comm comm, MPI_Request *request
 
 extern "C" int clusterprof_wrap_MPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibcast);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ibcast, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ibcast, [&] { return Intent(wire::kMPI_Ibcast, key_of(comm)); });
   if (start == 0) return real(buffer, count, datatype, root, comm, request);
   const int returned = real(buffer, count, datatype, root, comm, request);
   Record record(wire::kMPI_Ibcast, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     if (role.root) record.add_sent(bytes_of(count, datatype));
     if (role.member && !role.root) record.add_received(bytes_of(count, datatype));
@@ -366,12 +366,12 @@ extern "C" int clusterprof_wrap_MPI_Ibcast(void *buffer, int count, MPI_Datatype
 
 extern "C" int clusterprof_wrap_MPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iexscan);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iexscan, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iexscan, [&] { return Intent(wire::kMPI_Iexscan, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iexscan, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -383,12 +383,12 @@ extern "C" int clusterprof_wrap_MPI_Iexscan(const void *sendbuf, void *recvbuf, 
 
 extern "C" int clusterprof_wrap_MPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igather);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Igather, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Igather, [&] { return Intent(wire::kMPI_Igather, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Igather, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
@@ -404,12 +404,12 @@ extern "C" int clusterprof_wrap_MPI_Igather(const void *sendbuf, int sendcount, 
 
 extern "C" int clusterprof_wrap_MPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igatherv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Igatherv, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Igatherv, [&] { return Intent(wire::kMPI_Igatherv, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
   Record record(wire::kMPI_Igatherv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
@@ -425,12 +425,12 @@ extern "C" int clusterprof_wrap_MPI_Igatherv(const void *sendbuf, int sendcount,
 
 extern "C" int clusterprof_wrap_MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ireduce, [&] { return Intent(wire::kMPI_Ireduce, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
   Record record(wire::kMPI_Ireduce, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     if (role.member) record.add_sent(bytes_of(count, datatype));
     if (role.root) record.add_received(bytes_of(count, datatype));
@@ -443,12 +443,12 @@ extern "C" int clusterprof_wrap_MPI_Ireduce(const void *sendbuf, void *recvbuf, 
 
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce_scatter, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter, [&] { return Intent(wire::kMPI_Ireduce_scatter, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(sum_of(recvcounts, datatype, record.members()));
     record.add_received(bytes_of(recvcounts[record.me()], datatype));
     record.count_size();
@@ -460,12 +460,12 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter(const void *sendbuf, void *r
 
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_block);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce_scatter_block, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_block, [&] { return Intent(wire::kMPI_Ireduce_scatter_block, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter_block, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(recvcount, datatype) * static_cast<std::uint64_t>(record.members()));
     record.add_received(bytes_of(recvcount, datatype));
     record.count_size();
@@ -477,12 +477,12 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block(const void *sendbuf, v
 
 extern "C" int clusterprof_wrap_MPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscan);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iscan, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iscan, [&] { return Intent(wire::kMPI_Iscan, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iscan, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -494,12 +494,12 @@ extern "C" int clusterprof_wrap_MPI_Iscan(const void *sendbuf, void *recvbuf, in
 
 extern "C" int clusterprof_wrap_MPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatter);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iscatter, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iscatter, [&] { return Intent(wire::kMPI_Iscatter, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatter, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcount : recvcount;
@@ -515,12 +515,12 @@ extern "C" int clusterprof_wrap_MPI_Iscatter(const void *sendbuf, int sendcount,
 
 extern "C" int clusterprof_wrap_MPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatterv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iscatterv, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iscatterv, [&] { return Intent(wire::kMPI_Iscatterv, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatterv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcounts[record.me()] : recvcount;
@@ -536,7 +536,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatterv(const void *sendbuf, const int sen
 
 extern "C" int clusterprof_wrap_MPI_Op_commutative(MPI_Op op, int *commute) {
   const auto real = CLUSTERPROF_REAL(MPI_Op_commutative);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Op_commutative));
+  const std::uint64_t start = enter(wire::kMPI_Op_commutative, [&] { return Intent(wire::kMPI_Op_commutative); });
   if (start == 0) return real(op, commute);
   const int returned = real(op, commute);
   Record record(wire::kMPI_Op_commutative, start, returned == MPI_SUCCESS);
@@ -546,7 +546,7 @@ extern "C" int clusterprof_wrap_MPI_Op_commutative(MPI_Op op, int *commute) {
 
 extern "C" int clusterprof_wrap_MPI_Op_create(MPI_User_function *user_fn, int commute, MPI_Op *op) {
   const auto real = CLUSTERPROF_REAL(MPI_Op_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Op_create));
+  const std::uint64_t start = enter(wire::kMPI_Op_create, [&] { return Intent(wire::kMPI_Op_create); });
   if (start == 0) return real(user_fn, commute, op);
   const int returned = real(user_fn, commute, op);
   Record record(wire::kMPI_Op_create, start, returned == MPI_SUCCESS);
@@ -556,7 +556,7 @@ extern "C" int clusterprof_wrap_MPI_Op_create(MPI_User_function *user_fn, int co
 
 extern "C" int clusterprof_wrap_MPI_Op_free(MPI_Op *op) {
   const auto real = CLUSTERPROF_REAL(MPI_Op_free);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Op_free));
+  const std::uint64_t start = enter(wire::kMPI_Op_free, [&] { return Intent(wire::kMPI_Op_free); });
   if (start == 0) return real(op);
   const int returned = real(op);
   Record record(wire::kMPI_Op_free, start, returned == MPI_SUCCESS);
@@ -566,12 +566,12 @@ extern "C" int clusterprof_wrap_MPI_Op_free(MPI_Op *op) {
 
 extern "C" int clusterprof_wrap_MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Reduce, [&] { return Intent(wire::kMPI_Reduce, key_of(comm)).rooted(root); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm);
   Record record(wire::kMPI_Reduce, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     if (role.member) record.add_sent(bytes_of(count, datatype));
     if (role.root) record.add_received(bytes_of(count, datatype));
@@ -584,7 +584,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce(const void *sendbuf, void *recvbuf, i
 
 extern "C" int clusterprof_wrap_MPI_Reduce_local(const void *inbuf, void *inoutbuf, int count, MPI_Datatype datatype, MPI_Op op) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_local);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_local));
+  const std::uint64_t start = enter(wire::kMPI_Reduce_local, [&] { return Intent(wire::kMPI_Reduce_local); });
   if (start == 0) return real(inbuf, inoutbuf, count, datatype, op);
   const int returned = real(inbuf, inoutbuf, count, datatype, op);
   Record record(wire::kMPI_Reduce_local, start, returned == MPI_SUCCESS);
@@ -594,12 +594,12 @@ extern "C" int clusterprof_wrap_MPI_Reduce_local(const void *inbuf, void *inoutb
 
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter, [&] { return Intent(wire::kMPI_Reduce_scatter, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm);
   Record record(wire::kMPI_Reduce_scatter, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(sum_of(recvcounts, datatype, record.members()));
     record.add_received(bytes_of(recvcounts[record.me()], datatype));
     record.count_size();
@@ -611,12 +611,12 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter(const void *sendbuf, void *re
 
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_block, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block, [&] { return Intent(wire::kMPI_Reduce_scatter_block, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   Record record(wire::kMPI_Reduce_scatter_block, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(recvcount, datatype) * static_cast<std::uint64_t>(record.members()));
     record.add_received(bytes_of(recvcount, datatype));
     record.count_size();
@@ -628,12 +628,12 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block(const void *sendbuf, vo
 
 extern "C" int clusterprof_wrap_MPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scan, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Scan, [&] { return Intent(wire::kMPI_Scan, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Scan, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -645,12 +645,12 @@ extern "C" int clusterprof_wrap_MPI_Scan(const void *sendbuf, void *recvbuf, int
 
 extern "C" int clusterprof_wrap_MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scatter, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Scatter, [&] { return Intent(wire::kMPI_Scatter, key_of(comm)).rooted(root); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Scatter, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcount : recvcount;
@@ -666,12 +666,12 @@ extern "C" int clusterprof_wrap_MPI_Scatter(const void *sendbuf, int sendcount, 
 
 extern "C" int clusterprof_wrap_MPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scatterv, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Scatterv, [&] { return Intent(wire::kMPI_Scatterv, key_of(comm)).rooted(root); });
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Scatterv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcounts[record.me()] : recvcount;
@@ -688,12 +688,12 @@ extern "C" int clusterprof_wrap_MPI_Scatterv(const void *sendbuf, const int send
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allgather_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Allgather_c, [&] { return Intent(wire::kMPI_Allgather_c, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Allgather_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -710,7 +710,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_c(const void *sendbuf, MPI_Count s
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allgather_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Allgather_init, [&] { return Intent(wire::kMPI_Allgather_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgather_init, start, returned == MPI_SUCCESS);
@@ -734,7 +734,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init(const void *sendbuf, int send
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allgather_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Allgather_init_c, [&] { return Intent(wire::kMPI_Allgather_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgather_init_c, start, returned == MPI_SUCCESS);
@@ -758,12 +758,12 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init_c(const void *sendbuf, MPI_Co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allgatherv_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Allgatherv_c, [&] { return Intent(wire::kMPI_Allgatherv_c, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   Record record(wire::kMPI_Allgatherv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -780,7 +780,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_c(const void *sendbuf, MPI_Count 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allgatherv_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Allgatherv_init, [&] { return Intent(wire::kMPI_Allgatherv_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgatherv_init, start, returned == MPI_SUCCESS);
@@ -804,7 +804,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init(const void *sendbuf, int sen
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allgatherv_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Allgatherv_init_c, [&] { return Intent(wire::kMPI_Allgatherv_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgatherv_init_c, start, returned == MPI_SUCCESS);
@@ -828,12 +828,12 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allreduce_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Allreduce_c, [&] { return Intent(wire::kMPI_Allreduce_c, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Allreduce_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -847,7 +847,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_c(const void *sendbuf, void *recvb
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allreduce_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Allreduce_init, [&] { return Intent(wire::kMPI_Allreduce_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Allreduce_init, start, returned == MPI_SUCCESS);
@@ -868,7 +868,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init(const void *sendbuf, void *re
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Allreduce_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Allreduce_init_c, [&] { return Intent(wire::kMPI_Allreduce_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Allreduce_init_c, start, returned == MPI_SUCCESS);
@@ -889,12 +889,12 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoall_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Alltoall_c, [&] { return Intent(wire::kMPI_Alltoall_c, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Alltoall_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -911,7 +911,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_c(const void *sendbuf, MPI_Count se
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoall_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Alltoall_init, [&] { return Intent(wire::kMPI_Alltoall_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoall_init, start, returned == MPI_SUCCESS);
@@ -935,7 +935,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init(const void *sendbuf, int sendc
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoall_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Alltoall_init_c, [&] { return Intent(wire::kMPI_Alltoall_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoall_init_c, start, returned == MPI_SUCCESS);
@@ -959,12 +959,12 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init_c(const void *sendbuf, MPI_Cou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallv_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Alltoallv_c, [&] { return Intent(wire::kMPI_Alltoallv_c, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   Record record(wire::kMPI_Alltoallv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -981,7 +981,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_c(const void *sendbuf, const MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallv_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Alltoallv_init, [&] { return Intent(wire::kMPI_Alltoallv_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoallv_init, start, returned == MPI_SUCCESS);
@@ -1005,7 +1005,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init(const void *sendbuf, const in
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallv_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Alltoallv_init_c, [&] { return Intent(wire::kMPI_Alltoallv_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoallv_init_c, start, returned == MPI_SUCCESS);
@@ -1029,12 +1029,12 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init_c(const void *sendbuf, const 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallw_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Alltoallw_c, [&] { return Intent(wire::kMPI_Alltoallw_c, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   Record record(wire::kMPI_Alltoallw_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtypes_used = in_place ? recvtypes : sendtypes;
@@ -1051,7 +1051,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_c(const void *sendbuf, const MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallw_init(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallw_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Alltoallw_init, [&] { return Intent(wire::kMPI_Alltoallw_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Alltoallw_init, start, returned == MPI_SUCCESS);
@@ -1075,7 +1075,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init(const void *sendbuf, const in
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alltoallw_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Alltoallw_init_c, [&] { return Intent(wire::kMPI_Alltoallw_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Alltoallw_init_c, start, returned == MPI_SUCCESS);
@@ -1099,7 +1099,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init_c(const void *sendbuf, const 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Barrier_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Barrier_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Barrier_init, [&] { return Intent(wire::kMPI_Barrier_init, key_of(comm)); });
   if (start == 0) return real(comm, info, request);
   const int returned = real(comm, info, request);
   Record record(wire::kMPI_Barrier_init, start, returned == MPI_SUCCESS);
@@ -1117,12 +1117,12 @@ extern "C" int clusterprof_wrap_MPI_Barrier_init(MPI_Comm comm, MPI_Info info, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Bcast_c, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Bcast_c, [&] { return Intent(wire::kMPI_Bcast_c, key_of(comm)).rooted(root); });
   if (start == 0) return real(buffer, count, datatype, root, comm);
   const int returned = real(buffer, count, datatype, root, comm);
   Record record(wire::kMPI_Bcast_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     if (role.root) record.add_sent(bytes_of(count, datatype));
     if (role.member && !role.root) record.add_received(bytes_of(count, datatype));
@@ -1137,7 +1137,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_D
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Bcast_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Bcast_init, [&] { return Intent(wire::kMPI_Bcast_init, key_of(comm)); });
   if (start == 0) return real(buffer, count, datatype, root, comm, info, request);
   const int returned = real(buffer, count, datatype, root, comm, info, request);
   Record record(wire::kMPI_Bcast_init, start, returned == MPI_SUCCESS);
@@ -1159,7 +1159,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init(void *buffer, int count, MPI_Data
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Bcast_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Bcast_init_c, [&] { return Intent(wire::kMPI_Bcast_init_c, key_of(comm)); });
   if (start == 0) return real(buffer, count, datatype, root, comm, info, request);
   const int returned = real(buffer, count, datatype, root, comm, info, request);
   Record record(wire::kMPI_Bcast_init_c, start, returned == MPI_SUCCESS);
@@ -1181,12 +1181,12 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Exscan_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Exscan_c, [&] { return Intent(wire::kMPI_Exscan_c, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Exscan_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1200,7 +1200,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_c(const void *sendbuf, void *recvbuf,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Exscan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Exscan_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Exscan_init, [&] { return Intent(wire::kMPI_Exscan_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Exscan_init, start, returned == MPI_SUCCESS);
@@ -1221,7 +1221,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init(const void *sendbuf, void *recvb
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Exscan_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Exscan_init_c, [&] { return Intent(wire::kMPI_Exscan_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Exscan_init_c, start, returned == MPI_SUCCESS);
@@ -1242,12 +1242,12 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *rec
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Gather_c, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Gather_c, [&] { return Intent(wire::kMPI_Gather_c, key_of(comm)).rooted(root); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Gather_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
@@ -1265,7 +1265,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_c(const void *sendbuf, MPI_Count send
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Gather_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Gather_init, [&] { return Intent(wire::kMPI_Gather_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gather_init, start, returned == MPI_SUCCESS);
@@ -1290,7 +1290,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_init(const void *sendbuf, int sendcou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Gather_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Gather_init_c, [&] { return Intent(wire::kMPI_Gather_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gather_init_c, start, returned == MPI_SUCCESS);
@@ -1315,12 +1315,12 @@ extern "C" int clusterprof_wrap_MPI_Gather_init_c(const void *sendbuf, MPI_Count
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Gatherv_c, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Gatherv_c, [&] { return Intent(wire::kMPI_Gatherv_c, key_of(comm)).rooted(root); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm);
   Record record(wire::kMPI_Gatherv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
@@ -1338,7 +1338,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_c(const void *sendbuf, MPI_Count sen
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Gatherv_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Gatherv_init, [&] { return Intent(wire::kMPI_Gatherv_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gatherv_init, start, returned == MPI_SUCCESS);
@@ -1363,7 +1363,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init(const void *sendbuf, int sendco
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Gatherv_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Gatherv_init_c, [&] { return Intent(wire::kMPI_Gatherv_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gatherv_init_c, start, returned == MPI_SUCCESS);
@@ -1388,12 +1388,12 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgather_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iallgather_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iallgather_c, [&] { return Intent(wire::kMPI_Iallgather_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Iallgather_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -1410,12 +1410,12 @@ extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgatherv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iallgatherv_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iallgatherv_c, [&] { return Intent(wire::kMPI_Iallgatherv_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   Record record(wire::kMPI_Iallgatherv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -1432,12 +1432,12 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv_c(const void *sendbuf, MPI_Count
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallreduce_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iallreduce_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iallreduce_c, [&] { return Intent(wire::kMPI_Iallreduce_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iallreduce_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1451,12 +1451,12 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recv
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoall_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoall_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ialltoall_c, [&] { return Intent(wire::kMPI_Ialltoall_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoall_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -1473,12 +1473,12 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count s
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ialltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoallv_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ialltoallv_c, [&] { return Intent(wire::kMPI_Ialltoallv_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoallv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtype_used = in_place ? recvtype : sendtype;
@@ -1495,12 +1495,12 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv_c(const void *sendbuf, const MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ialltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallw_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ialltoallw_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ialltoallw_c, [&] { return Intent(wire::kMPI_Ialltoallw_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   Record record(wire::kMPI_Ialltoallw_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcounts_used = in_place ? recvcounts : sendcounts;
     const auto sendtypes_used = in_place ? recvtypes : sendtypes;
@@ -1517,12 +1517,12 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw_c(const void *sendbuf, const MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibcast_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ibcast_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ibcast_c, [&] { return Intent(wire::kMPI_Ibcast_c, key_of(comm)); });
   if (start == 0) return real(buffer, count, datatype, root, comm, request);
   const int returned = real(buffer, count, datatype, root, comm, request);
   Record record(wire::kMPI_Ibcast_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     if (role.root) record.add_sent(bytes_of(count, datatype));
     if (role.member && !role.root) record.add_received(bytes_of(count, datatype));
@@ -1537,12 +1537,12 @@ extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iexscan_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iexscan_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iexscan_c, [&] { return Intent(wire::kMPI_Iexscan_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iexscan_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1556,12 +1556,12 @@ extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igather_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Igather_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Igather_c, [&] { return Intent(wire::kMPI_Igather_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Igather_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcount : sendcount;
@@ -1579,12 +1579,12 @@ extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sen
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igatherv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Igatherv_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Igatherv_c, [&] { return Intent(wire::kMPI_Igatherv_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
   Record record(wire::kMPI_Igatherv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = sendbuf == MPI_IN_PLACE;
     const auto sendcount_used = in_place ? recvcounts[record.me()] : sendcount;
@@ -1602,12 +1602,12 @@ extern "C" int clusterprof_wrap_MPI_Igatherv_c(const void *sendbuf, MPI_Count se
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ireduce_c, [&] { return Intent(wire::kMPI_Ireduce_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
   Record record(wire::kMPI_Ireduce_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     if (role.member) record.add_sent(bytes_of(count, datatype));
     if (role.root) record.add_received(bytes_of(count, datatype));
@@ -1622,12 +1622,12 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_block_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce_scatter_block_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_block_c, [&] { return Intent(wire::kMPI_Ireduce_scatter_block_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter_block_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(recvcount, datatype) * static_cast<std::uint64_t>(record.members()));
     record.add_received(bytes_of(recvcount, datatype));
     record.count_size();
@@ -1641,12 +1641,12 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ireduce_scatter_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_c, [&] { return Intent(wire::kMPI_Ireduce_scatter_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(sum_of(recvcounts, datatype, record.members()));
     record.add_received(bytes_of(recvcounts[record.me()], datatype));
     record.count_size();
@@ -1660,12 +1660,12 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_c(const void *sendbuf, void 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscan_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iscan_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iscan_c, [&] { return Intent(wire::kMPI_Iscan_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iscan_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1679,12 +1679,12 @@ extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatter_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iscatter_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iscatter_c, [&] { return Intent(wire::kMPI_Iscatter_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatter_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcount : recvcount;
@@ -1702,12 +1702,12 @@ extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count se
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatterv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iscatterv_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Iscatterv_c, [&] { return Intent(wire::kMPI_Iscatterv_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatterv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcounts[record.me()] : recvcount;
@@ -1725,7 +1725,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatterv_c(const void *sendbuf, const MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op) {
   const auto real = CLUSTERPROF_REAL(MPI_Op_create_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Op_create_c));
+  const std::uint64_t start = enter(wire::kMPI_Op_create_c, [&] { return Intent(wire::kMPI_Op_create_c); });
   if (start == 0) return real(user_fn, commute, op);
   const int returned = real(user_fn, commute, op);
   Record record(wire::kMPI_Op_create_c, start, returned == MPI_SUCCESS);
@@ -1737,12 +1737,12 @@ extern "C" int clusterprof_wrap_MPI_Op_create_c(MPI_User_function_c *user_fn, in
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_c, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Reduce_c, [&] { return Intent(wire::kMPI_Reduce_c, key_of(comm)).rooted(root); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm);
   Record record(wire::kMPI_Reduce_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     if (role.member) record.add_sent(bytes_of(count, datatype));
     if (role.root) record.add_received(bytes_of(count, datatype));
@@ -1757,7 +1757,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_c(const void *sendbuf, void *recvbuf,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Reduce_init, [&] { return Intent(wire::kMPI_Reduce_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   Record record(wire::kMPI_Reduce_init, start, returned == MPI_SUCCESS);
@@ -1779,7 +1779,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init(const void *sendbuf, void *recvb
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Reduce_init_c, [&] { return Intent(wire::kMPI_Reduce_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   Record record(wire::kMPI_Reduce_init_c, start, returned == MPI_SUCCESS);
@@ -1801,7 +1801,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init_c(const void *sendbuf, void *rec
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_local_c(const void *inbuf, void *inoutbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_local_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_local_c));
+  const std::uint64_t start = enter(wire::kMPI_Reduce_local_c, [&] { return Intent(wire::kMPI_Reduce_local_c); });
   if (start == 0) return real(inbuf, inoutbuf, count, datatype, op);
   const int returned = real(inbuf, inoutbuf, count, datatype, op);
   Record record(wire::kMPI_Reduce_local_c, start, returned == MPI_SUCCESS);
@@ -1813,12 +1813,12 @@ extern "C" int clusterprof_wrap_MPI_Reduce_local_c(const void *inbuf, void *inou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_block_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_c, [&] { return Intent(wire::kMPI_Reduce_scatter_block_c, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   Record record(wire::kMPI_Reduce_scatter_block_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(recvcount, datatype) * static_cast<std::uint64_t>(record.members()));
     record.add_received(bytes_of(recvcount, datatype));
     record.count_size();
@@ -1832,7 +1832,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_c(const void *sendbuf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_block_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_init, [&] { return Intent(wire::kMPI_Reduce_scatter_block_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_block_init, start, returned == MPI_SUCCESS);
@@ -1853,7 +1853,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init(const void *sendbu
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_block_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_init_c, [&] { return Intent(wire::kMPI_Reduce_scatter_block_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_block_init_c, start, returned == MPI_SUCCESS);
@@ -1874,12 +1874,12 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init_c(const void *send
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_c, [&] { return Intent(wire::kMPI_Reduce_scatter_c, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm);
   Record record(wire::kMPI_Reduce_scatter_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(sum_of(recvcounts, datatype, record.members()));
     record.add_received(bytes_of(recvcounts[record.me()], datatype));
     record.count_size();
@@ -1893,7 +1893,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_c(const void *sendbuf, void *
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_init, [&] { return Intent(wire::kMPI_Reduce_scatter_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_init, start, returned == MPI_SUCCESS);
@@ -1914,7 +1914,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init(const void *sendbuf, voi
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Reduce_scatter_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_init_c, [&] { return Intent(wire::kMPI_Reduce_scatter_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_init_c, start, returned == MPI_SUCCESS);
@@ -1935,12 +1935,12 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, v
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scan_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Scan_c, [&] { return Intent(wire::kMPI_Scan_c, key_of(comm)).collective(); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Scan_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
     record.count_size();
@@ -1954,7 +1954,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_c(const void *sendbuf, void *recvbuf, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scan_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Scan_init, [&] { return Intent(wire::kMPI_Scan_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Scan_init, start, returned == MPI_SUCCESS);
@@ -1975,7 +1975,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_init(const void *sendbuf, void *recvbuf
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scan_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Scan_init_c, [&] { return Intent(wire::kMPI_Scan_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Scan_init_c, start, returned == MPI_SUCCESS);
@@ -1996,12 +1996,12 @@ extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvb
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scatter_c, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Scatter_c, [&] { return Intent(wire::kMPI_Scatter_c, key_of(comm)).rooted(root); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Scatter_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcount : recvcount;
@@ -2019,7 +2019,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_c(const void *sendbuf, MPI_Count sen
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scatter_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Scatter_init, [&] { return Intent(wire::kMPI_Scatter_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatter_init, start, returned == MPI_SUCCESS);
@@ -2044,7 +2044,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init(const void *sendbuf, int sendco
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scatter_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Scatter_init_c, [&] { return Intent(wire::kMPI_Scatter_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatter_init_c, start, returned == MPI_SUCCESS);
@@ -2069,12 +2069,12 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init_c(const void *sendbuf, MPI_Coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scatterv_c, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Scatterv_c, [&] { return Intent(wire::kMPI_Scatterv_c, key_of(comm)).rooted(root); });
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Scatterv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     const Role role = record.role(root);
     const bool in_place = recvbuf == MPI_IN_PLACE;
     const auto recvcount_used = in_place ? sendcounts[record.me()] : recvcount;
@@ -2092,7 +2092,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_c(const void *sendbuf, const MPI_Co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scatterv_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Scatterv_init, [&] { return Intent(wire::kMPI_Scatterv_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatterv_init, start, returned == MPI_SUCCESS);
@@ -2117,7 +2117,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_init(const void *sendbuf, const int
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Scatterv_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Scatterv_init_c, [&] { return Intent(wire::kMPI_Scatterv_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatterv_init_c, start, returned == MPI_SUCCESS);

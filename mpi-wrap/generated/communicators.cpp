@@ -13,7 +13,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Attr_delete(MPI_Comm comm, int keyval) {
   const auto real = CLUSTERPROF_REAL(MPI_Attr_delete);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Attr_delete, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Attr_delete, [&] { return Intent(wire::kMPI_Attr_delete, key_of(comm)); });
   if (start == 0) return real(comm, keyval);
   const int returned = real(comm, keyval);
   Record record(wire::kMPI_Attr_delete, start, returned == MPI_SUCCESS);
@@ -24,7 +24,7 @@ extern "C" int clusterprof_wrap_MPI_Attr_delete(MPI_Comm comm, int keyval) {
 
 extern "C" int clusterprof_wrap_MPI_Attr_get(MPI_Comm comm, int keyval, void *attribute_val, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Attr_get);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Attr_get, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Attr_get, [&] { return Intent(wire::kMPI_Attr_get, key_of(comm)); });
   if (start == 0) return real(comm, keyval, attribute_val, flag);
   const int returned = real(comm, keyval, attribute_val, flag);
   Record record(wire::kMPI_Attr_get, start, returned == MPI_SUCCESS);
@@ -35,7 +35,7 @@ extern "C" int clusterprof_wrap_MPI_Attr_get(MPI_Comm comm, int keyval, void *at
 
 extern "C" int clusterprof_wrap_MPI_Attr_put(MPI_Comm comm, int keyval, void *attribute_val) {
   const auto real = CLUSTERPROF_REAL(MPI_Attr_put);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Attr_put, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Attr_put, [&] { return Intent(wire::kMPI_Attr_put, key_of(comm)); });
   if (start == 0) return real(comm, keyval, attribute_val);
   const int returned = real(comm, keyval, attribute_val);
   Record record(wire::kMPI_Attr_put, start, returned == MPI_SUCCESS);
@@ -46,7 +46,7 @@ extern "C" int clusterprof_wrap_MPI_Attr_put(MPI_Comm comm, int keyval, void *at
 
 extern "C" int clusterprof_wrap_MPI_Comm_call_errhandler(MPI_Comm comm, int errorcode) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_call_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_call_errhandler, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_call_errhandler, [&] { return Intent(wire::kMPI_Comm_call_errhandler, key_of(comm)); });
   if (start == 0) return real(comm, errorcode);
   const int returned = real(comm, errorcode);
   Record record(wire::kMPI_Comm_call_errhandler, start, returned == MPI_SUCCESS);
@@ -57,7 +57,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_call_errhandler(MPI_Comm comm, int erro
 
 extern "C" int clusterprof_wrap_MPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_compare);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_compare));
+  const std::uint64_t start = enter(wire::kMPI_Comm_compare, [&] { return Intent(wire::kMPI_Comm_compare); });
   if (start == 0) return real(comm1, comm2, result);
   const int returned = real(comm1, comm2, result);
   Record record(wire::kMPI_Comm_compare, start, returned == MPI_SUCCESS);
@@ -67,7 +67,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2,
 
 extern "C" int clusterprof_wrap_MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_create, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Comm_create, [&] { return Intent(wire::kMPI_Comm_create, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm, group, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -86,7 +86,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create(MPI_Comm comm, MPI_Group group, 
 
 extern "C" int clusterprof_wrap_MPI_Comm_create_errhandler(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_create_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_create_errhandler));
+  const std::uint64_t start = enter(wire::kMPI_Comm_create_errhandler, [&] { return Intent(wire::kMPI_Comm_create_errhandler); });
   if (start == 0) return real(comm_errhandler_fn, errhandler);
   const int returned = real(comm_errhandler_fn, errhandler);
   Record record(wire::kMPI_Comm_create_errhandler, start, returned == MPI_SUCCESS);
@@ -96,7 +96,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create_errhandler(MPI_Comm_errhandler_f
 
 extern "C" int clusterprof_wrap_MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_create_group);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_create_group, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_create_group, [&] { return Intent(wire::kMPI_Comm_create_group, key_of(comm)); });
   if (start == 0) {
     const int passed_on = real(comm, group, tag, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -114,7 +114,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create_group(MPI_Comm comm, MPI_Group g
 
 extern "C" int clusterprof_wrap_MPI_Comm_create_keyval(MPI_Comm_copy_attr_function *comm_copy_attr_fn, MPI_Comm_delete_attr_function *comm_delete_attr_fn, int *comm_keyval, void *extra_state) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_create_keyval);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_create_keyval));
+  const std::uint64_t start = enter(wire::kMPI_Comm_create_keyval, [&] { return Intent(wire::kMPI_Comm_create_keyval); });
   if (start == 0) return real(comm_copy_attr_fn, comm_delete_attr_fn, comm_keyval, extra_state);
   const int returned = real(comm_copy_attr_fn, comm_delete_attr_fn, comm_keyval, extra_state);
   Record record(wire::kMPI_Comm_create_keyval, start, returned == MPI_SUCCESS);
@@ -124,7 +124,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create_keyval(MPI_Comm_copy_attr_functi
 
 extern "C" int clusterprof_wrap_MPI_Comm_delete_attr(MPI_Comm comm, int comm_keyval) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_delete_attr);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_delete_attr, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_delete_attr, [&] { return Intent(wire::kMPI_Comm_delete_attr, key_of(comm)); });
   if (start == 0) return real(comm, comm_keyval);
   const int returned = real(comm, comm_keyval);
   Record record(wire::kMPI_Comm_delete_attr, start, returned == MPI_SUCCESS);
@@ -135,7 +135,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_delete_attr(MPI_Comm comm, int comm_key
 
 extern "C" int clusterprof_wrap_MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_dup);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_dup, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Comm_dup, [&] { return Intent(wire::kMPI_Comm_dup, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -154,7 +154,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_dup_with_info);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_dup_with_info, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Comm_dup_with_info, [&] { return Intent(wire::kMPI_Comm_dup_with_info, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm, info, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -173,7 +173,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info i
 
 extern "C" int clusterprof_wrap_MPI_Comm_free(MPI_Comm *comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_free);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_free, key_of(*comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_free, [&] { return Intent(wire::kMPI_Comm_free, key_of(*comm)); });
   if (start == 0) return pass_on_free(key_of(*comm), [&] { return real(comm); });
   const HandleKey subject = key_of(*comm);
   Communicator* const use = hold_communicator(subject);
@@ -188,7 +188,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_free(MPI_Comm *comm) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_free_keyval(int *comm_keyval) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_free_keyval);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_free_keyval));
+  const std::uint64_t start = enter(wire::kMPI_Comm_free_keyval, [&] { return Intent(wire::kMPI_Comm_free_keyval); });
   if (start == 0) return real(comm_keyval);
   const int returned = real(comm_keyval);
   Record record(wire::kMPI_Comm_free_keyval, start, returned == MPI_SUCCESS);
@@ -198,7 +198,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_free_keyval(int *comm_keyval) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_get_attr(MPI_Comm comm, int comm_keyval, void *attribute_val, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_get_attr);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_get_attr, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_get_attr, [&] { return Intent(wire::kMPI_Comm_get_attr, key_of(comm)); });
   if (start == 0) return real(comm, comm_keyval, attribute_val, flag);
   const int returned = real(comm, comm_keyval, attribute_val, flag);
   Record record(wire::kMPI_Comm_get_attr, start, returned == MPI_SUCCESS);
@@ -209,7 +209,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_attr(MPI_Comm comm, int comm_keyval
 
 extern "C" int clusterprof_wrap_MPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_get_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_get_errhandler, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_get_errhandler, [&] { return Intent(wire::kMPI_Comm_get_errhandler, key_of(comm)); });
   if (start == 0) return real(comm, errhandler);
   const int returned = real(comm, errhandler);
   Record record(wire::kMPI_Comm_get_errhandler, start, returned == MPI_SUCCESS);
@@ -220,7 +220,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errha
 
 extern "C" int clusterprof_wrap_MPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_get_info);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_get_info, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_get_info, [&] { return Intent(wire::kMPI_Comm_get_info, key_of(comm)); });
   if (start == 0) return real(comm, info_used);
   const int returned = real(comm, info_used);
   Record record(wire::kMPI_Comm_get_info, start, returned == MPI_SUCCESS);
@@ -231,7 +231,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_
 
 extern "C" int clusterprof_wrap_MPI_Comm_get_name(MPI_Comm comm, char *comm_name, int *resultlen) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_get_name);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_get_name, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_get_name, [&] { return Intent(wire::kMPI_Comm_get_name, key_of(comm)); });
   if (start == 0) return real(comm, comm_name, resultlen);
   const int returned = real(comm, comm_name, resultlen);
   Record record(wire::kMPI_Comm_get_name, start, returned == MPI_SUCCESS);
@@ -242,7 +242,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_name(MPI_Comm comm, char *comm_name
 
 extern "C" int clusterprof_wrap_MPI_Comm_group(MPI_Comm comm, MPI_Group *group) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_group);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_group, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_group, [&] { return Intent(wire::kMPI_Comm_group, key_of(comm)); });
   if (start == 0) return real(comm, group);
   const int returned = real(comm, group);
   Record record(wire::kMPI_Comm_group, start, returned == MPI_SUCCESS);
@@ -253,7 +253,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_group(MPI_Comm comm, MPI_Group *group) 
 
 extern "C" int clusterprof_wrap_MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_idup);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_idup, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_idup, [&] { return Intent(wire::kMPI_Comm_idup, key_of(comm)); });
   if (start == 0) {
     const int passed_on = real(comm, newcomm, request);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -272,7 +272,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, 
 
 extern "C" int clusterprof_wrap_MPI_Comm_rank(MPI_Comm comm, int *rank) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_rank);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_rank, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_rank, [&] { return Intent(wire::kMPI_Comm_rank, key_of(comm)); });
   if (start == 0) return real(comm, rank);
   const int returned = real(comm, rank);
   Record record(wire::kMPI_Comm_rank, start, returned == MPI_SUCCESS);
@@ -283,7 +283,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_rank(MPI_Comm comm, int *rank) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_remote_group(MPI_Comm comm, MPI_Group *group) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_remote_group);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_remote_group, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_remote_group, [&] { return Intent(wire::kMPI_Comm_remote_group, key_of(comm)); });
   if (start == 0) return real(comm, group);
   const int returned = real(comm, group);
   Record record(wire::kMPI_Comm_remote_group, start, returned == MPI_SUCCESS);
@@ -294,7 +294,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_remote_group(MPI_Comm comm, MPI_Group *
 
 extern "C" int clusterprof_wrap_MPI_Comm_remote_size(MPI_Comm comm, int *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_remote_size);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_remote_size, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_remote_size, [&] { return Intent(wire::kMPI_Comm_remote_size, key_of(comm)); });
   if (start == 0) return real(comm, size);
   const int returned = real(comm, size);
   Record record(wire::kMPI_Comm_remote_size, start, returned == MPI_SUCCESS);
@@ -305,7 +305,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_remote_size(MPI_Comm comm, int *size) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_set_attr(MPI_Comm comm, int comm_keyval, void *attribute_val) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_set_attr);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_set_attr, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_set_attr, [&] { return Intent(wire::kMPI_Comm_set_attr, key_of(comm)); });
   if (start == 0) return real(comm, comm_keyval, attribute_val);
   const int returned = real(comm, comm_keyval, attribute_val);
   Record record(wire::kMPI_Comm_set_attr, start, returned == MPI_SUCCESS);
@@ -316,7 +316,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_set_attr(MPI_Comm comm, int comm_keyval
 
 extern "C" int clusterprof_wrap_MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_set_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_set_errhandler, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_set_errhandler, [&] { return Intent(wire::kMPI_Comm_set_errhandler, key_of(comm)); });
   if (start == 0) return real(comm, errhandler);
   const int returned = real(comm, errhandler);
   Record record(wire::kMPI_Comm_set_errhandler, start, returned == MPI_SUCCESS);
@@ -327,7 +327,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errha
 
 extern "C" int clusterprof_wrap_MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_set_info);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_set_info, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_set_info, [&] { return Intent(wire::kMPI_Comm_set_info, key_of(comm)); });
   if (start == 0) return real(comm, info);
   const int returned = real(comm, info);
   Record record(wire::kMPI_Comm_set_info, start, returned == MPI_SUCCESS);
@@ -338,7 +338,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) 
 
 extern "C" int clusterprof_wrap_MPI_Comm_size(MPI_Comm comm, int *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_size);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_size, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_size, [&] { return Intent(wire::kMPI_Comm_size, key_of(comm)); });
   if (start == 0) return real(comm, size);
   const int returned = real(comm, size);
   Record record(wire::kMPI_Comm_size, start, returned == MPI_SUCCESS);
@@ -349,7 +349,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_size(MPI_Comm comm, int *size) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_split);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_split, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Comm_split, [&] { return Intent(wire::kMPI_Comm_split, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm, color, key, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -368,7 +368,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_split(MPI_Comm comm, int color, int key
 
 extern "C" int clusterprof_wrap_MPI_Comm_split_type(MPI_Comm comm, int split_type, int key, MPI_Info info, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_split_type);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_split_type, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Comm_split_type, [&] { return Intent(wire::kMPI_Comm_split_type, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm, split_type, key, info, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -387,7 +387,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_split_type(MPI_Comm comm, int split_typ
 
 extern "C" int clusterprof_wrap_MPI_Comm_test_inter(MPI_Comm comm, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_test_inter);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_test_inter, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_test_inter, [&] { return Intent(wire::kMPI_Comm_test_inter, key_of(comm)); });
   if (start == 0) return real(comm, flag);
   const int returned = real(comm, flag);
   Record record(wire::kMPI_Comm_test_inter, start, returned == MPI_SUCCESS);
@@ -398,7 +398,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_test_inter(MPI_Comm comm, int *flag) {
 
 extern "C" int clusterprof_wrap_MPI_Group_compare(MPI_Group group1, MPI_Group group2, int *result) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_compare);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_compare));
+  const std::uint64_t start = enter(wire::kMPI_Group_compare, [&] { return Intent(wire::kMPI_Group_compare); });
   if (start == 0) return real(group1, group2, result);
   const int returned = real(group1, group2, result);
   Record record(wire::kMPI_Group_compare, start, returned == MPI_SUCCESS);
@@ -408,7 +408,7 @@ extern "C" int clusterprof_wrap_MPI_Group_compare(MPI_Group group1, MPI_Group gr
 
 extern "C" int clusterprof_wrap_MPI_Group_difference(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_difference);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_difference));
+  const std::uint64_t start = enter(wire::kMPI_Group_difference, [&] { return Intent(wire::kMPI_Group_difference); });
   if (start == 0) return real(group1, group2, newgroup);
   const int returned = real(group1, group2, newgroup);
   Record record(wire::kMPI_Group_difference, start, returned == MPI_SUCCESS);
@@ -418,7 +418,7 @@ extern "C" int clusterprof_wrap_MPI_Group_difference(MPI_Group group1, MPI_Group
 
 extern "C" int clusterprof_wrap_MPI_Group_excl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_excl);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_excl));
+  const std::uint64_t start = enter(wire::kMPI_Group_excl, [&] { return Intent(wire::kMPI_Group_excl); });
   if (start == 0) return real(group, n, ranks, newgroup);
   const int returned = real(group, n, ranks, newgroup);
   Record record(wire::kMPI_Group_excl, start, returned == MPI_SUCCESS);
@@ -428,7 +428,7 @@ extern "C" int clusterprof_wrap_MPI_Group_excl(MPI_Group group, int n, const int
 
 extern "C" int clusterprof_wrap_MPI_Group_free(MPI_Group *group) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_free);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_free));
+  const std::uint64_t start = enter(wire::kMPI_Group_free, [&] { return Intent(wire::kMPI_Group_free); });
   if (start == 0) return real(group);
   const int returned = real(group);
   Record record(wire::kMPI_Group_free, start, returned == MPI_SUCCESS);
@@ -438,7 +438,7 @@ extern "C" int clusterprof_wrap_MPI_Group_free(MPI_Group *group) {
 
 extern "C" int clusterprof_wrap_MPI_Group_incl(MPI_Group group, int n, const int ranks[], MPI_Group *newgroup) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_incl);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_incl));
+  const std::uint64_t start = enter(wire::kMPI_Group_incl, [&] { return Intent(wire::kMPI_Group_incl); });
   if (start == 0) return real(group, n, ranks, newgroup);
   const int returned = real(group, n, ranks, newgroup);
   Record record(wire::kMPI_Group_incl, start, returned == MPI_SUCCESS);
@@ -448,7 +448,7 @@ extern "C" int clusterprof_wrap_MPI_Group_incl(MPI_Group group, int n, const int
 
 extern "C" int clusterprof_wrap_MPI_Group_intersection(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_intersection);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_intersection));
+  const std::uint64_t start = enter(wire::kMPI_Group_intersection, [&] { return Intent(wire::kMPI_Group_intersection); });
   if (start == 0) return real(group1, group2, newgroup);
   const int returned = real(group1, group2, newgroup);
   Record record(wire::kMPI_Group_intersection, start, returned == MPI_SUCCESS);
@@ -458,7 +458,7 @@ extern "C" int clusterprof_wrap_MPI_Group_intersection(MPI_Group group1, MPI_Gro
 
 extern "C" int clusterprof_wrap_MPI_Group_range_excl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_range_excl);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_range_excl));
+  const std::uint64_t start = enter(wire::kMPI_Group_range_excl, [&] { return Intent(wire::kMPI_Group_range_excl); });
   if (start == 0) return real(group, n, ranges, newgroup);
   const int returned = real(group, n, ranges, newgroup);
   Record record(wire::kMPI_Group_range_excl, start, returned == MPI_SUCCESS);
@@ -468,7 +468,7 @@ extern "C" int clusterprof_wrap_MPI_Group_range_excl(MPI_Group group, int n, int
 
 extern "C" int clusterprof_wrap_MPI_Group_range_incl(MPI_Group group, int n, int ranges[][3], MPI_Group *newgroup) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_range_incl);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_range_incl));
+  const std::uint64_t start = enter(wire::kMPI_Group_range_incl, [&] { return Intent(wire::kMPI_Group_range_incl); });
   if (start == 0) return real(group, n, ranges, newgroup);
   const int returned = real(group, n, ranges, newgroup);
   Record record(wire::kMPI_Group_range_incl, start, returned == MPI_SUCCESS);
@@ -478,7 +478,7 @@ extern "C" int clusterprof_wrap_MPI_Group_range_incl(MPI_Group group, int n, int
 
 extern "C" int clusterprof_wrap_MPI_Group_rank(MPI_Group group, int *rank) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_rank);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_rank));
+  const std::uint64_t start = enter(wire::kMPI_Group_rank, [&] { return Intent(wire::kMPI_Group_rank); });
   if (start == 0) return real(group, rank);
   const int returned = real(group, rank);
   Record record(wire::kMPI_Group_rank, start, returned == MPI_SUCCESS);
@@ -488,7 +488,7 @@ extern "C" int clusterprof_wrap_MPI_Group_rank(MPI_Group group, int *rank) {
 
 extern "C" int clusterprof_wrap_MPI_Group_size(MPI_Group group, int *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_size);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_size));
+  const std::uint64_t start = enter(wire::kMPI_Group_size, [&] { return Intent(wire::kMPI_Group_size); });
   if (start == 0) return real(group, size);
   const int returned = real(group, size);
   Record record(wire::kMPI_Group_size, start, returned == MPI_SUCCESS);
@@ -498,7 +498,7 @@ extern "C" int clusterprof_wrap_MPI_Group_size(MPI_Group group, int *size) {
 
 extern "C" int clusterprof_wrap_MPI_Group_translate_ranks(MPI_Group group1, int n, const int ranks1[], MPI_Group group2, int ranks2[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_translate_ranks);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_translate_ranks));
+  const std::uint64_t start = enter(wire::kMPI_Group_translate_ranks, [&] { return Intent(wire::kMPI_Group_translate_ranks); });
   if (start == 0) return real(group1, n, ranks1, group2, ranks2);
   const int returned = real(group1, n, ranks1, group2, ranks2);
   Record record(wire::kMPI_Group_translate_ranks, start, returned == MPI_SUCCESS);
@@ -508,7 +508,7 @@ extern "C" int clusterprof_wrap_MPI_Group_translate_ranks(MPI_Group group1, int 
 
 extern "C" int clusterprof_wrap_MPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_union);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_union));
+  const std::uint64_t start = enter(wire::kMPI_Group_union, [&] { return Intent(wire::kMPI_Group_union); });
   if (start == 0) return real(group1, group2, newgroup);
   const int returned = real(group1, group2, newgroup);
   Record record(wire::kMPI_Group_union, start, returned == MPI_SUCCESS);
@@ -518,7 +518,7 @@ extern "C" int clusterprof_wrap_MPI_Group_union(MPI_Group group1, MPI_Group grou
 
 extern "C" int clusterprof_wrap_MPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_comm, int remote_leader, int tag, MPI_Comm *newintercomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Intercomm_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Intercomm_create, key_of(local_comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Intercomm_create, [&] { return Intent(wire::kMPI_Intercomm_create, key_of(local_comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(local_comm, local_leader, peer_comm, remote_leader, tag, newintercomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newintercomm));
@@ -537,7 +537,7 @@ extern "C" int clusterprof_wrap_MPI_Intercomm_create(MPI_Comm local_comm, int lo
 
 extern "C" int clusterprof_wrap_MPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Intercomm_merge);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Intercomm_merge, key_of(intercomm)));
+  const std::uint64_t start = enter(wire::kMPI_Intercomm_merge, [&] { return Intent(wire::kMPI_Intercomm_merge, key_of(intercomm)); });
   if (start == 0) {
     const int passed_on = real(intercomm, high, newintracomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newintracomm));
@@ -555,7 +555,7 @@ extern "C" int clusterprof_wrap_MPI_Intercomm_merge(MPI_Comm intercomm, int high
 
 extern "C" int clusterprof_wrap_MPI_Keyval_create(MPI_Copy_function *copy_fn, MPI_Delete_function *delete_fn, int *keyval, void *extra_state) {
   const auto real = CLUSTERPROF_REAL(MPI_Keyval_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Keyval_create));
+  const std::uint64_t start = enter(wire::kMPI_Keyval_create, [&] { return Intent(wire::kMPI_Keyval_create); });
   if (start == 0) return real(copy_fn, delete_fn, keyval, extra_state);
   const int returned = real(copy_fn, delete_fn, keyval, extra_state);
   Record record(wire::kMPI_Keyval_create, start, returned == MPI_SUCCESS);
@@ -565,7 +565,7 @@ extern "C" int clusterprof_wrap_MPI_Keyval_create(MPI_Copy_function *copy_fn, MP
 
 extern "C" int clusterprof_wrap_MPI_Keyval_free(int *keyval) {
   const auto real = CLUSTERPROF_REAL(MPI_Keyval_free);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Keyval_free));
+  const std::uint64_t start = enter(wire::kMPI_Keyval_free, [&] { return Intent(wire::kMPI_Keyval_free); });
   if (start == 0) return real(keyval);
   const int returned = real(keyval);
   Record record(wire::kMPI_Keyval_free, start, returned == MPI_SUCCESS);
@@ -576,7 +576,7 @@ extern "C" int clusterprof_wrap_MPI_Keyval_free(int *keyval) {
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_create_from_group);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_create_from_group));
+  const std::uint64_t start = enter(wire::kMPI_Comm_create_from_group, [&] { return Intent(wire::kMPI_Comm_create_from_group); });
   if (start == 0) {
     const int passed_on = real(group, stringtag, info, errhandler, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -595,7 +595,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create_from_group(MPI_Group group, cons
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_idup_with_info);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_idup_with_info, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Comm_idup_with_info, [&] { return Intent(wire::kMPI_Comm_idup_with_info, key_of(comm)); });
   if (start == 0) {
     const int passed_on = real(comm, info, newcomm, request);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -616,7 +616,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI_Group *newgroup) {
   const auto real = CLUSTERPROF_REAL(MPI_Group_from_session_pset);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Group_from_session_pset));
+  const std::uint64_t start = enter(wire::kMPI_Group_from_session_pset, [&] { return Intent(wire::kMPI_Group_from_session_pset); });
   if (start == 0) return real(session, pset_name, newgroup);
   const int returned = real(session, pset_name, newgroup);
   Record record(wire::kMPI_Group_from_session_pset, start, returned == MPI_SUCCESS);
@@ -628,7 +628,7 @@ extern "C" int clusterprof_wrap_MPI_Group_from_session_pset(MPI_Session session,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, MPI_Group remote_group, int remote_leader, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler, MPI_Comm *newintercomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Intercomm_create_from_groups);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Intercomm_create_from_groups));
+  const std::uint64_t start = enter(wire::kMPI_Intercomm_create_from_groups, [&] { return Intent(wire::kMPI_Intercomm_create_from_groups); });
   if (start == 0) {
     const int passed_on = real(local_group, local_leader, remote_group, remote_leader, stringtag, info, errhandler, newintercomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newintercomm));

@@ -14,7 +14,7 @@ using namespace clusterprof::mpi_wrap;
 #if CLUSTERPROF_MPI_HAS_REMOVED
 extern "C" int clusterprof_wrap_MPI_Address(void *location, MPI_Aint *address) {
   const auto real = CLUSTERPROF_REAL(MPI_Address);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Address));
+  const std::uint64_t start = enter(wire::kMPI_Address, [&] { return Intent(wire::kMPI_Address); });
   if (start == 0) return real(location, address);
   const int returned = real(location, address);
   Record record(wire::kMPI_Address, start, returned == MPI_SUCCESS);
@@ -25,7 +25,7 @@ extern "C" int clusterprof_wrap_MPI_Address(void *location, MPI_Aint *address) {
 #endif
 extern "C" int clusterprof_wrap_MPI_Get_address(const void *location, MPI_Aint *address) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_address);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_address));
+  const std::uint64_t start = enter(wire::kMPI_Get_address, [&] { return Intent(wire::kMPI_Get_address); });
   if (start == 0) return real(location, address);
   const int returned = real(location, address);
   Record record(wire::kMPI_Get_address, start, returned == MPI_SUCCESS);
@@ -35,7 +35,7 @@ extern "C" int clusterprof_wrap_MPI_Get_address(const void *location, MPI_Aint *
 
 extern "C" int clusterprof_wrap_MPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_count);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_count));
+  const std::uint64_t start = enter(wire::kMPI_Get_count, [&] { return Intent(wire::kMPI_Get_count); });
   if (start == 0) return real(status, datatype, count);
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Get_count, start, returned == MPI_SUCCESS);
@@ -45,7 +45,7 @@ extern "C" int clusterprof_wrap_MPI_Get_count(const MPI_Status *status, MPI_Data
 
 extern "C" int clusterprof_wrap_MPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_elements);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_elements));
+  const std::uint64_t start = enter(wire::kMPI_Get_elements, [&] { return Intent(wire::kMPI_Get_elements); });
   if (start == 0) return real(status, datatype, count);
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Get_elements, start, returned == MPI_SUCCESS);
@@ -55,7 +55,7 @@ extern "C" int clusterprof_wrap_MPI_Get_elements(const MPI_Status *status, MPI_D
 
 extern "C" int clusterprof_wrap_MPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_elements_x);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_elements_x));
+  const std::uint64_t start = enter(wire::kMPI_Get_elements_x, [&] { return Intent(wire::kMPI_Get_elements_x); });
   if (start == 0) return real(status, datatype, count);
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Get_elements_x, start, returned == MPI_SUCCESS);
@@ -65,7 +65,7 @@ extern "C" int clusterprof_wrap_MPI_Get_elements_x(const MPI_Status *status, MPI
 
 extern "C" int clusterprof_wrap_MPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize, int *position, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pack, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Pack, [&] { return Intent(wire::kMPI_Pack, key_of(comm)); });
   if (start == 0) return real(inbuf, incount, datatype, outbuf, outsize, position, comm);
   const int returned = real(inbuf, incount, datatype, outbuf, outsize, position, comm);
   Record record(wire::kMPI_Pack, start, returned == MPI_SUCCESS);
@@ -76,7 +76,7 @@ extern "C" int clusterprof_wrap_MPI_Pack(const void *inbuf, int incount, MPI_Dat
 
 extern "C" int clusterprof_wrap_MPI_Pack_external(const char *datarep, const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, MPI_Aint outsize, MPI_Aint *position) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_external);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pack_external));
+  const std::uint64_t start = enter(wire::kMPI_Pack_external, [&] { return Intent(wire::kMPI_Pack_external); });
   if (start == 0) return real(datarep, inbuf, incount, datatype, outbuf, outsize, position);
   const int returned = real(datarep, inbuf, incount, datatype, outbuf, outsize, position);
   Record record(wire::kMPI_Pack_external, start, returned == MPI_SUCCESS);
@@ -86,7 +86,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_external(const char *datarep, const voi
 
 extern "C" int clusterprof_wrap_MPI_Pack_external_size(const char *datarep, int incount, MPI_Datatype datatype, MPI_Aint *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_external_size);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pack_external_size));
+  const std::uint64_t start = enter(wire::kMPI_Pack_external_size, [&] { return Intent(wire::kMPI_Pack_external_size); });
   if (start == 0) return real(datarep, incount, datatype, size);
   const int returned = real(datarep, incount, datatype, size);
   Record record(wire::kMPI_Pack_external_size, start, returned == MPI_SUCCESS);
@@ -96,7 +96,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_external_size(const char *datarep, int 
 
 extern "C" int clusterprof_wrap_MPI_Pack_size(int incount, MPI_Datatype datatype, MPI_Comm comm, int *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_size);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pack_size, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Pack_size, [&] { return Intent(wire::kMPI_Pack_size, key_of(comm)); });
   if (start == 0) return real(incount, datatype, comm, size);
   const int returned = real(incount, datatype, comm, size);
   Record record(wire::kMPI_Pack_size, start, returned == MPI_SUCCESS);
@@ -107,7 +107,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_size(int incount, MPI_Datatype datatype
 
 extern "C" int clusterprof_wrap_MPI_Type_commit(MPI_Datatype *datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_commit);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_commit));
+  const std::uint64_t start = enter(wire::kMPI_Type_commit, [&] { return Intent(wire::kMPI_Type_commit); });
   if (start == 0) return real(datatype);
   const int returned = real(datatype);
   Record record(wire::kMPI_Type_commit, start, returned == MPI_SUCCESS);
@@ -117,7 +117,7 @@ extern "C" int clusterprof_wrap_MPI_Type_commit(MPI_Datatype *datatype) {
 
 extern "C" int clusterprof_wrap_MPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_contiguous);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_contiguous));
+  const std::uint64_t start = enter(wire::kMPI_Type_contiguous, [&] { return Intent(wire::kMPI_Type_contiguous); });
   if (start == 0) return real(count, oldtype, newtype);
   const int returned = real(count, oldtype, newtype);
   Record record(wire::kMPI_Type_contiguous, start, returned == MPI_SUCCESS);
@@ -127,7 +127,7 @@ extern "C" int clusterprof_wrap_MPI_Type_contiguous(int count, MPI_Datatype oldt
 
 extern "C" int clusterprof_wrap_MPI_Type_create_darray(int size, int rank, int ndims, const int array_of_gsizes[], const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_darray);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_darray));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_darray, [&] { return Intent(wire::kMPI_Type_create_darray); });
   if (start == 0) return real(size, rank, ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype);
   const int returned = real(size, rank, ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype);
   Record record(wire::kMPI_Type_create_darray, start, returned == MPI_SUCCESS);
@@ -137,7 +137,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_darray(int size, int rank, int n
 
 extern "C" int clusterprof_wrap_MPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_f90_complex);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_f90_complex));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_f90_complex, [&] { return Intent(wire::kMPI_Type_create_f90_complex); });
   if (start == 0) return real(p, r, newtype);
   const int returned = real(p, r, newtype);
   Record record(wire::kMPI_Type_create_f90_complex, start, returned == MPI_SUCCESS);
@@ -147,7 +147,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_f90_complex(int p, int r, MPI_Da
 
 extern "C" int clusterprof_wrap_MPI_Type_create_f90_integer(int r, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_f90_integer);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_f90_integer));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_f90_integer, [&] { return Intent(wire::kMPI_Type_create_f90_integer); });
   if (start == 0) return real(r, newtype);
   const int returned = real(r, newtype);
   Record record(wire::kMPI_Type_create_f90_integer, start, returned == MPI_SUCCESS);
@@ -157,7 +157,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_f90_integer(int r, MPI_Datatype 
 
 extern "C" int clusterprof_wrap_MPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_f90_real);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_f90_real));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_f90_real, [&] { return Intent(wire::kMPI_Type_create_f90_real); });
   if (start == 0) return real(p, r, newtype);
   const int returned = real(p, r, newtype);
   Record record(wire::kMPI_Type_create_f90_real, start, returned == MPI_SUCCESS);
@@ -167,7 +167,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_f90_real(int p, int r, MPI_Datat
 
 extern "C" int clusterprof_wrap_MPI_Type_create_hindexed(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_hindexed);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_hindexed));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_hindexed, [&] { return Intent(wire::kMPI_Type_create_hindexed); });
   if (start == 0) return real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   const int returned = real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hindexed, start, returned == MPI_SUCCESS);
@@ -177,7 +177,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hindexed(int count, const int ar
 
 extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_block(int count, int blocklength, const MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_hindexed_block);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_hindexed_block));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_hindexed_block, [&] { return Intent(wire::kMPI_Type_create_hindexed_block); });
   if (start == 0) return real(count, blocklength, array_of_displacements, oldtype, newtype);
   const int returned = real(count, blocklength, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hindexed_block, start, returned == MPI_SUCCESS);
@@ -187,7 +187,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_block(int count, int bl
 
 extern "C" int clusterprof_wrap_MPI_Type_create_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_hvector);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_hvector));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_hvector, [&] { return Intent(wire::kMPI_Type_create_hvector); });
   if (start == 0) return real(count, blocklength, stride, oldtype, newtype);
   const int returned = real(count, blocklength, stride, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hvector, start, returned == MPI_SUCCESS);
@@ -197,7 +197,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hvector(int count, int blockleng
 
 extern "C" int clusterprof_wrap_MPI_Type_create_indexed_block(int count, int blocklength, const int array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_indexed_block);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_indexed_block));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_indexed_block, [&] { return Intent(wire::kMPI_Type_create_indexed_block); });
   if (start == 0) return real(count, blocklength, array_of_displacements, oldtype, newtype);
   const int returned = real(count, blocklength, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_indexed_block, start, returned == MPI_SUCCESS);
@@ -207,7 +207,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_indexed_block(int count, int blo
 
 extern "C" int clusterprof_wrap_MPI_Type_create_keyval(MPI_Type_copy_attr_function *type_copy_attr_fn, MPI_Type_delete_attr_function *type_delete_attr_fn, int *type_keyval, void *extra_state) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_keyval);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_keyval));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_keyval, [&] { return Intent(wire::kMPI_Type_create_keyval); });
   if (start == 0) return real(type_copy_attr_fn, type_delete_attr_fn, type_keyval, extra_state);
   const int returned = real(type_copy_attr_fn, type_delete_attr_fn, type_keyval, extra_state);
   Record record(wire::kMPI_Type_create_keyval, start, returned == MPI_SUCCESS);
@@ -217,7 +217,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_keyval(MPI_Type_copy_attr_functi
 
 extern "C" int clusterprof_wrap_MPI_Type_create_resized(MPI_Datatype oldtype, MPI_Aint lb, MPI_Aint extent, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_resized);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_resized));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_resized, [&] { return Intent(wire::kMPI_Type_create_resized); });
   if (start == 0) return real(oldtype, lb, extent, newtype);
   const int returned = real(oldtype, lb, extent, newtype);
   Record record(wire::kMPI_Type_create_resized, start, returned == MPI_SUCCESS);
@@ -227,7 +227,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_resized(MPI_Datatype oldtype, MP
 
 extern "C" int clusterprof_wrap_MPI_Type_create_struct(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[], const MPI_Datatype array_of_types[], MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_struct);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_struct));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_struct, [&] { return Intent(wire::kMPI_Type_create_struct); });
   if (start == 0) return real(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   const int returned = real(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   Record record(wire::kMPI_Type_create_struct, start, returned == MPI_SUCCESS);
@@ -237,7 +237,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_struct(int count, const int arra
 
 extern "C" int clusterprof_wrap_MPI_Type_create_subarray(int ndims, const int array_of_sizes[], const int array_of_subsizes[], const int array_of_starts[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_subarray);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_subarray));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_subarray, [&] { return Intent(wire::kMPI_Type_create_subarray); });
   if (start == 0) return real(ndims, array_of_sizes, array_of_subsizes, array_of_starts, order, oldtype, newtype);
   const int returned = real(ndims, array_of_sizes, array_of_subsizes, array_of_starts, order, oldtype, newtype);
   Record record(wire::kMPI_Type_create_subarray, start, returned == MPI_SUCCESS);
@@ -247,7 +247,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_subarray(int ndims, const int ar
 
 extern "C" int clusterprof_wrap_MPI_Type_delete_attr(MPI_Datatype datatype, int type_keyval) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_delete_attr);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_delete_attr));
+  const std::uint64_t start = enter(wire::kMPI_Type_delete_attr, [&] { return Intent(wire::kMPI_Type_delete_attr); });
   if (start == 0) return real(datatype, type_keyval);
   const int returned = real(datatype, type_keyval);
   Record record(wire::kMPI_Type_delete_attr, start, returned == MPI_SUCCESS);
@@ -257,7 +257,7 @@ extern "C" int clusterprof_wrap_MPI_Type_delete_attr(MPI_Datatype datatype, int 
 
 extern "C" int clusterprof_wrap_MPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_dup);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_dup));
+  const std::uint64_t start = enter(wire::kMPI_Type_dup, [&] { return Intent(wire::kMPI_Type_dup); });
   if (start == 0) return real(oldtype, newtype);
   const int returned = real(oldtype, newtype);
   Record record(wire::kMPI_Type_dup, start, returned == MPI_SUCCESS);
@@ -268,7 +268,7 @@ extern "C" int clusterprof_wrap_MPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype 
 #if CLUSTERPROF_MPI_HAS_REMOVED
 extern "C" int clusterprof_wrap_MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_extent);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_extent));
+  const std::uint64_t start = enter(wire::kMPI_Type_extent, [&] { return Intent(wire::kMPI_Type_extent); });
   if (start == 0) return real(datatype, extent);
   const int returned = real(datatype, extent);
   Record record(wire::kMPI_Type_extent, start, returned == MPI_SUCCESS);
@@ -279,7 +279,7 @@ extern "C" int clusterprof_wrap_MPI_Type_extent(MPI_Datatype datatype, MPI_Aint 
 #endif
 extern "C" int clusterprof_wrap_MPI_Type_free(MPI_Datatype *datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_free);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_free));
+  const std::uint64_t start = enter(wire::kMPI_Type_free, [&] { return Intent(wire::kMPI_Type_free); });
   if (start == 0) return real(datatype);
   const int returned = real(datatype);
   Record record(wire::kMPI_Type_free, start, returned == MPI_SUCCESS);
@@ -289,7 +289,7 @@ extern "C" int clusterprof_wrap_MPI_Type_free(MPI_Datatype *datatype) {
 
 extern "C" int clusterprof_wrap_MPI_Type_free_keyval(int *type_keyval) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_free_keyval);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_free_keyval));
+  const std::uint64_t start = enter(wire::kMPI_Type_free_keyval, [&] { return Intent(wire::kMPI_Type_free_keyval); });
   if (start == 0) return real(type_keyval);
   const int returned = real(type_keyval);
   Record record(wire::kMPI_Type_free_keyval, start, returned == MPI_SUCCESS);
@@ -299,7 +299,7 @@ extern "C" int clusterprof_wrap_MPI_Type_free_keyval(int *type_keyval) {
 
 extern "C" int clusterprof_wrap_MPI_Type_get_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_attr);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_attr));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_attr, [&] { return Intent(wire::kMPI_Type_get_attr); });
   if (start == 0) return real(datatype, type_keyval, attribute_val, flag);
   const int returned = real(datatype, type_keyval, attribute_val, flag);
   Record record(wire::kMPI_Type_get_attr, start, returned == MPI_SUCCESS);
@@ -309,7 +309,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_attr(MPI_Datatype datatype, int typ
 
 extern "C" int clusterprof_wrap_MPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Datatype array_of_datatypes[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_contents);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_contents));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_contents, [&] { return Intent(wire::kMPI_Type_get_contents); });
   if (start == 0) return real(datatype, max_integers, max_addresses, max_datatypes, array_of_integers, array_of_addresses, array_of_datatypes);
   const int returned = real(datatype, max_integers, max_addresses, max_datatypes, array_of_integers, array_of_addresses, array_of_datatypes);
   Record record(wire::kMPI_Type_get_contents, start, returned == MPI_SUCCESS);
@@ -319,7 +319,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_contents(MPI_Datatype datatype, int
 
 extern "C" int clusterprof_wrap_MPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_envelope);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_envelope));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_envelope, [&] { return Intent(wire::kMPI_Type_get_envelope); });
   if (start == 0) return real(datatype, num_integers, num_addresses, num_datatypes, combiner);
   const int returned = real(datatype, num_integers, num_addresses, num_datatypes, combiner);
   Record record(wire::kMPI_Type_get_envelope, start, returned == MPI_SUCCESS);
@@ -329,7 +329,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_envelope(MPI_Datatype datatype, int
 
 extern "C" int clusterprof_wrap_MPI_Type_get_extent(MPI_Datatype datatype, MPI_Aint *lb, MPI_Aint *extent) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_extent);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_extent));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_extent, [&] { return Intent(wire::kMPI_Type_get_extent); });
   if (start == 0) return real(datatype, lb, extent);
   const int returned = real(datatype, lb, extent);
   Record record(wire::kMPI_Type_get_extent, start, returned == MPI_SUCCESS);
@@ -339,7 +339,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_extent(MPI_Datatype datatype, MPI_A
 
 extern "C" int clusterprof_wrap_MPI_Type_get_extent_x(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_extent_x);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_extent_x));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_extent_x, [&] { return Intent(wire::kMPI_Type_get_extent_x); });
   if (start == 0) return real(datatype, lb, extent);
   const int returned = real(datatype, lb, extent);
   Record record(wire::kMPI_Type_get_extent_x, start, returned == MPI_SUCCESS);
@@ -349,7 +349,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_extent_x(MPI_Datatype datatype, MPI
 
 extern "C" int clusterprof_wrap_MPI_Type_get_name(MPI_Datatype datatype, char *type_name, int *resultlen) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_name);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_name));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_name, [&] { return Intent(wire::kMPI_Type_get_name); });
   if (start == 0) return real(datatype, type_name, resultlen);
   const int returned = real(datatype, type_name, resultlen);
   Record record(wire::kMPI_Type_get_name, start, returned == MPI_SUCCESS);
@@ -359,7 +359,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_name(MPI_Datatype datatype, char *t
 
 extern "C" int clusterprof_wrap_MPI_Type_get_true_extent(MPI_Datatype datatype, MPI_Aint *true_lb, MPI_Aint *true_extent) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_true_extent);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_true_extent));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_true_extent, [&] { return Intent(wire::kMPI_Type_get_true_extent); });
   if (start == 0) return real(datatype, true_lb, true_extent);
   const int returned = real(datatype, true_lb, true_extent);
   Record record(wire::kMPI_Type_get_true_extent, start, returned == MPI_SUCCESS);
@@ -369,7 +369,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_true_extent(MPI_Datatype datatype, 
 
 extern "C" int clusterprof_wrap_MPI_Type_get_true_extent_x(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_true_extent_x);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_true_extent_x));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_true_extent_x, [&] { return Intent(wire::kMPI_Type_get_true_extent_x); });
   if (start == 0) return real(datatype, true_lb, true_extent);
   const int returned = real(datatype, true_lb, true_extent);
   Record record(wire::kMPI_Type_get_true_extent_x, start, returned == MPI_SUCCESS);
@@ -380,7 +380,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_true_extent_x(MPI_Datatype datatype
 #if CLUSTERPROF_MPI_HAS_REMOVED
 extern "C" int clusterprof_wrap_MPI_Type_hindexed(int count, int array_of_blocklengths[], MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_hindexed);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_hindexed));
+  const std::uint64_t start = enter(wire::kMPI_Type_hindexed, [&] { return Intent(wire::kMPI_Type_hindexed); });
   if (start == 0) return real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   const int returned = real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_hindexed, start, returned == MPI_SUCCESS);
@@ -392,7 +392,7 @@ extern "C" int clusterprof_wrap_MPI_Type_hindexed(int count, int array_of_blockl
 #if CLUSTERPROF_MPI_HAS_REMOVED
 extern "C" int clusterprof_wrap_MPI_Type_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_hvector);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_hvector));
+  const std::uint64_t start = enter(wire::kMPI_Type_hvector, [&] { return Intent(wire::kMPI_Type_hvector); });
   if (start == 0) return real(count, blocklength, stride, oldtype, newtype);
   const int returned = real(count, blocklength, stride, oldtype, newtype);
   Record record(wire::kMPI_Type_hvector, start, returned == MPI_SUCCESS);
@@ -403,7 +403,7 @@ extern "C" int clusterprof_wrap_MPI_Type_hvector(int count, int blocklength, MPI
 #endif
 extern "C" int clusterprof_wrap_MPI_Type_indexed(int count, const int array_of_blocklengths[], const int array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_indexed);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_indexed));
+  const std::uint64_t start = enter(wire::kMPI_Type_indexed, [&] { return Intent(wire::kMPI_Type_indexed); });
   if (start == 0) return real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   const int returned = real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_indexed, start, returned == MPI_SUCCESS);
@@ -414,7 +414,7 @@ extern "C" int clusterprof_wrap_MPI_Type_indexed(int count, const int array_of_b
 #if CLUSTERPROF_MPI_HAS_REMOVED
 extern "C" int clusterprof_wrap_MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *displacement) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_lb);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_lb));
+  const std::uint64_t start = enter(wire::kMPI_Type_lb, [&] { return Intent(wire::kMPI_Type_lb); });
   if (start == 0) return real(datatype, displacement);
   const int returned = real(datatype, displacement);
   Record record(wire::kMPI_Type_lb, start, returned == MPI_SUCCESS);
@@ -425,7 +425,7 @@ extern "C" int clusterprof_wrap_MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *dis
 #endif
 extern "C" int clusterprof_wrap_MPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_match_size);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_match_size));
+  const std::uint64_t start = enter(wire::kMPI_Type_match_size, [&] { return Intent(wire::kMPI_Type_match_size); });
   if (start == 0) return real(typeclass, size, datatype);
   const int returned = real(typeclass, size, datatype);
   Record record(wire::kMPI_Type_match_size, start, returned == MPI_SUCCESS);
@@ -435,7 +435,7 @@ extern "C" int clusterprof_wrap_MPI_Type_match_size(int typeclass, int size, MPI
 
 extern "C" int clusterprof_wrap_MPI_Type_set_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_set_attr);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_set_attr));
+  const std::uint64_t start = enter(wire::kMPI_Type_set_attr, [&] { return Intent(wire::kMPI_Type_set_attr); });
   if (start == 0) return real(datatype, type_keyval, attribute_val);
   const int returned = real(datatype, type_keyval, attribute_val);
   Record record(wire::kMPI_Type_set_attr, start, returned == MPI_SUCCESS);
@@ -445,7 +445,7 @@ extern "C" int clusterprof_wrap_MPI_Type_set_attr(MPI_Datatype datatype, int typ
 
 extern "C" int clusterprof_wrap_MPI_Type_set_name(MPI_Datatype datatype, const char *type_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_set_name);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_set_name));
+  const std::uint64_t start = enter(wire::kMPI_Type_set_name, [&] { return Intent(wire::kMPI_Type_set_name); });
   if (start == 0) return real(datatype, type_name);
   const int returned = real(datatype, type_name);
   Record record(wire::kMPI_Type_set_name, start, returned == MPI_SUCCESS);
@@ -455,7 +455,7 @@ extern "C" int clusterprof_wrap_MPI_Type_set_name(MPI_Datatype datatype, const c
 
 extern "C" int clusterprof_wrap_MPI_Type_size(MPI_Datatype datatype, int *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_size);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_size));
+  const std::uint64_t start = enter(wire::kMPI_Type_size, [&] { return Intent(wire::kMPI_Type_size); });
   if (start == 0) return real(datatype, size);
   const int returned = real(datatype, size);
   Record record(wire::kMPI_Type_size, start, returned == MPI_SUCCESS);
@@ -465,7 +465,7 @@ extern "C" int clusterprof_wrap_MPI_Type_size(MPI_Datatype datatype, int *size) 
 
 extern "C" int clusterprof_wrap_MPI_Type_size_x(MPI_Datatype datatype, MPI_Count *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_size_x);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_size_x));
+  const std::uint64_t start = enter(wire::kMPI_Type_size_x, [&] { return Intent(wire::kMPI_Type_size_x); });
   if (start == 0) return real(datatype, size);
   const int returned = real(datatype, size);
   Record record(wire::kMPI_Type_size_x, start, returned == MPI_SUCCESS);
@@ -476,7 +476,7 @@ extern "C" int clusterprof_wrap_MPI_Type_size_x(MPI_Datatype datatype, MPI_Count
 #if CLUSTERPROF_MPI_HAS_REMOVED
 extern "C" int clusterprof_wrap_MPI_Type_struct(int count, int array_of_blocklengths[], MPI_Aint array_of_displacements[], MPI_Datatype array_of_types[], MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_struct);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_struct));
+  const std::uint64_t start = enter(wire::kMPI_Type_struct, [&] { return Intent(wire::kMPI_Type_struct); });
   if (start == 0) return real(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   const int returned = real(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   Record record(wire::kMPI_Type_struct, start, returned == MPI_SUCCESS);
@@ -488,7 +488,7 @@ extern "C" int clusterprof_wrap_MPI_Type_struct(int count, int array_of_blocklen
 #if CLUSTERPROF_MPI_HAS_REMOVED
 extern "C" int clusterprof_wrap_MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *displacement) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_ub);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_ub));
+  const std::uint64_t start = enter(wire::kMPI_Type_ub, [&] { return Intent(wire::kMPI_Type_ub); });
   if (start == 0) return real(datatype, displacement);
   const int returned = real(datatype, displacement);
   Record record(wire::kMPI_Type_ub, start, returned == MPI_SUCCESS);
@@ -499,7 +499,7 @@ extern "C" int clusterprof_wrap_MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *dis
 #endif
 extern "C" int clusterprof_wrap_MPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_vector);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_vector));
+  const std::uint64_t start = enter(wire::kMPI_Type_vector, [&] { return Intent(wire::kMPI_Type_vector); });
   if (start == 0) return real(count, blocklength, stride, oldtype, newtype);
   const int returned = real(count, blocklength, stride, oldtype, newtype);
   Record record(wire::kMPI_Type_vector, start, returned == MPI_SUCCESS);
@@ -509,7 +509,7 @@ extern "C" int clusterprof_wrap_MPI_Type_vector(int count, int blocklength, int 
 
 extern "C" int clusterprof_wrap_MPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf, int outcount, MPI_Datatype datatype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Unpack);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Unpack, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Unpack, [&] { return Intent(wire::kMPI_Unpack, key_of(comm)); });
   if (start == 0) return real(inbuf, insize, position, outbuf, outcount, datatype, comm);
   const int returned = real(inbuf, insize, position, outbuf, outcount, datatype, comm);
   Record record(wire::kMPI_Unpack, start, returned == MPI_SUCCESS);
@@ -520,7 +520,7 @@ extern "C" int clusterprof_wrap_MPI_Unpack(const void *inbuf, int insize, int *p
 
 extern "C" int clusterprof_wrap_MPI_Unpack_external(const char datarep[], const void *inbuf, MPI_Aint insize, MPI_Aint *position, void *outbuf, int outcount, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_Unpack_external);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Unpack_external));
+  const std::uint64_t start = enter(wire::kMPI_Unpack_external, [&] { return Intent(wire::kMPI_Unpack_external); });
   if (start == 0) return real(datarep, inbuf, insize, position, outbuf, outcount, datatype);
   const int returned = real(datarep, inbuf, insize, position, outbuf, outcount, datatype);
   Record record(wire::kMPI_Unpack_external, start, returned == MPI_SUCCESS);
@@ -531,7 +531,7 @@ extern "C" int clusterprof_wrap_MPI_Unpack_external(const char datarep[], const 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Get_count_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_count_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_count_c));
+  const std::uint64_t start = enter(wire::kMPI_Get_count_c, [&] { return Intent(wire::kMPI_Get_count_c); });
   if (start == 0) return real(status, datatype, count);
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Get_count_c, start, returned == MPI_SUCCESS);
@@ -543,7 +543,7 @@ extern "C" int clusterprof_wrap_MPI_Get_count_c(const MPI_Status *status, MPI_Da
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Get_elements_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_elements_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_elements_c));
+  const std::uint64_t start = enter(wire::kMPI_Get_elements_c, [&] { return Intent(wire::kMPI_Get_elements_c); });
   if (start == 0) return real(status, datatype, count);
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Get_elements_c, start, returned == MPI_SUCCESS);
@@ -555,7 +555,7 @@ extern "C" int clusterprof_wrap_MPI_Get_elements_c(const MPI_Status *status, MPI
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf, MPI_Count outsize, MPI_Count *position, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pack_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Pack_c, [&] { return Intent(wire::kMPI_Pack_c, key_of(comm)); });
   if (start == 0) return real(inbuf, incount, datatype, outbuf, outsize, position, comm);
   const int returned = real(inbuf, incount, datatype, outbuf, outsize, position, comm);
   Record record(wire::kMPI_Pack_c, start, returned == MPI_SUCCESS);
@@ -568,7 +568,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_c(const void *inbuf, MPI_Count incount,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Pack_external_c(const char *datarep, const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf, MPI_Count outsize, MPI_Count *position) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_external_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pack_external_c));
+  const std::uint64_t start = enter(wire::kMPI_Pack_external_c, [&] { return Intent(wire::kMPI_Pack_external_c); });
   if (start == 0) return real(datarep, inbuf, incount, datatype, outbuf, outsize, position);
   const int returned = real(datarep, inbuf, incount, datatype, outbuf, outsize, position);
   Record record(wire::kMPI_Pack_external_c, start, returned == MPI_SUCCESS);
@@ -580,7 +580,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_external_c(const char *datarep, const v
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Pack_external_size_c(const char *datarep, MPI_Count incount, MPI_Datatype datatype, MPI_Count *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_external_size_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pack_external_size_c));
+  const std::uint64_t start = enter(wire::kMPI_Pack_external_size_c, [&] { return Intent(wire::kMPI_Pack_external_size_c); });
   if (start == 0) return real(datarep, incount, datatype, size);
   const int returned = real(datarep, incount, datatype, size);
   Record record(wire::kMPI_Pack_external_size_c, start, returned == MPI_SUCCESS);
@@ -592,7 +592,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_external_size_c(const char *datarep, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Pack_size_c(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_size_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pack_size_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Pack_size_c, [&] { return Intent(wire::kMPI_Pack_size_c, key_of(comm)); });
   if (start == 0) return real(incount, datatype, comm, size);
   const int returned = real(incount, datatype, comm, size);
   Record record(wire::kMPI_Pack_size_c, start, returned == MPI_SUCCESS);
@@ -605,7 +605,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_size_c(MPI_Count incount, MPI_Datatype 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_contiguous_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_contiguous_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_contiguous_c, [&] { return Intent(wire::kMPI_Type_contiguous_c); });
   if (start == 0) return real(count, oldtype, newtype);
   const int returned = real(count, oldtype, newtype);
   Record record(wire::kMPI_Type_contiguous_c, start, returned == MPI_SUCCESS);
@@ -617,7 +617,7 @@ extern "C" int clusterprof_wrap_MPI_Type_contiguous_c(MPI_Count count, MPI_Datat
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_create_darray_c(int size, int rank, int ndims, const MPI_Count array_of_gsizes[], const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_darray_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_darray_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_darray_c, [&] { return Intent(wire::kMPI_Type_create_darray_c); });
   if (start == 0) return real(size, rank, ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype);
   const int returned = real(size, rank, ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype);
   Record record(wire::kMPI_Type_create_darray_c, start, returned == MPI_SUCCESS);
@@ -629,7 +629,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_darray_c(int size, int rank, int
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength, const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_hindexed_block_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_hindexed_block_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_hindexed_block_c, [&] { return Intent(wire::kMPI_Type_create_hindexed_block_c); });
   if (start == 0) return real(count, blocklength, array_of_displacements, oldtype, newtype);
   const int returned = real(count, blocklength, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hindexed_block_c, start, returned == MPI_SUCCESS);
@@ -641,7 +641,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_block_c(MPI_Count count
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[], const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_hindexed_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_hindexed_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_hindexed_c, [&] { return Intent(wire::kMPI_Type_create_hindexed_c); });
   if (start == 0) return real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   const int returned = real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hindexed_c, start, returned == MPI_SUCCESS);
@@ -653,7 +653,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_c(MPI_Count count, cons
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_create_hvector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_hvector_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_hvector_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_hvector_c, [&] { return Intent(wire::kMPI_Type_create_hvector_c); });
   if (start == 0) return real(count, blocklength, stride, oldtype, newtype);
   const int returned = real(count, blocklength, stride, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hvector_c, start, returned == MPI_SUCCESS);
@@ -665,7 +665,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hvector_c(MPI_Count count, MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength, const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_indexed_block_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_indexed_block_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_indexed_block_c, [&] { return Intent(wire::kMPI_Type_create_indexed_block_c); });
   if (start == 0) return real(count, blocklength, array_of_displacements, oldtype, newtype);
   const int returned = real(count, blocklength, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_indexed_block_c, start, returned == MPI_SUCCESS);
@@ -677,7 +677,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_indexed_block_c(MPI_Count count,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_create_resized_c(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_resized_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_resized_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_resized_c, [&] { return Intent(wire::kMPI_Type_create_resized_c); });
   if (start == 0) return real(oldtype, lb, extent, newtype);
   const int returned = real(oldtype, lb, extent, newtype);
   Record record(wire::kMPI_Type_create_resized_c, start, returned == MPI_SUCCESS);
@@ -689,7 +689,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_resized_c(MPI_Datatype oldtype, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklengths[], const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[], MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_struct_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_struct_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_struct_c, [&] { return Intent(wire::kMPI_Type_create_struct_c); });
   if (start == 0) return real(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   const int returned = real(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   Record record(wire::kMPI_Type_create_struct_c, start, returned == MPI_SUCCESS);
@@ -701,7 +701,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_struct_c(MPI_Count count, const 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_create_subarray_c(int ndims, const MPI_Count array_of_sizes[], const MPI_Count array_of_subsizes[], const MPI_Count array_of_starts[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_subarray_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_create_subarray_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_create_subarray_c, [&] { return Intent(wire::kMPI_Type_create_subarray_c); });
   if (start == 0) return real(ndims, array_of_sizes, array_of_subsizes, array_of_starts, order, oldtype, newtype);
   const int returned = real(ndims, array_of_sizes, array_of_subsizes, array_of_starts, order, oldtype, newtype);
   Record record(wire::kMPI_Type_create_subarray_c, start, returned == MPI_SUCCESS);
@@ -713,7 +713,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_subarray_c(int ndims, const MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers, MPI_Count max_addresses, MPI_Count max_large_counts, MPI_Count max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Count array_of_large_counts[], MPI_Datatype array_of_datatypes[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_contents_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_contents_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_contents_c, [&] { return Intent(wire::kMPI_Type_get_contents_c); });
   if (start == 0) return real(datatype, max_integers, max_addresses, max_large_counts, max_datatypes, array_of_integers, array_of_addresses, array_of_large_counts, array_of_datatypes);
   const int returned = real(datatype, max_integers, max_addresses, max_large_counts, max_datatypes, array_of_integers, array_of_addresses, array_of_large_counts, array_of_datatypes);
   Record record(wire::kMPI_Type_get_contents_c, start, returned == MPI_SUCCESS);
@@ -725,7 +725,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_contents_c(MPI_Datatype datatype, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers, MPI_Count *num_addresses, MPI_Count *num_large_counts, MPI_Count *num_datatypes, int *combiner) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_envelope_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_envelope_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_envelope_c, [&] { return Intent(wire::kMPI_Type_get_envelope_c); });
   if (start == 0) return real(datatype, num_integers, num_addresses, num_large_counts, num_datatypes, combiner);
   const int returned = real(datatype, num_integers, num_addresses, num_large_counts, num_datatypes, combiner);
   Record record(wire::kMPI_Type_get_envelope_c, start, returned == MPI_SUCCESS);
@@ -737,7 +737,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_envelope_c(MPI_Datatype datatype, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_extent_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_extent_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_extent_c, [&] { return Intent(wire::kMPI_Type_get_extent_c); });
   if (start == 0) return real(datatype, lb, extent);
   const int returned = real(datatype, lb, extent);
   Record record(wire::kMPI_Type_get_extent_c, start, returned == MPI_SUCCESS);
@@ -749,7 +749,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_extent_c(MPI_Datatype datatype, MPI
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_true_extent_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_get_true_extent_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_get_true_extent_c, [&] { return Intent(wire::kMPI_Type_get_true_extent_c); });
   if (start == 0) return real(datatype, true_lb, true_extent);
   const int returned = real(datatype, true_lb, true_extent);
   Record record(wire::kMPI_Type_get_true_extent_c, start, returned == MPI_SUCCESS);
@@ -761,7 +761,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_true_extent_c(MPI_Datatype datatype
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[], const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_indexed_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_indexed_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_indexed_c, [&] { return Intent(wire::kMPI_Type_indexed_c); });
   if (start == 0) return real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   const int returned = real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_indexed_c, start, returned == MPI_SUCCESS);
@@ -773,7 +773,7 @@ extern "C" int clusterprof_wrap_MPI_Type_indexed_c(MPI_Count count, const MPI_Co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_size_c(MPI_Datatype datatype, MPI_Count *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_size_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_size_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_size_c, [&] { return Intent(wire::kMPI_Type_size_c); });
   if (start == 0) return real(datatype, size);
   const int returned = real(datatype, size);
   Record record(wire::kMPI_Type_size_c, start, returned == MPI_SUCCESS);
@@ -785,7 +785,7 @@ extern "C" int clusterprof_wrap_MPI_Type_size_c(MPI_Datatype datatype, MPI_Count
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_vector_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Type_vector_c));
+  const std::uint64_t start = enter(wire::kMPI_Type_vector_c, [&] { return Intent(wire::kMPI_Type_vector_c); });
   if (start == 0) return real(count, blocklength, stride, oldtype, newtype);
   const int returned = real(count, blocklength, stride, oldtype, newtype);
   Record record(wire::kMPI_Type_vector_c, start, returned == MPI_SUCCESS);
@@ -797,7 +797,7 @@ extern "C" int clusterprof_wrap_MPI_Type_vector_c(MPI_Count count, MPI_Count blo
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Unpack_c(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf, MPI_Count outcount, MPI_Datatype datatype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Unpack_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Unpack_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Unpack_c, [&] { return Intent(wire::kMPI_Unpack_c, key_of(comm)); });
   if (start == 0) return real(inbuf, insize, position, outbuf, outcount, datatype, comm);
   const int returned = real(inbuf, insize, position, outbuf, outcount, datatype, comm);
   Record record(wire::kMPI_Unpack_c, start, returned == MPI_SUCCESS);
@@ -810,7 +810,7 @@ extern "C" int clusterprof_wrap_MPI_Unpack_c(const void *inbuf, MPI_Count insize
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Unpack_external_c(const char datarep[], const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf, MPI_Count outcount, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_Unpack_external_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Unpack_external_c));
+  const std::uint64_t start = enter(wire::kMPI_Unpack_external_c, [&] { return Intent(wire::kMPI_Unpack_external_c); });
   if (start == 0) return real(datarep, inbuf, insize, position, outbuf, outcount, datatype);
   const int returned = real(datarep, inbuf, insize, position, outbuf, outcount, datatype);
   Record record(wire::kMPI_Unpack_external_c, start, returned == MPI_SUCCESS);

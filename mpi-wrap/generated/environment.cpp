@@ -13,7 +13,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Add_error_class(int *errorclass) {
   const auto real = CLUSTERPROF_REAL(MPI_Add_error_class);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Add_error_class));
+  const std::uint64_t start = enter(wire::kMPI_Add_error_class, [&] { return Intent(wire::kMPI_Add_error_class); });
   if (start == 0) return real(errorclass);
   const int returned = real(errorclass);
   Record record(wire::kMPI_Add_error_class, start, returned == MPI_SUCCESS);
@@ -23,7 +23,7 @@ extern "C" int clusterprof_wrap_MPI_Add_error_class(int *errorclass) {
 
 extern "C" int clusterprof_wrap_MPI_Add_error_code(int errorclass, int *errorcode) {
   const auto real = CLUSTERPROF_REAL(MPI_Add_error_code);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Add_error_code));
+  const std::uint64_t start = enter(wire::kMPI_Add_error_code, [&] { return Intent(wire::kMPI_Add_error_code); });
   if (start == 0) return real(errorclass, errorcode);
   const int returned = real(errorclass, errorcode);
   Record record(wire::kMPI_Add_error_code, start, returned == MPI_SUCCESS);
@@ -33,7 +33,7 @@ extern "C" int clusterprof_wrap_MPI_Add_error_code(int errorclass, int *errorcod
 
 extern "C" int clusterprof_wrap_MPI_Add_error_string(int errorcode, const char *string) {
   const auto real = CLUSTERPROF_REAL(MPI_Add_error_string);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Add_error_string));
+  const std::uint64_t start = enter(wire::kMPI_Add_error_string, [&] { return Intent(wire::kMPI_Add_error_string); });
   if (start == 0) return real(errorcode, string);
   const int returned = real(errorcode, string);
   Record record(wire::kMPI_Add_error_string, start, returned == MPI_SUCCESS);
@@ -43,7 +43,7 @@ extern "C" int clusterprof_wrap_MPI_Add_error_string(int errorcode, const char *
 
 extern "C" int clusterprof_wrap_MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr) {
   const auto real = CLUSTERPROF_REAL(MPI_Alloc_mem);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Alloc_mem));
+  const std::uint64_t start = enter(wire::kMPI_Alloc_mem, [&] { return Intent(wire::kMPI_Alloc_mem); });
   if (start == 0) return real(size, info, baseptr);
   const int returned = real(size, info, baseptr);
   Record record(wire::kMPI_Alloc_mem, start, returned == MPI_SUCCESS);
@@ -54,7 +54,7 @@ extern "C" int clusterprof_wrap_MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void
 #if CLUSTERPROF_MPI_HAS_REMOVED
 extern "C" int clusterprof_wrap_MPI_Errhandler_create(MPI_Comm_errhandler_function *comm_errhandler_fn, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Errhandler_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Errhandler_create));
+  const std::uint64_t start = enter(wire::kMPI_Errhandler_create, [&] { return Intent(wire::kMPI_Errhandler_create); });
   if (start == 0) return real(comm_errhandler_fn, errhandler);
   const int returned = real(comm_errhandler_fn, errhandler);
   Record record(wire::kMPI_Errhandler_create, start, returned == MPI_SUCCESS);
@@ -65,7 +65,7 @@ extern "C" int clusterprof_wrap_MPI_Errhandler_create(MPI_Comm_errhandler_functi
 #endif
 extern "C" int clusterprof_wrap_MPI_Errhandler_free(MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Errhandler_free);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Errhandler_free));
+  const std::uint64_t start = enter(wire::kMPI_Errhandler_free, [&] { return Intent(wire::kMPI_Errhandler_free); });
   if (start == 0) return real(errhandler);
   const int returned = real(errhandler);
   Record record(wire::kMPI_Errhandler_free, start, returned == MPI_SUCCESS);
@@ -76,7 +76,7 @@ extern "C" int clusterprof_wrap_MPI_Errhandler_free(MPI_Errhandler *errhandler) 
 #if CLUSTERPROF_MPI_HAS_REMOVED
 extern "C" int clusterprof_wrap_MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Errhandler_get);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Errhandler_get, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Errhandler_get, [&] { return Intent(wire::kMPI_Errhandler_get, key_of(comm)); });
   if (start == 0) return real(comm, errhandler);
   const int returned = real(comm, errhandler);
   Record record(wire::kMPI_Errhandler_get, start, returned == MPI_SUCCESS);
@@ -89,7 +89,7 @@ extern "C" int clusterprof_wrap_MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler
 #if CLUSTERPROF_MPI_HAS_REMOVED
 extern "C" int clusterprof_wrap_MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Errhandler_set);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Errhandler_set, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Errhandler_set, [&] { return Intent(wire::kMPI_Errhandler_set, key_of(comm)); });
   if (start == 0) return real(comm, errhandler);
   const int returned = real(comm, errhandler);
   Record record(wire::kMPI_Errhandler_set, start, returned == MPI_SUCCESS);
@@ -101,7 +101,7 @@ extern "C" int clusterprof_wrap_MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler
 #endif
 extern "C" int clusterprof_wrap_MPI_Error_class(int errorcode, int *errorclass) {
   const auto real = CLUSTERPROF_REAL(MPI_Error_class);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Error_class));
+  const std::uint64_t start = enter(wire::kMPI_Error_class, [&] { return Intent(wire::kMPI_Error_class); });
   if (start == 0) return real(errorcode, errorclass);
   const int returned = real(errorcode, errorclass);
   Record record(wire::kMPI_Error_class, start, returned == MPI_SUCCESS);
@@ -111,7 +111,7 @@ extern "C" int clusterprof_wrap_MPI_Error_class(int errorcode, int *errorclass) 
 
 extern "C" int clusterprof_wrap_MPI_Error_string(int errorcode, char *string, int *resultlen) {
   const auto real = CLUSTERPROF_REAL(MPI_Error_string);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Error_string));
+  const std::uint64_t start = enter(wire::kMPI_Error_string, [&] { return Intent(wire::kMPI_Error_string); });
   if (start == 0) return real(errorcode, string, resultlen);
   const int returned = real(errorcode, string, resultlen);
   Record record(wire::kMPI_Error_string, start, returned == MPI_SUCCESS);
@@ -121,7 +121,7 @@ extern "C" int clusterprof_wrap_MPI_Error_string(int errorcode, char *string, in
 
 extern "C" int clusterprof_wrap_MPI_Free_mem(void *base) {
   const auto real = CLUSTERPROF_REAL(MPI_Free_mem);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Free_mem));
+  const std::uint64_t start = enter(wire::kMPI_Free_mem, [&] { return Intent(wire::kMPI_Free_mem); });
   if (start == 0) return real(base);
   const int returned = real(base);
   Record record(wire::kMPI_Free_mem, start, returned == MPI_SUCCESS);
@@ -131,7 +131,7 @@ extern "C" int clusterprof_wrap_MPI_Free_mem(void *base) {
 
 extern "C" int clusterprof_wrap_MPI_Get_library_version(char *version, int *resultlen) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_library_version);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_library_version));
+  const std::uint64_t start = enter(wire::kMPI_Get_library_version, [&] { return Intent(wire::kMPI_Get_library_version); });
   if (start == 0) return real(version, resultlen);
   const int returned = real(version, resultlen);
   Record record(wire::kMPI_Get_library_version, start, returned == MPI_SUCCESS);
@@ -141,7 +141,7 @@ extern "C" int clusterprof_wrap_MPI_Get_library_version(char *version, int *resu
 
 extern "C" int clusterprof_wrap_MPI_Get_processor_name(char *name, int *resultlen) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_processor_name);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_processor_name));
+  const std::uint64_t start = enter(wire::kMPI_Get_processor_name, [&] { return Intent(wire::kMPI_Get_processor_name); });
   if (start == 0) return real(name, resultlen);
   const int returned = real(name, resultlen);
   Record record(wire::kMPI_Get_processor_name, start, returned == MPI_SUCCESS);
@@ -151,7 +151,7 @@ extern "C" int clusterprof_wrap_MPI_Get_processor_name(char *name, int *resultle
 
 extern "C" int clusterprof_wrap_MPI_Get_version(int *version, int *subversion) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_version);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_version));
+  const std::uint64_t start = enter(wire::kMPI_Get_version, [&] { return Intent(wire::kMPI_Get_version); });
   if (start == 0) return real(version, subversion);
   const int returned = real(version, subversion);
   Record record(wire::kMPI_Get_version, start, returned == MPI_SUCCESS);
@@ -161,7 +161,7 @@ extern "C" int clusterprof_wrap_MPI_Get_version(int *version, int *subversion) {
 
 extern "C" int clusterprof_wrap_MPI_Is_thread_main(int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Is_thread_main);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Is_thread_main));
+  const std::uint64_t start = enter(wire::kMPI_Is_thread_main, [&] { return Intent(wire::kMPI_Is_thread_main); });
   if (start == 0) return real(flag);
   const int returned = real(flag);
   Record record(wire::kMPI_Is_thread_main, start, returned == MPI_SUCCESS);
@@ -171,7 +171,7 @@ extern "C" int clusterprof_wrap_MPI_Is_thread_main(int *flag) {
 
 extern "C" int clusterprof_wrap_MPI_Query_thread(int *provided) {
   const auto real = CLUSTERPROF_REAL(MPI_Query_thread);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Query_thread));
+  const std::uint64_t start = enter(wire::kMPI_Query_thread, [&] { return Intent(wire::kMPI_Query_thread); });
   if (start == 0) return real(provided);
   const int returned = real(provided);
   Record record(wire::kMPI_Query_thread, start, returned == MPI_SUCCESS);

@@ -13,7 +13,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_File_call_errhandler(MPI_File fh, int errorcode) {
   const auto real = CLUSTERPROF_REAL(MPI_File_call_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_call_errhandler, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_call_errhandler, [&] { return Intent(wire::kMPI_File_call_errhandler, key_of(fh)); });
   if (start == 0) return real(fh, errorcode);
   const int returned = real(fh, errorcode);
   Record record(wire::kMPI_File_call_errhandler, start, returned == MPI_SUCCESS);
@@ -24,7 +24,7 @@ extern "C" int clusterprof_wrap_MPI_File_call_errhandler(MPI_File fh, int errorc
 
 extern "C" int clusterprof_wrap_MPI_File_close(MPI_File *fh) {
   const auto real = CLUSTERPROF_REAL(MPI_File_close);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_close, key_of(*fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_close, [&] { return Intent(wire::kMPI_File_close, key_of(*fh)).collective(); });
   if (start == 0) return pass_on_free(key_of(*fh), [&] { return real(fh); });
   const HandleKey subject = key_of(*fh);
   Communicator* const use = hold_communicator(subject);
@@ -42,7 +42,7 @@ extern "C" int clusterprof_wrap_MPI_File_close(MPI_File *fh) {
 
 extern "C" int clusterprof_wrap_MPI_File_create_errhandler(MPI_File_errhandler_function *file_errhandler_fn, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_File_create_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_create_errhandler));
+  const std::uint64_t start = enter(wire::kMPI_File_create_errhandler, [&] { return Intent(wire::kMPI_File_create_errhandler); });
   if (start == 0) return real(file_errhandler_fn, errhandler);
   const int returned = real(file_errhandler_fn, errhandler);
   Record record(wire::kMPI_File_create_errhandler, start, returned == MPI_SUCCESS);
@@ -52,7 +52,7 @@ extern "C" int clusterprof_wrap_MPI_File_create_errhandler(MPI_File_errhandler_f
 
 extern "C" int clusterprof_wrap_MPI_File_delete(const char *filename, MPI_Info info) {
   const auto real = CLUSTERPROF_REAL(MPI_File_delete);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_delete));
+  const std::uint64_t start = enter(wire::kMPI_File_delete, [&] { return Intent(wire::kMPI_File_delete); });
   if (start == 0) return real(filename, info);
   const int returned = real(filename, info);
   Record record(wire::kMPI_File_delete, start, returned == MPI_SUCCESS);
@@ -62,7 +62,7 @@ extern "C" int clusterprof_wrap_MPI_File_delete(const char *filename, MPI_Info i
 
 extern "C" int clusterprof_wrap_MPI_File_get_amode(MPI_File fh, int *amode) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_amode);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_amode, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_amode, [&] { return Intent(wire::kMPI_File_get_amode, key_of(fh)); });
   if (start == 0) return real(fh, amode);
   const int returned = real(fh, amode);
   Record record(wire::kMPI_File_get_amode, start, returned == MPI_SUCCESS);
@@ -73,7 +73,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_amode(MPI_File fh, int *amode) {
 
 extern "C" int clusterprof_wrap_MPI_File_get_atomicity(MPI_File fh, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_atomicity);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_atomicity, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_atomicity, [&] { return Intent(wire::kMPI_File_get_atomicity, key_of(fh)); });
   if (start == 0) return real(fh, flag);
   const int returned = real(fh, flag);
   Record record(wire::kMPI_File_get_atomicity, start, returned == MPI_SUCCESS);
@@ -84,7 +84,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_atomicity(MPI_File fh, int *flag) {
 
 extern "C" int clusterprof_wrap_MPI_File_get_byte_offset(MPI_File fh, MPI_Offset offset, MPI_Offset *disp) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_byte_offset);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_byte_offset, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_byte_offset, [&] { return Intent(wire::kMPI_File_get_byte_offset, key_of(fh)); });
   if (start == 0) return real(fh, offset, disp);
   const int returned = real(fh, offset, disp);
   Record record(wire::kMPI_File_get_byte_offset, start, returned == MPI_SUCCESS);
@@ -95,7 +95,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_byte_offset(MPI_File fh, MPI_Offset
 
 extern "C" int clusterprof_wrap_MPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_errhandler));
+  const std::uint64_t start = enter(wire::kMPI_File_get_errhandler, [&] { return Intent(wire::kMPI_File_get_errhandler); });
   if (start == 0) return real(file, errhandler);
   const int returned = real(file, errhandler);
   Record record(wire::kMPI_File_get_errhandler, start, returned == MPI_SUCCESS);
@@ -105,7 +105,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_errhandler(MPI_File file, MPI_Errha
 
 extern "C" int clusterprof_wrap_MPI_File_get_group(MPI_File fh, MPI_Group *group) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_group);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_group, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_group, [&] { return Intent(wire::kMPI_File_get_group, key_of(fh)); });
   if (start == 0) return real(fh, group);
   const int returned = real(fh, group);
   Record record(wire::kMPI_File_get_group, start, returned == MPI_SUCCESS);
@@ -116,7 +116,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_group(MPI_File fh, MPI_Group *group
 
 extern "C" int clusterprof_wrap_MPI_File_get_info(MPI_File fh, MPI_Info *info_used) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_info);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_info, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_info, [&] { return Intent(wire::kMPI_File_get_info, key_of(fh)); });
   if (start == 0) return real(fh, info_used);
   const int returned = real(fh, info_used);
   Record record(wire::kMPI_File_get_info, start, returned == MPI_SUCCESS);
@@ -127,7 +127,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_info(MPI_File fh, MPI_Info *info_us
 
 extern "C" int clusterprof_wrap_MPI_File_get_position(MPI_File fh, MPI_Offset *offset) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_position);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_position, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_position, [&] { return Intent(wire::kMPI_File_get_position, key_of(fh)); });
   if (start == 0) return real(fh, offset);
   const int returned = real(fh, offset);
   Record record(wire::kMPI_File_get_position, start, returned == MPI_SUCCESS);
@@ -138,7 +138,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_position(MPI_File fh, MPI_Offset *o
 
 extern "C" int clusterprof_wrap_MPI_File_get_position_shared(MPI_File fh, MPI_Offset *offset) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_position_shared);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_position_shared, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_position_shared, [&] { return Intent(wire::kMPI_File_get_position_shared, key_of(fh)); });
   if (start == 0) return real(fh, offset);
   const int returned = real(fh, offset);
   Record record(wire::kMPI_File_get_position_shared, start, returned == MPI_SUCCESS);
@@ -149,7 +149,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_position_shared(MPI_File fh, MPI_Of
 
 extern "C" int clusterprof_wrap_MPI_File_get_size(MPI_File fh, MPI_Offset *size) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_size);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_size, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_size, [&] { return Intent(wire::kMPI_File_get_size, key_of(fh)); });
   if (start == 0) return real(fh, size);
   const int returned = real(fh, size);
   Record record(wire::kMPI_File_get_size, start, returned == MPI_SUCCESS);
@@ -160,7 +160,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_size(MPI_File fh, MPI_Offset *size)
 
 extern "C" int clusterprof_wrap_MPI_File_get_type_extent(MPI_File fh, MPI_Datatype datatype, MPI_Aint *extent) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_type_extent);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_type_extent, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_type_extent, [&] { return Intent(wire::kMPI_File_get_type_extent, key_of(fh)); });
   if (start == 0) return real(fh, datatype, extent);
   const int returned = real(fh, datatype, extent);
   Record record(wire::kMPI_File_get_type_extent, start, returned == MPI_SUCCESS);
@@ -171,7 +171,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_type_extent(MPI_File fh, MPI_Dataty
 
 extern "C" int clusterprof_wrap_MPI_File_get_view(MPI_File fh, MPI_Offset *disp, MPI_Datatype *etype, MPI_Datatype *filetype, char *datarep) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_view);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_view, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_view, [&] { return Intent(wire::kMPI_File_get_view, key_of(fh)); });
   if (start == 0) return real(fh, disp, etype, filetype, datarep);
   const int returned = real(fh, disp, etype, filetype, datarep);
   Record record(wire::kMPI_File_get_view, start, returned == MPI_SUCCESS);
@@ -182,12 +182,12 @@ extern "C" int clusterprof_wrap_MPI_File_get_view(MPI_File fh, MPI_Offset *disp,
 
 extern "C" int clusterprof_wrap_MPI_File_iread(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iread, [&] { return Intent(wire::kMPI_File_iread, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -198,12 +198,12 @@ extern "C" int clusterprof_wrap_MPI_File_iread(MPI_File fh, void *buf, int count
 
 extern "C" int clusterprof_wrap_MPI_File_iread_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_all, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iread_all, [&] { return Intent(wire::kMPI_File_iread_all, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_all, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -214,12 +214,12 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all(MPI_File fh, void *buf, int c
 
 extern "C" int clusterprof_wrap_MPI_File_iread_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_at, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iread_at, [&] { return Intent(wire::kMPI_File_iread_at, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -230,12 +230,12 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at(MPI_File fh, MPI_Offset offset
 
 extern "C" int clusterprof_wrap_MPI_File_iread_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_at_all, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iread_at_all, [&] { return Intent(wire::kMPI_File_iread_at_all, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at_all, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -246,12 +246,12 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all(MPI_File fh, MPI_Offset of
 
 extern "C" int clusterprof_wrap_MPI_File_iread_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_shared);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_shared, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iread_shared, [&] { return Intent(wire::kMPI_File_iread_shared, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_shared, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -262,12 +262,12 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared(MPI_File fh, void *buf, in
 
 extern "C" int clusterprof_wrap_MPI_File_iwrite(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iwrite, [&] { return Intent(wire::kMPI_File_iwrite, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -278,12 +278,12 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite(MPI_File fh, const void *buf, in
 
 extern "C" int clusterprof_wrap_MPI_File_iwrite_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_all, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iwrite_all, [&] { return Intent(wire::kMPI_File_iwrite_all, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_all, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -294,12 +294,12 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all(MPI_File fh, const void *buf
 
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_at, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iwrite_at, [&] { return Intent(wire::kMPI_File_iwrite_at, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -310,12 +310,12 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at(MPI_File fh, MPI_Offset offse
 
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_at_all, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_all, [&] { return Intent(wire::kMPI_File_iwrite_at_all, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at_all, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -326,12 +326,12 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all(MPI_File fh, MPI_Offset o
 
 extern "C" int clusterprof_wrap_MPI_File_iwrite_shared(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_shared);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_shared, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iwrite_shared, [&] { return Intent(wire::kMPI_File_iwrite_shared, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_shared, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -342,7 +342,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_shared(MPI_File fh, const void *
 
 extern "C" int clusterprof_wrap_MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh) {
   const auto real = CLUSTERPROF_REAL(MPI_File_open);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_open, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_open, [&] { return Intent(wire::kMPI_File_open, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm, filename, amode, info, fh);
     if (passed_on == MPI_SUCCESS) release(key_of(*fh));
@@ -361,7 +361,7 @@ extern "C" int clusterprof_wrap_MPI_File_open(MPI_Comm comm, const char *filenam
 
 extern "C" int clusterprof_wrap_MPI_File_preallocate(MPI_File fh, MPI_Offset size) {
   const auto real = CLUSTERPROF_REAL(MPI_File_preallocate);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_preallocate, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_preallocate, [&] { return Intent(wire::kMPI_File_preallocate, key_of(fh)).collective(); });
   if (start == 0) return real(fh, size);
   const int returned = real(fh, size);
   Record record(wire::kMPI_File_preallocate, start, returned == MPI_SUCCESS);
@@ -373,12 +373,12 @@ extern "C" int clusterprof_wrap_MPI_File_preallocate(MPI_File fh, MPI_Offset siz
 
 extern "C" int clusterprof_wrap_MPI_File_read(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_read, [&] { return Intent(wire::kMPI_File_read, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -388,12 +388,12 @@ extern "C" int clusterprof_wrap_MPI_File_read(MPI_File fh, void *buf, int count,
 
 extern "C" int clusterprof_wrap_MPI_File_read_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_all, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_all, [&] { return Intent(wire::kMPI_File_read_all, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_all, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -404,12 +404,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_all(MPI_File fh, void *buf, int co
 
 extern "C" int clusterprof_wrap_MPI_File_read_all_begin(MPI_File fh, void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all_begin);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_all_begin, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_all_begin, [&] { return Intent(wire::kMPI_File_read_all_begin, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_read_all_begin, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -420,7 +420,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_begin(MPI_File fh, void *buf, 
 
 extern "C" int clusterprof_wrap_MPI_File_read_all_end(MPI_File fh, void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all_end);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_all_end, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_read_all_end, [&] { return Intent(wire::kMPI_File_read_all_end, key_of(fh)); });
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_read_all_end, start, returned == MPI_SUCCESS);
@@ -431,12 +431,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_end(MPI_File fh, void *buf, MP
 
 extern "C" int clusterprof_wrap_MPI_File_read_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_read_at, [&] { return Intent(wire::kMPI_File_read_at, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_at, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -446,12 +446,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_at(MPI_File fh, MPI_Offset offset,
 
 extern "C" int clusterprof_wrap_MPI_File_read_at_all(MPI_File fh, MPI_Offset offset, void * buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_all, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_at_all, [&] { return Intent(wire::kMPI_File_read_at_all, key_of(fh)).collective(); });
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_at_all, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -462,12 +462,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all(MPI_File fh, MPI_Offset off
 
 extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all_begin);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_all_begin, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_at_all_begin, [&] { return Intent(wire::kMPI_File_read_at_all_begin, key_of(fh)).collective(); });
   if (start == 0) return real(fh, offset, buf, count, datatype);
   const int returned = real(fh, offset, buf, count, datatype);
   Record record(wire::kMPI_File_read_at_all_begin, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -478,7 +478,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin(MPI_File fh, MPI_Offs
 
 extern "C" int clusterprof_wrap_MPI_File_read_at_all_end(MPI_File fh, void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all_end);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_all_end, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_read_at_all_end, [&] { return Intent(wire::kMPI_File_read_at_all_end, key_of(fh)); });
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_read_at_all_end, start, returned == MPI_SUCCESS);
@@ -489,12 +489,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_end(MPI_File fh, void *buf,
 
 extern "C" int clusterprof_wrap_MPI_File_read_ordered(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_ordered, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_ordered, [&] { return Intent(wire::kMPI_File_read_ordered, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_ordered, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -505,12 +505,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered(MPI_File fh, void *buf, in
 
 extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin(MPI_File fh, void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered_begin);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_ordered_begin, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_ordered_begin, [&] { return Intent(wire::kMPI_File_read_ordered_begin, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_read_ordered_begin, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -521,7 +521,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin(MPI_File fh, void *b
 
 extern "C" int clusterprof_wrap_MPI_File_read_ordered_end(MPI_File fh, void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered_end);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_ordered_end, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_read_ordered_end, [&] { return Intent(wire::kMPI_File_read_ordered_end, key_of(fh)); });
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_read_ordered_end, start, returned == MPI_SUCCESS);
@@ -532,12 +532,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_end(MPI_File fh, void *buf
 
 extern "C" int clusterprof_wrap_MPI_File_read_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_shared);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_shared, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_read_shared, [&] { return Intent(wire::kMPI_File_read_shared, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_shared, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -547,7 +547,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_shared(MPI_File fh, void *buf, int
 
 extern "C" int clusterprof_wrap_MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence) {
   const auto real = CLUSTERPROF_REAL(MPI_File_seek);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_seek, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_seek, [&] { return Intent(wire::kMPI_File_seek, key_of(fh)); });
   if (start == 0) return real(fh, offset, whence);
   const int returned = real(fh, offset, whence);
   Record record(wire::kMPI_File_seek, start, returned == MPI_SUCCESS);
@@ -558,7 +558,7 @@ extern "C" int clusterprof_wrap_MPI_File_seek(MPI_File fh, MPI_Offset offset, in
 
 extern "C" int clusterprof_wrap_MPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence) {
   const auto real = CLUSTERPROF_REAL(MPI_File_seek_shared);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_seek_shared, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_seek_shared, [&] { return Intent(wire::kMPI_File_seek_shared, key_of(fh)).collective(); });
   if (start == 0) return real(fh, offset, whence);
   const int returned = real(fh, offset, whence);
   Record record(wire::kMPI_File_seek_shared, start, returned == MPI_SUCCESS);
@@ -570,7 +570,7 @@ extern "C" int clusterprof_wrap_MPI_File_seek_shared(MPI_File fh, MPI_Offset off
 
 extern "C" int clusterprof_wrap_MPI_File_set_atomicity(MPI_File fh, int flag) {
   const auto real = CLUSTERPROF_REAL(MPI_File_set_atomicity);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_set_atomicity, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_set_atomicity, [&] { return Intent(wire::kMPI_File_set_atomicity, key_of(fh)).collective(); });
   if (start == 0) return real(fh, flag);
   const int returned = real(fh, flag);
   Record record(wire::kMPI_File_set_atomicity, start, returned == MPI_SUCCESS);
@@ -582,7 +582,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_atomicity(MPI_File fh, int flag) {
 
 extern "C" int clusterprof_wrap_MPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_File_set_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_set_errhandler));
+  const std::uint64_t start = enter(wire::kMPI_File_set_errhandler, [&] { return Intent(wire::kMPI_File_set_errhandler); });
   if (start == 0) return real(file, errhandler);
   const int returned = real(file, errhandler);
   Record record(wire::kMPI_File_set_errhandler, start, returned == MPI_SUCCESS);
@@ -592,7 +592,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_errhandler(MPI_File file, MPI_Errha
 
 extern "C" int clusterprof_wrap_MPI_File_set_info(MPI_File fh, MPI_Info info) {
   const auto real = CLUSTERPROF_REAL(MPI_File_set_info);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_set_info, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_set_info, [&] { return Intent(wire::kMPI_File_set_info, key_of(fh)).collective(); });
   if (start == 0) return real(fh, info);
   const int returned = real(fh, info);
   Record record(wire::kMPI_File_set_info, start, returned == MPI_SUCCESS);
@@ -604,7 +604,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_info(MPI_File fh, MPI_Info info) {
 
 extern "C" int clusterprof_wrap_MPI_File_set_size(MPI_File fh, MPI_Offset size) {
   const auto real = CLUSTERPROF_REAL(MPI_File_set_size);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_set_size, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_set_size, [&] { return Intent(wire::kMPI_File_set_size, key_of(fh)).collective(); });
   if (start == 0) return real(fh, size);
   const int returned = real(fh, size);
   Record record(wire::kMPI_File_set_size, start, returned == MPI_SUCCESS);
@@ -616,7 +616,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_size(MPI_File fh, MPI_Offset size) 
 
 extern "C" int clusterprof_wrap_MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep, MPI_Info info) {
   const auto real = CLUSTERPROF_REAL(MPI_File_set_view);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_set_view, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_set_view, [&] { return Intent(wire::kMPI_File_set_view, key_of(fh)).collective(); });
   if (start == 0) return real(fh, disp, etype, filetype, datarep, info);
   const int returned = real(fh, disp, etype, filetype, datarep, info);
   Record record(wire::kMPI_File_set_view, start, returned == MPI_SUCCESS);
@@ -628,7 +628,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_view(MPI_File fh, MPI_Offset disp, 
 
 extern "C" int clusterprof_wrap_MPI_File_sync(MPI_File fh) {
   const auto real = CLUSTERPROF_REAL(MPI_File_sync);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_sync, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_sync, [&] { return Intent(wire::kMPI_File_sync, key_of(fh)).collective(); });
   if (start == 0) return real(fh);
   const int returned = real(fh);
   Record record(wire::kMPI_File_sync, start, returned == MPI_SUCCESS);
@@ -640,12 +640,12 @@ extern "C" int clusterprof_wrap_MPI_File_sync(MPI_File fh) {
 
 extern "C" int clusterprof_wrap_MPI_File_write(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_write, [&] { return Intent(wire::kMPI_File_write, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -655,12 +655,12 @@ extern "C" int clusterprof_wrap_MPI_File_write(MPI_File fh, const void *buf, int
 
 extern "C" int clusterprof_wrap_MPI_File_write_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_all, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_all, [&] { return Intent(wire::kMPI_File_write_all, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_all, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -671,12 +671,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_all(MPI_File fh, const void *buf,
 
 extern "C" int clusterprof_wrap_MPI_File_write_all_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all_begin);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_all_begin, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_all_begin, [&] { return Intent(wire::kMPI_File_write_all_begin, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_write_all_begin, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -687,7 +687,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_begin(MPI_File fh, const void
 
 extern "C" int clusterprof_wrap_MPI_File_write_all_end(MPI_File fh, const void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all_end);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_all_end, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_write_all_end, [&] { return Intent(wire::kMPI_File_write_all_end, key_of(fh)); });
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_write_all_end, start, returned == MPI_SUCCESS);
@@ -698,12 +698,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_end(MPI_File fh, const void *
 
 extern "C" int clusterprof_wrap_MPI_File_write_at(MPI_File fh, MPI_Offset offset, const void * buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_write_at, [&] { return Intent(wire::kMPI_File_write_at, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_at, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -713,12 +713,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_at(MPI_File fh, MPI_Offset offset
 
 extern "C" int clusterprof_wrap_MPI_File_write_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_all, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_at_all, [&] { return Intent(wire::kMPI_File_write_at_all, key_of(fh)).collective(); });
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_at_all, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -729,12 +729,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all(MPI_File fh, MPI_Offset of
 
 extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all_begin);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_all_begin, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_at_all_begin, [&] { return Intent(wire::kMPI_File_write_at_all_begin, key_of(fh)).collective(); });
   if (start == 0) return real(fh, offset, buf, count, datatype);
   const int returned = real(fh, offset, buf, count, datatype);
   Record record(wire::kMPI_File_write_at_all_begin, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -745,7 +745,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin(MPI_File fh, MPI_Off
 
 extern "C" int clusterprof_wrap_MPI_File_write_at_all_end(MPI_File fh, const void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all_end);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_all_end, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_write_at_all_end, [&] { return Intent(wire::kMPI_File_write_at_all_end, key_of(fh)); });
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_write_at_all_end, start, returned == MPI_SUCCESS);
@@ -756,12 +756,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_end(MPI_File fh, const voi
 
 extern "C" int clusterprof_wrap_MPI_File_write_ordered(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_ordered, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_ordered, [&] { return Intent(wire::kMPI_File_write_ordered, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_ordered, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -772,12 +772,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered(MPI_File fh, const void *
 
 extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered_begin);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_ordered_begin, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_ordered_begin, [&] { return Intent(wire::kMPI_File_write_ordered_begin, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_write_ordered_begin, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -788,7 +788,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin(MPI_File fh, const 
 
 extern "C" int clusterprof_wrap_MPI_File_write_ordered_end(MPI_File fh, const void *buf, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered_end);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_ordered_end, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_write_ordered_end, [&] { return Intent(wire::kMPI_File_write_ordered_end, key_of(fh)); });
   if (start == 0) return real(fh, buf, status);
   const int returned = real(fh, buf, status);
   Record record(wire::kMPI_File_write_ordered_end, start, returned == MPI_SUCCESS);
@@ -799,12 +799,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_end(MPI_File fh, const vo
 
 extern "C" int clusterprof_wrap_MPI_File_write_shared(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_shared);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_shared, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_write_shared, [&] { return Intent(wire::kMPI_File_write_shared, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_shared, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -814,7 +814,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_shared(MPI_File fh, const void *b
 
 extern "C" int clusterprof_wrap_MPI_Register_datarep(const char *datarep, MPI_Datarep_conversion_function *read_conversion_fn, MPI_Datarep_conversion_function *write_conversion_fn, MPI_Datarep_extent_function *dtype_file_extent_fn, void *extra_state) {
   const auto real = CLUSTERPROF_REAL(MPI_Register_datarep);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Register_datarep));
+  const std::uint64_t start = enter(wire::kMPI_Register_datarep, [&] { return Intent(wire::kMPI_Register_datarep); });
   if (start == 0) return real(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
   const int returned = real(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
   Record record(wire::kMPI_Register_datarep, start, returned == MPI_SUCCESS);
@@ -825,7 +825,7 @@ extern "C" int clusterprof_wrap_MPI_Register_datarep(const char *datarep, MPI_Da
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_get_type_extent_c(MPI_File fh, MPI_Datatype datatype, MPI_Count *extent) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_type_extent_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_get_type_extent_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_get_type_extent_c, [&] { return Intent(wire::kMPI_File_get_type_extent_c, key_of(fh)); });
   if (start == 0) return real(fh, datatype, extent);
   const int returned = real(fh, datatype, extent);
   Record record(wire::kMPI_File_get_type_extent_c, start, returned == MPI_SUCCESS);
@@ -838,12 +838,12 @@ extern "C" int clusterprof_wrap_MPI_File_get_type_extent_c(MPI_File fh, MPI_Data
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iread_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_all_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_all_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iread_all_c, [&] { return Intent(wire::kMPI_File_iread_all_c, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -856,12 +856,12 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all_c(MPI_File fh, void *buf, MPI
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_all_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_at_all_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iread_at_all_c, [&] { return Intent(wire::kMPI_File_iread_at_all_c, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -874,12 +874,12 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iread_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_at_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iread_at_c, [&] { return Intent(wire::kMPI_File_iread_at_c, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -892,12 +892,12 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_c(MPI_File fh, MPI_Offset offs
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iread_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iread_c, [&] { return Intent(wire::kMPI_File_iread_c, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -910,12 +910,12 @@ extern "C" int clusterprof_wrap_MPI_File_iread_c(MPI_File fh, void *buf, MPI_Cou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iread_shared_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_shared_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iread_shared_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iread_shared_c, [&] { return Intent(wire::kMPI_File_iread_shared_c, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_shared_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -928,12 +928,12 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared_c(MPI_File fh, void *buf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iwrite_all_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_all_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_all_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iwrite_all_c, [&] { return Intent(wire::kMPI_File_iwrite_all_c, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -946,12 +946,12 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all_c(MPI_File fh, const void *b
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_all_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_at_all_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_all_c, [&] { return Intent(wire::kMPI_File_iwrite_at_all_c, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -964,12 +964,12 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_at_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_c, [&] { return Intent(wire::kMPI_File_iwrite_at_c, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, request);
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -982,12 +982,12 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset off
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iwrite_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iwrite_c, [&] { return Intent(wire::kMPI_File_iwrite_c, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1000,12 +1000,12 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_c(MPI_File fh, const void *buf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_iwrite_shared_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_shared_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_iwrite_shared_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_iwrite_shared_c, [&] { return Intent(wire::kMPI_File_iwrite_shared_c, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, request);
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_shared_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1018,12 +1018,12 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_shared_c(MPI_File fh, const void
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_all_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all_begin_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_all_begin_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_all_begin_c, [&] { return Intent(wire::kMPI_File_read_all_begin_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_read_all_begin_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1036,12 +1036,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_begin_c(MPI_File fh, void *buf
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_all_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_all_c, [&] { return Intent(wire::kMPI_File_read_all_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1054,12 +1054,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_c(MPI_File fh, void *buf, MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all_begin_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_all_begin_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_at_all_begin_c, [&] { return Intent(wire::kMPI_File_read_at_all_begin_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, offset, buf, count, datatype);
   const int returned = real(fh, offset, buf, count, datatype);
   Record record(wire::kMPI_File_read_at_all_begin_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1072,12 +1072,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin_c(MPI_File fh, MPI_Of
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_at_all_c(MPI_File fh, MPI_Offset offset, void * buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_all_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_at_all_c, [&] { return Intent(wire::kMPI_File_read_at_all_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_at_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1090,12 +1090,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_c(MPI_File fh, MPI_Offset o
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_at_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_read_at_c, [&] { return Intent(wire::kMPI_File_read_at_c, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_at_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1107,12 +1107,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_c(MPI_File fh, MPI_Offset offse
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_read_c, [&] { return Intent(wire::kMPI_File_read_c, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1124,12 +1124,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_c(MPI_File fh, void *buf, MPI_Coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered_begin_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_ordered_begin_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_ordered_begin_c, [&] { return Intent(wire::kMPI_File_read_ordered_begin_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_read_ordered_begin_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1142,12 +1142,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin_c(MPI_File fh, void 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_ordered_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_ordered_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_read_ordered_c, [&] { return Intent(wire::kMPI_File_read_ordered_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_ordered_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1160,12 +1160,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_c(MPI_File fh, void *buf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_read_shared_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_shared_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_read_shared_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_read_shared_c, [&] { return Intent(wire::kMPI_File_read_shared_c, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_read_shared_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_received(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1177,12 +1177,12 @@ extern "C" int clusterprof_wrap_MPI_File_read_shared_c(MPI_File fh, void *buf, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_all_begin_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all_begin_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_all_begin_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_all_begin_c, [&] { return Intent(wire::kMPI_File_write_all_begin_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_write_all_begin_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1195,12 +1195,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_begin_c(MPI_File fh, const vo
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_all_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_all_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_all_c, [&] { return Intent(wire::kMPI_File_write_all_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1213,12 +1213,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_c(MPI_File fh, const void *bu
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all_begin_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_all_begin_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_at_all_begin_c, [&] { return Intent(wire::kMPI_File_write_at_all_begin_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, offset, buf, count, datatype);
   const int returned = real(fh, offset, buf, count, datatype);
   Record record(wire::kMPI_File_write_at_all_begin_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1231,12 +1231,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin_c(MPI_File fh, MPI_O
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_all_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_at_all_c, [&] { return Intent(wire::kMPI_File_write_at_all_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_at_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1249,12 +1249,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_c(MPI_File fh, MPI_Offset 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_at_c(MPI_File fh, MPI_Offset offset, const void * buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_at_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_write_at_c, [&] { return Intent(wire::kMPI_File_write_at_c, key_of(fh)); });
   if (start == 0) return real(fh, offset, buf, count, datatype, status);
   const int returned = real(fh, offset, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_at_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1266,12 +1266,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_c(MPI_File fh, MPI_Offset offs
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_write_c, [&] { return Intent(wire::kMPI_File_write_c, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1283,12 +1283,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_c(MPI_File fh, const void *buf, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered_begin_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_ordered_begin_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_ordered_begin_c, [&] { return Intent(wire::kMPI_File_write_ordered_begin_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype);
   const int returned = real(fh, buf, count, datatype);
   Record record(wire::kMPI_File_write_ordered_begin_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1301,12 +1301,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin_c(MPI_File fh, cons
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_ordered_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_ordered_c, key_of(fh)).collective());
+  const std::uint64_t start = enter(wire::kMPI_File_write_ordered_c, [&] { return Intent(wire::kMPI_File_write_ordered_c, key_of(fh)).collective(); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_ordered_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1319,12 +1319,12 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_c(MPI_File fh, const void
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_File_write_shared_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_shared_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_File_write_shared_c, key_of(fh)));
+  const std::uint64_t start = enter(wire::kMPI_File_write_shared_c, [&] { return Intent(wire::kMPI_File_write_shared_c, key_of(fh)); });
   if (start == 0) return real(fh, buf, count, datatype, status);
   const int returned = real(fh, buf, count, datatype, status);
   Record record(wire::kMPI_File_write_shared_c, start, returned == MPI_SUCCESS);
   record.use(fh);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.add_sent(bytes_of(count, datatype));
     record.count_size();
   }
@@ -1336,7 +1336,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_shared_c(MPI_File fh, const void 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Register_datarep_c(const char *datarep, MPI_Datarep_conversion_function_c *read_conversion_fn, MPI_Datarep_conversion_function_c *write_conversion_fn, MPI_Datarep_extent_function *dtype_file_extent_fn, void *extra_state) {
   const auto real = CLUSTERPROF_REAL(MPI_Register_datarep_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Register_datarep_c));
+  const std::uint64_t start = enter(wire::kMPI_Register_datarep_c, [&] { return Intent(wire::kMPI_Register_datarep_c); });
   if (start == 0) return real(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
   const int returned = real(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
   Record record(wire::kMPI_Register_datarep_c, start, returned == MPI_SUCCESS);

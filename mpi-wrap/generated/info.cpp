@@ -13,7 +13,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Info_create(MPI_Info *info) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_create));
+  const std::uint64_t start = enter(wire::kMPI_Info_create, [&] { return Intent(wire::kMPI_Info_create); });
   if (start == 0) return real(info);
   const int returned = real(info);
   Record record(wire::kMPI_Info_create, start, returned == MPI_SUCCESS);
@@ -23,7 +23,7 @@ extern "C" int clusterprof_wrap_MPI_Info_create(MPI_Info *info) {
 
 extern "C" int clusterprof_wrap_MPI_Info_delete(MPI_Info info, const char *key) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_delete);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_delete));
+  const std::uint64_t start = enter(wire::kMPI_Info_delete, [&] { return Intent(wire::kMPI_Info_delete); });
   if (start == 0) return real(info, key);
   const int returned = real(info, key);
   Record record(wire::kMPI_Info_delete, start, returned == MPI_SUCCESS);
@@ -33,7 +33,7 @@ extern "C" int clusterprof_wrap_MPI_Info_delete(MPI_Info info, const char *key) 
 
 extern "C" int clusterprof_wrap_MPI_Info_dup(MPI_Info info, MPI_Info *newinfo) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_dup);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_dup));
+  const std::uint64_t start = enter(wire::kMPI_Info_dup, [&] { return Intent(wire::kMPI_Info_dup); });
   if (start == 0) return real(info, newinfo);
   const int returned = real(info, newinfo);
   Record record(wire::kMPI_Info_dup, start, returned == MPI_SUCCESS);
@@ -43,7 +43,7 @@ extern "C" int clusterprof_wrap_MPI_Info_dup(MPI_Info info, MPI_Info *newinfo) {
 
 extern "C" int clusterprof_wrap_MPI_Info_free(MPI_Info *info) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_free);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_free));
+  const std::uint64_t start = enter(wire::kMPI_Info_free, [&] { return Intent(wire::kMPI_Info_free); });
   if (start == 0) return real(info);
   const int returned = real(info);
   Record record(wire::kMPI_Info_free, start, returned == MPI_SUCCESS);
@@ -53,7 +53,7 @@ extern "C" int clusterprof_wrap_MPI_Info_free(MPI_Info *info) {
 
 extern "C" int clusterprof_wrap_MPI_Info_get(MPI_Info info, const char *key, int valuelen, char *value, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_get);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_get));
+  const std::uint64_t start = enter(wire::kMPI_Info_get, [&] { return Intent(wire::kMPI_Info_get); });
   if (start == 0) return real(info, key, valuelen, value, flag);
   const int returned = real(info, key, valuelen, value, flag);
   Record record(wire::kMPI_Info_get, start, returned == MPI_SUCCESS);
@@ -63,7 +63,7 @@ extern "C" int clusterprof_wrap_MPI_Info_get(MPI_Info info, const char *key, int
 
 extern "C" int clusterprof_wrap_MPI_Info_get_nkeys(MPI_Info info, int *nkeys) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_get_nkeys);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_get_nkeys));
+  const std::uint64_t start = enter(wire::kMPI_Info_get_nkeys, [&] { return Intent(wire::kMPI_Info_get_nkeys); });
   if (start == 0) return real(info, nkeys);
   const int returned = real(info, nkeys);
   Record record(wire::kMPI_Info_get_nkeys, start, returned == MPI_SUCCESS);
@@ -73,7 +73,7 @@ extern "C" int clusterprof_wrap_MPI_Info_get_nkeys(MPI_Info info, int *nkeys) {
 
 extern "C" int clusterprof_wrap_MPI_Info_get_nthkey(MPI_Info info, int n, char *key) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_get_nthkey);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_get_nthkey));
+  const std::uint64_t start = enter(wire::kMPI_Info_get_nthkey, [&] { return Intent(wire::kMPI_Info_get_nthkey); });
   if (start == 0) return real(info, n, key);
   const int returned = real(info, n, key);
   Record record(wire::kMPI_Info_get_nthkey, start, returned == MPI_SUCCESS);
@@ -83,7 +83,7 @@ extern "C" int clusterprof_wrap_MPI_Info_get_nthkey(MPI_Info info, int n, char *
 
 extern "C" int clusterprof_wrap_MPI_Info_get_valuelen(MPI_Info info, const char *key, int *valuelen, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_get_valuelen);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_get_valuelen));
+  const std::uint64_t start = enter(wire::kMPI_Info_get_valuelen, [&] { return Intent(wire::kMPI_Info_get_valuelen); });
   if (start == 0) return real(info, key, valuelen, flag);
   const int returned = real(info, key, valuelen, flag);
   Record record(wire::kMPI_Info_get_valuelen, start, returned == MPI_SUCCESS);
@@ -93,7 +93,7 @@ extern "C" int clusterprof_wrap_MPI_Info_get_valuelen(MPI_Info info, const char 
 
 extern "C" int clusterprof_wrap_MPI_Info_set(MPI_Info info, const char *key, const char *value) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_set);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_set));
+  const std::uint64_t start = enter(wire::kMPI_Info_set, [&] { return Intent(wire::kMPI_Info_set); });
   if (start == 0) return real(info, key, value);
   const int returned = real(info, key, value);
   Record record(wire::kMPI_Info_set, start, returned == MPI_SUCCESS);
@@ -104,7 +104,7 @@ extern "C" int clusterprof_wrap_MPI_Info_set(MPI_Info info, const char *key, con
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Info_create_env(int argc, char *argv[], MPI_Info *info) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_create_env);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_create_env));
+  const std::uint64_t start = enter(wire::kMPI_Info_create_env, [&] { return Intent(wire::kMPI_Info_create_env); });
   if (start == 0) return real(argc, argv, info);
   const int returned = real(argc, argv, info);
   Record record(wire::kMPI_Info_create_env, start, returned == MPI_SUCCESS);
@@ -116,7 +116,7 @@ extern "C" int clusterprof_wrap_MPI_Info_create_env(int argc, char *argv[], MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Info_get_string(MPI_Info info, const char *key, int *buflen, char *value, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Info_get_string);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Info_get_string));
+  const std::uint64_t start = enter(wire::kMPI_Info_get_string, [&] { return Intent(wire::kMPI_Info_get_string); });
   if (start == 0) return real(info, key, buflen, value, flag);
   const int returned = real(info, key, buflen, value, flag);
   Record record(wire::kMPI_Info_get_string, start, returned == MPI_SUCCESS);

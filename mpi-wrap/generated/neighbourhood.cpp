@@ -13,12 +13,12 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_allgather);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ineighbor_allgather, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ineighbor_allgather, [&] { return Intent(wire::kMPI_Ineighbor_allgather, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_allgather, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -30,12 +30,12 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather(const void *sendbuf, int
 
 extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_allgatherv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ineighbor_allgatherv, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ineighbor_allgatherv, [&] { return Intent(wire::kMPI_Ineighbor_allgatherv, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_allgatherv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -47,12 +47,12 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv(const void *sendbuf, in
 
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoall);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ineighbor_alltoall, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoall, [&] { return Intent(wire::kMPI_Ineighbor_alltoall, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoall, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -64,12 +64,12 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall(const void *sendbuf, int 
 
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoallv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ineighbor_alltoallv, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoallv, [&] { return Intent(wire::kMPI_Ineighbor_alltoallv, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoallv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(sendcounts, sendtype);
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -81,12 +81,12 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv(const void *sendbuf, con
 
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoallw);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ineighbor_alltoallw, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoallw, [&] { return Intent(wire::kMPI_Ineighbor_alltoallw, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoallw, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(sendcounts, sendtypes);
     record.receive_from_neighbours(recvcounts, recvtypes);
     record.count_size();
@@ -98,12 +98,12 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw(const void *sendbuf, con
 
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgather);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_allgather, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_allgather, [&] { return Intent(wire::kMPI_Neighbor_allgather, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Neighbor_allgather, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -114,12 +114,12 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather(const void *sendbuf, int 
 
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgatherv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_allgatherv, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_allgatherv, [&] { return Intent(wire::kMPI_Neighbor_allgatherv, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   Record record(wire::kMPI_Neighbor_allgatherv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -130,12 +130,12 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv(const void *sendbuf, int
 
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoall);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoall, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoall, [&] { return Intent(wire::kMPI_Neighbor_alltoall, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Neighbor_alltoall, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -146,12 +146,12 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall(const void *sendbuf, int s
 
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoallv, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallv, [&] { return Intent(wire::kMPI_Neighbor_alltoallv, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   Record record(wire::kMPI_Neighbor_alltoallv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(sendcounts, sendtype);
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -162,12 +162,12 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv(const void *sendbuf, cons
 
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallw);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoallw, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallw, [&] { return Intent(wire::kMPI_Neighbor_alltoallw, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   Record record(wire::kMPI_Neighbor_alltoallw, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(sendcounts, sendtypes);
     record.receive_from_neighbours(recvcounts, recvtypes);
     record.count_size();
@@ -179,12 +179,12 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw(const void *sendbuf, cons
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_allgather_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ineighbor_allgather_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ineighbor_allgather_c, [&] { return Intent(wire::kMPI_Ineighbor_allgather_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_allgather_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -198,12 +198,12 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather_c(const void *sendbuf, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_allgatherv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ineighbor_allgatherv_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ineighbor_allgatherv_c, [&] { return Intent(wire::kMPI_Ineighbor_allgatherv_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_allgatherv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -217,12 +217,12 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv_c(const void *sendbuf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoall_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ineighbor_alltoall_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoall_c, [&] { return Intent(wire::kMPI_Ineighbor_alltoall_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoall_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -236,12 +236,12 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall_c(const void *sendbuf, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoallv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ineighbor_alltoallv_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoallv_c, [&] { return Intent(wire::kMPI_Ineighbor_alltoallv_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoallv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(sendcounts, sendtype);
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -255,12 +255,12 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv_c(const void *sendbuf, c
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoallw_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ineighbor_alltoallw_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoallw_c, [&] { return Intent(wire::kMPI_Ineighbor_alltoallw_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoallw_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(sendcounts, sendtypes);
     record.receive_from_neighbours(recvcounts, recvtypes);
     record.count_size();
@@ -274,12 +274,12 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw_c(const void *sendbuf, c
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgather_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_allgather_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_allgather_c, [&] { return Intent(wire::kMPI_Neighbor_allgather_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Neighbor_allgather_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -292,7 +292,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_c(const void *sendbuf, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgather_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_allgather_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_allgather_init, [&] { return Intent(wire::kMPI_Neighbor_allgather_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgather_init, start, returned == MPI_SUCCESS);
@@ -312,7 +312,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init(const void *sendbuf,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgather_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_allgather_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_allgather_init_c, [&] { return Intent(wire::kMPI_Neighbor_allgather_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgather_init_c, start, returned == MPI_SUCCESS);
@@ -332,12 +332,12 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init_c(const void *sendbu
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgatherv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_allgatherv_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_allgatherv_c, [&] { return Intent(wire::kMPI_Neighbor_allgatherv_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm);
   Record record(wire::kMPI_Neighbor_allgatherv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -350,7 +350,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_c(const void *sendbuf, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgatherv_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_allgatherv_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_allgatherv_init, [&] { return Intent(wire::kMPI_Neighbor_allgatherv_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgatherv_init, start, returned == MPI_SUCCESS);
@@ -370,7 +370,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init(const void *sendbuf
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgatherv_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_allgatherv_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_allgatherv_init_c, [&] { return Intent(wire::kMPI_Neighbor_allgatherv_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgatherv_init_c, start, returned == MPI_SUCCESS);
@@ -390,12 +390,12 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init_c(const void *sendb
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoall_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoall_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoall_c, [&] { return Intent(wire::kMPI_Neighbor_alltoall_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Neighbor_alltoall_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(bytes_of(sendcount, sendtype));
     record.receive_from_neighbours(bytes_of(recvcount, recvtype));
     record.count_size();
@@ -408,7 +408,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_c(const void *sendbuf, MPI
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoall_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoall_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoall_init, [&] { return Intent(wire::kMPI_Neighbor_alltoall_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoall_init, start, returned == MPI_SUCCESS);
@@ -428,7 +428,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init(const void *sendbuf, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoall_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoall_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoall_init_c, [&] { return Intent(wire::kMPI_Neighbor_alltoall_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoall_init_c, start, returned == MPI_SUCCESS);
@@ -448,12 +448,12 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init_c(const void *sendbuf
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoallv_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallv_c, [&] { return Intent(wire::kMPI_Neighbor_alltoallv_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm);
   Record record(wire::kMPI_Neighbor_alltoallv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(sendcounts, sendtype);
     record.receive_from_neighbours(recvcounts, recvtype);
     record.count_size();
@@ -466,7 +466,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_c(const void *sendbuf, co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallv_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoallv_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallv_init, [&] { return Intent(wire::kMPI_Neighbor_alltoallv_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallv_init, start, returned == MPI_SUCCESS);
@@ -486,7 +486,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init(const void *sendbuf,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallv_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoallv_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallv_init_c, [&] { return Intent(wire::kMPI_Neighbor_alltoallv_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallv_init_c, start, returned == MPI_SUCCESS);
@@ -506,12 +506,12 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init_c(const void *sendbu
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallw_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoallw_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallw_c, [&] { return Intent(wire::kMPI_Neighbor_alltoallw_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm);
   Record record(wire::kMPI_Neighbor_alltoallw_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to_neighbours(sendcounts, sendtypes);
     record.receive_from_neighbours(recvcounts, recvtypes);
     record.count_size();
@@ -524,7 +524,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_c(const void *sendbuf, co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallw_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoallw_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallw_init, [&] { return Intent(wire::kMPI_Neighbor_alltoallw_init, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallw_init, start, returned == MPI_SUCCESS);
@@ -544,7 +544,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init(const void *sendbuf,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallw_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Neighbor_alltoallw_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallw_init_c, [&] { return Intent(wire::kMPI_Neighbor_alltoallw_init_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallw_init_c, start, returned == MPI_SUCCESS);

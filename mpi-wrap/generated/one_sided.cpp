@@ -13,12 +13,12 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Accumulate);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Accumulate, key_of(win)).with(target_rank));
+  const std::uint64_t start = enter(wire::kMPI_Accumulate, [&] { return Intent(wire::kMPI_Accumulate, key_of(win)).with(target_rank); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win);
   Record record(wire::kMPI_Accumulate, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -27,12 +27,12 @@ extern "C" int clusterprof_wrap_MPI_Accumulate(const void *origin_addr, int orig
 
 extern "C" int clusterprof_wrap_MPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, void *result_addr, MPI_Datatype datatype, int target_rank, MPI_Aint target_disp, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Compare_and_swap);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Compare_and_swap, key_of(win)).with(target_rank));
+  const std::uint64_t start = enter(wire::kMPI_Compare_and_swap, [&] { return Intent(wire::kMPI_Compare_and_swap, key_of(win)).with(target_rank); });
   if (start == 0) return real(origin_addr, compare_addr, result_addr, datatype, target_rank, target_disp, win);
   const int returned = real(origin_addr, compare_addr, result_addr, datatype, target_rank, target_disp, win);
   Record record(wire::kMPI_Compare_and_swap, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(target_rank, bytes_of(1, datatype));
     record.get_from(target_rank, bytes_of(1, datatype));
   }
@@ -42,12 +42,12 @@ extern "C" int clusterprof_wrap_MPI_Compare_and_swap(const void *origin_addr, co
 
 extern "C" int clusterprof_wrap_MPI_Fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype datatype, int target_rank, MPI_Aint target_disp, MPI_Op op, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Fetch_and_op);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Fetch_and_op, key_of(win)).with(target_rank));
+  const std::uint64_t start = enter(wire::kMPI_Fetch_and_op, [&] { return Intent(wire::kMPI_Fetch_and_op, key_of(win)).with(target_rank); });
   if (start == 0) return real(origin_addr, result_addr, datatype, target_rank, target_disp, op, win);
   const int returned = real(origin_addr, result_addr, datatype, target_rank, target_disp, op, win);
   Record record(wire::kMPI_Fetch_and_op, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     if (!is_no_op(op)) record.send_to(target_rank, bytes_of(1, datatype));
     record.get_from(target_rank, bytes_of(1, datatype));
   }
@@ -57,12 +57,12 @@ extern "C" int clusterprof_wrap_MPI_Fetch_and_op(const void *origin_addr, void *
 
 extern "C" int clusterprof_wrap_MPI_Get(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Get);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get, key_of(win)).with(target_rank));
+  const std::uint64_t start = enter(wire::kMPI_Get, [&] { return Intent(wire::kMPI_Get, key_of(win)).with(target_rank); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win);
   Record record(wire::kMPI_Get, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.get_from(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -71,12 +71,12 @@ extern "C" int clusterprof_wrap_MPI_Get(void *origin_addr, int origin_count, MPI
 
 extern "C" int clusterprof_wrap_MPI_Get_accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, void *result_addr, int result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_accumulate);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_accumulate, key_of(win)).with(target_rank));
+  const std::uint64_t start = enter(wire::kMPI_Get_accumulate, [&] { return Intent(wire::kMPI_Get_accumulate, key_of(win)).with(target_rank); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win);
   const int returned = real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win);
   Record record(wire::kMPI_Get_accumulate, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     if (!is_no_op(op)) record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
     record.get_from(target_rank, bytes_of(result_count, result_datatype));
   }
@@ -86,12 +86,12 @@ extern "C" int clusterprof_wrap_MPI_Get_accumulate(const void *origin_addr, int 
 
 extern "C" int clusterprof_wrap_MPI_Put(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Put);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Put, key_of(win)).with(target_rank));
+  const std::uint64_t start = enter(wire::kMPI_Put, [&] { return Intent(wire::kMPI_Put, key_of(win)).with(target_rank); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win);
   Record record(wire::kMPI_Put, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -100,12 +100,12 @@ extern "C" int clusterprof_wrap_MPI_Put(const void *origin_addr, int origin_coun
 
 extern "C" int clusterprof_wrap_MPI_Raccumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Raccumulate);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Raccumulate, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Raccumulate, [&] { return Intent(wire::kMPI_Raccumulate, key_of(win)); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   Record record(wire::kMPI_Raccumulate, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -115,12 +115,12 @@ extern "C" int clusterprof_wrap_MPI_Raccumulate(const void *origin_addr, int ori
 
 extern "C" int clusterprof_wrap_MPI_Rget(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rget);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Rget, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Rget, [&] { return Intent(wire::kMPI_Rget, key_of(win)); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   Record record(wire::kMPI_Rget, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.get_from(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -130,12 +130,12 @@ extern "C" int clusterprof_wrap_MPI_Rget(void *origin_addr, int origin_count, MP
 
 extern "C" int clusterprof_wrap_MPI_Rget_accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, void *result_addr, int result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rget_accumulate);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Rget_accumulate, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Rget_accumulate, [&] { return Intent(wire::kMPI_Rget_accumulate, key_of(win)); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   const int returned = real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   Record record(wire::kMPI_Rget_accumulate, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     if (!is_no_op(op)) record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
     record.get_from(target_rank, bytes_of(result_count, result_datatype));
   }
@@ -146,12 +146,12 @@ extern "C" int clusterprof_wrap_MPI_Rget_accumulate(const void *origin_addr, int
 
 extern "C" int clusterprof_wrap_MPI_Rput(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rput);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Rput, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Rput, [&] { return Intent(wire::kMPI_Rput, key_of(win)); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   Record record(wire::kMPI_Rput, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -161,7 +161,7 @@ extern "C" int clusterprof_wrap_MPI_Rput(const void *origin_addr, int origin_cou
 
 extern "C" int clusterprof_wrap_MPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_allocate);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_allocate, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Win_allocate, [&] { return Intent(wire::kMPI_Win_allocate, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(size, disp_unit, info, comm, baseptr, win);
     if (passed_on == MPI_SUCCESS) release(key_of(*win));
@@ -180,7 +180,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate(MPI_Aint size, int disp_unit, M
 
 extern "C" int clusterprof_wrap_MPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_allocate_shared);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_allocate_shared, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Win_allocate_shared, [&] { return Intent(wire::kMPI_Win_allocate_shared, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(size, disp_unit, info, comm, baseptr, win);
     if (passed_on == MPI_SUCCESS) release(key_of(*win));
@@ -199,7 +199,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_shared(MPI_Aint size, int disp_
 
 extern "C" int clusterprof_wrap_MPI_Win_attach(MPI_Win win, void *base, MPI_Aint size) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_attach);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_attach, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_attach, [&] { return Intent(wire::kMPI_Win_attach, key_of(win)); });
   if (start == 0) return real(win, base, size);
   const int returned = real(win, base, size);
   Record record(wire::kMPI_Win_attach, start, returned == MPI_SUCCESS);
@@ -210,7 +210,7 @@ extern "C" int clusterprof_wrap_MPI_Win_attach(MPI_Win win, void *base, MPI_Aint
 
 extern "C" int clusterprof_wrap_MPI_Win_call_errhandler(MPI_Win win, int errorcode) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_call_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_call_errhandler, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_call_errhandler, [&] { return Intent(wire::kMPI_Win_call_errhandler, key_of(win)); });
   if (start == 0) return real(win, errorcode);
   const int returned = real(win, errorcode);
   Record record(wire::kMPI_Win_call_errhandler, start, returned == MPI_SUCCESS);
@@ -221,7 +221,7 @@ extern "C" int clusterprof_wrap_MPI_Win_call_errhandler(MPI_Win win, int errorco
 
 extern "C" int clusterprof_wrap_MPI_Win_complete(MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_complete);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_complete, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_complete, [&] { return Intent(wire::kMPI_Win_complete, key_of(win)); });
   if (start == 0) return real(win);
   const int returned = real(win);
   Record record(wire::kMPI_Win_complete, start, returned == MPI_SUCCESS);
@@ -233,7 +233,7 @@ extern "C" int clusterprof_wrap_MPI_Win_complete(MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_create(void *base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_create, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Win_create, [&] { return Intent(wire::kMPI_Win_create, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(base, size, disp_unit, info, comm, win);
     if (passed_on == MPI_SUCCESS) release(key_of(*win));
@@ -252,7 +252,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create(void *base, MPI_Aint size, int di
 
 extern "C" int clusterprof_wrap_MPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_create_dynamic);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_create_dynamic, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Win_create_dynamic, [&] { return Intent(wire::kMPI_Win_create_dynamic, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(info, comm, win);
     if (passed_on == MPI_SUCCESS) release(key_of(*win));
@@ -271,7 +271,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_dynamic(MPI_Info info, MPI_Comm c
 
 extern "C" int clusterprof_wrap_MPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_create_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_create_errhandler));
+  const std::uint64_t start = enter(wire::kMPI_Win_create_errhandler, [&] { return Intent(wire::kMPI_Win_create_errhandler); });
   if (start == 0) return real(win_errhandler_fn, errhandler);
   const int returned = real(win_errhandler_fn, errhandler);
   Record record(wire::kMPI_Win_create_errhandler, start, returned == MPI_SUCCESS);
@@ -281,7 +281,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_errhandler(MPI_Win_errhandler_fun
 
 extern "C" int clusterprof_wrap_MPI_Win_create_keyval(MPI_Win_copy_attr_function *win_copy_attr_fn, MPI_Win_delete_attr_function *win_delete_attr_fn, int *win_keyval, void *extra_state) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_create_keyval);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_create_keyval));
+  const std::uint64_t start = enter(wire::kMPI_Win_create_keyval, [&] { return Intent(wire::kMPI_Win_create_keyval); });
   if (start == 0) return real(win_copy_attr_fn, win_delete_attr_fn, win_keyval, extra_state);
   const int returned = real(win_copy_attr_fn, win_delete_attr_fn, win_keyval, extra_state);
   Record record(wire::kMPI_Win_create_keyval, start, returned == MPI_SUCCESS);
@@ -291,7 +291,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_keyval(MPI_Win_copy_attr_function
 
 extern "C" int clusterprof_wrap_MPI_Win_delete_attr(MPI_Win win, int win_keyval) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_delete_attr);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_delete_attr, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_delete_attr, [&] { return Intent(wire::kMPI_Win_delete_attr, key_of(win)); });
   if (start == 0) return real(win, win_keyval);
   const int returned = real(win, win_keyval);
   Record record(wire::kMPI_Win_delete_attr, start, returned == MPI_SUCCESS);
@@ -302,7 +302,7 @@ extern "C" int clusterprof_wrap_MPI_Win_delete_attr(MPI_Win win, int win_keyval)
 
 extern "C" int clusterprof_wrap_MPI_Win_detach(MPI_Win win, const void *base) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_detach);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_detach, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_detach, [&] { return Intent(wire::kMPI_Win_detach, key_of(win)); });
   if (start == 0) return real(win, base);
   const int returned = real(win, base);
   Record record(wire::kMPI_Win_detach, start, returned == MPI_SUCCESS);
@@ -313,7 +313,7 @@ extern "C" int clusterprof_wrap_MPI_Win_detach(MPI_Win win, const void *base) {
 
 extern "C" int clusterprof_wrap_MPI_Win_fence(int assert, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_fence);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_fence, key_of(win)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Win_fence, [&] { return Intent(wire::kMPI_Win_fence, key_of(win)).collective(); });
   if (start == 0) return real(assert, win);
   const int returned = real(assert, win);
   Record record(wire::kMPI_Win_fence, start, returned == MPI_SUCCESS);
@@ -325,7 +325,7 @@ extern "C" int clusterprof_wrap_MPI_Win_fence(int assert, MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_flush(int rank, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_flush);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_flush, key_of(win)).with(rank));
+  const std::uint64_t start = enter(wire::kMPI_Win_flush, [&] { return Intent(wire::kMPI_Win_flush, key_of(win)).with(rank); });
   if (start == 0) return real(rank, win);
   const int returned = real(rank, win);
   Record record(wire::kMPI_Win_flush, start, returned == MPI_SUCCESS);
@@ -336,7 +336,7 @@ extern "C" int clusterprof_wrap_MPI_Win_flush(int rank, MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_flush_all(MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_flush_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_flush_all, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_flush_all, [&] { return Intent(wire::kMPI_Win_flush_all, key_of(win)); });
   if (start == 0) return real(win);
   const int returned = real(win);
   Record record(wire::kMPI_Win_flush_all, start, returned == MPI_SUCCESS);
@@ -347,7 +347,7 @@ extern "C" int clusterprof_wrap_MPI_Win_flush_all(MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_flush_local(int rank, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_flush_local);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_flush_local, key_of(win)).with(rank));
+  const std::uint64_t start = enter(wire::kMPI_Win_flush_local, [&] { return Intent(wire::kMPI_Win_flush_local, key_of(win)).with(rank); });
   if (start == 0) return real(rank, win);
   const int returned = real(rank, win);
   Record record(wire::kMPI_Win_flush_local, start, returned == MPI_SUCCESS);
@@ -358,7 +358,7 @@ extern "C" int clusterprof_wrap_MPI_Win_flush_local(int rank, MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_flush_local_all(MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_flush_local_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_flush_local_all, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_flush_local_all, [&] { return Intent(wire::kMPI_Win_flush_local_all, key_of(win)); });
   if (start == 0) return real(win);
   const int returned = real(win);
   Record record(wire::kMPI_Win_flush_local_all, start, returned == MPI_SUCCESS);
@@ -369,7 +369,7 @@ extern "C" int clusterprof_wrap_MPI_Win_flush_local_all(MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_free(MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_free);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_free, key_of(*win)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Win_free, [&] { return Intent(wire::kMPI_Win_free, key_of(*win)).collective(); });
   if (start == 0) return pass_on_free(key_of(*win), [&] { return real(win); });
   const HandleKey subject = key_of(*win);
   Communicator* const use = hold_communicator(subject);
@@ -387,7 +387,7 @@ extern "C" int clusterprof_wrap_MPI_Win_free(MPI_Win *win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_free_keyval(int *win_keyval) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_free_keyval);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_free_keyval));
+  const std::uint64_t start = enter(wire::kMPI_Win_free_keyval, [&] { return Intent(wire::kMPI_Win_free_keyval); });
   if (start == 0) return real(win_keyval);
   const int returned = real(win_keyval);
   Record record(wire::kMPI_Win_free_keyval, start, returned == MPI_SUCCESS);
@@ -397,7 +397,7 @@ extern "C" int clusterprof_wrap_MPI_Win_free_keyval(int *win_keyval) {
 
 extern "C" int clusterprof_wrap_MPI_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_get_attr);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_get_attr, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_get_attr, [&] { return Intent(wire::kMPI_Win_get_attr, key_of(win)); });
   if (start == 0) return real(win, win_keyval, attribute_val, flag);
   const int returned = real(win, win_keyval, attribute_val, flag);
   Record record(wire::kMPI_Win_get_attr, start, returned == MPI_SUCCESS);
@@ -408,7 +408,7 @@ extern "C" int clusterprof_wrap_MPI_Win_get_attr(MPI_Win win, int win_keyval, vo
 
 extern "C" int clusterprof_wrap_MPI_Win_get_errhandler(MPI_Win win, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_get_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_get_errhandler, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_get_errhandler, [&] { return Intent(wire::kMPI_Win_get_errhandler, key_of(win)); });
   if (start == 0) return real(win, errhandler);
   const int returned = real(win, errhandler);
   Record record(wire::kMPI_Win_get_errhandler, start, returned == MPI_SUCCESS);
@@ -419,7 +419,7 @@ extern "C" int clusterprof_wrap_MPI_Win_get_errhandler(MPI_Win win, MPI_Errhandl
 
 extern "C" int clusterprof_wrap_MPI_Win_get_group(MPI_Win win, MPI_Group *group) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_get_group);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_get_group, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_get_group, [&] { return Intent(wire::kMPI_Win_get_group, key_of(win)); });
   if (start == 0) return real(win, group);
   const int returned = real(win, group);
   Record record(wire::kMPI_Win_get_group, start, returned == MPI_SUCCESS);
@@ -430,7 +430,7 @@ extern "C" int clusterprof_wrap_MPI_Win_get_group(MPI_Win win, MPI_Group *group)
 
 extern "C" int clusterprof_wrap_MPI_Win_get_info(MPI_Win win, MPI_Info *info_used) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_get_info);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_get_info, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_get_info, [&] { return Intent(wire::kMPI_Win_get_info, key_of(win)); });
   if (start == 0) return real(win, info_used);
   const int returned = real(win, info_used);
   Record record(wire::kMPI_Win_get_info, start, returned == MPI_SUCCESS);
@@ -441,7 +441,7 @@ extern "C" int clusterprof_wrap_MPI_Win_get_info(MPI_Win win, MPI_Info *info_use
 
 extern "C" int clusterprof_wrap_MPI_Win_get_name(MPI_Win win, char *win_name, int *resultlen) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_get_name);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_get_name, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_get_name, [&] { return Intent(wire::kMPI_Win_get_name, key_of(win)); });
   if (start == 0) return real(win, win_name, resultlen);
   const int returned = real(win, win_name, resultlen);
   Record record(wire::kMPI_Win_get_name, start, returned == MPI_SUCCESS);
@@ -452,7 +452,7 @@ extern "C" int clusterprof_wrap_MPI_Win_get_name(MPI_Win win, char *win_name, in
 
 extern "C" int clusterprof_wrap_MPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_lock);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_lock, key_of(win)).with(rank));
+  const std::uint64_t start = enter(wire::kMPI_Win_lock, [&] { return Intent(wire::kMPI_Win_lock, key_of(win)).with(rank); });
   if (start == 0) return real(lock_type, rank, assert, win);
   const int returned = real(lock_type, rank, assert, win);
   Record record(wire::kMPI_Win_lock, start, returned == MPI_SUCCESS);
@@ -463,7 +463,7 @@ extern "C" int clusterprof_wrap_MPI_Win_lock(int lock_type, int rank, int assert
 
 extern "C" int clusterprof_wrap_MPI_Win_lock_all(int assert, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_lock_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_lock_all, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_lock_all, [&] { return Intent(wire::kMPI_Win_lock_all, key_of(win)); });
   if (start == 0) return real(assert, win);
   const int returned = real(assert, win);
   Record record(wire::kMPI_Win_lock_all, start, returned == MPI_SUCCESS);
@@ -474,7 +474,7 @@ extern "C" int clusterprof_wrap_MPI_Win_lock_all(int assert, MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_post(MPI_Group group, int assert, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_post);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_post, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_post, [&] { return Intent(wire::kMPI_Win_post, key_of(win)); });
   if (start == 0) return real(group, assert, win);
   const int returned = real(group, assert, win);
   Record record(wire::kMPI_Win_post, start, returned == MPI_SUCCESS);
@@ -486,7 +486,7 @@ extern "C" int clusterprof_wrap_MPI_Win_post(MPI_Group group, int assert, MPI_Wi
 
 extern "C" int clusterprof_wrap_MPI_Win_set_attr(MPI_Win win, int win_keyval, void *attribute_val) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_set_attr);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_set_attr, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_set_attr, [&] { return Intent(wire::kMPI_Win_set_attr, key_of(win)); });
   if (start == 0) return real(win, win_keyval, attribute_val);
   const int returned = real(win, win_keyval, attribute_val);
   Record record(wire::kMPI_Win_set_attr, start, returned == MPI_SUCCESS);
@@ -497,7 +497,7 @@ extern "C" int clusterprof_wrap_MPI_Win_set_attr(MPI_Win win, int win_keyval, vo
 
 extern "C" int clusterprof_wrap_MPI_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_set_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_set_errhandler, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_set_errhandler, [&] { return Intent(wire::kMPI_Win_set_errhandler, key_of(win)); });
   if (start == 0) return real(win, errhandler);
   const int returned = real(win, errhandler);
   Record record(wire::kMPI_Win_set_errhandler, start, returned == MPI_SUCCESS);
@@ -508,7 +508,7 @@ extern "C" int clusterprof_wrap_MPI_Win_set_errhandler(MPI_Win win, MPI_Errhandl
 
 extern "C" int clusterprof_wrap_MPI_Win_set_info(MPI_Win win, MPI_Info info) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_set_info);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_set_info, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_set_info, [&] { return Intent(wire::kMPI_Win_set_info, key_of(win)); });
   if (start == 0) return real(win, info);
   const int returned = real(win, info);
   Record record(wire::kMPI_Win_set_info, start, returned == MPI_SUCCESS);
@@ -519,7 +519,7 @@ extern "C" int clusterprof_wrap_MPI_Win_set_info(MPI_Win win, MPI_Info info) {
 
 extern "C" int clusterprof_wrap_MPI_Win_set_name(MPI_Win win, const char *win_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_set_name);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_set_name, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_set_name, [&] { return Intent(wire::kMPI_Win_set_name, key_of(win)); });
   if (start == 0) return real(win, win_name);
   const int returned = real(win, win_name);
   Record record(wire::kMPI_Win_set_name, start, returned == MPI_SUCCESS);
@@ -530,7 +530,7 @@ extern "C" int clusterprof_wrap_MPI_Win_set_name(MPI_Win win, const char *win_na
 
 extern "C" int clusterprof_wrap_MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_shared_query);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_shared_query, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_shared_query, [&] { return Intent(wire::kMPI_Win_shared_query, key_of(win)); });
   if (start == 0) return real(win, rank, size, disp_unit, baseptr);
   const int returned = real(win, rank, size, disp_unit, baseptr);
   Record record(wire::kMPI_Win_shared_query, start, returned == MPI_SUCCESS);
@@ -541,7 +541,7 @@ extern "C" int clusterprof_wrap_MPI_Win_shared_query(MPI_Win win, int rank, MPI_
 
 extern "C" int clusterprof_wrap_MPI_Win_start(MPI_Group group, int assert, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_start);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_start, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_start, [&] { return Intent(wire::kMPI_Win_start, key_of(win)); });
   if (start == 0) return real(group, assert, win);
   const int returned = real(group, assert, win);
   Record record(wire::kMPI_Win_start, start, returned == MPI_SUCCESS);
@@ -553,7 +553,7 @@ extern "C" int clusterprof_wrap_MPI_Win_start(MPI_Group group, int assert, MPI_W
 
 extern "C" int clusterprof_wrap_MPI_Win_sync(MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_sync);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_sync, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_sync, [&] { return Intent(wire::kMPI_Win_sync, key_of(win)); });
   if (start == 0) return real(win);
   const int returned = real(win);
   Record record(wire::kMPI_Win_sync, start, returned == MPI_SUCCESS);
@@ -564,7 +564,7 @@ extern "C" int clusterprof_wrap_MPI_Win_sync(MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_test(MPI_Win win, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_test);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_test, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_test, [&] { return Intent(wire::kMPI_Win_test, key_of(win)); });
   if (start == 0) return real(win, flag);
   const int returned = real(win, flag);
   Record record(wire::kMPI_Win_test, start, returned == MPI_SUCCESS);
@@ -578,7 +578,7 @@ extern "C" int clusterprof_wrap_MPI_Win_test(MPI_Win win, int *flag) {
 
 extern "C" int clusterprof_wrap_MPI_Win_unlock(int rank, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_unlock);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_unlock, key_of(win)).with(rank));
+  const std::uint64_t start = enter(wire::kMPI_Win_unlock, [&] { return Intent(wire::kMPI_Win_unlock, key_of(win)).with(rank); });
   if (start == 0) return real(rank, win);
   const int returned = real(rank, win);
   Record record(wire::kMPI_Win_unlock, start, returned == MPI_SUCCESS);
@@ -589,7 +589,7 @@ extern "C" int clusterprof_wrap_MPI_Win_unlock(int rank, MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_unlock_all(MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_unlock_all);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_unlock_all, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_unlock_all, [&] { return Intent(wire::kMPI_Win_unlock_all, key_of(win)); });
   if (start == 0) return real(win);
   const int returned = real(win);
   Record record(wire::kMPI_Win_unlock_all, start, returned == MPI_SUCCESS);
@@ -600,7 +600,7 @@ extern "C" int clusterprof_wrap_MPI_Win_unlock_all(MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_wait(MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_wait);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_wait, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_wait, [&] { return Intent(wire::kMPI_Win_wait, key_of(win)); });
   if (start == 0) return real(win);
   const int returned = real(win);
   Record record(wire::kMPI_Win_wait, start, returned == MPI_SUCCESS);
@@ -613,12 +613,12 @@ extern "C" int clusterprof_wrap_MPI_Win_wait(MPI_Win win) {
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Accumulate_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Accumulate_c, key_of(win)).with(target_rank));
+  const std::uint64_t start = enter(wire::kMPI_Accumulate_c, [&] { return Intent(wire::kMPI_Accumulate_c, key_of(win)).with(target_rank); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win);
   Record record(wire::kMPI_Accumulate_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -629,12 +629,12 @@ extern "C" int clusterprof_wrap_MPI_Accumulate_c(const void *origin_addr, MPI_Co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Get_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_accumulate_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_accumulate_c, key_of(win)).with(target_rank));
+  const std::uint64_t start = enter(wire::kMPI_Get_accumulate_c, [&] { return Intent(wire::kMPI_Get_accumulate_c, key_of(win)).with(target_rank); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win);
   const int returned = real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win);
   Record record(wire::kMPI_Get_accumulate_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     if (!is_no_op(op)) record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
     record.get_from(target_rank, bytes_of(result_count, result_datatype));
   }
@@ -646,12 +646,12 @@ extern "C" int clusterprof_wrap_MPI_Get_accumulate_c(const void *origin_addr, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Get_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Get_c, key_of(win)).with(target_rank));
+  const std::uint64_t start = enter(wire::kMPI_Get_c, [&] { return Intent(wire::kMPI_Get_c, key_of(win)).with(target_rank); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win);
   Record record(wire::kMPI_Get_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.get_from(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -662,12 +662,12 @@ extern "C" int clusterprof_wrap_MPI_Get_c(void *origin_addr, MPI_Count origin_co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Put_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Put_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Put_c, key_of(win)).with(target_rank));
+  const std::uint64_t start = enter(wire::kMPI_Put_c, [&] { return Intent(wire::kMPI_Put_c, key_of(win)).with(target_rank); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win);
   Record record(wire::kMPI_Put_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -678,12 +678,12 @@ extern "C" int clusterprof_wrap_MPI_Put_c(const void *origin_addr, MPI_Count ori
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Raccumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Raccumulate_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Raccumulate_c, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Raccumulate_c, [&] { return Intent(wire::kMPI_Raccumulate_c, key_of(win)); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   Record record(wire::kMPI_Raccumulate_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -695,12 +695,12 @@ extern "C" int clusterprof_wrap_MPI_Raccumulate_c(const void *origin_addr, MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Rget_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rget_accumulate_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Rget_accumulate_c, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Rget_accumulate_c, [&] { return Intent(wire::kMPI_Rget_accumulate_c, key_of(win)); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   const int returned = real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   Record record(wire::kMPI_Rget_accumulate_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     if (!is_no_op(op)) record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
     record.get_from(target_rank, bytes_of(result_count, result_datatype));
   }
@@ -713,12 +713,12 @@ extern "C" int clusterprof_wrap_MPI_Rget_accumulate_c(const void *origin_addr, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Rget_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rget_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Rget_c, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Rget_c, [&] { return Intent(wire::kMPI_Rget_c, key_of(win)); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   Record record(wire::kMPI_Rget_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.get_from(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -730,12 +730,12 @@ extern "C" int clusterprof_wrap_MPI_Rget_c(void *origin_addr, MPI_Count origin_c
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Rput_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rput_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Rput_c, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Rput_c, [&] { return Intent(wire::kMPI_Rput_c, key_of(win)); });
   if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   Record record(wire::kMPI_Rput_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
@@ -747,7 +747,7 @@ extern "C" int clusterprof_wrap_MPI_Rput_c(const void *origin_addr, MPI_Count or
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_allocate_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_allocate_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Win_allocate_c, [&] { return Intent(wire::kMPI_Win_allocate_c, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(size, disp_unit, info, comm, baseptr, win);
     if (passed_on == MPI_SUCCESS) release(key_of(*win));
@@ -768,7 +768,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_allocate_shared_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_allocate_shared_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Win_allocate_shared_c, [&] { return Intent(wire::kMPI_Win_allocate_shared_c, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(size, disp_unit, info, comm, baseptr, win);
     if (passed_on == MPI_SUCCESS) release(key_of(*win));
@@ -789,7 +789,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Ain
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_create_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_create_c, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Win_create_c, [&] { return Intent(wire::kMPI_Win_create_c, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(base, size, disp_unit, info, comm, win);
     if (passed_on == MPI_SUCCESS) release(key_of(*win));
@@ -810,7 +810,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_c(void *base, MPI_Aint size, MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_shared_query_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Win_shared_query_c, key_of(win)));
+  const std::uint64_t start = enter(wire::kMPI_Win_shared_query_c, [&] { return Intent(wire::kMPI_Win_shared_query_c, key_of(win)); });
   if (start == 0) return real(win, rank, size, disp_unit, baseptr);
   const int returned = real(win, rank, size, disp_unit, baseptr);
   Record record(wire::kMPI_Win_shared_query_c, start, returned == MPI_SUCCESS);

@@ -13,12 +13,12 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Bsend, key_of(comm)).with(dest, tag));
+  const std::uint64_t start = enter(wire::kMPI_Bsend, [&] { return Intent(wire::kMPI_Bsend, key_of(comm)).with(dest, tag); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Bsend, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -28,7 +28,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend(const void *buf, int count, MPI_Dataty
 
 extern "C" int clusterprof_wrap_MPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Bsend_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Bsend_init, [&] { return Intent(wire::kMPI_Bsend_init, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Bsend_init, start, returned == MPI_SUCCESS);
@@ -45,7 +45,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init(const void *buf, int count, MPI_D
 
 extern "C" int clusterprof_wrap_MPI_Buffer_attach(void *buffer, int size) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_attach);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Buffer_attach));
+  const std::uint64_t start = enter(wire::kMPI_Buffer_attach, [&] { return Intent(wire::kMPI_Buffer_attach); });
   if (start == 0) return real(buffer, size);
   const int returned = real(buffer, size);
   Record record(wire::kMPI_Buffer_attach, start, returned == MPI_SUCCESS);
@@ -55,7 +55,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_attach(void *buffer, int size) {
 
 extern "C" int clusterprof_wrap_MPI_Buffer_detach(void *buffer_addr, int *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_detach);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Buffer_detach));
+  const std::uint64_t start = enter(wire::kMPI_Buffer_detach, [&] { return Intent(wire::kMPI_Buffer_detach); });
   if (start == 0) return real(buffer_addr, size);
   const int returned = real(buffer_addr, size);
   Record record(wire::kMPI_Buffer_detach, start, returned == MPI_SUCCESS);
@@ -65,7 +65,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_detach(void *buffer_addr, int *size) 
 
 extern "C" int clusterprof_wrap_MPI_Grequest_complete(MPI_Request request) {
   const auto real = CLUSTERPROF_REAL(MPI_Grequest_complete);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Grequest_complete));
+  const std::uint64_t start = enter(wire::kMPI_Grequest_complete, [&] { return Intent(wire::kMPI_Grequest_complete); });
   if (start == 0) return real(request);
   const int returned = real(request);
   Record record(wire::kMPI_Grequest_complete, start, returned == MPI_SUCCESS);
@@ -75,7 +75,7 @@ extern "C" int clusterprof_wrap_MPI_Grequest_complete(MPI_Request request) {
 
 extern "C" int clusterprof_wrap_MPI_Grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free_function *free_fn, MPI_Grequest_cancel_function *cancel_fn, void *extra_state, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Grequest_start);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Grequest_start));
+  const std::uint64_t start = enter(wire::kMPI_Grequest_start, [&] { return Intent(wire::kMPI_Grequest_start); });
   if (start == 0) return real(query_fn, free_fn, cancel_fn, extra_state, request);
   const int returned = real(query_fn, free_fn, cancel_fn, extra_state, request);
   Record record(wire::kMPI_Grequest_start, start, returned == MPI_SUCCESS);
@@ -86,12 +86,12 @@ extern "C" int clusterprof_wrap_MPI_Grequest_start(MPI_Grequest_query_function *
 
 extern "C" int clusterprof_wrap_MPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibsend);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ibsend, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ibsend, [&] { return Intent(wire::kMPI_Ibsend, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ibsend, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -101,7 +101,7 @@ extern "C" int clusterprof_wrap_MPI_Ibsend(const void *buf, int count, MPI_Datat
 
 extern "C" int clusterprof_wrap_MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Improbe);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Improbe, key_of(comm)).with(source, tag));
+  const std::uint64_t start = enter(wire::kMPI_Improbe, [&] { return Intent(wire::kMPI_Improbe, key_of(comm)).with(source, tag); });
   if (start == 0) {
     const int passed_on = real(source, tag, comm, flag, message, status);
     if (passed_on == MPI_SUCCESS && *flag != 0) release(key_of(*message));
@@ -124,7 +124,7 @@ extern "C" int clusterprof_wrap_MPI_Improbe(int source, int tag, MPI_Comm comm, 
 
 extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Imrecv, key_of(*message)));
+  const std::uint64_t start = enter(wire::kMPI_Imrecv, [&] { return Intent(wire::kMPI_Imrecv, key_of(*message)); });
   if (start == 0) {
     take_message(key_of(*message));
     release(key_of(*message));
@@ -145,7 +145,7 @@ extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype da
 
 extern "C" int clusterprof_wrap_MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Iprobe);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Iprobe, key_of(comm)).with(source, tag));
+  const std::uint64_t start = enter(wire::kMPI_Iprobe, [&] { return Intent(wire::kMPI_Iprobe, key_of(comm)).with(source, tag); });
   if (start == 0) return real(source, tag, comm, flag, status);
   const int returned = real(source, tag, comm, flag, status);
   Record record(wire::kMPI_Iprobe, start, returned == MPI_SUCCESS);
@@ -156,7 +156,7 @@ extern "C" int clusterprof_wrap_MPI_Iprobe(int source, int tag, MPI_Comm comm, i
 
 extern "C" int clusterprof_wrap_MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irecv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Irecv, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Irecv, [&] { return Intent(wire::kMPI_Irecv, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Irecv, start, returned == MPI_SUCCESS);
@@ -168,12 +168,12 @@ extern "C" int clusterprof_wrap_MPI_Irecv(void *buf, int count, MPI_Datatype dat
 
 extern "C" int clusterprof_wrap_MPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irsend);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Irsend, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Irsend, [&] { return Intent(wire::kMPI_Irsend, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Irsend, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -183,12 +183,12 @@ extern "C" int clusterprof_wrap_MPI_Irsend(const void *buf, int count, MPI_Datat
 
 extern "C" int clusterprof_wrap_MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isend);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Isend, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Isend, [&] { return Intent(wire::kMPI_Isend, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Isend, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -198,12 +198,12 @@ extern "C" int clusterprof_wrap_MPI_Isend(const void *buf, int count, MPI_Dataty
 
 extern "C" int clusterprof_wrap_MPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Issend);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Issend, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Issend, [&] { return Intent(wire::kMPI_Issend, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Issend, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -213,7 +213,7 @@ extern "C" int clusterprof_wrap_MPI_Issend(const void *buf, int count, MPI_Datat
 
 extern "C" int clusterprof_wrap_MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mprobe);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Mprobe, key_of(comm)).with(source, tag));
+  const std::uint64_t start = enter(wire::kMPI_Mprobe, [&] { return Intent(wire::kMPI_Mprobe, key_of(comm)).with(source, tag); });
   if (start == 0) {
     const int passed_on = real(source, tag, comm, message, status);
     if (passed_on == MPI_SUCCESS) release(key_of(*message));
@@ -234,7 +234,7 @@ extern "C" int clusterprof_wrap_MPI_Mprobe(int source, int tag, MPI_Comm comm, M
 
 extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Mrecv, key_of(*message)));
+  const std::uint64_t start = enter(wire::kMPI_Mrecv, [&] { return Intent(wire::kMPI_Mrecv, key_of(*message)); });
   if (start == 0) {
     take_message(key_of(*message));
     release(key_of(*message));
@@ -249,7 +249,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype dat
   const int returned = real(buf, count, datatype, message, seen_status);
   Record record(wire::kMPI_Mrecv, start, returned == MPI_SUCCESS);
   record.use(use);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.received(*seen_status);
   }
   record.finish();
@@ -260,7 +260,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype dat
 
 extern "C" int clusterprof_wrap_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Probe);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Probe, key_of(comm)).with(source, tag));
+  const std::uint64_t start = enter(wire::kMPI_Probe, [&] { return Intent(wire::kMPI_Probe, key_of(comm)).with(source, tag); });
   if (start == 0) return real(source, tag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
@@ -274,14 +274,14 @@ extern "C" int clusterprof_wrap_MPI_Probe(int source, int tag, MPI_Comm comm, MP
 
 extern "C" int clusterprof_wrap_MPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Recv, key_of(comm)).with(source, tag));
+  const std::uint64_t start = enter(wire::kMPI_Recv, [&] { return Intent(wire::kMPI_Recv, key_of(comm)).with(source, tag); });
   if (start == 0) return real(buf, count, datatype, source, tag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(buf, count, datatype, source, tag, comm, seen_status);
   Record record(wire::kMPI_Recv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.received(*seen_status);
   }
   record.finish();
@@ -291,7 +291,7 @@ extern "C" int clusterprof_wrap_MPI_Recv(void *buf, int count, MPI_Datatype data
 
 extern "C" int clusterprof_wrap_MPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Recv_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Recv_init, [&] { return Intent(wire::kMPI_Recv_init, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init, start, returned == MPI_SUCCESS);
@@ -307,7 +307,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_init(void *buf, int count, MPI_Datatype
 
 extern "C" int clusterprof_wrap_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Request_get_status);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Request_get_status));
+  const std::uint64_t start = enter(wire::kMPI_Request_get_status, [&] { return Intent(wire::kMPI_Request_get_status); });
   if (start == 0) return real(request, flag, status);
   const int returned = real(request, flag, status);
   Record record(wire::kMPI_Request_get_status, start, returned == MPI_SUCCESS);
@@ -317,12 +317,12 @@ extern "C" int clusterprof_wrap_MPI_Request_get_status(MPI_Request request, int 
 
 extern "C" int clusterprof_wrap_MPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Rsend, key_of(comm)).with(dest, tag));
+  const std::uint64_t start = enter(wire::kMPI_Rsend, [&] { return Intent(wire::kMPI_Rsend, key_of(comm)).with(dest, tag); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Rsend, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -332,7 +332,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend(const void *buf, int count, MPI_Dataty
 
 extern "C" int clusterprof_wrap_MPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Rsend_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Rsend_init, [&] { return Intent(wire::kMPI_Rsend_init, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Rsend_init, start, returned == MPI_SUCCESS);
@@ -349,12 +349,12 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init(const void *buf, int count, MPI_D
 
 extern "C" int clusterprof_wrap_MPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Send);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Send, key_of(comm)).with(dest, tag));
+  const std::uint64_t start = enter(wire::kMPI_Send, [&] { return Intent(wire::kMPI_Send, key_of(comm)).with(dest, tag); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Send, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -364,7 +364,7 @@ extern "C" int clusterprof_wrap_MPI_Send(const void *buf, int count, MPI_Datatyp
 
 extern "C" int clusterprof_wrap_MPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Send_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Send_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Send_init, [&] { return Intent(wire::kMPI_Send_init, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Send_init, start, returned == MPI_SUCCESS);
@@ -381,14 +381,14 @@ extern "C" int clusterprof_wrap_MPI_Send_init(const void *buf, int count, MPI_Da
 
 extern "C" int clusterprof_wrap_MPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Sendrecv, key_of(comm)).with(source, recvtag));
+  const std::uint64_t start = enter(wire::kMPI_Sendrecv, [&] { return Intent(wire::kMPI_Sendrecv, key_of(comm)).with(source, recvtag); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, seen_status);
   Record record(wire::kMPI_Sendrecv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(sendcount, sendtype));
     record.received(*seen_status);
   }
@@ -402,14 +402,14 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv(const void *sendbuf, int sendcount,
 
 extern "C" int clusterprof_wrap_MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_replace);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Sendrecv_replace, key_of(comm)).with(source, recvtag));
+  const std::uint64_t start = enter(wire::kMPI_Sendrecv_replace, [&] { return Intent(wire::kMPI_Sendrecv_replace, key_of(comm)).with(source, recvtag); });
   if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, seen_status);
   Record record(wire::kMPI_Sendrecv_replace, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
     record.received(*seen_status);
   }
@@ -423,12 +423,12 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace(void *buf, int count, MPI_D
 
 extern "C" int clusterprof_wrap_MPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ssend, key_of(comm)).with(dest, tag));
+  const std::uint64_t start = enter(wire::kMPI_Ssend, [&] { return Intent(wire::kMPI_Ssend, key_of(comm)).with(dest, tag); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Ssend, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -438,7 +438,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend(const void *buf, int count, MPI_Dataty
 
 extern "C" int clusterprof_wrap_MPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ssend_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ssend_init, [&] { return Intent(wire::kMPI_Ssend_init, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ssend_init, start, returned == MPI_SUCCESS);
@@ -455,7 +455,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend_init(const void *buf, int count, MPI_D
 
 extern "C" int clusterprof_wrap_MPI_Status_set_cancelled(MPI_Status *status, int flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Status_set_cancelled);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Status_set_cancelled));
+  const std::uint64_t start = enter(wire::kMPI_Status_set_cancelled, [&] { return Intent(wire::kMPI_Status_set_cancelled); });
   if (start == 0) return real(status, flag);
   const int returned = real(status, flag);
   Record record(wire::kMPI_Status_set_cancelled, start, returned == MPI_SUCCESS);
@@ -465,7 +465,7 @@ extern "C" int clusterprof_wrap_MPI_Status_set_cancelled(MPI_Status *status, int
 
 extern "C" int clusterprof_wrap_MPI_Status_set_elements(MPI_Status *status, MPI_Datatype datatype, int count) {
   const auto real = CLUSTERPROF_REAL(MPI_Status_set_elements);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Status_set_elements));
+  const std::uint64_t start = enter(wire::kMPI_Status_set_elements, [&] { return Intent(wire::kMPI_Status_set_elements); });
   if (start == 0) return real(status, datatype, count);
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Status_set_elements, start, returned == MPI_SUCCESS);
@@ -475,7 +475,7 @@ extern "C" int clusterprof_wrap_MPI_Status_set_elements(MPI_Status *status, MPI_
 
 extern "C" int clusterprof_wrap_MPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Count count) {
   const auto real = CLUSTERPROF_REAL(MPI_Status_set_elements_x);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Status_set_elements_x));
+  const std::uint64_t start = enter(wire::kMPI_Status_set_elements_x, [&] { return Intent(wire::kMPI_Status_set_elements_x); });
   if (start == 0) return real(status, datatype, count);
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Status_set_elements_x, start, returned == MPI_SUCCESS);
@@ -485,7 +485,7 @@ extern "C" int clusterprof_wrap_MPI_Status_set_elements_x(MPI_Status *status, MP
 
 extern "C" int clusterprof_wrap_MPI_Test_cancelled(const MPI_Status *status, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Test_cancelled);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Test_cancelled));
+  const std::uint64_t start = enter(wire::kMPI_Test_cancelled, [&] { return Intent(wire::kMPI_Test_cancelled); });
   if (start == 0) return real(status, flag);
   const int returned = real(status, flag);
   Record record(wire::kMPI_Test_cancelled, start, returned == MPI_SUCCESS);
@@ -496,12 +496,12 @@ extern "C" int clusterprof_wrap_MPI_Test_cancelled(const MPI_Status *status, int
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Bsend_c, key_of(comm)).with(dest, tag));
+  const std::uint64_t start = enter(wire::kMPI_Bsend_c, [&] { return Intent(wire::kMPI_Bsend_c, key_of(comm)).with(dest, tag); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Bsend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -513,7 +513,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_c(const void *buf, MPI_Count count, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Bsend_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Bsend_init_c, [&] { return Intent(wire::kMPI_Bsend_init_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Bsend_init_c, start, returned == MPI_SUCCESS);
@@ -532,7 +532,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init_c(const void *buf, MPI_Count coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Buffer_attach_c(void *buffer, MPI_Count size) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_attach_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Buffer_attach_c));
+  const std::uint64_t start = enter(wire::kMPI_Buffer_attach_c, [&] { return Intent(wire::kMPI_Buffer_attach_c); });
   if (start == 0) return real(buffer, size);
   const int returned = real(buffer, size);
   Record record(wire::kMPI_Buffer_attach_c, start, returned == MPI_SUCCESS);
@@ -544,7 +544,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_attach_c(void *buffer, MPI_Count size
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_detach_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Buffer_detach_c));
+  const std::uint64_t start = enter(wire::kMPI_Buffer_detach_c, [&] { return Intent(wire::kMPI_Buffer_detach_c); });
   if (start == 0) return real(buffer_addr, size);
   const int returned = real(buffer_addr, size);
   Record record(wire::kMPI_Buffer_detach_c, start, returned == MPI_SUCCESS);
@@ -556,12 +556,12 @@ extern "C" int clusterprof_wrap_MPI_Buffer_detach_c(void *buffer_addr, MPI_Count
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibsend_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ibsend_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ibsend_c, [&] { return Intent(wire::kMPI_Ibsend_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ibsend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -573,7 +573,7 @@ extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Imrecv_c, key_of(*message)));
+  const std::uint64_t start = enter(wire::kMPI_Imrecv_c, [&] { return Intent(wire::kMPI_Imrecv_c, key_of(*message)); });
   if (start == 0) {
     take_message(key_of(*message));
     release(key_of(*message));
@@ -596,7 +596,7 @@ extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Dat
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irecv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Irecv_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Irecv_c, [&] { return Intent(wire::kMPI_Irecv_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Irecv_c, start, returned == MPI_SUCCESS);
@@ -610,12 +610,12 @@ extern "C" int clusterprof_wrap_MPI_Irecv_c(void *buf, MPI_Count count, MPI_Data
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irsend_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Irsend_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Irsend_c, [&] { return Intent(wire::kMPI_Irsend_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Irsend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -627,12 +627,12 @@ extern "C" int clusterprof_wrap_MPI_Irsend_c(const void *buf, MPI_Count count, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isend_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Isend_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Isend_c, [&] { return Intent(wire::kMPI_Isend_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Isend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -644,12 +644,12 @@ extern "C" int clusterprof_wrap_MPI_Isend_c(const void *buf, MPI_Count count, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Isendrecv, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Isendrecv, [&] { return Intent(wire::kMPI_Isendrecv, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(sendcount, sendtype));
     record.add_received(bytes_of(recvcount, recvtype));
   }
@@ -662,12 +662,12 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Isendrecv_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Isendrecv_c, [&] { return Intent(wire::kMPI_Isendrecv_c, key_of(comm)); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(sendcount, sendtype));
     record.add_received(bytes_of(recvcount, recvtype));
   }
@@ -680,12 +680,12 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count s
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_replace);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Isendrecv_replace, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Isendrecv_replace, [&] { return Intent(wire::kMPI_Isendrecv_replace, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_replace, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
   }
@@ -698,12 +698,12 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_replace_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Isendrecv_replace_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Isendrecv_replace_c, [&] { return Intent(wire::kMPI_Isendrecv_replace_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_replace_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
   }
@@ -716,12 +716,12 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count cou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Issend_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Issend_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Issend_c, [&] { return Intent(wire::kMPI_Issend_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Issend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -733,7 +733,7 @@ extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Mrecv_c, key_of(*message)));
+  const std::uint64_t start = enter(wire::kMPI_Mrecv_c, [&] { return Intent(wire::kMPI_Mrecv_c, key_of(*message)); });
   if (start == 0) {
     take_message(key_of(*message));
     release(key_of(*message));
@@ -748,7 +748,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
   const int returned = real(buf, count, datatype, message, seen_status);
   Record record(wire::kMPI_Mrecv_c, start, returned == MPI_SUCCESS);
   record.use(use);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.received(*seen_status);
   }
   record.finish();
@@ -761,7 +761,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Parrived(MPI_Request request, int partition, int *flag) {
   const auto real = CLUSTERPROF_REAL(MPI_Parrived);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Parrived));
+  const std::uint64_t start = enter(wire::kMPI_Parrived, [&] { return Intent(wire::kMPI_Parrived); });
   if (start == 0) return real(request, partition, flag);
   const int returned = real(request, partition, flag);
   Record record(wire::kMPI_Parrived, start, returned == MPI_SUCCESS);
@@ -773,7 +773,7 @@ extern "C" int clusterprof_wrap_MPI_Parrived(MPI_Request request, int partition,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Pready(int partition, MPI_Request request) {
   const auto real = CLUSTERPROF_REAL(MPI_Pready);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pready));
+  const std::uint64_t start = enter(wire::kMPI_Pready, [&] { return Intent(wire::kMPI_Pready); });
   if (start == 0) return real(partition, request);
   const int returned = real(partition, request);
   Record record(wire::kMPI_Pready, start, returned == MPI_SUCCESS);
@@ -785,7 +785,7 @@ extern "C" int clusterprof_wrap_MPI_Pready(int partition, MPI_Request request) {
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Pready_list(int length, int array_of_partitions[], MPI_Request request) {
   const auto real = CLUSTERPROF_REAL(MPI_Pready_list);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pready_list));
+  const std::uint64_t start = enter(wire::kMPI_Pready_list, [&] { return Intent(wire::kMPI_Pready_list); });
   if (start == 0) return real(length, array_of_partitions, request);
   const int returned = real(length, array_of_partitions, request);
   Record record(wire::kMPI_Pready_list, start, returned == MPI_SUCCESS);
@@ -797,7 +797,7 @@ extern "C" int clusterprof_wrap_MPI_Pready_list(int length, int array_of_partiti
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Pready_range(int partition_low, int partition_high, MPI_Request request) {
   const auto real = CLUSTERPROF_REAL(MPI_Pready_range);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Pready_range));
+  const std::uint64_t start = enter(wire::kMPI_Pready_range, [&] { return Intent(wire::kMPI_Pready_range); });
   if (start == 0) return real(partition_low, partition_high, request);
   const int returned = real(partition_low, partition_high, request);
   Record record(wire::kMPI_Pready_range, start, returned == MPI_SUCCESS);
@@ -809,7 +809,7 @@ extern "C" int clusterprof_wrap_MPI_Pready_range(int partition_low, int partitio
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Precv_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Precv_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Precv_init, [&] { return Intent(wire::kMPI_Precv_init, key_of(comm)); });
   if (start == 0) return real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Precv_init, start, returned == MPI_SUCCESS);
@@ -826,7 +826,7 @@ extern "C" int clusterprof_wrap_MPI_Precv_init(void *buf, int partitions, MPI_Co
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Psend_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Psend_init, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Psend_init, [&] { return Intent(wire::kMPI_Psend_init, key_of(comm)); });
   if (start == 0) return real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Psend_init, start, returned == MPI_SUCCESS);
@@ -844,14 +844,14 @@ extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Recv_c, key_of(comm)).with(source, tag));
+  const std::uint64_t start = enter(wire::kMPI_Recv_c, [&] { return Intent(wire::kMPI_Recv_c, key_of(comm)).with(source, tag); });
   if (start == 0) return real(buf, count, datatype, source, tag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(buf, count, datatype, source, tag, comm, seen_status);
   Record record(wire::kMPI_Recv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.received(*seen_status);
   }
   record.finish();
@@ -863,7 +863,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datat
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Recv_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Recv_init_c, [&] { return Intent(wire::kMPI_Recv_init_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init_c, start, returned == MPI_SUCCESS);
@@ -881,12 +881,12 @@ extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Rsend_c, key_of(comm)).with(dest, tag));
+  const std::uint64_t start = enter(wire::kMPI_Rsend_c, [&] { return Intent(wire::kMPI_Rsend_c, key_of(comm)).with(dest, tag); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Rsend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -898,7 +898,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend_c(const void *buf, MPI_Count count, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Rsend_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Rsend_init_c, [&] { return Intent(wire::kMPI_Rsend_init_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Rsend_init_c, start, returned == MPI_SUCCESS);
@@ -917,12 +917,12 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init_c(const void *buf, MPI_Count coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Send_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Send_c, key_of(comm)).with(dest, tag));
+  const std::uint64_t start = enter(wire::kMPI_Send_c, [&] { return Intent(wire::kMPI_Send_c, key_of(comm)).with(dest, tag); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Send_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -934,7 +934,7 @@ extern "C" int clusterprof_wrap_MPI_Send_c(const void *buf, MPI_Count count, MPI
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Send_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Send_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Send_init_c, [&] { return Intent(wire::kMPI_Send_init_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Send_init_c, start, returned == MPI_SUCCESS);
@@ -953,14 +953,14 @@ extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Sendrecv_c, key_of(comm)).with(source, recvtag));
+  const std::uint64_t start = enter(wire::kMPI_Sendrecv_c, [&] { return Intent(wire::kMPI_Sendrecv_c, key_of(comm)).with(source, recvtag); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, seen_status);
   Record record(wire::kMPI_Sendrecv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(sendcount, sendtype));
     record.received(*seen_status);
   }
@@ -976,14 +976,14 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count se
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_replace_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Sendrecv_replace_c, key_of(comm)).with(source, recvtag));
+  const std::uint64_t start = enter(wire::kMPI_Sendrecv_replace_c, [&] { return Intent(wire::kMPI_Sendrecv_replace_c, key_of(comm)).with(source, recvtag); });
   if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, seen_status);
   Record record(wire::kMPI_Sendrecv_replace_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
     record.received(*seen_status);
   }
@@ -999,12 +999,12 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace_c(void *buf, MPI_Count coun
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ssend_c, key_of(comm)).with(dest, tag));
+  const std::uint64_t start = enter(wire::kMPI_Ssend_c, [&] { return Intent(wire::kMPI_Ssend_c, key_of(comm)).with(dest, tag); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm);
   const int returned = real(buf, count, datatype, dest, tag, comm);
   Record record(wire::kMPI_Ssend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts()) {
+  if (record.counts_bytes()) {
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
@@ -1016,7 +1016,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend_c(const void *buf, MPI_Count count, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend_init_c);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Ssend_init_c, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Ssend_init_c, [&] { return Intent(wire::kMPI_Ssend_init_c, key_of(comm)); });
   if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ssend_init_c, start, returned == MPI_SUCCESS);

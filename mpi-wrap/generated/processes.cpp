@@ -13,7 +13,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Close_port(const char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Close_port);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Close_port));
+  const std::uint64_t start = enter(wire::kMPI_Close_port, [&] { return Intent(wire::kMPI_Close_port); });
   if (start == 0) return real(port_name);
   const int returned = real(port_name);
   Record record(wire::kMPI_Close_port, start, returned == MPI_SUCCESS);
@@ -23,7 +23,7 @@ extern "C" int clusterprof_wrap_MPI_Close_port(const char *port_name) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_accept(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_accept);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_accept, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Comm_accept, [&] { return Intent(wire::kMPI_Comm_accept, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(port_name, info, root, comm, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -42,7 +42,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_accept(const char *port_name, MPI_Info 
 
 extern "C" int clusterprof_wrap_MPI_Comm_connect(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_connect);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_connect, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Comm_connect, [&] { return Intent(wire::kMPI_Comm_connect, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(port_name, info, root, comm, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -61,7 +61,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_connect(const char *port_name, MPI_Info
 
 extern "C" int clusterprof_wrap_MPI_Comm_disconnect(MPI_Comm *comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_disconnect);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_disconnect, key_of(*comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Comm_disconnect, [&] { return Intent(wire::kMPI_Comm_disconnect, key_of(*comm)).collective(); });
   if (start == 0) return pass_on_free(key_of(*comm), [&] { return real(comm); });
   const HandleKey subject = key_of(*comm);
   Communicator* const use = hold_communicator(subject);
@@ -79,7 +79,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_disconnect(MPI_Comm *comm) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_get_parent(MPI_Comm *parent) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_get_parent);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_get_parent));
+  const std::uint64_t start = enter(wire::kMPI_Comm_get_parent, [&] { return Intent(wire::kMPI_Comm_get_parent); });
   if (start == 0) return real(parent);
   const int returned = real(parent);
   Record record(wire::kMPI_Comm_get_parent, start, returned == MPI_SUCCESS);
@@ -89,7 +89,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_parent(MPI_Comm *parent) {
 
 extern "C" int clusterprof_wrap_MPI_Comm_join(int fd, MPI_Comm *intercomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_join);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_join));
+  const std::uint64_t start = enter(wire::kMPI_Comm_join, [&] { return Intent(wire::kMPI_Comm_join); });
   if (start == 0) {
     const int passed_on = real(fd, intercomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*intercomm));
@@ -106,7 +106,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_join(int fd, MPI_Comm *intercomm) {
 
 extern "C" int clusterprof_wrap_MPI_Lookup_name(const char *service_name, MPI_Info info, char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Lookup_name);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Lookup_name));
+  const std::uint64_t start = enter(wire::kMPI_Lookup_name, [&] { return Intent(wire::kMPI_Lookup_name); });
   if (start == 0) return real(service_name, info, port_name);
   const int returned = real(service_name, info, port_name);
   Record record(wire::kMPI_Lookup_name, start, returned == MPI_SUCCESS);
@@ -116,7 +116,7 @@ extern "C" int clusterprof_wrap_MPI_Lookup_name(const char *service_name, MPI_In
 
 extern "C" int clusterprof_wrap_MPI_Open_port(MPI_Info info, char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Open_port);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Open_port));
+  const std::uint64_t start = enter(wire::kMPI_Open_port, [&] { return Intent(wire::kMPI_Open_port); });
   if (start == 0) return real(info, port_name);
   const int returned = real(info, port_name);
   Record record(wire::kMPI_Open_port, start, returned == MPI_SUCCESS);
@@ -126,7 +126,7 @@ extern "C" int clusterprof_wrap_MPI_Open_port(MPI_Info info, char *port_name) {
 
 extern "C" int clusterprof_wrap_MPI_Publish_name(const char *service_name, MPI_Info info, const char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Publish_name);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Publish_name));
+  const std::uint64_t start = enter(wire::kMPI_Publish_name, [&] { return Intent(wire::kMPI_Publish_name); });
   if (start == 0) return real(service_name, info, port_name);
   const int returned = real(service_name, info, port_name);
   Record record(wire::kMPI_Publish_name, start, returned == MPI_SUCCESS);
@@ -136,7 +136,7 @@ extern "C" int clusterprof_wrap_MPI_Publish_name(const char *service_name, MPI_I
 
 extern "C" int clusterprof_wrap_MPI_Unpublish_name(const char *service_name, MPI_Info info, const char *port_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Unpublish_name);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Unpublish_name));
+  const std::uint64_t start = enter(wire::kMPI_Unpublish_name, [&] { return Intent(wire::kMPI_Unpublish_name); });
   if (start == 0) return real(service_name, info, port_name);
   const int returned = real(service_name, info, port_name);
   Record record(wire::kMPI_Unpublish_name, start, returned == MPI_SUCCESS);

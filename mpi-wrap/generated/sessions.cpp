@@ -14,7 +14,7 @@ using namespace clusterprof::mpi_wrap;
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Session_call_errhandler(MPI_Session session, int errorcode) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_call_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Session_call_errhandler));
+  const std::uint64_t start = enter(wire::kMPI_Session_call_errhandler, [&] { return Intent(wire::kMPI_Session_call_errhandler); });
   if (start == 0) return real(session, errorcode);
   const int returned = real(session, errorcode);
   Record record(wire::kMPI_Session_call_errhandler, start, returned == MPI_SUCCESS);
@@ -26,7 +26,7 @@ extern "C" int clusterprof_wrap_MPI_Session_call_errhandler(MPI_Session session,
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errhandler_fn, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_create_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Session_create_errhandler));
+  const std::uint64_t start = enter(wire::kMPI_Session_create_errhandler, [&] { return Intent(wire::kMPI_Session_create_errhandler); });
   if (start == 0) return real(session_errhandler_fn, errhandler);
   const int returned = real(session_errhandler_fn, errhandler);
   Record record(wire::kMPI_Session_create_errhandler, start, returned == MPI_SUCCESS);
@@ -38,7 +38,7 @@ extern "C" int clusterprof_wrap_MPI_Session_create_errhandler(MPI_Session_errhan
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Session_get_errhandler(MPI_Session session, MPI_Errhandler *errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_get_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Session_get_errhandler));
+  const std::uint64_t start = enter(wire::kMPI_Session_get_errhandler, [&] { return Intent(wire::kMPI_Session_get_errhandler); });
   if (start == 0) return real(session, errhandler);
   const int returned = real(session, errhandler);
   Record record(wire::kMPI_Session_get_errhandler, start, returned == MPI_SUCCESS);
@@ -50,7 +50,7 @@ extern "C" int clusterprof_wrap_MPI_Session_get_errhandler(MPI_Session session, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Session_get_info(MPI_Session session, MPI_Info *info_used) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_get_info);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Session_get_info));
+  const std::uint64_t start = enter(wire::kMPI_Session_get_info, [&] { return Intent(wire::kMPI_Session_get_info); });
   if (start == 0) return real(session, info_used);
   const int returned = real(session, info_used);
   Record record(wire::kMPI_Session_get_info, start, returned == MPI_SUCCESS);
@@ -62,7 +62,7 @@ extern "C" int clusterprof_wrap_MPI_Session_get_info(MPI_Session session, MPI_In
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Session_get_nth_pset(MPI_Session session, MPI_Info info, int n, int *pset_len, char *pset_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_get_nth_pset);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Session_get_nth_pset));
+  const std::uint64_t start = enter(wire::kMPI_Session_get_nth_pset, [&] { return Intent(wire::kMPI_Session_get_nth_pset); });
   if (start == 0) return real(session, info, n, pset_len, pset_name);
   const int returned = real(session, info, n, pset_len, pset_name);
   Record record(wire::kMPI_Session_get_nth_pset, start, returned == MPI_SUCCESS);
@@ -74,7 +74,7 @@ extern "C" int clusterprof_wrap_MPI_Session_get_nth_pset(MPI_Session session, MP
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Session_get_num_psets(MPI_Session session, MPI_Info info, int *npset_names) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_get_num_psets);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Session_get_num_psets));
+  const std::uint64_t start = enter(wire::kMPI_Session_get_num_psets, [&] { return Intent(wire::kMPI_Session_get_num_psets); });
   if (start == 0) return real(session, info, npset_names);
   const int returned = real(session, info, npset_names);
   Record record(wire::kMPI_Session_get_num_psets, start, returned == MPI_SUCCESS);
@@ -86,7 +86,7 @@ extern "C" int clusterprof_wrap_MPI_Session_get_num_psets(MPI_Session session, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Session_get_pset_info(MPI_Session session, const char *pset_name, MPI_Info *info) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_get_pset_info);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Session_get_pset_info));
+  const std::uint64_t start = enter(wire::kMPI_Session_get_pset_info, [&] { return Intent(wire::kMPI_Session_get_pset_info); });
   if (start == 0) return real(session, pset_name, info);
   const int returned = real(session, pset_name, info);
   Record record(wire::kMPI_Session_get_pset_info, start, returned == MPI_SUCCESS);
@@ -98,7 +98,7 @@ extern "C" int clusterprof_wrap_MPI_Session_get_pset_info(MPI_Session session, c
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Session_set_errhandler(MPI_Session session, MPI_Errhandler errhandler) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_set_errhandler);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Session_set_errhandler));
+  const std::uint64_t start = enter(wire::kMPI_Session_set_errhandler, [&] { return Intent(wire::kMPI_Session_set_errhandler); });
   if (start == 0) return real(session, errhandler);
   const int returned = real(session, errhandler);
   Record record(wire::kMPI_Session_set_errhandler, start, returned == MPI_SUCCESS);

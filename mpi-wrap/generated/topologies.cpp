@@ -13,7 +13,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Cart_coords(MPI_Comm comm, int rank, int maxdims, int coords[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Cart_coords);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Cart_coords, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Cart_coords, [&] { return Intent(wire::kMPI_Cart_coords, key_of(comm)); });
   if (start == 0) return real(comm, rank, maxdims, coords);
   const int returned = real(comm, rank, maxdims, coords);
   Record record(wire::kMPI_Cart_coords, start, returned == MPI_SUCCESS);
@@ -24,7 +24,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_coords(MPI_Comm comm, int rank, int max
 
 extern "C" int clusterprof_wrap_MPI_Cart_create(MPI_Comm comm_old, int ndims, const int dims[], const int periods[], int reorder, MPI_Comm *comm_cart) {
   const auto real = CLUSTERPROF_REAL(MPI_Cart_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Cart_create, key_of(comm_old)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Cart_create, [&] { return Intent(wire::kMPI_Cart_create, key_of(comm_old)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm_old, ndims, dims, periods, reorder, comm_cart);
     if (passed_on == MPI_SUCCESS) release(key_of(*comm_cart));
@@ -43,7 +43,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_create(MPI_Comm comm_old, int ndims, co
 
 extern "C" int clusterprof_wrap_MPI_Cart_get(MPI_Comm comm, int maxdims, int dims[], int periods[], int coords[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Cart_get);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Cart_get, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Cart_get, [&] { return Intent(wire::kMPI_Cart_get, key_of(comm)); });
   if (start == 0) return real(comm, maxdims, dims, periods, coords);
   const int returned = real(comm, maxdims, dims, periods, coords);
   Record record(wire::kMPI_Cart_get, start, returned == MPI_SUCCESS);
@@ -54,7 +54,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_get(MPI_Comm comm, int maxdims, int dim
 
 extern "C" int clusterprof_wrap_MPI_Cart_map(MPI_Comm comm, int ndims, const int dims[], const int periods[], int *newrank) {
   const auto real = CLUSTERPROF_REAL(MPI_Cart_map);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Cart_map, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Cart_map, [&] { return Intent(wire::kMPI_Cart_map, key_of(comm)); });
   if (start == 0) return real(comm, ndims, dims, periods, newrank);
   const int returned = real(comm, ndims, dims, periods, newrank);
   Record record(wire::kMPI_Cart_map, start, returned == MPI_SUCCESS);
@@ -65,7 +65,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_map(MPI_Comm comm, int ndims, const int
 
 extern "C" int clusterprof_wrap_MPI_Cart_rank(MPI_Comm comm, const int coords[], int *rank) {
   const auto real = CLUSTERPROF_REAL(MPI_Cart_rank);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Cart_rank, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Cart_rank, [&] { return Intent(wire::kMPI_Cart_rank, key_of(comm)); });
   if (start == 0) return real(comm, coords, rank);
   const int returned = real(comm, coords, rank);
   Record record(wire::kMPI_Cart_rank, start, returned == MPI_SUCCESS);
@@ -76,7 +76,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_rank(MPI_Comm comm, const int coords[],
 
 extern "C" int clusterprof_wrap_MPI_Cart_shift(MPI_Comm comm, int direction, int disp, int *rank_source, int *rank_dest) {
   const auto real = CLUSTERPROF_REAL(MPI_Cart_shift);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Cart_shift, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Cart_shift, [&] { return Intent(wire::kMPI_Cart_shift, key_of(comm)); });
   if (start == 0) return real(comm, direction, disp, rank_source, rank_dest);
   const int returned = real(comm, direction, disp, rank_source, rank_dest);
   Record record(wire::kMPI_Cart_shift, start, returned == MPI_SUCCESS);
@@ -87,7 +87,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_shift(MPI_Comm comm, int direction, int
 
 extern "C" int clusterprof_wrap_MPI_Cart_sub(MPI_Comm comm, const int remain_dims[], MPI_Comm *newcomm) {
   const auto real = CLUSTERPROF_REAL(MPI_Cart_sub);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Cart_sub, key_of(comm)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Cart_sub, [&] { return Intent(wire::kMPI_Cart_sub, key_of(comm)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm, remain_dims, newcomm);
     if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
@@ -106,7 +106,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_sub(MPI_Comm comm, const int remain_dim
 
 extern "C" int clusterprof_wrap_MPI_Cartdim_get(MPI_Comm comm, int *ndims) {
   const auto real = CLUSTERPROF_REAL(MPI_Cartdim_get);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Cartdim_get, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Cartdim_get, [&] { return Intent(wire::kMPI_Cartdim_get, key_of(comm)); });
   if (start == 0) return real(comm, ndims);
   const int returned = real(comm, ndims);
   Record record(wire::kMPI_Cartdim_get, start, returned == MPI_SUCCESS);
@@ -117,7 +117,7 @@ extern "C" int clusterprof_wrap_MPI_Cartdim_get(MPI_Comm comm, int *ndims) {
 
 extern "C" int clusterprof_wrap_MPI_Dims_create(int nnodes, int ndims, int dims[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Dims_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Dims_create));
+  const std::uint64_t start = enter(wire::kMPI_Dims_create, [&] { return Intent(wire::kMPI_Dims_create); });
   if (start == 0) return real(nnodes, ndims, dims);
   const int returned = real(nnodes, ndims, dims);
   Record record(wire::kMPI_Dims_create, start, returned == MPI_SUCCESS);
@@ -127,7 +127,7 @@ extern "C" int clusterprof_wrap_MPI_Dims_create(int nnodes, int ndims, int dims[
 
 extern "C" int clusterprof_wrap_MPI_Dist_graph_create(MPI_Comm comm_old, int n, const int sources[], const int degrees[], const int destinations[], const int weights[], MPI_Info info, int reorder, MPI_Comm *comm_dist_graph) {
   const auto real = CLUSTERPROF_REAL(MPI_Dist_graph_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Dist_graph_create, key_of(comm_old)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Dist_graph_create, [&] { return Intent(wire::kMPI_Dist_graph_create, key_of(comm_old)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm_old, n, sources, degrees, destinations, weights, info, reorder, comm_dist_graph);
     if (passed_on == MPI_SUCCESS) release(key_of(*comm_dist_graph));
@@ -146,7 +146,7 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_create(MPI_Comm comm_old, int n, 
 
 extern "C" int clusterprof_wrap_MPI_Dist_graph_create_adjacent(MPI_Comm comm_old, int indegree, const int sources[], const int sourceweights[], int outdegree, const int destinations[], const int destweights[], MPI_Info info, int reorder, MPI_Comm *comm_dist_graph) {
   const auto real = CLUSTERPROF_REAL(MPI_Dist_graph_create_adjacent);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Dist_graph_create_adjacent, key_of(comm_old)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Dist_graph_create_adjacent, [&] { return Intent(wire::kMPI_Dist_graph_create_adjacent, key_of(comm_old)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm_old, indegree, sources, sourceweights, outdegree, destinations, destweights, info, reorder, comm_dist_graph);
     if (passed_on == MPI_SUCCESS) release(key_of(*comm_dist_graph));
@@ -165,7 +165,7 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_create_adjacent(MPI_Comm comm_old
 
 extern "C" int clusterprof_wrap_MPI_Dist_graph_neighbors(MPI_Comm comm, int maxindegree, int sources[], int sourceweights[], int maxoutdegree, int destinations[], int destweights[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Dist_graph_neighbors);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Dist_graph_neighbors, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Dist_graph_neighbors, [&] { return Intent(wire::kMPI_Dist_graph_neighbors, key_of(comm)); });
   if (start == 0) return real(comm, maxindegree, sources, sourceweights, maxoutdegree, destinations, destweights);
   const int returned = real(comm, maxindegree, sources, sourceweights, maxoutdegree, destinations, destweights);
   Record record(wire::kMPI_Dist_graph_neighbors, start, returned == MPI_SUCCESS);
@@ -176,7 +176,7 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_neighbors(MPI_Comm comm, int maxi
 
 extern "C" int clusterprof_wrap_MPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree, int *weighted) {
   const auto real = CLUSTERPROF_REAL(MPI_Dist_graph_neighbors_count);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Dist_graph_neighbors_count, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Dist_graph_neighbors_count, [&] { return Intent(wire::kMPI_Dist_graph_neighbors_count, key_of(comm)); });
   if (start == 0) return real(comm, indegree, outdegree, weighted);
   const int returned = real(comm, indegree, outdegree, weighted);
   Record record(wire::kMPI_Dist_graph_neighbors_count, start, returned == MPI_SUCCESS);
@@ -187,7 +187,7 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_neighbors_count(MPI_Comm comm, in
 
 extern "C" int clusterprof_wrap_MPI_Graph_create(MPI_Comm comm_old, int nnodes, const int indx[], const int edges[], int reorder, MPI_Comm *comm_graph) {
   const auto real = CLUSTERPROF_REAL(MPI_Graph_create);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Graph_create, key_of(comm_old)).collective());
+  const std::uint64_t start = enter(wire::kMPI_Graph_create, [&] { return Intent(wire::kMPI_Graph_create, key_of(comm_old)).collective(); });
   if (start == 0) {
     const int passed_on = real(comm_old, nnodes, indx, edges, reorder, comm_graph);
     if (passed_on == MPI_SUCCESS) release(key_of(*comm_graph));
@@ -206,7 +206,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_create(MPI_Comm comm_old, int nnodes, 
 
 extern "C" int clusterprof_wrap_MPI_Graph_get(MPI_Comm comm, int maxindex, int maxedges, int indx[], int edges[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Graph_get);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Graph_get, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Graph_get, [&] { return Intent(wire::kMPI_Graph_get, key_of(comm)); });
   if (start == 0) return real(comm, maxindex, maxedges, indx, edges);
   const int returned = real(comm, maxindex, maxedges, indx, edges);
   Record record(wire::kMPI_Graph_get, start, returned == MPI_SUCCESS);
@@ -217,7 +217,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_get(MPI_Comm comm, int maxindex, int m
 
 extern "C" int clusterprof_wrap_MPI_Graph_map(MPI_Comm comm, int nnodes, const int indx[], const int edges[], int *newrank) {
   const auto real = CLUSTERPROF_REAL(MPI_Graph_map);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Graph_map, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Graph_map, [&] { return Intent(wire::kMPI_Graph_map, key_of(comm)); });
   if (start == 0) return real(comm, nnodes, indx, edges, newrank);
   const int returned = real(comm, nnodes, indx, edges, newrank);
   Record record(wire::kMPI_Graph_map, start, returned == MPI_SUCCESS);
@@ -228,7 +228,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_map(MPI_Comm comm, int nnodes, const i
 
 extern "C" int clusterprof_wrap_MPI_Graph_neighbors(MPI_Comm comm, int rank, int maxneighbors, int neighbors[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Graph_neighbors);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Graph_neighbors, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Graph_neighbors, [&] { return Intent(wire::kMPI_Graph_neighbors, key_of(comm)); });
   if (start == 0) return real(comm, rank, maxneighbors, neighbors);
   const int returned = real(comm, rank, maxneighbors, neighbors);
   Record record(wire::kMPI_Graph_neighbors, start, returned == MPI_SUCCESS);
@@ -239,7 +239,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_neighbors(MPI_Comm comm, int rank, int
 
 extern "C" int clusterprof_wrap_MPI_Graph_neighbors_count(MPI_Comm comm, int rank, int *nneighbors) {
   const auto real = CLUSTERPROF_REAL(MPI_Graph_neighbors_count);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Graph_neighbors_count, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Graph_neighbors_count, [&] { return Intent(wire::kMPI_Graph_neighbors_count, key_of(comm)); });
   if (start == 0) return real(comm, rank, nneighbors);
   const int returned = real(comm, rank, nneighbors);
   Record record(wire::kMPI_Graph_neighbors_count, start, returned == MPI_SUCCESS);
@@ -250,7 +250,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_neighbors_count(MPI_Comm comm, int ran
 
 extern "C" int clusterprof_wrap_MPI_Graphdims_get(MPI_Comm comm, int *nnodes, int *nedges) {
   const auto real = CLUSTERPROF_REAL(MPI_Graphdims_get);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Graphdims_get, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Graphdims_get, [&] { return Intent(wire::kMPI_Graphdims_get, key_of(comm)); });
   if (start == 0) return real(comm, nnodes, nedges);
   const int returned = real(comm, nnodes, nedges);
   Record record(wire::kMPI_Graphdims_get, start, returned == MPI_SUCCESS);
@@ -261,7 +261,7 @@ extern "C" int clusterprof_wrap_MPI_Graphdims_get(MPI_Comm comm, int *nnodes, in
 
 extern "C" int clusterprof_wrap_MPI_Topo_test(MPI_Comm comm, int *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Topo_test);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Topo_test, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Topo_test, [&] { return Intent(wire::kMPI_Topo_test, key_of(comm)); });
   if (start == 0) return real(comm, status);
   const int returned = real(comm, status);
   Record record(wire::kMPI_Topo_test, start, returned == MPI_SUCCESS);

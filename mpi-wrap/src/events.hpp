@@ -72,7 +72,7 @@ inline void remember_call(const EndedCall& call) noexcept {
 inline constexpr std::uint64_t kShortestBetween_ns = 10'000;
 
 inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Operation& operation) noexcept {
-  if (call.paused) return;
+  if (call.paused || call.segment->mpi_events_off.load(std::memory_order_relaxed) != 0) return;
   const std::uint32_t level = call.segment->mpi_event_level.load(std::memory_order_relaxed);
   if (!is_selected(call.segment, kind, operation, level)) return;
   wire::MpiEvent* const place = call.ring != nullptr ? wire::reserve_event(*call.ring) : nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a wrapper writes down of one call. Wrappers run
-//   start = enter(what is known before); if (start == 0) pass on; call; Record record(...); rules;
+//   start = enter(function, what is known before); if (start == 0) pass on; call; Record record(...); rules;
 //   record.finish(); events
 // on the thread that calls MPI, never in a signal handler.
 #pragma once
@@ -67,8 +67,22 @@ class Intent {
   const Communicator* communicator_ = nullptr;
 };
 
-// 0: this call is part of another one, or nothing is recorded.
-inline std::uint64_t enter(const Intent& intent) noexcept { return agent->enter_mpi(&intent.call()); }
+// Recording is turned off from outside (--standby).
+inline bool is_off() noexcept {
+  const void* const phase = agent->off;
+  return phase != nullptr &&
+         (__atomic_load_n(static_cast<const std::uint32_t*>(phase), __ATOMIC_RELAXED) & 1) != 0;
+}
+
+// 0: this call is part of another one, or nothing is recorded. describe() returns the Intent; it is not asked
+// for while recording is off.
+template <typename Describe>
+inline std::uint64_t enter(std::uint32_t op, Describe describe) noexcept {
+  if (is_off()) [[unlikely]]
+    return agent->enter_mpi_off(op);
+  const Intent intent = describe();
+  return agent->enter_mpi(&intent.call());
+}
 
 // Made by MPI_X_init: the request, and what each start of it does.
 struct PersistentRequest {
@@ -101,6 +115,8 @@ class Record {
 
   // Bytes and objects count: the call succeeded and MPI runs.
   bool counts() const noexcept { return succeeded_ && call_.segment != nullptr && state.running; }
+  // The same, for rules that count nothing but bytes and sizes.
+  bool counts_bytes() const noexcept { return counts() && !call_.paused; }
 
   // The same, but also true for a receive that failed because its message was too long.
   bool has_message(int returned) const noexcept {
@@ -236,7 +252,7 @@ class Record {
   Record(std::uint32_t op, std::uint64_t start_ns, bool succeeded, const clusterprof_mpi_exit& left) noexcept
       : call_{static_cast<wire::SegmentHeader*>(left.segment),
               static_cast<wire::MpiEventRing*>(left.events),
-              start_ns,
+              left.enter_ns != 0 ? left.enter_ns : start_ns,
               left.time_ns,
               left.mpi_ns,
               kNoSite,

@@ -151,7 +151,8 @@ bool completions_count(const EndedCall& call, int result) noexcept {
 
 int clusterprof_wrap_MPI_Wait(MPI_Request* request, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Wait);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Wait).completes(request, 1));
+  const std::uint64_t start =
+      enter(wire::kMPI_Wait, [&] { return Intent(wire::kMPI_Wait).completes(request, 1); });
   if (start == 0) return real(request, status);
   const Requests requests(1, request, status, 1);
   const int result = real(request, requests.statuses());
@@ -164,7 +165,7 @@ int clusterprof_wrap_MPI_Wait(MPI_Request* request, MPI_Status* status) {
 
 int clusterprof_wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Test);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Test));
+  const std::uint64_t start = enter(wire::kMPI_Test, [] { return Intent(wire::kMPI_Test); });
   if (start == 0) return real(request, flag, status);
   const Requests requests(1, request, status, 1);
   const int result = real(request, flag, requests.statuses());
@@ -178,7 +179,8 @@ int clusterprof_wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* statu
 
 int clusterprof_wrap_MPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Waitall);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Waitall).completes(array_of_requests, count));
+  const std::uint64_t start = enter(
+      wire::kMPI_Waitall, [&] { return Intent(wire::kMPI_Waitall).completes(array_of_requests, count); });
   if (start == 0) return real(count, array_of_requests, array_of_statuses);
   const Requests requests(count, array_of_requests, array_of_statuses, count);
   const int result = real(count, array_of_requests, requests.statuses());
@@ -192,7 +194,7 @@ int clusterprof_wrap_MPI_Waitall(int count, MPI_Request array_of_requests[], MPI
 int clusterprof_wrap_MPI_Testall(int count, MPI_Request array_of_requests[], int* flag,
                                  MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Testall);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Testall));
+  const std::uint64_t start = enter(wire::kMPI_Testall, [] { return Intent(wire::kMPI_Testall); });
   if (start == 0) return real(count, array_of_requests, flag, array_of_statuses);
   const Requests requests(count, array_of_requests, array_of_statuses, count);
   const int result = real(count, array_of_requests, flag, requests.statuses());
@@ -206,7 +208,8 @@ int clusterprof_wrap_MPI_Testall(int count, MPI_Request array_of_requests[], int
 
 int clusterprof_wrap_MPI_Waitany(int count, MPI_Request array_of_requests[], int* index, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Waitany);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Waitany).completes(array_of_requests, count));
+  const std::uint64_t start = enter(
+      wire::kMPI_Waitany, [&] { return Intent(wire::kMPI_Waitany).completes(array_of_requests, count); });
   if (start == 0) return real(count, array_of_requests, index, status);
   const Requests requests(count, array_of_requests, status, 1);
   const int result = real(count, array_of_requests, index, requests.statuses());
@@ -221,7 +224,7 @@ int clusterprof_wrap_MPI_Waitany(int count, MPI_Request array_of_requests[], int
 int clusterprof_wrap_MPI_Testany(int count, MPI_Request array_of_requests[], int* index, int* flag,
                                  MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Testany);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Testany));
+  const std::uint64_t start = enter(wire::kMPI_Testany, [] { return Intent(wire::kMPI_Testany); });
   if (start == 0) return real(count, array_of_requests, index, flag, status);
   const Requests requests(count, array_of_requests, status, 1);
   const int result = real(count, array_of_requests, index, flag, requests.statuses());
@@ -236,7 +239,8 @@ int clusterprof_wrap_MPI_Testany(int count, MPI_Request array_of_requests[], int
 int clusterprof_wrap_MPI_Waitsome(int incount, MPI_Request array_of_requests[], int* outcount,
                                   int array_of_indices[], MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Waitsome);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Waitsome).completes(array_of_requests, incount));
+  const std::uint64_t start = enter(
+      wire::kMPI_Waitsome, [&] { return Intent(wire::kMPI_Waitsome).completes(array_of_requests, incount); });
   if (start == 0) return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
   const Requests requests(incount, array_of_requests, array_of_statuses, incount);
   const int result = real(incount, array_of_requests, outcount, array_of_indices, requests.statuses());
@@ -251,7 +255,7 @@ int clusterprof_wrap_MPI_Waitsome(int incount, MPI_Request array_of_requests[], 
 int clusterprof_wrap_MPI_Testsome(int incount, MPI_Request array_of_requests[], int* outcount,
                                   int array_of_indices[], MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Testsome);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Testsome));
+  const std::uint64_t start = enter(wire::kMPI_Testsome, [] { return Intent(wire::kMPI_Testsome); });
   if (start == 0) return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
   const Requests requests(incount, array_of_requests, array_of_statuses, incount);
   const int result = real(incount, array_of_requests, outcount, array_of_indices, requests.statuses());
@@ -265,7 +269,7 @@ int clusterprof_wrap_MPI_Testsome(int incount, MPI_Request array_of_requests[], 
 
 int clusterprof_wrap_MPI_Start(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Start);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Start));
+  const std::uint64_t start = enter(wire::kMPI_Start, [] { return Intent(wire::kMPI_Start); });
   if (start == 0) return real(request);
   const int result = real(request);
   Record record(wire::kMPI_Start, start, result == MPI_SUCCESS);
@@ -276,7 +280,7 @@ int clusterprof_wrap_MPI_Start(MPI_Request* request) {
 
 int clusterprof_wrap_MPI_Startall(int count, MPI_Request array_of_requests[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Startall);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Startall));
+  const std::uint64_t start = enter(wire::kMPI_Startall, [] { return Intent(wire::kMPI_Startall); });
   if (start == 0) return real(count, array_of_requests);
   const int result = real(count, array_of_requests);
   Record record(wire::kMPI_Startall, start, result == MPI_SUCCESS);
@@ -287,7 +291,7 @@ int clusterprof_wrap_MPI_Startall(int count, MPI_Request array_of_requests[]) {
 
 int clusterprof_wrap_MPI_Cancel(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Cancel);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Cancel));
+  const std::uint64_t start = enter(wire::kMPI_Cancel, [] { return Intent(wire::kMPI_Cancel); });
   if (start == 0) return real(request);
   const int result = real(request);
   Record record(wire::kMPI_Cancel, start, result == MPI_SUCCESS);
@@ -298,7 +302,7 @@ int clusterprof_wrap_MPI_Cancel(MPI_Request* request) {
 
 int clusterprof_wrap_MPI_Request_free(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Request_free);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Request_free));
+  const std::uint64_t start = enter(wire::kMPI_Request_free, [] { return Intent(wire::kMPI_Request_free); });
   if (start == 0) return real(request);
   // Before the handle can become another request's.
   if (request != nullptr) {

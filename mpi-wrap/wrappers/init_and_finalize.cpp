@@ -17,7 +17,7 @@ using namespace clusterprof::mpi_wrap;
 
 int clusterprof_wrap_MPI_Init(int* argc, char*** argv) {
   const auto real = CLUSTERPROF_REAL(MPI_Init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Init));
+  const std::uint64_t start = enter(wire::kMPI_Init, [] { return Intent(wire::kMPI_Init); });
   (void)first_rank();
   if (start != 0) offer_clock_exchange();
   const int result = real(argc, argv);
@@ -34,7 +34,7 @@ int clusterprof_wrap_MPI_Init(int* argc, char*** argv) {
 
 int clusterprof_wrap_MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   const auto real = CLUSTERPROF_REAL(MPI_Init_thread);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Init_thread));
+  const std::uint64_t start = enter(wire::kMPI_Init_thread, [] { return Intent(wire::kMPI_Init_thread); });
   (void)first_rank();
   if (start != 0) offer_clock_exchange();
   const int result = real(argc, argv, required, provided);
@@ -51,8 +51,9 @@ int clusterprof_wrap_MPI_Init_thread(int* argc, char*** argv, int required, int*
 
 int clusterprof_wrap_MPI_Finalize(void) {
   const auto real = CLUSTERPROF_REAL(MPI_Finalize);
-  const std::uint64_t start =
-      enter(Intent(wire::kMPI_Finalize, state.running ? world_communicator() : nullptr).collective());
+  const std::uint64_t start = enter(wire::kMPI_Finalize, [] {
+    return Intent(wire::kMPI_Finalize, state.running ? world_communicator() : nullptr).collective();
+  });
   exchange_clocks_at_finalize();
   Communicator* const world = state.running ? world_communicator() : nullptr;
   end_world();
@@ -67,7 +68,7 @@ int clusterprof_wrap_MPI_Finalize(void) {
 int clusterprof_wrap_MPI_Abort(MPI_Comm comm, int errorcode) {
   const auto real = CLUSTERPROF_REAL(MPI_Abort);
   // It rarely returns: then it stays the call under way.
-  const std::uint64_t start = enter(Intent(wire::kMPI_Abort, key_of(comm)));
+  const std::uint64_t start = enter(wire::kMPI_Abort, [&] { return Intent(wire::kMPI_Abort, key_of(comm)); });
   const int result = real(comm, errorcode);
   if (start == 0) return result;
   Record record(wire::kMPI_Abort, start, result == MPI_SUCCESS);
@@ -78,7 +79,8 @@ int clusterprof_wrap_MPI_Abort(MPI_Comm comm, int errorcode) {
 
 int clusterprof_wrap_MPI_Comm_set_name(MPI_Comm comm, const char* comm_name) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_set_name);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_set_name, key_of(comm)));
+  const std::uint64_t start =
+      enter(wire::kMPI_Comm_set_name, [&] { return Intent(wire::kMPI_Comm_set_name, key_of(comm)); });
   if (start == 0) return real(comm, comm_name);
   const int result = real(comm, comm_name);
   Record record(wire::kMPI_Comm_set_name, start, result == MPI_SUCCESS);
@@ -93,7 +95,7 @@ int clusterprof_wrap_MPI_Comm_set_name(MPI_Comm comm, const char* comm_name) {
 
 int clusterprof_wrap_MPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session* session) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_init);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Session_init));
+  const std::uint64_t start = enter(wire::kMPI_Session_init, [] { return Intent(wire::kMPI_Session_init); });
   if (start == 0) return real(info, errhandler, session);
   const int result = real(info, errhandler, session);
   Record record(wire::kMPI_Session_init, start, result == MPI_SUCCESS);
@@ -104,7 +106,8 @@ int clusterprof_wrap_MPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, 
 
 int clusterprof_wrap_MPI_Session_finalize(MPI_Session* session) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_finalize);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Session_finalize));
+  const std::uint64_t start =
+      enter(wire::kMPI_Session_finalize, [] { return Intent(wire::kMPI_Session_finalize); });
   if (start == 0) return real(session);
   end_session();
   const int result = real(session);

@@ -260,7 +260,8 @@ using namespace clusterprof::mpi_wrap;
 int clusterprof_wrap_MPI_Comm_spawn(const char* command, char* argv[], int maxprocs, MPI_Info info, int root,
                                     MPI_Comm comm, MPI_Comm* intercomm, int array_of_errcodes[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_spawn);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_spawn, key_of(comm)).rooted(root));
+  const std::uint64_t start =
+      enter(wire::kMPI_Comm_spawn, [&] { return Intent(wire::kMPI_Comm_spawn, key_of(comm)).rooted(root); });
   if (start == 0) {
     const int returned = real(command, argv, maxprocs, info, root, comm, intercomm, array_of_errcodes);
     if (returned == MPI_SUCCESS) release(key_of(*intercomm));
@@ -280,7 +281,9 @@ int clusterprof_wrap_MPI_Comm_spawn_multiple(int count, char* array_of_commands[
                                              int root, MPI_Comm comm, MPI_Comm* intercomm,
                                              int array_of_errcodes[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_spawn_multiple);
-  const std::uint64_t start = enter(Intent(wire::kMPI_Comm_spawn_multiple, key_of(comm)).rooted(root));
+  const std::uint64_t start = enter(wire::kMPI_Comm_spawn_multiple, [&] {
+    return Intent(wire::kMPI_Comm_spawn_multiple, key_of(comm)).rooted(root);
+  });
   if (start == 0) {
     const int returned = real(count, array_of_commands, array_of_argv, array_of_maxprocs, array_of_info, root,
                               comm, intercomm, array_of_errcodes);

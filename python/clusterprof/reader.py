@@ -307,6 +307,11 @@ class Run:
         return self._by_rank("region_times")
 
     @functools.cached_property
+    def recording_windows(self):
+        """When ranks were recorded, or recorded in full, because of `clusterprof start`; since the start of the rank."""
+        return self._with_rank_numbers("recording_windows")
+
+    @functools.cached_property
     def processes(self):
         """The processes, by rank: pid, parent_pid, origin, unrecorded (why), command, times, and `path`, the call path that made each
         (0: not known). formats/FORMATS.md has all columns."""

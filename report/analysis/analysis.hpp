@@ -156,13 +156,20 @@ enum class RunState : std::uint8_t { kEnded, kRunning, kLost };
 inline constexpr std::array<const char*, 3> kRunStateNames{"ended", "running", "lost"};
 constexpr const char* name_of(RunState state) { return kRunStateNames[static_cast<std::size_t>(state)]; }
 
+// A time in which ranks were recorded, or recorded in full, because somebody asked for it from outside.
+struct RecordingWindow {
+  double begin_s = 0, end_s = 0;  // since the first rank's start
+  std::size_t ranks = 0;          // how many
+};
+
 struct RunInfo {
   std::string id;
   std::vector<std::string> command;  // of the lowest rank
   // Of all ranks whose command is known, by the lowest rank of each; several in an MPMD job.
   std::vector<CommandRow> commands;
   std::int64_t start_utc_ns = 0;  // 0 unknown
-  double elapsed_s = 0;           // first start to last end over all ranks
+  double elapsed_s = 0;  // first start to last end over all ranks; with --standby, what of it was recorded
+  double lasted_s = 0;   // first start to last end
   std::size_t nodes = 0, ranks = 0;
   std::size_t spawned_ranks = 0;  // of ranks: those of worlds that MPI_Comm_spawn made
   std::uint32_t world_size = 0;   // 0 unknown
@@ -173,6 +180,10 @@ struct RunInfo {
   std::uint32_t restarts = 0;  // the most often that it has started a rank again
   std::string sample_on;       // the event at whose overflows samples were taken; empty: the clock
   bool only_regions = false;
+  bool standby = false;  // nothing was recorded outside of the windows
+  std::vector<RecordingWindow> windows;
+  // Nobody has started recording yet.
+  [[nodiscard]] bool was_never_recorded() const { return standby && windows.empty(); }
   std::string version;
   std::string mpi_library;
   std::uint64_t samples = 0;
@@ -209,8 +220,8 @@ struct RankInfo {
   std::uint32_t node = 0;  // index into Analysis::nodes
   std::int32_t pid = 0;
   std::uint32_t command = shard::kNone;  // index into RunInfo::commands; kNone: not known
-  double elapsed_s = 0, paused_s = 0;
-  double recorded_s = 0;  // elapsed without paused: what shares are of
+  double elapsed_s = 0, paused_s = 0;    // with --standby, only of the windows of recording
+  double recorded_s = 0;                 // elapsed without paused: what shares are of
   Seconds cpu_s, user_s, kernel_s;
   std::uint64_t samples = 0;
   std::uint32_t threads = 0, processes = 0;

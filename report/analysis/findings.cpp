@@ -113,6 +113,7 @@ void sort_findings(std::vector<Finding>& findings) {
 void find_findings(const shard::ShardData& data, const PathTime& time, const CallPaths& paths, Analysis& analysis) {
   FindingBuilder builder(data, time, paths, analysis);
   find_failures(builder);
+  if (analysis.run.was_never_recorded()) return sort_findings(analysis.findings);
   find_delays(builder);
   find_late_ranks_by_samples(builder);
   find_mpi_costs(builder);

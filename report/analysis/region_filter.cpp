@@ -66,9 +66,12 @@ void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const s
     rank.start_utc_ns = region.run.start_utc_ns;
     rank.main_thread_ns = rank.raw_main_thread_ns = {};
     rank.samples = rank.elapsed_ns = rank.mpi_ns = rank.mpi_wait_ns = rank.paused_ns = rank.cpu_ns = 0;
+    rank.standby_ns = 0;
     rank.mpi_helper_threads = 0;  // how long they lived in the region is not known
     rank.mpi_helper_elapsed_ns = rank.mpi_helper_ns = 0;
   }
+  region.run.standby = false;  // the region's time is what was recorded of it
+  region.recording_windows.clear();
   region.counter_values.clear();
   RowFilter filter(inside);
   rows.for_each_rank([&](const shard::RankRows& all) {

@@ -18,6 +18,7 @@
 #include "base/command_text.hpp"
 #include "base/split.hpp"
 #include "report/analysis/notes.hpp"
+#include "report/analysis/recording_windows.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
@@ -105,11 +106,15 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
   info.rank = rank.rank;
   info.node = rank.node;
   info.pid = rank.pid;
-  info.elapsed_s = to_seconds(rank.elapsed_ns);
-  info.paused_s = to_seconds(rank.elapsed_ns - recorded_of(rank));
+  const std::uint64_t standby_ns = std::min({rank.standby_ns, rank.paused_ns, rank.elapsed_ns});
+  info.elapsed_s = to_seconds(rank.elapsed_ns - standby_ns);
+  info.paused_s = to_seconds(rank.elapsed_ns - recorded_of(rank) - standby_ns);
   info.recorded_s = to_seconds(recorded_of(rank));
-  const bool usage = (rank.flags & shard::kUsageKnown) != 0;
-  if (usage || rank.cpu_ns != 0) info.cpu_s = to_seconds(rank.cpu_ns);
+  // What the kernel counts is of the whole process, so with --standby it says nothing of the windows.
+  const bool whole = !data.run.standby;
+  const bool usage = whole && (rank.flags & shard::kUsageKnown) != 0;
+  if ((rank.flags & shard::kUsageKnown) != 0) info.max_rss_bytes = rank.max_rss_bytes;
+  if (usage || (whole && rank.cpu_ns != 0)) info.cpu_s = to_seconds(rank.cpu_ns);
   info.samples = rank.samples;
   info.threads = rank.threads;
   info.processes = rank.processes;
@@ -126,7 +131,6 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
     }
   }
   if (usage) {
-    info.max_rss_bytes = rank.max_rss_bytes;
     info.minor_faults = rank.minor_faults;
     info.major_faults = rank.major_faults;
     info.voluntary_switches = rank.voluntary_switches;
@@ -141,7 +145,7 @@ RankInfo describe_rank(const ShardData& data, const Rank& rank, bool cpu_clock) 
   };
   info.affinity = text(rank.affinity);
   info.numa = text(rank.numa_nodes);
-  if ((rank.flags & shard::kIoKnown) != 0) {
+  if (whole && (rank.flags & shard::kIoKnown) != 0) {
     info.read_bytes = rank.read_bytes;
     info.write_bytes = rank.write_bytes;
   }
@@ -216,8 +220,19 @@ RunInfo describe_run(const ShardData& data) {
   run.mpi_library = data.run.mpi_library;
   run.complete = data.run.complete;
   const Elapsed elapsed = elapsed_of(data);
-  run.elapsed_s = to_seconds(elapsed.ns);
+  run.elapsed_s = run.lasted_s = to_seconds(elapsed.ns);
+  run.standby = data.run.standby;
+  run.windows = united_windows(data);
   std::vector<shard::Note> notes = data.run.notes;
+  if (run.standby) {
+    run.elapsed_s = 0;
+    for (const RecordingWindow& window : run.windows) run.elapsed_s += window.end_s - window.begin_s;
+  }
+  if (run.was_never_recorded())
+    notes.push_back(note_of_run(shard::NoteCode::kNeverStarted));
+  else if (!run.windows.empty())
+    notes.push_back(note_of_run(run.standby ? shard::NoteCode::kOnlyWindows : shard::NoteCode::kFullInWindows,
+                                run.windows.size()));
   if (elapsed.clocks_disagree) notes.push_back(note_of_run(shard::NoteCode::kClocksDisagree));
   run.notes = united_notes(std::move(notes));
   for (const Rank& rank : data.ranks) {
@@ -308,7 +323,8 @@ void describe_ranks(const ShardData& data, const RankOrder& order, Analysis& ana
   for (const std::uint32_t index : order.ascending) {
     analysis.ranks.push_back(describe_rank(data, data.ranks[index], data.run.clock == "cpu"));
     RankInfo& rank = analysis.ranks.back();
-    rank.end_s = static_cast<double>(data.ranks[index].start_utc_ns - first_utc_ns) / 1e9 + rank.elapsed_s;
+    rank.end_s = static_cast<double>(data.ranks[index].start_utc_ns - first_utc_ns) / 1e9 +
+                 static_cast<double>(data.ranks[index].elapsed_ns) / 1e9;
     if (rank.node < analysis.nodes.size()) analysis.nodes[rank.node].ranks.push_back(rank.rank);
     if (const shard::StringIndex command = data.ranks[index].command;
         command != 0 && command < data.strings.size()) {
@@ -370,8 +386,10 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
     threads.communication = largest_of_threads / analysis.focus_s;
     threads.parallel = *threads.load_balance * *threads.communication;
   }
-  // The replay does not know about pauses.
-  if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0 || least_paused_s > 0) return;
+  // The replay does not know about pauses, nor about what is between windows of recording.
+  if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0 || least_paused_s > 0 ||
+      analysis.run.standby || !analysis.run.windows.empty())
+    return;
   const double ideal_s = to_seconds(data.wait_analysis.ideal_ns);
   analysis.efficiency.serialization = largest / ideal_s;
   analysis.efficiency.transfer = ideal_s / analysis.focus_s;

@@ -88,6 +88,10 @@ void ReportDocument::run() {
     out_("launcher", text_or_null(run.launcher))("restarts", run.restarts);
     out_("region", text_or_null(run.region))("sample_on", text_or_null(run.sample_on));
     out_("only_regions", run.only_regions)("samples", run.samples);
+    out_("standby", run.standby)("lasted_s", run.lasted_s);
+    out_.rows("windows", run.windows, [&](const RecordingWindow& window) {
+      out_("begin_s", window.begin_s)("end_s", window.end_s)("ranks", window.ranks);
+    });
     dropped();
     out_.object("dropped_meaning", [&] {
       for (const auto& [reason, count] : a_.run.dropped)

@@ -120,7 +120,8 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
                         a.run.complete ? "" : ", " + words::state(a.run)));
   const std::vector<std::string> commands = command_lines(a.run, kCommands);
   for (const std::string& line : commands) fact(&line == &commands.front() ? "command" : "", line);
-  page.paragraph({fmt::format("  {:<11} ", "time")}, category_shares(a));
+  if (const std::string windows = words::windows(a.run); !windows.empty()) fact("windows", windows);
+  if (!a.run.was_never_recorded()) page.paragraph({fmt::format("  {:<11} ", "time")}, category_shares(a));
   if (a.efficiency.parallel)
     fact("efficiency",
          fmt::format("parallel {} = load balance {} x communication {}", percent(*a.efficiency.parallel),

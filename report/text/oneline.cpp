@@ -71,6 +71,7 @@ std::string render_oneline(const Analysis& a) {
   if (!a.run.region.empty())
     also("region " + format::shorten_middle(ascii(a.run.region), kMaxOfRegion_bytes));
   also(fmt::format("{}, {}", format::ranks_and_nodes(a.run), format::seconds(a.run.elapsed_s)));
+  if (a.run.standby) also(words::windows(a.run));
   also(incomplete(a));
   if (a.efficiency.parallel && a.efficiency.load_balance && a.efficiency.communication)
     also(fmt::format("parallel efficiency {} = load balance {} x communication {}",

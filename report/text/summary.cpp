@@ -45,8 +45,12 @@ class Summary : private Section {
     page_.line(fmt::format("  {}, {} Hz {} clock, {} samples{}", mpi_name(), run.rate_hz,
                            run.clock.empty() ? "wall" : run.clock, count(static_cast<double>(run.samples)),
                            run.complete ? ", " + words::state(run) : ""));
-    categories();
-    activities();
+    if (const std::string windows = words::windows(run); !windows.empty())
+      page_.line(fmt::format("  {}", windows));
+    if (!run.was_never_recorded()) {
+      categories();
+      activities();
+    }
     findings();
   }
 
@@ -155,7 +159,9 @@ class Summary : private Section {
   void findings() {
     page_.section("Findings");
     bound_by();
-    if (a_.findings.empty()) page_.line("  Nothing stands out.");
+    if (a_.findings.empty())
+      page_.line(a_.run.was_never_recorded() ? "  None: nothing was recorded (clusterprof start RUN)."
+                                             : "  Nothing stands out.");
     for (const Finding& finding : a_.findings) {
       page_.paragraph({fmt::format("  {:<8}", name_of(finding.severity)), severity_style(finding.severity)},
                       with_gain(finding));

@@ -109,8 +109,24 @@ std::optional<std::string> of_run(const NoteRecord& note) {
     case NoteCode::kLightRecording:
       return fmt::format(
           "This is a light recording (--mode light), with {} samples per second: waiting in MPI was "
-          "not looked for. --mode full does.",
+          "not looked for. --mode full does, and so does clusterprof start while the job runs.",
           note.number);
+    case NoteCode::kNeverStarted:
+      return "Nothing was recorded: the run was on standby (--standby), and nobody started recording "
+             "(clusterprof start RUN).";
+    case NoteCode::kOnlyWindows:
+      return fmt::format(
+          "The run was on standby (--standby). All times and shares are of the {} that {} opened from "
+          "outside "
+          "(clusterprof start).",
+          note.number == 1 ? std::string("window") : fmt::format("{} windows", note.number),
+          note.number == 1 ? "was" : "were");
+    case NoteCode::kFullInWindows:
+      return fmt::format(
+          "It was recorded in full, with waiting in MPI, in {} opened from outside "
+          "(clusterprof start).",
+          note.number == 1 ? std::string("a window that was")
+                           : fmt::format("{} windows that were", note.number));
     case NoteCode::kEventBudgetIgnored:
       return fmt::format("CLUSTERPROF_EVENT_BUDGET={} is not a number of events and was ignored.", note.text);
     default:

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "report/format/numbers.hpp"
+
 namespace clusterprof::report::words {
 
 std::string state(RunState state, bool complete, std::optional<double> as_of_s) {
@@ -13,6 +15,18 @@ std::string state(RunState state, bool complete, std::optional<double> as_of_s) 
   if (age_s < 120) return fmt::format("running, as of {:.0f} s ago", age_s);
   if (age_s < 2 * 3600) return fmt::format("running, as of {:.0f} min ago", age_s / 60);
   return fmt::format("running, as of {:.0f} h ago", age_s / 3600);
+}
+
+std::string windows(const RunInfo& run) {
+  if (run.was_never_recorded())
+    return fmt::format("nothing was recorded of {}: on standby, and never started",
+                       format::seconds(run.lasted_s));
+  if (run.windows.empty()) return {};
+  double sum_s = 0;
+  for (const RecordingWindow& window : run.windows) sum_s += window.end_s - window.begin_s;
+  return fmt::format("{} {} of {}, in {}", run.standby ? "recorded" : "recorded in full",
+                     format::seconds(sum_s), format::seconds(run.lasted_s),
+                     format::plural(run.windows.size(), "window"));
 }
 
 }  // namespace clusterprof::report::words

@@ -12,4 +12,8 @@ namespace clusterprof::report::words {
 std::string state(RunState state, bool complete, std::optional<double> as_of_s);
 inline std::string state(const RunInfo& run) { return state(run.state, run.complete, run.as_of_s); }
 
+// How much of a run on standby, or of a light one, was recorded because somebody asked for it. Empty: it had
+// no windows of recording.
+std::string windows(const RunInfo& run);
+
 }  // namespace clusterprof::report::words

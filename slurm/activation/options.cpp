@@ -127,7 +127,8 @@ const std::vector<RecordOption>& record_options() {
       {"event", kList},      {"sample-on", kValue},     {"no-python", kSwitch},    {"no-native", kSwitch},
       {"no-mpi", kSwitch},   {"only-regions", kSwitch}, {"no-children", kSwitch},  {"ranks", kList},
       {"own", kValue},       {"command", kValue},       {"no-arguments", kSwitch}, {"min-duration", kValue},
-      {"min-ranks", kValue}, {"checkpoint", kValue},    {"max-memory", kValue},    {"max-cpu", kValue}};
+      {"min-ranks", kValue}, {"checkpoint", kValue},    {"max-memory", kValue},    {"max-cpu", kValue},
+      {"standby", kSwitch}};
   return kOptions;
 }
 

@@ -46,7 +46,7 @@ FOLDERS = {
                        "collector/charge", "collector/mpi", "collector/process", "collector/os"],
     "collector/shard": ["base", "formats/wire", "formats/shard", "collector/names", "collector/stacks",
                         "collector/charge", "collector/mpi", "collector/process", "collector/os", "collector/node"],
-    "collector/loop": ["base", "formats/wire", "formats/shard", "collector/os", "collector/node", "collector/shard"],
+    "collector/loop": ["base", "formats/wire", "formats/run", "formats/shard", "collector/os", "collector/node", "collector/shard"],
     "collector": ["base", "formats/wire", "formats/run", "formats/shard", "collector/rings", "collector/os", "collector/node", "collector/loop"],
 
     "aggregator/waits": ["formats/shard", "formats/wire/mpi_event.h", "formats/wire/c10d_functions.h"],
@@ -69,7 +69,7 @@ FOLDERS = {
     "cli/self_test": [],
     "cli": ["base", "formats/wire", "formats/run"],
     "cli/doctor": ["base", "cli", "formats/wire/site_switch.h", "formats/wire/site_counts.h"],
-    "cli/analyze": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report/"],
+    "cli/analyze": ["base", "formats/run/run_control.hpp", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report/"],
     "cli/merge": ["aggregator/mpi", "cli/analyze"],
     "cli/tui": ["base", "report/", "cli/analyze"],
     "cli/manual": ["base", "report/", "cli", "cli/analyze", "cli/doctor"],

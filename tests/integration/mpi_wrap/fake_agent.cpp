@@ -153,6 +153,7 @@ clusterprof_mpi_exit leave_mpi() {
                                   kCountedPerCall,
                                   {},
                                   getpid() == gettid() ? 0u : 1u,
+                                  0,
                                   0};
   if (!paused) events.mpi_ns += exit.time_ns - events.enter_ns;
   return exit;
@@ -331,8 +332,8 @@ Entry* at(std::uint64_t offset) {
 }  // namespace
 
 extern "C" const clusterprof_agent_api* clusterprof_agent_v1(void) {
-  static const clusterprof_agent_api kApi{6,         get_segment,       now_ns,      enter_mpi, leave_mpi,
+  static const clusterprof_agent_api kApi{7,         get_segment,       now_ns,      enter_mpi, leave_mpi,
                                           call_path, add_wrapper_range, mpi_started, mpi_ended, count_drop,
-                                          nullptr};
+                                          nullptr,   nullptr,           nullptr};
   return &kApi;
 }

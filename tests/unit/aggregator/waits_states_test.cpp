@@ -28,6 +28,34 @@ TEST(WaitStatesTest, IsNotAnalysedWithoutEvents) {
   EXPECT_EQ(data.ranks[0].flags & shard::kWaitKnown, 0u);
 }
 
+// Rank 1 was outside of its window when it sent the first message and joined the second barrier.
+TEST(WaitStatesTest, WhatAPartnerDidOutsideOfItsWindowIsNotMissing) {
+  const auto made = [](bool in_windows) {
+    MadeRun run(2);
+    run.receive(0, 1, 10 * kMs, 31 * kMs, 0);
+    run.receive(0, 1, 40 * kMs, 51 * kMs, 1);
+    run.send(1, 0, 50 * kMs, 51 * kMs, 1);
+    run.collective(0, "MPI_Barrier", 60 * kMs, 80 * kMs, 0);
+    run.collective(1, "MPI_Barrier", 75 * kMs, 80 * kMs, 0);
+    run.collective(0, "MPI_Barrier", 90 * kMs, 95 * kMs, 1);
+    std::vector<shard::ShardData> shards = run.shards();
+    if (in_windows) shards[0].recording_windows = {{0, 0, 100 * kMs}, {1, 45 * kMs, 85 * kMs}};
+    return run.analyse(shards);
+  };
+  const shard::ShardData whole = made(false), cut = made(true);
+  EXPECT_EQ(whole.wait_analysis.unmatched_messages, 1u);
+  EXPECT_EQ(whole.wait_analysis.unmatched_collectives, 1u);
+  EXPECT_EQ(cut.wait_analysis.messages, 1u);
+  EXPECT_EQ(cut.wait_analysis.unmatched_messages, 0u);
+  EXPECT_EQ(cut.wait_analysis.collectives, 1u);
+  EXPECT_EQ(cut.wait_analysis.unmatched_collectives, 0u);
+  EXPECT_EQ(cut.wait_analysis.ideal_ns, 0u);
+  EXPECT_EQ(waits_of(cut), waits_of(whole));
+  EXPECT_EQ(waits_of(cut).size(), 2u);
+  // With a light recording only waiting in windows is known, with --standby there is no other.
+  EXPECT_EQ(cut.ranks[0].flags & shard::kWaitKnown, 0u);
+}
+
 TEST(WaitStatesTest, ReceiverWaitsForLateSender) {
   MadeRun run(2);
   run.receive(1, 0, 10 * kMs, 31 * kMs);
@@ -231,7 +259,8 @@ TEST(WaitStatesTest, RootsMayBeKnownByTheirNumberInTheGroup) {
 TEST(WaitStatesTest, AGroupMayLackTheRootThatItsEventsName) {
   MadeRun run(2);
   for (std::int32_t rank = 0; rank < 2; ++rank) {
-    MadeEvent event{MpiEventKind::kCollective, "broadcast", "MPI_Bcast", (10 + rank) * kMs, 41 * kMs, 7, rank};
+    MadeEvent event{
+        MpiEventKind::kCollective, "broadcast", "MPI_Bcast", (10 + rank) * kMs, 41 * kMs, 7, rank};
     event.flags = wire::kEventRootInGroup;
     run.add(rank, event);
   }

@@ -100,6 +100,20 @@ TEST(Options, LightModeLeavesOutWhatIsNotAskedFor) {
             std::string::npos);
 }
 
+TEST(Options, StandbyRecordsNothingUntilItIsStarted) {
+  const Options standby = good({"--standby", "true"});
+  EXPECT_TRUE(standby.standby && !standby.light && !standby.no_html);
+  EXPECT_EQ(standby.rate_hz, 100);
+  EXPECT_EQ(standby.events, Words{"none"});
+  EXPECT_EQ(good({"--standby", "-e", "A", "true"}).events, Words{"A"});
+  EXPECT_FALSE(good({"true"}).standby);
+  // The site records in light mode; that is more than nothing.
+  const Options site = good({"--standby", "true"}, {{"CLUSTERPROF_MODE", "light"}});
+  EXPECT_TRUE(site.standby && !site.light);
+  EXPECT_TRUE(good({"true"}, {{"CLUSTERPROF_STANDBY", "1"}}).standby);
+  EXPECT_NE(bad({"--standby", "--sample-on", "page-faults", "true"}).error.find("--standby"), std::string::npos);
+}
+
 TEST(Options, Minima) {
   EXPECT_EQ(good({"true"}).min_duration, std::chrono::seconds(0));
   EXPECT_EQ(good({"true"}).min_ranks, 0);

@@ -32,6 +32,7 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
   options.sample_on = {"page-faults", 7};
   options.no_children = true;
   options.only_regions = true;
+  options.standby = true;
   ProgramEnvironment facts;
   facts.socket_name = "name";
   facts.sample_event = "1,2,0,0,7,2";
@@ -56,6 +57,8 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
                                                        {"CLUSTERPROF_EVENT", "A,B"},
                                                        {"CLUSTERPROF_SAMPLE_ON", "page-faults:7"},
                                                        {"CLUSTERPROF_AGENT_SAMPLE_EVENT", "1,2,0,0,7,2"},
+                                                       {"CLUSTERPROF_STANDBY", "1"},
+                                                       {"CLUSTERPROF_MODE", ""},
                                                        {"CLUSTERPROF_NO_PYTHON", ""},
                                                        {"CLUSTERPROF_NO_NATIVE", ""},
                                                        {"CLUSTERPROF_NO_MPI", ""},

@@ -282,7 +282,7 @@ class FakeSegment {
     s.mpi_call.peer = peer;
     s.mpi_call.tag = tag;
     s.mpi_call.root = wire::kNoPeer;
-    s.mpi_call.enter_ns = enter_ns;
+    s.mpi_call.enter_ns = s.mpi_call.recorded_before_ns = enter_ns;
     s.mpi_op = op + 1u;
     s.mpi_call.changes += 1;
   }

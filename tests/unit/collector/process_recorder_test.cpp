@@ -1277,6 +1277,74 @@ TEST_F(Recording, PausedTimeHasNoPath) {
   EXPECT_EQ(report.paused_ns, 20 * kMs);
 }
 
+// On standby but for a window from 100 ms to 150 ms; all of it in a call that began before.
+TEST_F(Recording, OnlyTheWindowOfARunOnStandbyCounts) {
+  wire::SegmentHeader& header = fake_.header();
+  wire::ThreadSlot& slot = fake_.slot(0);
+  header.outside_windows = wire::OutsideWindows::kNothing;
+  header.record_phase = 1;
+  header.record_off_ns = header.paused_since_ns = kStart;
+  slot.mpi_call.op = wire::kMPI_Barrier;
+  slot.mpi_call.paused = wire::kCallUndescribed;
+  slot.mpi_call.enter_ns = slot.mpi_call.recorded_before_ns = kStart;
+  slot.mpi_call.peer = 77;  // of the call before
+  slot.mpi_call.changes = 1;
+  recorder().poll(kStart + 90 * kMs);
+  const ProcessReport before = recorder().report(kStart + 90 * kMs);
+  EXPECT_TRUE(before.windows.empty() && before.leaves_gaps);
+  EXPECT_TRUE(before.calls_under_way.empty() && before.values.empty());
+  EXPECT_EQ(before.mpi_ns, 0u);
+  EXPECT_EQ(before.paused_ns, 90 * kMs);
+
+  const auto push = [&](std::uint64_t ms, std::uint64_t pc) {
+    Sample sample;
+    sample.time_ns = kStart + ms * kMs;
+    sample.cpu_ns = ms * kMs;
+    sample.words = {pc};
+    fake_.sample(0, sample);
+  };
+  slot.window_begin_cpu_ns = 100 * kMs;
+  slot.window_begin_ns = header.window_begin_ns = kStart + 100 * kMs;
+  header.record_missed_ns[wire::missed_place(2)] = 100 * kMs;
+  header.record_phase = 2;
+  header.paused_ns = 100 * kMs;
+  header.paused_since_ns = 0;
+  push(110, kProgram + 1);
+  recorder().poll(kStart + 120 * kMs);
+  const ProcessReport during = recorder().report(kStart + 120 * kMs);
+  EXPECT_EQ(during.windows, (std::vector<RecordedWindow>{{kStart + 100 * kMs, kStart + 120 * kMs}}));
+  ASSERT_EQ(during.calls_under_way.size(), 1u);
+  EXPECT_EQ(during.calls_under_way[0].lasted_ns, 20 * kMs);
+  EXPECT_EQ(during.calls_under_way[0].peer, wire::kNoPeer);
+  EXPECT_EQ(during.mpi_ns, 20 * kMs);
+
+  push(130, kProgram + 2);
+  slot.window_end_cpu_ns = 150 * kMs;
+  slot.window_end_ns = header.window_end_ns = header.record_off_ns = kStart + 150 * kMs;
+  header.record_phase = 3;
+  header.paused_since_ns = kStart + 150 * kMs;
+  push(151, kProgram + 3);  // of a handler that was at work
+  recorder().poll(kStart + 400 * kMs);
+  const ProcessReport after = recorder().report(kStart + 400 * kMs);
+  EXPECT_EQ(after.windows, (std::vector<RecordedWindow>{{kStart + 100 * kMs, kStart + 150 * kMs}}));
+  EXPECT_EQ(rows(after), (std::vector<Row>{{"program+1!", Category::kNative, true, 10 * kMs, 10 * kMs, 1},
+                                           {"program+2!", Category::kNative, true, 40 * kMs, 40 * kMs, 1}}));
+  EXPECT_EQ(after.mpi_ns, 50 * kMs);
+  EXPECT_EQ(after.paused_ns, 350 * kMs);
+}
+
+TEST_F(Recording, AWindowIsAskedForAndAnswered) {
+  fake_.header().outside_windows = wire::OutsideWindows::kLight;
+  recorder().want_window(3, true);
+  EXPECT_FALSE(recorder().has_done(3, true));
+  const std::uint32_t wanted = fake_.header().window_wanted;
+  EXPECT_EQ(wanted % 2, 1u);
+  fake_.header().window_done = wanted;
+  EXPECT_TRUE(recorder().has_done(3, true));
+  EXPECT_FALSE(recorder().has_done(3, false));
+  EXPECT_FALSE(recorder().has_done(4, true));
+}
+
 TEST_F(Recording, PauseThatIsUnderWayCounts) {
   fake_.header().paused_ns = 5 * kMs;
   fake_.header().paused_since_ns = kStart + 10 * kMs;

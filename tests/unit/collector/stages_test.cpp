@@ -401,7 +401,8 @@ TEST_F(Stacks, TheLastPathIsTheCallThatBeganAfterTheLastSample) {
 TEST_F(Stacks, HelperThreadsWithoutMpiCallsAreNotCounted) {
   segment.thread(0, 100, FakeSegment::kStart);
   const ProcessStart start(FakeSegment::kStart);
-  const TimeInMpi time(view, start, stacks, drops);
+  const RecordedWindows windows(view.header());
+  const TimeInMpi time(view, start, windows, stacks, drops);
   TimeInMpi::Thread thread{101, false, FakeSegment::kStart, std::nullopt};
   EXPECT_EQ(time.of_helper(thread, view.thread_slot(0), FakeSegment::kStart + 500).count, 0u);
   segment.slot(0).mpi_time_ns = 200;

@@ -155,6 +155,7 @@ class Builder {
     data_.run.sample_on = chance(2) ? "" : "page-faults";
     data_.run.launcher = chance(2) ? "" : "torchrun";
     data_.run.only_regions = chance(4);
+    data_.run.standby = chance(4);
     data_.run.counters_multiplexed = chance(4);
     for (std::uint32_t i = below(4); i > 0; --i) add_note();
     unite(data_.run.notes);
@@ -215,6 +216,7 @@ class Builder {
     for (std::uint64_t& ns : rank.main_thread_ns) ns = amount();
     rank.threads = below(100);
     rank.processes = below(100);
+    rank.standby_ns = amount();
     rank.exit_status = static_cast<std::int32_t>(below(256));
     rank.restart = below(3);
     rank.exit_signal = -static_cast<std::int32_t>(below(3));
@@ -330,6 +332,8 @@ class Builder {
       if (chance(2)) thread.name = "loader-" + std::to_string(tid);
       data_.threads.push_back(std::move(thread));
     }
+    for (std::uint64_t begin_ns = below(1000); chance(2); begin_ns += 2000)
+      data_.recording_windows.push_back({row, begin_ns, begin_ns + 1 + below(1000)});
     for (std::uint64_t le_ns = 1024; le_ns <= 4096; le_ns *= 2)
       if (chance(2)) data_.handler_costs.push_back({row, le_ns, amount()});
     for (std::uint32_t series = 0; series < data_.series.size(); ++series)

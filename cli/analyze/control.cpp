@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/control.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cli/analyze/output.hpp"
+#include "cli/analyze/run_lookup.hpp"
+#include "formats/run/run_control.hpp"
+#include "report/format/characters.hpp"
+#include "report/format/numbers.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using report::format::plural;
+using report::format::printable;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kLookInterval{100};
+constexpr seconds kPatience{8};  // more than the nodes need to see the request twice
+constexpr std::size_t kNamesInMessage = 4;
+
+std::string names_of(const std::vector<ControlAnswer>& nodes) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(nodes.size(), kNamesInMessage); ++i)
+    names += (i == 0 ? "" : ", ") + nodes[i].node;
+  if (nodes.size() > kNamesInMessage)
+    names += " and " + std::to_string(nodes.size() - kNamesInMessage) + " more";
+  return names;
+}
+
+std::string what_was_done(const ControlRequest& request, const std::string& lasting,
+                          const std::vector<ControlAnswer>& done) {
+  std::uint64_t ranks = 0;
+  for (const ControlAnswer& node : done) ranks += node.ranks;
+  const bool light = done.front().light;
+  std::string text = request.open ? (light ? "recording in full" : "recording")
+                                  : (light ? "recording in light mode again" : "recording is stopped");
+  text += " on " + plural(done.size(), "node") + ", " + plural(ranks, "rank");
+  if (request.open && request.lasting_ns != 0) text += ", for " + lasting;
+  return text + "\n";
+}
+
+int control(const ControlOptions& options, ControlRequest request) {
+  const Result<fs::path> found = find_path(options.run, "run");
+  if (!found) return complain(found.error());
+  const std::string run = found.value().string();
+  std::error_code error;
+  if (!fs::is_directory(run, error)) return complain(kBadUsage, options.run + ": is not a run directory");
+  const std::vector<ControlAnswer> nodes = read_answers(run);
+  if (nodes.empty())
+    return complain(kNothingFound, printable(run) +
+                                       ": nobody there can be asked: the run is not recorded with "
+                                       "--standby or --mode light, or it is over");
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  request.at_unix_ns =
+      std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec + control_ahead_ns(nodes.size());
+  const Result<ControlRequest> asked = write_request(run, request);
+  if (!asked) return complain(asked.error());
+
+  const auto patience =
+      kPatience + 2 * (std::chrono::nanoseconds(control_interval_ns(nodes.size())) - seconds(1));
+  std::vector<ControlAnswer> done, silent;
+  for (const auto end = std::chrono::steady_clock::now() + patience;;) {
+    done.clear();
+    silent.clear();
+    for (ControlAnswer& node : read_answers(run))
+      (node.sequence >= asked.value().sequence ? done : silent).push_back(std::move(node));
+    if ((silent.empty() && !done.empty()) || std::chrono::steady_clock::now() >= end) break;
+    std::this_thread::sleep_for(kLookInterval);
+  }
+  const std::string within =
+      " within " + std::to_string(std::chrono::duration_cast<seconds>(patience).count()) + " s";
+  if (done.empty())
+    return complain(kNothingFound,
+                    printable(run) + ": no node has answered" + within + ": the run is over, or was lost");
+  if (!silent.empty()) complain(kOk, "no answer" + within + " from " + printable(names_of(silent)));
+  return print(what_was_done(asked.value(), options.lasting, done));
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_lasting_ns(std::string_view text) {
+  double value = 0;
+  const auto [stop, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view unit(stop, static_cast<std::size_t>(text.data() + text.size() - stop));
+  const double unit_s = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  const double lasting_s = value * unit_s;
+  if (!(lasting_s >= 1) || lasting_s > static_cast<double>(kLongestWindow_ns) / 1e9) return std::nullopt;
+  return static_cast<std::uint64_t>(lasting_s * 1e9);
+}
+
+int start_recording(const ControlOptions& options) {
+  ControlRequest request;
+  request.open = true;
+  if (!options.lasting.empty()) {
+    const std::optional<std::uint64_t> lasting = parse_lasting_ns(options.lasting);
+    if (!lasting)
+      return complain(kBadUsage,
+                      "--for: a time of at least a second, as 60s, 5m or 2h, not '" + options.lasting + "'");
+    request.lasting_ns = *lasting;
+  }
+  return control(options, request);
+}
+
+int stop_recording(const ControlOptions& options) { return control(options, ControlRequest{}); }
+
+}  // namespace clusterprof::cli

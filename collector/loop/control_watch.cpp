@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/loop/control_watch.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace clusterprof::collector {
+namespace {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+constexpr seconds kClockSlack{2};  // between two machines
+constexpr milliseconds kDoneInterval{20};
+// A rank that is stopped, or has no processor, is not waited for longer before the node answers.
+constexpr seconds kDonePatience{2};
+
+std::int64_t unix_now_ns() {
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+struct ControlWatch::Files {
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool has_thread = false, is_busy = false, is_closed = false, wants_work = false;
+  std::optional<ControlAnswer> to_write;
+  std::string run_directory;
+
+  // On a thread of its own. `done` gives the result to the event loop; it is called with the mutex locked.
+  static void work(const std::shared_ptr<Files>& files,
+                   const std::function<void(const std::optional<ControlRequest>&,
+                                            const std::optional<ControlAnswer>& written)>& done) {
+    std::unique_lock lock(files->mutex);
+    for (;;) {
+      files->wake.wait(lock, [&] { return files->is_closed || files->wants_work; });
+      if (files->is_closed) return;
+      files->wants_work = false;
+      std::optional<ControlAnswer> answer = std::exchange(files->to_write, std::nullopt);
+      lock.unlock();
+      std::optional<ControlRequest> request;
+      try {
+        // One that could not be written is written at the next look.
+        if (answer && !write_answer(files->run_directory, *answer)) answer.reset();
+        request = read_request(files->run_directory);
+      } catch (const std::exception&) {  // no memory: the next look tries again
+      }
+      lock.lock();
+      files->is_busy = false;
+      if (files->is_closed) return;
+      try {
+        done(request, answer);
+      } catch (const std::exception&) {
+      }
+    }
+  }
+};
+
+ControlWatch::ControlWatch(asio::io_context& io, std::string run_directory, std::string node_name,
+                           std::uint32_t nodes, bool light, Node node)
+    : io_(io),
+      run_directory_(std::move(run_directory)),
+      node_name_(std::move(node_name)),
+      interval_(control_interval_ns(nodes)),
+      light_(light),
+      node_(std::move(node)),
+      look_timer_(io),
+      edge_timer_(io),
+      answer_timer_(io),
+      files_(std::make_shared<Files>()) {
+  files_->run_directory = run_directory_;
+}
+
+// The thread may be waiting for a file server: it ends when it has waited, or with the process.
+ControlWatch::~ControlWatch() {
+  const std::lock_guard lock(files_->mutex);
+  files_->is_closed = true;
+  files_->wake.notify_all();
+}
+
+void ControlWatch::begin() {
+  answer_ = ControlAnswer{node_name_, 0, light_, false, 0};
+  look();
+}
+
+void ControlWatch::wait_for_look() {
+  look_timer_.expires_after(interval_);
+  look_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) look();
+  });
+}
+
+void ControlWatch::look() {
+  {
+    const std::lock_guard lock(files_->mutex);
+    if (!files_->is_busy) {
+      try {
+        if (!files_->has_thread) {
+          const auto done = [this](const std::optional<ControlRequest>& request,
+                                   const std::optional<ControlAnswer>& written) {
+            asio::post(io_, [this, request, written] {
+              if (written && answer_ == written) answer_.reset();
+              seen(request);
+            });
+          };
+          std::thread([files = files_, done] { Files::work(files, done); }).detach();
+          files_->has_thread = true;
+        }
+        files_->to_write = answer_;
+        files_->is_busy = files_->wants_work = true;
+        files_->wake.notify_all();
+      } catch (const std::exception&) {  // no thread: the next look tries again
+      }
+    }
+  }
+  wait_for_look();
+}
+
+void ControlWatch::seen(const std::optional<ControlRequest>& request) {
+  const bool is_first = !std::exchange(has_looked_, true);
+  if (!request || request->sequence <= request_.sequence) return;
+  request_ = *request;
+  const std::int64_t now_ns = unix_now_ns();
+  const ControlSchedule schedule =
+      schedule_of(request_, now_ns, nanoseconds(interval_ + kClockSlack).count(), is_first);
+  const auto at = [now = Clock::now(), now_ns](std::int64_t unix_ns) {
+    return std::optional(now + nanoseconds(unix_ns - now_ns));
+  };
+  opens_ = schedule.begin_unix_ns == 0 ? std::nullopt : at(schedule.begin_unix_ns);
+  closes_ = schedule.end_unix_ns == 0 ? std::nullopt : at(schedule.end_unix_ns);
+  follow_schedule();
+  // Also where nothing changes, as for a second `start`.
+  answer_by_ = Clock::now() + kDonePatience;
+  if (!opens_ || Clock::now() >= *opens_) answer_when_done();
+}
+
+void ControlWatch::follow_schedule() {
+  const Clock::time_point now = Clock::now();
+  const bool open = opens_ && now >= *opens_ && (!closes_ || now < *closes_);
+  if (open != is_open_) {
+    is_open_ = open;
+    node_.change(++number_, open);
+    answer_by_ = now + kDonePatience;
+    answer_when_done();
+  }
+  std::optional<Clock::time_point> next;
+  if (opens_ && now < *opens_)
+    next = opens_;
+  else if (open)
+    next = closes_;
+  if (!next) {
+    edge_timer_.cancel();
+    return;
+  }
+  edge_timer_.expires_at(*next);
+  edge_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) follow_schedule();
+  });
+}
+
+void ControlWatch::answer_when_done() {
+  const Node::Done done = node_.done(number_, is_open_);
+  if (done.done < done.all && Clock::now() < answer_by_) {
+    answer_timer_.expires_after(kDoneInterval);
+    answer_timer_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) answer_when_done();
+    });
+    return;
+  }
+  answer_timer_.cancel();
+  answer_ = ControlAnswer{node_name_, request_.sequence, light_, is_open_, done.done};
+  look();
+}
+
+}  // namespace clusterprof::collector

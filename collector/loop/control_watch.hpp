@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Looks about once a second whether somebody asks for a window of recording (formats/run/run_control.hpp),
+// opens and closes windows, and answers. The event loop's timer decides when; a thread of its own reads and
+// writes the files, because a file server may not answer. That thread uses no processor time while it waits,
+// and none after the event loop has ended: who watches over this process takes processor time for a sign of
+// life.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "formats/run/run_control.hpp"
+
+namespace clusterprof::collector {
+
+class ControlWatch {
+ public:
+  struct Node {
+    // Opens or closes a window. The number grows with each call.
+    std::function<void(std::uint32_t number, bool open)> change;
+    // How many ranks have done what the latest call said, and how many there are.
+    struct Done {
+      std::uint32_t done = 0, all = 0;
+    };
+    std::function<Done(std::uint32_t number, bool open)> done;
+  };
+
+  // nodes: of the job, as far as it is known.
+  ControlWatch(boost::asio::io_context& io, std::string run_directory, std::string node_name,
+               std::uint32_t nodes, bool light, Node node);
+  ~ControlWatch();
+  ControlWatch(const ControlWatch&) = delete;
+  ControlWatch& operator=(const ControlWatch&) = delete;
+
+  void begin();
+  [[nodiscard]] bool is_open() const { return is_open_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Files;  // shared with the thread that reads and writes them
+
+  void look();
+  void seen(const std::optional<ControlRequest>& request);
+  void follow_schedule();
+  void answer_when_done();
+  void wait_for_look();
+
+  boost::asio::io_context& io_;
+  const std::string run_directory_, node_name_;
+  const std::chrono::nanoseconds interval_;
+  const bool light_;
+  const Node node_;
+  boost::asio::steady_timer look_timer_, edge_timer_, answer_timer_;
+  std::shared_ptr<Files> files_;
+  bool has_looked_ = false;
+  ControlRequest request_;
+  // What is asked for, by our own clock.
+  std::optional<Clock::time_point> opens_, closes_;
+  bool is_open_ = false;
+  std::uint32_t number_ = 0;
+  Clock::time_point answer_by_;
+  std::optional<ControlAnswer> answer_;  // to be written
+};
+
+}  // namespace clusterprof::collector

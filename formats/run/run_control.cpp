@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "formats/run/run_control.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "base/directory.hpp"
+#include "base/unique_fd.hpp"
+#include "base/write_all.hpp"
+
+namespace clusterprof {
+namespace {
+
+constexpr const char* kDirectory = ".control";
+constexpr const char* kRequestName = "request";
+constexpr std::string_view kNodePrefix = "node-", kTemporaryPrefix = ".new-";
+constexpr std::string_view kHeader = "clusterprof-control 1\n", kEnd = "end\n";
+constexpr std::size_t kMostBytes = 1024;
+constexpr mode_t kDirectoryMode = 0700, kFileMode = 0600;
+
+std::int64_t unix_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
+
+// Not with O_PATH: it is for NFS to ask its server, so that what others have renamed is seen.
+UniqueFd open_control(const std::string& run) {
+  const UniqueFd directory(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return {};
+  return UniqueFd(::openat(directory.get(), kDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+// The text of a file of this user, of root, or of `owner`.
+std::optional<std::string> read_trusted(int directory, const std::string& name, uid_t owner) {
+  // A pipe of that name must not keep us waiting.
+  const UniqueFd file(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const auto status = file ? status_of(file.get()) : std::nullopt;
+  if (!status || !S_ISREG(status->st_mode) || (!is_trusted(*status) && status->st_uid != owner))
+    return std::nullopt;
+  char text[kMostBytes];
+  const ssize_t bytes = ::read(file.get(), text, sizeof text);
+  return bytes > 0 ? std::optional(std::string(text, static_cast<std::size_t>(bytes))) : std::nullopt;
+}
+
+Result<void> replace_file(int directory, const std::string& name, const std::string& text) {
+  const std::string temporary = std::string(kTemporaryPrefix) + name + "-" + std::to_string(::getpid()) +
+                                "-" + std::to_string(unix_ns());
+  const auto failed = [&] { return Error{name + ": " + std::strerror(errno)}; };
+  UniqueFd file(::openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                         kFileMode));
+  if (!file) return failed();
+  if (write_all(file.get(), text) && ::close(file.release()) == 0 &&
+      ::renameat(directory, temporary.c_str(), directory, name.c_str()) == 0)
+    return {};
+  Error why = failed();
+  ::unlinkat(directory, temporary.c_str(), 0);
+  return why;
+}
+
+using Fields = std::map<std::string_view, std::uint64_t>;
+
+std::string text_of_fields(const std::vector<std::pair<std::string_view, std::uint64_t>>& fields) {
+  std::string text(kHeader);
+  for (const auto& [name, value] : fields) text += std::string(name) + " " + std::to_string(value) + "\n";
+  return text + std::string(kEnd);
+}
+
+// Lines of a name and a number, each once, between the header and the end.
+std::optional<Fields> parse_fields(std::string_view text) {
+  if (!text.starts_with(kHeader) || !text.ends_with(kEnd) || text.size() < kHeader.size() + kEnd.size())
+    return std::nullopt;
+  text.remove_prefix(kHeader.size());
+  text.remove_suffix(kEnd.size());
+  Fields fields;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n'), blank = text.find(' ');
+    if (end == std::string_view::npos || blank >= end || blank == 0) return std::nullopt;
+    std::uint64_t value = 0;
+    const auto [stop, error] = std::from_chars(text.data() + blank + 1, text.data() + end, value);
+    if (error != std::errc() || stop != text.data() + end) return std::nullopt;
+    if (!fields.emplace(text.substr(0, blank), value).second) return std::nullopt;
+    text.remove_prefix(end + 1);
+  }
+  return fields;
+}
+
+// The fields of these names, in their order; no value: others are there, or some are missing.
+template <std::size_t kCount>
+std::optional<std::array<std::uint64_t, kCount>> take_fields(
+    std::string_view text, const std::array<std::string_view, kCount>& names) {
+  const std::optional<Fields> fields = parse_fields(text);
+  if (!fields || fields->size() != kCount) return std::nullopt;
+  std::array<std::uint64_t, kCount> values{};
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const auto found = fields->find(names[i]);
+    if (found == fields->end()) return std::nullopt;
+    values[i] = found->second;
+  }
+  return values;
+}
+
+constexpr std::array<std::string_view, 4> kRequestFields = {"sequence", "open", "at_unix_ns", "lasting_ns"};
+constexpr std::array<std::string_view, 4> kAnswerFields = {"sequence", "light", "open", "ranks"};
+
+}  // namespace
+
+std::string text_of(const ControlRequest& request) {
+  return text_of_fields({{kRequestFields[0], request.sequence},
+                         {kRequestFields[1], request.open ? 1 : 0},
+                         {kRequestFields[2], static_cast<std::uint64_t>(request.at_unix_ns)},
+                         {kRequestFields[3], request.lasting_ns}});
+}
+
+std::string text_of(const ControlAnswer& answer) {
+  return text_of_fields({{kAnswerFields[0], answer.sequence},
+                         {kAnswerFields[1], answer.light ? 1 : 0},
+                         {kAnswerFields[2], answer.open ? 1 : 0},
+                         {kAnswerFields[3], answer.ranks}});
+}
+
+std::optional<ControlRequest> parse_request(std::string_view text) {
+  const auto values = take_fields(text, kRequestFields);
+  if (!values) return std::nullopt;
+  const auto [sequence, open, at, lasting] = *values;
+  if (sequence == 0 || open > 1 || at > static_cast<std::uint64_t>(INT64_MAX) - 2 * kLongestWindow_ns ||
+      lasting > kLongestWindow_ns)
+    return std::nullopt;
+  return ControlRequest{sequence, open == 1, static_cast<std::int64_t>(at), lasting};
+}
+
+std::optional<ControlAnswer> parse_answer(std::string_view text, std::string node) {
+  const auto values = take_fields(text, kAnswerFields);
+  if (!values) return std::nullopt;
+  const auto [sequence, light, open, ranks] = *values;
+  if (light > 1 || open > 1 || ranks > UINT32_MAX) return std::nullopt;
+  return ControlAnswer{std::move(node), sequence, light == 1, open == 1, static_cast<std::uint32_t>(ranks)};
+}
+
+std::optional<ControlRequest> read_request(const std::string& run) {
+  const UniqueFd control = open_control(run);
+  const auto text = control ? read_trusted(control.get(), kRequestName, ::geteuid()) : std::nullopt;
+  return text ? parse_request(*text) : std::nullopt;
+}
+
+Result<ControlRequest> write_request(const std::string& run, ControlRequest request) {
+  const UniqueFd control = open_control(run);
+  const auto status = control ? status_of(control.get()) : std::nullopt;
+  if (!status) return Error{run + ": is not recorded with --standby or --mode light", ErrorKind::kNotFound};
+  if (status->st_uid != ::geteuid() && ::geteuid() != 0)
+    return Error{run + ": belongs to another user, who alone can start and stop its recording"};
+  const auto text = read_trusted(control.get(), kRequestName, status->st_uid);
+  const auto before = text ? parse_request(*text) : std::nullopt;
+  request.sequence = std::max(before ? before->sequence + 1 : 1, static_cast<std::uint64_t>(unix_ns()));
+  const Result<void> written = replace_file(control.get(), kRequestName, text_of(request));
+  if (!written) return Error{run + "/" + kDirectory + "/" + written.error().message};
+  return request;
+}
+
+Result<void> write_answer(const std::string& run, const ControlAnswer& answer) {
+  const UniqueFd directory(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return Error{run + ": " + std::strerror(errno)};
+  if (::mkdirat(directory.get(), kDirectory, kDirectoryMode) != 0 && errno != EEXIST)
+    return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
+  const UniqueFd control = open_directory(directory.get(), kDirectory);
+  const auto status = control ? status_of(control.get()) : std::nullopt;
+  if (!status || !is_trusted(*status)) return Error{run + "/" + kDirectory + ": belongs to another user"};
+  return replace_file(control.get(), std::string(kNodePrefix) + answer.node, text_of(answer));
+}
+
+void withdraw_answer(const std::string& run, const std::string& node) {
+  const UniqueFd directory(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return;
+  {
+    const UniqueFd control = open_directory(directory.get(), kDirectory);
+    if (!control) return;
+    ::unlinkat(control.get(), (std::string(kNodePrefix) + node).c_str(), 0);
+    if (!entries_of(control.get(), [](const std::string& name) {
+           return name.starts_with(kNodePrefix);
+         }).empty())
+      return;
+  }
+  remove_control(directory.get());
+}
+
+std::vector<ControlAnswer> read_answers(const std::string& run) {
+  std::vector<ControlAnswer> answers;
+  const UniqueFd control = open_control(run);
+  if (!control) return answers;
+  std::vector<std::string> names =
+      entries_of(control.get(), [](const std::string& name) { return name.starts_with(kNodePrefix); });
+  std::sort(names.begin(), names.end());
+  const auto owner = status_of(control.get());
+  for (const std::string& name : names) {
+    const auto text = owner ? read_trusted(control.get(), name, owner->st_uid) : std::nullopt;
+    if (!text) continue;
+    if (auto answer = parse_answer(*text, name.substr(kNodePrefix.size())))
+      answers.push_back(std::move(*answer));
+  }
+  return answers;
+}
+
+void remove_control(int run_directory) {
+  {
+    const UniqueFd control = open_directory(run_directory, kDirectory);
+    if (!control) return;
+    remove_entries(control.get(), [](const std::string&) { return true; });
+  }
+  ::unlinkat(run_directory, kDirectory, AT_REMOVEDIR);
+}
+
+ControlSchedule schedule_of(const ControlRequest& request, std::int64_t seen_unix_ns, std::int64_t latest_ns,
+                            bool late) {
+  if (!request.open) return {};
+  ControlSchedule schedule;
+  const std::int64_t ahead_ns = request.at_unix_ns - seen_unix_ns;
+  const bool is_near = ahead_ns >= -latest_ns && ahead_ns <= latest_ns;
+  schedule.begin_unix_ns = is_near || (late && ahead_ns < 0) ? request.at_unix_ns : seen_unix_ns;
+  if (request.lasting_ns == 0) return schedule;
+  // It lasts as long as was asked for from when it really begins.
+  const std::int64_t begins = late ? schedule.begin_unix_ns : std::max(schedule.begin_unix_ns, seen_unix_ns);
+  schedule.end_unix_ns = begins + static_cast<std::int64_t>(request.lasting_ns);
+  return schedule;
+}
+
+}  // namespace clusterprof

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How a run is told from outside to open or close a window of recording (`clusterprof start`, `stop`):
+// through files in the run directory, since there is no network port.
+//
+//   DIR/.control/request      what is asked for; each request replaces the one before
+//   DIR/.control/node-NODE    what node NODE has done; its collector makes it at the start
+//
+// Files are replaced by renaming, so that nobody reads half of one. A request counts only if it belongs to
+// the user of the run, or to root. Any function may take long where the file server does not answer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace clusterprof {
+
+struct ControlRequest {
+  std::uint64_t sequence = 0;    // later ones have larger numbers; never 0
+  bool open = false;             // a window of recording
+  std::int64_t at_unix_ns = 0;   // when, by the clock of whoever asks
+  std::uint64_t lasting_ns = 0;  // then it is to be closed; 0: it stays open
+  friend bool operator==(const ControlRequest&, const ControlRequest&) = default;
+};
+
+// No window lasts longer, so that sums of times cannot overflow.
+inline constexpr std::uint64_t kLongestWindow_ns = std::uint64_t{366} * 24 * 3600 * 1'000'000'000;
+
+struct ControlAnswer {
+  std::string node;
+  std::uint64_t sequence = 0;  // of the request that has been carried out; 0: none yet
+  bool light = false;          // outside of windows it records what --mode light does, else nothing
+  bool open = false;
+  std::uint32_t ranks = 0;  // whose processes have done it
+  friend bool operator==(const ControlAnswer&, const ControlAnswer&) = default;
+};
+
+std::string text_of(const ControlRequest& request);
+std::string text_of(const ControlAnswer& answer);
+// No value: it is no such text. `node` comes from the file's name.
+std::optional<ControlRequest> parse_request(std::string_view text);
+std::optional<ControlAnswer> parse_answer(std::string_view text, std::string node);
+
+// The request that is there; no value: there is none, or it is of another user, or damaged. `run`: a path.
+std::optional<ControlRequest> read_request(const std::string& run);
+// Asks. Its number is that of the time, but at least one more than that of the request before. Fails with
+// kNotFound if no collector of the run can be asked.
+Result<ControlRequest> write_request(const std::string& run, ControlRequest request);
+
+// Of a node's collector. Makes the directory if it is missing.
+Result<void> write_answer(const std::string& run, const ControlAnswer& answer);
+// Of a node's collector, at its end. The last one removes all of it.
+void withdraw_answer(const std::string& run, const std::string& node);
+// All there are, by node.
+std::vector<ControlAnswer> read_answers(const std::string& run);
+
+// Removes all of it.
+void remove_control(int run_directory);
+
+// How often each of so many collectors looks for a request. A file server is not to be asked more than a few
+// hundred times a second for one job.
+constexpr std::int64_t control_interval_ns(std::size_t nodes) {
+  constexpr std::int64_t kSecond = 1'000'000'000, kLongest = 8 * kSecond;
+  constexpr std::size_t kLooksPerSecond = 256;
+  const std::size_t seconds = (nodes + kLooksPerSecond - 1) / kLooksPerSecond;
+  return seconds <= 1 ? kSecond : seconds >= 8 ? kLongest : static_cast<std::int64_t>(seconds) * kSecond;
+}
+// How far ahead a request says when: by then all collectors have seen it.
+constexpr std::int64_t control_ahead_ns(std::size_t nodes) {
+  return control_interval_ns(nodes) + 500'000'000;
+}
+
+// When a window is to be opened and closed, by the clock of whoever carries the request out.
+struct ControlSchedule {
+  std::int64_t begin_unix_ns = 0, end_unix_ns = 0;  // end 0: none
+  [[nodiscard]] bool is_open(std::int64_t now_unix_ns) const {
+    return begin_unix_ns != 0 && now_unix_ns >= begin_unix_ns &&
+           (end_unix_ns == 0 || now_unix_ns < end_unix_ns);
+  }
+};
+// `seen_unix_ns`: when the request was first seen. The clocks of two machines may differ: a time that is
+// further away than `latest_ns` is not waited for. `late`: the request was there before this collector, so
+// what has passed of it has passed.
+ControlSchedule schedule_of(const ControlRequest& request, std::int64_t seen_unix_ns, std::int64_t latest_ns,
+                            bool late);
+
+}  // namespace clusterprof

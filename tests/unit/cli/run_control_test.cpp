@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "formats/run/run_control.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace clusterprof {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kNow = 1'800'000'000'000'000'000, kSecond = 1'000'000'000, kLatest = 3 * kSecond;
+
+class RunControl : public ::testing::Test {
+ protected:
+  RunControl() {
+    std::string name = (fs::temp_directory_path() / "clusterprof-control-XXXXXX").string();
+    run = ::mkdtemp(name.data());
+  }
+  ~RunControl() override { fs::remove_all(run); }
+
+  std::string run;
+};
+
+TEST(RunControlText, RequestsAndAnswersAreReadAsTheyWereWritten) {
+  const ControlRequest request{17, true, kNow, 60 * static_cast<std::uint64_t>(kSecond)};
+  EXPECT_EQ(parse_request(text_of(request)), request);
+  const ControlRequest stop{18, false, kNow + 1, 0};
+  EXPECT_EQ(parse_request(text_of(stop)), stop);
+  const ControlAnswer answer{"n1", 17, true, false, 128};
+  EXPECT_EQ(parse_answer(text_of(answer), "n1"), answer);
+  EXPECT_FALSE(parse_request(text_of(answer)));
+  EXPECT_FALSE(parse_answer(text_of(request), "n1"));
+}
+
+TEST(RunControlText, WhatIsNoRequestIsNone) {
+  const std::string good = text_of(ControlRequest{17, true, kNow, 5});
+  ASSERT_TRUE(parse_request(good));
+  for (std::size_t length = 0; length < good.size(); ++length)  // half of one
+    EXPECT_FALSE(parse_request(good.substr(0, length))) << length;
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    return parse_request(text);
+  };
+  EXPECT_FALSE(with("sequence 17", "sequence 0"));
+  EXPECT_FALSE(with("sequence 17", "sequence 17x"));
+  EXPECT_FALSE(with("sequence 17", "sequence -1"));
+  EXPECT_FALSE(with("sequence 17", "sequence 99999999999999999999"));
+  EXPECT_FALSE(with("sequence 17", "sequence 17\nsequence 18"));
+  EXPECT_FALSE(with("open 1", "open 2"));
+  EXPECT_FALSE(with("open 1\n", ""));
+  EXPECT_FALSE(with("open 1", "open 1\nmore 1"));
+  EXPECT_FALSE(with("lasting_ns 5", "lasting_ns " + std::to_string(kLongestWindow_ns + 1)));
+  EXPECT_FALSE(with("at_unix_ns " + std::to_string(kNow), "at_unix_ns 9223372036854775807"));
+  EXPECT_FALSE(with("clusterprof-control 1", "clusterprof-control 2"));
+}
+
+TEST_F(RunControl, NobodyCanBeAskedBeforeACollectorIsThere) {
+  EXPECT_FALSE(read_request(run));
+  EXPECT_TRUE(read_answers(run).empty());
+  const Result<ControlRequest> asked = write_request(run, {});
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().kind, ErrorKind::kNotFound);
+}
+
+TEST_F(RunControl, LaterRequestsHaveLargerNumbers) {
+  ASSERT_TRUE(write_answer(run, {"n1", 0, false, false, 0}));
+  ASSERT_TRUE(write_answer(run, {"n2", 0, false, false, 0}));
+  EXPECT_FALSE(read_request(run));
+  std::uint64_t before = 0;
+  for (int i = 0; i < 3; ++i) {
+    const Result<ControlRequest> asked = write_request(run, {0, i != 1, kNow, 0});
+    ASSERT_TRUE(asked);
+    EXPECT_GT(asked.value().sequence, before);
+    EXPECT_EQ(read_request(run), asked.value());
+    before = asked.value().sequence;
+  }
+  ASSERT_TRUE(write_answer(run, {"n2", before, false, true, 4}));
+  const std::vector<ControlAnswer> answers = read_answers(run);
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[0], (ControlAnswer{"n1", 0, false, false, 0}));
+  EXPECT_EQ(answers[1], (ControlAnswer{"n2", before, false, true, 4}));
+
+  withdraw_answer(run, "n1");
+  EXPECT_EQ(read_answers(run).size(), 1u);
+  EXPECT_TRUE(read_request(run));
+  withdraw_answer(run, "n2");
+  EXPECT_TRUE(fs::is_empty(run));
+}
+
+TEST_F(RunControl, OnlyRegularFilesOfThisUserCount) {
+  ASSERT_TRUE(write_answer(run, {"n1", 0, false, false, 0}));
+  const fs::path request = fs::path(run) / ".control" / "request", other = fs::path(run) / "other";
+  std::ofstream(other) << text_of(ControlRequest{5, true, kNow, 0});
+  fs::create_symlink(other, request);
+  EXPECT_FALSE(read_request(run));
+  fs::remove(request);
+  ASSERT_EQ(::mkfifo(request.c_str(), 0600), 0);  // does not keep us waiting
+  EXPECT_FALSE(read_request(run));
+  fs::remove(request);
+  fs::rename(other, request);
+  EXPECT_TRUE(read_request(run));
+  if (::geteuid() != 0) return;
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(::chown(request.c_str(), kNobody, kNobody), 0);
+  EXPECT_FALSE(read_request(run));
+}
+
+TEST(ControlScheduleTest, NodesWaitForTheTimeThatWasAskedFor) {
+  const ControlRequest request{1, true, kNow + kSecond, 10 * static_cast<std::uint64_t>(kSecond)};
+  const ControlSchedule schedule = schedule_of(request, kNow, kLatest, false);
+  EXPECT_FALSE(schedule.is_open(kNow + kSecond - 1));
+  EXPECT_TRUE(schedule.is_open(kNow + kSecond));
+  EXPECT_TRUE(schedule.is_open(kNow + 11 * kSecond - 1));
+  EXPECT_FALSE(schedule.is_open(kNow + 11 * kSecond));
+}
+
+TEST(ControlScheduleTest, ARequestThatIsSeenLateBeginsThenAndLastsAsLong) {
+  const ControlRequest request{1, true, kNow, 10 * static_cast<std::uint64_t>(kSecond)};
+  const ControlSchedule schedule = schedule_of(request, kNow + 2 * kSecond, kLatest, false);
+  EXPECT_TRUE(schedule.is_open(kNow + 2 * kSecond));
+  EXPECT_TRUE(schedule.is_open(kNow + 12 * kSecond - 1));
+  EXPECT_FALSE(schedule.is_open(kNow + 12 * kSecond));
+}
+
+TEST(ControlScheduleTest, AClockThatIsWrongDelaysNothing) {
+  for (const std::int64_t wrong : {-3600 * kSecond, 3600 * kSecond}) {
+    const ControlRequest request{1, true, kNow + wrong, 0};
+    const ControlSchedule schedule = schedule_of(request, kNow, kLatest, false);
+    EXPECT_TRUE(schedule.is_open(kNow + kLatest)) << wrong;
+    EXPECT_TRUE(schedule.is_open(kNow + 100'000 * kSecond)) << wrong;
+  }
+}
+
+TEST(ControlScheduleTest, ACollectorThatStartsLaterDoesWhatIsLeft) {
+  const ControlRequest request{1, true, kNow, 60 * static_cast<std::uint64_t>(kSecond)};
+  EXPECT_TRUE(schedule_of(request, kNow + 59 * kSecond, kLatest, true).is_open(kNow + 59 * kSecond));
+  EXPECT_FALSE(schedule_of(request, kNow + 61 * kSecond, kLatest, true).is_open(kNow + 61 * kSecond));
+  EXPECT_TRUE(
+      schedule_of({1, true, kNow, 0}, kNow + 3600 * kSecond, kLatest, true).is_open(kNow + 3600 * kSecond));
+}
+
+TEST(ControlScheduleTest, ManyNodesLookLessOften) {
+  EXPECT_EQ(control_interval_ns(1), kSecond);
+  EXPECT_EQ(control_interval_ns(256), kSecond);
+  EXPECT_EQ(control_interval_ns(257), 2 * kSecond);
+  EXPECT_EQ(control_interval_ns(100'000), 8 * kSecond);
+  EXPECT_GT(control_ahead_ns(1000), control_interval_ns(1000));
+}
+
+TEST(ControlScheduleTest, StopClosesAtOnce) {
+  EXPECT_FALSE(schedule_of({2, false, kNow + kSecond, 0}, kNow, kLatest, false).is_open(kNow));
+}
+
+}  // namespace
+}  // namespace clusterprof
