@@ -40,8 +40,8 @@
 
 namespace clusterprof::wire {
 
-inline constexpr std::uint64_t kSegmentMagic = 0x35'47'45'53'46'52'50'43ull;  // "CPRFSEG5"
-inline constexpr std::uint32_t kWireMajor = 9;
+inline constexpr std::uint64_t kSegmentMagic = 0x36'47'45'53'46'52'50'43ull;  // "CPRFSEG6"
+inline constexpr std::uint32_t kWireMajor = 10;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
