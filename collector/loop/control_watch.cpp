@@ -136,6 +136,10 @@ void ControlWatch::seen(const std::optional<ControlRequest>& request) {
   };
   opens_ = schedule.begin_unix_ns == 0 ? std::nullopt : at(schedule.begin_unix_ns);
   closes_ = schedule.end_unix_ns == 0 ? std::nullopt : at(schedule.end_unix_ns);
+  // A second `start` goes on with the open window rather than beginning another one when the nodes would.
+  if (is_open_ && request_.open) opens_ = Clock::now();
+  // Whoever waits for the previous request's answer has been overtaken.
+  answer_timer_.cancel();
   follow_schedule();
   // Also where nothing changes, as for a second `start`.
   answer_by_ = Clock::now() + kDonePatience;
