@@ -87,8 +87,8 @@ void serialize(Archive& archive, Note& note) {
 template <typename Archive>
 void serialize(Archive& archive, Run& run) {
   archive(run.id, run.command, run.own, run.start_utc_ns, run.world_size, run.rate_hz, run.clock,
-          run.sample_on, run.only_regions, run.standby, run.counters_multiplexed, run.version, run.mpi_library,
-          run.launcher, run.complete, run.notes);
+          run.sample_on, run.only_regions, run.standby, run.counters_multiplexed, run.version,
+          run.mpi_library, run.launcher, run.complete, run.notes);
 }
 template <typename Archive>
 void serialize(Archive& archive, Node& node) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads that libraries make for themselves: whose they are is known from the library of the function that they were
-// started with, or of the outermost one on their call paths.
+// Threads that libraries make for themselves: whose they are is known from the library of the function that
+// they were started with, or of the outermost one on their call paths.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,8 @@ namespace clusterprof::agent {
 // Allocates g_process.records, and prepares what detects that a thread ends.
 bool prepare_threads(const wire::SegmentHeader* segment) noexcept;
 
-// start_function: 0 if it is not known. inherited_name: 16 bytes, the kernel's name of the thread that made this one;
-// null: not known.
+// start_function: 0 if it is not known. inherited_name: 16 bytes, the kernel's name of the thread that made
+// this one; null: not known.
 void register_this_thread(std::uintptr_t start_function = 0, const char* inherited_name = nullptr) noexcept;
 void unregister_this_thread() noexcept;
 void attach_existing_threads() noexcept;  // those made before the agent started, but for this one

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where CPython keeps the attributes of an instance of a Python class, and the first local variable of a frame. As in
-// layout.h: offsets in bytes of the regular x86-64 Linux build with the GIL, which do not change within a minor
-// version. layouts_test.py compares them with the headers, but for the keys of dicts up to 3.10, which are in no
-// header.
+// Where CPython keeps the attributes of an instance of a Python class, and the first local variable of a
+// frame. As in layout.h: offsets in bytes of the regular x86-64 Linux build with the GIL, which do not change
+// within a minor version. layouts_test.py compares them with the headers, but for the keys of dicts up
+// to 3.10, which are in no header.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ enum class InstanceDict : std::uint8_t {
 struct InstanceLayout {
   std::uint8_t minor;
   InstanceDict dict;
-  std::uint16_t frame_locals;       // PyFrameObject.f_localsplus or _PyInterpreterFrame.localsplus
-  std::uint16_t type_cached_keys;   // PyHeapTypeObject.ht_cached_keys
-  std::uint16_t values_data;        // the first value, from what a dict or an object calls its values
-  std::uint16_t keys_entry_count;   // PyDictKeysObject.dk_nentries; Py_ssize_t
-  std::uint16_t keys_size;          // dk_size (Py_ssize_t) or dk_log2_index_bytes (char)
-  std::uint16_t keys_indices;       // dk_indices; the entries follow them
+  std::uint16_t frame_locals;      // PyFrameObject.f_localsplus or _PyInterpreterFrame.localsplus
+  std::uint16_t type_cached_keys;  // PyHeapTypeObject.ht_cached_keys
+  std::uint16_t values_data;       // the first value, from what a dict or an object calls its values
+  std::uint16_t keys_entry_count;  // PyDictKeysObject.dk_nentries; Py_ssize_t
+  std::uint16_t keys_size;         // dk_size (Py_ssize_t) or dk_log2_index_bytes (char)
+  std::uint16_t keys_indices;      // dk_indices; the entries follow them
 };
 
 inline constexpr InstanceLayout kInstanceLayouts[] = {
@@ -47,8 +47,8 @@ constexpr const InstanceLayout* instance_layout(std::uint8_t minor) noexcept {
 // The same in all these versions.
 inline constexpr std::uint16_t kTypeBasicSize = 32, kTypeFlags = 168, kTypeDictOffset = 288;  // PyTypeObject
 inline constexpr std::uint16_t kDictKeys = 32, kDictValues = 40;                              // PyDictObject
-inline constexpr std::uint16_t kKeysKind = 10;                       // dk_kind; from 3.11 on, 0: general
-inline constexpr std::uint16_t kValuesValid = 3;                     // _dictvalues.valid; 3.13
+inline constexpr std::uint16_t kKeysKind = 10;                        // dk_kind; from 3.11 on, 0: general
+inline constexpr std::uint16_t kValuesValid = 3;                      // _dictvalues.valid; 3.13
 inline constexpr std::uint16_t kDictBefore = 24, kValuesBefore = 32;  // the object: pointers to these
 
 // PyTypeObject.tp_flags

@@ -29,9 +29,10 @@ inline std::uint64_t code_id_of(const CodeFingerprint& fingerprint) noexcept {
   return id != 0 ? id : 1;
 }
 
-// Writes the text of a str object as UTF-8, cut after at most `limit` bytes. Returns the number of bytes; 0 if the
-// object is no compact str. Reads the object, so run it under a guard. Async-signal-safe.
-std::uint32_t copy_text(const PythonRuntime& runtime, std::uint64_t object, char* out, std::uint32_t limit) noexcept;
+// Writes the text of a str object as UTF-8, cut after at most `limit` bytes. Returns the number of bytes; 0
+// if the object is no compact str. Reads the object, so run it under a guard. Async-signal-safe.
+std::uint32_t copy_text(const PythonRuntime& runtime, std::uint64_t object, char* out,
+                        std::uint32_t limit) noexcept;
 
 inline constexpr std::uint32_t kMaxNameBytes = 4096;             // of UTF-8; longer ones are cut
 inline constexpr std::uint32_t kMaxLineTableBytes = 256 * 1024;  // longer ones are left out

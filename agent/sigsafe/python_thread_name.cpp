@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every pointer is checked before it is followed, and every type that decides how to read on: the interpreter may be
-// changing all of this at this instant.
+// Every pointer is checked before it is followed, and every type that decides how to read on: the interpreter
+// may be changing all of this at this instant.
 #include "agent/sigsafe/python_thread_name.h"
 
 #include <cstring>
@@ -78,8 +78,8 @@ class Attributes {
   }
 
   struct Entries {
-    std::uint64_t first, bytes;      // address; size of one
-    std::uint64_t key, value;        // offsets
+    std::uint64_t first, bytes;  // address; size of one
+    std::uint64_t key, value;    // offsets
   };
 
   Entries entries_of(std::uint64_t keys) const noexcept {
@@ -106,8 +106,9 @@ class Attributes {
     for (std::int64_t i = 0; i < count && i < kMaxEntries; ++i) {
       const std::uint64_t entry = entries.first + static_cast<std::uint64_t>(i) * entries.bytes;
       if (!is_text(runtime_, peek<std::uint64_t>(entry + entries.key), "_name")) continue;
-      return values == 0 ? peek<std::uint64_t>(entry + entries.value)
-                         : peek<std::uint64_t>(values + layout_.values_data + 8 * static_cast<std::uint64_t>(i));
+      return values == 0
+                 ? peek<std::uint64_t>(entry + entries.value)
+                 : peek<std::uint64_t>(values + layout_.values_data + 8 * static_cast<std::uint64_t>(i));
     }
     return 0;
   }

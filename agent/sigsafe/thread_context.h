@@ -59,7 +59,7 @@ struct ThreadContext {
   RegionStack* regions;  // null when the thread is not recorded
   std::uint32_t last_handler_ns;
   std::uint32_t mpi_depth;
-  bool mpi_paused;  // the program had paused recording when the thread entered MPI
+  bool mpi_paused;          // the program had paused recording when the thread entered MPI
   std::uint32_t mpi_phase;  // ProcessState::record_phase then
   // Estimate of the cost of MPI wrappers (lifecycle/api.cpp): the number of calls since the last timed one;
   // for a timed call, what its wrapper has cost so far and when the call ended; and the usual cost of a

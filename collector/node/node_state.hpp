@@ -234,8 +234,8 @@ class NodeState {
   static ProcessView view(Process& process, std::uint64_t now_ns, Events events);
   void set_event_budget(ProcessRecorder& recorder) const;
   static std::size_t main_process(const std::vector<ProcessView>& views);
-  static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns, Events events,
-                                    std::size_t thread_rows, std::vector<shard::Note>& notes);
+  static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
+                                    Events events, std::size_t thread_rows, std::vector<shard::Note>& notes);
 
   NodeOptions options_;
   bool saves_memory_ = false;

@@ -257,7 +257,8 @@ std::size_t NodeState::main_process(const std::vector<ProcessView>& views) {
 }
 
 RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
-                                      Events events, std::size_t thread_rows, std::vector<shard::Note>& notes) {
+                                      Events events, std::size_t thread_rows,
+                                      std::vector<shard::Note>& notes) {
   std::vector<ProcessView> views;
   views.reserve(group.processes.size());
   for (Process& process : group.processes) views.push_back(view(process, now_ns, events));
@@ -360,7 +361,8 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
       std::clamp(kJobThreadRows / std::max(1u, world_size()), kMinThreadRows, shard::kMaxThreadRows);
   for (auto& [key, group] : ranks_) {
     if (group.processes.empty() || is_above_ranks(key)) continue;
-    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows, run.notes));
+    snapshot.ranks.push_back(
+        rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows, run.notes));
     snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
     if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
     if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finds the path on which a thread spent the most time, in little memory: a fixed number of paths is counted, and a new
-// one takes the place and the count of the one with the least (the algorithm SpaceSaving). A path with more than
-// 1/kPaths of the time is always among them.
+// Finds the path on which a thread spent the most time, in little memory: a fixed number of paths is counted,
+// and a new one takes the place and the count of the one with the least (the algorithm SpaceSaving). A path
+// with more than 1/kPaths of the time is always among them.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@ class BusiestPath {
   void add(std::uint32_t path, std::uint64_t ns) {
     const auto found =
         std::find_if(counted_.begin(), counted_.end(), [path](const Counted& at) { return at.path == path; });
-    Counted& at = found != counted_.end() ? *found : *std::min_element(counted_.begin(), counted_.end(), has_less);
+    Counted& at =
+        found != counted_.end() ? *found : *std::min_element(counted_.begin(), counted_.end(), has_less);
     at.path = path;
     at.ns += ns;
   }

@@ -118,8 +118,8 @@ class ProcessRecorder {
   // The names that the slot has at this moment.
   static void read_names(RecordedThread& thread, const wire::ThreadSlot& slot);
   // `account`: up to end_ns.
-  [[nodiscard]] shard::Thread row_of(const RecordedThread& thread, const ThreadAccount& account, std::uint64_t end_ns,
-                                     bool runs);
+  [[nodiscard]] shard::Thread row_of(const RecordedThread& thread, const ThreadAccount& account,
+                                     std::uint64_t end_ns, bool runs);
   void keep_ended(RecordedThread& thread, std::uint64_t end_ns);
   [[nodiscard]] std::uint64_t paused_ns(std::uint64_t now_ns) const;
 
@@ -139,9 +139,9 @@ class ProcessRecorder {
   SampleCharger samples_;
   ProcessTables tables_;
 
-  std::unordered_map<std::uint32_t, RecordedThread> threads_;      // by slot
-  std::vector<RawLoop> ended_loops_;                               // of threads that have ended
-  std::array<std::uint64_t, wire::kLaunches> launches_taken_{};    // by row: the number that was there
+  std::unordered_map<std::uint32_t, RecordedThread> threads_;    // by slot
+  std::vector<RawLoop> ended_loops_;                             // of threads that have ended
+  std::array<std::uint64_t, wire::kLaunches> launches_taken_{};  // by row: the number that was there
   ThreadTable ended_threads_;
   std::uint32_t freed_slots_ = 0;                                  // in this round
   std::uint64_t measured_mpi_ns_ = 0, measured_mpi_until_ns_ = 0;  // that is in the series of the main thread

@@ -43,7 +43,8 @@ struct RecordedThread {
   std::uint64_t unsampled_since_cpu_ns = 0;  // its CPU time at the last sample of it running
   // What is known of it for its row in the table of threads.
   std::uint64_t begin_ns = 0, begin_cpu_ns = 0;
-  std::string kernel_name, inherited_name, python_name;  // the first two empty: not known; the last: it has none
+  std::string kernel_name, inherited_name,
+      python_name;  // the first two empty: not known; the last: it has none
   bool runs_python = false;
   StackResolver::ThreadOrigin origin;
   std::uint32_t origins_looked_for = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The threads of a process, or of a rank: a row for each of the first ones, and then one for those that are alike, so
-// that any number of threads takes bounded memory. Paths are nodes of the RawStore.
+// The threads of a process, or of a rank: a row for each of the first ones, and then one for those that are
+// alike, so that any number of threads takes bounded memory. Paths are nodes of the RawStore.
 #pragma once
 
 #include <cstddef>

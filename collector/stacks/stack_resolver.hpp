@@ -37,7 +37,7 @@ struct StackContext {
   std::optional<Descriptor> descriptor;
   bool call_site = false;  // the words are the path of a site, without the wrappers
   std::int32_t syscall_nr = -1;
-  std::uint32_t epoch = 0;  // SegmentHeader::module_epoch
+  std::uint32_t epoch = 0;         // SegmentHeader::module_epoch
   std::uint32_t pool = kNoModule;  // that the thread belongs to: its path begins below the pool's frame
 };
 
@@ -69,11 +69,11 @@ class StackResolver {
   // words are outside the arena.
   [[nodiscard]] std::optional<std::uint32_t> call_site_path(std::uint64_t arena_offset, std::uint32_t words,
                                                             std::uint32_t mpi_op);
-  // The path that consists of a thread's start function alone, below its pool (StackContext::pool); the base if the
-  // function is not known.
+  // The path that consists of a thread's start function alone, below its pool (StackContext::pool); the base
+  // if the function is not known.
   [[nodiscard]] std::uint32_t start_path(std::uint64_t start_function, std::uint32_t pool = kNoModule);
-  // What a thread is, by its start function or by a path of it: by the outermost frame that is neither the system's nor
-  // of the C++ run time.
+  // What a thread is, by its start function or by a path of it: by the outermost frame that is neither the
+  // system's nor of the C++ run time.
   enum class ThreadOf : std::uint8_t { kUnknown, kPython, kPool, kOther };
   struct ThreadOrigin {
     ThreadOf of = ThreadOf::kUnknown;

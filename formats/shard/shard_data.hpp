@@ -43,9 +43,9 @@ inline constexpr std::string_view kGarbageName = "garbage collection";  // nativ
 inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
 // Native, in no object file: all call sites of an MPI function for which the table had no room.
 inline constexpr std::string_view kOtherCallSitesName = "[other call sites]";
-// Native, in no object file: "[OpenMP threads]" and the like (base/thread_pools.hpp), below which the paths of a library's
-// own threads are.
-// Kernel, below a system call such as read: what kind of descriptor it was called with.
+// Native, in no object file: "[OpenMP threads]" and the like (base/thread_pools.hpp), below which the paths
+// of a library's own threads are. Kernel, below a system call such as read: what kind of descriptor it was
+// called with.
 inline constexpr std::string_view kOnFileName = "of a file";
 inline constexpr std::string_view kOnSocketName = "of a socket";
 inline constexpr std::string_view kOnPipeName = "of a pipe or terminal";
@@ -588,21 +588,22 @@ struct LoopBlock {
   friend bool operator==(const LoopBlock&, const LoopBlock&) = default;
 };
 
-// What a thread is for. kMain: of each process. kHelper: of the MPI library, of what it communicates with, or of a
-// device's run time.
+// What a thread is for. kMain: of each process. kHelper: of the MPI library, of what it communicates with, or
+// of a device's run time.
 enum class ThreadKind : std::uint8_t { kMain = 0, kPython, kOpenMp, kNative, kHelper };
 inline constexpr std::size_t kThreadKinds = 5;
-inline constexpr std::array<const char*, kThreadKinds> kThreadKindNames = {"main", "python", "openmp", "native",
-                                                                           "helper"};
+inline constexpr std::array<const char*, kThreadKinds> kThreadKindNames = {"main", "python", "openmp",
+                                                                           "native", "helper"};
 
-// A recorded thread of a rank; or several that have ended and are alike in kind, path and name (but for numbers in it),
-// when the rank has had more than kMaxThreadRows.
+// A recorded thread of a rank; or several that have ended and are alike in kind, path and name (but for
+// numbers in it), when the rank has had more than kMaxThreadRows.
 struct Thread {
   static constexpr std::uint8_t kRuns = 1;  // flags
   std::uint32_t rank = 0;                   // index into ranks
   std::uint32_t path = 0;                   // the function that it was started with, alone; 0: not known
-  std::uint32_t top_path = 0;   // where it ran or was in file or socket I/O for the most time; 0: no sample says so
-  std::uint32_t last_path = 0;  // where it was seen last; 0: never
+  std::uint32_t top_path =
+      0;  // where it ran or was in file or socket I/O for the most time; 0: no sample says so
+  std::uint32_t last_path = 0;    // where it was seen last; 0: never
   std::int32_t pid = 0, tid = 0;  // of several: of the first
   ThreadKind kind = ThreadKind::kNative;
   std::uint8_t flags = 0;
@@ -680,10 +681,10 @@ struct ShardData {
   std::vector<UnavailableCounter> unavailable_counters;
   std::vector<Drop> drops;
   std::vector<HandlerCost> handler_costs;
-  std::vector<Process> processes;                  // by rank, then start_utc_ns, then pid
-  std::vector<EventLoop> event_loops;              // by rank, pid, tid, start_utc_ns, number
-  std::vector<LoopBlock> loop_blocks;              // by the same, then begin_utc_ns, then the largest wall_ns first
-  std::vector<Thread> threads;                     // by rank, then start_utc_ns, then tid
+  std::vector<Process> processes;      // by rank, then start_utc_ns, then pid
+  std::vector<EventLoop> event_loops;  // by rank, pid, tid, start_utc_ns, number
+  std::vector<LoopBlock> loop_blocks;  // by the same, then begin_utc_ns, then the largest wall_ns first
+  std::vector<Thread> threads;         // by rank, then start_utc_ns, then tid
   std::vector<RecordingWindow> recording_windows;  // by rank, then begin_ns
   TimeAxis time_axis;
   std::vector<Series> series;

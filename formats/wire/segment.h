@@ -72,13 +72,27 @@ enum class DropReason : std::uint32_t {
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
-inline constexpr const char* kDropReasonNames[kDropReasons] = {
-    "ring_full",           "reentrant",           "no_thread_slot",      "code_table_full",
-    "path_arena_full",     "mpi_site_table_full", "mpi_peer_table_full", "communicator_table_full",
-    "module_arena_full",   "fault_in_walk",       "timer_failed",        "counter_failed",
-    "mpi_event_ring_full", "signal_blocked",      "region_table_full",   "region_mismatch",
-    "io_file_table_full",  "io_site_table_full",  "throttled",           "io_path_room_full",
-    "event_loop_table_full"};
+inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
+                                                               "reentrant",
+                                                               "no_thread_slot",
+                                                               "code_table_full",
+                                                               "path_arena_full",
+                                                               "mpi_site_table_full",
+                                                               "mpi_peer_table_full",
+                                                               "communicator_table_full",
+                                                               "module_arena_full",
+                                                               "fault_in_walk",
+                                                               "timer_failed",
+                                                               "counter_failed",
+                                                               "mpi_event_ring_full",
+                                                               "signal_blocked",
+                                                               "region_table_full",
+                                                               "region_mismatch",
+                                                               "io_file_table_full",
+                                                               "io_site_table_full",
+                                                               "throttled",
+                                                               "io_path_room_full",
+                                                               "event_loop_table_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 

@@ -37,32 +37,32 @@ inline constexpr std::uint64_t kManyCalls = 100;  // as few reads or writes are 
 inline constexpr double kMemory = 0.10;           // computing on more data than the largest cache holds
 inline constexpr double kPageFaults = 0.05;       // in page faults and calls that map and unmap memory
 inline constexpr double kIdle = 0.10;             // blocked otherwise
-inline constexpr double kInput = 0.10;             // waiting for data that workers of its own make
-inline constexpr double kWorkersBusy = 0.60;       // of their time: else they are not what is too slow
-inline constexpr double kConsumed = 0.05;          // working on the data; of the waiting: else nobody consumes them
-inline constexpr double kSystem = 0.10;           // in other system calls
-inline constexpr double kPython = 0.30;           // running bytecode
+inline constexpr double kInput = 0.10;            // waiting for data that workers of its own make
+inline constexpr double kWorkersBusy = 0.60;      // of their time: else they are not what is too slow
+inline constexpr double kConsumed = 0.05;  // working on the data; of the waiting: else nobody consumes them
+inline constexpr double kSystem = 0.10;    // in other system calls
+inline constexpr double kPython = 0.30;    // running bytecode
 // Imports: from kImports of the ranks' time on, but only where a rank spends as much as kImports_s on them,
 // since every Python program spends a second or two. From kMostlyImports on programs as short as that, too.
 inline constexpr double kImports = 0.10, kImports_s = 5;
 inline constexpr double kMostlyImports = 0.50, kMostlyImports_s = 1;
-inline constexpr double kGarbage = 0.10;          // in Python's garbage collection
-inline constexpr double kGil = 0.10;              // waiting for the GIL; of the time of all threads
-inline constexpr double kMostlyPython = 0.50;     // severity "medium" for kPython from here, else "low"
-inline constexpr double kBlame = 0.50;            // part of an excess a line must hold to be named
-inline constexpr double kHigh = 0.25;             // severity "high" from here
-inline constexpr double kMedium = 0.10;           // "medium" from here, "low" below
-inline constexpr double kBottleneck = 0.05;       // smallest share listed for the run
-inline constexpr double kDropped = 0.01;          // of the samples
-inline constexpr double kMinLost = 10;            // fewer are chance, whatever their share
-inline constexpr double kTruncated = 0.10;        // of the samples
-inline constexpr double kMergeFailed = 0.01;      // of the merges tried
-inline constexpr double kDelay = 0.02;            // waiting that goes back to one rank in one function
+inline constexpr double kGarbage = 0.10;       // in Python's garbage collection
+inline constexpr double kGil = 0.10;           // waiting for the GIL; of the time of all threads
+inline constexpr double kMostlyPython = 0.50;  // severity "medium" for kPython from here, else "low"
+inline constexpr double kBlame = 0.50;         // part of an excess a line must hold to be named
+inline constexpr double kHigh = 0.25;          // severity "high" from here
+inline constexpr double kMedium = 0.10;        // "medium" from here, "low" below
+inline constexpr double kBottleneck = 0.05;    // smallest share listed for the run
+inline constexpr double kDropped = 0.01;       // of the samples
+inline constexpr double kMinLost = 10;         // fewer are chance, whatever their share
+inline constexpr double kTruncated = 0.10;     // of the samples
+inline constexpr double kMergeFailed = 0.01;   // of the merges tried
+inline constexpr double kDelay = 0.02;         // waiting that goes back to one rank in one function
 // How much less time than the others a rank has in a collective operation that is only sampled before it is
 // said to be late; in standard deviations of the sampling error. By chance alone, the least of a million
 // equal ranks lies 5 below the mean.
 inline constexpr double kSamplingErrors = 6;
-inline constexpr double kExplained = 0.50;        // part of a loss the delays must hold to explain it
+inline constexpr double kExplained = 0.50;  // part of a loss the delays must hold to explain it
 inline constexpr double kNetwork = 0.10;    // lost to serialization or transfer; of the run's elapsed time
 inline constexpr double kUnmatched = 0.05;  // of the messages, or of the collective operations
 inline constexpr double kGain = 0.001;      // smallest gain shown; of the run's elapsed time
@@ -82,7 +82,7 @@ inline constexpr double kMajorFaults_per_s = 10;      // of a rank
 // An event loop that was blocked while others waited for it: part of the loop's time, and in all. Less is no
 // more than one slow answer.
 inline constexpr double kLoopBlocked = 0.05, kLoopBlocked_s = 0.5;
-inline constexpr double kHotRegion = 0.05;            // share from which a region gets a verdict
+inline constexpr double kHotRegion = 0.05;  // share from which a region gets a verdict
 inline constexpr std::size_t kMaxHotRegions = 16;
 inline constexpr std::size_t kMaxDelays = 3;
 inline constexpr std::size_t kMaxPassedOn = 2;

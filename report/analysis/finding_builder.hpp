@@ -37,7 +37,8 @@ void set_call_site(Finding& finding, const MpiCallRow& row, double time_s);
 class FindingBuilder {
  public:
   // All must outlive the builder. The analysis must be finished but for its findings.
-  FindingBuilder(const shard::ShardData& data, const PathTime& time, const CallPaths& paths, Analysis& analysis);
+  FindingBuilder(const shard::ShardData& data, const PathTime& time, const CallPaths& paths,
+                 Analysis& analysis);
 
   [[nodiscard]] const shard::ShardData& data() const { return data_; }
   [[nodiscard]] const PathTime& time() const { return time_; }
@@ -92,9 +93,12 @@ class FindingBuilder {
   };
   std::vector<BlamedFunction> delay_functions, blocked_functions;
 
-  // By path: waiting of the main threads that a finding on slow input is about, so that no other one is. Empty: none.
+  // By path: waiting of the main threads that a finding on slow input is about, so that no other one is.
+  // Empty: none.
   std::vector<bool> input_waits;
-  [[nodiscard]] bool is_input_wait(std::uint32_t path) const { return path < input_waits.size() && input_waits[path]; }
+  [[nodiscard]] bool is_input_wait(std::uint32_t path) const {
+    return path < input_waits.size() && input_waits[path];
+  }
 
  private:
   [[nodiscard]] std::vector<bool> paths_above_all_time() const;

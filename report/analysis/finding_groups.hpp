@@ -23,8 +23,8 @@ void find_python_time(FindingBuilder& builder);
 void find_imports(FindingBuilder& builder);
 // Computing on data that no cache holds; page faults, and calls that map memory.
 void find_memory_costs(FindingBuilder& builder);
-// Main threads that wait for data which threads or processes of their own make, and which these make too slowly. Before
-// the groups on waiting, which leave out what it finds.
+// Main threads that wait for data which threads or processes of their own make, and which these make too
+// slowly. Before the groups on waiting, which leave out what it finds.
 void find_slow_input(FindingBuilder& builder);
 // Calls on files, waiting for data of others, and many small reads or writes.
 void find_io_costs(FindingBuilder& builder);

@@ -10,6 +10,7 @@ namespace clusterprof::report {
 
 // Fills in Analysis::findings from the rest of the analysis. `time` must keep the time of the slowest rank
 // separately.
-void find_findings(const shard::ShardData& data, const PathTime& time, const CallPaths& paths, Analysis& analysis);
+void find_findings(const shard::ShardData& data, const PathTime& time, const CallPaths& paths,
+                   Analysis& analysis);
 
 }  // namespace clusterprof::report

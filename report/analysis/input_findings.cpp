@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finds main threads that wait for data which threads or child processes of theirs make, as data loaders do. Told from
-// calls of queues, pipes and PyTorch's DataLoader on the call paths; pools whose results are awaited are no loaders.
-// docs/metrics.md has the conditions.
+// Finds main threads that wait for data which threads or child processes of theirs make, as data loaders do.
+// Told from calls of queues, pipes and PyTorch's DataLoader on the call paths; pools whose results are
+// awaited are no loaders. docs/metrics.md has the conditions.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -44,7 +44,8 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 // Pools, and calls that wait for the end or the result of what somebody else does.
 bool awaits_results(std::string_view file, std::string_view name) {
   return file.ends_with("/multiprocessing/pool.py") || file.ends_with("/multiprocessing/process.py") ||
-         file.ends_with("/multiprocessing/managers.py") || file.find("/multiprocessing/popen_") != file.npos ||
+         file.ends_with("/multiprocessing/managers.py") ||
+         file.find("/multiprocessing/popen_") != file.npos ||
          file.find("/concurrent/futures/") != file.npos || file.ends_with("/subprocess.py") ||
          file.find("/asyncio/") != file.npos || (file.ends_with("/queue.py") && name == "join");
 }
@@ -62,8 +63,8 @@ ChannelCall channel_in(std::string_view file, std::string_view name) {
             Between::kProcesses};
   if (file.ends_with("/multiprocessing/connection.py"))
     return {is_one_of(name, {"recv", "recv_bytes", "recv_bytes_into", "poll", "wait"}) ? Channel::kTake
-            : is_one_of(name, {"send", "send_bytes"})                                   ? Channel::kGive
-                                                                                        : Channel::kNone,
+            : is_one_of(name, {"send", "send_bytes"})                                  ? Channel::kGive
+                                                                                       : Channel::kNone,
             Between::kProcesses};
   // With pinned memory, a thread passes on what processes have made.
   if (file.ends_with("/torch/utils/data/dataloader.py")) return {Channel::kTake, Between::kEither};
@@ -146,13 +147,15 @@ class InputFindings {
       const std::string& name = paths_.text(frame->name);
       if (frame->kind == shard::FrameKind::kNative && name.find("SimpleQueue_get") != std::string::npos)
         found = {Channel::kTake, Between::kThreads};
-      const bool is_own = (is_python || frame->kind == shard::FrameKind::kNative) && paths_.owner(at) == Owner::kOwn;
+      const bool is_own =
+          (is_python || frame->kind == shard::FrameKind::kNative) && paths_.owner(at) == Owner::kOwn;
       if (is_own) break;
       if (!is_python) continue;
       in_library = true;
       const std::string& file = paths_.text(frame->file);
       if (awaits_results(file, last_name(name))) return {};
-      if (const ChannelCall call = channel_in(file, last_name(name)); call.channel != Channel::kNone) found = call;
+      if (const ChannelCall call = channel_in(file, last_name(name)); call.channel != Channel::kNone)
+        found = call;
     }
     // The user's code reads a pipe itself, such as the output of a child.
     if (found.channel == Channel::kNone && !in_library && off_cpu_of(paths_, path) == OffCpu::kPipe)
@@ -160,15 +163,16 @@ class InputFindings {
     return found;
   }
 
-  // What the main threads have computed in and near the code that waits, apart from imports. Who only collects results
-  // does nothing else there.
+  // What the main threads have computed in and near the code that waits, apart from imports. Who only
+  // collects results does nothing else there.
   [[nodiscard]] double consumed_s(std::uint32_t wait, const std::vector<bool>& is_wait) const {
     constexpr int kFunctions = 3;  // of the user's: a wrapper, an iterator, and the loop
     std::uint32_t loop = 0;
     int functions = 0;
     for (std::uint32_t at = wait; at != 0 && functions < kFunctions; at = paths_.parent(at)) {
       if (paths_.owner(at) != Owner::kOwn || paths_.source(at) != at) continue;
-      if (functions != 0 && paths_.text(paths_.frame(at)->name) == "<module>") break;  // everything is below it
+      if (functions != 0 && paths_.text(paths_.frame(at)->name) == "<module>")
+        break;  // everything is below it
       loop = at;
       ++functions;
     }
@@ -178,16 +182,18 @@ class InputFindings {
     double ns = 0;
     for (std::uint32_t path = 1; path < paths_.size(); ++path) {
       const std::uint32_t above = paths_.parent(path);
-      below[path] = below[above] || (above == paths_.parent(loop) && paths_.function(path) == paths_.function(loop));
+      below[path] =
+          below[above] || (above == paths_.parent(loop) && paths_.function(path) == paths_.function(loop));
       if (!below[path] || paths_.in_import(path) || is_wait[path]) continue;
-      for (const Category category : {Category::kPython, Category::kNative, Category::kSystem, Category::kMpi,
-                                      Category::kRunnable})
+      for (const Category category :
+           {Category::kPython, Category::kNative, Category::kSystem, Category::kMpi, Category::kRunnable})
         ns += builder_.main_ns(path, category);
     }
     return ns / 1e9;
   }
 
-  // The path of which the process's own paths are below. A forked child goes on in the function that has forked it.
+  // The path of which the process's own paths are below. A forked child goes on in the function that has
+  // forked it.
   [[nodiscard]] std::uint32_t begin_of(const shard::Process& process) const {
     if (process.origin == shard::ProcessOrigin::kRank || process.path >= paths_.size()) return 0;
     return process.origin == shard::ProcessOrigin::kFork ? paths_.parent(process.path) : process.path;
@@ -225,7 +231,8 @@ class InputFindings {
       if (is_aside[path]) continue;
       const bool is_thread = begin[path] == 0;
       // Who runs nothing of the user's makes no data for it.
-      if (is_thread && (own[path] == 0 || paths_.frame(own[path])->kind != shard::FrameKind::kPython)) continue;
+      if (is_thread && (own[path] == 0 || paths_.frame(own[path])->kind != shard::FrameKind::kPython))
+        continue;
       double all_ns = 0, busy_ns = 0;
       for (std::size_t c = 0; c < shard::kCategories; ++c) {
         const auto category = static_cast<Category>(c);
@@ -255,9 +262,9 @@ class InputFindings {
       known.path = at;
     }
     for (auto& [key, sum] : sums) {
-      const auto most = std::max_element(sum.functions.begin(), sum.functions.end(), [](const auto& x, const auto& y) {
-        return x.second.ns < y.second.ns;
-      });
+      const auto most =
+          std::max_element(sum.functions.begin(), sum.functions.end(),
+                           [](const auto& x, const auto& y) { return x.second.ns < y.second.ns; });
       if (most == sum.functions.end()) continue;
       sum.workers.site = place_of(paths_, most->second.path);
       workers_.push_back(std::move(sum.workers));
@@ -281,14 +288,16 @@ class InputFindings {
       const shard::Frame* const frame = paths_.frame(path);
       if (frame == nullptr) continue;
       if (frame->kind == shard::FrameKind::kPython) return path;
-      if (native == 0 && frame->kind == shard::FrameKind::kNative && !is_runtime_module(paths_.text(frame->module)))
+      if (native == 0 && frame->kind == shard::FrameKind::kNative &&
+          !is_runtime_module(paths_.text(frame->module)))
         native = path;
     }
     return native;
   }
 
-  // Whether a worker makes data. One that waits for room, for something to do or for an event does not. Who sleeps or
-  // waits for a peer may only watch something, unless it is a process that sends to the one that waits.
+  // Whether a worker makes data. One that waits for room, for something to do or for an event does not. Who
+  // sleeps or waits for a peer may only watch something, unless it is a process that sends to the one that
+  // waits.
   [[nodiscard]] bool is_busy(std::uint32_t path, Category category, bool is_sender) const {
     if (category != Category::kIdle && category != Category::kIo) return true;
     switch (off_cpu_of(paths_, path)) {
@@ -344,8 +353,10 @@ class InputFindings {
     }
   }
 
-  // How many there were at a time: loaders are made anew for each pass over the data. `rank`: of which; empty: of all.
-  [[nodiscard]] std::uint64_t count_of(const Workers& workers, const std::optional<std::int32_t>& rank) const {
+  // How many there were at a time: loaders are made anew for each pass over the data. `rank`: of which;
+  // empty: of all.
+  [[nodiscard]] std::uint64_t count_of(const Workers& workers,
+                                       const std::optional<std::int32_t>& rank) const {
     double alive_s = 0, start_s = 0, end_s = 0;
     bool any = false;
     const auto add = [&](const auto& row) {
@@ -372,7 +383,9 @@ class InputFindings {
       for (const shard::Process& process : data_.processes)
         if (process.rank < data_.ranks.size() && begin_of(process) == workers.of) add(process);
     }
-    return end_s > start_s ? static_cast<std::uint64_t>(std::max(1L, std::lround(alive_s / (end_s - start_s)))) : 1;
+    return end_s > start_s
+               ? static_cast<std::uint64_t>(std::max(1L, std::lround(alive_s / (end_s - start_s))))
+               : 1;
   }
 
   FindingBuilder& builder_;

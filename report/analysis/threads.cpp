@@ -25,7 +25,8 @@ std::string name_of(const CallPaths& paths, const shard::Thread& thread) {
   if (!thread.name.empty()) return thread.name;
   const bool is_python = thread.kind == ThreadKind::kPython;
   const std::uint32_t path =
-      is_python ? outermost_own(paths, thread.top_path != 0 ? thread.top_path : thread.last_path) : thread.path;
+      is_python ? outermost_own(paths, thread.top_path != 0 ? thread.top_path : thread.last_path)
+                : thread.path;
   const shard::Frame* const frame = paths.frame(path);
   if (frame == nullptr) return {};
   const std::string& name = paths.text(frame->name);
@@ -73,8 +74,9 @@ void list_threads(const shard::ShardData& data, const CallPaths& paths, Analysis
     row.elapsed_s = to_seconds(thread->elapsed_ns);
     row.cpu_s = to_seconds(thread->cpu_ns);
     row.top = place_of_path(paths, thread->top_path);
-    const auto [found, is_new] = groups.try_emplace(std::tuple(row.rank, row.kind, without_numbers(row.name)),
-                                                    static_cast<std::uint32_t>(analysis.thread_groups.size()));
+    const auto [found, is_new] =
+        groups.try_emplace(std::tuple(row.rank, row.kind, without_numbers(row.name)),
+                           static_cast<std::uint32_t>(analysis.thread_groups.size()));
     row.group = found->second;
     if (is_new) {
       ThreadGroup& made = analysis.thread_groups.emplace_back();
@@ -93,7 +95,8 @@ void list_threads(const shard::ShardData& data, const CallPaths& paths, Analysis
     group.cpu_max_s = std::max(group.cpu_max_s, to_seconds(thread->cpu_max_ns));
     group.start_s = std::min(group.start_s, row.start_s);
     group.end_s = std::max(group.end_s, row.start_s + row.elapsed_s);
-    if (const double cpu_s = to_seconds(thread->cpu_max_ns); thread->top_path != 0 && cpu_s > most_s[row.group]) {
+    if (const double cpu_s = to_seconds(thread->cpu_max_ns);
+        thread->top_path != 0 && cpu_s > most_s[row.group]) {
       most_s[row.group] = cpu_s;
       group.top = row.top;
     }

@@ -296,8 +296,8 @@ void write_threads(const std::vector<const shard::Thread*>& threads, std::uint64
     const auto begin = static_cast<std::uint64_t>(std::max<std::int64_t>(thread->start_utc_ns, 0));
     std::string name = format::shorten_middle(format::printable(thread->name), kNameColumns);
     if (name.empty()) name = shard::kThreadKindNames[static_cast<std::size_t>(thread->kind)];
-    const std::string who = thread->count > 1 ? std::to_string(thread->count) + " threads"
-                                              : "tid " + std::to_string(thread->tid);
+    const std::string who =
+        thread->count > 1 ? std::to_string(thread->count) + " threads" : "tid " + std::to_string(thread->tid);
     const std::uint64_t track = writer.track(who + ": " + name, rank_track, [](pbf_writer&) {});
     writer.slice(track, begin, begin + thread->elapsed_ns, name);
   }

@@ -36,8 +36,8 @@ std::string name_of_group(const ThreadGroup& group) {
 }
 
 bool is_worth_saying(const ThreadGroup& group) {
-  return group.kind != shard::ThreadKind::kMain && group.cpu_s >= kWorthSaying * (group.end_s - group.start_s) &&
-         group.cpu_s > 0;
+  return group.kind != shard::ThreadKind::kMain &&
+         group.cpu_s >= kWorthSaying * (group.end_s - group.start_s) && group.cpu_s > 0;
 }
 
 }  // namespace
@@ -64,7 +64,8 @@ void print_threads(Page& page, const Analysis& a, const ShortPaths& paths, const
   std::stable_sort(groups.begin(), groups.end(),
                    [](const ThreadGroup* x, const ThreadGroup* y) { return x->cpu_s > y->cpu_s; });
   const TimeScale scale(longest);
-  page.section("Threads", fmt::format("{} threads, CPU time {}; in {}", threads, seconds(all_s), scale.unit()));
+  page.section("Threads",
+               fmt::format("{} threads, CPU time {}; in {}", threads, seconds(all_s), scale.unit()));
   const std::size_t shown = rows_shown(groups.size(), options);
   print_table(page,
               {{"cpu"},

@@ -142,7 +142,8 @@ class ComputingSentences : private FindingPhrases {
                                       kinds.empty() ? "" : fmt::format(" ({})", kinds)));
   }
 
-  // "Input-bound: rank 0 waits 45 % of its time at train() train.py:31 for 4 worker processes, which are mostly in
+  // "Input-bound: rank 0 waits 45 % of its time at train() train.py:31 for 4 worker processes, which are
+  // mostly in
   // __getitem__() data.py:12."
   [[nodiscard]] FindingText input_bound() const {
     const std::string place = name(f_.place, names_);

@@ -13,7 +13,8 @@ namespace {
 
 using shard::ThreadKind;
 
-shard::Thread thread(std::int32_t tid, std::string name, std::uint64_t cpu_ns, ThreadKind kind = ThreadKind::kPython) {
+shard::Thread thread(std::int32_t tid, std::string name, std::uint64_t cpu_ns,
+                     ThreadKind kind = ThreadKind::kPython) {
   shard::Thread row;
   row.tid = tid;
   row.kind = kind;

@@ -23,7 +23,8 @@ class FakeNamedThread {
  public:
   explicit FakeNamedThread(const PythonLayout& layout) : python(layout), layout_(layout) {
     publish_python_runtime(&python.runtime);
-    type_.set(kTypeFlags, std::uint64_t{kTypeOnHeap} | (at().dict == InstanceDict::kOfType ? 0 : kTypeHasManagedDict));
+    type_.set(kTypeFlags,
+              std::uint64_t{kTypeOnHeap} | (at().dict == InstanceDict::kOfType ? 0 : kTypeHasManagedDict));
     type_.set(kObjectType, metatype_.address()).set(kTypeBasicSize, std::int64_t{16});
     type_.set(kTypeDictOffset, std::int64_t{at().dict == InstanceDict::kOfType ? 16 : -1});
     metatype_.set(kTypeFlags, std::uint64_t{kTypeOfTypes}).set(kObjectType, metatype_.address());
@@ -39,7 +40,8 @@ class FakeNamedThread {
   const InstanceLayout& at() const { return *instance_layout(layout_.minor); }
   std::uint64_t object() const { return object_.address() + kObject; }
   void set_outermost(const std::string& function) {
-    const std::uint64_t code = python.make_code(python.make_str(function), python.make_str("threading.py"), 9);
+    const std::uint64_t code =
+        python.make_code(python.make_str(function), python.make_str("threading.py"), 9);
     stack->frames[1] = {2, 0, false, code, frame_.address()};
   }
 
@@ -98,7 +100,8 @@ class FakeNamedThread {
 TEST(PythonThreadName, IsReadFromADictOfItsOwn) {
   FakeNamedThread thread(kPython308);
   const std::uint64_t text = thread.python.make_str("loader-1");
-  thread.object_.set(FakeNamedThread::kObject + 16, thread.dict(thread.keys({"_target", "_name"}, {1, text})));
+  thread.object_.set(FakeNamedThread::kObject + 16,
+                     thread.dict(thread.keys({"_target", "_name"}, {1, text})));
   EXPECT_EQ(thread.name(), "loader-1");
 }
 
@@ -174,7 +177,8 @@ TEST(PythonThreadName, WhatIsNotAsItShouldBeIsNotFollowed) {
   const std::uint64_t good = thread.dict(thread.keys({"_name"}, {thread.python.make_str("name")}));
   thread.set_before(kDictBefore, good);
   ASSERT_EQ(thread.name(), "name");
-  for (const std::uint64_t bad : {std::uint64_t{0}, std::uint64_t{12}, std::uint64_t{0xdead'beef'0000'0000}}) {
+  for (const std::uint64_t bad :
+       {std::uint64_t{0}, std::uint64_t{12}, std::uint64_t{0xdead'beef'0000'0000}}) {
     thread.set_before(kDictBefore, bad);
     EXPECT_EQ(thread.name(), "") << bad;
     thread.set_before(kDictBefore, thread.dict(bad));

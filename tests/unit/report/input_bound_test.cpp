@@ -19,7 +19,8 @@ using testing::ProfileBuilder;
 // One rank of 10 s that waits for `wait_ms` in a library's call and computes for the rest.
 class InputBound : public ::testing::Test {
  protected:
-  std::uint32_t python(std::uint32_t parent, const std::string& name, const std::string& file, std::uint32_t line) {
+  std::uint32_t python(std::uint32_t parent, const std::string& name, const std::string& file,
+                       std::uint32_t line) {
     return b_.child(parent, b_.python(name, file, line, 1));
   }
   std::uint32_t library(std::uint32_t parent, const std::string& name, const std::string& file) {
@@ -47,8 +48,12 @@ class InputBound : public ::testing::Test {
     return python(root, "worker", "/home/u/data.py", line);
   }
   std::uint32_t load(std::uint32_t root) { return python(worker(root, 20), "load", "/home/u/data.py", 12); }
-  std::uint32_t put(std::uint32_t root) { return blocked(library(worker(root, 21), "Queue.put", "queue.py")); }
-  std::uint32_t task(std::uint32_t root) { return blocked(library(worker(root, 19), "Queue.get", "queue.py")); }
+  std::uint32_t put(std::uint32_t root) {
+    return blocked(library(worker(root, 21), "Queue.put", "queue.py"));
+  }
+  std::uint32_t task(std::uint32_t root) {
+    return blocked(library(worker(root, 19), "Queue.get", "queue.py"));
+  }
   void threads(int count) {
     for (int i = 0; i < count; ++i) {
       shard::Thread& row = b_.data.threads.emplace_back();
@@ -78,9 +83,10 @@ TEST_F(InputBound, SaysWhereThreadsSpendTheTime) {
   EXPECT_EQ(finding->site->line, 12u);
   EXPECT_EQ(finding->evidence.number(EvidenceKey::kWorkers), 4);
   EXPECT_NEAR(finding->evidence.number(EvidenceKey::kWorkersBusy), 0.9, 1e-9);
-  EXPECT_EQ(text_of(a, *finding).rfind("Input-bound: rank 0 waits 45.0 % of its time at train() train.py:31 for 4 worker "
-                                       "threads, which are mostly in load() data.py:12.",
-                                       0),
+  EXPECT_EQ(text_of(a, *finding)
+                .rfind("Input-bound: rank 0 waits 45.0 % of its time at train() train.py:31 for 4 worker "
+                       "threads, which are mostly in load() data.py:12.",
+                       0),
             0u)
       << text_of(a, *finding);
   EXPECT_EQ(find_kind(a, FindingKind::kBlocked), nullptr) << "the same waiting";
@@ -149,10 +155,13 @@ TEST_F(InputBound, ThreadsThatSleepOrListenAreNoLoaders) {
 class InputOfProcesses : public InputBound {
  protected:
   // Where a process is made, and where it goes on if it is forked.
-  std::uint32_t started() { return library(own(main(), "start", 70), "Popen.__init__", "multiprocessing/popen_fork.py"); }
+  std::uint32_t started() {
+    return library(own(main(), "start", 70), "Popen.__init__", "multiprocessing/popen_fork.py");
+  }
   std::uint32_t child() {
-    return library(python(started(), "Popen._launch", "/usr/lib/python3.11/multiprocessing/popen_fork.py", 71),
-                   "BaseProcess.run", "multiprocessing/process.py");
+    return library(
+        python(started(), "Popen._launch", "/usr/lib/python3.11/multiprocessing/popen_fork.py", 71),
+        "BaseProcess.run", "multiprocessing/process.py");
   }
   void processes(int count) {
     for (int i = 0; i < count; ++i) {
@@ -185,7 +194,8 @@ TEST_F(InputOfProcesses, SaysWhereTheySpendTheTime) {
   const Analysis a = analysed();
   const Finding* const finding = find_kind(a, FindingKind::kInputBound);
   ASSERT_NE(finding, nullptr);
-  EXPECT_NE(text_of(a, *finding).find("for 2 worker processes, which are mostly in load() data.py:12."), std::string::npos)
+  EXPECT_NE(text_of(a, *finding).find("for 2 worker processes, which are mostly in load() data.py:12."),
+            std::string::npos)
       << text_of(a, *finding);
   EXPECT_EQ(find_kind(a, FindingKind::kWaitsForData), nullptr) << "the same waiting";
 }
@@ -199,7 +209,8 @@ TEST_F(InputOfProcesses, ASleepingChildIsWhatIsAwaitedOnlyIfItSendsTheData) {
   consumer(queue_get(), 4500, 5500);
   processes(1);
   b_.sampled(0, blocked(worker(child(), 22), "clock_nanosleep"), Category::kIdle, 10'000, false);
-  EXPECT_EQ(find_kind(analysed(), FindingKind::kInputBound), nullptr) << "a thread passes them on, as far as is known";
+  EXPECT_EQ(find_kind(analysed(), FindingKind::kInputBound), nullptr)
+      << "a thread passes them on, as far as is known";
 }
 
 TEST_F(InputOfProcesses, ThreadsDoNotFillAQueueBetweenProcesses) {

@@ -18,8 +18,8 @@ using testing::ProfileBuilder;
 
 class Threads : public ::testing::Test {
  protected:
-  shard::Thread& thread(std::uint32_t rank_row, std::int32_t tid, const std::string& name, std::uint64_t cpu_ms,
-                        ThreadKind kind = ThreadKind::kPython) {
+  shard::Thread& thread(std::uint32_t rank_row, std::int32_t tid, const std::string& name,
+                        std::uint64_t cpu_ms, ThreadKind kind = ThreadKind::kPython) {
     shard::Thread& row = b_.data.threads.emplace_back();
     row.rank = rank_row;
     row.tid = tid;
@@ -30,7 +30,8 @@ class Threads : public ::testing::Test {
     row.cpu_ns = row.cpu_min_ns = row.cpu_max_ns = cpu_ms * kMs;
     return row;
   }
-  std::uint32_t python(const std::string& name, const std::string& file, std::uint32_t line, std::uint32_t parent = 0) {
+  std::uint32_t python(const std::string& name, const std::string& file, std::uint32_t line,
+                       std::uint32_t parent = 0) {
     return b_.child(parent, b_.python(name, file, line, 1));
   }
   ProfileBuilder b_{2};
