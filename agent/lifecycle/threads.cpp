@@ -170,7 +170,8 @@ void register_this_thread(std::uintptr_t start_function, const char* inherited_n
   find_stack(made);
   const std::int32_t tid = own_tid();
   const bool has_just_begun = start_function != 0 || g_process.generation > 1;
-  fill_record(*record, {tid, number, start_function, has_just_begun ? 0 : earlier_run_delay_ns(tid), inherited_name});
+  fill_record(*record,
+              {tid, number, start_function, has_just_begun ? 0 : earlier_run_delay_ns(tid), inherited_name});
   made.slot = record->slot;
   made.record = record;
   context = made;

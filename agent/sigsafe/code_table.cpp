@@ -139,7 +139,8 @@ std::uint64_t take_arena(wire::SegmentHeader& segment, std::uint64_t bytes) noex
 
 }  // namespace
 
-std::uint32_t copy_text(const PythonRuntime& runtime, std::uint64_t object, char* out, std::uint32_t limit) noexcept {
+std::uint32_t copy_text(const PythonRuntime& runtime, std::uint64_t object, char* out,
+                        std::uint32_t limit) noexcept {
   return to_utf8(text_of(runtime, object), reinterpret_cast<std::uint8_t*>(out), limit);
 }
 

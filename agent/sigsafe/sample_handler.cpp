@@ -50,7 +50,8 @@ namespace {
 constexpr std::uint64_t kNameEveryNs = 1'000'000'000;
 
 void look_for_name(ThreadContext& context, const PythonStack& python, std::uint64_t now_ns) noexcept {
-  const bool is_due = context.python_name_time_ns == 0 || now_ns - context.python_name_time_ns >= kNameEveryNs;
+  const bool is_due =
+      context.python_name_time_ns == 0 || now_ns - context.python_name_time_ns >= kNameEveryNs;
   if (!is_due || python.count == 0 || context.slot->is_main == 1) return;
   context.python_name_time_ns = now_ns;
   name_thread_guarded(context, python);

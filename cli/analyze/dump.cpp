@@ -353,9 +353,10 @@ void dump_losses(const ShardData& data, Text& out) {
   for (const LoopBlock& b : data.loop_blocks)
     out.row(b.rank, b.path, b.pid, b.tid, b.number, b.start_utc_ns, b.begin_utc_ns, b.turn_ns, b.wall_ns,
             unsigned{b.flags});
-  out.table("threads", data.threads.size(),
-            "rank_row\tpath\ttop_path\tlast_path\tpid\ttid\tkind\tflags\tcount\tstart_utc_ns\telapsed_ns\tcpu_ns\t"
-            "cpu_min_ns\tcpu_max_ns\tname");
+  out.table(
+      "threads", data.threads.size(),
+      "rank_row\tpath\ttop_path\tlast_path\tpid\ttid\tkind\tflags\tcount\tstart_utc_ns\telapsed_ns\tcpu_ns\t"
+      "cpu_min_ns\tcpu_max_ns\tname");
   for (const Thread& t : data.threads)
     out.row(t.rank, t.path, t.top_path, t.last_path, t.pid, t.tid,
             kThreadKindNames[static_cast<std::size_t>(t.kind)], unsigned{t.flags}, t.count, t.start_utc_ns,

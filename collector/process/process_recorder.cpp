@@ -174,13 +174,13 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
       thread.loops.charge(segment_.thread_slot(index), end_ns, true, store_.tables(), drops_);
       add_loops(ended_loops_, thread, segment_.thread_slot(index), end_ns);
     }
-      read_names(thread, segment_.thread_slot(index));
-    }
-    end_replaced_thread(thread, end_ns);
+    read_names(thread, segment_.thread_slot(index));
   }
-  stacks_.finish(pid_, static_cast<std::int64_t>(segment_.header().start_realtime_ns), end_ns);
-  update_mpi_counters(end_ns);
-  finished_ = true;
+  end_replaced_thread(thread, end_ns);
+}
+stacks_.finish(pid_, static_cast<std::int64_t>(segment_.header().start_realtime_ns), end_ns);
+update_mpi_counters(end_ns);
+finished_ = true;
 }
 
 void ProcessRecorder::end_replaced_thread(RecordedThread& thread, std::uint64_t end_ns) {
@@ -204,14 +204,15 @@ void ProcessRecorder::read_names(RecordedThread& thread, const wire::ThreadSlot&
   const std::uint32_t bytes = slot.python_name_bytes.load(std::memory_order_acquire);
   if (bytes == 0 || bytes > wire::kThreadNameBytes) return;  // it has none, or it changes at this moment
   std::array<std::uint64_t, wire::kThreadNameBytes / 8> words;
-  for (std::size_t i = 0; i < words.size(); ++i) words[i] = slot.python_name[i].load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < words.size(); ++i)
+    words[i] = slot.python_name[i].load(std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_acquire);
   if (slot.python_name_bytes.load(std::memory_order_relaxed) != bytes) return;
   thread.python_name.assign(reinterpret_cast<const char*>(words.data()), bytes);
 }
 
-shard::Thread ProcessRecorder::row_of(const RecordedThread& thread, const ThreadAccount& account, std::uint64_t end_ns,
-                                      bool runs) {
+shard::Thread ProcessRecorder::row_of(const RecordedThread& thread, const ThreadAccount& account,
+                                      std::uint64_t end_ns, bool runs) {
   using Of = StackResolver::ThreadOf;
   StackResolver::ThreadOrigin origin = thread.origin;
   if (!thread.main && origin.of == Of::kUnknown) origin = stacks_.origin_of_start(thread.start_function);
@@ -264,7 +265,8 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.python_name.clear();
   read_names(thread, slot);
   thread.runs_python = false;
-  thread.origin = thread.main ? StackResolver::ThreadOrigin{} : stacks_.origin_of_start(thread.start_function);
+  thread.origin =
+      thread.main ? StackResolver::ThreadOrigin{} : stacks_.origin_of_start(thread.start_function);
   thread.origins_looked_for = 0;
   thread.last_path = 0;
   thread.busiest = {};

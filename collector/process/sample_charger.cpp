@@ -215,7 +215,8 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
 ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context) {
   constexpr std::uint32_t kMostLooks = 4;  // modules are described a moment after they are used
   using Of = StackResolver::ThreadOf;
-  const bool looks = !thread.main && thread.origin.of == Of::kUnknown && thread.origins_looked_for < kMostLooks;
+  const bool looks =
+      !thread.main && thread.origin.of == Of::kUnknown && thread.origins_looked_for < kMostLooks;
   if (looks) {
     ++thread.origins_looked_for;
     thread.origin = stacks_.origin_of_start(thread.start_function);

@@ -150,7 +150,8 @@ StackResolver::ThreadOrigin StackResolver::origin_on_path(std::uint32_t path) co
     const RawFrame& frame = tables.frames[tables.nodes[path].frame];
     if (frame.kind == RawKind::kPython) outermost = {ThreadOf::kPython};
     if (frame.kind != RawKind::kNativeExact && frame.kind != RawKind::kNativeReturn) continue;
-    if (const ThreadOrigin origin = origin_of_module(frame.a); origin.of != ThreadOf::kUnknown) outermost = origin;
+    if (const ThreadOrigin origin = origin_of_module(frame.a); origin.of != ThreadOf::kUnknown)
+      outermost = origin;
   }
   return outermost;
 }

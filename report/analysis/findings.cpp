@@ -110,7 +110,8 @@ void sort_findings(std::vector<Finding>& findings) {
 
 }  // namespace
 
-void find_findings(const shard::ShardData& data, const PathTime& time, const CallPaths& paths, Analysis& analysis) {
+void find_findings(const shard::ShardData& data, const PathTime& time, const CallPaths& paths,
+                   Analysis& analysis) {
   FindingBuilder builder(data, time, paths, analysis);
   find_failures(builder);
   if (analysis.run.was_never_recorded()) return sort_findings(analysis.findings);

@@ -111,7 +111,8 @@ TEST(Options, StandbyRecordsNothingUntilItIsStarted) {
   const Options site = good({"--standby", "true"}, {{"CLUSTERPROF_MODE", "light"}});
   EXPECT_TRUE(site.standby && !site.light);
   EXPECT_TRUE(good({"true"}, {{"CLUSTERPROF_STANDBY", "1"}}).standby);
-  EXPECT_NE(bad({"--standby", "--sample-on", "page-faults", "true"}).error.find("--standby"), std::string::npos);
+  EXPECT_NE(bad({"--standby", "--sample-on", "page-faults", "true"}).error.find("--standby"),
+            std::string::npos);
 }
 
 TEST(Options, Minima) {
