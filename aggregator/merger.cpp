@@ -145,6 +145,18 @@ std::vector<Row> arrange(std::vector<std::vector<Row>> parts, const std::vector<
   return all;
 }
 
+// Windows of a rank that two inputs tell of may overlap.
+void unite_overlapping(std::vector<RecordingWindow>& windows) {
+  std::vector<RecordingWindow> united;
+  for (const RecordingWindow& window : windows) {
+    if (!united.empty() && united.back().rank == window.rank && window.begin_ns < united.back().end_ns)
+      unite(united.back(), window);
+    else
+      united.push_back(window);
+  }
+  windows = std::move(united);
+}
+
 // Sorts the rows and unites those of equal places.
 template <typename Row, typename Place, typename Unite>
 void unite_equal(std::vector<Row>& rows, Place place, Unite unite_rows) {
@@ -699,6 +711,7 @@ ShardData Merger::finish() {
     for (auto& part : parts) renumber(part, rows);
     out.*table = arrange(std::move(parts), rows.rank);
   });
+  unite_overlapping(out.recording_windows);
 
   // If a node is taken from another input, its time series here are left out with its ranks.
   for (std::size_t i = 0; i < state.sources.size(); ++i)

@@ -126,4 +126,10 @@ inline void unite(shard::RegionTime& into, const shard::RegionTime& row) {
 }
 inline auto key(const shard::RegionTime& row) { return std::tuple(row.path); }
 
+// The same window, of which one shard may have seen more.
+inline void unite(shard::RecordingWindow& into, const shard::RecordingWindow& row) {
+  into.end_ns = std::max(into.end_ns, row.end_ns);
+}
+inline auto key(const shard::RecordingWindow& row) { return std::tuple(row.begin_ns); }
+
 }  // namespace clusterprof::aggregator
