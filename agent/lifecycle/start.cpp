@@ -12,6 +12,7 @@
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/end_recording.h"
+#include "agent/lifecycle/event_loops.h"
 #include "agent/lifecycle/exec.h"
 #include "agent/lifecycle/exit.h"
 #include "agent/lifecycle/file_calls.h"
