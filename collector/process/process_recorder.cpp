@@ -173,14 +173,13 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
       time_in_mpi_.end_thread(for_time_in_mpi(thread), segment_.thread_slot(index), end_ns);
       thread.loops.charge(segment_.thread_slot(index), end_ns, true, store_.tables(), drops_);
       add_loops(ended_loops_, thread, segment_.thread_slot(index), end_ns);
+      read_names(thread, segment_.thread_slot(index));
     }
-    read_names(thread, segment_.thread_slot(index));
+    end_replaced_thread(thread, end_ns);
   }
-  end_replaced_thread(thread, end_ns);
-}
-stacks_.finish(pid_, static_cast<std::int64_t>(segment_.header().start_realtime_ns), end_ns);
-update_mpi_counters(end_ns);
-finished_ = true;
+  stacks_.finish(pid_, static_cast<std::int64_t>(segment_.header().start_realtime_ns), end_ns);
+  update_mpi_counters(end_ns);
+  finished_ = true;
 }
 
 void ProcessRecorder::end_replaced_thread(RecordedThread& thread, std::uint64_t end_ns) {

@@ -612,7 +612,9 @@ struct ProcessGroup {
   shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
   std::string program;  // "worker", "resource tracker", or of the command: "python3 train.py"
   std::uint32_t count = 0;
+  // Of those whose CPU time is known; the number of these.
   double cpu_s = 0, cpu_min_s = 0, cpu_mean_s = 0, cpu_max_s = 0;
+  std::uint32_t measured = 0;
   double start_s = 0, end_s = 0;  // the first start and the last end, since the run's start
   SourceLocation created_by;
   std::uint32_t creation_path = 0;  // index into Analysis::creation_paths

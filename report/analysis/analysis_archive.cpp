@@ -417,8 +417,8 @@ CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s
 CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, command, runs, unrecorded,
                     exit_status, exit_signal, start_s, elapsed_s, cpu_s, children_cpu_s, created_by, top,
                     top_s)
-CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, unrecorded, program, count, cpu_s, cpu_min_s, cpu_mean_s,
-                    cpu_max_s, start_s, end_s, created_by, creation_path, top, top_s)
+CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, unrecorded, program, count, measured, cpu_s, cpu_min_s,
+                    cpu_mean_s, cpu_max_s, start_s, end_s, created_by, creation_path, top, top_s)
 CLUSTERPROF_MEMBERS(LoopBlockRow, time_s, awaited_s, count, longest_s, place, task)
 CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, turns, blocked, idle_s, busy_s,
                     blocked_s, awaited_s, longest_s, longest_at_s, lengths, blocks)

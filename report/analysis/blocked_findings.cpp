@@ -71,7 +71,7 @@ bool is_for_held_locks(const FindingBuilder& builder) {
   double held_ns = 0, all_ns = 0;
   for (std::uint32_t path = 1; path < paths.size(); ++path) {
     const double ns = builder.main_ns(path, Category::kIdle);
-    if (ns == 0 || off_cpu_of(paths, path) != OffCpu::kLock) continue;
+    if (ns == 0 || off_cpu_of(paths, path) != OffCpu::kLock || builder.is_input_wait(path)) continue;
     all_ns += ns;
     if (waits_for_holder(paths, path)) held_ns += ns;
   }
@@ -152,13 +152,13 @@ void find_blocked_time(FindingBuilder& builder) {
       },
       thresholds::kIdle, FindingAction::kFindWhatIsAwaited);
   if (finding == nullptr) return;
-  // Waiting for the GIL is another finding; here its time is only told apart. Waiting for input is another
-  // one, too.
+  // Waiting for the GIL is another finding; here its time is only told apart.
   Limits others = analysis.limits;
-  for (std::uint32_t path = 1; path < builder.input_waits.size(); ++path) {
-    if (!builder.input_waits[path]) continue;
+  for (std::uint32_t path = 1; path < paths.size(); ++path) {
+    const double ns = builder.main_ns(path, Category::kIdle);
+    if (ns == 0 || !(builder.is_input_wait(path) || is_loop_wait(paths, path))) continue;
     double& kind_s = others.idle_s[static_cast<std::size_t>(off_cpu_of(paths, path))];
-    kind_s = std::max(0.0, kind_s - builder.main_ns(path, Category::kIdle) / 1e9);
+    kind_s = std::max(0.0, kind_s - ns / 1e9);
   }
   double& gil_s = others.idle_s[static_cast<std::size_t>(OffCpu::kGil)];
   const double apart_s = std::max(gil_s, analysis.activity_s[index(Activity::kGilWait)].value_or(0));
@@ -191,6 +191,8 @@ void find_blocked_loops(FindingBuilder& builder) {
   finding.evidence.set(Key::kWhole, loop_s);
   finding.evidence.set(Key::kLongest, worst->longest_s);
   finding.evidence.set(Key::kTurns, worst->blocked);
+  // The share is of one loop's time, which may be little of all ranks'.
+  if (builder.share_of_ranks(worst->awaited_s) < thresholds::kMedium) finding.severity = Severity::kLow;
   finding.action = FindingAction::kLeaveTheLoop;
   const auto most = std::max_element(
       worst->blocks.begin(), worst->blocks.end(),

@@ -86,6 +86,7 @@ void find_imports(FindingBuilder& builder) {
   const bool is_most = share >= thresholds::kMostlyImports && mean_s >= thresholds::kMostlyImports_s;
   if (!is_long && !is_most) return;
   Finding& finding = builder.add_by_share(Kind::kImports, share);
+  builder.imports_found = true;
   if (!is_long) finding.severity = Severity::kLow;
   const double reading = all.main_thread_io_s / all.main_thread_s;
   finding.evidence.set(Key::kTime, all.main_thread_s);

@@ -96,6 +96,7 @@ class FindingBuilder {
   // By path: waiting of the main threads that a finding on slow input is about, so that no other one is.
   // Empty: none.
   std::vector<bool> input_waits;
+  bool imports_found = false;  // a finding on imports is there: their file I/O is in no other one
   [[nodiscard]] bool is_input_wait(std::uint32_t path) const {
     return path < input_waits.size() && input_waits[path];
   }

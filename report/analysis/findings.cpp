@@ -47,6 +47,23 @@ void join_with_delays(FindingBuilder& builder) {
   }
 }
 
+// Waiting that a finding on late ranks or on a blocked event loop explains is not told again as blocked time.
+void leave_out_explained_waiting(std::vector<Finding>& findings) {
+  const auto explains = [](const Finding& finding, const Finding& waiting) {
+    const SourceLocation* site = nullptr;
+    if (finding.kind == Kind::kLateBySamples && finding.site) site = &*finding.site;
+    if (finding.kind == Kind::kEventLoopBlocked && waiting.kind == Kind::kBlocked) site = &finding.place;
+    return site != nullptr && !site->file.empty() && site->file == waiting.place.file &&
+           site->line == waiting.place.line;
+  };
+  const std::vector<Finding> all = findings;
+  std::erase_if(findings, [&](const Finding& waiting) {
+    return (waiting.kind == Kind::kBlocked || waiting.kind == Kind::kWaitsForData) &&
+           std::any_of(all.begin(), all.end(),
+                       [&](const Finding& finding) { return explains(finding, waiting); });
+  });
+}
+
 // Where ranks share processors, or ranks are missing, these are also reasons for communication and imbalance:
 // says so, and rates such findings no worse than their reason.
 void explain_by_processors(Analysis& analysis) {
@@ -129,6 +146,7 @@ void find_findings(const shard::ShardData& data, const PathTime& time, const Cal
   find_system_calls(builder);
   for (Finding& finding : placement_findings(analysis)) analysis.findings.push_back(std::move(finding));
   join_with_delays(builder);
+  leave_out_explained_waiting(analysis.findings);
   explain_by_processors(analysis);
   find_measurement_errors(builder);
   limit_gains(analysis);

@@ -111,7 +111,8 @@ class InputFindings {
     finding.evidence.set(Key::kWorkerKind, std::string(workers->are_threads ? "threads" : "processes"));
     finding.evidence.set(Key::kWorkersBusy, workers->busy_ns / workers->all_ns);
     set_rank(finding);
-    finding.evidence.set(Key::kWorkers, static_cast<double>(count_of(*workers, finding.rank)));
+    if (const std::uint64_t count = count_of(*workers, finding.rank); count != 0)
+      finding.evidence.set(Key::kWorkers, static_cast<double>(count));
     builder_.input_waits = std::move(is_wait);
   }
 
@@ -355,7 +356,7 @@ class InputFindings {
 
   // How many there were at a time: loaders are made anew for each pass over the data. `rank`: of which;
   // empty: of all.
-  [[nodiscard]] std::uint64_t count_of(const Workers& workers,
+  [[nodiscard]] std::uint64_t count_of(const Workers& workers,  // 0: not known, as in a region
                                        const std::optional<std::int32_t>& rank) const {
     double alive_s = 0, start_s = 0, end_s = 0;
     bool any = false;
@@ -385,7 +386,7 @@ class InputFindings {
     }
     return end_s > start_s
                ? static_cast<std::uint64_t>(std::max(1L, std::lround(alive_s / (end_s - start_s))))
-               : 1;
+               : (any ? 1 : 0);
   }
 
   FindingBuilder& builder_;

@@ -40,7 +40,10 @@ class IoFindings {
           break;
         }
     if (Finding* const finding = builder_.add_rank_time(
-            Kind::kFileIo, Category::kIo, [this](std::uint32_t path) { return !is_wait_for_data(path); },
+            Kind::kFileIo, Category::kIo,
+            [this](std::uint32_t path) {
+              return !is_wait_for_data(path) && !(builder_.imports_found && builder_.paths().in_import(path));
+            },
             thresholds::kIo, FindingAction::kFewerIo)) {
       if (most == nullptr || most->time_s < thresholds::kBlame * of(analysis_.category_s, Category::kIo))
         return;

@@ -141,7 +141,7 @@ class ProcessList {
   void finish() {
     for (std::size_t i = 0; i < analysis_.process_groups.size(); ++i) {
       ProcessGroup& group = analysis_.process_groups[i];
-      group.cpu_mean_s = group.cpu_s / group.count;
+      if (group.measured != 0) group.cpu_mean_s = group.cpu_s / group.measured;
       for (const auto& [key, top] : tops_[i]) {
         if (top.second <= group.top_s) continue;
         group.top = top.first;
@@ -198,7 +198,6 @@ class ProcessList {
       group.how = row.how;
       group.unrecorded = row.unrecorded;
       group.program = std::move(program);
-      group.cpu_min_s = cpu_min_s;
       group.start_s = row.start_s;
       group.created_by = row.created_by;
       group.creation_path = creation(process.path);
@@ -206,9 +205,12 @@ class ProcessList {
     }
     ProcessGroup& group = analysis_.process_groups[found->second];
     group.count += row.count;
-    group.cpu_s += row.cpu_s.value_or(0);
-    group.cpu_min_s = std::min(group.cpu_min_s, cpu_min_s);
-    group.cpu_max_s = std::max(group.cpu_max_s, cpu_max_s);
+    if (row.cpu_s) {
+      group.cpu_s += *row.cpu_s;
+      group.cpu_min_s = group.measured == 0 ? cpu_min_s : std::min(group.cpu_min_s, cpu_min_s);
+      group.cpu_max_s = std::max(group.cpu_max_s, cpu_max_s);
+      group.measured += row.count;
+    }
     group.start_s = std::min(group.start_s, row.start_s);
     group.end_s = std::max(group.end_s, row.start_s + row.elapsed_s);
     if (row.top_s > 0) {

@@ -127,6 +127,9 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   keep(region.critical_times, inside);
   // Not known for a part of the run.
   region.matrix.clear();
+  region.event_loops.clear();
+  region.loop_blocks.clear();
+  region.threads.clear();
   region.mpi_sizes.clear();
   region.time_windows.clear();
   region.series.clear();

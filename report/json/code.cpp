@@ -92,8 +92,10 @@ void ReportDocument::processes() {
   out_.rows("process_groups", a_.process_groups, [&](const ProcessGroup& row) {
     out_("rank", row.rank)("how", kProcessHowNames[static_cast<std::size_t>(row.how)]);
     out_("unrecorded", text_or_null(shard::kUnrecordedNames[static_cast<std::size_t>(row.unrecorded)]));
-    out_("program", text_or_null(row.program))("count", row.count)("cpu_s", row.cpu_s);
-    out_("cpu_min_s", row.cpu_min_s)("cpu_mean_s", row.cpu_mean_s)("cpu_max_s", row.cpu_max_s);
+    out_("program", text_or_null(row.program))("count", row.count);
+    const auto known = [&](double time_s) { return row.measured != 0 ? Seconds(time_s) : Seconds(); };
+    out_("cpu_s", known(row.cpu_s))("cpu_min_s", known(row.cpu_min_s));
+    out_("cpu_mean_s", known(row.cpu_mean_s))("cpu_max_s", known(row.cpu_max_s));
     out_("start_s", row.start_s)("end_s", row.end_s);
     place("created_by", row.created_by, [&] {
       std::vector<std::string> path;

@@ -90,7 +90,9 @@ void ReportDocument::torch_distributed() {
       out_("ranks", ranges);
       out_("rank_count",
            row.samples ? std::optional<std::uint64_t>(row.rank_count) : std::optional<std::uint64_t>());
-      out_("late_ranks", row.late_ranks)("late_s", row.late_ranks.empty() ? Seconds() : Seconds(row.late_s));
+      out_("late_ranks", row.late_ranks);
+      out_("latest_rank", row.late_ranks.empty() ? std::optional<std::int32_t>() : row.latest_rank);
+      out_("late_s", row.late_ranks.empty() ? Seconds() : Seconds(row.late_s));
     });
   });
 }

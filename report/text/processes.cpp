@@ -115,8 +115,11 @@ void print_processes(Page& page, const Analysis& a, const ShortPaths& paths, con
                 [&](Table& table, std::size_t room) {
                   for (std::size_t i = 0; i < shown; ++i) {
                     const ProcessGroup& group = *groups[i];
-                    table.row({scale(group.cpu_s), scale(group.cpu_min_s), scale(group.cpu_mean_s),
-                               scale(group.cpu_max_s), std::to_string(group.rank),
+                    const auto time = [&](double time_s) {
+                      return group.measured == 0 ? "-" : scale(time_s);
+                    };
+                    table.row({time(group.cpu_s), time(group.cpu_min_s), time(group.cpu_mean_s),
+                               time(group.cpu_max_s), std::to_string(group.rank),
                                kProcessHowNames[static_cast<std::size_t>(group.how)], name_of_group(group),
                                room == 0 ? "" : cell(group, room)});
                   }

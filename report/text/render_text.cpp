@@ -20,7 +20,7 @@ using namespace format;
 using namespace text;
 
 constexpr int kNarrowest = 40;             // columns
-constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files, torch.distributed
+constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files, torch.distributed, blocked loops
 constexpr double kMuchImported = 0.05;     // of rank time: imports
 constexpr double kMuchBlocked = 0.10;      // of rank time: blocked time
 
@@ -40,7 +40,8 @@ class ResourceSections : private Section {
   // Recorded calls are in the section on MPI already.
   void torch() {
     double time_s = 0;
-    for (const TorchRow& row : a_.torch.rows) time_s += row.time_s;
+    for (const TorchRow& row : a_.torch.rows)
+      if (row.kind != TorchKind::kRendezvous) time_s += row.time_s;
     if (all_ && (!is_sampled(a_.torch.source) || share_of(time_s, a_.rank_seconds) < kWorthMentioning))
       return;
     if (worth(!a_.torch.rows.empty(), "torch.distributed", "No time in it was seen."))
@@ -68,9 +69,9 @@ class ResourceSections : private Section {
   }
 
   void event_loops() {
-    const bool blocked = std::any_of(a_.event_loops.begin(), a_.event_loops.end(),
-                                     [](const EventLoopRow& row) { return row.blocked != 0; });
-    if (all_ && !blocked) return;
+    double blocked_s = 0;
+    for (const EventLoopRow& row : a_.event_loops) blocked_s += row.blocked_s;
+    if (all_ && share_of(blocked_s, a_.rank_seconds) < kWorthMentioning) return;
     if (worth(!a_.event_loops.empty(), "Event loops", "No thread had one."))
       print_event_loops(page_, a_, paths_, resource_options());
   }

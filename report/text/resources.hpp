@@ -27,7 +27,7 @@ void print_imports(Page& page, const Analysis& analysis, const format::ShortPath
                    const ResourceOptions& options);
 void print_regions(Page& page, const Analysis& analysis, const ResourceOptions& options);
 void print_timeline(Page& page, const Analysis& analysis, const ResourceOptions& options);
-// Whether a rank has made a process that was recorded.
+// Whether a rank has made a process that is known.
 bool has_child_processes(const Analysis& analysis);
 void print_processes(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
                      const ResourceOptions& options);

@@ -35,28 +35,32 @@ std::string name_of_group(const ThreadGroup& group) {
   return group.count == 1 ? name : fmt::format("{} x {}", group.count, name);
 }
 
-bool is_worth_saying(const ThreadGroup& group) {
-  return group.kind != shard::ThreadKind::kMain &&
-         group.cpu_s >= kWorthSaying * (group.end_s - group.start_s) && group.cpu_s > 0;
+bool is_worth_saying(const Analysis& a, const ThreadGroup& group) {
+  if (group.kind == shard::ThreadKind::kMain || group.cpu_s <= 0) return false;
+  const auto rank =
+      std::lower_bound(a.ranks.begin(), a.ranks.end(), group.rank,
+                       [](const RankInfo& info, std::int32_t number) { return info.rank < number; });
+  return rank == a.ranks.end() || group.cpu_s >= kWorthSaying * rank->elapsed_s;
 }
 
 }  // namespace
 
 bool has_busy_threads(const Analysis& a) {
-  return std::any_of(a.thread_groups.begin(), a.thread_groups.end(), is_worth_saying);
+  return std::any_of(a.thread_groups.begin(), a.thread_groups.end(),
+                     [&](const ThreadGroup& group) { return is_worth_saying(a, group); });
 }
 
 void print_threads(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
   std::map<std::int32_t, bool> is_shown;  // of ranks that have one
   for (const ThreadGroup& group : a.thread_groups)
-    if (options.full || is_worth_saying(group)) is_shown[group.rank] = true;
+    if (options.full || is_worth_saying(a, group)) is_shown[group.rank] = true;
   std::vector<const ThreadGroup*> groups;
   double longest = 0, all_s = 0;
   std::uint64_t threads = 0;
   for (const ThreadGroup& group : a.thread_groups) {
     all_s += group.cpu_s;
     threads += group.count;
-    const bool is_of_such = group.kind == shard::ThreadKind::kMain || is_worth_saying(group) || options.full;
+    const bool is_of_such = group.kind == shard::ThreadKind::kMain || is_worth_saying(a, group) || options.full;
     if (!is_shown.contains(group.rank) || !is_of_such) continue;
     groups.push_back(&group);
     longest = std::max(longest, group.cpu_s);

@@ -67,8 +67,10 @@ class ProcessesView final : public View {
     std::string name = group.program.empty() ? "?" : printable(group.program);
     if (group.count > 1) name = fmt::format("{} x {}", group.count, name);
     const std::string mark = open_.contains(index) ? "- " : "+ ";
-    Spans spans{{time_cell(scale_, group.cpu_s) + time_cell(scale_, group.cpu_min_s) +
-                 time_cell(scale_, group.cpu_mean_s) + time_cell(scale_, group.cpu_max_s) +
+    const auto time = [&](double time_s) {
+      return group.measured == 0 ? cell("-") : time_cell(scale_, time_s);
+    };
+    Spans spans{{time(group.cpu_s) + time(group.cpu_min_s) + time(group.cpu_mean_s) + time(group.cpu_max_s) +
                  cell(std::to_string(group.rank), 6) + pad_right(how(group.how), kHow)},
                 {shorten(mark + name, room)}};
     const std::size_t left = room - std::min(room, columns_of(mark + name));

@@ -122,15 +122,15 @@ class ComputingSentences : private FindingPhrases {
     return result;
   }
 
-  // "An event loop of rank 0 was blocked for 1.20 s (12.0 % of its time) while others waited for it, 1.20 s
-  // by json.loads <- handle() app.py:40."
+  // "An event loop of rank 0 was blocked for 1.20 s (12.0 % of its time) while others waited for it; 1.20 s
+  // of that was json.loads <- handle() app.py:40."
   [[nodiscard]] FindingText event_loop_blocked() const {
     const std::string place = name(f_.place, names_);
     return {
         fmt::format(
             "An event loop of rank {} was blocked for {} ({} of its time) while others waited for it{}.",
             rank(), time(Key::kTime), share(),
-            place.empty() ? "" : fmt::format(", {} by {}", time(Key::kPlaceTime), place)),
+            place.empty() ? "" : fmt::format("; {} of that was {}", time(Key::kPlaceTime), place)),
         fmt::format("The longest of its {} blocked turns took {}.", count(Key::kTurns), time(Key::kLongest))};
   }
 
@@ -143,14 +143,14 @@ class ComputingSentences : private FindingPhrases {
   }
 
   // "Input-bound: rank 0 waits 45 % of its time at train() train.py:31 for 4 worker processes, which are
-  // mostly in
-  // __getitem__() data.py:12."
+  // mostly in __getitem__() data.py:12."
   [[nodiscard]] FindingText input_bound() const {
     const std::string place = name(f_.place, names_);
-    const bool one = e_.number(Key::kWorkers) == 1;
+    const bool known = e_.has(Key::kWorkers);
+    const bool one = known && e_.number(Key::kWorkers) == 1;
     const bool threads = e_.name(Key::kWorkerKind) == "threads";
     const std::string workers =
-        fmt::format("{} worker {}", one ? "a" : count(Key::kWorkers),
+        fmt::format("{}worker {}", one ? "a " : (known ? count(Key::kWorkers) + " " : ""),
                     one ? (threads ? "thread" : "process") : (threads ? "threads" : "processes"));
     const bool alone = f_.ranks.size() == 1;
     const std::string who = alone ? fmt::format("rank {} waits {} of its time", rank(), share())

@@ -109,7 +109,7 @@ std::optional<std::string> of_run(const NoteRecord& note) {
     case NoteCode::kLightRecording:
       return fmt::format(
           "This is a light recording (--mode light), with {} samples per second: waiting in MPI was "
-          "not looked for. --mode full does, and so does clusterprof start while the job runs.",
+          "not looked for, other than in windows that clusterprof start opens. --mode full always does.",
           note.number);
     case NoteCode::kNeverStarted:
       return "Nothing was recorded: the run was on standby (--standby), and nobody started recording "
@@ -123,7 +123,7 @@ std::optional<std::string> of_run(const NoteRecord& note) {
           note.number == 1 ? "was" : "were");
     case NoteCode::kFullInWindows:
       return fmt::format(
-          "It was recorded in full, with waiting in MPI, in {} opened from outside "
+          "The run was recorded in full, with waiting in MPI, in {} opened from outside "
           "(clusterprof start).",
           note.number == 1 ? std::string("a window that was")
                            : fmt::format("{} windows that were", note.number));

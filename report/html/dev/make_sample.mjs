@@ -766,7 +766,7 @@ export function makeSample(options = {}) {
     import_time: { time_s: 0.44 * ranks, main_thread_s: 0.44 * ranks, main_thread_io_s: 0.2 * ranks, rank_min_s: 0.4, rank_mean_s: 0.44, rank_max_s: 0.5, rank_max: 0 },
     timeline: null,
     torch_distributed: hostile
-      ? { method: "samples", why: "No call over gloo was seen.", rows: [{ op: "all_reduce", kind: "collective", file: heat, line: 28, function: "<b>step</b>", time_s: 12.5, blocked_s: 11, running_s: 1.5, rank_min_s: 0.1, rank_mean_s: round(12.5 / ranks), rank_max_s: 2.5, rank_max: 0, late_ranks: [slowest], late_s: 9.5 }] }
+      ? { method: "samples", why: "No call over gloo was seen.", rows: [{ op: "all_reduce", kind: "collective", file: heat, line: 28, function: "<b>step</b>", time_s: 12.5, blocked_s: 11, running_s: 1.5, rank_min_s: 0.1, rank_mean_s: round(12.5 / ranks), rank_max_s: 2.5, rank_max: 0, late_ranks: [slowest], latest_rank: slowest, late_s: 9.5 }] }
       : { method: null, why: null, rows: [] },
     processes: plain ? [] : sampleProcesses(),
     process_groups: plain ? [] : sampleProcessGroups(),

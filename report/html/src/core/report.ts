@@ -44,6 +44,9 @@ export interface RunRow {
   command: string[];
   commands?: { command: string[]; ranks: number[] }[]; // several in an MPMD job
   start_utc: string | null;
+  standby?: boolean;
+  lasted_s?: number; // of a run on standby, also what was not recorded
+  windows?: { begin_s: number; end_s: number; ranks: number }[];
   elapsed_s: number;
   nodes: number;
   ranks: number;
@@ -347,6 +350,7 @@ export interface TorchRow {
   rank_max_s: number;
   rank_max: number;
   late_ranks: number[];
+  latest_rank: number | null;
   late_s: Seconds;
 }
 
@@ -378,10 +382,10 @@ export interface ProcessGroupRow {
   unrecorded: string | null; // why
   program: string | null;
   count: number;
-  cpu_s: number;
-  cpu_min_s: number;
-  cpu_mean_s: number;
-  cpu_max_s: number;
+  cpu_s: number | null; // null, as the next three: of none is it known
+  cpu_min_s: number | null;
+  cpu_mean_s: number | null;
+  cpu_max_s: number | null;
   start_s: number;
   end_s: number;
   created_by: (Place & { call_path: string[] }) | null;

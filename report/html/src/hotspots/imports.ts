@@ -21,7 +21,7 @@ export function importsSection(store: Store): HTMLElement | null {
   const { model } = store;
   const { imports, import_time: all } = model.report;
   if ((imports ?? []).length === 0) return null;
-  const rankTime = model.report.ranks.reduce((sum, rank) => sum + rank.elapsed_s, 0);
+  const rankTime = model.report.ranks.reduce((sum, rank) => sum + rank.elapsed_s - rank.paused_s, 0);
   const ofRanks = model.header.shortened?.ranks || rankTime === 0 ? "" : `, ${percent(all.main_thread_s / rankTime)} of rank time`;
   return section(
     "Imports",

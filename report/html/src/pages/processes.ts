@@ -88,7 +88,7 @@ class ProcessesPage implements PageHandle {
     const all = model.report.process_groups;
     const indices = [...all.keys()].filter((i) => all[i].how !== "rank" && (!chosen || chosen.has(all[i].rank)));
     const number = indices.reduce((sum, i) => sum + all[i].count, 0);
-    const cpu = indices.reduce((sum, i) => sum + all[i].cpu_s, 0);
+    const cpu = indices.reduce((sum, i) => sum + (all[i].cpu_s ?? 0), 0);
     replace(
       this.groups,
       // Of those that the page has, the sum would say nothing.

@@ -58,13 +58,15 @@ function tiles(store: Store): HTMLElement {
   const { run, quality, efficiency } = report;
   const threads = report.ranks.reduce((sum, rank) => sum + rank.threads, 0);
   const cpu = report.nodes.reduce((sum, node) => sum + node.cpu_s, 0);
+  const windows = run.standby ? run.windows ?? [] : null;
+  const lasted = run.lasted_s ?? run.elapsed_s;
   const state = qualityOf(store);
   const sampling = samplingShare(store);
   const collectors = collectorShare(store);
   return el(
     "div",
     { class: "tiles" },
-    tile("Elapsed", seconds(run.elapsed_s), run.start_utc ? run.start_utc.replace("T", " ").replace("Z", " UTC") : "start not known"),
+    tile("Elapsed", seconds(run.elapsed_s), windows ? `recorded, of ${seconds(lasted)}, in ${plural(windows.length, "window")}` : run.start_utc ? run.start_utc.replace("T", " ").replace("Z", " UTC") : "start not known"),
     tile("Ranks", run.ranks.toLocaleString("en-US"), [
       plural(run.nodes, "node"),
       threads > 0 ? ` · ${plural(threads, "thread")}` : null,
@@ -72,7 +74,7 @@ function tiles(store: Store): HTMLElement {
       run.launcher ? ` · ${printable(run.launcher)}` : null,
       run.restarts ? ` · restarted ${plural(run.restarts, "time")}` : null,
     ]),
-    tile("CPU time", seconds(cpu), `${percent(run.elapsed_s > 0 && run.ranks > 0 ? cpu / run.elapsed_s / run.ranks : null, 0)} of a processor per rank`, "User and system time of all ranks, all their processes and threads."),
+    tile("CPU time", seconds(cpu), `${percent(lasted > 0 && run.ranks > 0 ? cpu / lasted / run.ranks : null, 0)} of a processor per rank`, "User and system time of all ranks, all their processes and threads."),
     tile("Parallel efficiency", percent(efficiency.parallel), efficiency.parallel === null || efficiency.parallel === undefined ? "no MPI measured" : `${percent(1 - efficiency.parallel)} lost`, "Mean useful time per rank (outside MPI, not waiting for a processor), of the elapsed time without MPI_Init and MPI_Finalize."),
     tile("Samples", count(quality.samples), `${run.rate_hz} Hz, ${run.clock} clock`),
     tile("Overhead", sampling === null ? "–" : `≈ ${percent(sampling, 2)}`, collectors === null ? "" : `collectors ${percent(collectors, 2)} of a core`, "Median time in the signal handler times the number of samples, of the ranks' CPU time. Delivering signals is not in it. Collectors: one process per node."),
@@ -280,13 +282,14 @@ function gainText(store: Store, finding: Finding): Child {
 
 // In the report's order. All of them are in the page: the first ones at first.
 function findingsCard(store: Store): HTMLElement {
-  const { findings } = store.model.report;
+  const { findings, run } = store.model.report;
+  const neverStarted = run.standby === true && (run.windows ?? []).length === 0;
   const all = store.param("findings") === "all";
   const more = findings.length - FIRST_FINDINGS;
   return section(
     "Findings",
     { aside: ofWholeRun() },
-    findings.length === 0 ? el("p", { class: "empty" }, "Nothing stands out.") : null,
+    findings.length === 0 ? el("p", { class: "empty" }, neverStarted ? "None: nothing was recorded (clusterprof start RUN)." : "Nothing stands out.") : null,
     el(
       "ol",
       { class: "findings" },

@@ -44,7 +44,7 @@ class TorchPage implements PageHandle {
               cell: (row) =>
                 row.late_ranks.length === 0
                   ? ""
-                  : [rankLink(store, row.late_ranks[0], row.late_ranks), row.late_ranks.length > 1 ? ` and ${row.late_ranks.length - 1} more` : ""],
+                  : [rankLink(store, row.latest_rank ?? row.late_ranks[0], row.late_ranks), row.late_ranks.length > 1 ? ` and ${row.late_ranks.length - 1} more` : ""],
             },
           ],
           rows,
