@@ -172,8 +172,8 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
     if (thread.state != RecordedThread::State::kNone) {
       time_in_mpi_.end_thread(for_time_in_mpi(thread), segment_.thread_slot(index), end_ns);
       thread.loops.charge(segment_.thread_slot(index), end_ns, true, store_.tables(), drops_);
-      add_loops(ended_loops_, thread, segment_.thread_slot(index), end_ns);
       read_names(thread, segment_.thread_slot(index));
+      add_loops(ended_loops_, thread, segment_.thread_slot(index), end_ns);
     }
     end_replaced_thread(thread, end_ns);
   }
@@ -316,9 +316,9 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   if (ended) {
     if (thread.state == RecordedThread::State::kActive) samples_.end_without_record(thread, now_ns);
     time_in_mpi_.end_thread(for_time_in_mpi(thread), slot, now_ns);
+    read_names(thread, slot);
     add_loops(ended_loops_, thread, slot, now_ns);
     events_.finish(thread.events);
-    read_names(thread, slot);
     keep_ended(thread, now_ns);
     slot.state.store(static_cast<std::uint32_t>(wire::ThreadState::kFree), std::memory_order_release);
     ++freed_slots_;
@@ -360,7 +360,8 @@ void ProcessRecorder::add_loops(std::vector<RawLoop>& loops, const RecordedThrea
     loop.pid = pid_;
     loop.tid = thread.tid;
     loop.main_thread = thread.main;
-    loop.thread = bounded_text(slot.name, sizeof slot.name);
+    loop.thread =
+        thread.python_name.empty() ? bounded_text(slot.name, sizeof slot.name) : thread.python_name;
     loop.start_utc_ns = grid_.utc_ns(begin_ns);
     loops.push_back(std::move(loop));
   }

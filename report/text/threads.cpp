@@ -60,7 +60,8 @@ void print_threads(Page& page, const Analysis& a, const ShortPaths& paths, const
   for (const ThreadGroup& group : a.thread_groups) {
     all_s += group.cpu_s;
     threads += group.count;
-    const bool is_of_such = group.kind == shard::ThreadKind::kMain || is_worth_saying(a, group) || options.full;
+    const bool is_of_such =
+        group.kind == shard::ThreadKind::kMain || is_worth_saying(a, group) || options.full;
     if (!is_shown.contains(group.rank) || !is_of_such) continue;
     groups.push_back(&group);
     longest = std::max(longest, group.cpu_s);

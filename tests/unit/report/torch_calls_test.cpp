@@ -260,6 +260,7 @@ TEST_F(LateRanks, TheOneWithTheLeastTimeIsNamedWithWhatItDid) {
   EXPECT_NEAR(*finding->share, 5.4 / 16, 1e-9);
   EXPECT_EQ(finding->severity, Severity::kMedium) << "an estimate";
   EXPECT_EQ(finding->place.function, "compute");
+  EXPECT_EQ(find_kind(a, FindingKind::kBlocked), nullptr) << "the waiting is told once";
   EXPECT_EQ(
       text_of(a, *finding),
       "Judging by samples, rank 3 comes late to all_reduce <- step() train.py:30: 3 ranks wait 5.40 s "
