@@ -360,8 +360,7 @@ void ProcessRecorder::add_loops(std::vector<RawLoop>& loops, const RecordedThrea
     loop.pid = pid_;
     loop.tid = thread.tid;
     loop.main_thread = thread.main;
-    loop.thread =
-        thread.python_name.empty() ? bounded_text(slot.name, sizeof slot.name) : thread.python_name;
+    loop.thread = thread.python_name.empty() ? bounded_text(slot.name, sizeof slot.name) : thread.python_name;
     loop.start_utc_ns = grid_.utc_ns(begin_ns);
     loops.push_back(std::move(loop));
   }
