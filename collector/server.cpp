@@ -63,10 +63,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kEndPoll{50};  // while waiting for the run to end
-constexpr milliseconds kLinger{300};  // for more ranks, if their number is not known
-constexpr seconds kLateRank{10};      // since our start: expected ranks may be this late
-constexpr seconds kChildStatus{5};    // for the launcher to report how its child ended
+constexpr milliseconds kEndPoll{50};   // while waiting for the run to end
+constexpr seconds kWindowPatience{2};  // for ranks that do not close a window
+constexpr milliseconds kLinger{300};   // for more ranks, if their number is not known
+constexpr seconds kLateRank{10};       // since our start: expected ranks may be this late
+constexpr seconds kChildStatus{5};     // for the launcher to report how its child ended
 constexpr seconds kAfterTerminate{30};
 constexpr seconds kUsageInterval{1}, kUsageIntervalIfLight{5};
 constexpr double kPeakOfCheckpoint = 1.6;
@@ -179,10 +180,10 @@ class Server::Impl {
     if (const auto waited_ms = std::chrono::duration_cast<milliseconds>(waited_).count(); waited_ms > 0)
       add_note(NoteCode::kProcessorBound, static_cast<std::uint64_t>(waited_ms));
     const bool written = checkpointer_->write_last(state_.snapshot(now, complete));
-    if (control_) withdraw_answer(run_directory_path(), options_.node.node_name);
     listener_.close();
     if (is_on_trial()) clean_up_trial();
     launcher_.send(wire::ControlType::kRanksSeen, static_cast<std::int32_t>(announced_ranks_.size()));
+    if (control_) control_->withdraw();
     return written;
   }
 
@@ -487,6 +488,10 @@ class Server::Impl {
     interval_.after_poll(fullest);
 
     const Clock::time_point clock = Clock::now();
+    if (window_closed_ && clock >= window_closed_by_) {
+      window_closed_ = false;
+      checkpoint();
+    }
     if (clock - last_switch_look_ >= kUsageInterval) {
       last_switch_look_ = clock;
       look_at_site_switch(clock);
@@ -696,6 +701,7 @@ class Server::Impl {
       timer_.expires_after(milliseconds(0));  // the next tick was to be late
       wait_for_tick();
       window_closed_ = window_closed_ || !open;
+      window_closed_by_ = Clock::now() + kWindowPatience;
     };
     const auto done = [this](std::uint32_t, bool) -> ControlWatch::Node::Done {
       if (off_since_ || told_off_at_) return {};  // by the site
@@ -892,6 +898,7 @@ class Server::Impl {
 
   std::optional<ControlWatch> control_;  // of a recording with windows, once there is a run directory
   bool window_closed_ = false;           // and its data are not written yet
+  Clock::time_point window_closed_by_;   // then they are written, whatever ranks still have to do
   Clock::time_point last_checkpoint_ = Clock::now();
 
   PollInterval interval_;

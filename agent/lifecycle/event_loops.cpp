@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include <atomic>
@@ -17,6 +18,7 @@
 #include "agent/lifecycle/interpose.h"
 #include "agent/lifecycle/real_function.h"
 #include "agent/sigsafe/process_state.h"
+#include "agent/sigsafe/raw_syscall.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -66,6 +68,7 @@ struct Wait {
   wire::EventLoop* loop;
   std::uint64_t began_ns;
   wire::BlockedTurn* after;  // the turn that it ended, if that was blocked
+  std::uint32_t phase;       // of recording (g_process.record_phase), when it began
 };
 
 [[gnu::cold, gnu::noinline]] wire::BlockedTurn* note_blocked(wire::ThreadLoops& loops, wire::EventLoop& loop,
@@ -88,6 +91,13 @@ struct Wait {
   return &turn;
 }
 
+// With --standby, a turn counts that has begun since recording was turned on.
+bool is_of_this_window(std::uint64_t time_ns) noexcept {
+  const wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  return segment == nullptr || segment->outside_windows != wire::OutsideWindows::kNothing ||
+         time_ns >= segment->window_begin_ns.load(std::memory_order_relaxed);
+}
+
 Wait begin_wait(int descriptor) noexcept {
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
@@ -99,9 +109,10 @@ Wait begin_wait(int descriptor) noexcept {
   if (loop == nullptr) return {};
   const std::uint64_t turn_began_ns = get(loop->turn_began_ns);
   set(loop->turn_began_ns, 0);
+  const std::uint32_t phase = g_process.record_phase.load(std::memory_order_relaxed);
   if (!is_recording(context)) return {};
-  Wait wait = {slot, loop, monotonic_ns(), nullptr};
-  if (turn_began_ns != 0 && wait.began_ns >= turn_began_ns) {
+  Wait wait = {slot, loop, monotonic_ns(), nullptr, phase};
+  if (turn_began_ns != 0 && wait.began_ns >= turn_began_ns && is_of_this_window(turn_began_ns)) {
     const std::uint64_t length_ns = wait.began_ns - turn_began_ns;
     add(loop->turns, 1);
     add(loop->busy_ns, length_ns);
@@ -119,11 +130,12 @@ void end_wait(const Wait& wait, int ready, bool failed) noexcept {
   if (wait.slot == nullptr || t_context.slot != wait.slot) return;
   const std::uint64_t now_ns = monotonic_ns();
   set(wait.loop->wait_began_ns, 0);
-  if (failed) return;
+  const std::uint32_t phase = g_process.record_phase.load(std::memory_order_relaxed);
+  if (failed || (phase & 1) != 0) return;
   const std::uint64_t waited_ns = now_ns > wait.began_ns ? now_ns - wait.began_ns : 0;
-  add(wait.loop->idle_ns, waited_ns);
+  if (phase == wait.phase) add(wait.loop->idle_ns, waited_ns);
   set(wait.loop->turn_began_ns, now_ns);
-  if (wait.after == nullptr) return;
+  if (wait.after == nullptr || phase != wait.phase) return;
   const bool at_once = ready > 0 && waited_ns < wire::kAtOnceNs;
   wait.after->awaited.store(static_cast<std::uint32_t>(at_once ? wire::Awaited::kYes : wire::Awaited::kNo),
                             std::memory_order_release);
@@ -149,7 +161,10 @@ void end_event_loop(int descriptor) noexcept {
   wire::ThreadSlot* const slot = t_context.slot;
   if (slot == nullptr || descriptor < 0) return;
   wire::EventLoop* const loop = find_loop(*slot, static_cast<std::uint32_t>(descriptor) + 1);
-  if (loop != nullptr) set(loop->turn_began_ns, 0);
+  if (loop == nullptr) return;
+  // A child of vfork has its parent's memory: the parent's loop goes on.
+  if (recording_has_ended() || raw_syscall(SYS_getpid) != g_process.pid) return;
+  set(loop->turn_began_ns, 0);
 }
 
 void forget_event_loops(wire::ThreadSlot& slot) noexcept {

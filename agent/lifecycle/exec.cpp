@@ -28,6 +28,7 @@
 #include "agent/lifecycle/signals.h"
 #include "agent/lifecycle/thread_records.h"
 #include "agent/lifecycle/ticks.h"
+#include "agent/lifecycle/windows.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
@@ -88,6 +89,7 @@ class ExecGuard {
     t_context.exec_frame = 0;
     if (!really_blocks_sample_signal()) resume_events(*record_);
     give_record_back(*record_);
+    catch_up_window(*record_, phase_);
     restore_signals(mask_);
     errno = error;
   }
@@ -120,6 +122,7 @@ class ExecGuard {
   }
 
   const bool ignores_;
+  const std::uint32_t phase_ = g_process.record_phase.load();  // recording may be turned on or off meanwhile
   ThreadRecord* record_ = nullptr;
   std::uint64_t mask_ = 0;
 };

@@ -80,12 +80,13 @@ constexpr std::uint32_t kOfRecording[] = {
     SYS_rt_tgsigqueueinfo,
     SYS_process_vm_readv,
     SYS_statx,
+    SYS_prctl,
 };
 // System calls that start recording in a child.
 constexpr std::uint32_t kOfStarting[] = {
-    SYS_socket,    SYS_connect,   SYS_sendmsg,   SYS_setsockopt,   SYS_getsockopt,
-    SYS_geteuid,   SYS_ftruncate, SYS_getrlimit, SYS_memfd_create, SYS_perf_event_open,
-    SYS_prlimit64, SYS_prctl,     SYS_unshare,   SYS_close_range,  SYS_mlock2,
+    SYS_socket,    SYS_connect,   SYS_sendmsg,     SYS_setsockopt,   SYS_getsockopt,
+    SYS_geteuid,   SYS_ftruncate, SYS_getrlimit,   SYS_memfd_create, SYS_perf_event_open,
+    SYS_prlimit64, SYS_unshare,   SYS_close_range, SYS_mlock2,
 };
 
 // A word that the filter computes with. Its value is unknown if it comes from an argument or an address.

@@ -236,6 +236,11 @@ void start_ticks(ThreadRecord& record) noexcept {
   count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kTimerFailed);
 }
 
+void start_timer_ticks(ThreadRecord& record) noexcept {
+  if (!start_timer(record, g_process.tick == Tick::kCpuClock ? Tick::kCpuClock : Tick::kMonotonic))
+    count_drop(g_process.segment.load(std::memory_order_relaxed), wire::DropReason::kTimerFailed);
+}
+
 void arm_timer(const ThreadRecord& record) noexcept {
   if (record.timer_id < 0) return;
   if (record.tick == Tick::kMonotonic) {

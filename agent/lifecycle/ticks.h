@@ -11,6 +11,7 @@ Tick choose_tick() noexcept;
 
 // From any thread. A failure is counted.
 void start_ticks(ThreadRecord& record) noexcept;
+void start_timer_ticks(ThreadRecord& record) noexcept;  // also from the watcher: opens no event
 void arm_timer(const ThreadRecord& record) noexcept;
 void stop_ticks(ThreadRecord& record) noexcept;
 // The ticks rest until they are restarted, with what is the period then. From any thread; not for events.

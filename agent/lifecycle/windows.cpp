@@ -47,7 +47,7 @@ void begin_for(ThreadRecord& record) noexcept {
   record.slot->window_begin_cpu_ns.store(cpu_ns, kRelaxed);
   record.slot->window_begin_ns.store(now_ns, std::memory_order_release);
   if (record.tick == Tick::kNone)
-    start_ticks(record);
+    start_timer_ticks(record);
   else
     restart_ticks(record);
 }
@@ -133,6 +133,19 @@ void change_window(wire::SegmentHeader* segment) noexcept {
   if (open != g_is_open) open ? open_window(segment) : close_window(segment);
   g_is_open = open;
   segment->window_done.store(wanted, std::memory_order_release);
+}
+
+void catch_up_window(ThreadRecord& record, std::uint32_t phase) noexcept {
+  const std::uint32_t now = g_process.record_phase.load();
+  if (now == phase) return;
+  auto expected = static_cast<std::uint32_t>(RecordState::kLive);
+  if (!record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kWatched)))
+    return;
+  if ((now & 1) != 0)
+    end_for(record);
+  else
+    begin_for(record);
+  record.state.store(static_cast<std::uint32_t>(RecordState::kLive), std::memory_order_release);
 }
 
 void tick_in_window(ThreadRecord& record) noexcept {

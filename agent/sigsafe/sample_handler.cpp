@@ -532,6 +532,14 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
 
   if (is_off) {
     end_ticks(record);
+    // Whoever turns recording on says so before the timer is started.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!recording_is_off()) {
+      if (record.tick == Tick::kMonotonic)
+        start_monotonic_timer(record, now.time_ns);
+      else if (record.timer_id >= 0)
+        start_cpu_timer(record);
+    }
   } else if (segment == nullptr || agent_active) {
     count_drop(segment, wire::DropReason::kReentrant);
   } else if (!is_recording(context)) {

@@ -191,11 +191,16 @@ class ThreadAccount {
     paused_ = has_previous_ = true;
   }
 
+  struct End {
+    std::uint32_t start_path = 0;
+    const KernelUse* kernel = nullptr;
+  };
+
   // A window of recording has ended for the thread, or begun: there is no record, but its CPU time is known.
   // Until it ends, the time goes to where the thread was seen last.
   template <typename Sink>
-  void end_window(std::uint64_t time_ns, std::uint64_t cpu_ns, Sink&& sink) {
-    (void)end(time_ns, cpu_ns, 0, {}, {}, sink);
+  void end_window(std::uint64_t time_ns, std::uint64_t cpu_ns, const End& how, Sink&& sink) {
+    (void)end(time_ns, cpu_ns, 0, how, {}, sink);
     blocked_ = gave_way_ = false;
     preemptions_ = 0;
     paused_ = has_previous_ = true;
@@ -229,10 +234,6 @@ class ThreadAccount {
   // a thread last seen running is taken to have run for at most `assumed_cpu_ns` of the remainder.
   // A thread that ended before its first sample charges `start_path`. `kernel`: of a thread that told itself
   // that it ended. Returns the CPU time of a thread that was never sampled.
-  struct End {
-    std::uint32_t start_path = 0;
-    const KernelUse* kernel = nullptr;
-  };
   template <typename Sink>
   std::optional<std::uint64_t> end(std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
                                    std::uint64_t assumed_cpu_ns, const End& how,

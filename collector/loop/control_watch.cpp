@@ -21,6 +21,8 @@ constexpr seconds kClockSlack{2};  // between two machines
 constexpr milliseconds kDoneInterval{20};
 // A rank that is stopped, or has no processor, is not waited for longer before the node answers.
 constexpr seconds kDonePatience{2};
+// A file server that does not answer must not keep the job from ending.
+constexpr seconds kWithdrawPatience{1};
 
 std::int64_t unix_now_ns() {
   return std::chrono::duration_cast<nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -31,9 +33,9 @@ std::int64_t unix_now_ns() {
 struct ControlWatch::Files {
   std::mutex mutex;
   std::condition_variable wake;
-  bool has_thread = false, is_busy = false, is_closed = false, wants_work = false;
+  bool has_thread = false, is_busy = false, is_closed = false, wants_work = false, withdraws = false;
   std::optional<ControlAnswer> to_write;
-  std::string run_directory;
+  std::string run_directory, node_name;
 
   // On a thread of its own. `done` gives the result to the event loop; it is called with the mutex locked.
   static void work(const std::shared_ptr<Files>& files,
@@ -44,6 +46,14 @@ struct ControlWatch::Files {
       files->wake.wait(lock, [&] { return files->is_closed || files->wants_work; });
       if (files->is_closed) return;
       files->wants_work = false;
+      if (files->withdraws) {
+        lock.unlock();
+        withdraw_answer(files->run_directory, files->node_name);
+        lock.lock();
+        files->is_busy = files->withdraws = false;
+        files->wake.notify_all();
+        continue;
+      }
       std::optional<ControlAnswer> answer = std::exchange(files->to_write, std::nullopt);
       lock.unlock();
       std::optional<ControlRequest> request;
@@ -55,7 +65,9 @@ struct ControlWatch::Files {
       }
       lock.lock();
       files->is_busy = false;
+      files->wake.notify_all();
       if (files->is_closed) return;
+      if (files->withdraws) continue;
       try {
         done(request, answer);
       } catch (const std::exception&) {
@@ -77,6 +89,7 @@ ControlWatch::ControlWatch(asio::io_context& io, std::string run_directory, std:
       answer_timer_(io),
       files_(std::make_shared<Files>()) {
   files_->run_directory = run_directory_;
+  files_->node_name = node_name_;
 }
 
 // The thread may be waiting for a file server: it ends when it has waited, or with the process.
@@ -84,6 +97,14 @@ ControlWatch::~ControlWatch() {
   const std::lock_guard lock(files_->mutex);
   files_->is_closed = true;
   files_->wake.notify_all();
+}
+
+void ControlWatch::withdraw() {
+  std::unique_lock lock(files_->mutex);
+  if (!files_->has_thread) return;
+  files_->withdraws = files_->wants_work = true;
+  files_->wake.notify_all();
+  files_->wake.wait_for(lock, kWithdrawPatience, [this] { return !files_->withdraws; });
 }
 
 void ControlWatch::begin() {

@@ -39,6 +39,8 @@ class ControlWatch {
   ControlWatch& operator=(const ControlWatch&) = delete;
 
   void begin();
+  // After the event loop has ended: removes the node's answer. Waits for that for a bounded time.
+  void withdraw();
   [[nodiscard]] bool is_open() const { return is_open_; }
 
  private:

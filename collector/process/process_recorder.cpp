@@ -122,7 +122,9 @@ std::vector<ProcessRecorder::Launched> ProcessRecorder::take_launches(std::uint6
     one.time_ns = row.time_ns;
     one.path_offset = wire::shell_path_offset(row.path);
     one.path_words = wire::shell_path_words(row.path);
-    one.command.assign(row.command, std::min(row.command_bytes, wire::kLaunchCommandBytes));
+    // Read once: the process may change it at any time.
+    const std::uint32_t bytes = *const_cast<const volatile std::uint32_t*>(&row.command_bytes);
+    one.command.assign(row.command, std::min(bytes, wire::kLaunchCommandBytes));
     std::atomic_thread_fence(std::memory_order_acquire);
     if (row.number.load(std::memory_order_relaxed) != number) continue;
     if (!all && now_ns < one.time_ns + wire::kLaunchSettlesNs) continue;
@@ -274,8 +276,12 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.events.number.reset();
   thread.loops = ThreadLoops();
   thread.window_begin_ns = thread.window_end_ns = 0;
+  // The window may have been opened since the last look.
+  if (windows_.leaves_gaps() && !windows_.is_recorded(begin))
+    windows_.look(segment_.header(), start_, std::max(now_ns, begin + 1));
   thread.is_off = windows_.leaves_gaps() && !windows_.is_recorded(begin);
-  if (thread.is_off) thread.account.end_window(begin, slot.start_cpu_ns, ChargeSink(charges_, thread.main));
+  if (thread.is_off)
+    thread.account.end_window(begin, slot.start_cpu_ns, {}, ChargeSink(charges_, thread.main));
 }
 
 double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
@@ -349,13 +355,14 @@ void ProcessRecorder::add_loops(std::vector<RawLoop>& loops, const RecordedThrea
                                 const wire::ThreadSlot& slot, std::uint64_t now_ns) {
   if (!thread.loops.has_loops() || !grid_.begun()) return;
   const std::uint64_t begin_ns = std::clamp(thread.start_time_ns, start_.not_after(now_ns), now_ns);
-  const std::uint64_t end_ns =
+  std::uint64_t end_ns =
       thread.state == RecordedThread::State::kEnded ? std::clamp(thread.ended_ns, begin_ns, now_ns) : now_ns;
+  if (thread.is_off) end_ns = std::clamp(thread.window_end_ns, begin_ns, end_ns);
   for (RawLoop& loop : thread.loops.report(slot, begin_ns, end_ns, store_.tables(),
                                            [&](std::uint64_t ns) { return grid_.utc_ns(ns); })) {
     if (loops.size() == ProcessReport::kMaxLoops) {
       drops_.add("event_loop_rows");
-      return;
+      continue;
     }
     loop.pid = pid_;
     loop.tid = thread.tid;

@@ -50,7 +50,10 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
     if (mpi_finalize_begin_ns == 0) mpi_finalize_begin_ns = other.mpi_finalize_begin_ns;
     mpi_helpers.add(other.mpi_helpers);
     paused_ns += other.paused_ns;
-    windows.insert(windows.begin(), other.windows.begin(), other.windows.end());
+    if (windows.size() + other.windows.size() <= RecordedWindows::kMost)
+      windows.insert(windows.begin(), other.windows.begin(), other.windows.end());
+    else if (!windows.empty() && !other.windows.empty())
+      windows.front().begin_ns = std::min(windows.front().begin_ns, other.windows.front().begin_ns);
     leaves_gaps = leaves_gaps || other.leaves_gaps;
     mpi_runnable_ns += other.mpi_runnable_ns;
     knows_run_delay = knows_run_delay || other.knows_run_delay;

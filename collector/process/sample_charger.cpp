@@ -97,10 +97,11 @@ void SampleCharger::take_end(RecordedThread& thread, const RingSample& sample, s
   const wire::SampleRecord& record = sample.record;
   if (thread.state == RecordedThread::State::kActive) {
     const KernelUse kernel = kernel_use(record);
-    if ((record.flags & wire::kPaused) != 0) thread.unsampled_since_cpu_ns = record.cpu_ns;
-    if ((record.flags & wire::kPaused) != 0)
+    if ((record.flags & wire::kPaused) != 0) {
+      thread.unsampled_since_cpu_ns = record.cpu_ns;
       thread.account.pause(time_ns, record.cpu_ns, false, {}, sample.counter_values(),
                            ChargeSink(charges_, thread.main));
+    }
     end_account(thread, time_ns, record.cpu_ns, (record.flags & wire::kUsageKnown) != 0 ? &kernel : nullptr,
                 sample.counter_values());
     thread.sampled.end(time_ns,
@@ -139,7 +140,10 @@ void SampleCharger::take_edge(RecordedThread& thread, bool begins, std::uint64_t
   if (begins) {
     thread.account.begin_window(time_ns, cpu_ns, sink);
   } else {
-    thread.account.end_window(time_ns, cpu_ns, sink);
+    ThreadAccount::End how;
+    if (!thread.account.has_samples())
+      how.start_path = stacks_.start_path(thread.start_function, thread.origin.pool);
+    thread.account.end_window(time_ns, cpu_ns, how, sink);
     if (cpu_ns > thread.unsampled_since_cpu_ns)
       statistics_.running_ns += cpu_ns - thread.unsampled_since_cpu_ns;
   }
@@ -233,9 +237,10 @@ void SampleCharger::know_thread(RecordedThread& thread, bool blocked, const Char
   thread.last_path = target.path;
   // The exact address differs from sample to sample. What calls it, or the line of Python code, is the place.
   const RawTables& tables = store_.tables();
-  const bool is_exact = tables.frames[tables.nodes[target.path].frame].kind == RawKind::kNativeExact;
+  const bool is_exact =
+      target.path != 0 && tables.frames[tables.nodes[target.path].frame].kind == RawKind::kNativeExact;
   const std::uint32_t parent = tables.nodes[target.path].parent;
-  const std::uint32_t path = target.path != 0 && is_exact && parent != 0 ? parent : target.path;
+  const std::uint32_t path = is_exact && parent != 0 ? parent : target.path;
   if (!blocked) {
     thread.busiest.add(path, charged.wall_ns);
   } else if (target.category == shard::Category::kIo) {

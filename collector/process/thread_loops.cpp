@@ -8,7 +8,7 @@ namespace clusterprof::collector {
 namespace {
 
 constexpr std::size_t kMostParts = 32;  // of a turn
-constexpr std::size_t kMostDescriptors = 64;
+constexpr std::size_t kMostDescriptors = 2 * wire::kThreadLoops;
 
 std::uint64_t get(const std::atomic<std::uint64_t>& word) { return word.load(std::memory_order_relaxed); }
 

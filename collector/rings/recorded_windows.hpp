@@ -40,8 +40,12 @@ class RecordedWindows {
     latest_begin_ns_ = begin_ns;
     if (is_open_) close(std::min(begin_ns, now_ns));
     const std::uint64_t earliest_ns = windows_.empty() ? start.not_after(now_ns) : windows_.back().end_ns;
-    if (windows_.size() == kMost) windows_.pop_back();
-    windows_.push_back({std::clamp(begin_ns, earliest_ns, std::max(earliest_ns, now_ns)), 0});
+    std::uint64_t begin = std::clamp(begin_ns, earliest_ns, std::max(earliest_ns, now_ns));
+    if (windows_.size() == kMost) {
+      begin = windows_.back().begin_ns;
+      windows_.pop_back();
+    }
+    windows_.push_back({begin, 0});
     is_open_ = true;
     if (end_ns > begin_ns) close(std::min(end_ns, now_ns));
   }
@@ -65,7 +69,11 @@ class RecordedWindows {
     return sum_ns;
   }
   [[nodiscard]] bool is_recorded(std::uint64_t time_ns) const {
-    return recorded_ns(time_ns, time_ns + 1) != 0;
+    if (!leaves_gaps()) return true;
+    const auto latest = std::find_if(windows_.rbegin(), windows_.rend(), [&](const RecordedWindow& window) {
+      return window.begin_ns <= time_ns;
+    });
+    return latest != windows_.rend() && (latest->end_ns == 0 || time_ns < latest->end_ns);
   }
 
  private:

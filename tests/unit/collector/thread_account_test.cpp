@@ -137,7 +137,7 @@ TEST(ThreadAccount, BlockedToBlockedChargesThePrevious) {
 TEST(ThreadAccount, OnlyWindowsOfRecordingAreCharged) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
-  account.end_window(0, 0, ledger);
+  account.end_window(0, 0, {}, ledger);
   account.begin_window(1000, 900, ledger);
   KernelUse kernel;
   kernel.gave_way = true;
@@ -146,11 +146,11 @@ TEST(ThreadAccount, OnlyWindowsOfRecordingAreCharged) {
   account.sample(1100, 990, false, kernel, kA, {}, ledger);
   EXPECT_EQ(ledger.at(1), (Time{100, 90}));
   account.sample(1200, 1000, true, kernel, kB, {}, ledger);
-  account.end_window(1500, 1000, ledger);  // blocked until then
+  account.end_window(1500, 1000, {}, ledger);  // blocked until then
   EXPECT_EQ(ledger.at(2), (Time{90 + 300, 0}));
   EXPECT_EQ(ledger.total(), 500u);
   account.begin_window(9000, 7000, ledger);
-  account.end_window(9200, 7050, ledger);
+  account.end_window(9200, 7050, {}, ledger);
   EXPECT_EQ(ledger.at(0), (Time{200, 50}));  // nobody knows where it was
   account.end(20'000, 9000, 10, {}, {}, ledger);
   EXPECT_EQ(ledger.total(), 700u);
@@ -162,7 +162,7 @@ TEST(ThreadAccount, CountersOfAWindowBeginWithItsFirstSample) {
   Ledger ledger;
   const std::uint64_t before[] = {500}, first[] = {700}, second[] = {760};
   account.sample(100, 100, false, {}, kA, before, ledger);
-  account.end_window(150, 150, ledger);
+  account.end_window(150, 150, {}, ledger);
   account.begin_window(1000, 900, ledger);
   account.sample(1100, 1000, false, {}, kA, first, ledger);
   account.sample(1200, 1100, false, {}, kC, second, ledger);
