@@ -64,7 +64,7 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kEndPoll{50};   // while waiting for the run to end
-constexpr seconds kWindowPatience{2};  // for ranks that do not close a window
+constexpr seconds kWindowPatience{5};  // for ranks that do not close a window
 constexpr milliseconds kLinger{300};   // for more ranks, if their number is not known
 constexpr seconds kLateRank{10};       // since our start: expected ranks may be this late
 constexpr seconds kChildStatus{5};     // for the launcher to report how its child ended

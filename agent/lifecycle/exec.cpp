@@ -175,9 +175,10 @@ int execute_with(const PreloadFate& fate, const char* program, char* const* argu
                  char* const* environment, Call call) noexcept {
   count_unrecorded(fate.unrecorded, 1);
   const CreationText creation = creation_in_child_of_vfork();
-  const OpenLaunch launch = fate.readable ? note_launch(static_cast<std::int32_t>(raw_syscall(SYS_getpid)),
-                                                        fate.unrecorded, creation.of, program, arguments)
-                                          : OpenLaunch{};
+  const OpenLaunch launch = fate.may_be_noted()
+                                ? note_launch(static_cast<std::int32_t>(raw_syscall(SYS_getpid)),
+                                              fate.unrecorded, creation.of, program, arguments)
+                                : OpenLaunch{};
   const int result = with_usable_preloads(fate, creation, environment, call);
   forget_launch(launch);
   count_unrecorded(fate.unrecorded, -1);
@@ -205,7 +206,9 @@ int spawn(PosixSpawn function, const PreloadFate& fate, pid_t* child, const char
   if (function == nullptr) return ENOSYS;
   // File actions may not be repeatable, so there must be no second call.
   const bool may_tell = fate.readable && (actions == nullptr || are_small(arguments, environment));
-  const CreationText creation = may_tell ? creation_for_spawn() : CreationText{};
+  // An environment that was made without us is left as it is, and the program noted in our table only.
+  const bool is_only_noted = !fate.readable && fate.may_be_noted();
+  const CreationText creation = may_tell || is_only_noted ? creation_for_spawn() : CreationText{};
   pid_t started = 0;
   pid_t* const pid = child != nullptr ? child : &started;
   const int error = with_usable_preloads(fate, creation, environment, [=](char* const* variables) noexcept {
@@ -213,7 +216,7 @@ int spawn(PosixSpawn function, const PreloadFate& fate, pid_t* child, const char
   });
   if (error != 0) return error;
   count_unrecorded(fate.unrecorded, 1);
-  if (fate.readable) note_launch(*pid, fate.unrecorded, creation.of, program, arguments);
+  if (fate.may_be_noted()) note_launch(*pid, fate.unrecorded, creation.of, program, arguments);
   return 0;
 }
 

@@ -23,6 +23,11 @@ struct PreloadFate {
   // Why it will not be recorded. kCount: it will be, as far as can be seen, or is not to be.
   wire::UnrecordedReason unrecorded = wire::UnrecordedReason::kCount;
   bool readable = false;  // the program's name and all of its environment
+  // The program can be named in the table of processes. One whose environment was made without us is, too, but
+  // nothing is put into that.
+  [[nodiscard]] bool may_be_noted() const noexcept {
+    return readable || unrecorded == wire::UnrecordedReason::kOtherEnvironment;
+  }
 };
 
 // For the program that these name, as in execveat(2). `path` may be a script.

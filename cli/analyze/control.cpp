@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kLookInterval{100};
-constexpr seconds kPatience{8};  // more than the nodes need to see the request twice
+constexpr seconds kPatience{12};  // more than the nodes need to see the request twice
 constexpr std::size_t kNamesInMessage = 4;
 
 std::string names_of(const std::vector<ControlAnswer>& nodes) {

@@ -20,7 +20,7 @@ using std::chrono::seconds;
 constexpr seconds kClockSlack{2};  // between two machines
 constexpr milliseconds kDoneInterval{20};
 // A rank that is stopped, or has no processor, is not waited for longer before the node answers.
-constexpr seconds kDonePatience{2};
+constexpr seconds kDonePatience{5};
 // A file server that does not answer must not keep the job from ending.
 constexpr seconds kWithdrawPatience{1};
 

@@ -235,16 +235,16 @@ ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t fl
 void SampleCharger::know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
                                 const ThreadAccount::Charged& charged) const {
   thread.last_path = target.path;
-  // The exact address differs from sample to sample. What calls it, or the line of Python code, is the place.
+  // The exact address differs from sample to sample: what was called from one place is counted as one.
   const RawTables& tables = store_.tables();
   const bool is_exact =
       target.path != 0 && tables.frames[tables.nodes[target.path].frame].kind == RawKind::kNativeExact;
   const std::uint32_t parent = tables.nodes[target.path].parent;
-  const std::uint32_t path = is_exact && parent != 0 ? parent : target.path;
+  const std::uint32_t counted_as = is_exact && parent != 0 ? parent : target.path;
   if (!blocked) {
-    thread.busiest.add(path, charged.wall_ns);
+    thread.busiest.add(counted_as, target.path, charged.wall_ns);
   } else if (target.category == shard::Category::kIo) {
-    thread.busiest.add(path, period_ns_);
+    thread.busiest.add(counted_as, target.path, period_ns_);
   }
 }
 

@@ -34,9 +34,10 @@ def consume(results, items, seconds):
 
 def main(kind, load_s, work_s, items, count):
     threads = kind == "threads"
-    tasks = queue.Queue() if threads else multiprocessing.Queue()
-    results = queue.Queue(2) if threads else multiprocessing.Queue(2)
-    make = threading.Thread if threads else multiprocessing.get_context(kind).Process
+    context = None if threads else multiprocessing.get_context(kind)
+    tasks = queue.Queue() if threads else context.Queue()
+    results = queue.Queue(2) if threads else context.Queue(2)
+    make = threading.Thread if threads else context.Process
     workers = [make(target=worker, args=(tasks, results, load_s)) for _ in range(count)]
     for each in workers:
         each.start()
@@ -105,11 +106,11 @@ class InputBound(recording.RecordingTest):
     def line_of(mark):
         return next(i for i, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith(f"# {mark}"))
 
-    def recorded_loader(self, *arguments):
+    def recorded_loader(self, *arguments, run="run"):
         path = self.write("loader.py", PROGRAM)
-        done = self.record([recording.PYTHON, path, *map(str, arguments)])
+        done = self.record([recording.PYTHON, path, *map(str, arguments)], run=run)
         self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
-        return json.loads(done.stdout), self.report()
+        return json.loads(done.stdout), self.report(run)
 
     @staticmethod
     def kinds(report):
@@ -145,7 +146,7 @@ class InputBound(recording.RecordingTest):
 
     def test_a_slow_consumer_is_not_input_bound(self):
         for kind in ("threads", "fork"):
-            _, report = self.recorded_loader(kind, 0.005, 0.05, 25, 1)
+            _, report = self.recorded_loader(kind, 0.005, 0.05, 25, 1, run=kind)
             self.assertNotIn("input_bound", self.kinds(report), report["findings"])
 
     def test_a_pool_that_computes_results_is_awaited(self):

@@ -153,7 +153,7 @@ class Unrecorded(recording.RecordingTest):
         with open(os.path.join(self.directory, f"{name}.c"), "w", encoding="ascii") as file:
             file.write(source)
         path = os.path.join(self.directory, name)
-        subprocess.run([compiler, "-O1", "-w", *options, "-o", path, f"{name}.c"], cwd=self.directory, check=True)
+        subprocess.run([compiler, "-O1", "-w", f"{name}.c", "-o", path, *options], cwd=self.directory, check=True)
         return path
 
     def static_program(self):
@@ -267,7 +267,6 @@ class Unrecorded(recording.RecordingTest):
         other = self.compiled("other", BUSY, compiler="musl-gcc")
         self.same_and_counted("alone", starter, "start", other, options=["--no-children"])
         self.assertEqual(self.record([starter, "start", other], options=["-q"]).returncode, 127)
-
 
     def reasons(self, report):
         """{last part of the command's first word: why it is not recorded} of all processes."""

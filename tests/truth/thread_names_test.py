@@ -71,7 +71,7 @@ static double used(void) {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return time.tv_sec + 1e-9 * time.tv_nsec;
 }
-static void work(double seconds) {
+__attribute__((noinline)) static void work(double seconds) {
   volatile double sum = 0;
   for (const double end = used() + seconds; used() < end;)
     for (int i = 0; i < 1000; ++i) sum += i;

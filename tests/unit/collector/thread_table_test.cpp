@@ -105,6 +105,13 @@ TEST(BusiestPath, IsFoundAmongManyOthers) {
   EXPECT_EQ(busiest.path(), 7u);
 }
 
+TEST(BusiestPath, CountsWhatWasCalledFromOnePlaceAsOne) {
+  BusiestPath busiest;
+  busiest.add(5, 25);
+  for (std::uint32_t leaf = 100; leaf < 103; ++leaf) busiest.add(4, leaf, 10);
+  EXPECT_EQ(busiest.path(), 102u);
+}
+
 TEST(ThreadPools, AreKnownByTheirLibraries) {
   const auto name = [](std::string_view library) {
     const ThreadPool* const pool = thread_pool_of(library);
