@@ -250,7 +250,7 @@ TEST(Options, HelpAndVersionGoToStdout) {
         "--checkpoint", "--max-memory",  "--max-cpu",      "--strict"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
-  for (const char* name : {"--memory", "attach", "top RUN"})  // reserved
+  for (const char* name : {"--memory", "attach", " top RUN"})  // reserved
     EXPECT_EQ(bad({"--help"}).output.find(name), std::string::npos) << name;
 }
 
@@ -322,7 +322,8 @@ TEST(Options, PathsOfTheUsersCodeAreAbsolute) {
 
 TEST(AnalysisVerbs, MistypedVerbsGetASuggestion) {
   EXPECT_EQ(meant_verb("reprot"), "report");
-  EXPECT_EQ(meant_verb("stat"), "");
+  EXPECT_EQ(meant_verb("stat"), "start");
+  EXPECT_EQ(meant_verb("xyz"), "");
   EXPECT_EQ(meant_verb("l"), "");
 }
 

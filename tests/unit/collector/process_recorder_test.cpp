@@ -1134,8 +1134,8 @@ TEST_F(Recording, ThreadsHaveTheirNamesKindsAndTimes) {
   EXPECT_EQ(text(rows[3].path), "program+10!");
   // Paths of a pool's threads begin with its name.
   EXPECT_EQ(text(rows[2].last_path), "[OpenMP threads];libc.so.6+300;libgomp.so.1+200;program+100!");
-  EXPECT_EQ(text(rows[2].top_path), "[OpenMP threads];libc.so.6+300;libgomp.so.1+200");
-  EXPECT_EQ(text(rows[1].top_path), "python3.11+200;step:3");
+  EXPECT_EQ(text(rows[2].top_path), "[OpenMP threads];libc.so.6+300;libgomp.so.1+200;program+100!");
+  EXPECT_EQ(text(rows[1].top_path), "python3.11+200;step:3;python3.11+100!");
 }
 
 TEST_F(Recording, PoolIsSeenOnThePathWhereTheCppRuntimeStartsTheThread) {
