@@ -347,6 +347,13 @@ bool NodeState::is_unrecorded(ProcessId id) const {
   return process != nullptr && process->unrecorded != shard::Unrecorded::kNo;
 }
 
+// Whether an agent is expected: the process has been announced, or executes a program that will be recorded,
+// and is not known to be unable to record.
+bool NodeState::may_greet(const Process& process) {
+  return process.alive && process.unrecorded == shard::Unrecorded::kNo &&
+         (process.executed_ns || (process.announced && !process.past));
+}
+
 // Of a process that has ended and that should have recorded, as far as was known.
 shard::Unrecorded NodeState::without_word(const Process& process, std::uint64_t end_ns) {
   const bool never = process.announced && !process.past;
@@ -370,9 +377,9 @@ NodeState::WindowDone NodeState::window_done() const {
   for (const auto& [key, group] : ranks_) {
     bool any = false, all = true;
     for (const Process& process : group.processes) {
-      if (!process.recorder) continue;
+      if (!process.recorder && !may_greet(process)) continue;
       any = true;
-      all = all && process.recorder->has_done(window_number_, window_open_);
+      all = all && process.recorder && process.recorder->has_done(window_number_, window_open_);
     }
     if (!any || is_above_ranks(key)) continue;
     ++ranks.all;

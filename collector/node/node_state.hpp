@@ -95,7 +95,7 @@ class NodeState {
 
   // Tells all processes, and those to come, to have a window of recording open or not. `number` grows.
   void want_window(std::uint32_t number, bool open);
-  // How many ranks have living processes, and in how many of them all have done that.
+  // How many ranks have processes that record or are about to, and in how many of them all have done that.
   struct WindowDone {
     std::uint32_t done = 0, all = 0;
   };
@@ -213,6 +213,7 @@ class NodeState {
   void read_launches(Process& process, std::uint64_t now_ns, bool all);
   void add_up_helpers(RankGroup& group);
   [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
+  [[nodiscard]] static bool may_greet(const Process& process);
   [[nodiscard]] static shard::Unrecorded without_word(const Process& process, std::uint64_t end_ns);
   [[nodiscard]] RankKey key_announced(std::int32_t rank) const {
     return starts_.empty() ? rank : kAboveRanks - rank;

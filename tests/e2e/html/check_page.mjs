@@ -87,8 +87,9 @@ const SHOWN = {
     check((await page.innerText("main")).includes("Ranks over time"), "has no heat map");
   },
   hotspots: async (page) => {
-    check((await page.locator("main table tbody tr").count()) > 5, "has no functions");
-    check((await page.locator('main th:has-text("Self")').count()) === 1, "has no column Self");
+    const functions = page.locator("main .hotspots");
+    check((await functions.locator("tbody tr").count()) > 5, "has no functions");
+    check((await functions.locator('th:has-text("Self")').count()) === 1, "has no column Self");
   },
   tree: async (page) => {
     check((await coloursOf(page, "main canvas")) > 3, "nothing is drawn");

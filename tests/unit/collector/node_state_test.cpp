@@ -78,6 +78,31 @@ TEST_F(NodeStateTest, EveryRankKeepsItsCommand) {
   EXPECT_EQ(state_.snapshot(at(30), false).ranks[0].command, command_text({"./first", "***"}));
 }
 
+TEST_F(NodeStateTest, AWindowIsOpenWhenAnnouncedRanksHaveOpenedItToo) {
+  const auto ranks = [this] {
+    const NodeState::WindowDone found = state_.window_done();
+    return std::pair(found.done, found.all);
+  };
+  FakeSegment first, second;
+  run(first, 100, 5, 405);
+  run(second, 101, 5, 405);
+  second.header().rank = 1;
+  for (FakeSegment* segment : {&first, &second})
+    segment->header().outside_windows = wire::OutsideWindows::kNothing;
+  const auto id = state_.announce(std::nullopt, 0, 2, 100, at(0));
+  const auto late = state_.announce(std::nullopt, 1, 2, 101, at(0));
+  state_.hello(id, 100, view(first), at(6));
+  state_.want_window(1, true);
+  first.header().window_done = first.header().window_wanted.load();
+  EXPECT_EQ(ranks(), std::pair(1u, 2u)) << "the other one has not greeted";
+  state_.hello(late, 101, view(second), at(10));
+  EXPECT_EQ(ranks(), std::pair(1u, 2u));
+  second.header().window_done = second.header().window_wanted.load();
+  EXPECT_EQ(ranks(), std::pair(2u, 2u));
+  state_.segment_ended(late, at(20).mono_ns);
+  EXPECT_EQ(ranks(), std::pair(1u, 1u)) << "it is something now that is not recorded";
+}
+
 TEST_F(NodeStateTest, CountsProgramsThatRanUnrecorded) {
   FakeSegment fake, exec, helper;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <map>
 #include <random>
 #include <span>
@@ -128,9 +130,27 @@ TEST(BoundedText, StopsAtTheNulOrTheEnd) {
   EXPECT_EQ(bounded_text("ab\0cd", 5), "ab");
 }
 
+// As fill(), with programs that the process has executed.
+void fill_with_launches(FakeSegment& fake) {
+  fill(fake);
+  wire::SegmentHeader& header = fake.header();
+  constexpr std::uint64_t kMade = 3;
+  for (std::uint64_t n = 1; n <= kMade; ++n) {
+    wire::Launch& launch = header.launches[n % wire::kLaunches];
+    launch.time_ns = FakeSegment::kStart + n * 20'000'000;
+    launch.pid = static_cast<std::int32_t>(200 + n);
+    launch.kind = wire::CreationKind::kPosixSpawn;
+    launch.reason = wire::UnrecordedReason::kStaticProgram;
+    launch.command_bytes = 3;
+    std::memcpy(launch.command, "cmd", launch.command_bytes);
+    launch.number = n;
+  }
+  header.launches_made = kMade;
+}
+
 TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
   FakeSegment original;
-  fill(original);
+  fill_with_launches(original);
   // Where something is: damage there is what matters.
   std::vector<std::uint64_t> places;
   for (std::uint64_t i = 0; i < original.bytes(); ++i) {
@@ -140,8 +160,10 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
   std::mt19937_64 random(20261121);
   std::size_t accepted = 0, refused = 0, events = 0, files = 0;
   FakeSegment fake;
-  fill(fake);
+  fill_with_launches(fake);
   std::vector<std::uint64_t> damaged;
+  // What tells where the tables are, and how large.
+  constexpr std::size_t kLayoutBytes = offsetof(wire::SegmentHeader, unrecorded);
   const std::uint64_t slots_at = original.header().thread_slots_offset;
   for (int round = 0; round < 5'000; ++round) {
     // Undo the last round's damage, and what the collector itself writes.
@@ -158,8 +180,7 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
     damaged.clear();
     const std::size_t flips = 1 + random() % 8;
     for (std::size_t i = 0; i < flips; ++i) {
-      const std::uint64_t at =
-          random() % 2 == 0 ? places[random() % places.size()] : random() % sizeof(wire::SegmentHeader);
+      const std::uint64_t at = random() % 2 == 0 ? places[random() % places.size()] : random() % kLayoutBytes;
       fake.base()[at] = static_cast<std::uint8_t>(random());
       damaged.push_back(at);
     }
@@ -175,7 +196,7 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
     (void)state.snapshot({FakeSegment::kStart + 150'000'000, 0}, false);
     state.gone(process, FakeSegment::kStart + 400'000'000, std::nullopt);
     state.update_series(FakeSegment::kStart + 450'000'000);
-    const NodeSnapshot snapshot = state.snapshot({FakeSegment::kStart + 300'000'000, 0}, true);
+    const NodeSnapshot snapshot = state.snapshot({FakeSegment::kStart + 500'000'000, 0}, true);
     ASSERT_EQ(snapshot.ranks.size(), 1u);
     ASSERT_LE(snapshot.ranks[0].rank.paused_ns, snapshot.ranks[0].rank.elapsed_ns);
     for (const auto& [path, region] : snapshot.ranks[0].report.regions)
