@@ -225,6 +225,8 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.rate_hz = g_options.rate_hz;
   header.clock = g_options.cpu_clock ? 1 : 0;
   header.knows_run_delay = kernel_tells_run_delay() ? 1 : 0;
+  if (g_options.standby) header.outside_windows = wire::OutsideWindows::kNothing;
+  if (g_options.light) header.outside_windows = wire::OutsideWindows::kLight;
   read_command(header);
   header.creation = creation_of_this_process();
   if (g_options.no_python)

@@ -104,8 +104,6 @@ void close_window(wire::SegmentHeader* segment) noexcept {
 void begin_windows(wire::SegmentHeader* segment, bool forked) noexcept {
   const std::uint64_t now_ns = segment->start_mono_ns;
   const bool open = forked && g_is_open;
-  if (g_options.standby) segment->outside_windows = wire::OutsideWindows::kNothing;
-  if (g_options.light) segment->outside_windows = wire::OutsideWindows::kLight;
   if (!has_windows(segment)) return;
   if (open) segment->window_begin_ns.store(now_ns, kRelaxed);
   if (segment->outside_windows == wire::OutsideWindows::kLight) {

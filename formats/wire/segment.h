@@ -302,7 +302,7 @@ struct SegmentHeader {
   // Windows of recording. What is wanted is the collector's word: the number of the request, doubled, plus
   // one if a window is to be open. The agent waits on it (futex), and stores it as done. Times are of
   // CLOCK_MONOTONIC, and those of the latest begin and end; 0: there was none.
-  OutsideWindows outside_windows;
+  OutsideWindows outside_windows;  // complete before the segment is sent
   std::atomic<std::uint32_t> window_wanted, window_done;
   std::atomic<std::uint64_t> window_begin_ns, window_end_ns;
   // Whether this process is recorded now, and its clock of recorded time; see RecordedClock.
