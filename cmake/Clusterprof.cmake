@@ -75,6 +75,21 @@ function(clusterprof_target name)
   endif()
 endfunction()
 
+# Precompiled headers save a third of the compile time. Only in optimised builds: a Debug build shows what a source
+# forgot to include. ccache does not know what GCC reads from them (its `sloppiness` would have to be set).
+set(CLUSTERPROF_PRECOMPILE OFF)
+if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU"
+   AND NOT "${CMAKE_CXX_COMPILER_LAUNCHER} ${CMAKE_CXX_COMPILER}" MATCHES "ccache")
+  set(CLUSTERPROF_PRECOMPILE ON)
+endif()
+
+# clusterprof_precompile(NAME HEADERS...): for a library of many sources: the standard library's usual headers, and these.
+function(clusterprof_precompile name)
+  if(CLUSTERPROF_PRECOMPILE)
+    target_precompile_headers(${name} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/standard_headers.hpp" ${ARGN})
+  endif()
+endfunction()
+
 # clusterprof_command_line(SOURCES...): sources of this folder that include CLI11 and do little else.
 # Optimising them, though they run only once, would take half of their compile time.
 function(clusterprof_command_line)

@@ -52,6 +52,10 @@ function(clusterprof_sanitized_copy)
     # Warnings were shown when the library itself was compiled.
     target_compile_options(${name}_asan PRIVATE -w -fno-omit-frame-pointer ${clusterprof_address_sanitizer}
       $<$<CONFIG:RelWithDebInfo>:-Og> $<$<CONFIG:RelWithDebInfo>:-g1>)
+    get_target_property(headers ${name} PRECOMPILE_HEADERS)
+    if(headers)
+      target_precompile_headers(${name}_asan PRIVATE ${headers})
+    endif()
     # Those of its libraries that have a copy; then itself, for what it links, and for what its copy lacks.
     get_target_property(libraries ${name} LINK_LIBRARIES)
     foreach(library IN LISTS libraries)
