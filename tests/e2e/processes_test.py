@@ -28,6 +28,34 @@ if __name__ == "__main__":
     main()
 """
 
+# Workers of one fork server, started on two lines. The second one works three times as long, and starts a third.
+REQUESTS = """
+import multiprocessing, time
+
+def work(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+def work_and_start(seconds):
+    work(seconds)
+    child = multiprocessing.get_context("forkserver").Process(target=work, args=(0.6,))
+    child.start()  # NESTED
+    child.join()
+
+def main():
+    context = multiprocessing.get_context("forkserver")
+    first = context.Process(target=work, args=(0.3,))
+    second = context.Process(target=work_and_start, args=(0.9,))
+    first.start()  # FIRST
+    second.start()  # SECOND
+    first.join()
+    second.join()
+
+if __name__ == "__main__":
+    main()
+"""
+
 # One child of each other kind. The shells execute nothing else, so they spend the time themselves.
 CHILDREN = """
 import os, resource, subprocess, sys, time
@@ -203,6 +231,21 @@ class Processes(recording.RecordingTest):
         _, report = self.check_workers("forkserver")
         server = next(group for group in report["process_groups"] if group["program"] == "fork server")
         self.assertEqual(server["count"], 1)
+
+    def test_workers_of_one_fork_server_are_below_their_own_start(self):
+        self.write("requests.py", REQUESTS)
+        path = os.path.join(self.directory, "requests.py")
+        _, report = self.recorded([recording.PYTHON, path], run="requests")
+        self.check_roots(report)
+        lines = {row["line"]: row["total_s"] for row in report["lines"] if row["file"] == path}
+        for mark, own_s, below_s in (("FIRST", 0.3, 0.3), ("SECOND", 0.9, 1.5), ("NESTED", 0.6, 0.6)):
+            groups = [group for group in report["process_groups"] if group["program"] == "worker" and
+                      group["created_by"] and group["created_by"]["line"] == self.line_of(REQUESTS, mark)]
+            self.assertEqual([(group["how"], group["count"]) for group in groups], [("forkserver", 1)], mark)
+            self.measured_near(groups[0]["cpu_mean_s"], own_s, 0.25, f"{mark}: CPU time of the worker")
+            self.measured_above(lines[self.line_of(REQUESTS, mark)], 0.9 * below_s, f"{mark}: time below the line")
+        server = next(group for group in report["process_groups"] if group["program"] == "fork server")
+        self.assertEqual((server["count"], server["created_by"]["line"]), (1, self.line_of(REQUESTS, "FIRST")))
 
     def test_other_children(self):
         self.write("children.py", CHILDREN)
