@@ -205,15 +205,24 @@ struct Browser::State {
     at.stale = true;
   }
 
-  std::vector<Span> tabs() const {
+  // Where there is no room for all names, the open page has its name.
+  std::vector<Span> tabs(std::size_t width) const {
+    static constexpr std::array<std::string_view, 8> kTitles = {"Summary", "Hotspots", "Tree",  "Ranks",
+                                                                "Comm",    "Source",   "Procs", "Threads"};
     std::vector<Span> spans;
-    for (std::size_t i = 0; i < panes.size(); ++i) {
-      static constexpr std::array<std::string_view, 8> kTitles = {"Summary", "Hotspots", "Tree",  "Ranks",
-                                                                  "Comm",    "Source",   "Procs", "Threads"};
-      spans.push_back(
-          {fmt::format("{}{} {}{}", i == page ? "[" : " ", i + 1, kTitles[i], i == page ? "]" : " "),
-           i == page ? Style::kTitle : Style::kDim});
-    }
+    const auto add = [&](bool all) {
+      std::size_t used = 0;
+      spans.clear();
+      for (std::size_t i = 0; i < panes.size(); ++i) {
+        const bool is_open = i == page;
+        const std::string title = is_open || all ? fmt::format(" {}", kTitles[i]) : "";
+        spans.push_back({fmt::format("{}{}{}{}", is_open ? "[" : " ", i + 1, title, is_open ? "]" : " "),
+                         is_open ? Style::kTitle : Style::kDim});
+        used += spans.back().text.size();
+      }
+      return used <= width;
+    };
+    if (!add(true)) add(false);
     return spans;
   }
 
@@ -313,7 +322,7 @@ std::vector<ScreenLine> Browser::draw(std::size_t columns, std::size_t rows) {
   at.view->lay_out(columns);
   s.fresh(at);
   std::vector<Span> heading = at.view->heading(columns);
-  add(s.tabs());
+  add(s.tabs(columns));
   if (s.help) {
     for (const std::string_view line : kHelp) add({{std::string(line), Style::kPlain}});
     lines.resize(rows - 1);

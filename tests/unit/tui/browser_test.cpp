@@ -285,6 +285,13 @@ TEST_F(BrowserTest, EveryPageFitsEveryScreen) {
   }
 }
 
+TEST_F(BrowserTest, TheOpenPageHasItsNameOnNarrowScreens) {
+  type("8");
+  EXPECT_EQ(text_of(screen(80).at(0)).find(" 1 Summary  2 Hotspots "), 0u) << text_of(screen(80).at(0));
+  EXPECT_NE(text_of(screen(80).at(0)).find("[8 Threads]"), std::string::npos);
+  EXPECT_EQ(text_of(screen(60).at(0)), " 1  2  3  4  5  6  7 [8 Threads]");
+}
+
 TEST_F(BrowserTest, SaysHowLargeAScreenMustBe) {
   EXPECT_NE(all(59, 24).find("needs 60 columns and 20 rows"), std::string::npos);
   EXPECT_EQ(screen(59, 24).size(), 24u);
