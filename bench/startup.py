@@ -132,7 +132,8 @@ def main():
                     "spawn pool": ([arguments.python, pool], arguments.long_pairs)}
         ways = {"preload objects": lambda program: (program, recorded)}
         if not arguments.no_launcher:
-            ways["launcher, collector, shard"] = lambda program: ([tool, "-q", "-o", target, *program], dict(os.environ))
+            recorder = [tool, "-q", "-o", target]
+            ways["launcher, collector, shard"] = lambda program: ([*recorder, *program], dict(os.environ))
         for title in arguments.only.split(","):
             program, pairs = programs[title]
             if title == "import torch" and subprocess.run(program, capture_output=True).returncode != 0:

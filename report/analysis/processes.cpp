@@ -157,10 +157,9 @@ class ProcessList {
   // such a program it is the innermost function that is no library's.
   SourceLocation top_of(const shard::Process& process, const SourceLocation& created_by) const {
     SourceLocation top = place_of_path(paths_, process.top_path);
-    const bool has_own_stack = process.origin == ProcessOrigin::kExec ||
-                               process.origin == ProcessOrigin::kPosixSpawn ||
-                               process.origin == ProcessOrigin::kShell ||
-                               process.origin == ProcessOrigin::kRequest;
+    const bool has_own_stack =
+        process.origin == ProcessOrigin::kExec || process.origin == ProcessOrigin::kPosixSpawn ||
+        process.origin == ProcessOrigin::kShell || process.origin == ProcessOrigin::kRequest;
     const auto line = [](const SourceLocation& place) {
       return std::tie(place.file, place.line, place.function);
     };

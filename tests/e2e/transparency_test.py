@@ -42,7 +42,8 @@ def main(method):
     worker.join()
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
         print(list(pool.map(square, range(20))))
-    child = subprocess.run([sys.executable, "-c", "print(input()); raise SystemExit(4)"], input=b"text", capture_output=True)
+    child = subprocess.run([sys.executable, "-c", "print(input()); raise SystemExit(4)"], input=b"text",
+                           capture_output=True)
     print(child.stdout, child.stderr, child.returncode)
     print(os.system("exit 3"), os.popen("echo popen").read())
     sys.exit(5)
