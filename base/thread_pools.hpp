@@ -32,6 +32,8 @@ inline constexpr ThreadPool kThreadPools[] = {
     {"libblis", "BLIS", PoolKind::kNative},
     {"libmkl_", "MKL", PoolKind::kNative},
     {"libtbb", "TBB", PoolKind::kNative},
+    // c10::ThreadPool: between operators, and within them where ATen is built without OpenMP.
+    {"libc10.", "PyTorch", PoolKind::kNative},
     {"libuct", "UCX", PoolKind::kHelper},
     {"libucs", "UCX", PoolKind::kHelper},
     {"libucp", "UCX", PoolKind::kHelper},

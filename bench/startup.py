@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Measures what recording adds to the start and end of a process that does nothing: `python3 -c pass`.
+"""Measures what recording adds to programs that do little but start and end:
 
-Three ways to run it alternate: bare; with the preload objects and a collector that only takes the
-greeting (what every rank pays); under `clusterprof` (launcher and collector of a node included).
-Printed are the medians of the differences from the neighbouring bare run: wall clock, and CPU time (user +
-system) of the process, as wait4(2) reports it.
+    pass            python3 -c pass
+    import torch    python3 -c "import torch", where PyTorch is installed
+    spawn pool      a multiprocessing pool of 8 workers that are started by spawn, and one task for each
 
-    bench/startup.py [--build DIR] [--pairs N] [--python PATH] [--no-launcher]
+Three ways to run each alternate: bare; with the preload objects and a collector that only takes the
+greetings (what every rank pays); under `clusterprof` (launcher and collector of a node included).
+Printed are the medians of the differences from the neighbouring bare runs: wall clock, and CPU time (user +
+system) of the process and its children, as wait4(2) reports it.
+
+    bench/startup.py [--build DIR] [--pairs N] [--long-pairs N] [--only PROGRAM,...] [--python PATH] [--no-launcher]
 """
 
 import argparse
@@ -14,11 +18,31 @@ import os
 import shutil
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+POOL = """
+import multiprocessing, os
+
+def work(number):
+    barrier.wait()  # each worker has one task
+    return number
+
+def take(shared):
+    global barrier
+    barrier = shared
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(8, take, [context.Barrier(8)]) as pool:
+        pool.map(work, range(8), chunksize=1)
+        pool.close()
+        pool.join()
+"""
 
 
 def take_greetings(listener):
@@ -59,45 +83,63 @@ def run(command, environment, silent):
     return wall * 1e3, (usage.ru_utime + usage.ru_stime) * 1e3
 
 
+def measure(title, program, pairs, way_of, silent, target):
+    """way_of: {way: function from the bare command to the recorded one and its environment}."""
+    ways = {way: recorded(program) for way, recorded in way_of.items()}
+    plain = dict(os.environ)
+    for command, environment in ((program, plain), *ways.values()):  # warms file caches
+        run(command, environment, silent)
+        shutil.rmtree(target, ignore_errors=True)
+    bare, added = [], {way: [] for way in ways}
+    for _ in range(pairs):
+        for way, (command, environment) in ways.items():
+            before = run(program, plain, silent)
+            with_us = run(command, environment, silent)
+            shutil.rmtree(target, ignore_errors=True)
+            after = run(program, plain, silent)
+            bare += [before, after]
+            added[way].append([ours - (a + b) / 2 for ours, a, b in zip(with_us, before, after)])
+    wall, cpu = (statistics.median(pair[i] for pair in bare) for i in (0, 1))
+    print(f"{title:<28}{'wall':>9}{'CPU':>9} ms   (medians of {pairs})")
+    print(f"{'  bare':<28}{wall:>9.2f}{cpu:>9.2f}")
+    for way, differences in added.items():
+        wall, cpu = (statistics.median(pair[i] for pair in differences) for i in (0, 1))
+        print(f"{'  ' + way:<28}{wall:>+9.2f}{cpu:>+9.2f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=f"{TOP}/build/release")
     parser.add_argument("--pairs", type=int, default=101)
+    parser.add_argument("--long-pairs", type=int, default=11, help="of the programs that take longer")
+    parser.add_argument("--only", default="pass,import torch,spawn pool")
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--no-launcher", action="store_true")
     arguments = parser.parse_args()
     tool = os.path.join(arguments.build, "bin", "clusterprof")
     agent = os.path.join(arguments.build, "lib", "clusterprof", "libclusterprof_agent.so")
-    program = [arguments.python, "-c", "pass"]
-    plain = dict(os.environ)
     name, collector = start_collector()
-    recorded = dict(plain, LD_PRELOAD=agent, CLUSTERPROF_AGENT_SOCKET=name, CLUSTERPROF_AGENT_PRELOAD=agent,
+    recorded = dict(os.environ, LD_PRELOAD=agent, CLUSTERPROF_AGENT_SOCKET=name, CLUSTERPROF_AGENT_PRELOAD=agent,
                     CLUSTERPROF_AGENT_RANK="0", CLUSTERPROF_AGENT_WORLD_SIZE="1")
     silent = os.open("/dev/null", os.O_RDWR)
     folder = tempfile.mkdtemp(prefix="clusterprof-bench-")
     try:
-        target = os.path.join(folder, "run")
-        ways = {"preload objects": (program, recorded)}
+        target, pool = os.path.join(folder, "run"), os.path.join(folder, "pool.py")
+        with open(pool, "w", encoding="ascii") as file:
+            file.write(POOL)
+        programs = {"pass": ([arguments.python, "-c", "pass"], arguments.pairs),
+                    "import torch": ([arguments.python, "-c", "import torch"], arguments.long_pairs),
+                    "spawn pool": ([arguments.python, pool], arguments.long_pairs)}
+        ways = {"preload objects": lambda program: (program, recorded)}
         if not arguments.no_launcher:
-            ways["launcher, collector, shard"] = ([tool, "-q", "-o", target, *program], plain)
-        for command, environment in ((program, plain), *ways.values()):  # warms file caches
-            run(command, environment, silent)
-            shutil.rmtree(target, ignore_errors=True)
-        bare, added = [], {way: [] for way in ways}
-        for _ in range(arguments.pairs):
-            for way, (command, environment) in ways.items():
-                before = run(program, plain, silent)
-                with_us = run(command, environment, silent)
-                after = run(program, plain, silent)
-                shutil.rmtree(target, ignore_errors=True)
-                bare += [before, after]
-                added[way].append([ours - (a + b) / 2 for ours, a, b in zip(with_us, before, after)])
-        wall, cpu = (statistics.median(pair[i] for pair in bare) for i in (0, 1))
-        print(f"{'':<28}{'wall':>9}{'CPU':>9} ms   (medians of {arguments.pairs})")
-        print(f"{'bare python3 -c pass':<28}{wall:>9.2f}{cpu:>9.2f}")
-        for way, differences in added.items():
-            wall, cpu = (statistics.median(pair[i] for pair in differences) for i in (0, 1))
-            print(f"{way:<28}{wall:>+9.2f}{cpu:>+9.2f}")
+            recorder = [tool, "-q", "-o", target]
+            ways["launcher, collector, shard"] = lambda program: ([*recorder, *program], dict(os.environ))
+        for title in arguments.only.split(","):
+            program, pairs = programs[title]
+            if title == "import torch" and subprocess.run(program, capture_output=True).returncode != 0:
+                print(f"{title}: left out, PyTorch is not installed for {arguments.python}")
+                continue
+            measure(title, program, pairs, ways, silent, target)
     finally:
         os.kill(collector, 9)
         os.waitpid(collector, 0)

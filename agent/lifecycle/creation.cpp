@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "agent/lifecycle/exec_preload.h"
 #include "agent/lifecycle/file_io.h"
@@ -24,6 +25,7 @@ constinit wire::Creation g_creation = {};
 // What the thread noted last. A child of vfork shares it with the thread that made the child.
 thread_local constinit wire::Creation t_noted = {};
 thread_local constinit std::uintptr_t t_noted_frame = 0;
+thread_local constinit std::uint32_t t_received_request = 0;  // that no process was forked for yet
 
 // A program may forbid all system calls but its own; then recording has ended.
 bool is_recording() noexcept {
@@ -101,17 +103,32 @@ void read_creation(const char* text) noexcept {
 
 wire::Creation creation_of_this_process() noexcept { return g_creation; }
 
+bool may_note_creations() noexcept { return is_recording() && is_this_process(); }
+
 bool note_creation(wire::CreationKind kind) noexcept {
-  if (!is_recording() || !is_this_process()) return false;
+  if (!may_note_creations()) return false;
   const clusterprof_call_path path = path_of_caller();
   const wire::SegmentHeader& own = *g_process.segment.load(std::memory_order_acquire);
   t_noted = {own.pid, kind, own.start_mono_ns, path.offset, path.words, 0};
+  if (kind == wire::CreationKind::kFork) t_noted.request = std::exchange(t_received_request, 0);
   t_noted_frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   return true;
 }
 
+void note_received_request(std::uint32_t request) noexcept { t_received_request = request; }
+
+void note_sent_request(std::uint32_t request) noexcept {
+  const clusterprof_call_path path = path_of_caller();
+  wire::SegmentHeader& own = *g_process.segment.load(std::memory_order_acquire);
+  const std::uint64_t number = own.fork_requests_made.fetch_add(1, std::memory_order_relaxed);
+  wire::ForkRequest& row = own.fork_requests[number % wire::kForkRequests];
+  row.pipe.store(0, std::memory_order_release);
+  row.path.store(wire::shell_path(path.offset, path.words), std::memory_order_release);
+  row.pipe.store(request, std::memory_order_release);
+}
+
 OpenShellCall begin_shell_call() noexcept {
-  if (!is_recording() || !is_this_process()) return {0, 0};
+  if (!may_note_creations()) return {0, 0};
   const clusterprof_call_path path = path_of_caller();
   wire::SegmentHeader& own = *g_process.segment.load(std::memory_order_acquire);
   const OpenShellCall open = {own.shell_calls_made.fetch_add(1, std::memory_order_relaxed),

@@ -12,6 +12,8 @@ namespace clusterprof::agent {
 void read_creation(const char* text) noexcept;  // the variable's value; null: there is none
 wire::Creation creation_of_this_process() noexcept;
 
+// Whether calls that make processes are recorded here: not in a child of vfork.
+bool may_note_creations() noexcept;
 // Takes the call path of the caller, who is about to make a process. False: not recorded, or this is a child
 // of vfork.
 bool note_creation(wire::CreationKind kind) noexcept;
@@ -22,6 +24,12 @@ struct OpenShellCall {
 };
 OpenShellCall begin_shell_call() noexcept;
 void end_shell_call(OpenShellCall call, std::uint64_t late_ns) noexcept;
+
+// A request to a server that forks (fork_requests.h), as wire::ForkRequest::pipe. Takes the call path of the
+// caller, who is about to send it; on the server's side, it belongs to the next process that this thread
+// forks.
+void note_sent_request(std::uint32_t request) noexcept;
+void note_received_request(std::uint32_t request) noexcept;
 
 // A program that will not be recorded, for wire::Launch, or that this process executes itself. `made`: of the
 // process that executes it, if it is another one. Before an exec; if that returns, forget_launch() follows.

@@ -27,6 +27,7 @@
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/exec.h"
 #include "agent/lifecycle/file_io.h"
+#include "agent/lifecycle/fork_requests.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/seccomp.h"
@@ -553,6 +554,7 @@ CLUSTERPROF_EXPORT ssize_t sendto(int descriptor, const void* bytes, size_t coun
 
 CLUSTERPROF_EXPORT ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
   using namespace clusterprof::agent;
+  look_for_request_to_send(message);
   Transfer transfer(Waits::kYes);
   const ssize_t moved = g_sendmsg(descriptor, message, flags);
   if (moved <= 0 || !transfer.is_cut()) return moved;
@@ -631,7 +633,11 @@ CLUSTERPROF_EXPORT ssize_t __recvfrom_chk(int descriptor, void* bytes, size_t co
 
 CLUSTERPROF_EXPORT ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
   using namespace clusterprof::agent;
-  if (!waits_for_all(flags) || message == nullptr) return g_recvmsg(descriptor, message, flags);
+  if (!waits_for_all(flags) || message == nullptr) {
+    const ssize_t moved = g_recvmsg(descriptor, message, flags);
+    if (moved > 0) look_for_received_request(*message, moved);
+    return moved;
+  }
   const std::size_t control_bytes = message->msg_controllen;
   Transfer transfer(Waits::kYes);
   const ssize_t moved = g_recvmsg(descriptor, message, flags);

@@ -210,6 +210,18 @@ NodeState::Process* NodeState::find_living_parent(const Process& child, std::int
   return nullptr;
 }
 
+NodeState::Requester NodeState::find_requester(const Process& child, std::uint32_t request) {
+  for (Process& process : ranks_.at(rank_of_.at(child.id)).processes) {
+    if (&process == &child || !process.recorder) continue;
+    for (const wire::ForkRequest& row : process.recorder->header().fork_requests) {
+      if (row.pipe.load(std::memory_order_acquire) != request) continue;
+      if (const std::uint64_t path = row.path.load(std::memory_order_acquire); path != 0)
+        return {&process, path};
+    }
+  }
+  return {};
+}
+
 void NodeState::find_origin(Process& process, const wire::SegmentHeader& header) {
   const wire::Creation creation = header.creation;
   process.parent_pid = header.parent_pid;
@@ -228,6 +240,14 @@ void NodeState::find_origin(Process& process, const wire::SegmentHeader& header)
     offset = wire::shell_path_offset(path);
     words = wire::shell_path_words(path);
     process.origin = call != nullptr ? shard::ProcessOrigin::kShell : shard::ProcessOrigin::kUnknown;
+  }
+  if (creation.kind == wire::CreationKind::kFork && creation.request != 0) {
+    if (const Requester requester = find_requester(process, creation.request); requester.process != nullptr) {
+      parent = requester.process;
+      offset = wire::shell_path_offset(requester.path);
+      words = wire::shell_path_words(requester.path);
+      process.origin = shard::ProcessOrigin::kRequest;
+    }
   }
   if (parent == nullptr || parent == &process) return;
   process.created_path = parent->recorder->creation_path(offset, words).value_or(0);

@@ -222,6 +222,12 @@ class NodeState {
   void begin_start(const wire::SegmentHeader& header);
   [[nodiscard]] Process* find_segment(std::int32_t pid, std::uint64_t start_mono_ns);
   [[nodiscard]] Process* find_living_parent(const Process& child, std::int32_t pid);
+  // Who has asked a server for this process, and the path of that call as in wire::ShellCall.
+  struct Requester {
+    Process* process = nullptr;  // null: not known
+    std::uint64_t path = 0;
+  };
+  [[nodiscard]] Requester find_requester(const Process& child, std::uint32_t request);
   void find_origin(Process& process, const wire::SegmentHeader& header);
   [[nodiscard]] static shard::Process row_of(const Process& process, const ProcessReport& report,
                                              const SystemUsage& usage, Instant start, std::uint64_t end_ns);

@@ -486,12 +486,13 @@ enum class ProcessOrigin : std::uint8_t {
   kFork,
   kExec,  // a program that a child of vfork() executed
   kPosixSpawn,
-  kShell,  // the shell of system() or popen()
-  kRank,   // by the launcher: the rank's own process
+  kShell,    // the shell of system() or popen()
+  kRank,     // by the launcher: the rank's own process
+  kRequest,  // forked by a server that another process, whose path it is, had asked
 };
-inline constexpr std::size_t kProcessOrigins = 6;
+inline constexpr std::size_t kProcessOrigins = 7;
 inline constexpr std::array<const char*, kProcessOrigins> kProcessOriginNames = {
-    "unknown", "fork", "exec", "posix_spawn", "shell", "rank"};
+    "unknown", "fork", "exec", "posix_spawn", "shell", "rank", "request"};
 
 // Why a process is not recorded, but known.
 enum class Unrecorded : std::uint8_t {

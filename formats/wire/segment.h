@@ -174,9 +174,16 @@ struct Creation {
   std::uint64_t start_mono_ns;
   std::uint64_t path_offset;
   std::uint32_t path_words;  // 0: the path is not known
-  std::uint32_t reserved;
+  std::uint32_t request;     // kFork: of another process for this one, ForkRequest::pipe; 0: there was none
 };
 static_assert(sizeof(Creation) == 32);
+
+// A request to a server that forks for it (agent/lifecycle/fork_requests.h).
+struct ForkRequest {
+  std::atomic<std::uint32_t> pipe;  // inode of the first pipe that goes with it; 0: none; stored last
+  std::atomic<std::uint64_t> path;  // as in ShellCall
+};
+inline constexpr std::uint32_t kForkRequests = 128;
 
 // A call of system() or popen().
 struct ShellCall {
@@ -320,6 +327,9 @@ struct SegmentHeader {
   // process executes itself, the others, too.
   std::atomic<std::uint64_t> launches_made;
   Launch launches[kLaunches];
+  // The latest requests to a fork server, request n at n modulo kForkRequests.
+  std::atomic<std::uint64_t> fork_requests_made;
+  ForkRequest fork_requests[kForkRequests];
 };
 
 // A clock that advances while a process is recorded. The phase grows whenever recording goes on or off, and

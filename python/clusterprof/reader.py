@@ -31,7 +31,7 @@ WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", 
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
 THREAD_KINDS = ["main", "python", "openmp", "native", "helper"]
-PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank"]
+PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank", "request"]
 UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
 _SHARD_VERSION, _PROFILE_VERSION = (2, 6), (3, 7)

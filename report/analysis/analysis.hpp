@@ -103,9 +103,14 @@ inline constexpr std::size_t kLimits = 7;
 // Seconds by what limited them. They do not overlap.
 struct Limits {
   std::array<double, kLimits> time_s{};
-  double kernel_s = 0;                             // of compute: system calls
-  double page_fault_s = 0, mapping_s = 0;          // of memory; the rest of it: data that no cache holds
-  std::array<double, kOffCpuKinds> idle_s{};       // of idle
+  double kernel_s = 0;                        // of compute: system calls
+  double page_fault_s = 0, mapping_s = 0;     // of memory; the rest of it: data that no cache holds
+  std::array<double, kOffCpuKinds> idle_s{};  // of idle
+  // Of a main thread's idle and io: while processes that it waited for worked; and this time by what limited
+  // them.
+  std::array<double, kOffCpuKinds> relayed_idle_s{};
+  double relayed_io_s = 0;
+  std::array<double, kLimits> workers_s{};
   std::array<std::uint32_t, kLimits> most_path{};  // ShardData's path of the place with most; 0 none
   std::array<double, kLimits> most_s{};
 };

@@ -163,7 +163,7 @@ void find_blocked_time(FindingBuilder& builder) {
   double& gil_s = others.idle_s[static_cast<std::size_t>(OffCpu::kGil)];
   const double apart_s = std::max(gil_s, analysis.activity_s[index(Activity::kGilWait)].value_or(0));
   gil_s = 0;
-  add_idle_kinds(others, finding->evidence);
+  add_idle_kinds(others.idle_s, finding->evidence);
   if (apart_s > 0) finding->evidence.set(Key::kGil, apart_s);
   const auto most = std::max_element(others.idle_s.begin(), others.idle_s.end()) - others.idle_s.begin();
   finding->action = action_for_wait(static_cast<OffCpu>(most));

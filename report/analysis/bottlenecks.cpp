@@ -60,16 +60,18 @@ class Describer {
   }
 
   void add(Limit limit, const Limits& limits, double whole_s, Bottleneck& row) {
-    const double time_s = limits.time_s[index(limit)];
+    const double time_s = verdict_s(limits, limit);
     row.evidence.set(Key::kTime, time_s);
     row.evidence.set(Key::kWhole, whole_s);
     const auto part = [&](Key key, double part_s) {
       if (part_s > 0) row.evidence.set(key, part_s);
     };
-    if (limit == Limit::kIdle) add_idle_kinds(limits, row.evidence);
+    part(Key::kWorkersTime, limits.workers_s[index(limit)]);
+    if (limit == Limit::kIdle) add_idle_kinds(verdict_idle_s(limits), row.evidence);
     if (limit == Limit::kCompute) part(Key::kKernel, limits.kernel_s);
     if (limit == Limit::kMemory) {
-      part(Key::kData, std::max(0.0, time_s - limits.page_fault_s - limits.mapping_s));
+      const double own_s = limits.time_s[index(limit)];
+      part(Key::kData, std::max(0.0, own_s - limits.page_fault_s - limits.mapping_s));
       part(Key::kPageFault, limits.page_fault_s);
       part(Key::kMapping, limits.mapping_s);
     }
@@ -128,7 +130,7 @@ std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& desc
   for (const auto& [limit, name] : kPlainClasses) {
     Bottleneck& row = classes.emplace_back();
     row.kind = name;
-    row.share = analysis.limits.time_s[index(limit)] / analysis.rank_seconds;
+    row.share = verdict_s(analysis.limits, limit) / analysis.rank_seconds;
     describer.add(limit, analysis.limits, analysis.rank_seconds, row);
     if (limit == Limit::kMemory) describer.add_data(row);
     if (limit == Limit::kIo) {
@@ -196,7 +198,7 @@ Bottleneck class_of_rank(const Analysis& analysis, Describer& describer,
   };
   std::vector<Candidate> classes;
   for (const auto& [limit, name] : kPlainClasses)
-    classes.push_back({rank.limits.time_s[index(limit)] / rank.recorded_s, name, limit});
+    classes.push_back({verdict_s(rank.limits, limit) / rank.recorded_s, name, limit});
   double mpi_s = 0, waiting = 0;
   if (rank.useful_s && analysis.max_useful_s) {
     mpi_s = of(rank.category_s, Category::kMpi) - rank.mpi_io_s.value_or(0);

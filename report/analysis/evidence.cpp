@@ -21,12 +21,11 @@ SourceLocation place_of(const CallPaths& paths, std::uint32_t path) {
   return place;
 }
 
-void add_idle_kinds(const Limits& limits, Evidence& evidence) {
+void add_idle_kinds(const std::array<double, kOffCpuKinds>& idle_s, Evidence& evidence) {
   static_assert(static_cast<std::size_t>(Key::kOther) - static_cast<std::size_t>(Key::kSleep) ==
                 static_cast<std::size_t>(OffCpu::kOther) - static_cast<std::size_t>(OffCpu::kSleep));
   for (std::size_t k = 0; k < kOffCpuKinds; ++k)
-    if (limits.idle_s[k] > 0)
-      evidence.set(static_cast<Key>(static_cast<std::size_t>(Key::kSleep) + k), limits.idle_s[k]);
+    if (idle_s[k] > 0) evidence.set(static_cast<Key>(static_cast<std::size_t>(Key::kSleep) + k), idle_s[k]);
 }
 
 void add_io_evidence(const Analysis& analysis, const IoCallRow& row, std::uint64_t count,

@@ -322,9 +322,10 @@ enum class EvidenceKey : std::uint8_t {
   kPackage,
   kWorkers,
   kWorkerKind,
-  kWorkersBusy
+  kWorkersBusy,
+  kWorkersTime
 };
-inline constexpr std::size_t kEvidenceKeys = 98;
+inline constexpr std::size_t kEvidenceKeys = 99;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -422,7 +423,8 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "package",
                                                                              "workers",
                                                                              "worker_kind",
-                                                                             "workers_busy_share"};
+                                                                             "workers_busy_share",
+                                                                             "workers_s"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "report/analysis/tables.hpp"
 
@@ -22,7 +25,56 @@ void offer(Limits& to, Limit which, std::uint32_t path, double time_s) {
   to.most_path[limit] = path;
 }
 
+// A part of `ns`, as `part` is of `whole`.
+std::uint64_t scaled(std::uint64_t ns, std::uint64_t part, std::uint64_t whole) {
+  return part == whole ? ns
+                       : static_cast<std::uint64_t>(static_cast<double>(ns) * static_cast<double>(part) /
+                                                    static_cast<double>(whole));
+}
+
+// Whether a thread that is blocked there waits for a process of its own, or for what such a process sends.
+bool awaits_processes(const CallPaths& paths, std::uint32_t path) {
+  switch (off_cpu_of(paths, path)) {
+    case OffCpu::kChild:
+      return true;
+    case OffCpu::kLock:
+    case OffCpu::kPoll:
+    case OffCpu::kPipe:
+    case OffCpu::kNetwork:
+      break;
+    default:
+      return false;
+  }
+  for (std::uint32_t at = path; at != 0; at = paths.parent(at)) {
+    const shard::Frame* const frame = paths.frame(at);
+    if (frame == nullptr) return false;
+    const bool is_python = frame->kind == shard::FrameKind::kPython;
+    if ((is_python || frame->kind == shard::FrameKind::kNative) && paths.owner(at) == Owner::kOwn)
+      return false;
+    const std::string_view file = paths.text(frame->file);
+    if (is_python &&
+        (file.ends_with("/multiprocessing/queues.py") || file.ends_with("/multiprocessing/connection.py") ||
+         file.ends_with("/torch/utils/data/dataloader.py")))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+double verdict_s(const Limits& limits, Limit limit) {
+  double relayed_s = limit == Limit::kIo ? limits.relayed_io_s : 0;
+  if (limit == Limit::kIdle)
+    for (const double kind_s : limits.relayed_idle_s) relayed_s += kind_s;
+  return std::max(0.0, limits.time_s[index(limit)] - relayed_s) + limits.workers_s[index(limit)];
+}
+
+std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits) {
+  std::array<double, kOffCpuKinds> idle_s = limits.idle_s;
+  for (std::size_t k = 0; k < kOffCpuKinds; ++k)
+    idle_s[k] = std::max(0.0, idle_s[k] - limits.relayed_idle_s[k]);
+  return idle_s;
+}
 
 Limit limit_of(std::uint8_t cause) {
   switch (cause) {
@@ -83,15 +135,86 @@ LimitTime::LimitTime(const shard::ShardData& head, const CallPaths& paths, const
       cells_(cells),
       cpu_clock_(head.run.clock == "cpu"),
       of_place_(places.size() * kLimits),
-      of_function_(paths.functions().size()) {}
+      of_function_(paths.functions().size()) {
+  find_processes();
+}
+
+// The paths of an executed program are below the call that made it. A forked child goes on in the function
+// that has forked it, at any line.
+void LimitTime::find_processes() {
+  makes_processes_.resize(head_.ranks.size());
+  of_process_.resize(paths_.size());
+  std::set<std::pair<std::uint32_t, std::uint32_t>> forks;  // the path above, and the function
+  for (const shard::Process& process : head_.processes) {
+    if (process.origin == shard::ProcessOrigin::kRank || process.rank >= head_.ranks.size() ||
+        process.path == 0 || process.path >= paths_.size())
+      continue;
+    makes_processes_[process.rank] = true;
+    if (process.origin == shard::ProcessOrigin::kFork)
+      forks.emplace(paths_.parent(process.path), paths_.function(process.path));
+    else
+      of_process_[process.path] = true;
+  }
+  for (std::uint32_t path = 1; path < paths_.size(); ++path) {
+    const std::uint32_t above = paths_.parent(path);
+    of_process_[path] =
+        of_process_[path] || of_process_[above] || forks.contains({above, paths_.function(path)});
+  }
+}
+
+std::uint64_t LimitTime::Workers::of_awaited(std::uint64_t ns) const {
+  return awaited_ns == 0 ? 0 : scaled(ns, relayed_ns(), awaited_ns);
+}
+std::uint64_t LimitTime::Workers::of_busy(std::uint64_t ns) const {
+  return busy_ns == 0 ? 0 : scaled(ns, relayed_ns(), busy_ns);
+}
+
+bool LimitTime::is_worker(const shard::Value& value, const Cause& known) const {
+  return !value.main_thread && known.cause < causes::kIdle && known.cause != causes::kMpi &&
+         of_process_[value.path];
+}
+
+LimitTime::Workers LimitTime::sum_workers(const RankInput& rank) const {
+  Workers workers;
+  if (!rank.sampled || !makes_processes_[rank.index]) return workers;
+  for (std::size_t i = 0; i < rank.values.size(); ++i) {
+    const shard::Value& value = rank.values[i];
+    const Cause& known = causes_[rank.cells[i]];
+    if (!known.counts) continue;
+    if (value.main_thread && known.awaits_processes) workers.awaited_ns += value.wall_ns;
+    if (is_worker(value, known)) workers.busy_ns += value.wall_ns;
+  }
+  return workers;
+}
+
+void LimitTime::add_to_place(std::uint32_t place, std::uint8_t cause, std::uint64_t ns) {
+  if (place == 0 || ns == 0) return;
+  const std::uint32_t at =
+      place * static_cast<std::uint32_t>(kLimits) + static_cast<std::uint32_t>(limit_of(cause));
+  if (of_place_[at] == 0) touched_places_.push_back(at);
+  of_place_[at] += ns;
+}
+
+void LimitTime::add_worker(const shard::Value& value, std::uint32_t cell, std::uint8_t cause,
+                           std::uint64_t ns) {
+  grow(worker_ns_, cells_.size());
+  worker_ns_[cell] += ns;
+  if (cause == causes::kNativeMemory) {
+    worker_memory_ns_.resize(paths_.size());
+    worker_memory_ns_[value.path] += ns;
+  }
+  add_to_place(causes_[cell].place, cause, ns);
+}
 
 // Of the cells that have been added since.
 void LimitTime::find_causes() {
   for (std::size_t cell = causes_.size(); cell < cells_.size(); ++cell) {
     const auto& [path, category] = cells_[cell];
     grow(causes_, cell + 1);
+    const bool is_blocked = category == Category::kIdle || category == Category::kIo;
     causes_.back() = {places_.of(path), cause_of(paths_, path, category),
-                      !cpu_clock_ || category != Category::kIdle};
+                      !cpu_clock_ || category != Category::kIdle,
+                      is_blocked && awaits_processes(paths_, path)};
   }
 }
 
@@ -105,7 +228,10 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
     helper_memory_ns_.resize(paths_.size());
     bound_.resize(of_function_.size());
   }
-  std::array<std::uint64_t, causes::kCount> charged_ns{};
+  const Workers workers = sum_workers(rank);
+  const bool any_relayed = workers.relayed_ns() != 0;
+  if (any_relayed) grow(relayed_ns_, cells_.size());
+  std::array<std::uint64_t, causes::kCount> charged_ns{}, relayed_ns{}, worker_ns{};
   for (std::size_t i = 0; i < rank.values.size(); ++i) {
     const shard::Value& value = rank.values[i];
     const Cause& known = causes_[rank.cells[i]];
@@ -115,18 +241,22 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
       cause = causes::kNativeMemory;
     if (!value.main_thread) {
       if (cause == causes::kNativeMemory && rank.sampled) helper_memory_ns_[value.path] += value.wall_ns;
+      if (!any_relayed || !is_worker(value, known)) continue;
+      const std::uint64_t part_ns = workers.of_busy(value.wall_ns);
+      worker_ns[cause] += part_ns;
+      add_worker(value, rank.cells[i], cause, part_ns);
       continue;
     }
     // Without samples it is not known what the rest was.
     const std::uint64_t time_ns = rank.sampled || cause == causes::kMpi ? value.wall_ns : 0;
     path_ns_[rank.cells[i]] += time_ns;
     charged_ns[cause] += time_ns;
-    if (known.place != 0 && time_ns != 0) {
-      const std::uint32_t at =
-          known.place * static_cast<std::uint32_t>(kLimits) + static_cast<std::uint32_t>(limit_of(cause));
-      if (of_place_[at] == 0) touched_places_.push_back(at);
-      of_place_[at] += time_ns;
+    const std::uint64_t part_ns = any_relayed && known.awaits_processes ? workers.of_awaited(time_ns) : 0;
+    if (part_ns != 0) {
+      relayed_ns[cause] += part_ns;
+      relayed_ns_[rank.cells[i]] += part_ns;
     }
+    add_to_place(known.place, cause, time_ns - part_ns);
     if (cause != causes::kNativeMemory || time_ns == 0) continue;
     memory_ns_[value.path] += time_ns;
     const std::uint32_t function = memory.function(value.path);
@@ -135,6 +265,11 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
   }
   for (std::uint8_t cause = 0; cause < causes::kCount; ++cause)
     add_time(limits, cause, to_seconds(charged_ns[cause]));
+  for (std::size_t k = 0; k < kOffCpuKinds; ++k)
+    limits.relayed_idle_s[k] = to_seconds(relayed_ns[causes::kIdle + k]);
+  limits.relayed_io_s = to_seconds(relayed_ns[causes::kIo]);
+  for (std::uint8_t cause = 0; cause < causes::kIdle; ++cause)
+    limits.workers_s[index(limit_of(cause))] += to_seconds(worker_ns[cause]);
   find_most(limits);
   end_bound(rank, memory);
   return limits;
@@ -167,6 +302,15 @@ void LimitTime::find_places(Limits& limits) const {
     const bool native = causes_[cell].cause == causes::kNative;
     const std::uint64_t of_memory_ns = native ? memory_ns(path) : 0;
     at[index(limit_of(causes_[cell].cause))] += path_ns_[cell] - of_memory_ns;
+    at[index(Limit::kMemory)] += of_memory_ns;
+    if (cell < relayed_ns_.size()) at[index(limit_of(causes_[cell].cause))] -= relayed_ns_[cell];
+  }
+  for (std::size_t cell = 0; cell < worker_ns_.size(); ++cell) {
+    const std::uint32_t path = cells_[cell].path;
+    std::uint64_t* const at = &sums_ns[causes_[cell].place * kLimits];
+    const bool native = causes_[cell].cause == causes::kNative && !worker_memory_ns_.empty();
+    const std::uint64_t of_memory_ns = native ? worker_memory_ns_[path] : 0;
+    at[index(limit_of(causes_[cell].cause))] += worker_ns_[cell] - of_memory_ns;
     at[index(Limit::kMemory)] += of_memory_ns;
   }
   for (std::uint32_t place = 1; place < places_.size(); ++place)
@@ -219,7 +363,10 @@ void LimitTime::finish(const RankOrder& ranks, Analysis& analysis) {
   for (const RankInfo& rank : analysis.ranks) {
     const Limits& limits = rank.limits;
     for (std::size_t l = 0; l < kLimits; ++l) sum.time_s[l] += limits.time_s[l];
+    for (std::size_t l = 0; l < kLimits; ++l) sum.workers_s[l] += limits.workers_s[l];
     for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.idle_s[k] += limits.idle_s[k];
+    for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.relayed_idle_s[k] += limits.relayed_idle_s[k];
+    sum.relayed_io_s += limits.relayed_io_s;
     sum.kernel_s += limits.kernel_s;
     sum.page_fault_s += limits.page_fault_s;
     sum.mapping_s += limits.mapping_s;

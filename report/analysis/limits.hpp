@@ -2,6 +2,7 @@
 // What limited the program, for all of its time: docs/metrics.md, "Bottlenecks".
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -29,6 +30,11 @@ Limit limit_of(std::uint8_t cause);
 std::uint8_t cause_of(const CallPaths& paths, std::uint32_t path, shard::Category category);
 void add_time(Limits& to, std::uint8_t cause, double time_s);
 
+// What counts for the verdict: the time in which a main thread waited for processes that worked is theirs.
+double verdict_s(const Limits& limits, Limit limit);
+// By OffCpu.
+std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits);
+
 // The main threads' time by what limited it. It adds up to the categories of their ranks.
 class LimitTime {
  public:
@@ -42,6 +48,9 @@ class LimitTime {
     table.by_cell(self.path_ns_);
     table(self.memory_ns_, self.paths_.size());
     table(self.helper_memory_ns_, self.paths_.size());
+    table.by_cell(self.relayed_ns_);
+    table.by_cell(self.worker_ns_);
+    table(self.worker_memory_ns_, self.paths_.size());
     table(self.bound_, self.paths_.functions().size());
   }
 
@@ -67,6 +76,14 @@ class LimitTime {
     std::uint32_t place = 0;
     std::uint8_t cause = 0;
     bool counts = true;
+    bool awaits_processes = false;  // if the main thread is there
+  };
+  // Of a rank: how long its main thread waited for processes, and how long these worked, all together.
+  struct Workers {
+    std::uint64_t awaited_ns = 0, busy_ns = 0;
+    [[nodiscard]] std::uint64_t relayed_ns() const { return std::min(awaited_ns, busy_ns); }
+    [[nodiscard]] std::uint64_t of_awaited(std::uint64_t ns) const;  // the part that is relayed
+    [[nodiscard]] std::uint64_t of_busy(std::uint64_t ns) const;     // the part that stands for it
   };
   // A function that is limited by memory, on the rank where it takes longest.
   struct Bound {
@@ -81,6 +98,11 @@ class LimitTime {
   };
 
   void find_causes();
+  void find_processes();
+  [[nodiscard]] bool is_worker(const shard::Value& value, const Cause& known) const;
+  [[nodiscard]] Workers sum_workers(const RankInput& rank) const;
+  void add_worker(const shard::Value& value, std::uint32_t cell, std::uint8_t cause, std::uint64_t ns);
+  void add_to_place(std::uint32_t place, std::uint8_t cause, std::uint64_t ns);
   void find_most(Limits& limits);
   void end_bound(const RankInput& rank, const MemoryUse& memory);
   void find_places(Limits& limits) const;
@@ -94,7 +116,12 @@ class LimitTime {
   std::vector<Cause> causes_;                                // by cell
   std::vector<std::uint64_t> path_ns_;                       // by cell
   std::vector<std::uint64_t> memory_ns_, helper_memory_ns_;  // by path
-  std::vector<Bound> bound_;                                 // by function
+  // For the verdict: what main threads waited for processes, by cell, and what these did instead.
+  std::vector<std::uint64_t> relayed_ns_, worker_ns_;
+  std::vector<std::uint64_t> worker_memory_ns_;  // of it, by path
+  std::vector<bool> of_process_;                 // by path: it is below the creation of a process
+  std::vector<bool> makes_processes_;            // by row of the head's ranks
+  std::vector<Bound> bound_;                     // by function
 
   // Of the rank at hand; 0 between ranks.
   std::vector<std::uint64_t> of_place_;  // by place and limit

@@ -54,6 +54,7 @@ ProcessHow how_of(ProcessOrigin origin, Maker maker) {
     case ProcessOrigin::kRank:
       return ProcessHow::kRank;
     case ProcessOrigin::kFork:
+    case ProcessOrigin::kRequest:
       return maker == Maker::kForkServer ? ProcessHow::kForkserver : ProcessHow::kFork;
     case ProcessOrigin::kShell:
       return ProcessHow::kShell;
@@ -156,13 +157,13 @@ class ProcessList {
   // such a program it is the innermost function that is no library's.
   SourceLocation top_of(const shard::Process& process, const SourceLocation& created_by) const {
     SourceLocation top = place_of_path(paths_, process.top_path);
-    const bool is_executed = process.origin == ProcessOrigin::kExec ||
-                             process.origin == ProcessOrigin::kPosixSpawn ||
-                             process.origin == ProcessOrigin::kShell;
+    const bool has_own_stack =
+        process.origin == ProcessOrigin::kExec || process.origin == ProcessOrigin::kPosixSpawn ||
+        process.origin == ProcessOrigin::kShell || process.origin == ProcessOrigin::kRequest;
     const auto line = [](const SourceLocation& place) {
       return std::tie(place.file, place.line, place.function);
     };
-    if (!is_executed || line(top) != line(created_by)) return top;
+    if (!has_own_stack || line(top) != line(created_by)) return top;
     std::unordered_set<std::uint32_t> above;
     for (std::uint32_t path = process.path; path != 0; path = paths_.parent(path)) above.insert(path);
     top = {};

@@ -20,12 +20,13 @@ using namespace text;
 
 namespace {
 
-constexpr std::array<std::string_view, 14> kHelp = {
-    "1 .. 7, Tab      the pages: summary, hotspots, tree, ranks, communication, source, processes",
+constexpr std::array<std::string_view, 15> kHelp = {
+    "1 .. 8, Tab      the pages: summary, hotspots, tree, ranks,",
+    "                 communication, source, processes, threads",
     "Up Down          the line before, the next one",
     "PgUp PgDn        a screen; Home and End: the first and the last line",
     "Enter            open a function, a file, or one rank alone",
-    "Left Right       close and open call paths",
+    "Left Right       close and open call paths and groups",
     "Esc              back; no filter; all ranks again",
     "/                filter: only what contains these letters",
     "s r              sort by the next column; the other way round",
@@ -71,6 +72,7 @@ struct Browser::State {
     source = source_view.get();
     panes[kSource].view = std::move(source_view);
     panes[6].view = tui::processes_view(run);
+    panes[7].view = tui::threads_view(run);
   }
 
   Pane& pane() { return opened.empty() ? panes[page] : opened.back(); }
@@ -203,15 +205,24 @@ struct Browser::State {
     at.stale = true;
   }
 
-  std::vector<Span> tabs() const {
+  // Where there is no room for all names, the open page has its name.
+  std::vector<Span> tabs(std::size_t width) const {
+    static constexpr std::array<std::string_view, 8> kTitles = {"Summary", "Hotspots", "Tree",  "Ranks",
+                                                                "Comm",    "Source",   "Procs", "Threads"};
     std::vector<Span> spans;
-    for (std::size_t i = 0; i < panes.size(); ++i) {
-      static constexpr std::array<std::string_view, 7> kTitles = {"Summary", "Hotspots", "Tree", "Ranks",
-                                                                  "Comm",    "Source",   "Procs"};
-      spans.push_back(
-          {fmt::format("{}{} {}{}", i == page ? "[" : " ", i + 1, kTitles[i], i == page ? "]" : " "),
-           i == page ? Style::kTitle : Style::kDim});
-    }
+    const auto add = [&](bool all) {
+      std::size_t used = 0;
+      spans.clear();
+      for (std::size_t i = 0; i < panes.size(); ++i) {
+        const bool is_open = i == page;
+        const std::string title = is_open || all ? fmt::format(" {}", kTitles[i]) : "";
+        spans.push_back({fmt::format("{}{}{}{}", is_open ? "[" : " ", i + 1, title, is_open ? "]" : " "),
+                         is_open ? Style::kTitle : Style::kDim});
+        used += spans.back().text.size();
+      }
+      return used <= width;
+    };
+    if (!add(true)) add(false);
     return spans;
   }
 
@@ -224,7 +235,7 @@ struct Browser::State {
   static constexpr std::size_t kContext = 5;  // lines of source above the one that was asked for
 
   tui::Run run;
-  std::array<Pane, 7> panes;
+  std::array<Pane, 8> panes;
   tui::SourceView* source = nullptr;
   std::vector<Pane> opened;  // functions, on top of the page
   std::size_t page = 0;
@@ -311,7 +322,7 @@ std::vector<ScreenLine> Browser::draw(std::size_t columns, std::size_t rows) {
   at.view->lay_out(columns);
   s.fresh(at);
   std::vector<Span> heading = at.view->heading(columns);
-  add(s.tabs());
+  add(s.tabs(columns));
   if (s.help) {
     for (const std::string_view line : kHelp) add({{std::string(line), Style::kPlain}});
     lines.resize(rows - 1);

@@ -33,7 +33,7 @@ class ProcessesView final : public View {
     double most_s = 0;
     for (std::uint32_t i = 0; i < a.process_groups.size(); ++i) {
       const ProcessGroup& group = a.process_groups[i];
-      if (group.how == ProcessHow::kRank || !is_chosen(group.rank)) continue;
+      if (group.how == ProcessHow::kRank || !run_.is_chosen(group.rank)) continue;
       if (!matches(printable(group.program), filter) && !matches(how(group.how), filter)) continue;
       groups.push_back(i);
       most_s = std::max(most_s, group.cpu_s);
@@ -118,14 +118,6 @@ class ProcessesView final : public View {
         {shorten(fmt::format("    {}  {:.3f} s to {:.3f} s", name, row.start_s, row.start_s + row.elapsed_s),
                  room),
          row.exit_signal ? Style::kBad : Style::kPlain}};
-  }
-
-  bool is_chosen(std::int32_t rank) const {
-    if (!run_.group) return true;
-    const std::vector<RankInfo>& ranks = run_.analysis.ranks;
-    for (std::size_t row = 0; row < ranks.size() && row < run_.data.group_of_rank.size(); ++row)
-      if (ranks[row].rank == rank) return run_.data.group_of_rank[row] == *run_.group;
-    return false;
   }
 
   const Run& run_;

@@ -41,6 +41,13 @@ void Run::choose(std::optional<std::uint32_t> group_) {
   group_name = (ranks.size() == 1 ? "rank " : "ranks ") + rank_list(ranks, 3);
 }
 
+bool Run::is_chosen(std::int32_t rank) const {
+  if (!group) return true;
+  for (std::size_t row = 0; row < analysis.ranks.size() && row < data.group_of_rank.size(); ++row)
+    if (analysis.ranks[row].rank == rank) return data.group_of_rank[row] == *group;
+  return false;
+}
+
 std::string Run::share(double part_s) const {
   const double whole_s = time.all_s();
   return fmt::format("{:.1f}", whole_s > 0 ? 100 * part_s / whole_s : 0.0);

@@ -33,6 +33,7 @@ struct Run {
 
   Run(const Analysis& analysis_, const PageData& data_, bool unicode_);
   void choose(std::optional<std::uint32_t> group_);
+  [[nodiscard]] bool is_chosen(std::int32_t rank) const;
   [[nodiscard]] std::string share(double part_s) const;  // of all the chosen time, "12.3"
   [[nodiscard]] std::string label(const PageFunction& function, std::size_t width) const;
 };
@@ -92,6 +93,7 @@ std::unique_ptr<View> tree_view(const Run& run);
 std::unique_ptr<View> ranks_view(const Run& run);
 std::unique_ptr<View> comm_view(const Run& run);
 std::unique_ptr<View> processes_view(const Run& run);
+std::unique_ptr<View> threads_view(const Run& run);
 std::unique_ptr<View> function_view(const Run& run, std::uint32_t function);
 
 // Files, and the lines of one of them.

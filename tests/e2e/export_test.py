@@ -514,6 +514,22 @@ class Export(unittest.TestCase):
         some = perfetto_tracks(self.export("perfetto", "--ranks", "2,9"))
         self.assertEqual(sum(bool(t.process) for t in some.values()), 2)
 
+    def test_perfetto_has_a_track_for_each_thread(self):
+        for options, ranks in (((), ("rank 0", "rank 9")), (("--ranks", "9"), ("rank 9",))):
+            tracks = perfetto_tracks(self.export("perfetto", *options))
+            found = {}
+            for track in tracks.values():
+                if track.name.startswith("tid ") or " threads: " in track.name:
+                    rank = tracks[track.parent]
+                    start = rank.slices[0][0]
+                    found[rank.process[0].text(6).split(" (")[0], track.name] = [
+                        ((begin - start) / 1e9, (end - start) / 1e9, name) for begin, end, name in track.slices]
+            known = {("rank 0", "tid 1001: loader;\\x01"): [(1, 3, "loader;\\x01")],
+                     ("rank 0", "tid 1002: openmp"): [(0.5, 7.5, "openmp")],
+                     ("rank 0", "5 threads: pool-*"): [(0, 4, "pool-*")],
+                     ("rank 9", "tid 1501: writer"): [(3, 4, "writer")]}
+            self.assertEqual(found, {key: value for key, value in known.items() if key[0] in ranks})
+
     # --- csv and json ---
 
     def csv(self, *options):

@@ -116,6 +116,28 @@ class Torchrun(LauncherTest):
         self.assertIn("a run is there already", self.finish(self.start([*self.recorder(), "true"]), status=125))
 
 
+class OtherWorkers(LauncherTest):
+    def test_inside_and_outside(self):
+        started = []
+        for launcher in ("accelerate", "deepspeed", "horovodrun"):
+            script = [recording.PYTHON, os.path.join(self.directory, launcher)]
+            shutil.copy(self.torchrun[1], script[1])
+            for form in ("inside", "outside"):
+                run = f"{launcher}-{form}"
+                worker = [*self.worker[:2], os.path.join(self.directory, run + ".pids")]
+                record = self.recorder(run=run)
+                command = [*script, "2", "1", *record, *worker] if form == "inside" else \
+                    [*record, *script, "2", "1", *worker]
+                started.append((launcher, form, run, worker, self.start(command)))
+        for launcher, form, run, worker, process in started:
+            with self.subTest(launcher, form=form):
+                self.finish(process)
+                self.worker = worker
+                report = self.report(run)
+                self.check_ranks(report, 2, launcher)
+                self.assertEqual([rank["processes"] for rank in report["ranks"]], [2, 2])
+
+
 class Rows(LauncherTest):
     LAUNCHES = {
         "horovodrun": dict(HOROVOD_RANK="R", HOROVOD_SIZE="2", HOROVOD_LOCAL_RANK="R", HOROVOD_LOCAL_SIZE="2",
@@ -126,6 +148,13 @@ class Rows(LauncherTest):
                            MV2_COMM_WORLD_LOCAL_SIZE="2", MPIRUN_ID="4711"),
         "deepspeed": {"RANK": "R", "WORLD_SIZE": "2", "LOCAL_RANK": "R", "LOCAL_SIZE": "2", "CROSS_RANK": "0",
                       "CROSS_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"},
+        "accelerate": {"RANK": "R", "WORLD_SIZE": "2", "LOCAL_RANK": "R", "LOCAL_WORLD_SIZE": "2",
+                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29501", "TORCHELASTIC_RUN_ID": "none",
+                       "TORCHELASTIC_RESTART_COUNT": "0", "ACCELERATE_MIXED_PRECISION": "no"},
+        # mpirun -n 2 dask-mpi
+        "dask-mpi": {"OMPI_COMM_WORLD_RANK": "R", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "R",
+                     "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "prterun-4712@1", "PMIX_RANK": "R",
+                     "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "info"},
         "pbsdsh": dict(PBS_JOBID="77.server", PBS_VNODENUM="R", PBS_TASKNUM="3"),
         "blaunch": dict(LSB_JOBID="991", LSF_PM_TASKID="1R"),  # 10 and 11
     }
@@ -142,7 +171,7 @@ class Rows(LauncherTest):
                 report = self.report(name)
                 first = 9 if name == "blaunch" else 0
                 self.assertEqual([rank["rank"] for rank in report["ranks"]], [first, first + 1])
-                self.assertEqual(report["run"]["launcher"], name)
+                self.assertEqual(report["run"]["launcher"], "openmpi" if name == "dask-mpi" else name)
         self.assertEqual(sorted(name for name in os.listdir(self.directory) if name[0] != "." and name != "torchrun"),
                          sorted(self.LAUNCHES))
 

@@ -28,6 +28,62 @@ if __name__ == "__main__":
     main()
 """
 
+# Workers of one fork server, started on two lines. The second one works three times as long, and starts a third.
+REQUESTS = """
+import multiprocessing, time
+
+def work(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+def work_and_start(seconds):
+    work(seconds)
+    child = multiprocessing.get_context("forkserver").Process(target=work, args=(0.6,))
+    child.start()  # NESTED
+    child.join()
+
+def main():
+    context = multiprocessing.get_context("forkserver")
+    first = context.Process(target=work, args=(0.3,))
+    second = context.Process(target=work_and_start, args=(0.9,))
+    first.start()  # FIRST
+    second.start()  # SECOND
+    first.join()
+    second.join()
+
+if __name__ == "__main__":
+    main()
+"""
+
+# The main thread waits for what eight workers compute, all of them on line 12, and prints for how long.
+POOL = """
+import multiprocessing
+import time
+
+
+
+
+
+
+
+def work(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end: pass
+
+def main():
+    with multiprocessing.Pool(8) as pool:
+        begin = time.perf_counter()
+        pool.map(work, [0.3] * 8, chunksize=1)
+        print(time.perf_counter() - begin)
+        pool.close()
+        pool.join()
+
+if __name__ == "__main__":
+    main()
+"""
+assert POOL.lstrip("\n").splitlines()[11].startswith("    while")
+
 # One child of each other kind. The shells execute nothing else, so they spend the time themselves.
 CHILDREN = """
 import os, resource, subprocess, sys, time
@@ -203,6 +259,36 @@ class Processes(recording.RecordingTest):
         _, report = self.check_workers("forkserver")
         server = next(group for group in report["process_groups"] if group["program"] == "fork server")
         self.assertEqual(server["count"], 1)
+
+    def test_workers_of_one_fork_server_are_below_their_own_start(self):
+        self.write("requests.py", REQUESTS)
+        path = os.path.join(self.directory, "requests.py")
+        _, report = self.recorded([recording.PYTHON, path], run="requests")
+        self.check_roots(report)
+        lines = {row["line"]: row["total_s"] for row in report["lines"] if row["file"] == path}
+        for mark, own_s, below_s in (("FIRST", 0.3, 0.3), ("SECOND", 0.9, 1.5), ("NESTED", 0.6, 0.6)):
+            groups = [group for group in report["process_groups"] if group["program"] == "worker" and
+                      group["created_by"] and group["created_by"]["line"] == self.line_of(REQUESTS, mark)]
+            self.assertEqual([(group["how"], group["count"]) for group in groups], [("forkserver", 1)], mark)
+            self.measured_near(groups[0]["cpu_mean_s"], own_s, 0.25, f"{mark}: CPU time of the worker")
+            self.measured_above(lines[self.line_of(REQUESTS, mark)], 0.9 * below_s, f"{mark}: time below the line")
+        server = next(group for group in report["process_groups"] if group["program"] == "fork server")
+        self.assertEqual((server["count"], server["created_by"]["line"]), (1, self.line_of(REQUESTS, "FIRST")))
+
+    def test_awaited_workers_are_named_and_count_for_the_verdict(self):
+        self.write("pool.py", POOL.lstrip("\n"))
+        printed, report = self.recorded([recording.PYTHON, os.path.join(self.directory, "pool.py")], run="pool")
+        waited_s, elapsed_s = float(printed), report["ranks"][0]["elapsed_s"]
+        finding = next(f for f in report["findings"] if f["kind"] == "blocked")
+        self.assertIn("They wait for 8 child processes (worker), which are mostly in work() pool.py:12.",
+                      finding["text"])
+        classes = [row for row in report["bottleneck"] if row["scope"] == "run"]
+        self.measured_near(sum(row["numbers"].get("workers_s", 0) for row in classes), waited_s, 0.2 * waited_s,
+                           "time of workers that the verdict counts")
+        idle = sum(row["share"] for row in classes if row["class"] == "idle")
+        self.measured_below(idle, 1.1 - waited_s / elapsed_s, "idle share of the verdict")
+        # The categories stay those of the main thread.
+        self.measured_above(report["ranks"][0]["idle_s"], 0.9 * waited_s, "idle time of the main thread")
 
     def test_other_children(self):
         self.write("children.py", CHILDREN)

@@ -68,6 +68,8 @@ class Tui(recording.RecordingTest):
         self.keys("2")
         first = self.line(self.wait_for("[2 Hotspots]", "inner()"), "inner()")
         self.assertGreater(float(first.split()[1]), 60)  # per cent
+        self.keys("8")
+        self.wait_for("[8 Threads]", "threads, mostly in", "main")
         self.keys("3", "c", "/", "inner", "Enter")
         tree = self.wait_for("[3 Tree]", "inner()", "/inner")
         self.assertLess(tree.index("outer()"), tree.index("inner()"))

@@ -1,4 +1,4 @@
-"""A rank of torchrun: works, starts a helper process, and writes its number and process id to the file given. With
+"""A rank of torchrun or of another launcher of workers: works, starts a helper process, and writes its number and process id to the file given. With
 `fail`, rank 1 fails when it is started for the first time, once the others have done their work."""
 
 import os
@@ -6,7 +6,8 @@ import subprocess
 import sys
 import time
 
-rank, restart = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+rank = int(os.environ.get("RANK") or os.environ["HOROVOD_RANK"])
+restart = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
 
 
 def work(seconds):

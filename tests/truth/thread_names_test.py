@@ -104,6 +104,30 @@ int main(void) {
 }
 """
 
+# PyTorch's pool is known by its library: std::thread starts its threads, as it does others'.
+PYTORCH = r"""
+#include <ctime>
+#include <thread>
+#include <vector>
+
+static double used() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec + 1e-9 * time.tv_nsec;
+}
+static void main_loop(double seconds) {
+  volatile double sum = 0;
+  for (const double end = used() + seconds; used() < end;)
+    for (int i = 0; i < 1000; ++i) sum = sum + i;
+}
+extern "C" void compute(int threads, double seconds) {
+  std::vector<std::thread> pool;
+  for (int i = 0; i < threads; ++i) pool.emplace_back(main_loop, seconds);
+  for (std::thread& thread : pool) thread.join();
+}
+"""
+CALLER = "void compute(int, double); int main(void) { compute(2, 0.3); return 0; }"
+
 DELTA_S = 0.02
 
 
@@ -164,6 +188,19 @@ class NativeNames(recording.RecordingTest):
                               capture_output=True, text=True, timeout=60, check=True).stdout
         self.assertIn("2 x OpenMP", text)
         self.assertIn("writer", text)
+
+    def test_a_pool_of_std_threads_is_known_by_its_library(self):
+        self.need("c++")
+        program, library = (os.path.join(self.directory, name) for name in ("caller", "libc10.so"))
+        subprocess.run(["c++", "-O1", "-g", "-pthread", "-shared", "-fPIC", "-x", "c++", "-", "-o", library],
+                       input=PYTORCH.encode(), check=True)
+        subprocess.run(["cc", "-x", "c", "-", "-x", "none", library, f"-Wl,-rpath,{self.directory}", "-o", program],
+                       input=CALLER.encode(), check=True)
+        report = self.recorded([program])
+        self.assertEqual(sorted((row["name"], row["kind"]) for row in report["threads"]),
+                         [("PyTorch", "native"), ("PyTorch", "native"), ("main", "main")])
+        roots = {row["name"] for row in report["call_tree"] if row["parent"] is None}
+        self.assertIn("[PyTorch threads]", roots)
 
 
 truth.per_python(Names, Names.check)

@@ -306,6 +306,13 @@ class FakeSegment {
     call.end_mono_ns = end_ns;
     call.path = wire::shell_path(made.path_offset, made.path_words);
   }
+  // A request to a fork server, with that pipe.
+  void fork_request(std::uint32_t pipe, const std::vector<std::uint64_t>& words) {
+    const wire::Creation made = creation(wire::CreationKind::kFork, words);
+    wire::ForkRequest& row = header().fork_requests[header().fork_requests_made++ % wire::kForkRequests];
+    row.path = wire::shell_path(made.path_offset, made.path_words);
+    row.pipe = pipe;
+  }
   // A program that the process executes, or that its child `pid` does.
   void launch(std::int32_t pid, wire::UnrecordedReason reason, std::uint64_t time_ns, std::string_view text,
               const wire::Creation& made = {}) {

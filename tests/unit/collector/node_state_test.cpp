@@ -707,6 +707,36 @@ TEST_F(ProcessTableTest, ChildrenOfExecutedProgramsAreBelowTheirCreationToo) {
   EXPECT_EQ(paths_of_helpers(), std::set<std::string>{"main;/bin/program"});
 }
 
+TEST_F(ProcessTableTest, WorkersOfAForkServerAreBelowTheRequestForThem) {
+  main_.code(51, "train.py", "first", 1);
+  main_.code(52, "train.py", "second", 9);
+  FakeSegment server, first, second, other, lost;
+  process(server, 200, 100, 100, 900, made(wire::CreationKind::kExec));
+  server.code(60, "server.py", "serve", 1);
+  main_.fork_request(7001, {test::python_word(0), 51});
+  main_.fork_request(7002, {test::python_word(0), 52});
+  main_.fork_request(7003, {});
+  const auto forked = [&](std::uint32_t request) {
+    wire::Creation creation = server.creation(wire::CreationKind::kFork, {test::python_word(0), 60});
+    creation.request = request;
+    return creation;
+  };
+  process(second, 202, 200, 200, 800, forked(7002));  // not in the order of the requests
+  process(first, 201, 200, 200, 800, forked(7001));
+  EXPECT_EQ(row(201).origin, shard::ProcessOrigin::kRequest);
+  EXPECT_EQ(row(201).parent_pid, 200);
+  EXPECT_EQ(text(row(201).path), "first");
+  EXPECT_EQ(text(row(202).path), "second");
+  process(other, 203, 200, 200, 800, forked(7003));
+  process(lost, 204, 200, 200, 800, forked(7004));
+  EXPECT_EQ(row(203).origin, shard::ProcessOrigin::kFork) << "the path of the request is not known";
+  EXPECT_EQ(text(row(203).path), "main;serve");
+  EXPECT_EQ(row(204).origin, shard::ProcessOrigin::kFork) << "nobody has made that request";
+  EXPECT_EQ(text(row(204).path), "main;serve");
+  EXPECT_EQ(paths_of_helpers(),
+            (std::set<std::string>{"main;/bin/program", "first;/bin/program", "second;/bin/program"}));
+}
+
 TEST_F(ProcessTableTest, ProgramsThatTheChildOfAForkExecutesAreBelowTheFork) {
   FakeSegment forked, executed;
   const auto child = process(forked, 200, 100, 100, 200, made(wire::CreationKind::kFork));

@@ -123,6 +123,9 @@ TEST(ThreadPools, AreKnownByTheirLibraries) {
   EXPECT_EQ(name("/usr/lib/llvm-14/lib/libomp.so.5"), "[OpenMP threads]");
   EXPECT_EQ(name("libompl.so"), "") << "a planning library";
   EXPECT_EQ(name("/x/numpy.libs/libopenblas64_p-r0-15028c96.3.21.so"), "[OpenBLAS threads]");
+  EXPECT_EQ(name("/x/torch/lib/libc10.so"), "[PyTorch threads]");
+  EXPECT_EQ(name("/usr/lib/x86_64-linux-gnu/libc10.so.1.13"), "[PyTorch threads]");
+  EXPECT_EQ(name("/x/torch/lib/libc10_cuda.so"), "") << "it starts no pool";
   EXPECT_EQ(name("/usr/lib/libcuda.so.1"), "[CUDA threads]");
   EXPECT_EQ(name("/usr/lib/libc.so.6"), "");
   EXPECT_EQ(name(""), "");

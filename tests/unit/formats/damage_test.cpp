@@ -372,7 +372,7 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.processes[0].top_path = 9999; }, "processes");
   refused([](ShardData& d) { d.processes[0].rank = 77; }, "processes");
   refused([](ShardData& d) { d.processes[0].count = 0; }, "processes");
-  refused([](ShardData& d) { d.processes[0].origin = static_cast<shard::ProcessOrigin>(6); }, "processes");
+  refused([](ShardData& d) { d.processes[0].origin = static_cast<shard::ProcessOrigin>(7); }, "processes");
   refused([](ShardData& d) { d.processes[0].start_utc_ns = INT64_MAX; }, "processes");
   refused([](ShardData& d) { d.event_loops[0].path = 9999; }, "event_loops");
   refused([](ShardData& d) { d.event_loops[0].rank = 77; }, "event_loops");

@@ -322,6 +322,112 @@ TEST(Bottleneck, SaysHowManyChildrenAreAwaitedAndWhereTheyAre) {
   EXPECT_EQ(text_of(a, a.findings[0]).find("child"), std::string::npos) << text_of(a, a.findings[0]);
 }
 
+// The main thread of rank 0 computes for 3 s of 10 s. In the other 7 s it is in `wait`.
+class AwaitedProcesses : public ::testing::Test {
+ protected:
+  void waits(std::uint32_t wait, Category category) {
+    b_.sampled(0, wait, category, 7000);
+    b_.sampled(0, native(b_, "compute", 10), Category::kNative, 3000);
+  }
+  std::uint32_t in_wait4() { return in_kernel(b_, "rest", 20, "wait4"); }
+  void process(std::uint32_t path, shard::ProcessOrigin origin = shard::ProcessOrigin::kExec,
+               std::uint32_t rank = 0) {
+    shard::Process& row = b_.data.processes.emplace_back();
+    row.rank = rank;
+    row.path = path;
+    row.origin = origin;
+    row.start_utc_ns = b_.data.run.start_utc_ns;
+    row.elapsed_ns = 10'000 * kMs;
+  }
+  std::uint32_t work(std::uint32_t above) { return b_.child(above, b_.python("work", "/u/pool.py", 12, 11)); }
+  double share(std::string_view kind) { return share_of_run(analyse(b_.data), kind); }
+  ProfileBuilder b_{1};
+};
+
+TEST_F(AwaitedProcesses, CountForWhatTheyDo) {
+  waits(in_wait4(), Category::kIdle);
+  const std::uint32_t made_at = native(b_, "start", 30);
+  process(made_at);
+  const std::uint32_t at = work(made_at);
+  b_.sampled(0, at, Category::kPython, 28'000, false);
+  b_.sampled(0, b_.child(at, b_.kernel("read")), Category::kIo, 7000, false);
+  b_.sampled(0, b_.child(at, b_.kernel("futex")), Category::kIdle, 90'000, false);
+  const Analysis a = analyse(b_.data);
+  // 7 s, as 28 to 7.
+  EXPECT_NEAR(share_of_run(a, "python"), 0.56, 1e-6);
+  EXPECT_NEAR(share_of_run(a, "io"), 0.14, 1e-6);
+  EXPECT_NEAR(share_of_run(a, "compute"), 0.3, 1e-6);
+  EXPECT_EQ(share_of_run(a, "idle"), 0);
+  EXPECT_EQ(
+      evidence_of_run(a, "python"),
+      "5.60 s of the 10.0 s of all ranks' main threads, 5.60 s of it while they waited for processes that "
+      "did this; most in work() pool.py:12 (5.60 s)");
+  const auto rank = std::find_if(a.bottlenecks.begin(), a.bottlenecks.end(),
+                                 [](const Bottleneck& row) { return row.rank == 0; });
+  ASSERT_NE(rank, a.bottlenecks.end());
+  EXPECT_EQ(rank->kind, "python");
+  EXPECT_NEAR(rank->share, 0.56, 1e-6);
+  EXPECT_NEAR(a.ranks[0].category_s[static_cast<std::size_t>(Category::kIdle)].value(), 7, 1e-6)
+      << "the categories are those of the main thread";
+}
+
+TEST_F(AwaitedProcesses, CountForAsLongAsTheyWork) {
+  waits(in_wait4(), Category::kIdle);
+  const std::uint32_t made_at = native(b_, "start", 30);
+  process(made_at);
+  b_.sampled(0, work(made_at), Category::kPython, 2000, false);
+  const Analysis a = analyse(b_.data);
+  EXPECT_NEAR(share_of_run(a, "python"), 0.2, 1e-6);
+  EXPECT_NEAR(share_of_run(a, "idle"), 0.5, 1e-6);
+  EXPECT_NE(evidence_of_run(a, "idle").find("child processes 5.00 s; most in rest() a.c:20 (5.00 s)"),
+            std::string::npos)
+      << evidence_of_run(a, "idle");
+}
+
+TEST_F(AwaitedProcesses, ThatAreForkedGoOnInTheSameFunction) {
+  waits(in_wait4(), Category::kIdle);
+  process(b_.path({b_.native("main", "/u/a.out", "/u/a.c", 40)}), shard::ProcessOrigin::kFork);
+  const std::uint32_t child = b_.path({b_.native("main", "/u/a.out", "/u/a.c", 41)});
+  b_.sampled(0, work(child), Category::kPython, 70'000, false);
+  EXPECT_NEAR(share("python"), 0.7, 1e-6);
+  // A thread is no process.
+  b_.data.values.back().path = work(b_.path({b_.native("thread_main", "/u/a.out", "/u/a.c", 50)}));
+  EXPECT_NEAR(share("python"), 0, 1e-6);
+  EXPECT_NEAR(share("idle"), 0.7, 1e-6);
+}
+
+TEST_F(AwaitedProcesses, SendThroughAQueue) {
+  std::uint32_t wait = b_.child(
+      native(b_, "train", 20), b_.python("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py", 1, 1));
+  wait = b_.child(b_.child(wait, b_.kernel("read")), b_.kernel(shard::kOnPipeName));
+  waits(wait, Category::kIo);
+  const std::uint32_t made_at = native(b_, "start", 30);
+  process(made_at);
+  b_.sampled(0, work(made_at), Category::kPython, 7000, false);
+  EXPECT_NEAR(share("python"), 0.7, 1e-6);
+  EXPECT_NEAR(share("io"), 0, 1e-6);
+}
+
+TEST_F(AwaitedProcesses, AreThoseOfTheRankThatWaits) {
+  b_ = ProfileBuilder(2);
+  waits(in_wait4(), Category::kIdle);
+  const std::uint32_t made_at = native(b_, "start", 30);
+  process(made_at, shard::ProcessOrigin::kExec, 1);
+  b_.sampled(1, work(made_at), Category::kPython, 7000, false);
+  b_.sampled(1, native(b_, "compute", 10), Category::kNative, 10'000);
+  EXPECT_NEAR(share("idle"), 0.35, 1e-6);
+  EXPECT_NEAR(share("python"), 0, 1e-6);
+}
+
+TEST_F(AwaitedProcesses, DoNotCountWhileTheMainThreadWaitsForSomethingElse) {
+  waits(in_kernel(b_, "rest", 20, "clock_nanosleep"), Category::kIdle);
+  const std::uint32_t made_at = native(b_, "start", 30);
+  process(made_at);
+  b_.sampled(0, work(made_at), Category::kPython, 7000, false);
+  EXPECT_NEAR(share("idle"), 0.7, 1e-6);
+  EXPECT_NEAR(share("python"), 0, 1e-6);
+}
+
 TEST(Bottleneck, OnlyHeldLocksAreAdvisedToBeHeldForLess) {
   const auto advice = [](std::string_view caller) {
     const ProfileBuilder b = bound_by(Category::kIdle, [&](ProfileBuilder& p) {

@@ -78,18 +78,19 @@ TEST_F(Processes, AreMadeAsThePathSays) {
   process(13, kUnknown, 0);
   // The user's own module of that name is none of Python's.
   process(14, kExec, path(library("runpy.py", "run"), "/home/user/job/subprocess.py", "go", 4));
+  process(15, kRequest, library("multiprocessing/forkserver.py", "ForkServer.connect_to_new_process"));
   const Analysis analysis = list();
   std::vector<std::string> found;
   for (const ProcessRow& row : analysis.processes)
     found.push_back(std::to_string(row.pid) + " " + kProcessHowNames[static_cast<std::size_t>(row.how)] +
                     " " + analysis.process_groups[row.group].program);
   const std::string script = "python3 train.py";
-  EXPECT_EQ(found,
-            (std::vector<std::string>{
-                "1 rank " + script, "2 fork " + script, "3 fork worker", "4 spawn worker",
-                "5 exec resource tracker", "6 exec fork server", "7 forkserver worker",
-                "8 subprocess " + script, "9 subprocess " + script, "10 posix_spawn " + script,
-                "11 exec " + script, "12 shell " + script, "13 unknown " + script, "14 exec " + script}));
+  EXPECT_EQ(found, (std::vector<std::string>{
+                       "1 rank " + script, "2 fork " + script, "3 fork worker", "4 spawn worker",
+                       "5 exec resource tracker", "6 exec fork server", "7 forkserver worker",
+                       "8 subprocess " + script, "9 subprocess " + script, "10 posix_spawn " + script,
+                       "11 exec " + script, "12 shell " + script, "13 unknown " + script, "14 exec " + script,
+                       "15 forkserver worker"}));
 }
 
 TEST_F(Processes, OfPythonHaveTheNameOfWhatItExecutes) {

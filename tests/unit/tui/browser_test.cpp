@@ -124,6 +124,52 @@ struct TwoRanks {
       }
       analysis.process_groups.push_back(group);
     }
+    // Three threads of rank 0 and one of rank 1, which has more time.
+    for (std::int32_t rank : {0, 1}) {
+      ThreadGroup group;
+      group.rank = rank;
+      group.kind = shard::ThreadKind::kPython;
+      group.name = rank == 0 ? "loader-*\x1b[31m" : "writer";
+      group.count = rank == 0 ? 3 : 1;
+      group.cpu_s = 6 + rank;
+      group.cpu_min_s = rank == 0 ? 1 : 7;
+      group.cpu_mean_s = rank == 0 ? 2 : 7;
+      group.cpu_max_s = rank == 0 ? 3 : 7;
+      for (std::uint32_t i = 0; i < group.count; ++i) {
+        ThreadRow row;
+        row.rank = rank;
+        row.tid = 700 + 10 * rank + static_cast<std::int32_t>(i);
+        row.group = static_cast<std::uint32_t>(rank);
+        row.name = rank == 0 ? "loader-" + std::to_string(i) : "writer";
+        row.cpu_s = rank == 0 ? i + 1 : 7;
+        row.elapsed_s = 7.5;
+        row.top.function = "step";
+        row.top.file = "/src/solve.py";
+        row.top.line = 2;
+        group.top = row.top;
+        analysis.threads.push_back(row);
+      }
+      analysis.thread_groups.push_back(group);
+    }
+    EventLoopRow loop;
+    loop.rank = 1;
+    loop.tid = 710;
+    loop.thread = "server\x1b[31m";
+    loop.kind = LoopKind::kAsyncio;
+    loop.blocked_s = 1.25;
+    loop.busy_s = 2;
+    loop.idle_s = 5;
+    for (const char* function : {"dumps", "loads"}) {
+      LoopBlockRow block;
+      block.time_s = loop.blocks.empty() ? 1 : 0.25;
+      block.count = 4;
+      block.task = "handle";
+      block.place.function = function;
+      block.place.file = "/src/solve.py";
+      block.place.line = loop.blocks.empty() ? 2 : 3;
+      loop.blocks.push_back(block);
+    }
+    analysis.event_loops.push_back(loop);
     data.sources.push_back({"/src/solve.py", "def solve():\n\tx = 1\nend\n", ""});
     data.lines.push_back({0, 0, {}});
   }
@@ -224,7 +270,7 @@ TEST(SelectedTimeTest, ManyBelowDeepRecursion) {
 }
 
 TEST_F(BrowserTest, EveryPageFitsEveryScreen) {
-  for (const char page : {'1', '2', '3', '4', '5', '6', '7'}) {
+  for (const char page : {'1', '2', '3', '4', '5', '6', '7', '8'}) {
     type({&page, 1});
     for (const std::size_t columns : {60u, 80u, 173u}) {
       for (const std::size_t rows : {20u, 50u}) {
@@ -237,6 +283,13 @@ TEST_F(BrowserTest, EveryPageFitsEveryScreen) {
       }
     }
   }
+}
+
+TEST_F(BrowserTest, TheOpenPageHasItsNameOnNarrowScreens) {
+  type("8");
+  EXPECT_EQ(text_of(screen(80).at(0)).find(" 1 Summary  2 Hotspots "), 0u) << text_of(screen(80).at(0));
+  EXPECT_NE(text_of(screen(80).at(0)).find("[8 Threads]"), std::string::npos);
+  EXPECT_EQ(text_of(screen(60).at(0)), " 1  2  3  4  5  6  7 [8 Threads]");
 }
 
 TEST_F(BrowserTest, SaysHowLargeAScreenMustBe) {
@@ -352,6 +405,60 @@ TEST_F(BrowserTest, ProcessesOpenAndCloseAndLeadToTheirLine) {
   EXPECT_NE(selected().find("x = 1"), std::string::npos) << selected();
 }
 
+TEST_F(BrowserTest, ThreadsOpenAndCloseAndLeadToTheirLine) {
+  type("8");
+  EXPECT_NE(selected().find("+ writer"), std::string::npos) << selected();
+  browser.press(Key::kDown);
+  const std::string group = selected();
+  EXPECT_NE(group.find("+ 3 x loader-*"), std::string::npos) << group;
+  EXPECT_NE(group.find("python"), std::string::npos) << group;
+  EXPECT_NE(group.find("step()"), std::string::npos) << group;
+  for (const char* const number : {"6.0", "1.0", "2.0", "3.0"})  // CPU time of all; least, mean, most of one
+    EXPECT_NE(group.find(number), std::string::npos) << group;
+  EXPECT_FALSE(shows("loader-1"));
+  browser.press(Key::kRight);
+  browser.press(Key::kDown);
+  browser.press(Key::kDown);
+  EXPECT_NE(selected().find("loader-1 tid 701"), std::string::npos) << selected();
+  EXPECT_FALSE(shows("tid 710 "));
+  browser.press(Key::kLeft);
+  EXPECT_NE(selected().find("+ 3 x loader-*"), std::string::npos) << selected();
+  browser.press(Key::kEnter);
+  EXPECT_NE(selected().find("x = 1"), std::string::npos) << selected();
+}
+
+TEST_F(BrowserTest, EventLoopsOpenToTheLinesThatBlockedThem) {
+  type("8");
+  EXPECT_TRUE(shows("Event loops"));
+  browser.press(Key::kEnd);
+  EXPECT_NE(selected().find("server"), std::string::npos) << selected();
+  EXPECT_NE(selected().find("(asyncio)"), std::string::npos) << selected();
+  EXPECT_NE(selected().find("dumps()"), std::string::npos) << selected();
+  EXPECT_FALSE(shows("loads()"));
+  browser.press(Key::kRight);
+  browser.press(Key::kEnd);
+  EXPECT_NE(selected().find("4 turns of handle  loads()"), std::string::npos) << selected();
+  browser.press(Key::kEnter);
+  EXPECT_NE(selected().find("end"), std::string::npos) << selected();
+  type("8");
+  browser.press(Key::kLeft);
+  EXPECT_NE(selected().find("+ server"), std::string::npos) << "the line of the loop again: " << selected();
+}
+
+TEST_F(BrowserTest, ThreadsAndLoopsAreFilteredByNameAndRank) {
+  type("8/LOADER");
+  EXPECT_TRUE(shows("loader-*"));
+  EXPECT_FALSE(shows("writer"));
+  EXPECT_FALSE(shows("Event loops"));
+  browser.press(Key::kBack);
+  type("4");
+  browser.press(Key::kEnter);  // rank 0 alone
+  type("8");
+  EXPECT_TRUE(shows("loader-*"));
+  EXPECT_FALSE(shows("writer"));
+  EXPECT_FALSE(shows("Event loops"));
+}
+
 TEST_F(BrowserTest, HelpIsShownAndQuitEnds) {
   type("?");
   EXPECT_TRUE(shows("all ranks again"));
@@ -364,7 +471,7 @@ TEST(BrowserOfNothingTest, ShowsEmptyViews) {
   const Analysis analysis;
   const PageData data;
   Browser browser(analysis, data, false);
-  for (const char page : {'1', '2', '3', '4', '5', '6', '7'}) {
+  for (const char page : {'1', '2', '3', '4', '5', '6', '7', '8'}) {
     browser.press(Key::kText, {&page, 1});
     for (const Key key : {Key::kDown, Key::kEnter, Key::kRight, Key::kLeft, Key::kEnd, Key::kPageUp})
       browser.press(key);

@@ -95,6 +95,23 @@ shard::ShardData bad_run() {
     b.called(r, send_path, 7, 13);
     b.called(r, f_send, 1, 5);
   }
+  const auto thread = [&](std::uint32_t r, std::int32_t tid, shard::ThreadKind kind, std::string_view name,
+                          std::uint64_t begin_ms, std::uint64_t elapsed_ms, std::uint32_t count = 1) {
+    shard::Thread& row = b.data.threads.emplace_back();
+    row.rank = r;
+    row.pid = b.data.ranks[r].pid;
+    row.tid = tid;
+    row.kind = kind;
+    row.count = count;
+    row.name = name;
+    row.start_utc_ns = b.data.ranks[r].start_utc_ns + static_cast<std::int64_t>(begin_ms * kMs);
+    row.elapsed_ns = elapsed_ms * kMs;
+  };
+  thread(0, 1000, shard::ThreadKind::kMain, "main", 0, 10'000);
+  thread(0, 1001, shard::ThreadKind::kPython, "loader;\x01", 1000, 2000);
+  thread(0, 1002, shard::ThreadKind::kOpenMp, "", 500, 7000);
+  thread(0, 1003, shard::ThreadKind::kPython, "pool-*", 0, 4000, 5);
+  thread(5, 1501, shard::ThreadKind::kNative, "writer", 3000, 1000);
   for (std::uint32_t r = 0; r < 3; ++r) {
     b.series("python_ns", r, {600 * kMs, 0, 100 * kMs, 1000 * kMs});
     b.series("native_ns", r, {300 * kMs, 1000 * kMs, (r + 5) * 100 * kMs, 0});
