@@ -91,7 +91,9 @@ void write_format(h5::Group& root, const char* format) {
   root.write_attribute("format", format);
   root.write_attribute("format_major", profile ? kProfileMajor : kFormatMajor);
   root.write_attribute("format_minor", profile ? kProfileMinor : kFormatMinor);
-  root.write_attribute("creator", std::string("clusterprof ") + kVersion);
+  std::string creator = "clusterprof ";
+  creator += kVersion;
+  root.write_attribute("creator", creator);
 }
 
 // Runs `act`. Turns what it throws into an Error of one line that begins with the path.
