@@ -52,7 +52,7 @@ def processes_of(program):
     return found
 
 
-def ended(command, program, folder, patience_s):
+def ended(command, program, folder, patience_s, is_recorded):
     """How a run ended, in words."""
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True)
@@ -73,7 +73,10 @@ def ended(command, program, folder, patience_s):
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    shutil.rmtree(os.path.join(folder, "out"), ignore_errors=True)
+    out = os.path.join(folder, "out")
+    if os.path.isdir(out) != is_recorded:
+        sys.exit(f"{out}: is {'missing' if is_recorded else 'there'}: is the collector built?")
+    shutil.rmtree(out, ignore_errors=True)
     return how
 
 
@@ -84,6 +87,7 @@ def main():
     parser.add_argument("--ranks", default="2,3,4", help="numbers of ranks, in turn")
     parser.add_argument("--patience", type=float, default=60, help="seconds after which a run hangs")
     arguments = parser.parse_args()
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     tool = os.path.join(os.path.abspath(arguments.build), "bin", "clusterprof")
     ranks = [int(word) for word in arguments.ranks.split(",")]
     ways = {"without clusterprof": collections.Counter(), "recorded": collections.Counter()}
@@ -95,7 +99,7 @@ def main():
         for pair in range(arguments.pairs):
             mpirun = ["mpirun.openmpi", "--oversubscribe", "-n", str(ranks[pair % len(ranks)])]
             for way, command in (("without clusterprof", [program]), ("recorded", [tool, "-q", "-o", "out", program])):
-                ways[way][ended(mpirun + command, program, folder, arguments.patience)] += 1
+                ways[way][ended(mpirun + command, program, folder, arguments.patience, way == "recorded")] += 1
             if pair % 50 == 49 and sys.stderr.isatty():
                 print(f"{pair + 1} of {arguments.pairs}", file=sys.stderr)
     print("| runs | ended with | times |\n|---|---|---|")

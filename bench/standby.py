@@ -69,6 +69,8 @@ def calls(arguments, tool, folder):
             for mode, options in MODES:
                 done = subprocess.run(["taskset", "-c", cpus, *launcher(arguments.mpi, ranks), *recorded(tool, options, folder),
                                        program, *words], capture_output=True, text=True, check=True)
+                if options is not None and not os.path.isdir(os.path.join(folder, "run")):
+                    sys.exit(f"a run in mode {mode} was not recorded: is the collector built?")
                 times[mode].append(float(next(line for line in done.stdout.splitlines() if line.startswith("call_ns")).split()[1]))
         line = f"{name:<18}{statistics.median(times['bare']):>9.1f}"
         for mode, _ in MODES[1:]:
@@ -131,13 +133,15 @@ def minute(arguments, tool, folder):
 
         def look():
             return measured(ranks, lambda name: name == "clusterprof"), measured(collectors, lambda name: True)
+        if len(ranks) != 2 or len(collectors) != 1:
+            sys.exit(f"{len(ranks)} ranks and {len(collectors)} collectors run in mode {mode}, not 2 and 1")
         before = look()
         time.sleep(arguments.seconds)
         after = look()
         job.wait()
         (agent_ns, agent_switches), (collector_ns, collector_switches) = \
             ((b[0] - a[0], b[1] - a[1]) for a, b in zip(before, after))
-        print(f"{mode:<18}{agent_ns / 1e6 / max(1, len(ranks)):>10.2f}{agent_switches / max(1, len(ranks)):>10.0f}"
+        print(f"{mode:<18}{agent_ns / 1e6 / len(ranks):>10.2f}{agent_switches / len(ranks):>10.0f}"
               f"{collector_ns / 1e6:>14.1f}{collector_switches:>10.0f}", flush=True)
 
 

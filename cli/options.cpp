@@ -111,9 +111,8 @@ class RecordParser {
         "light: 20 samples per second, MPI totals, no counters, no waiting in MPI, no page\n(default: full)",
         kMeasure);
     flag("--standby", raw_.standby,
-         "load everything and record nothing until clusterprof start RUN, from any node; without "
-         "counters\nunless "
-         "--event names some",
+         "load everything, but record nothing until clusterprof start RUN (from any node);\n"
+         "no counters unless --event names them",
          kMeasure);
     value("--clock", raw_.clock, "wall|cpu",
           "sample by wall clock, waiting included, or by CPU time (default: wall)", kMeasure);
@@ -314,7 +313,7 @@ Result<Options> RecordParser::check() const {
   if (!raw_.mode.empty() || from_command_line("mode")) {
     if (raw_.mode != "light" && raw_.mode != "full")
       return Error{label("mode") + ": light or full, not '" + raw_.mode + "'"};
-    options.light = raw_.mode == "light" && !raw_.standby;  // nothing is less than little
+    options.light = raw_.mode == "light" && !raw_.standby;  // --standby overrides it
   }
   options.standby = raw_.standby;
   if (options.standby && raw_.events.empty()) options.events = {"none"};

@@ -63,11 +63,10 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kEndPoll{50};   // while waiting for the run to end
-constexpr seconds kWindowPatience{5};  // for ranks that do not close a window
-constexpr milliseconds kLinger{300};   // for more ranks, if their number is not known
-constexpr seconds kLateRank{10};       // since our start: expected ranks may be this late
-constexpr seconds kChildStatus{5};     // for the launcher to report how its child ended
+constexpr milliseconds kEndPoll{50};  // while waiting for the run to end
+constexpr milliseconds kLinger{300};  // for more ranks, if their number is not known
+constexpr seconds kLateRank{10};      // since our start: expected ranks may be this late
+constexpr seconds kChildStatus{5};    // for the launcher to report how its child ended
 constexpr seconds kAfterTerminate{30};
 constexpr seconds kUsageInterval{1}, kUsageIntervalIfLight{5};
 constexpr double kPeakOfCheckpoint = 1.6;
@@ -701,9 +700,10 @@ class Server::Impl {
       timer_.expires_after(milliseconds(0));  // the next tick was to be late
       wait_for_tick();
       window_closed_ = window_closed_ || !open;
-      window_closed_by_ = Clock::now() + kWindowPatience;
+      window_closed_by_ = Clock::now() + ControlWatch::kDonePatience;
     };
-    const auto done = [this](std::uint32_t, bool) -> ControlWatch::Node::Done {
+    // Also writes the data of a closed window, once all ranks have closed it.
+    const auto done = [this]() -> ControlWatch::Node::Done {
       if (off_since_ || told_off_at_) return {};  // by the site
       const NodeState::WindowDone ranks = state_.window_done();
       if (ranks.done == ranks.all && std::exchange(window_closed_, false)) checkpoint();

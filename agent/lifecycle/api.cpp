@@ -80,7 +80,7 @@ void describe_call(wire::MpiCallUnderWay& record, const clusterprof_mpi_call& ca
   record.tag.store(call.tag, kRelaxed);
   record.root.store(call.root, kRelaxed);
   record.op.store(static_cast<std::uint16_t>(call.op), kRelaxed);
-  record.paused.store(paused ? wire::kCallPaused : wire::kCallDescribed, kRelaxed);
+  record.state.store(paused ? wire::kCallPaused : wire::kCallDescribed, kRelaxed);
   record.requests.store(call.requests, kRelaxed);
   record.pending_kinds.store(call.pending_kinds, kRelaxed);
   for (std::uint32_t i = 0; call.pending_kinds >> (i * wire::kPendingKindBits) != 0; ++i)
@@ -91,6 +91,16 @@ void count_change(wire::MpiCallUnderWay& record) {
   record.changes.store(record.changes.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
+// Whether the call that has this frame is made inside no other one. A call that the program has left without
+// returning from it, by longjmp, is ended.
+[[gnu::always_inline]] inline bool is_outermost(ThreadContext& context, std::uintptr_t frame) {
+  if (context.mpi_depth == 0) return true;
+  // A call made inside that one would be below it on the stack.
+  if (!is_left(context, context.mpi_frame, frame + 1)) return false;
+  leave_mpi();
+  return true;
+}
+
 std::uint64_t enter_mpi_off(std::uint32_t op);
 
 std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
@@ -98,11 +108,7 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
   wire::ThreadSlot* const slot = context.slot;
   if (slot == nullptr) return 0;
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  if (context.mpi_depth != 0) {
-    // A call made inside that one would be below it on the stack.
-    if (!is_left(context, context.mpi_frame, frame + 1)) return 0;
-    leave_mpi();
-  }
+  if (!is_outermost(context, frame)) return 0;
   const wire::RecordedClock clock = recorded_clock();
   if (clock.is_off()) [[unlikely]]
     return enter_mpi_off(call->op);
@@ -142,10 +148,7 @@ std::uint64_t enter_mpi_off(std::uint32_t op) {
   wire::ThreadSlot* const slot = context.slot;
   if (slot == nullptr) return 0;
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  if (context.mpi_depth != 0) {
-    if (!is_left(context, context.mpi_frame, frame + 1)) return 0;
-    leave_mpi();
-  }
+  if (!is_outermost(context, frame)) return 0;
   const wire::RecordedClock clock = recorded_clock();
   if (!clock.is_off()) [[unlikely]] {
     const clusterprof_mpi_call call{
@@ -161,7 +164,7 @@ std::uint64_t enter_mpi_off(std::uint32_t op) {
   wire::MpiCallUnderWay& record = slot->mpi_call;
   std::atomic_thread_fence(std::memory_order_release);
   record.op.store(static_cast<std::uint16_t>(op), kRelaxed);
-  record.paused.store(context.mpi_paused ? wire::kCallPaused : wire::kCallUndescribed, kRelaxed);
+  record.state.store(context.mpi_paused ? wire::kCallPaused : wire::kCallUndescribed, kRelaxed);
   record.enter_ns.store(clock.off_ns, kRelaxed);
   record.recorded_before_ns.store(clock.at(clock.off_ns), kRelaxed);
   slot->mpi_op.store(op + 1, std::memory_order_release);
@@ -169,11 +172,11 @@ std::uint64_t enter_mpi_off(std::uint32_t op) {
   return clock.off_ns;
 }
 
-// The call lasted while recording was turned on, or off, or both. What of it was recorded counts as if it had
-// ended when the last of that did.
+// Recording was turned on or off during the call. What was recorded of it counts as one stretch, which ends
+// when the last recorded part did.
 [[gnu::noinline]] void cut_to_window(ThreadContext& context, const wire::MpiCallUnderWay& record,
                                      clusterprof_mpi_exit& left) {
-  if ((context.mpi_phase & 1) != 0) context.mpi_path = {};  // it is that of another call
+  if (wire::is_off_phase(context.mpi_phase)) context.mpi_path = {};  // it is that of another call
   const wire::RecordedClock clock = recorded_clock();
   const std::uint64_t until_ns = clock.is_off() ? clock.off_ns : left.time_ns;
   const std::uint64_t recorded_ns = clock.at(until_ns);
@@ -200,7 +203,7 @@ clusterprof_mpi_exit leave_mpi() {
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
   const std::uint32_t phase = g_process.record_phase.load(std::memory_order_acquire);
-  if ((phase & 1) != 0 && context.mpi_phase == phase && slot != nullptr && context.mpi_depth != 0)
+  if (wire::is_off_phase(phase) && context.mpi_phase == phase && slot != nullptr && context.mpi_depth != 0)
     return leave_mpi_off(context, *slot);
   std::uint64_t time_ns = monotonic_ns();
   // Neither is true in the child of a fork that was made inside the call.
@@ -226,7 +229,7 @@ clusterprof_mpi_exit leave_mpi() {
   count_change(slot->mpi_call);
   context.mpi_depth = 0;
   context.wrapper_left_ns = time_ns;
-  if (g_process.counts_mpi && (context.mpi_phase & 1) == 0) {
+  if (g_process.counts_mpi && !wire::is_off_phase(context.mpi_phase)) {
     const int error = errno;
     CounterState& counters = context.record->counters;
     left.counter_count = leave_mpi_counters(counters);

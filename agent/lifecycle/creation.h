@@ -31,8 +31,9 @@ void end_shell_call(OpenShellCall call, std::uint64_t late_ns) noexcept;
 void note_sent_request(std::uint32_t request) noexcept;
 void note_received_request(std::uint32_t request) noexcept;
 
-// A program that will not be recorded, for wire::Launch, or that this process executes itself. `made`: of the
-// process that executes it, if it is another one. Before an exec; if that returns, forget_launch() follows.
+// Notes a program as a wire::Launch: one that will not be recorded, or one that this process executes itself.
+// `made`: how the child that executes it was made; empty for this process. Call it before the exec, and
+// forget_launch() if that fails.
 struct OpenLaunch {
   wire::Launch* row = nullptr;  // null: it was not noted
   std::uint64_t number = 0;

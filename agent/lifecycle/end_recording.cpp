@@ -12,6 +12,7 @@
 #include "agent/lifecycle/ticks.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/sample_handler.h"
 #include "formats/wire/site_switch.h"
 
 namespace clusterprof::agent {
@@ -23,7 +24,6 @@ void stop_ticks_for_good() noexcept {
   g_handlers.ended.store(1);
   for (std::uint32_t i = 0; i < kMaxMoments && g_handlers.running.load() != 0; ++i)
     raw_syscall(SYS_nanosleep, &kMoment, nullptr);
-  const itimerspec stopped = {};
   const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < used; ++i) {
     ThreadRecord& record = g_process.records[i];
@@ -32,8 +32,7 @@ void stop_ticks_for_good() noexcept {
     if (!record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kWatched),
                                               std::memory_order_acq_rel))
       continue;
-    for (const int timer : {record.timer_id, record.wake_timer_id})
-      if (timer >= 0) raw_syscall(SYS_timer_settime, timer, 0, &stopped, nullptr);
+    stop_timers(record);
     pause_events(record);
     expected = static_cast<std::uint32_t>(RecordState::kWatched);  // unless it was buried
     record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kLive),

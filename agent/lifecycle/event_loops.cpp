@@ -40,7 +40,8 @@ wire::EventLoop* find_loop(wire::ThreadSlot& slot, std::uint32_t descriptor) noe
   return nullptr;
 }
 
-// Where no place is free, the loop gets that of one that is none: the thread has hardly ever waited there.
+// If the table is full, the new loop replaces the entry with the fewest turns, if these are so few that it is
+// no loop (kFewestTurns).
 [[gnu::cold, gnu::noinline]] wire::EventLoop* begin_loop(wire::ThreadSlot& slot,
                                                          std::uint32_t descriptor) noexcept {
   wire::EventLoop* place = find_loop(slot, 0);
@@ -94,8 +95,7 @@ struct Wait {
 // With --standby, a turn counts that has begun since recording was turned on.
 bool is_of_this_window(std::uint64_t time_ns) noexcept {
   const wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  return segment == nullptr || segment->outside_windows != wire::OutsideWindows::kNothing ||
-         time_ns >= segment->window_begin_ns.load(std::memory_order_relaxed);
+  return segment == nullptr || began_in_this_window(segment, time_ns);
 }
 
 Wait begin_wait(int descriptor) noexcept {
@@ -131,7 +131,7 @@ void end_wait(const Wait& wait, int ready, bool failed) noexcept {
   const std::uint64_t now_ns = monotonic_ns();
   set(wait.loop->wait_began_ns, 0);
   const std::uint32_t phase = g_process.record_phase.load(std::memory_order_relaxed);
-  if (failed || (phase & 1) != 0) return;
+  if (failed || wire::is_off_phase(phase)) return;
   const std::uint64_t waited_ns = now_ns > wait.began_ns ? now_ns - wait.began_ns : 0;
   if (phase == wait.phase) add(wait.loop->idle_ns, waited_ns);
   set(wait.loop->turn_began_ns, now_ns);

@@ -23,8 +23,8 @@ struct PreloadFate {
   // Why it will not be recorded. kCount: it will be, as far as can be seen, or is not to be.
   wire::UnrecordedReason unrecorded = wire::UnrecordedReason::kCount;
   bool readable = false;  // the program's name and all of its environment
-  // The program can be named in the table of processes. One whose environment was made without us is, too, but
-  // nothing is put into that.
+  // Whether the table of processes may have the program: also if its environment lacks our preload. That
+  // environment is left as it is.
   [[nodiscard]] bool may_be_noted() const noexcept {
     return readable || unrecorded == wire::UnrecordedReason::kOtherEnvironment;
   }

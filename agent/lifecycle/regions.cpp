@@ -119,9 +119,7 @@ void count_instance(wire::SegmentHeader* segment, const RegionStack::Entry& entr
                     std::uint64_t now_ns) noexcept {
   if (entry.index == wire::kNoRegion) return;
   // An instance counts if all of it is in one window of recording.
-  if (segment->outside_windows == wire::OutsideWindows::kNothing &&
-      (recording_is_off() || entry.start_ns < segment->window_begin_ns.load(std::memory_order_relaxed)))
-    return;
+  if (recording_is_off() || !began_in_this_window(segment, entry.start_ns)) return;
   wire::Region& region = table_of(segment)[entry.index];
   const std::uint64_t duration_ns = now_ns > entry.start_ns ? now_ns - entry.start_ns : 0;
   region.time_ns.fetch_add(duration_ns, std::memory_order_relaxed);
@@ -144,7 +142,7 @@ void count_instance(wire::SegmentHeader* segment, const RegionStack::Entry& entr
   region.count.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Recording goes on when the thread enters a region, or the program ends its last pause.
+// The program has paused recording, or no window is open.
 bool is_held_back() noexcept {
   return g_process.paused.load(std::memory_order_relaxed) != 0 || recording_is_off();
 }

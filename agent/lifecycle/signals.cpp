@@ -227,10 +227,8 @@ void really_block_sample_signal(ucontext_t& interrupted) noexcept {
   t_really_blocked = true;
   if (t_context.slot == nullptr) return;
   ThreadRecord& record = *t_context.record;
-  const itimerspec stopped = {};
   record.timer_off.store(0, std::memory_order_relaxed);
-  for (const int timer : {record.timer_id, record.wake_timer_id})
-    if (timer >= 0) raw_syscall(SYS_timer_settime, timer, 0, &stopped, nullptr);
+  stop_timers(record);
   pause_events(record);
 }
 

@@ -250,12 +250,6 @@ void arm_timer(const ThreadRecord& record) noexcept {
   }
 }
 
-void rest_ticks(ThreadRecord& record) noexcept {
-  const itimerspec stopped = {};
-  for (const int timer : {record.timer_id, record.wake_timer_id})
-    if (timer >= 0) raw_syscall(SYS_timer_settime, timer, 0, &stopped, nullptr);
-}
-
 void restart_ticks(ThreadRecord& record) noexcept {
   if (record.timer_id < 0 || (record.tick != Tick::kCpuClock && record.tick != Tick::kMonotonic)) return;
   record.phase_ns = own_phase_ns(record);

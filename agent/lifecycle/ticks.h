@@ -14,8 +14,7 @@ void start_ticks(ThreadRecord& record) noexcept;
 void start_timer_ticks(ThreadRecord& record) noexcept;  // also from the watcher: opens no event
 void arm_timer(const ThreadRecord& record) noexcept;
 void stop_ticks(ThreadRecord& record) noexcept;
-// The ticks rest until they are restarted, with what is the period then. From any thread; not for events.
-void rest_ticks(ThreadRecord& record) noexcept;
+// After stop_timers(), or when the period has changed. From any thread; not for events.
 void restart_ticks(ThreadRecord& record) noexcept;
 void forget_ticks(ThreadRecord& record) noexcept;  // in the child of a fork
 

@@ -10,6 +10,7 @@
 #include "agent/lifecycle/ticks.h"
 #include "agent/lifecycle/usage.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/sample_handler.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -53,9 +54,14 @@ void begin_for(ThreadRecord& record) noexcept {
 }
 
 void end_for(ThreadRecord& record) noexcept {
-  rest_ticks(record);
+  stop_timers(record);
   record.slot->window_end_cpu_ns.store(clock_ns(record.clock_id), kRelaxed);
   record.slot->window_end_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
+void change_rate(std::uint32_t rate_hz) noexcept {
+  g_process.period_ns.store(wire::sampling_period_ns(rate_hz), kRelaxed);
+  for_each_live([](ThreadRecord& record) { restart_ticks(record); });
 }
 
 void set_phase(wire::SegmentHeader* segment, std::uint32_t phase) noexcept {
@@ -67,9 +73,8 @@ void open_window(wire::SegmentHeader* segment) noexcept {
   const std::uint64_t now_ns = monotonic_ns();
   segment->window_begin_ns.store(now_ns, kRelaxed);
   if (segment->outside_windows == wire::OutsideWindows::kLight) {
-    g_process.period_ns.store(wire::sampling_period_ns(g_options.window_rate_hz), kRelaxed);
     segment->mpi_events_off.store(0, kRelaxed);
-    for_each_live([](ThreadRecord& record) { restart_ticks(record); });
+    change_rate(g_options.window_rate_hz);
     return;
   }
   const std::uint32_t phase = g_process.record_phase.load(kRelaxed) + 1;
@@ -86,8 +91,7 @@ void close_window(wire::SegmentHeader* segment) noexcept {
   const std::uint64_t now_ns = monotonic_ns();
   if (segment->outside_windows == wire::OutsideWindows::kLight) {
     segment->mpi_events_off.store(1, kRelaxed);
-    g_process.period_ns.store(wire::sampling_period_ns(g_options.rate_hz), kRelaxed);
-    for_each_live([](ThreadRecord& record) { restart_ticks(record); });
+    change_rate(g_options.rate_hz);
   } else {
     g_process.record_off_ns.store(now_ns, kRelaxed);
     segment->record_off_ns.store(now_ns, kRelaxed);
@@ -122,12 +126,12 @@ bool wants_window_change(const wire::SegmentHeader* segment) noexcept {
 }
 
 bool wants_window(const wire::SegmentHeader* segment) noexcept {
-  return (segment->window_wanted.load(std::memory_order_acquire) & 1) != 0;
+  return wire::wants_open(segment->window_wanted.load(std::memory_order_acquire));
 }
 
 void change_window(wire::SegmentHeader* segment) noexcept {
   const std::uint32_t wanted = segment->window_wanted.load(std::memory_order_acquire);
-  const bool open = (wanted & 1) != 0;
+  const bool open = wire::wants_open(wanted);
   if (open != g_is_open) open ? open_window(segment) : close_window(segment);
   g_is_open = open;
   segment->window_done.store(wanted, std::memory_order_release);
@@ -139,7 +143,7 @@ void catch_up_window(ThreadRecord& record, std::uint32_t phase) noexcept {
   auto expected = static_cast<std::uint32_t>(RecordState::kLive);
   if (!record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kWatched)))
     return;
-  if ((now & 1) != 0)
+  if (wire::is_off_phase(now))
     end_for(record);
   else
     begin_for(record);
@@ -150,7 +154,7 @@ void tick_in_window(ThreadRecord& record) noexcept {
   // Whoever opens a window does it the other way round: either sees what the other has done.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint32_t phase = g_process.record_phase.load(kRelaxed);
-  const bool is_in_window = phase != 0 && (phase & 1) == 0;
+  const bool is_in_window = phase != 0 && !wire::is_off_phase(phase);
   if (record.tick != Tick::kNone || !is_in_window) return;
   auto expected = static_cast<std::uint32_t>(RecordState::kLive);
   if (!record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kWatched)))

@@ -23,8 +23,8 @@ void change_window(wire::SegmentHeader* segment) noexcept;
 // For a thread whose record has just been published: a window may have been opened since it looked.
 void tick_in_window(ThreadRecord& record) noexcept;
 
-// For a thread that gives its record back after an exec that has failed: what it was left out of since
-// `phase` (ProcessState::record_phase).
+// For a thread that gives its record back after an exec that has failed: does what the watcher could not do
+// for it since `phase` (ProcessState::record_phase).
 void catch_up_window(ThreadRecord& record, std::uint32_t phase) noexcept;
 
 }  // namespace clusterprof::agent

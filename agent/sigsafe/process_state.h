@@ -226,11 +226,17 @@ inline bool recording_has_ended() noexcept { return g_handlers.ended.load(std::m
 
 // Recording is turned off from outside: nobody samples, and MPI calls only take their numbers.
 inline bool recording_is_off() noexcept {
-  return (g_process.record_phase.load(std::memory_order_relaxed) & 1) != 0;
+  return wire::is_off_phase(g_process.record_phase.load(std::memory_order_relaxed));
 }
 inline wire::RecordedClock recorded_clock() noexcept {
   return wire::read_recorded_clock(g_process.record_phase, g_process.record_off_ns,
                                    g_process.record_missed_ns);
+}
+
+// Whether what began then is within the present window; without --standby all is.
+inline bool began_in_this_window(const wire::SegmentHeader* segment, std::uint64_t time_ns) noexcept {
+  return segment->outside_windows != wire::OutsideWindows::kNothing ||
+         time_ns >= segment->window_begin_ns.load(std::memory_order_relaxed);
 }
 
 // By the program: the thread is in a pause, or outside all regions with --only-regions.

@@ -98,7 +98,7 @@ class Attributes {
 
   // `values`: of a table that shares its keys; 0: the entries have the values.
   std::uint64_t in_keys(std::uint64_t keys, std::uint64_t values) const noexcept {
-    constexpr std::int64_t kMaxEntries = 64;  // threading sets the name first but for one
+    constexpr std::int64_t kMaxEntries = 64;  // _name is among the first attributes that threading sets
     if (!is_plausible_object(keys) || (values != 0 && !is_plausible_object(values))) return 0;
     const Entries entries = entries_of(keys);
     const auto count = peek<std::int64_t>(keys + layout_.keys_entry_count);

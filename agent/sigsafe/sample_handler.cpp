@@ -196,13 +196,6 @@ ThreadUse refresh_usage(ThreadContext& context, const Instant& now) noexcept {
   return {now.cpu_ns, context.page_faults - context.major_faults, context.major_faults, context.switches};
 }
 
-// Recording is off: whoever turned it off may have met this thread while its handler started the ticks again.
-void end_ticks(const ThreadRecord& record) noexcept {
-  const itimerspec stopped = {};
-  if (record.timer_id >= 0) raw_syscall(SYS_timer_settime, record.timer_id, 0, &stopped, nullptr);
-  if (record.wake_timer_id >= 0) raw_syscall(SYS_timer_settime, record.wake_timer_id, 0, &stopped, nullptr);
-}
-
 void tell_usage(ThreadContext& context, wire::SampleRecord& sample) noexcept {
   sample.flags |= wire::kUsageKnown;
   if (context.voluntary_switches != context.told_voluntary_switches) sample.flags |= wire::kGaveWay;
@@ -217,7 +210,7 @@ void tell_usage(ThreadContext& context, wire::SampleRecord& sample) noexcept {
 void tell_waits(const wire::ThreadSlot& slot, wire::SampleRecord& sample) noexcept {
   const wire::MpiCallUnderWay& call = slot.mpi_call;
   const bool in_call = (call.changes.load(std::memory_order_relaxed) & 1) != 0 &&
-                       call.paused.load(std::memory_order_relaxed) != wire::kCallPaused;
+                       call.state.load(std::memory_order_relaxed) != wire::kCallPaused;
   sample.run_delay_ns = slot.run_delay_ns.load(std::memory_order_relaxed);
   sample.mpi_ns = slot.mpi_time_ns.load(std::memory_order_relaxed);
   const std::uint64_t now_ns = recorded_clock().at(sample.time_ns);
@@ -531,7 +524,8 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   const std::uint16_t ticks = is_tick && !wakes_up ? ticks_of(info) : 0;
 
   if (is_off) {
-    end_ticks(record);
+    // Whoever turned it off may have met this thread while its handler started the timers again.
+    stop_timers(record);
     // Whoever turns recording on says so before the timer is started.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!recording_is_off()) {
@@ -585,19 +579,27 @@ void adopt(ThreadContext& context) noexcept {
 }
 
 void start_monotonic_timer(const ThreadRecord& record, std::uint64_t now_ns) noexcept {
+  const std::uint64_t period_ns = tick_period_ns();  // once: the watcher may change it
   const std::uint64_t stride = record.tick_stride.load(std::memory_order_relaxed);
-  std::uint64_t first_ns = now_ns - now_ns % tick_period_ns() + record.phase_ns;
-  if (first_ns <= now_ns) first_ns += tick_period_ns();
-  first_ns += (stride - 1) * tick_period_ns();
-  const itimerspec times = {as_timespec(stride * tick_period_ns()), as_timespec(first_ns)};
+  std::uint64_t first_ns = now_ns - now_ns % period_ns + record.phase_ns;
+  if (first_ns <= now_ns) first_ns += period_ns;
+  first_ns += (stride - 1) * period_ns;
+  const itimerspec times = {as_timespec(stride * period_ns), as_timespec(first_ns)};
   raw_syscall(SYS_timer_settime, record.timer_id, TIMER_ABSTIME, &times, nullptr);
 }
 
 void start_cpu_timer(const ThreadRecord& record) noexcept {
+  const std::uint64_t period_ns = tick_period_ns();
   const std::uint64_t stride = record.tick_stride.load(std::memory_order_relaxed);
-  const itimerspec times = {as_timespec(stride * tick_period_ns()),
-                            as_timespec((stride - 1) * tick_period_ns() + record.phase_ns + 1)};
+  const itimerspec times = {as_timespec(stride * period_ns),
+                            as_timespec((stride - 1) * period_ns + record.phase_ns + 1)};
   raw_syscall(SYS_timer_settime, record.timer_id, 0, &times, nullptr);
+}
+
+void stop_timers(const ThreadRecord& record) noexcept {
+  const itimerspec stopped = {};
+  for (const int timer : {record.timer_id, record.wake_timer_id})
+    if (timer >= 0) raw_syscall(SYS_timer_settime, timer, 0, &stopped, nullptr);
 }
 
 void walk_stacks(ThreadContext& context, wire::SegmentHeader* segment, const Registers& registers,

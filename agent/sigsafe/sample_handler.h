@@ -35,6 +35,8 @@ void sample_handler(int signal, siginfo_t* info, void* context) noexcept;
 // in handlers.
 void start_monotonic_timer(const ThreadRecord& record, std::uint64_t now_ns) noexcept;
 void start_cpu_timer(const ThreadRecord& record) noexcept;
+// Stops the thread's timers until one is started again. Any thread, also in handlers; not for events.
+void stop_timers(const ThreadRecord& record) noexcept;
 
 // Continues an event that was paused. (Each refresh would allow one more signal before the event stops.) On
 // the thread itself.

@@ -48,7 +48,8 @@ struct Matches {
 // Sets Event::match. For kReceive, kProbe and kSendDone it is the kSend; for kSend the kReceive; for
 // collectives the row of Matches::instances. missing_ranks: how many ranks of the job have no events; a
 // collective operation may lack as many members. has_windows: events were only recorded in windows, so the
-// other side of a message or collective operation may have been outside of one; then it counts for nothing.
+// other side of a message or collective operation may have been outside of one; such an operation is not
+// counted.
 [[nodiscard]] Matches match_events(Trace& trace, std::uint32_t missing_ranks, bool has_windows = false);
 
 }  // namespace clusterprof::aggregator::waits

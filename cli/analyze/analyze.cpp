@@ -284,21 +284,18 @@ void Verbs::add_export() {
                         "include helper threads that wait for work, which reports leave out");
   export_verb->add_flag("--no-regions", export_options.no_regions,
                         "do not show regions as frames: folded, speedscope, hatchet");
-  export_verb
-      ->add_option("--table", export_options.table,
-                   "csv: functions, lines, ranks, mpi_calls, processes, imports, paths or rank_paths")
-      ->type_name("TABLE");
+  export_verb->add_option("--table", export_options.table, "csv: " + export_tables())->type_name("TABLE");
 }
 
 void Verbs::add_control() {
-  start_verb =
-      app.add_subcommand("start", "Starts recording in a run of --standby, or full recording in a light one");
+  start_verb = app.add_subcommand(
+      "start", "Starts recording a run of --standby, or records a run of --mode light in full");
   start_verb->add_option("RUN", control_options.run, kRunHelp)->required();
   start_verb
       ->add_option("--for", control_options.lasting,
                    "stop after this time: 60s, 5m, 2h; seconds without a unit")
       ->type_name("TIME");
-  stop_verb = app.add_subcommand("stop", "Stops it again");
+  stop_verb = app.add_subcommand("stop", "Stops the recording that clusterprof start began");
   stop_verb->add_option("RUN", control_options.run, kRunHelp)->required();
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/analyze/control.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -63,10 +61,7 @@ int control(const ControlOptions& options, ControlRequest request) {
     return complain(kNothingFound, printable(run) +
                                        ": nobody there can be asked: the run is not recorded with "
                                        "--standby or --mode light, or it is over");
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  request.at_unix_ns =
-      std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec + control_ahead_ns(nodes.size());
+  request.at_unix_ns = unix_now_ns() + control_ahead_ns(nodes.size());
   const Result<ControlRequest> asked = write_request(run, request);
   if (!asked) return complain(asked.error());
 
@@ -84,8 +79,8 @@ int control(const ControlOptions& options, ControlRequest request) {
   const std::string within =
       " within " + std::to_string(std::chrono::duration_cast<seconds>(patience).count()) + " s";
   if (done.empty())
-    return complain(kNothingFound,
-                    printable(run) + ": no node has answered" + within + ": the run is over, or was lost");
+    return complain(kNothingFound, printable(run) + ": no node has answered" + within +
+                                       ": the run is over, or its nodes cannot be reached");
   if (!silent.empty()) complain(kOk, "no answer" + within + " from " + printable(names_of(silent)));
   return print(what_was_done(asked.value(), options.lasting, done));
 }

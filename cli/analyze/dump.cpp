@@ -337,10 +337,9 @@ void dump_losses(const ShardData& data, Text& out) {
             "elapsed_ns\tcpu_ns\tcpu_min_ns\tcpu_max_ns\tchildren_cpu_ns\ttop_path\ttop_ns\tcommand");
   for (const Process& p : data.processes)
     out.row(p.rank, p.path, p.pid, p.parent_pid, kProcessOriginNames[static_cast<std::size_t>(p.origin)],
-            kUnrecordedNames[static_cast<std::size_t>(p.unrecorded)], unsigned{p.flags}, p.exit_status,
-            p.exit_signal, p.count, p.start_utc_ns, p.elapsed_ns, p.cpu_ns, p.cpu_min_ns, p.cpu_max_ns,
-            p.children_cpu_ns, p.top_path, p.top_ns,
-            fmt::to_string(fmt::join(command_words(p.command), " ")));
+            shard::unrecorded_name(p.unrecorded), unsigned{p.flags}, p.exit_status, p.exit_signal, p.count,
+            p.start_utc_ns, p.elapsed_ns, p.cpu_ns, p.cpu_min_ns, p.cpu_max_ns, p.children_cpu_ns, p.top_path,
+            p.top_ns, fmt::to_string(fmt::join(command_words(p.command), " ")));
   out.table("event_loops", data.event_loops.size(),
             "rank_row\tpath\tpid\ttid\tmain_thread\tnumber\tstart_utc_ns\tturns\tidle_ns\tbusy_ns\tblocked\t"
             "blocked_ns\tlongest_ns\tlongest_utc_ns\tlengths\tthread");
@@ -358,9 +357,9 @@ void dump_losses(const ShardData& data, Text& out) {
       "rank_row\tpath\ttop_path\tlast_path\tpid\ttid\tkind\tflags\tcount\tstart_utc_ns\telapsed_ns\tcpu_ns\t"
       "cpu_min_ns\tcpu_max_ns\tname");
   for (const Thread& t : data.threads)
-    out.row(t.rank, t.path, t.top_path, t.last_path, t.pid, t.tid,
-            kThreadKindNames[static_cast<std::size_t>(t.kind)], unsigned{t.flags}, t.count, t.start_utc_ns,
-            t.elapsed_ns, t.cpu_ns, t.cpu_min_ns, t.cpu_max_ns, t.name);
+    out.row(t.rank, t.path, t.top_path, t.last_path, t.pid, t.tid, shard::thread_kind_name(t.kind),
+            unsigned{t.flags}, t.count, t.start_utc_ns, t.elapsed_ns, t.cpu_ns, t.cpu_min_ns, t.cpu_max_ns,
+            t.name);
   out.table("recording_windows", data.recording_windows.size(), "rank_row\tbegin_ns\tend_ns");
   for (const RecordingWindow& w : data.recording_windows) out.row(w.rank, w.begin_ns, w.end_ns);
   out.table("drops", data.drops.size(), "rank_row\treason\tcount");

@@ -122,6 +122,17 @@ int write_to(const std::string& output, const std::function<void(const ExportSin
   return written ? kOk : complain(written.error());
 }
 
+}  // namespace
+
+std::string export_tables() {
+  std::string names;
+  for (const std::string_view table : report::csv_tables())
+    names.append(names.empty() ? "" : ", ").append(table);
+  return names;
+}
+
+namespace {
+
 // What cannot be meant, as a sentence; empty: nothing.
 std::string misuse(const ExportVerbOptions& options, const Format& format) {
   const std::string of = std::string(format.name) + " has no ";
@@ -133,11 +144,8 @@ std::string misuse(const ExportVerbOptions& options, const Format& format) {
     return std::string(format.name) + " always has idle threads";
   if (!options.table.empty() && !csv) return of + "tables";
   const std::vector<std::string_view>& tables = report::csv_tables();
-  if (!options.table.empty() && std::find(tables.begin(), tables.end(), options.table) == tables.end()) {
-    std::string names;
-    for (const std::string_view table : tables) names.append(names.empty() ? "" : ", ").append(table);
-    return "there is no table " + options.table + " (there are " + names + ")";
-  }
+  if (!options.table.empty() && std::find(tables.begin(), tables.end(), options.table) == tables.end())
+    return "there is no table " + options.table + " (there are " + export_tables() + ")";
   if (!options.ranks.empty()) {
     if (parse_ranks(options.ranks).empty())
       return "--ranks: " + options.ranks + " is not a list such as 0-3,8";

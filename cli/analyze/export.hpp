@@ -22,6 +22,9 @@ struct ExportVerbOptions {
   bool idle_threads = false;  // helper threads that waited for work, too
 };
 
+// The names of csv's tables: "functions, lines, ...".
+std::string export_tables();
+
 // Returns the exit status.
 int export_run(const ExportVerbOptions& options);
 

@@ -7,8 +7,8 @@
 //   CPU time                            the later one
 //   the rest                            the earlier one if it was blocked, else the later one
 //
-// and from the last sample to the end of the turn to that sample. If the last samples before the turn's end
-// are all that is still known, the turn is divided as they are.
+// The time after the last sample is charged to that sample's path. If older samples of the turn have been
+// dropped, all of it is divided in the proportions of the others.
 //
 // Times are in nanoseconds of the monotonic clock. One thread at a time.
 #pragma once
@@ -33,7 +33,7 @@ class TurnSamples {
 
   // `blocked`: the thread did not run, and waited on that path.
   void add(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, std::uint32_t path);
-  // The time from begin_ns to end_ns, which is divided without a rest: the largest part first.
+  // Divides all of the time from begin_ns to end_ns. The largest part comes first.
   [[nodiscard]] std::vector<TurnPart> divide(std::uint64_t begin_ns, std::uint64_t end_ns) const;
 
  private:
@@ -49,7 +49,7 @@ class TurnSamples {
 // Adds up parts of the same path; then the largest is first.
 void unite_parts(std::vector<TurnPart>& parts);
 
-// Until there are at most `most` parts, all but the larger half of these count for their callers.
+// While there are more than `most` parts, the smaller ones are charged to their callers' paths.
 template <typename ParentOf>
 void limit_parts(std::vector<TurnPart>& parts, std::size_t most, const ParentOf& parent_of) {
   while (parts.size() > most) {

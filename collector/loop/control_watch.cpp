@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collector/loop/control_watch.hpp"
 
-#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <condition_variable>
 #include <exception>
@@ -19,14 +18,8 @@ using std::chrono::seconds;
 
 constexpr seconds kClockSlack{2};  // between two machines
 constexpr milliseconds kDoneInterval{20};
-// A rank that is stopped, or has no processor, is not waited for longer before the node answers.
-constexpr seconds kDonePatience{5};
 // A file server that does not answer must not keep the job from ending.
 constexpr seconds kWithdrawPatience{1};
-
-std::int64_t unix_now_ns() {
-  return std::chrono::duration_cast<nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -79,7 +72,6 @@ struct ControlWatch::Files {
 ControlWatch::ControlWatch(asio::io_context& io, std::string run_directory, std::string node_name,
                            std::uint32_t nodes, bool light, Node node)
     : io_(io),
-      run_directory_(std::move(run_directory)),
       node_name_(std::move(node_name)),
       interval_(control_interval_ns(nodes)),
       light_(light),
@@ -88,7 +80,7 @@ ControlWatch::ControlWatch(asio::io_context& io, std::string run_directory, std:
       edge_timer_(io),
       answer_timer_(io),
       files_(std::make_shared<Files>()) {
-  files_->run_directory = run_directory_;
+  files_->run_directory = std::move(run_directory);
   files_->node_name = node_name_;
 }
 
@@ -161,16 +153,17 @@ void ControlWatch::seen(const std::optional<ControlRequest>& request) {
   if (is_open_ && request_.open) opens_ = Clock::now();
   // Whoever waits for the previous request's answer has been overtaken.
   answer_timer_.cancel();
-  follow_schedule();
-  // Also where nothing changes, as for a second `start`.
+  if (follow_schedule() || (opens_ && Clock::now() < *opens_)) return;
+  // Nothing changes, as for a second `start`.
   answer_by_ = Clock::now() + kDonePatience;
-  if (!opens_ || Clock::now() >= *opens_) answer_when_done();
+  answer_when_done();
 }
 
-void ControlWatch::follow_schedule() {
+bool ControlWatch::follow_schedule() {
   const Clock::time_point now = Clock::now();
   const bool open = opens_ && now >= *opens_ && (!closes_ || now < *closes_);
-  if (open != is_open_) {
+  const bool changes = open != is_open_;
+  if (changes) {
     is_open_ = open;
     node_.change(++number_, open);
     answer_by_ = now + kDonePatience;
@@ -183,16 +176,17 @@ void ControlWatch::follow_schedule() {
     next = closes_;
   if (!next) {
     edge_timer_.cancel();
-    return;
+    return changes;
   }
   edge_timer_.expires_at(*next);
   edge_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) follow_schedule();
   });
+  return changes;
 }
 
 void ControlWatch::answer_when_done() {
-  const Node::Done done = node_.done(number_, is_open_);
+  const Node::Done done = node_.done();
   if (done.done < done.all && Clock::now() < answer_by_) {
     answer_timer_.expires_after(kDoneInterval);
     answer_timer_.async_wait([this](const boost::system::error_code& error) {

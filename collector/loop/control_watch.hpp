@@ -21,6 +21,9 @@ namespace clusterprof::collector {
 
 class ControlWatch {
  public:
+  // A rank that is stopped, or has no processor, is not waited for longer before the node answers.
+  static constexpr std::chrono::seconds kDonePatience{5};
+
   struct Node {
     // Opens or closes a window. The number grows with each call.
     std::function<void(std::uint32_t number, bool open)> change;
@@ -28,7 +31,7 @@ class ControlWatch {
     struct Done {
       std::uint32_t done = 0, all = 0;
     };
-    std::function<Done(std::uint32_t number, bool open)> done;
+    std::function<Done()> done;
   };
 
   // nodes: of the job, as far as it is known.
@@ -49,12 +52,12 @@ class ControlWatch {
 
   void look();
   void seen(const std::optional<ControlRequest>& request);
-  void follow_schedule();
+  bool follow_schedule();  // whether a window was opened or closed
   void answer_when_done();
   void wait_for_look();
 
   boost::asio::io_context& io_;
-  const std::string run_directory_, node_name_;
+  const std::string node_name_;
   const std::chrono::nanoseconds interval_;
   const bool light_;
   const Node node_;

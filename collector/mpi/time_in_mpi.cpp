@@ -43,7 +43,7 @@ std::optional<Copy> copy_of(const wire::MpiCallUnderWay& record) {
     copy.path_offset = record.path_offset.load(kRelaxed);
     copy.path_words = record.path_words.load(kRelaxed);
     copy.communicator = record.communicator.load(kRelaxed);
-    const std::uint16_t state = record.paused.load(kRelaxed);
+    const std::uint16_t state = record.state.load(kRelaxed);
     copy.paused = state == wire::kCallPaused;
     copy.recorded_before_ns = record.recorded_before_ns.load(kRelaxed);
     call.requests = record.requests.load(kRelaxed);
@@ -81,7 +81,7 @@ std::uint64_t TimeInMpi::of_slot(const wire::ThreadSlot& slot, std::uint64_t now
   std::uint64_t total = slot.mpi_time_ns.load(std::memory_order_relaxed);
   const wire::MpiCallUnderWay& call = slot.mpi_call;
   const bool inside = call.changes.load(std::memory_order_acquire) % 2 == 1;
-  if (inside && call.paused.load(std::memory_order_relaxed) != wire::kCallPaused)
+  if (inside && call.state.load(std::memory_order_relaxed) != wire::kCallPaused)
     total += recorded_since(call.recorded_before_ns.load(std::memory_order_relaxed), now_ns);
   return total;
 }

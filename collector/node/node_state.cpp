@@ -483,6 +483,7 @@ void NodeState::add_up_helpers(RankGroup& group) {
     if (!process.past) it->past.emplace();
     it->past->processes = 1;
     group.helpers.add_amounts(*process.past, false);
+    group.helpers.thread_table.add(process.past->thread_table);
     const SystemUsage usage = usage_of(*process.past, process.usage);
     add_usage(group.helpers_usage, usage);
     keep_ended(group, row_of(process, *process.past, usage, start, end_of(process, *process.past)));

@@ -314,7 +314,6 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   for (std::size_t i = 0; i < views.size(); ++i)
     if (i != main_index) threads.add(views[i].report.thread_table);
   snapshot.threads = threads.rows(thread_rows);
-  sum.thread_table = {};
   // Without a budget there are no events, so there is no level.
   if (snapshot.events && snapshot.events->budget() != 0) rank.event_level = snapshot.events->level();
 

@@ -22,8 +22,6 @@ namespace {
 // That one process can have executed or spawned: more is damage.
 constexpr std::uint64_t kMaxUnrecordedPrograms = std::uint64_t{1} << 32;
 
-constexpr std::uint32_t window_word(std::uint32_t number, bool open) { return 2 * number + (open ? 1 : 0); }
-
 // Adds the time that a thread has not been charged yet to a report on the present state.
 struct ReportSink {
   ProcessReport& report;
@@ -145,12 +143,12 @@ void ProcessRecorder::turn_off(std::uint64_t now_ns) {
 void ProcessRecorder::want_window(std::uint32_t number, bool open) {
   if (!windows_.are_possible()) return;
   std::atomic<std::uint32_t>& word = segment_.header().window_wanted;
-  word.store(window_word(number, open), std::memory_order_release);
+  word.store(wire::window_word(number, open), std::memory_order_release);
   (void)syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 bool ProcessRecorder::has_done(std::uint32_t number, bool open) const {
-  return segment_.header().window_done.load(std::memory_order_acquire) == window_word(number, open);
+  return segment_.header().window_done.load(std::memory_order_acquire) == wire::window_word(number, open);
 }
 
 double ProcessRecorder::poll(std::uint64_t now_ns) {
@@ -367,7 +365,7 @@ void ProcessRecorder::add_loops(std::vector<RawLoop>& loops, const RecordedThrea
     loop.pid = pid_;
     loop.tid = thread.tid;
     loop.main_thread = thread.main;
-    loop.thread = thread.python_name.empty() ? bounded_text(slot.name, sizeof slot.name) : thread.python_name;
+    loop.thread = thread.python_name.empty() ? thread.kernel_name : thread.python_name;
     loop.start_utc_ns = grid_.utc_ns(begin_ns);
     loops.push_back(std::move(loop));
   }

@@ -28,12 +28,12 @@ void ProcessReport::begin_with(const ProcessReport& past) {
   start_mono_ns = past.start_mono_ns;
   start_utc_ns = past.start_utc_ns;
   add_amounts(past, true);
+  thread_table.add(past.thread_table);
   thread_table.join_main_threads();
 }
 
 void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_thread) {
   threads += other.threads;
-  thread_table.add(other.thread_table);
   processes += other.processes;
   samples += other.samples;
   truncated += other.truncated;

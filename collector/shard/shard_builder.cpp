@@ -330,7 +330,6 @@ void ShardBuilder::add_regions(const ProcessReport& report, std::uint32_t rank,
 void ShardBuilder::add_loops(const ProcessReport& report, std::uint32_t rank,
                              const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
   static_assert(shard::EventLoop::kBins == wire::kTurnBins &&
-                shard::EventLoop::kBounds_ns == wire::kTurnBounds &&
                 shard::EventLoop::kBlockedTurnNs == wire::kBlockedTurnNs);
   std::vector<const RawLoop*> loops;
   for (const RawLoop& loop : report.loops) loops.push_back(&loop);

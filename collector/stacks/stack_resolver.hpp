@@ -79,7 +79,7 @@ class StackResolver {
     ThreadOf of = ThreadOf::kUnknown;
     std::uint32_t pool = kNoModule;  // kPool: the module
   };
-  // Of that module.
+  // The pool of threads that this library makes. Null: none is known.
   [[nodiscard]] const ThreadPool* pool(std::uint32_t module) const;
   [[nodiscard]] ThreadOrigin origin_of_start(std::uint64_t start_function);
   [[nodiscard]] ThreadOrigin origin_on_path(std::uint32_t path) const;

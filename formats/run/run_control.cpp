@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -29,17 +29,17 @@ constexpr std::string_view kHeader = "clusterprof-control 1\n", kEnd = "end\n";
 constexpr std::size_t kMostBytes = 1024;
 constexpr mode_t kDirectoryMode = 0700, kFileMode = 0600;
 
-std::int64_t unix_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
+
+UniqueFd open_run(const std::string& run) {
+  return UniqueFd(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
+std::string answer_name(const std::string& node) { return std::string(kNodePrefix) + node; }
 
 // Not with O_PATH: it is for NFS to ask its server, so that what others have renamed is seen.
 UniqueFd open_control(const std::string& run) {
-  const UniqueFd directory(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd directory = open_run(run);
   if (!directory) return {};
   return UniqueFd(::openat(directory.get(), kDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
@@ -58,7 +58,7 @@ std::optional<std::string> read_trusted(int directory, const std::string& name, 
 
 Result<void> replace_file(int directory, const std::string& name, const std::string& text) {
   const std::string temporary = std::string(kTemporaryPrefix) + name + "-" + std::to_string(::getpid()) +
-                                "-" + std::to_string(unix_ns());
+                                "-" + std::to_string(unix_now_ns());
   const auto failed = [&] { return Error{name + ": " + std::strerror(errno)}; };
   UniqueFd file(::openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                          kFileMode));
@@ -118,6 +118,11 @@ constexpr std::array<std::string_view, 4> kAnswerFields = {"sequence", "light", 
 
 }  // namespace
 
+std::int64_t unix_now_ns() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
+}
+
 std::string text_of(const ControlRequest& request) {
   return text_of_fields({{kRequestFields[0], request.sequence},
                          {kRequestFields[1], request.open ? 1 : 0},
@@ -164,30 +169,30 @@ Result<ControlRequest> write_request(const std::string& run, ControlRequest requ
     return Error{run + ": belongs to another user, who alone can start and stop its recording"};
   const auto text = read_trusted(control.get(), kRequestName, status->st_uid);
   const auto before = text ? parse_request(*text) : std::nullopt;
-  request.sequence = std::max(before ? before->sequence + 1 : 1, static_cast<std::uint64_t>(unix_ns()));
+  request.sequence = std::max(before ? before->sequence + 1 : 1, static_cast<std::uint64_t>(unix_now_ns()));
   const Result<void> written = replace_file(control.get(), kRequestName, text_of(request));
   if (!written) return Error{run + "/" + kDirectory + "/" + written.error().message};
   return request;
 }
 
 Result<void> write_answer(const std::string& run, const ControlAnswer& answer) {
-  const UniqueFd directory(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd directory = open_run(run);
   if (!directory) return Error{run + ": " + std::strerror(errno)};
   if (::mkdirat(directory.get(), kDirectory, kDirectoryMode) != 0 && errno != EEXIST)
     return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
   const UniqueFd control = open_directory(directory.get(), kDirectory);
   const auto status = control ? status_of(control.get()) : std::nullopt;
   if (!status || !is_trusted(*status)) return Error{run + "/" + kDirectory + ": belongs to another user"};
-  return replace_file(control.get(), std::string(kNodePrefix) + answer.node, text_of(answer));
+  return replace_file(control.get(), answer_name(answer.node), text_of(answer));
 }
 
 void withdraw_answer(const std::string& run, const std::string& node) {
-  const UniqueFd directory(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd directory = open_run(run);
   if (!directory) return;
   {
     const UniqueFd control = open_directory(directory.get(), kDirectory);
     if (!control) return;
-    ::unlinkat(control.get(), (std::string(kNodePrefix) + node).c_str(), 0);
+    ::unlinkat(control.get(), answer_name(node).c_str(), 0);
     if (!entries_of(control.get(), [](const std::string& name) {
            return name.starts_with(kNodePrefix);
          }).empty())

@@ -19,6 +19,9 @@
 
 namespace clusterprof {
 
+// Now, by the clock that requests tell times in.
+std::int64_t unix_now_ns();
+
 struct ControlRequest {
   std::uint64_t sequence = 0;    // later ones have larger numbers; never 0
   bool open = false;             // a window of recording
@@ -47,29 +50,29 @@ std::optional<ControlAnswer> parse_answer(std::string_view text, std::string nod
 
 // The request that is there; no value: there is none, or it is of another user, or damaged. `run`: a path.
 std::optional<ControlRequest> read_request(const std::string& run);
-// Asks. Its number is that of the time, but at least one more than that of the request before. Fails with
-// kNotFound if no collector of the run can be asked.
+// Writes a request. Its number is the time in ns, or one more than that of the last request if that is
+// larger. Fails with kNotFound if no collector of the run can be asked.
 Result<ControlRequest> write_request(const std::string& run, ControlRequest request);
 
-// Of a node's collector. Makes the directory if it is missing.
+// For a node's collector. Makes the directory if it is missing.
 Result<void> write_answer(const std::string& run, const ControlAnswer& answer);
-// Of a node's collector, at its end. The last one removes all of it.
+// For a node's collector, at its end: removes its answer; the last node removes the directory.
 void withdraw_answer(const std::string& run, const std::string& node);
-// All there are, by node.
+// The answers of all nodes, sorted by node.
 std::vector<ControlAnswer> read_answers(const std::string& run);
 
-// Removes all of it.
+// Removes DIR/.control.
 void remove_control(int run_directory);
 
-// How often each of so many collectors looks for a request. A file server is not to be asked more than a few
-// hundred times a second for one job.
+// How often each of so many collectors looks for a request. Up to 2,048 nodes, a file server is asked no
+// more than 256 times a second for one job; in larger jobs each node asks every 8 s.
 constexpr std::int64_t control_interval_ns(std::size_t nodes) {
   constexpr std::int64_t kSecond = 1'000'000'000, kLongest = 8 * kSecond;
   constexpr std::size_t kLooksPerSecond = 256;
   const std::size_t seconds = (nodes + kLooksPerSecond - 1) / kLooksPerSecond;
   return seconds <= 1 ? kSecond : seconds >= 8 ? kLongest : static_cast<std::int64_t>(seconds) * kSecond;
 }
-// How far ahead a request says when: by then all collectors have seen it.
+// Requests name a time this far in the future, so that all collectors see them before it.
 constexpr std::int64_t control_ahead_ns(std::size_t nodes) {
   return control_interval_ns(nodes) + 500'000'000;
 }

@@ -43,9 +43,10 @@ inline constexpr std::string_view kGarbageName = "garbage collection";  // nativ
 inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
 // Native, in no object file: all call sites of an MPI function for which the table had no room.
 inline constexpr std::string_view kOtherCallSitesName = "[other call sites]";
-// Native, in no object file: "[OpenMP threads]" and the like (base/thread_pools.hpp), below which the paths
-// of a library's own threads are. Kernel, below a system call such as read: what kind of descriptor it was
-// called with.
+// There are also native frames in no object file below which the paths of a library's own threads are:
+// "[OpenMP threads]" and the like (base/thread_pools.hpp).
+
+// Kernel, below a system call such as read: what kind of descriptor it was called with.
 inline constexpr std::string_view kOnFileName = "of a file";
 inline constexpr std::string_view kOnSocketName = "of a socket";
 inline constexpr std::string_view kOnPipeName = "of a pipe or terminal";
@@ -521,6 +522,9 @@ inline constexpr std::array<const char*, kUnrecordedKinds> kUnrecordedNames = {"
                                                                                "no_memory",
                                                                                "ended_early",
                                                                                "silent"};
+constexpr const char* unrecorded_name(Unrecorded which) {
+  return kUnrecordedNames[static_cast<std::size_t>(which)];
+}
 
 // A process of a rank; or several that have ended, were made on the same call path in the same way
 // and executed the same command, when the rank has had more than kMaxProcessRows.
@@ -553,9 +557,6 @@ inline constexpr std::size_t kMaxProcessRows = 1024;  // in a large job fewer
 struct EventLoop {
   static constexpr std::uint64_t kBlockedTurnNs = 50'000'000;
   static constexpr std::size_t kBins = 8;
-  // Turns that are shorter than the first bound, at least that and shorter than the second, ...
-  static constexpr std::array<std::uint64_t, kBins - 1> kBounds_ns = {
-      100'000, 1'000'000, 10'000'000, 50'000'000, 100'000'000, 1'000'000'000, 10'000'000'000};
   static constexpr std::array<const char*, kBins> kBinNames = {
       "turns_below_100us", "turns_below_1ms", "turns_below_10ms", "turns_below_50ms",
       "turns_below_100ms", "turns_below_1s",  "turns_below_10s",  "turns_longer"};
@@ -595,6 +596,9 @@ enum class ThreadKind : std::uint8_t { kMain = 0, kPython, kOpenMp, kNative, kHe
 inline constexpr std::size_t kThreadKinds = 5;
 inline constexpr std::array<const char*, kThreadKinds> kThreadKindNames = {"main", "python", "openmp",
                                                                            "native", "helper"};
+constexpr const char* thread_kind_name(ThreadKind which) {
+  return kThreadKindNames[static_cast<std::size_t>(which)];
+}
 
 // A recorded thread of a rank; or several that have ended and are alike in kind, path and name (but for
 // numbers in it), when the rank has had more than kMaxThreadRows.

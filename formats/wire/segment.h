@@ -201,7 +201,7 @@ constexpr std::uint32_t shell_path_words(std::uint64_t path) noexcept {
 }
 
 // A program that this process executes (`pid` is its own, or that of its child of vfork), or that it has
-// spawned. A row whose exec has failed is taken back, so readers wait until it is kLaunchSettlesNs old.
+// spawned. If an exec fails, its row is cleared; so readers wait until a row is kLaunchSettlesNs old.
 inline constexpr std::uint32_t kLaunchCommandBytes = 200;
 struct Launch {
   std::atomic<std::uint64_t> number;  // how many there were, with this one; 0: none; stored last
@@ -306,9 +306,9 @@ struct SegmentHeader {
   char mpi_library[128];  // first line of MPI_Get_library_version, may be empty
   // Since when the site has recording turned off (CLOCK_MONOTONIC), stored by the collector. 0: it has not.
   std::atomic<std::uint64_t> turned_off_ns;
-  // Windows of recording. What is wanted is the collector's word: the number of the request, doubled, plus
-  // one if a window is to be open. The agent waits on it (futex), and stores it as done. Times are of
-  // CLOCK_MONOTONIC, and those of the latest begin and end; 0: there was none.
+  // Windows of recording. The collector stores in window_wanted which one it wants (window_word). The agent
+  // waits on that word (futex), and copies it to window_done when it has opened or closed the window. Times
+  // are of CLOCK_MONOTONIC, and those of the latest window; 0: there was none.
   OutsideWindows outside_windows;  // complete before the segment is sent
   std::atomic<std::uint32_t> window_wanted, window_done;
   std::atomic<std::uint64_t> window_begin_ns, window_end_ns;
@@ -323,14 +323,22 @@ struct SegmentHeader {
   // without telling us, so these know their parent only.
   std::atomic<std::uint64_t> shell_calls_made;
   ShellCall shell_calls[kShellCalls];
-  // The latest programs that will not be recorded, launch n at n modulo kLaunches; and of those that this
-  // process executes itself, the others, too.
+  // The latest programs that this process started and that will not be recorded, and all that it executed
+  // itself. Number n is at n modulo kLaunches.
   std::atomic<std::uint64_t> launches_made;
   Launch launches[kLaunches];
   // The latest requests to a fork server, request n at n modulo kForkRequests.
   std::atomic<std::uint64_t> fork_requests_made;
   ForkRequest fork_requests[kForkRequests];
 };
+
+// What is wanted: the number of the request, and whether a window is to be open.
+constexpr std::uint32_t window_word(std::uint32_t number, bool open) noexcept {
+  return 2 * number + (open ? 1 : 0);
+}
+constexpr bool wants_open(std::uint32_t window_word) noexcept { return (window_word & 1) != 0; }
+
+constexpr bool is_off_phase(std::uint32_t phase) noexcept { return (phase & 1) != 0; }
 
 // A clock that advances while a process is recorded. The phase grows whenever recording goes on or off, and
 // is odd while it is off; without OutsideWindows::kNothing it is always 0. record_missed_ns is what passed
@@ -339,7 +347,7 @@ struct RecordedClock {
   std::uint32_t phase;
   std::uint64_t off_ns, missed_ns;
 
-  [[nodiscard]] bool is_off() const noexcept { return (phase & 1) != 0; }
+  [[nodiscard]] bool is_off() const noexcept { return is_off_phase(phase); }
   // What was recorded by then. The time must not be before the beginning of the present phase.
   [[nodiscard]] std::uint64_t at(std::uint64_t time_ns) const noexcept {
     const std::uint64_t until_ns = is_off() ? off_ns : time_ns;
@@ -557,8 +565,8 @@ constexpr PendingKind pending_kind(std::uint32_t kinds, std::uint32_t i) {
 enum CallState : std::uint16_t {
   kCallDescribed = 0,
   kCallPaused = 1,  // recording was paused when it began, so it counts for nothing
-  // It began outside of the windows of recording, so nothing is known but op, when recording went off (in
-  // enter_ns), and recorded_before_ns.
+  // It began while recording was off. Nothing is known but op, recorded_before_ns, and in enter_ns when
+  // recording went off.
   kCallUndescribed = 2,
 };
 
@@ -578,7 +586,7 @@ struct MpiCallUnderWay {
   std::atomic<std::int32_t> tag;            // of the message, kAnyTag, kNoTag
   std::atomic<std::int32_t> root;           // world rank, kNoPeer
   std::atomic<std::uint16_t> op;            // MPI function number
-  std::atomic<std::uint16_t> paused;        // CallState
+  std::atomic<std::uint16_t> state;         // CallState
   std::atomic<std::uint64_t> recorded_before_ns;  // RecordedClock when the call began
   // Of a call that waits for requests: how many that have events were not complete when it began, and what
   // the first of these are about, those that are about the same once: a PendingKind for each,

@@ -71,7 +71,7 @@ class Intent {
 inline bool is_off() noexcept {
   const void* const phase = agent->off;
   return phase != nullptr &&
-         (__atomic_load_n(static_cast<const std::uint32_t*>(phase), __ATOMIC_RELAXED) & 1) != 0;
+         wire::is_off_phase(__atomic_load_n(static_cast<const std::uint32_t*>(phase), __ATOMIC_RELAXED));
 }
 
 // 0: this call is part of another one, or nothing is recorded. describe() returns the Intent; it is not asked
@@ -115,13 +115,13 @@ class Record {
 
   // Bytes and objects count: the call succeeded and MPI runs.
   bool counts() const noexcept { return succeeded_ && call_.segment != nullptr && state.running; }
-  // The same, for rules that count nothing but bytes and sizes.
-  bool counts_bytes() const noexcept { return counts() && !call_.paused; }
-
   // The same, but also true for a receive that failed because its message was too long.
   bool has_message(int returned) const noexcept {
     return counts() || (call_.segment != nullptr && state.running && is_truncated(returned));
   }
+
+  // As counts(), but false in a pause: for rules that count nothing but bytes and sizes.
+  bool counts_bytes() const noexcept { return counts() && !call_.paused; }
 
   const EndedCall& call() const noexcept { return call_; }
 

@@ -37,11 +37,12 @@ inline constexpr std::uint64_t kManyCalls = 100;  // as few reads or writes are 
 inline constexpr double kMemory = 0.10;           // computing on more data than the largest cache holds
 inline constexpr double kPageFaults = 0.05;       // in page faults and calls that map and unmap memory
 inline constexpr double kIdle = 0.10;             // blocked otherwise
-inline constexpr double kInput = 0.10;            // waiting for data that workers of its own make
-inline constexpr double kWorkersBusy = 0.60;      // of their time: else they are not what is too slow
-inline constexpr double kConsumed = 0.05;  // working on the data; of the waiting: else nobody consumes them
-inline constexpr double kSystem = 0.10;    // in other system calls
-inline constexpr double kPython = 0.30;    // running bytecode
+inline constexpr double kInput = 0.10;            // main threads that wait for data of their own workers
+inline constexpr double kWorkersBusy = 0.60;      // of their time; less busy workers are not the bottleneck
+inline constexpr double kConsumed =
+    0.05;  // computing near the wait, of the wait; with less, results are only collected
+inline constexpr double kSystem = 0.10;  // in other system calls
+inline constexpr double kPython = 0.30;  // running bytecode
 // Imports: from kImports of the ranks' time on, but only where a rank spends as much as kImports_s on them,
 // since every Python program spends a second or two. From kMostlyImports on programs as short as that, too.
 inline constexpr double kImports = 0.10, kImports_s = 5;
@@ -189,6 +190,11 @@ struct RunInfo {
   std::vector<RecordingWindow> windows;
   // Nobody has started recording yet.
   [[nodiscard]] bool was_never_recorded() const { return standby && windows.empty(); }
+  [[nodiscard]] double windows_s() const {
+    double sum_s = 0;
+    for (const RecordingWindow& window : windows) sum_s += window.end_s - window.begin_s;
+    return sum_s;
+  }
   std::string version;
   std::string mpi_library;
   std::uint64_t samples = 0;
@@ -507,6 +513,7 @@ enum class TorchKind : std::uint8_t { kCollective = 0, kPointToPoint, kWait, kRe
 inline constexpr std::size_t kTorchKinds = 4;
 inline constexpr std::array<const char*, kTorchKinds> kTorchKindNames = {"collective", "point_to_point",
                                                                          "wait", "rendezvous"};
+constexpr const char* name_of(TorchKind kind) { return kTorchKindNames[static_cast<std::size_t>(kind)]; }
 
 // One operation of torch.distributed at one line of the user's.
 struct TorchRow {
@@ -535,6 +542,13 @@ struct TorchRow {
 struct TorchTimes {
   TorchSource source = TorchSource::kNone;
   std::vector<TorchRow> rows;  // by time_s, largest first
+  // Of all rows of rendezvous, or of all others.
+  [[nodiscard]] double sum_s(bool of_rendezvous) const {
+    double sum_s = 0;
+    for (const TorchRow& row : rows)
+      if ((row.kind == TorchKind::kRendezvous) == of_rendezvous) sum_s += row.time_s;
+    return sum_s;
+  }
 };
 
 using LocationIndex = std::uint32_t;  // into Analysis::places; 0: not known

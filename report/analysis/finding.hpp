@@ -482,12 +482,13 @@ struct JoinedFinding {
 struct Finding {
   FindingKind kind = FindingKind::kRankFailed;
   Severity severity = Severity::kInfo;
-  std::optional<double> share;         // of all rank time, unless docs/metrics.md says otherwise
-  std::optional<double> gain_s;        // elapsed time that the run would save at most without the cause
-  std::vector<std::int32_t> ranks;     // that it is about, ascending; empty: all, or no particular ones
-  std::optional<std::int32_t> rank;    // of them the first to look at
-  SourceLocation place;                // the program's line, and the MPI function called from there
-  std::optional<SourceLocation> site;  // where others waited, or where those were that were awaited
+  std::optional<double> share;       // of all rank time, unless docs/metrics.md says otherwise
+  std::optional<double> gain_s;      // elapsed time that the run would save at most without the cause
+  std::vector<std::int32_t> ranks;   // that it is about, ascending; empty: all, or no particular ones
+  std::optional<std::int32_t> rank;  // of them the first to look at
+  SourceLocation place;              // the program's line, and the MPI function called from there
+  std::optional<SourceLocation>
+      site;  // where others waited, or where the awaited processes or threads spent their time
   Evidence evidence;
   FindingAction action = FindingAction::kNone;
   bool is_estimate = false;  // then never high

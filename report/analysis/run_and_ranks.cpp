@@ -224,10 +224,7 @@ RunInfo describe_run(const ShardData& data) {
   run.standby = data.run.standby;
   run.windows = united_windows(data);
   std::vector<shard::Note> notes = data.run.notes;
-  if (run.standby) {
-    run.elapsed_s = 0;
-    for (const RecordingWindow& window : run.windows) run.elapsed_s += window.end_s - window.begin_s;
-  }
+  if (run.standby) run.elapsed_s = run.windows_s();
   if (run.was_never_recorded())
     notes.push_back(note_of_run(shard::NoteCode::kNeverStarted));
   else if (!run.windows.empty())

@@ -61,7 +61,7 @@ void find_late_ranks_by_samples(FindingBuilder& builder) {
   Analysis& analysis = builder.analysis();
   std::map<std::vector<std::int32_t>, Lateness> by_ranks;
   for (const TorchRow& row : analysis.torch.rows) {
-    if (row.late_ranks.empty() || row.late_ranks.size() >= analysis.ranks.size()) continue;
+    if (row.late_ranks.empty()) continue;
     Lateness& lateness = by_ranks[row.late_ranks];
     if (lateness.most == nullptr || row.late_s > lateness.most->late_s) lateness.most = &row;
     lateness.wait_s += row.late_s;

@@ -153,9 +153,9 @@ void write_torch(const Analysis& analysis, Csv& csv) {
   csv.row("op", "kind", "file", "line", "function", "count", "samples", "time_s", "wait_s", "blocked_s",
           "runnable_s", "running_s", "rank_min_s", "rank_mean_s", "rank_max_s", "rank_max");
   for (const TorchRow& row : analysis.torch.rows)
-    csv.row(row.op, kTorchKindNames[static_cast<std::size_t>(row.kind)], row.file, known(row.line),
-            row.function, row.count, row.samples, row.time_s, row.wait_s, row.blocked_s, row.runnable_s,
-            row.running_s, row.spread.min_s, row.spread.mean_s, row.spread.max_s, row.spread.max_rank);
+    csv.row(row.op, name_of(row.kind), row.file, known(row.line), row.function, row.count, row.samples,
+            row.time_s, row.wait_s, row.blocked_s, row.runnable_s, row.running_s, row.spread.min_s,
+            row.spread.mean_s, row.spread.max_s, row.spread.max_rank);
 }
 
 void write_processes(const Analysis& analysis, Csv& csv) {
@@ -168,7 +168,7 @@ void write_processes(const Analysis& analysis, Csv& csv) {
             row.start_s, row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s), row.cpu_s,
             row.children_cpu_s, row.created_by.file, known(row.created_by.line), row.created_by.function,
             row.top.file, known(row.top.line), row.top.function, row.top_s, row.exit_status, row.exit_signal,
-            shard::kUnrecordedNames[static_cast<std::size_t>(row.unrecorded)]);
+            shard::unrecorded_name(row.unrecorded));
 }
 
 void write_imports(const Analysis& analysis, Csv& csv) {
@@ -184,9 +184,9 @@ void write_threads(const Analysis& analysis, Csv& csv) {
   csv.row("rank", "pid", "tid", "name", "kind", "count", "start_s", "end_s", "elapsed_s", "cpu_s", "top_file",
           "top_line", "top_function");
   for (const ThreadRow& row : analysis.threads)
-    csv.row(row.rank, row.pid, row.tid, row.name, shard::kThreadKindNames[static_cast<std::size_t>(row.kind)],
-            row.count, row.start_s, row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s),
-            row.elapsed_s, row.cpu_s, row.top.file, known(row.top.line), row.top.function);
+    csv.row(row.rank, row.pid, row.tid, row.name, shard::thread_kind_name(row.kind), row.count, row.start_s,
+            row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s), row.elapsed_s, row.cpu_s,
+            row.top.file, known(row.top.line), row.top.function);
 }
 
 // Rows tell idle helper threads apart by themselves, so they are all there.
@@ -280,9 +280,12 @@ const AnalysisTable* table_of_analysis(std::string_view name) {
 }  // namespace
 
 const std::vector<std::string_view>& csv_tables() {
-  static const std::vector<std::string_view> kNames = {
-      "functions", "lines",   "ranks",   "mpi_calls", "torch_distributed",
-      "processes", "imports", "threads", kCsvPaths,   kCsvRankPaths};
+  static const std::vector<std::string_view> kNames = [] {
+    std::vector<std::string_view> names;
+    for (const AnalysisTable& table : kAnalysisTables) names.push_back(table.name);
+    names.insert(names.end(), {kCsvPaths, kCsvRankPaths});
+    return names;
+  }();
   return kNames;
 }
 

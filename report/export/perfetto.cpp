@@ -295,7 +295,7 @@ void write_threads(const std::vector<const shard::Thread*>& threads, std::uint64
     ++tracks;
     const auto begin = static_cast<std::uint64_t>(std::max<std::int64_t>(thread->start_utc_ns, 0));
     std::string name = format::shorten_middle(format::printable(thread->name), kNameColumns);
-    if (name.empty()) name = shard::kThreadKindNames[static_cast<std::size_t>(thread->kind)];
+    if (name.empty()) name = shard::thread_kind_name(thread->kind);
     const std::string who =
         thread->count > 1 ? std::to_string(thread->count) + " threads" : "tid " + std::to_string(thread->tid);
     const std::uint64_t track = writer.track(who + ": " + name, rank_track, [](pbf_writer&) {});

@@ -81,7 +81,7 @@ void ReportDocument::processes() {
   out_.rows("processes", a_.processes, [&](const ProcessRow& row) {
     out_("pid", row.pid)("ppid", row.parent_pid)("rank", row.rank)("count", row.count)("group", row.group);
     out_("how", kProcessHowNames[static_cast<std::size_t>(row.how)]);
-    out_("unrecorded", text_or_null(shard::kUnrecordedNames[static_cast<std::size_t>(row.unrecorded)]));
+    out_("unrecorded", text_or_null(shard::unrecorded_name(row.unrecorded)));
     out_("command", row.command)("start_s", row.start_s);
     out_("end_s", row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s));
     out_("cpu_s", row.cpu_s)("children_cpu_s", row.children_cpu_s);
@@ -91,7 +91,7 @@ void ReportDocument::processes() {
   });
   out_.rows("process_groups", a_.process_groups, [&](const ProcessGroup& row) {
     out_("rank", row.rank)("how", kProcessHowNames[static_cast<std::size_t>(row.how)]);
-    out_("unrecorded", text_or_null(shard::kUnrecordedNames[static_cast<std::size_t>(row.unrecorded)]));
+    out_("unrecorded", text_or_null(shard::unrecorded_name(row.unrecorded)));
     out_("program", text_or_null(row.program))("count", row.count);
     const auto known = [&](double time_s) { return row.measured != 0 ? Seconds(time_s) : Seconds(); };
     out_("cpu_s", known(row.cpu_s))("cpu_min_s", known(row.cpu_min_s));
@@ -140,14 +140,14 @@ void ReportDocument::threads() {
   };
   out_.rows("threads", a_.threads, [&](const ThreadRow& row) {
     out_("rank", row.rank)("pid", row.pid)("tid", row.tid)("name", text_or_null(row.name));
-    out_("kind", shard::kThreadKindNames[static_cast<std::size_t>(row.kind)]);
+    out_("kind", shard::thread_kind_name(row.kind));
     out_("elapsed_s", row.elapsed_s)("cpu_s", row.cpu_s)("count", row.count)("group", row.group);
     out_("start_s", row.start_s)("end_s", row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s));
     top(row.top);
   });
   out_.rows("thread_groups", a_.thread_groups, [&](const ThreadGroup& row) {
     out_("rank", row.rank)("name", text_or_null(row.name));
-    out_("kind", shard::kThreadKindNames[static_cast<std::size_t>(row.kind)]);
+    out_("kind", shard::thread_kind_name(row.kind));
     out_("count", row.count)("cpu_s", row.cpu_s);
     out_("cpu_min_s", row.cpu_min_s)("cpu_mean_s", row.cpu_mean_s)("cpu_max_s", row.cpu_max_s);
     out_("start_s", row.start_s)("end_s", row.end_s);

@@ -76,9 +76,9 @@ void ReportDocument::torch_distributed() {
     out_("method", torch.source == TorchSource::kNone
                        ? MaybeText()
                        : MaybeText(is_sampled(torch.source) ? "samples" : "calls"));
-    out_("why", text_or_null(words::why(torch.source)));
+    out_("why", text_or_null(words::how_torch_is_known(torch.source)));
     out_.rows("rows", torch.rows, [&](const TorchRow& row) {
-      out_("op", row.op)("kind", kTorchKindNames[static_cast<std::size_t>(row.kind)]);
+      out_("op", row.op)("kind", name_of(row.kind));
       out_("file", text_or_null(row.file))("line", or_null(row.line));
       out_("function", text_or_null(row.function))("count", row.count)("samples", row.samples);
       out_("time_s", row.time_s)("wait_s", row.wait_s)("blocked_s", row.blocked_s);

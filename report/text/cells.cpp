@@ -39,4 +39,15 @@ std::string with_called(std::string place, const std::string& called, std::size_
   return columns(place) + columns(behind) <= room ? place + behind : place;
 }
 
+std::string place_cell(const SourceLocation& place, const format::ShortPaths& paths, std::size_t room) {
+  if (place.function.empty() && place.file.empty()) return "-";
+  return with_called(place_of(place.function, place.kind, place.file, place.line, paths, room), place.called,
+                     room);
+}
+
+std::string counted_name(std::uint64_t count, const std::string& name, std::size_t columns) {
+  const std::string shown = format::shorten_middle(name.empty() ? "?" : format::printable(name), columns);
+  return count == 1 ? shown : fmt::format("{} x {}", count, shown);
+}
+
 }  // namespace clusterprof::report::text

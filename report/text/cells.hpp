@@ -48,5 +48,9 @@ std::string place_of(std::string_view function, shard::FrameKind kind, std::stri
                      std::uint32_t line, const format::ShortPaths& paths, std::size_t room);
 // Adds the library function that is called there, where there is room.
 std::string with_called(std::string place, const std::string& called, std::size_t room);
+// Both; "-" where the place is not known.
+std::string place_cell(const SourceLocation& place, const format::ShortPaths& paths, std::size_t room);
+// "8 x worker", with the name in at most so many columns.
+std::string counted_name(std::uint64_t count, const std::string& name, std::size_t columns);
 
 }  // namespace clusterprof::report::text

@@ -49,16 +49,10 @@ void print_blocks(Page& page, const std::vector<Blocking>& blocks, const ShortPa
               [&](Table& table, std::size_t room) {
                 for (std::size_t i = 0; i < shown; ++i) {
                   const LoopBlockRow& block = *blocks[i].block;
-                  const bool known = !block.place.function.empty() || !block.place.file.empty();
-                  std::string place = "-";
-                  if (room != 0 && known)
-                    place = with_called(place_of(block.place.function, block.place.kind, block.place.file,
-                                                 block.place.line, paths, room),
-                                        block.place.called, room);
                   table.row({scale(block.time_s), std::to_string(block.count), seconds(block.longest_s),
                              std::to_string(blocks[i].loop->rank),
                              block.task.empty() ? "-" : shorten_middle(printable(block.task), 24),
-                             room == 0 ? "" : place});
+                             room == 0 ? "" : place_cell(block.place, paths, room)});
                 }
               });
   note_the_rest(page, shown, blocks.size());

@@ -25,22 +25,8 @@ using Align = Table::Align;
 
 constexpr std::size_t kProgramColumns = 28;
 
-// "8 x worker"
-std::string name_of_group(const ProcessGroup& group) {
-  const std::string program = group.program.empty() ? "?" : printable(group.program);
-  const std::string shown = shorten_middle(program, kProgramColumns);
-  return group.count == 1 ? shown : fmt::format("{} x {}", group.count, shown);
-}
-
-std::string place_cell(const SourceLocation& place, const ShortPaths& paths, std::size_t room) {
-  if (place.function.empty() && place.file.empty()) return "-";
-  return with_called(place_of(place.function, place.kind, place.file, place.line, paths, room), place.called,
-                     room);
-}
-
 std::string not_recorded(shard::Unrecorded unrecorded) {
-  return fmt::format("not recorded: {}",
-                     words::unrecorded_phrase(shard::kUnrecordedNames[static_cast<std::size_t>(unrecorded)]));
+  return fmt::format("not recorded: {}", words::unrecorded_phrase(shard::unrecorded_name(unrecorded)));
 }
 
 void print_each(Page& page, const Analysis& a, const ResourceOptions& options) {
@@ -120,7 +106,8 @@ void print_processes(Page& page, const Analysis& a, const ShortPaths& paths, con
                     };
                     table.row({time(group.cpu_s), time(group.cpu_min_s), time(group.cpu_mean_s),
                                time(group.cpu_max_s), std::to_string(group.rank),
-                               kProcessHowNames[static_cast<std::size_t>(group.how)], name_of_group(group),
+                               kProcessHowNames[static_cast<std::size_t>(group.how)],
+                               counted_name(group.count, group.program, kProgramColumns),
                                room == 0 ? "" : cell(group, room)});
                   }
                 });

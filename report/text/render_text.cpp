@@ -39,9 +39,7 @@ class ResourceSections : private Section {
 
   // Recorded calls are in the section on MPI already.
   void torch() {
-    double time_s = 0;
-    for (const TorchRow& row : a_.torch.rows)
-      if (row.kind != TorchKind::kRendezvous) time_s += row.time_s;
+    const double time_s = a_.torch.sum_s(false);
     if (all_ && (!is_sampled(a_.torch.source) || share_of(time_s, a_.rank_seconds) < kWorthMentioning))
       return;
     if (worth(!a_.torch.rows.empty(), "torch.distributed", "No time in it was seen."))

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,14 +26,7 @@ constexpr std::size_t kNameColumns = 28;
 // Of the time of their rank: threads that do less only wait for something.
 constexpr double kWorthSaying = 0.01;
 
-const char* kind_name(const ThreadGroup& group) {
-  return shard::kThreadKindNames[static_cast<std::size_t>(group.kind)];
-}
-
-std::string name_of_group(const ThreadGroup& group) {
-  const std::string name = shorten_middle(group.name.empty() ? "?" : printable(group.name), kNameColumns);
-  return group.count == 1 ? name : fmt::format("{} x {}", group.count, name);
-}
+const char* kind_name(const ThreadGroup& group) { return shard::thread_kind_name(group.kind); }
 
 bool is_worth_saying(const Analysis& a, const ThreadGroup& group) {
   if (group.kind == shard::ThreadKind::kMain || group.cpu_s <= 0) return false;
@@ -51,9 +44,9 @@ bool has_busy_threads(const Analysis& a) {
 }
 
 void print_threads(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
-  std::map<std::int32_t, bool> is_shown;  // of ranks that have one
+  std::set<std::int32_t> shown_ranks;  // that have one
   for (const ThreadGroup& group : a.thread_groups)
-    if (options.full || is_worth_saying(a, group)) is_shown[group.rank] = true;
+    if (options.full || is_worth_saying(a, group)) shown_ranks.insert(group.rank);
   std::vector<const ThreadGroup*> groups;
   double longest = 0, all_s = 0;
   std::uint64_t threads = 0;
@@ -62,7 +55,7 @@ void print_threads(Page& page, const Analysis& a, const ShortPaths& paths, const
     threads += group.count;
     const bool is_of_such =
         group.kind == shard::ThreadKind::kMain || is_worth_saying(a, group) || options.full;
-    if (!is_shown.contains(group.rank) || !is_of_such) continue;
+    if (!shown_ranks.contains(group.rank) || !is_of_such) continue;
     groups.push_back(&group);
     longest = std::max(longest, group.cpu_s);
   }
@@ -84,15 +77,10 @@ void print_threads(Page& page, const Analysis& a, const ShortPaths& paths, const
               [&](Table& table, std::size_t room) {
                 for (std::size_t i = 0; i < shown; ++i) {
                   const ThreadGroup& group = *groups[i];
-                  const SourceLocation& top = group.top;
-                  const std::string place =
-                      top.function.empty() && top.file.empty()
-                          ? "-"
-                          : with_called(place_of(top.function, top.kind, top.file, top.line, paths, room),
-                                        top.called, room);
                   table.row({scale(group.cpu_s), scale(group.cpu_min_s), scale(group.cpu_mean_s),
                              scale(group.cpu_max_s), std::to_string(group.rank), kind_name(group),
-                             name_of_group(group), room == 0 ? "" : place});
+                             counted_name(group.count, group.name, kNameColumns),
+                             room == 0 ? "" : place_cell(group.top, paths, room)});
                 }
               });
   note_the_rest(page, shown, groups.size());

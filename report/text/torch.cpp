@@ -42,13 +42,12 @@ std::string late_cell(const TorchRow& row) {
 void print_torch(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
   const std::vector<TorchRow>& rows = a.torch.rows;
   const bool sampled = is_sampled(a.torch.source);
-  double time_s = 0, rendezvous_s = 0;
-  for (const TorchRow& row : rows) (row.kind == TorchKind::kRendezvous ? rendezvous_s : time_s) += row.time_s;
+  const double time_s = a.torch.sum_s(false), rendezvous_s = a.torch.sum_s(true);
   const TimeScale scale(rows.front().time_s);
   page.section("torch.distributed",
                fmt::format("from {}; in {}; {}, {} of rank time", sampled ? "samples" : "calls", scale.unit(),
                            seconds(time_s), percent(share_of(time_s, a.rank_seconds))));
-  page.paragraph({"  "}, std::string(words::why(a.torch.source)));
+  page.paragraph({"  "}, std::string(words::how_torch_is_known(a.torch.source)));
   const std::size_t shown = rows_shown(rows.size(), options);
   const auto columns = sampled ? std::vector<Table::Column>{{"time"},
                                                             {"blocked"},
@@ -83,10 +82,11 @@ void print_torch(Page& page, const Analysis& a, const ShortPaths& paths, const R
   });
   note_the_rest(page, shown, rows.size());
   if (rendezvous_s > 0)
-    page.line(fmt::format("  not in the sum: {} in which ranks found each other", seconds(rendezvous_s)),
+    page.line(fmt::format("  not in the sum: {} of starting up, in which ranks wait for each other",
+                          seconds(rendezvous_s)),
               Style::kDim);
   page.line(fmt::format("  {}min, mean, max, @rank: of time, per rank",
-                        sampled ? "late: for which the others wait; " : ""),
+                        sampled ? "late: ranks that the others wait for; " : ""),
             Style::kDim);
 }
 

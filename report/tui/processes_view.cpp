@@ -77,8 +77,7 @@ class ProcessesView final : public View {
     if (left > 12 && group.unrecorded != shard::Unrecorded::kNo)
       spans.push_back(
           {shorten(fmt::format("  not recorded: {}",
-                               words::unrecorded_phrase(
-                                   shard::kUnrecordedNames[static_cast<std::size_t>(group.unrecorded)])),
+                               words::unrecorded_phrase(shard::unrecorded_name(group.unrecorded))),
                    left),
            Style::kDim});
     else if (left > 12 && !group.top.function.empty())
@@ -114,7 +113,7 @@ class ProcessesView final : public View {
     const std::string name =
         row.count > 1 ? fmt::format("{} that ended", row.count) : fmt::format("pid {}  {}", row.pid, ending);
     return {
-        {time_cell(scale_, row.cpu_s.value_or(0)) + std::string(3 * kNumber + 6 + kHow, ' ')},
+        {time_cell(scale_, row.cpu_s) + std::string(3 * kNumber + 6 + kHow, ' ')},
         {shorten(fmt::format("    {}  {:.3f} s to {:.3f} s", name, row.start_s, row.start_s + row.elapsed_s),
                  room),
          row.exit_signal ? Style::kBad : Style::kPlain}};

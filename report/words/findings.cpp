@@ -114,7 +114,8 @@ std::string_view advice(FindingAction action) {
     case FindingAction::kGiveProcessors:
       return "Give each rank a processor of its own.";
     case FindingAction::kFasterInput:
-      return "Make the data in less time there, ahead of time, or with more workers if processors are free.";
+      return "Make that code faster, start it earlier (prefetch), or use more workers if processors are "
+             "free.";
   }
   return "";
 }

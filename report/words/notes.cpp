@@ -108,25 +108,21 @@ std::optional<std::string> of_run(const NoteRecord& note) {
              "values are estimates.";
     case NoteCode::kLightRecording:
       return fmt::format(
-          "This is a light recording (--mode light), with {} samples per second: waiting in MPI was "
-          "not looked for, other than in windows that clusterprof start opens. --mode full always does.",
+          "This is a light recording (--mode light), with {} samples per second: waiting in MPI was recorded "
+          "only in windows that clusterprof start opened. --mode full records it always.",
           note.number);
     case NoteCode::kNeverStarted:
       return "Nothing was recorded: the run was on standby (--standby), and nobody started recording "
              "(clusterprof start RUN).";
     case NoteCode::kOnlyWindows:
       return fmt::format(
-          "The run was on standby (--standby). All times and shares are of the {} that {} opened from "
-          "outside "
-          "(clusterprof start).",
-          note.number == 1 ? std::string("window") : fmt::format("{} windows", note.number),
-          note.number == 1 ? "was" : "were");
+          "The run was on standby (--standby). All times and shares cover only the {} of recording that "
+          "clusterprof start opened.",
+          format::plural(note.number, "window"));
     case NoteCode::kFullInWindows:
       return fmt::format(
-          "The run was recorded in full, with waiting in MPI, in {} opened from outside "
-          "(clusterprof start).",
-          note.number == 1 ? std::string("a window that was")
-                           : fmt::format("{} windows that were", note.number));
+          "In {} that clusterprof start opened, the run was recorded in full, with waiting in MPI.",
+          format::plural(note.number, "window"));
     case NoteCode::kEventBudgetIgnored:
       return fmt::format("CLUSTERPROF_EVENT_BUDGET={} is not a number of events and was ignored.", note.text);
     default:

@@ -69,7 +69,7 @@ std::string idle_kinds(const Evidence& evidence, bool with_gil) {
   return listed(std::move(parts));
 }
 
-std::string_view why(TorchSource source) {
+std::string_view how_torch_is_known(TorchSource source) {
   switch (source) {
     case TorchSource::kNone:
       return "";
@@ -78,7 +78,7 @@ std::string_view why(TorchSource source) {
     case TorchSource::kOtherLibtorch:
       return "Calls over gloo are recorded with libtorch 1.13 (C++11 ABI) only, and this is another one.";
     case TorchSource::kNotWatched:
-      return "Calls of communication were not to be recorded (--no-mpi).";
+      return "Communication calls were not recorded (--no-mpi).";
     case TorchSource::kNoGlooCall:
       return "No call over gloo was seen; those of other backends (NCCL) are not recorded.";
   }

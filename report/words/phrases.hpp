@@ -25,7 +25,7 @@ std::string frame(const SourceLocation& place);
 std::string listed(std::vector<std::pair<const char*, double>> seconds);
 std::string idle_kinds(const Evidence& evidence, bool with_gil);
 // How the time in torch.distributed is known, and why not otherwise; empty: there is none.
-std::string_view why(TorchSource source);
+std::string_view how_torch_is_known(TorchSource source);
 // "12000 fsync calls on out.dat"
 std::string io_calls(const Evidence& evidence);
 // "data of about 403 MB (estimated from 512 accesses); the largest cache holds 33.6 MB"

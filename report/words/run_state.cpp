@@ -22,10 +22,8 @@ std::string windows(const RunInfo& run) {
     return fmt::format("nothing was recorded of {}: on standby, and never started",
                        format::seconds(run.lasted_s));
   if (run.windows.empty()) return {};
-  double sum_s = 0;
-  for (const RecordingWindow& window : run.windows) sum_s += window.end_s - window.begin_s;
   return fmt::format("{} {} of {}, in {}", run.standby ? "recorded" : "recorded in full",
-                     format::seconds(sum_s), format::seconds(run.lasted_s),
+                     format::seconds(run.windows_s()), format::seconds(run.lasted_s),
                      format::plural(run.windows.size(), "window"));
 }
 

@@ -220,6 +220,9 @@ class Standby(Windows):
         self.assertAlmostEqual(run["elapsed_s"], sum(w["end_s"] - w["begin_s"] for w in run["windows"]), delta=0.001)
         self.assertGreater(run["lasted_s"], run["elapsed_s"] + 1)
         inside, _ = self.check_waits(report, windows)
+        self.assertAlmostEqual(
+            sum(call["wait_s"] for call in report["mpi"]["calls"] if call["op"] == "MPI_Barrier"),
+            sum(wait["wait_s"] for wait in report["mpi"]["waits"] if wait["kind"] == "wait_at_barrier"), places=4)
         for rank in report["ranks"]:
             recorded = sum(end - begin for begin, end in windows[rank["rank"]]) / 1e9
             self.assertAlmostEqual(rank["elapsed_s"], recorded, delta=0.05)

@@ -52,11 +52,6 @@ class EventLoops(recording.RecordingTest):
         self.assertEqual(len(found), 1)
         self.assertEqual(found[0]["line"], line_of("SPIN"))
 
-    def test_blocked_turns_are_charged_to_lines(self):
-        for version, python in {recording.pythons()[0], recording.pythons()[-1]}:
-            with self.subTest(version):
-                self.check_blocked(version, python)
-
     def test_an_idle_server_is_not_blocked(self):
         _, report = self.run_program(recording.PYTHON, "idle", "run")
         self.assertEqual([loop["kind"] for loop in report["event_loops"]], ["asyncio"])
@@ -84,6 +79,8 @@ class EventLoops(recording.RecordingTest):
         self.assertEqual(report["event_loops"], [])
         self.assertEqual(self.findings(report), [])
 
+
+truth.per_python(EventLoops, EventLoops.check_blocked)
 
 if __name__ == "__main__":
     recording.main()

@@ -573,7 +573,7 @@ TEST(Agent, FindsCallPathsOfMpiCalls) {
   EXPECT_EQ(call.peer.load(), 3);
   EXPECT_EQ(call.tag.load(), 5);
   EXPECT_EQ(call.root.load(), 2);
-  EXPECT_EQ(call.paused.load(), 0u);
+  EXPECT_EQ(call.state.load(), 0u);
   EXPECT_EQ(call.requests.load(), 3u);
   EXPECT_EQ(call.pending_kinds.load(), 0x9u);
   EXPECT_EQ(call.pending_peers[0].load(), 4);

@@ -684,7 +684,7 @@ TEST_F(Recording, CallThatReturnedIsNotUnderWay) {
 
 TEST_F(Recording, CallUnderWayIsIgnoredWhileRecordingIsPaused) {
   fake_.enter_mpi(0, wire::kMPI_Recv, kStart + 20 * kMs, wire::kNoPath, 3, 7, {});
-  fake_.slot(0).mpi_call.paused = 1;
+  fake_.slot(0).mpi_call.state = 1;
   recorder().poll(kStart + 100 * kMs);
   const ProcessReport report = recorder().report(kStart + 100 * kMs);
   EXPECT_TRUE(report.calls_under_way.empty());
@@ -1285,7 +1285,7 @@ TEST_F(Recording, OnlyTheWindowOfARunOnStandbyCounts) {
   header.record_phase = 1;
   header.record_off_ns = header.paused_since_ns = kStart;
   slot.mpi_call.op = wire::kMPI_Barrier;
-  slot.mpi_call.paused = wire::kCallUndescribed;
+  slot.mpi_call.state = wire::kCallUndescribed;
   slot.mpi_call.enter_ns = slot.mpi_call.recorded_before_ns = kStart;
   slot.mpi_call.peer = 77;  // of the call before
   slot.mpi_call.changes = 1;

@@ -133,19 +133,11 @@ TEST(BoundedText, StopsAtTheNulOrTheEnd) {
 // As fill(), with programs that the process has executed.
 void fill_with_launches(FakeSegment& fake) {
   fill(fake);
-  wire::SegmentHeader& header = fake.header();
-  constexpr std::uint64_t kMade = 3;
-  for (std::uint64_t n = 1; n <= kMade; ++n) {
-    wire::Launch& launch = header.launches[n % wire::kLaunches];
-    launch.time_ns = FakeSegment::kStart + n * 20'000'000;
-    launch.pid = static_cast<std::int32_t>(200 + n);
-    launch.kind = wire::CreationKind::kPosixSpawn;
-    launch.reason = wire::UnrecordedReason::kStaticProgram;
-    launch.command_bytes = 3;
-    std::memcpy(launch.command, "cmd", launch.command_bytes);
-    launch.number = n;
-  }
-  header.launches_made = kMade;
+  wire::Creation made{};
+  made.kind = wire::CreationKind::kPosixSpawn;
+  for (int i = 1; i <= 3; ++i)
+    fake.launch(200 + i, wire::UnrecordedReason::kStaticProgram, FakeSegment::kStart + i * 20'000'000, "cmd",
+                made);
 }
 
 TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
@@ -162,8 +154,8 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
   FakeSegment fake;
   fill_with_launches(fake);
   std::vector<std::uint64_t> damaged;
-  // What tells where the tables are, and how large.
-  constexpr std::size_t kLayoutBytes = offsetof(wire::SegmentHeader, unrecorded);
+  // Half of the damage to the header is in front of its tables, where it says how the segment is laid out.
+  constexpr std::size_t kBeforeTables = offsetof(wire::SegmentHeader, unrecorded);
   const std::uint64_t slots_at = original.header().thread_slots_offset;
   for (int round = 0; round < 5'000; ++round) {
     // Undo the last round's damage, and what the collector itself writes.
@@ -180,7 +172,10 @@ TEST(SegmentView, RandomDamageNeverCrashesTheCollector) {
     damaged.clear();
     const std::size_t flips = 1 + random() % 8;
     for (std::size_t i = 0; i < flips; ++i) {
-      const std::uint64_t at = random() % 2 == 0 ? places[random() % places.size()] : random() % kLayoutBytes;
+      const std::uint64_t kind = random() % 4;
+      const std::uint64_t at = kind < 2    ? places[random() % places.size()]
+                               : kind == 2 ? random() % kBeforeTables
+                                           : random() % sizeof(wire::SegmentHeader);
       fake.base()[at] = static_cast<std::uint8_t>(random());
       damaged.push_back(at);
     }

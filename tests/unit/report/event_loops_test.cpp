@@ -16,7 +16,6 @@ namespace clusterprof::report {
 namespace {
 
 using shard::Category;
-using shard::Frame;
 using testing::kMs;
 using testing::ProfileBuilder;
 

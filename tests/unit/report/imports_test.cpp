@@ -15,14 +15,12 @@ namespace clusterprof::report {
 namespace {
 
 using shard::Category;
-using shard::Frame;
 using testing::find_kind;
 using testing::kMs;
 using testing::ProfileBuilder;
 
 constexpr std::string_view kSite = "/opt/venv/lib/python3.11/site-packages/";
 
-// A call path under construction, from the root.
 class Imports : public ::testing::Test {
  protected:
   explicit Imports(std::uint32_t ranks = 1) : b(ranks) { b.data.run.own = {"/home/u/job"}; }

@@ -33,7 +33,7 @@ class InputBound : public ::testing::Test {
   std::uint32_t blocked(std::uint32_t parent, const char* call = "futex") {
     return b_.child(parent, b_.kernel(call));
   }
-  // `get`: the library's call at train():31.
+  // `waits`: the library's call at train():31.
   void consumer(std::uint32_t waits, std::uint64_t wait_ms, std::uint64_t work_ms) {
     b_.sampled(0, waits, Category::kIdle, wait_ms);
     b_.sampled(0, own(own(main(), "train", 32), "step", 12), Category::kPython, work_ms);

@@ -296,7 +296,7 @@ TEST_F(LateRanks, LittleDifferenceMayBeChance) {
   EXPECT_TRUE(waiting({300, 250, 300, 200}).torch.rows.at(0).late_ranks.empty());
 }
 
-// One sample each stands for a wait of a tenth of a second; of short ones, many may have been missed.
+// Ten samples of 0.3 s each are beyond chance; ten of 0.05 s are not.
 TEST_F(LateRanks, LongWaitsAreCertainWithFewSamples) {
   const std::uint64_t kSamples = 10;
   waiting({3000, 3000, 3000, 100});
@@ -310,7 +310,7 @@ TEST_F(LateRanks, LongWaitsAreCertainWithFewSamples) {
   EXPECT_TRUE(analyse(as_sampled(b.data)).torch.rows.at(0).late_ranks.empty());
 }
 
-TEST_F(LateRanks, ALackOfProcessorsIsNoLateness) {
+TEST_F(LateRanks, WhoLacksAProcessorForALittleOfItIsStillLate) {
   EXPECT_NE(find_kind(waiting({2000, 2000, 2000, 200}, "all_reduce", 300), FindingKind::kLateBySamples),
             nullptr);
 }
