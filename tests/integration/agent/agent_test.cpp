@@ -492,6 +492,20 @@ TEST(Agent, SaysThatThereIsNoRoom) {
   EXPECT_EQ(outcome.refusals[0].pid, outcome.processes.at(0).pid);
 }
 
+TEST(Agent, TellsTheCommandThatAForkedChildHas) {
+  const Outcome outcome = run({kTarget, "fork_renamed"});
+  EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  ASSERT_EQ(outcome.processes.size(), 3u);
+  const auto command_of = [&outcome](std::size_t process) {
+    const wire::SegmentHeader& segment = *outcome.processes[process].segment;
+    return std::string(segment.command, segment.command_bytes);
+  };
+  const std::string words = kTarget + '\0' + "fork_renamed" + '\0';
+  EXPECT_EQ(command_of(0), words);
+  EXPECT_EQ(command_of(1), words);
+  EXPECT_EQ(command_of(2), kTarget + '\0' + "xxxxxxxxxxxx" + '\0');
+}
+
 TEST(Agent, FillsTheHeader) {
   const Outcome outcome = run({kTarget, "spin", "300"}, {rate(200), "CLUSTERPROF_NO_PYTHON=1"});
   ASSERT_EQ(outcome.processes.size(), 1u);

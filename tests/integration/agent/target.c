@@ -332,6 +332,18 @@ static int do_fork(void) {
   return 0;
 }
 
+/* The second child is forked after the program has written another name over its words. */
+static int do_fork_renamed(char** argv) {
+  for (int i = 0; i < 2; ++i) {
+    if (i == 1) memset(argv[1], 'x', strlen(argv[1]));
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return 1;
+  }
+  return 0;
+}
+
 static void* fork_often(void* unused) {
   (void)unused;
   for (int i = 0; i < 20; ++i) {
@@ -753,6 +765,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "early") == 0) return wait_for_early_threads();
   if (strcmp(what, "named") == 0) return do_named();
   if (strcmp(what, "fork") == 0) return do_fork();
+  if (strcmp(what, "fork_renamed") == 0) return do_fork_renamed(argv);
   if (strcmp(what, "fork_threads") == 0) return do_fork_threads();
   if (strcmp(what, "fork_loader") == 0) return do_fork_loader();
   if (strcmp(what, "cancel") == 0) return do_cancel();
