@@ -415,8 +415,15 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   return Look::kSignalled;
 }
 
+// Threads that wait for each other's lock are found asleep at nearly every look, which alone cost 0.1 % of a
+// processor in light mode.
+constexpr std::uint64_t kLightPeriods = 2;
+
 std::uint64_t shortest_look_ns() noexcept {
-  return tick_period_ns() > kShortestLookNs ? tick_period_ns() : kShortestLookNs;
+  const std::uint64_t period_ns = tick_period_ns();
+  // In a window of a light run the period is shorter.
+  const bool is_light = g_options.light && period_ns >= wire::sampling_period_ns(g_options.rate_hz);
+  return std::max(kShortestLookNs, is_light ? kLightPeriods * period_ns : period_ns);
 }
 
 // At low rates a look every 100 ms would cost more than the samples.
