@@ -168,8 +168,8 @@ bool command_from_stack(wire::SegmentHeader& header) noexcept {
   return true;
 }
 
-// A program may write another name over its words, which "ps" then shows. As long as they are what they were in
-// the parent, no file has to be opened for them.
+// A program may write another name over its words, which "ps" then shows. As long as they are what they were
+// in the parent, no file has to be opened for them.
 bool command_of_parent(wire::SegmentHeader& header, const wire::SegmentHeader& parents) noexcept {
   const std::uint32_t bytes = parents.command_bytes;
   if (g_words == nullptr || bytes == 0 || bytes > sizeof header.command ||

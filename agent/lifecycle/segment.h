@@ -8,8 +8,8 @@
 
 namespace clusterprof::agent {
 
-// Makes the segment and hands it to the collector. Null when the process cannot be recorded. `parents`: in the
-// child of a fork, that of the parent; else null.
+// Makes the segment and hands it to the collector. Null when the process cannot be recorded. `parents`: in
+// the child of a fork, that of the parent; else null.
 wire::SegmentHeader* make_segment(const wire::SegmentHeader* parents) noexcept;
 void unmap_segment(wire::SegmentHeader* segment) noexcept;
 

@@ -91,8 +91,8 @@ StoreLimits limits_within(std::uint64_t max_memory_bytes, const TableSizes& tabl
   const std::size_t rows = room / kRow_bytes, processes = std::max<std::size_t>(tables.processes, 1);
   limits.fewest_rows = std::clamp(rows / (4 * processes), kFewest, limits.fewest_rows);
   limits.short_rows = std::clamp(rows / (4 * processes), kFewest, limits.short_rows);
-  limits.rows = std::min(
-      limits.rows, rows - std::min(rows / 2, processes * (limits.fewest_rows + limits.short_rows)));
+  limits.rows =
+      std::min(limits.rows, rows - std::min(rows / 2, processes * (limits.fewest_rows + limits.short_rows)));
   limits.process_rows = std::min(limits.process_rows, limits.rows);
   return limits;
 }

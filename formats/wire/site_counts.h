@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What becomes of recordings, for the site: a line per recording and node. There is a file for each node, day
-// and user, since the directory is the node's own and nobody can write to another user's file: here of user 1000,
+// and user, since the directory is the node's own and nobody can write to another user's file:
 //
 //   /var/spool/clusterprof/counts-2026-11-23.1000
 //   17:03:55 4711.0 unrecorded prefix-hangs

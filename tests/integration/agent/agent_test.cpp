@@ -492,8 +492,8 @@ TEST(Agent, SaysThatThereIsNoRoom) {
   EXPECT_EQ(outcome.refusals[0].pid, outcome.processes.at(0).pid);
 }
 
-// A thread that wakes up ten times a second is looked at when it may be signalled again: after four intervals of
-// two periods, or a quarter less if another thread is due.
+// A thread that wakes up ten times a second is looked at when it may be signalled again: after four intervals
+// of two periods, or a quarter less if another thread is due.
 TEST(Agent, LooksAtThreadsLessOftenInLightMode) {
   const Outcome outcome = run({kTarget, "few_sleepers", "3"}, {rate(20), "CLUSTERPROF_MODE=light"});
   ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;

@@ -348,8 +348,7 @@ TEST_F(NodeStateTest, LeavesRoomForTheThreadsThatItHas) {
       fake.module("/bin/program", 0x10000, 0x20000, 0x10000);
       for (std::uint32_t i = 0; i < threads; ++i)
         fake.thread(i, pid + static_cast<std::int32_t>(i), kStart, i == 0);
-      const auto id =
-          state.announce(std::nullopt, static_cast<std::int32_t>(rank), kRanks, pid, at(0));
+      const auto id = state.announce(std::nullopt, static_cast<std::int32_t>(rank), kRanks, pid, at(0));
       state.hello(id, pid, view(fake), at(0));
     }
     for (std::uint32_t i = 0; i < kPaths; ++i) {
