@@ -66,6 +66,7 @@ struct Events {
   bool has_equivalents;                     // for everything that PAPI counts
   bool kernel_hidden;                       // only what happens in user mode is counted
   bool without_papi;                        // the event set is a group of the kernel's hardware events
+  bool only_accounts;                       // nothing is asked of PAPI: what the kernel accounts to threads
   std::uint64_t group[wire::kMaxCounters];  // then: what it is made of, ProcessState::set_count
   int codes[wire::kMaxCounters];
   Name names[wire::kMaxCounters];
@@ -552,7 +553,7 @@ void reset_counters(CounterState& counters) noexcept {
   counters.descriptor_count = 0;
   counters.migrations_descriptor = -1;
   counters.migrations_id = 0;
-  counters.migrations_known = false;
+  counters.migrations_known = counters.migrations_due = false;
   counters.in_mpi = 0;
   memset(counters.base, 0, sizeof counters.base);
   memset(counters.inside, 0, sizeof counters.inside);
@@ -571,6 +572,12 @@ void start_migrations(CounterState& counters, std::int32_t tid) noexcept {
     return;
   }
   counters.migrations_id = perf_event_id(counters.migrations_descriptor);
+}
+
+// For a sample handler: ProcessState::open_due_event.
+void open_due_migrations(CounterState& counters) noexcept {
+  counters.migrations_due = false;
+  if (!are_high_events_forbidden()) start_migrations(counters, 0);
 }
 
 void stop_migrations(CounterState& counters) noexcept {
@@ -737,10 +744,12 @@ void forget_events() noexcept {
 // `no_papi`: why PAPI must not be used. Null: it may be used.
 void choose_counters(const char* no_papi) noexcept {
   forget_events();
+  g_events.only_accounts = true;
   if (!wants_counters()) return;
   Wanted wanted = wanted_events();
   add_kernel_events(wanted);
   if (wants_papi(wanted)) {
+    g_events.only_accounts = false;
     if (no_papi == nullptr) no_papi = initialise_papi(wanted);
     if (no_papi == nullptr) {
       add_papi_events(wanted);
@@ -764,6 +773,16 @@ void choose_counters(const char* no_papi) noexcept {
 void open_counters() noexcept { choose_counters(nullptr); }
 
 void open_counters_without_papi(const char* reason) noexcept { choose_counters(reason); }
+
+bool keep_counters() noexcept {
+  // describe_counters() reports an event that could not be sampled on, and must not do so twice.
+  if (!g_events.only_accounts || g_first.migrations_descriptor >= 0 || g_options.sample_on.name[0] != 0 ||
+      are_high_events_forbidden())
+    return false;
+  g_process.open_due_event = open_due_migrations;
+  g_first.migrations_due = wants_default() && counts(g_first, CounterKind::kMigrations);
+  return true;
+}
 
 void describe_counters(wire::SegmentHeader* segment) noexcept {
   const SampleOn& on = g_options.sample_on;
@@ -800,7 +819,9 @@ void start_counters(CounterState& counters) noexcept {
   } else if (g_process.set_count != 0 && !start_event_set(counters, 0)) {
     use_equivalents(counters);
   }
-  start_migrations(counters, 0);
+  counters.migrations_due = g_first.migrations_due;
+  g_first.migrations_due = false;
+  if (!counters.migrations_due) start_migrations(counters, 0);
   counters.counts.store(1, std::memory_order_release);
   // A program that was executed has the accounts of the one before.
   if (g_process.generation != 1 || raw_syscall(SYS_gettid) != g_process.pid) return;

@@ -13,6 +13,10 @@ namespace clusterprof::agent {
 void open_counters() noexcept;
 // The same for a process that cannot use PAPI.
 void open_counters_without_papi(const char* reason) noexcept;
+// In the child of a fork, instead: it counts what its parent does, without asking what can be counted. False:
+// the parent uses PAPI, of which the child needs a copy of its own. By default, migrations are counted from
+// the thread's first sample on: their event costs a third of a fork, and most children end before.
+bool keep_counters() noexcept;
 void describe_counters(wire::SegmentHeader* segment) noexcept;
 void start_counters(CounterState& counters) noexcept;  // the calling thread's
 void stop_counters(CounterState& counters) noexcept;

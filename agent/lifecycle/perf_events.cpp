@@ -17,9 +17,10 @@
 namespace clusterprof::agent {
 namespace {
 
-// A high number makes the kernel's table of descriptors equally large. Our events get one part in kEventPart
-// of the descriptors that the program may have.
-constexpr std::uint32_t kMaxDescriptors = 4096, kEventPart = 8;
+// A high number makes the kernel's table of descriptors equally large, and every fork copies that table. So
+// they begin at kFirstNumber, or in the last quarter where that is lower. Our events get one part in
+// kEventPart of the descriptors that the program may have.
+constexpr std::uint32_t kMaxDescriptors = 4096, kEventPart = 8, kFirstNumber = 768;
 static_assert(kMaxHighEvents == kMaxDescriptors / kEventPart);
 constinit std::atomic<std::uint32_t> g_events_open = 0;
 constinit std::atomic<bool> g_events_forbidden = false;
@@ -38,7 +39,9 @@ int open_high_event(perf_event_attr& event, std::int32_t tid, int group) noexcep
   if (g_events_open.load(std::memory_order_relaxed) >= limit / kEventPart) return -EMFILE;
   const long low = raw_syscall(SYS_perf_event_open, &event, tid, -1, group, PERF_FLAG_FD_CLOEXEC);
   if (low < 0) return static_cast<int>(low);
-  const long high = raw_syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, limit - limit / 4);
+  const std::uint32_t last_quarter = limit - limit / 4;
+  const long high =
+      raw_syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, last_quarter < kFirstNumber ? last_quarter : kFirstNumber);
   raw_syscall(SYS_close, low);
   if (high >= 0) g_events_open.fetch_add(1, std::memory_order_relaxed);
   return static_cast<int>(high);

@@ -34,7 +34,7 @@ const void* path_table_memory() noexcept { return g_path_table; }
 
 bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept {
   const bool forked = parents != nullptr;
-  wire::SegmentHeader* const segment = make_segment();
+  wire::SegmentHeader* const segment = make_segment(parents);
   if (segment == nullptr) return false;
   ++g_process.generation;
   if (!renew_path_table() || (!forked && !prepare_threads(segment))) {
@@ -50,10 +50,11 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
     module_table_describe_all(segment);
     if (!g_options.no_python) python_attach(segment);
   }
-  if (!forked || one_thread) {
-    open_counters();
-  } else {
-    open_counters_without_papi("forked by a program with threads");
+  if (!forked || !keep_counters()) {
+    if (!forked || one_thread)
+      open_counters();
+    else
+      open_counters_without_papi("forked by a program with threads");
   }
   describe_counters(segment);
   begin_windows(segment, forked);

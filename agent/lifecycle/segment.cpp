@@ -143,15 +143,20 @@ void* map_file(int file, const Layout& layout, std::uint64_t addresses) noexcept
   return map_memory(layout.bytes, file);
 }
 
+// The program's words as the kernel laid them out, one behind the other; null: not known.
+constinit const char* g_words = nullptr;
+
 // The words of the command line follow their number on the stack that the kernel set up. In the child of a
-// fork, and if anything looks wrong, the kernel is asked.
+// fork that has changed them, and if anything looks wrong, the kernel is asked.
 bool command_from_stack(wire::SegmentHeader& header) noexcept {
   constexpr long kMaxWords = 4096;
   const long count = *static_cast<const long*>(__libc_stack_end);
   const auto* const words = static_cast<const char* const*>(__libc_stack_end) + 1;
   if (count < 1 || count > kMaxWords || words[count] != nullptr || words[0] == nullptr) return false;
   std::uint32_t used = 0;
+  bool in_place = true;
   for (long i = 0; i < count && used < sizeof header.command; ++i) {
+    in_place = in_place && words[i] == words[0] + used;
     const std::size_t room = sizeof header.command - used;
     const std::size_t length = strnlen(words[i], room);
     memcpy(header.command + used, words[i], length);
@@ -159,11 +164,24 @@ bool command_from_stack(wire::SegmentHeader& header) noexcept {
     if (used < sizeof header.command) header.command[used++] = 0;
   }
   header.command_bytes = used;
+  if (in_place) g_words = words[0];
   return true;
 }
 
-void read_command(wire::SegmentHeader& header) noexcept {
-  if (g_process.generation == 0 && command_from_stack(header)) return;
+// A program may write another name over its words, which "ps" then shows. As long as they are what they were
+// in the parent, no file has to be opened for them.
+bool command_of_parent(wire::SegmentHeader& header, const wire::SegmentHeader& parents) noexcept {
+  const std::uint32_t bytes = parents.command_bytes;
+  if (g_words == nullptr || bytes == 0 || bytes > sizeof header.command ||
+      memcmp(g_words, parents.command, bytes) != 0)
+    return false;
+  memcpy(header.command, parents.command, bytes);
+  header.command_bytes = bytes;
+  return true;
+}
+
+void read_command(wire::SegmentHeader& header, const wire::SegmentHeader* parents) noexcept {
+  if (parents == nullptr ? command_from_stack(header) : command_of_parent(header, *parents)) return;
   header.command_bytes = read_small_file("/proc/self/cmdline", header.command, sizeof header.command);
 }
 
@@ -178,7 +196,8 @@ bool kernel_tells_run_delay() noexcept {
   return tells;
 }
 
-void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout) noexcept {
+void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout,
+          const wire::SegmentHeader* parents) noexcept {
   header.wire_major = wire::kWireMajor;
   header.wire_minor = wire::kWireMinor;
   header.segment_bytes = layout.bytes;
@@ -227,7 +246,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.knows_run_delay = kernel_tells_run_delay() ? 1 : 0;
   if (g_options.standby) header.outside_windows = wire::OutsideWindows::kNothing;
   if (g_options.light) header.outside_windows = wire::OutsideWindows::kLight;
-  read_command(header);
+  read_command(header, parents);
   header.creation = creation_of_this_process();
   if (g_options.no_python)
     header.python_state.store(static_cast<std::uint32_t>(wire::PythonState::kDisabled),
@@ -237,7 +256,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
 
 }  // namespace
 
-wire::SegmentHeader* make_segment() noexcept {
+wire::SegmentHeader* make_segment(const wire::SegmentHeader* parents) noexcept {
   const int file =
       static_cast<int>(raw_syscall(SYS_memfd_create, "clusterprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file < 0) return nullptr;
@@ -247,7 +266,7 @@ wire::SegmentHeader* make_segment() noexcept {
     const Capacities capacities = capacities_of(step);
     const Layout layout = lay_out(capacities);
     header = static_cast<wire::SegmentHeader*>(map_file(file, layout, addresses));
-    if (header != nullptr) fill(*header, capacities, layout);
+    if (header != nullptr) fill(*header, capacities, layout, parents);
   }
   if (header == nullptr) refuse_recording(wire::UnrecordedReason::kNoMemory);
   // So that a reader of the mapping cannot be made to fault.

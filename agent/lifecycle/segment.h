@@ -8,8 +8,9 @@
 
 namespace clusterprof::agent {
 
-// Makes the segment and hands it to the collector. Null when the process cannot be recorded.
-wire::SegmentHeader* make_segment() noexcept;
+// Makes the segment and hands it to the collector. Null when the process cannot be recorded. `parents`: in
+// the child of a fork, that of the parent; else null.
+wire::SegmentHeader* make_segment(const wire::SegmentHeader* parents) noexcept;
 void unmap_segment(wire::SegmentHeader* segment) noexcept;
 
 // Sends `memory_file` to the collector and keeps the connection open until the process ends. False if there

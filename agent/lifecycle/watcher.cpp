@@ -415,8 +415,15 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   return Look::kSignalled;
 }
 
+// Threads that wait for each other's lock are found asleep at nearly every look, which alone cost 0.1 % of a
+// processor in light mode.
+constexpr std::uint64_t kLightPeriods = 2;
+
 std::uint64_t shortest_look_ns() noexcept {
-  return tick_period_ns() > kShortestLookNs ? tick_period_ns() : kShortestLookNs;
+  const std::uint64_t period_ns = tick_period_ns();
+  // In a window of a light run the period is shorter.
+  const bool is_light = g_options.light && period_ns >= wire::sampling_period_ns(g_options.rate_hz);
+  return std::max(kShortestLookNs, is_light ? kLightPeriods * period_ns : period_ns);
 }
 
 // At low rates a look every 100 ms would cost more than the samples.
@@ -540,12 +547,8 @@ void sleep_until(std::uint32_t number, std::uint64_t next_ns) noexcept {
 // A wake-up that is not urgent is combined with another one.
 constexpr unsigned long kTimerSlackNs = 2 * kMillisecondNs;
 
-void* watch(void* given) {
-  const auto number = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(given));
-  std::int32_t starting = -1;
-  g_watcher_tid.compare_exchange_strong(starting, static_cast<std::int32_t>(raw_syscall(SYS_gettid)),
-                                        std::memory_order_acq_rel);
-  prctl(PR_SET_NAME, "clusterprof");
+// Call before the watcher opens or looks at anything.
+void prepare() noexcept {
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   rlimit descriptors;
   if (leave_descriptor_table() && getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
@@ -557,11 +560,26 @@ void* watch(void* given) {
   const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < used; ++i) g_process.records[i].watch = {};
   pthread_mutex_unlock(&g_tick);
+}
+
+bool is_current(std::uint32_t number) noexcept {
+  return g_current.load(std::memory_order_acquire) == number && !recording_has_ended();
+}
+
+void* watch(void* given) {
+  const auto number = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(given));
+  std::int32_t starting = -1;
+  g_watcher_tid.compare_exchange_strong(starting, static_cast<std::int32_t>(raw_syscall(SYS_gettid)),
+                                        std::memory_order_acq_rel);
+  prctl(PR_SET_NAME, "clusterprof");
   std::uint64_t usage_ns = 0, next_ns = monotonic_ns() + shortest_look_ns();
   bool attach = true;
-  while (g_current.load(std::memory_order_acquire) == number && !recording_has_ended()) {
+  // Many children of a fork end sooner, and need none of the rest.
+  if (is_current(number)) sleep_until(number, monotonic_ns() + kShortestLookNs);
+  if (is_current(number)) prepare();
+  while (is_current(number)) {
     sleep_until(number, next_ns);
-    if (g_current.load(std::memory_order_acquire) != number) break;
+    if (!is_current(number)) break;
 
     pthread_mutex_lock(&g_tick);
     wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);

@@ -56,6 +56,7 @@ struct CounterState {
   std::uint64_t migrations_id;
   // What was read last, when the thread had had that many context switches.
   bool migrations_known;
+  bool migrations_due;  // the event is opened at the thread's next sample
   std::uint64_t migrations, migrations_switches;
   std::uint64_t base[wire::kMaxCounters];  // what was there before the program, of the kernel's accounting
 
@@ -191,6 +192,9 @@ struct ProcessState {
   std::uint64_t event_period;  // of a Tick::kTaskClock, after its first; 0: the kernel chooses
   // Of the thread's event set, set_count values: PAPI_read, or read_event_group. 0 on success.
   int (*read_event_set)(int event_set, long long* values);
+
+  // Opens the event of a thread whose CounterState says migrations_due. Call on that thread.
+  void (*open_due_event)(CounterState& counters);
 
   // libc's clock_gettime, which uses the vdso. Null: the system call. It is not called by name: another
   // preload may interpose it with other times, and take locks.

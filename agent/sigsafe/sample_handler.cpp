@@ -262,6 +262,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   auto* values = reinterpret_cast<std::uint64_t*>(bytes + sizeof sample);
   if (trigger == wire::Trigger::kEvent) context.usage_time_ns = 0;  // what just occurred has to be in it
   const ThreadUse use = refresh_usage(context, now);
+  if (context.record->counters.migrations_due) g_process.open_due_event(context.record->counters);
   const std::uint32_t counters = sample_counters(context.record->counters, &use, values);
   const std::uint32_t epoch = segment->module_epoch.load(std::memory_order_acquire);
 

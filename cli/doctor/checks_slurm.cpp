@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "base/leading_number.hpp"
 #include "cli/doctor/checks.hpp"
@@ -141,6 +143,30 @@ std::string first_that_is_there(const System& system, const std::vector<std::str
   return {};
 }
 
+// "PATH is on TYPE" for a path on a network file system; empty: it is on none.
+std::string on_network(const System& system, const std::string& mounts, const std::string& path) {
+  // A link is resolved only where that cannot hang.
+  std::string type = mount_of(mounts, path).type;
+  if (!is_shared_file_system(type)) type = mount_of(mounts, system.resolve(path)).type;
+  return is_shared_file_system(type) ? path + " is on " + type : std::string();
+}
+
+// What Slurm loads at each start, and each task of a recorded job, as far as it is on a network file system.
+std::vector<std::string> remote_objects(const System& system, const std::string& plugin,
+                                        const std::string& arguments) {
+  const std::string mounts = system.read("/proc/self/mountinfo").value_or("");
+  std::vector<std::string> paths = {plugin}, remote;
+  constexpr std::string_view kStarter = "starter=";
+  for (const std::string& word : words_of(arguments))
+    if (word.starts_with(kStarter)) paths.push_back(word.substr(kStarter.size()));
+  for (const std::string& path : paths) {
+    if (!path.starts_with('/')) continue;
+    if (std::string where = on_network(system, mounts, path); !where.empty())
+      remote.push_back(std::move(where));
+  }
+  return remote;
+}
+
 void check_plugstack(const Context& context, const std::string& configuration, const std::string& version,
                      Checks& out) {
   const System& system = context.system;
@@ -174,8 +200,19 @@ void check_plugstack(const Context& context, const std::string& configuration, c
   const StackLine& line = lines.front();
   const std::string path =
       line.path.starts_with('/') ? line.path : field_of(configuration, "PluginDir") + "/" + line.path;
-  const auto number = system.exported_number(path, "plugin_version");
   check.found = line.file + ": " + (line.is_required ? "required " : "optional ") + line.path;
+  // First, since reading a file there may hang.
+  if (const std::vector<std::string> remote = remote_objects(system, path, line.arguments); !remote.empty()) {
+    check.status = Status::kFail;
+    check.found += "; " + joined(remote);
+    check.costs =
+        "while that file system is unavailable, tasks do not start and Slurm drains nodes, even of jobs that "
+        "are not recorded";
+    check.fix = "admin: on each node " + copy + "; then " + wanted;
+    out.push_back(check);
+    return;
+  }
+  const auto number = system.exported_number(path, "plugin_version");
   if (!number) {
     check.status = line.is_required ? Status::kFail : Status::kWarn;
     check.found += ", which is not there on this node";
@@ -306,12 +343,9 @@ void check_scripts(const Context& context, const std::string& configuration, Che
     found.push_back(key + "=" + value);
     const bool is_pattern = value.find_first_of("*?[") != std::string::npos;
     const std::vector<std::string> paths = is_pattern ? files_like(system, value) : std::vector{value};
-    for (const std::string& path : paths) {
-      // A link is resolved only where that cannot hang.
-      std::string type = mount_of(mounts, path).type;
-      if (!is_shared_file_system(type)) type = mount_of(mounts, system.resolve(path)).type;
-      if (is_shared_file_system(type)) remote.push_back(path + " is on " + type);
-    }
+    for (const std::string& path : paths)
+      if (std::string where = on_network(system, mounts, path); !where.empty())
+        remote.push_back(std::move(where));
   }
   if (found.empty()) return;
   check.found = joined(found);

@@ -657,7 +657,24 @@ void NodeState::save_memory(shard::NoteCode code, std::uint64_t limit_bytes) {
   add_note(note_of_node(code, options_.node_name, limit_bytes));
 }
 
+void NodeState::fit_store(std::uint64_t now_ns) {
+  if (options_.max_memory_bytes == 0) return;
+  TableSizes sizes;
+  for (const auto& [key, group] : ranks_) {
+    sizes.ended += group.ended.size() + group.ended_alike.size();
+    for (const Process& process : group.processes) {
+      if (!process.recorder) continue;
+      ++sizes.processes;
+      sizes.threads += process.recorder->count_threads(now_ns);
+    }
+  }
+  if (sizes == sizes_) return;
+  sizes_ = sizes;
+  store_.lower_limits(limits_within(options_.max_memory_bytes, sizes));
+}
+
 double NodeState::poll(std::uint64_t now_ns) {
+  fit_store(now_ns);
   double fullest = 0;
   for (auto& [key, group] : ranks_) {
     for (Process& process : group.processes) {

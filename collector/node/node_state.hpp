@@ -240,6 +240,8 @@ class NodeState {
   void update_rss(RankGroup& group, std::uint64_t now_ns);
   static ProcessView view(Process& process, std::uint64_t now_ns, Events events);
   void set_event_budget(ProcessRecorder& recorder) const;
+  // Leaves less room for call paths, the more the other tables take.
+  void fit_store(std::uint64_t now_ns);
   static std::size_t main_process(const std::vector<ProcessView>& views);
   static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
                                     Events events, std::size_t thread_rows, std::vector<shard::Note>& notes);
@@ -247,6 +249,7 @@ class NodeState {
   NodeOptions options_;
   bool saves_memory_ = false;
   RawStore store_{limits_within(options_.max_memory_bytes)};
+  TableSizes sizes_;  // for which the store has its limits
   TimeGrid grid_;
   PathTimes path_times_{store_};
   NodeFacts facts_;

@@ -151,6 +151,12 @@ bool ProcessRecorder::has_done(std::uint32_t number, bool open) const {
   return segment_.header().window_done.load(std::memory_order_acquire) == wire::window_word(number, open);
 }
 
+std::size_t ProcessRecorder::count_threads(std::uint64_t now_ns) {
+  // Before the first round. Later, those that are new in a round are counted at the next one.
+  if (threads_.empty()) return slots_.find(now_ns).size();
+  return std::max(threads_.size(), slots_.found().size());
+}
+
 double ProcessRecorder::poll(std::uint64_t now_ns) {
   events_.begin_round();
   start_.check(grid_.begun() ? std::optional(grid_.start_mono_ns()) : std::nullopt, now_ns);

@@ -52,6 +52,9 @@ class ProcessRecorder {
   // The largest number of MPI events to keep, in all and for Events::kFew.
   void set_event_budget(std::size_t all, std::size_t few) { events_.set_budget(all, few); }
 
+  // The number of threads that it has accounts of, or is about to.
+  [[nodiscard]] std::size_t count_threads(std::uint64_t now_ns);
+
   // Empties all rings. Returns how full the fullest one was (0 to 1), or the fraction of thread slots that
   // were waiting to be freed, whichever is larger.
   double poll(std::uint64_t now_ns);

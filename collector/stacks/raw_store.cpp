@@ -69,19 +69,42 @@ ModuleRole module_role(std::string_view path) {
   return ModuleRole::kProgram;
 }
 
-StoreLimits limits_within(std::uint64_t max_memory_bytes) {
+StoreLimits limits_within(std::uint64_t max_memory_bytes, const TableSizes& tables) {
   StoreLimits limits;
   if (max_memory_bytes == 0) return limits;
-  // Measured with bench/checkpoint_cost: a node with its frame takes 390 bytes and a row 210, half as much
-  // again while a shard is made, and a collector without either 20 MB.
+  // Measured with bench/checkpoint_cost: a node with its frame takes 390 bytes, a row 210 and a thread 6,000,
+  // up to half as much again while a shard is made, and a collector without any 20 MB. The others are rough.
   constexpr std::uint64_t kBase_bytes = 20 << 20, kNode_bytes = 600, kRow_bytes = 320;
-  const std::uint64_t room = (max_memory_bytes - std::min(max_memory_bytes, kBase_bytes)) / 3;
+  constexpr std::uint64_t kThread_bytes = 8 << 10, kProcess_bytes = 64 << 10, kEnded_bytes = 1 << 10;
+  constexpr std::uint64_t kLeastRoom_bytes = 1 << 20;
+  const std::uint64_t free_bytes = max_memory_bytes - std::min(max_memory_bytes, kBase_bytes);
+  const std::uint64_t tables_bytes =
+      tables.threads * kThread_bytes + tables.processes * kProcess_bytes + tables.ended * kEnded_bytes;
+  std::uint64_t room = free_bytes / 3;
+  if (tables_bytes > room)
+    room = std::max(kLeastRoom_bytes, (free_bytes - std::min(free_bytes, tables_bytes)) / 2);
   limits.nodes = std::min<std::size_t>(limits.nodes, room / kNode_bytes);
   limits.frames = std::min<std::size_t>(limits.frames, 2 * room / kNode_bytes);
   limits.short_nodes = std::min<std::size_t>(limits.short_nodes, limits.nodes / 4);
-  limits.rows = std::min<std::size_t>(limits.rows, room / kRow_bytes);
+  // What each process may have in any case must not be more than half of it for all of them.
+  constexpr std::size_t kFewest = 64;
+  const std::size_t rows = room / kRow_bytes, processes = std::max<std::size_t>(tables.processes, 1);
+  limits.fewest_rows = std::clamp(rows / (4 * processes), kFewest, limits.fewest_rows);
+  limits.short_rows = std::clamp(rows / (4 * processes), kFewest, limits.short_rows);
+  limits.rows =
+      std::min(limits.rows, rows - std::min(rows / 2, processes * (limits.fewest_rows + limits.short_rows)));
   limits.process_rows = std::min(limits.process_rows, limits.rows);
   return limits;
+}
+
+void RawStore::lower_limits(const StoreLimits& limits) noexcept {
+  limits_.nodes = std::min(limits_.nodes, std::max(limits.nodes, tables_.nodes.size()));
+  limits_.frames = std::min(limits_.frames, std::max(limits.frames, tables_.frames.size()));
+  limits_.short_nodes = std::min(limits_.short_nodes, limits.short_nodes);
+  limits_.rows = std::min(limits_.rows, std::max(limits.rows, rows_));
+  limits_.process_rows = std::min(limits_.process_rows, limits.process_rows);
+  limits_.fewest_rows = std::min(limits_.fewest_rows, limits.fewest_rows);
+  limits_.short_rows = std::min(limits_.short_rows, limits.short_rows);
 }
 
 void RawStore::close() noexcept {

@@ -123,9 +123,16 @@ struct StoreLimits {
   std::size_t short_rows = 1u << 12;  // of one process on paths without their callers, besides these
 };
 
-// Limits with which a collector stays below max_memory_bytes while it writes a shard, as long as the tables
-// of processes and threads take no more than the third that is left for them. 0: the usual limits.
-[[nodiscard]] StoreLimits limits_within(std::uint64_t max_memory_bytes);
+// What else takes the collector's memory. Nobody can limit it: they are the node's own.
+struct TableSizes {
+  std::size_t processes = 0, threads = 0;  // that are being recorded
+  std::size_t ended = 0;                   // rows of processes that have ended
+  friend bool operator==(const TableSizes&, const TableSizes&) = default;
+};
+
+// Limits with which a collector stays below max_memory_bytes while it writes a shard. A third is for those
+// tables; what they take beyond it is taken from call paths and rows. 0: the usual limits.
+[[nodiscard]] StoreLimits limits_within(std::uint64_t max_memory_bytes, const TableSizes& tables = {});
 
 class RawStore {
  public:
@@ -133,6 +140,9 @@ class RawStore {
 
   [[nodiscard]] const RawTables& tables() const noexcept { return tables_; }
   [[nodiscard]] const StoreLimits& limits() const noexcept { return limits_; }
+
+  // Lowers the limits to these, but not below what there is.
+  void lower_limits(const StoreLimits& limits) noexcept;
 
   // Makes what there is now the limit: there is no memory for more. From now on new paths keep only their
   // innermost frames. Room for few of these remains.

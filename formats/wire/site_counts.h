@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of recordings on a node, for the site: a line per recording and node in a file of each user
-// and day,
+// What becomes of recordings, for the site: a line per recording and node. There is a file for each node, day
+// and user, since the directory is the node's own and nobody can write to another user's file:
 //
 //   /var/spool/clusterprof/counts-2026-11-23.1000
 //   17:03:55 4711.0 unrecorded prefix-hangs
 //
-// Only where an administrator has made the directory (slurm/install_on_node --counts), which belongs to root
+// Only where an administrator has made the directory (slurm/install_on_node --count), which belongs to root
 // and is sticky: users can write only files of their own, and each of these is small. Whatever fails here
 // fails silently, since nothing may depend on it. No libc is used: the starter has none.
 #pragma once

@@ -17,6 +17,7 @@ import sys
 import time
 
 import recording
+from memory_groups import MemoryGroup
 
 LONG = "--long" in sys.argv
 if LONG:
@@ -289,8 +290,7 @@ class Losses(recording.RecordingTest):
 
     def test_no_memory_left(self):
         """The kernel's own OOM kill, in a memory cgroup that holds the program alone, and one that holds all of us."""
-        group = self.memory_group(64 << 20)
-        enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+        enter = MemoryGroup(self, 64 << 20).enter()
         for inside in ((), enter) if LONG else ((),):
             place, run, mark_path = self.place(f"memory{len(inside)}")
             command = [self.compile(), mark_path, "memory"]
@@ -302,32 +302,6 @@ class Losses(recording.RecordingTest):
             self.says_that(run, 0, KILL, True)
             self.has_all_samples(run, 0)
             self.nothing_left(run)
-
-    def memory_group(self, most_bytes):
-        name = f"clusterprof-test-{os.getpid()}"
-        for parent, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
-            group = os.path.join(parent, name)
-            try:
-                os.mkdir(group)
-            except OSError:
-                continue
-            self.addCleanup(self.remove_group, group)
-            try:
-                with open(os.path.join(group, limit), "w") as file:
-                    file.write(str(most_bytes))
-                return group
-            except OSError:
-                continue
-        self.skipTest("no memory cgroup can be made here")
-
-    @staticmethod
-    def remove_group(group):
-        for _ in range(100):
-            try:
-                os.rmdir(group)
-                return
-            except OSError:
-                time.sleep(0.05)
 
     # --- MPI ---
 

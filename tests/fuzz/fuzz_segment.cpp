@@ -7,18 +7,22 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "collector/node/node_state.hpp"
 #include "collector/shard/shard_builder.hpp"
 #include "formats/shard/tables.hpp"
+#include "formats/wire/hello.h"
 #include "formats/wire/mpi_functions.h"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/collector/fake_segment.hpp"
@@ -163,7 +167,18 @@ class Node {
   void poll() {
     greet_once();
     state_.poll(now_ns_);
+    for (const NodeState::Made& made : state_.take_made())
+      if (const auto id = state_.add_unrecorded(made, made.pid % 2 == 0, now_ns_); id && made.pid % 2 == 0)
+        unrecorded_.push_back(*id);
   }
+  void refuse(const wire::Refusal& refusal, std::string_view command) {
+    process_ = state_.refused(process_, 100, refusal, command, now());
+  }
+  void window(std::uint32_t number, bool open) {
+    state_.want_window(number, open);
+    (void)state_.window_done();
+  }
+  void turn_off() { state_.turn_off(now_ns_); }
   void announce(std::int32_t rank, std::int32_t world_size, bool other) {
     const auto id =
         state_.announce(other ? std::nullopt : process_, rank, world_size, other ? 101 : 100, now());
@@ -192,6 +207,7 @@ class Node {
   }
   void finish(std::optional<int> wait_status) {
     greet_once();
+    for (const NodeState::ProcessId id : unrecorded_) state_.gone(id, now_ns_, std::nullopt);
     if (process_) state_.gone(*process_, now_ns_, wait_status);
     (void)state_.left_mpi_open(process_.value_or(0));
     (void)state_.mpi_progress();
@@ -217,6 +233,7 @@ class Node {
   NodeState state_;
   collector::ShardBuilder builder_;
   std::optional<NodeState::ProcessId> process_;
+  std::vector<NodeState::ProcessId> unrecorded_;  // that it has made and that run
   bool has_greeted_ = false;
   std::uint64_t now_ns_ = FakeSegment::kStart + 250'000'000;
 };
@@ -264,6 +281,111 @@ void add_event(Input& input) {
   if (place == nullptr) return;
   *place = event;
   wire::publish_event(ring);
+}
+
+// A time at which something can be.
+std::uint64_t some_time(Input& input) {
+  return FakeSegment::kStart + input.number<std::uint32_t>() % 1'000'000'000;
+}
+
+wire::ThreadSlot& some_slot(Input& input) { return segment().slot(input.byte() % FakeSegment::kThreads); }
+
+// A program that the process executes or spawns. Values are one beyond what is valid at most.
+void add_launch(Input& input) {
+  wire::SegmentHeader& header = segment().fake().header();
+  const std::uint64_t number = header.launches_made + 1;
+  wire::Launch& launch = header.launches[number % wire::kLaunches];
+  launch.time_ns = some_time(input);
+  launch.path = input.number<std::uint64_t>();
+  launch.pid = input.byte() % 4 == 0 ? 100 : input.number<std::int32_t>();
+  launch.kind =
+      static_cast<wire::CreationKind>(input.byte() % (static_cast<unsigned>(wire::CreationKind::kShell) + 2));
+  launch.reason = static_cast<wire::UnrecordedReason>(input.byte() % (wire::kUnrecordedReasons + 2));
+  launch.command_bytes = input.byte();
+  const auto command = input.take(std::min<std::size_t>(launch.command_bytes, sizeof launch.command));
+  std::copy(command.begin(), command.end(), launch.command);
+  launch.number = number;
+  header.launches_made = number;
+}
+
+void add_turns(Input& input) {
+  wire::ThreadLoops& all = some_slot(input).event_loops;
+  wire::EventLoop& loop = all.loops[input.byte() % wire::kThreadLoops];
+  loop.descriptor = input.byte();
+  loop.turns = input.number<std::uint16_t>();
+  loop.busy_ns = input.number<std::uint32_t>();
+  loop.idle_ns = input.number<std::uint32_t>();
+  loop.blocked = input.byte();
+  loop.blocked_ns = input.number<std::uint32_t>();
+  loop.longest_ns = input.number<std::uint32_t>();
+  loop.longest_began_ns = some_time(input);
+  loop.turn_began_ns = input.byte() % 2 == 0 ? 0 : some_time(input);
+  loop.wait_began_ns = input.byte() % 2 == 0 ? 0 : some_time(input);
+  loop.lengths[input.byte() % wire::kTurnBins] = input.number<std::uint16_t>();
+  for (int turns = input.byte() % 8; turns > 0; --turns) {
+    wire::BlockedTurn& turn = all.blocked[all.blocked_turns % wire::kBlockedTurns];
+    turn.begin_ns = some_time(input);
+    turn.end_ns = turn.begin_ns + input.number<std::uint32_t>() % 1'000'000'000;
+    turn.descriptor = loop.descriptor.load();
+    turn.awaited = input.byte() % 4;
+    all.blocked_turns += 1;
+  }
+}
+
+void name_thread(Input& input) {
+  wire::ThreadSlot& slot = some_slot(input);
+  const auto name = input.take(input.byte() % (wire::kThreadNameBytes + 1));
+  std::array<std::uint64_t, wire::kThreadNameBytes / 8> words{};
+  std::memcpy(words.data(), name.data(), name.size());
+  for (std::size_t i = 0; i < words.size(); ++i) slot.python_name[i] = words[i];
+  slot.python_name_bytes = static_cast<std::uint32_t>(name.size());
+  const auto kernels = input.take(sizeof slot.name);
+  std::copy(kernels.begin(), kernels.end(), slot.name);
+}
+
+// What the agent writes when it opens or closes a window. Before the greeting: what is recorded outside them.
+void change_window(Node& node, Input& input) {
+  wire::SegmentHeader& header = segment().fake().header();
+  header.outside_windows = static_cast<wire::OutsideWindows>(input.byte() % 4);
+  node.window(input.number<std::uint16_t>(), input.byte() % 2 == 1);
+  header.window_done = header.window_wanted - input.byte() % 2;
+  header.window_begin_ns = some_time(input);
+  header.window_end_ns = some_time(input);
+  header.record_phase = input.byte() % 8;
+  header.record_off_ns = some_time(input);
+  header.record_missed_ns[input.byte() % 2] = input.number<std::uint32_t>();
+  wire::ThreadSlot& slot = some_slot(input);
+  slot.window_begin_cpu_ns = input.number<std::uint32_t>();
+  slot.window_begin_ns = input.byte() % 4 == 0 ? 0 : some_time(input);
+  slot.window_end_cpu_ns = input.number<std::uint32_t>();
+  slot.window_end_ns = input.byte() % 4 == 0 ? 0 : some_time(input);
+}
+
+void refuse(Node& node, Input& input) {
+  auto refusal = input.number<wire::Refusal>();
+  const auto command = input.take(input.byte());
+  node.refuse(refusal, {reinterpret_cast<const char*>(command.data()), command.size()});
+}
+
+void act_rarely(Node& node, Input& input) {
+  const std::uint8_t what = input.byte();
+  if (what < 128) return what % 2 == 0 ? node.greet() : node.end_segment();
+  switch (what % 8) {
+    case 0:
+    case 1:
+      return add_launch(input);
+    case 2:
+    case 3:
+      return add_turns(input);
+    case 4:
+      return name_thread(input);
+    case 5:
+      return change_window(node, input);
+    case 6:
+      return refuse(node, input);
+    default:
+      return node.turn_off();
+  }
 }
 
 void act(Node& node, Input& input) {
@@ -316,10 +438,7 @@ void act(Node& node, Input& input) {
       node.snapshot(false);
       break;
     default:
-      if (input.byte() % 2 == 0)
-        node.greet();
-      else
-        node.end_segment();
+      act_rarely(node, input);
       break;
   }
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A portable package in the root directory of another system, as an ordinary user. Not part of the test run, which has
-neither; see packaging/README.md.
+"""A portable package in the root directory of another system, as an ordinary user. install.other_releases runs it where
+there are both; see packaging/README.md.
 
     scripts/package --portable
     tests/install/portable_package.py dist-packages/clusterprof-*-glibc2.28.tar.gz ROOT

@@ -492,6 +492,37 @@ TEST(Agent, SaysThatThereIsNoRoom) {
   EXPECT_EQ(outcome.refusals[0].pid, outcome.processes.at(0).pid);
 }
 
+// A thread that wakes up ten times a second is looked at when it may be signalled again: after four intervals
+// of two periods, or a quarter less if another thread is due.
+TEST(Agent, LooksAtThreadsLessOftenInLightMode) {
+  const Outcome outcome = run({kTarget, "few_sleepers", "3"}, {rate(20), "CLUSTERPROF_MODE=light"});
+  ASSERT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  constexpr double kLeastBetween_s = 0.75 * 4 * 2 * 74.0 / 73 / 20;
+  std::size_t threads = 0;
+  for (const ThreadLog& thread : outcome.processes.at(0).threads) {
+    if (thread.is_main) continue;
+    ++threads;
+    const auto blocked = static_cast<double>(thread.count(wire::Trigger::kBlocked));
+    EXPECT_GE(blocked, 2);
+    EXPECT_LE(blocked, thread.seconds() / kLeastBetween_s + 1);
+  }
+  EXPECT_EQ(threads, 2u);
+}
+
+TEST(Agent, TellsTheCommandThatAForkedChildHas) {
+  const Outcome outcome = run({kTarget, "fork_renamed"});
+  EXPECT_TRUE(exited(outcome, 0)) << outcome.wait_status;
+  ASSERT_EQ(outcome.processes.size(), 3u);
+  const auto command_of = [&outcome](std::size_t process) {
+    const wire::SegmentHeader& segment = *outcome.processes[process].segment;
+    return std::string(segment.command, segment.command_bytes);
+  };
+  const std::string words = kTarget + '\0' + "fork_renamed" + '\0';
+  EXPECT_EQ(command_of(0), words);
+  EXPECT_EQ(command_of(1), words);
+  EXPECT_EQ(command_of(2), kTarget + '\0' + "xxxxxxxxxxxx" + '\0');
+}
+
 TEST(Agent, FillsTheHeader) {
   const Outcome outcome = run({kTarget, "spin", "300"}, {rate(200), "CLUSTERPROF_NO_PYTHON=1"});
   ASSERT_EQ(outcome.processes.size(), 1u);

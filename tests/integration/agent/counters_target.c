@@ -130,6 +130,13 @@ static int moves(int count) {
   return 0;
 }
 
+static int moves_in_child(int count) {
+  const pid_t child = fork();
+  if (child == 0) _exit(moves(count)); /* it has its first sample before it moves */
+  int status = 1;
+  return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}
+
 int main(int count, char** words) {
   const char* what = count > 1 ? words[1] : "";
   if (strcmp(what, "threads") == 0) return threads();
@@ -138,6 +145,7 @@ int main(int count, char** words) {
   if (strcmp(what, "spin") == 0) return spins();
   if (strcmp(what, "mpi") == 0) return mpi();
   if (strcmp(what, "moves") == 0) return moves(10);
+  if (strcmp(what, "moves_in_child") == 0) return moves_in_child(10);
   if (strcmp(what, "exec") == 0) {
     counted_work();
     return execl("/proc/self/exe", "counters", "threads", (char*)NULL);

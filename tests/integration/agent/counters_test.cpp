@@ -292,6 +292,26 @@ TEST(AgentCounters, SamplesShowEachMoveToAnotherProcessor) {
   EXPECT_GT(seen.size(), kMoves / 2);
 }
 
+// By default the event is opened at the child's first sample.
+TEST(AgentCounters, ForkedChildCountsWhatItsParentDoes) {
+  cpu_set_t may;
+  ASSERT_EQ(sched_getaffinity(0, sizeof may, &may), 0);
+  if (CPU_COUNT(&may) < 2 || geteuid() != 0) GTEST_SKIP() << "takes two processors, and permission";
+  if (has_hardware_counters()) GTEST_SKIP() << "this machine has hardware counters";
+  constexpr double kMoves = 10;
+  const Outcome outcome = run({kTarget, "moves_in_child"});
+  ASSERT_EQ(outcome.wait_status, 0);
+  ASSERT_EQ(outcome.processes.size(), 2u);
+  const ProcessLog &parent = outcome.processes[0], &child = outcome.processes[1];
+  EXPECT_EQ(counted(*child.segment), counted(*parent.segment));
+  EXPECT_EQ(missing(*child.segment), missing(*parent.segment));
+  auto values = totals(child, *child.main_thread());
+  EXPECT_GE(values["cpu-migrations"], kMoves);
+  EXPECT_LE(values["cpu-migrations"], kMoves + 1);
+  EXPECT_GE(values["task-clock"], 400e6);
+  EXPECT_EQ(child.drops(wire::DropReason::kCounterFailed), 0u);
+}
+
 TEST(AgentCounters, ForkAndExecCountFromTheirOwnBeginning) {
   const Outcome forked =
       run({kTarget, "fork"}, {"CLUSTERPROF_EVENT=task-clock,page-faults,context-switches"});

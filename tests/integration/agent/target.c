@@ -332,6 +332,18 @@ static int do_fork(void) {
   return 0;
 }
 
+/* The second child is forked after the program has written another name over its words. */
+static int do_fork_renamed(char** argv) {
+  for (int i = 0; i < 2; ++i) {
+    if (i == 1) memset(argv[1], 'x', strlen(argv[1]));
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) return 1;
+  }
+  return 0;
+}
+
 static void* fork_often(void* unused) {
   (void)unused;
   for (int i = 0; i < 20; ++i) {
@@ -688,11 +700,11 @@ static void* wake_up_often(void* seconds) {
   while (now_ms(CLOCK_MONOTONIC) < end) usleep(100 * 1000);
   return NULL;
 }
-static int do_sleepers(int seconds) {
+static int do_sleepers(int seconds, int count) {
   pthread_t threads[64];
-  for (int i = 0; i < 64; ++i)
+  for (int i = 0; i < count; ++i)
     if (pthread_create(&threads[i], NULL, wake_up_often, (void*)(intptr_t)seconds) != 0) return 1;
-  for (int i = 0; i < 64; ++i) pthread_join(threads[i], NULL);
+  for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
   return 0;
 }
 
@@ -753,6 +765,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "early") == 0) return wait_for_early_threads();
   if (strcmp(what, "named") == 0) return do_named();
   if (strcmp(what, "fork") == 0) return do_fork();
+  if (strcmp(what, "fork_renamed") == 0) return do_fork_renamed(argv);
   if (strcmp(what, "fork_threads") == 0) return do_fork_threads();
   if (strcmp(what, "fork_loader") == 0) return do_fork_loader();
   if (strcmp(what, "cancel") == 0) return do_cancel();
@@ -765,7 +778,8 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "api") == 0) return do_api();
   if (strcmp(what, "limits") == 0) return do_limits();
   if (strcmp(what, "faults") == 0) return do_faults(number);
-  if (strcmp(what, "sleepers") == 0) return do_sleepers(number);
+  if (strcmp(what, "sleepers") == 0) return do_sleepers(number, 64);
+  if (strcmp(what, "few_sleepers") == 0) return do_sleepers(number, 2);
   if (strcmp(what, "fork_faults") == 0) return do_fork_faults(number);
   if (strcmp(what, "memory") == 0) return do_memory(number);
   if (strcmp(what, "env") == 0) return system("env | grep -E '^(LD_PRELOAD|CLUSTERPROF)'") == 0 ? 0 : 1;

@@ -332,6 +332,39 @@ TEST_F(NodeStateTest, SaysOnceThatItSavesMemory) {
   EXPECT_EQ(notes[0].number, 100u << 20);
 }
 
+// The tables of 4000 threads leave next to nothing of 48 MB for call paths.
+TEST_F(NodeStateTest, LeavesRoomForTheThreadsThatItHas) {
+  static constexpr std::uint32_t kRanks = 8, kThreads = 500, kPaths = 6000, kPathsOfOnePoll = 1000;
+  const auto nodes_with = [](std::uint32_t threads) {
+    NodeOptions options{"run-1", "n0", {"./program"}, 0, 100, "wall"};
+    options.max_memory_bytes = 48 << 20;
+    NodeState state(options);
+    std::vector<std::unique_ptr<FakeSegment>> segments;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      FakeSegment& fake = *segments.emplace_back(std::make_unique<FakeSegment>(true, kThreads));
+      const auto pid = static_cast<std::int32_t>(1000 * (rank + 1));
+      fake.header().pid = pid;
+      fake.header().rank = static_cast<std::int32_t>(rank);
+      fake.module("/bin/program", 0x10000, 0x20000, 0x10000);
+      for (std::uint32_t i = 0; i < threads; ++i)
+        fake.thread(i, pid + static_cast<std::int32_t>(i), kStart, i == 0);
+      const auto id = state.announce(std::nullopt, static_cast<std::int32_t>(rank), kRanks, pid, at(0));
+      state.hello(id, pid, view(fake), at(0));
+    }
+    for (std::uint32_t i = 0; i < kPaths; ++i) {
+      FakeSegment::Sample sample;
+      sample.words = {0x10000 + i, 0x18000};
+      sample.time_ns = kStart + (i + 1) * kMs;
+      sample.cpu_ns = (i + 1) * kMs;
+      EXPECT_TRUE(segments[0]->sample(0, sample));
+      if (i % kPathsOfOnePoll == kPathsOfOnePoll - 1) state.poll(at(i + 1).mono_ns);
+    }
+    return state.snapshot(at(kPaths + 1), false).tables.nodes.size();
+  };
+  EXPECT_GT(nodes_with(1), kPaths);
+  EXPECT_LT(nodes_with(kThreads), kPaths / 2);
+}
+
 TEST_F(NodeStateTest, RejectsImpossibleWorldSizes) {
   FakeSegment fake;
   run(fake, 100, 5, 105);

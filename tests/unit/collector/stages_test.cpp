@@ -367,6 +367,51 @@ TEST(StoreLimits, LeaveRoomBelowTheMemoryLimit) {
   EXPECT_GT(small.rows, 80'000u);
 }
 
+TEST(StoreLimits, CountTheThreadsAndProcessesOfTheNode) {
+  constexpr std::uint64_t kMax = 300 << 20, kBase = 20 << 20;
+  const StoreLimits alone = limits_within(kMax);
+  // A few take no more than the third that is left for them.
+  const StoreLimits few = limits_within(kMax, {4, 400, 10});
+  EXPECT_EQ(few.nodes, alone.nodes);
+  EXPECT_GT(few.rows, alone.rows * 9 / 10);
+  // With these, a thread takes 7.6 kB while a shard is made.
+  constexpr std::size_t kRanks = 256, kThreads = 25'600;
+  const StoreLimits many = limits_within(kMax, {kRanks, kThreads, 0});
+  const std::size_t rows = many.rows + kRanks * (many.fewest_rows + many.short_rows);
+  EXPECT_LT(kBase + kThreads * 7600 + many.nodes * 600 + rows * 320, kMax);
+  EXPECT_GT(many.nodes, 40'000u);
+  EXPECT_GT(rows, 60'000u);
+  EXPECT_LT(limits_within(kMax, {kRanks, kThreads, 20'000}).nodes, many.nodes);
+  // Some room is left where there is none.
+  const StoreLimits least = limits_within(kMax, {kRanks, 10 * kThreads, 0});
+  EXPECT_GT(least.nodes, 1000u);
+  EXPECT_GT(least.rows, 1000u);
+  // Without a limit, nothing is counted.
+  EXPECT_EQ(limits_within(0, {kRanks, kThreads, 0}).nodes, StoreLimits{}.nodes);
+  EXPECT_EQ(limits_within(0, {kRanks, kThreads, 0}).short_rows, StoreLimits{}.short_rows);
+}
+
+TEST(StoreLimits, AreLoweredToWhatThereIs) {
+  RawStore store(StoreLimits{.nodes = 100, .rows = 100});
+  const auto path = [&store](std::uint32_t number) {
+    return store.node(0, store.frame({RawKind::kNativeExact, 0, 0x1000 + number}));
+  };
+  std::vector<std::uint32_t> known;
+  for (std::uint32_t i = 0; i < 20; ++i) known.push_back(path(i));
+  ASSERT_TRUE(store.take_rows(30));
+  store.lower_limits({.nodes = 10, .rows = 10});
+  for (std::uint32_t i = 0; i < 20; ++i) EXPECT_EQ(path(i), known[i]);
+  EXPECT_TRUE(store.is_short(path(20)));
+  EXPECT_FALSE(store.take_rows(1));
+  store.give_rows_back(25);
+  store.lower_limits({.nodes = 10, .rows = 10});
+  EXPECT_TRUE(store.take_rows(5));
+  EXPECT_FALSE(store.take_rows(1));
+  // Never raised.
+  store.lower_limits({.nodes = 1000, .rows = 1000});
+  EXPECT_FALSE(store.take_rows(1));
+}
+
 TEST_F(Charges, HaveDataAccessesOnlyIfASampleHadAnAddress) {
   ProcessCharges charges(store, grid, path_times);
   const ChargeTarget target = charges.target({path(0), shard::Category::kNative, true});

@@ -139,6 +139,32 @@ TEST_F(Slurm, ScriptsOnASharedFileSystemFail) {
   EXPECT_EQ(look().at("slurm.scripts").found, "/apps/cp/prolog is on nfs4");
 }
 
+TEST_F(Slurm, PluginAndStarterOnASharedFileSystemFail) {
+  system.files["/proc/self/mountinfo"] =
+      "22 1 8:1 / / rw - ext4 /dev/a rw\n30 22 0:25 / /apps rw - nfs4 server:/apps rw\n";
+  const std::string local = "/etc/slurm/clusterprof/", remote = "/apps/cp/lib/clusterprof/";
+  for (const std::string& folder : {local, remote})
+    system.numbers[folder + "spank_clusterprof.so"] = 0x160508;
+  stack("optional " + local + "spank_clusterprof.so prefix=/apps/cp");  // the prefix may be there
+  EXPECT_EQ(look().at("slurm.plugstack").status, Status::kOk);
+  stack("optional " + local + "spank_clusterprof.so prefix=/apps/cp starter=" + local +
+        "libclusterprof_start.so");
+  EXPECT_EQ(look().at("slurm.plugstack").status, Status::kOk);
+  stack("optional " + local + "spank_clusterprof.so prefix=/apps/cp starter=" + remote +
+        "libclusterprof_start.so default=on");
+  Check check = look().at("slurm.plugstack");
+  EXPECT_EQ(check.status, Status::kFail);
+  EXPECT_NE(check.found.find(remote + "libclusterprof_start.so is on nfs4"), std::string::npos);
+  EXPECT_NE(check.fix.find("install_on_node"), std::string::npos);
+  stack("optional " + remote + "spank_clusterprof.so");
+  check = look().at("slurm.plugstack");
+  EXPECT_EQ(check.status, Status::kFail);
+  EXPECT_NE(check.found.find(remote + "spank_clusterprof.so is on nfs4"), std::string::npos);
+  system.links[local + "spank_clusterprof.so"] = remote + "spank_clusterprof.so";
+  stack("optional " + local + "spank_clusterprof.so");
+  EXPECT_EQ(look().at("slurm.plugstack").status, Status::kFail);
+}
+
 TEST_F(Slurm, PlugstackThatIncludesItself) {
   system.files[kStack] = "include /etc/slurm/plugstack.conf\noptional " + kPlugin + "\n";
   EXPECT_TRUE(look().contains("slurm.plugstack"));
