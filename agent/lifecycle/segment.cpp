@@ -227,6 +227,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.knows_run_delay = kernel_tells_run_delay() ? 1 : 0;
   read_command(header);
   header.creation = creation_of_this_process();
+  header.last_words.keeps_stderr = g_options.no_stderr ? 0 : 1;
   if (g_options.no_python)
     header.python_state.store(static_cast<std::uint32_t>(wire::PythonState::kDisabled),
                               std::memory_order_relaxed);
