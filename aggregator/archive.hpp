@@ -132,10 +132,15 @@ void serialize(Archive& archive, Thread& thread) {
           thread.cpu_min_ns, thread.cpu_max_ns, thread.name);
 }
 template <typename Archive>
+void serialize(Archive& archive, Failure& failure) {
+  archive(failure.rank, failure.flags, failure.signal, failure.address, failure.instruction,
+          failure.abort_code, failure.message, failure.stderr_tail);
+}
+template <typename Archive>
 void serialize(Archive& archive, ShardData& head) {
   using aggregator::archive_rows;
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
-          head.io_files, head.drops, head.processes, head.event_loops, head.threads);
+          head.io_files, head.drops, head.processes, head.event_loops, head.threads, head.failures);
   archive_rows(archive, head.loop_blocks);
   archive_rows(archive, head.frames);
   archive_rows(archive, head.paths);

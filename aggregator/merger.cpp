@@ -229,6 +229,7 @@ struct Merger::State {
   std::vector<std::vector<LoopBlock>> loop_blocks;
   std::vector<std::vector<Thread>> threads;
   std::vector<std::vector<RecordingWindow>> recording_windows;
+  std::vector<std::vector<Failure>> failures;
 
   std::vector<IoFile> io_files;
   std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system
@@ -363,6 +364,7 @@ struct Merger::State {
     use(loop_blocks, &ShardData::loop_blocks);
     use(threads, &ShardData::threads);
     use(recording_windows, &ShardData::recording_windows);
+    use(failures, &ShardData::failures);
   }
 
   Run united_run() const;

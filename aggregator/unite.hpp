@@ -126,6 +126,17 @@ inline void unite(shard::RegionTime& into, const shard::RegionTime& row) {
 }
 inline auto key(const shard::RegionTime& row) { return std::tuple(row.path); }
 
+// What one shard says more of.
+inline void unite(shard::Failure& into, const shard::Failure& row) {
+  const auto knows = [](const shard::Failure& failure) {
+    return std::tuple(failure.stderr_tail.size(), failure.flags, failure.signal, failure.address,
+                      std::string_view(failure.message), std::string_view(failure.instruction),
+                      failure.abort_code, std::string_view(failure.stderr_tail));
+  };
+  if (knows(into) < knows(row)) into = row;
+}
+inline auto key(const shard::Failure&) { return std::tuple(0); }  // a rank has one
+
 // The same window, of which one shard may have seen more.
 inline void unite(shard::RecordingWindow& into, const shard::RecordingWindow& row) {
   into.end_ns = std::max(into.end_ns, row.end_ns);

@@ -372,6 +372,20 @@ void mask_secrets(std::vector<std::string>& words) {
   }
 }
 
+std::string mask_secrets_in_text(std::string_view text) {
+  std::string masked;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of("\r\n"), text.size());
+    std::vector<std::string> words = {"", std::string(text.substr(0, end))};  // the first is a program
+    mask_secrets(words);
+    masked += words[1];
+    if (end == text.size()) break;
+    masked += text[end];
+    text.remove_prefix(end + 1);
+  }
+  return masked;
+}
+
 std::optional<CommandDetail> command_detail(std::string_view name) {
   for (const auto detail :
        {CommandDetail::kName, CommandDetail::kHash, CommandDetail::kMasked, CommandDetail::kFull})

@@ -20,6 +20,9 @@ namespace clusterprof {
 // nothing.
 void mask_secrets(std::vector<std::string>& words);
 
+// The same in each line of a text.
+std::string mask_secrets_in_text(std::string_view text);
+
 // How much of a command line is stored.
 enum class CommandDetail {
   kName,    // the program only

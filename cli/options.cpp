@@ -72,6 +72,7 @@ struct RawOptions {
   std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
   std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
+  bool no_stderr = false;
   bool no_html = false, no_source = false, no_arguments = false;
   bool quiet = false, strict = false, memory = false, help = false, version = false;
   bool started = false, standby = false;
@@ -146,6 +147,7 @@ class RecordParser {
     flag("--no-mpi", raw_.no_mpi, "do not wrap MPI calls", kMeasure);
     flag("--only-regions", raw_.only_regions, "record only inside regions that the program names", kScope);
     flag("--no-children", raw_.no_children, "do not record the processes that the command starts", kScope);
+    flag("--no-stderr", raw_.no_stderr, "do not keep what a failed rank last wrote to stderr", kScope);
     value("--ranks", raw_.ranks, "LIST", "record only these ranks, as in 0-3,8; the others run untouched",
           kScope);
     value("--min-duration", raw_.min_duration, "SECONDS",
@@ -399,6 +401,7 @@ Result<Options> RecordParser::check() const {
   options.no_native = raw_.no_native;
   options.no_mpi = raw_.no_mpi;
   options.no_children = raw_.no_children;
+  options.no_stderr = raw_.no_stderr;
   options.only_regions = raw_.only_regions;
   if (options.standby && !options.sample_on.event.empty())
     return Error{label("standby") + " samples by time: it does not go with --sample-on"};

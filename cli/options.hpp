@@ -51,6 +51,7 @@ struct Options {
   bool no_native = false;
   bool no_mpi = false;
   bool no_children = false;
+  bool no_stderr = false;
   bool only_regions = false;
   CommandDetail command_detail = CommandDetail::kMasked;  // what is stored of the command line
   CollectorOptions collector;

@@ -72,6 +72,7 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
   set("CLUSTERPROF_NO_NATIVE", options.no_native ? "1" : "");
   set("CLUSTERPROF_NO_MPI", options.no_mpi ? "1" : "");
   set("CLUSTERPROF_NO_CHILDREN", options.no_children ? "1" : "");
+  set("CLUSTERPROF_NO_STDERR", options.no_stderr ? "1" : "");
   set("CLUSTERPROF_ONLY_REGIONS", options.only_regions ? "1" : "");
 
   if (facts.needs_asan && merge_preloads({}, users).find("asan") == std::string::npos) {

@@ -65,6 +65,19 @@ void read_event_budget(clusterprof::collector::NodeOptions& node) {
   }
 }
 
+// Seconds since 1970, from Slurm 22.05 on.
+std::int64_t time_limit_utc_ns() {
+  const char* const text = std::getenv("SLURM_JOB_END_TIME");
+  if (text == nullptr) return 0;
+  std::int64_t end_s = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, end_s);
+  constexpr std::int64_t kSecondNs = 1'000'000'000;
+  const bool is_time = error == std::errc() && stop == end && end_s > 0 &&
+                       end_s < clusterprof::shard::kLatest_utc_ns / kSecondNs;
+  return is_time ? end_s * kSecondNs : 0;
+}
+
 // Batch systems signal every process of a step (scancel --full --signal=USR1, sbatch --signal). Such signals
 // are meant for the program, and a collector that stopped at SIGTSTP would hold up its launcher. Faults of
 // the collector itself still end it.
@@ -225,6 +238,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
         clusterprof::shard::note_of_run(clusterprof::shard::NoteCode::kLightRecording, node.rate_hz));
   }
   read_event_budget(node);
+  node.time_limit_utc_ns = time_limit_utc_ns();
   for (clusterprof::shard::Note& note :
        node_check_notes(node_check_file(std::getenv("SLURM_JOB_ID")), node.node_name))
     node.notes.push_back(std::move(note));

@@ -178,6 +178,7 @@ class Server::Impl {
     update_series();
     if (const auto waited_ms = std::chrono::duration_cast<milliseconds>(waited_).count(); waited_ms > 0)
       add_note(NoteCode::kProcessorBound, static_cast<std::uint64_t>(waited_ms));
+    state_.set_memory_kills(memory_limit_.kills());
     const bool written = checkpointer_->write_last(state_.snapshot(now, complete));
     listener_.close();
     if (is_on_trial()) clean_up_trial();
@@ -822,6 +823,7 @@ class Server::Impl {
       // A file server that does not answer must not keep the rings waiting, and looking costs it something.
       // So only where spawned ranks have come, and when this may be the last shard.
       if (has_spawned_ranks_ || terminate_at_) look_at_spawned_worlds();
+      state_.set_memory_kills(memory_limit_.kills());
       NodeSnapshot made = state_.snapshot(now, false, Events::kFew);
       made.node.next_within_ns =
           off_since_ ? 0 : static_cast<std::uint64_t>(checkpointer_->next_within().count());

@@ -182,6 +182,7 @@ void read_options() noexcept {
   g_options.no_python = switch_variable("CLUSTERPROF_NO_PYTHON");
   g_options.no_native = switch_variable("CLUSTERPROF_NO_NATIVE");
   g_options.no_children = switch_variable("CLUSTERPROF_NO_CHILDREN");
+  g_options.no_stderr = switch_variable("CLUSTERPROF_NO_STDERR");
   g_options.only_regions = switch_variable("CLUSTERPROF_ONLY_REGIONS");
   g_options.check_paths = switch_variable("CLUSTERPROF_CHECK_PATHS");
   read_sample_on();

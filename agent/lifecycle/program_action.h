@@ -9,7 +9,7 @@
 
 namespace clusterprof::agent {
 
-// SIGSEGV, SIGBUS, kSampleSignal; SIGIO where performance events sample the threads.
+// SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, kSampleSignal; SIGIO where performance events sample the threads.
 bool is_handled_signal(int signal) noexcept;
 
 // True if handlers return to this address. Async-signal-safe.

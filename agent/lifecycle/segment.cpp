@@ -248,6 +248,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   if (g_options.light) header.outside_windows = wire::OutsideWindows::kLight;
   read_command(header, parents);
   header.creation = creation_of_this_process();
+  header.last_words.keeps_stderr = g_options.no_stderr ? 0 : 1;
   if (g_options.no_python)
     header.python_state.store(static_cast<std::uint32_t>(wire::PythonState::kDisabled),
                               std::memory_order_relaxed);

@@ -22,6 +22,7 @@
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/ticks.h"
 #include "agent/sigsafe/interrupted_call.h"
+#include "agent/sigsafe/last_words.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
@@ -50,8 +51,12 @@ struct HandledSignal {
 
 void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept;
 
+// SIGILL, SIGFPE and SIGABRT: only to know where a program fails that has no handler for them.
 constinit HandledSignal g_handled_signals[] = {{SIGSEGV, fault_handler, {}},
                                                {SIGBUS, fault_handler, {}},
+                                               {SIGILL, forward_signal, {}},
+                                               {SIGFPE, forward_signal, {}},
+                                               {SIGABRT, forward_signal, {}},
                                                {kSampleSignal, sample_handler, {}},
                                                {SIGIO, lost_event_handler, {}}};
 constinit std::atomic<bool> g_installed = false;
@@ -110,6 +115,13 @@ HandledSignal* handled_signal(int signal) noexcept {
   return nullptr;
 }
 
+bool only_tells_of_failure(int signal) noexcept {
+  return signal == SIGILL || signal == SIGFPE || signal == SIGABRT;
+}
+bool is_deadly(int signal) noexcept {
+  return signal == SIGSEGV || signal == SIGBUS || only_tells_of_failure(signal);
+}
+
 bool is_handler(const SignalAction& action) noexcept {
   return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
 }
@@ -146,6 +158,10 @@ void note_handler_mask(int signal, const SignalAction& action) noexcept {
 // If the program has a handler, the kernel applies the program's own mask and flags, since our handler calls
 // the program's. If it has none, the program must not notice ours.
 void install(const HandledSignal& entry) noexcept {
+  if (only_tells_of_failure(entry.signal) && entry.program.sa_handler == SIG_IGN) {
+    __sigaction(entry.signal, &entry.program, nullptr);  // also for programs that it executes
+    return;
+  }
   SignalAction action = {};
   action.sa_sigaction = entry.handler;
   if (entry.signal == kSampleSignal) {
@@ -162,7 +178,7 @@ void install(const HandledSignal& entry) noexcept {
 }
 
 bool is_fault(int signal, const siginfo_t& info) noexcept {
-  return (signal == SIGSEGV || signal == SIGBUS) && info.si_code > 0;
+  return is_deadly(signal) && signal != SIGABRT && info.si_code > 0;
 }
 
 // True if there is code at the instruction that faulted; false after a jump to a wrong address. A page fault
@@ -178,7 +194,7 @@ void die_of(int signal, siginfo_t* info, void* context) noexcept {
   const long process = raw_syscall(SYS_getpid);
   if (process == g_process.pid) {  // and not a child of vfork, in the memory of its parent
     const bool can_tell = !is_fault(signal, *info) || has_fetched(*static_cast<const ucontext_t*>(context));
-    if ((signal == SIGSEGV || signal == SIGBUS) && can_tell) sample_last(context);
+    if (is_deadly(signal) && can_tell) sample_last(context);
     record_end(wire::kFatalSignalKnown, 0, static_cast<std::uint32_t>(signal));
   }
   SignalAction action = {};
@@ -268,6 +284,9 @@ void exchange_program_action(int signal, const SignalAction* action, SignalActio
 }
 
 void forward_signal(int signal, siginfo_t* info, void* context) noexcept {
+  if (is_fault(signal, *info) || signal == SIGABRT)
+    note_fault(signal, *info, *static_cast<const ucontext_t*>(context));
+  if (signal == SIGABRT) note_abort_message();
   HandledSignal* const entry = handled_signal(signal);
   SignalAction action;
   {
@@ -443,6 +462,7 @@ bool ignore_signals_for_exec(const void* frame) noexcept {
   const Lock lock;
   for (const HandledSignal& entry : g_handled_signals) {
     if (handled_signal(entry.signal) == nullptr || entry.program.sa_handler != SIG_IGN) continue;
+    if (only_tells_of_failure(entry.signal)) continue;  // it is ignored already
     // Other threads need the handlers until the exec has succeeded.
     if (entry.signal != SIGIO && !is_vfork_child && others_are_sampled()) continue;
     if (!any && is_sampled) {  // no walks, whose faults would kill
@@ -477,7 +497,8 @@ bool is_kept_from_kernel(int signal) noexcept {
 // handler were read and set again, and ran in between, it would be installed again.
 int set_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
   constexpr std::uint64_t kHasRestorer = 0x0400'0000;              // SA_RESTORER
-  if (signal == SIGABRT) return __sigaction(signal, action, old);  // which excludes abort(3)
+  // In a child of vfork. libc's excludes abort(3).
+  if (signal == SIGABRT) return __sigaction(signal, action, old);
   const auto ours = reinterpret_cast<std::uint64_t>(clusterprof_signal_return);
   KernelAction next = {}, before = {};
   if (action != nullptr) {

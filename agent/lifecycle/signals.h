@@ -8,7 +8,7 @@
 
 namespace clusterprof::agent {
 
-// Installs our handlers for SIGSEGV, SIGBUS and kSampleSignal. Handlers that the program has installed so far
+// Installs our handlers for SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT and kSampleSignal. Handlers that the program has installed so far
 // are remembered as its own.
 void install_handlers() noexcept;
 

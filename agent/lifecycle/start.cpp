@@ -38,11 +38,12 @@ namespace {
 
 constinit std::atomic<std::uint32_t> g_started = 0;
 
-// Finds the function in libc itself, since other preloads may have wrapped it.
-void find_clock() noexcept {
+// The clock of libc itself, since other preloads may have wrapped it.
+void find_in_libc() noexcept {
   void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (libc == nullptr) return;
   g_process.read_clock = reinterpret_cast<int (*)(clockid_t, timespec*)>(dlsym(libc, "clock_gettime"));
+  g_process.abort_message = static_cast<const AbortMessage* const*>(dlsym(libc, "__abort_msg"));
   dlclose(libc);  // it stays
 }
 
@@ -79,7 +80,7 @@ void ensure_started() noexcept {
   read_options();
   if (!g_options.record || is_off_on_this_node()) return;
   read_creation(getenv(wire::kCreationVariable));
-  find_clock();
+  find_in_libc();
   set_process_options();
   g_process.tick = choose_tick();
   if (open_process(nullptr, false)) {

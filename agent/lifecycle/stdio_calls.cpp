@@ -20,6 +20,7 @@
 #include "agent/lifecycle/interpose.h"
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/watcher.h"
+#include "agent/sigsafe/last_words.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
@@ -59,6 +60,7 @@ CLUSTERPROF_REAL(__getdelim, ssize_t(char**, size_t*, int, FILE*));
 CLUSTERPROF_REAL(fputs, int(const char*, FILE*));
 CLUSTERPROF_REAL(fputs_unlocked, int(const char*, FILE*));
 CLUSTERPROF_REAL(puts, int(const char*));
+constinit std::atomic<void (*)(const char*)> g_perror = nullptr;
 
 CLUSTERPROF_REAL(fgetc, int(FILE*));
 CLUSTERPROF_REAL(fgetc_unlocked, int(FILE*));
@@ -191,17 +193,45 @@ template <typename Function>
 template <typename Function>
 [[gnu::always_inline]] inline int putting(const void* caller, FILE* stream, const char* text,
                                           std::size_t more, Function function) {
-  const FileCall call(descriptor_of(stream), IoOperation::kWrite, caller);
+  const int descriptor = descriptor_of(stream);
+  const FileCall call(descriptor, IoOperation::kWrite, caller);
   const int result = function();
+  if (descriptor == kStderr && result != EOF) {
+    note_stderr(text, strlen(text));
+    if (more != 0) note_stderr("\n", 1);
+  }
   if (call.is_counted_call()) call.end(result == EOF ? -1 : static_cast<std::int64_t>(strlen(text) + more));
   return result;
 }
 
+// libc has written the text itself, so it is made once more. `error`: errno at the call, for "%m". libc's own
+// buffer for a stream without one is larger than this.
+[[gnu::cold, gnu::noinline]] void note_formatted(const char* format, va_list list, int error) noexcept {
+  char text[wire::kStderrTailBytes];
+  const int error_after = errno;
+  errno = error;
+  const int length = vsnprintf(text, sizeof text, format, list);
+  const auto most = static_cast<int>(sizeof text) - 1;
+  if (length > 0) note_stderr(text, static_cast<std::size_t>(length < most ? length : most));
+  errno = error_after;
+}
+
 template <typename Function>
-[[gnu::always_inline]] inline int printing(const void* caller, int descriptor, Function function) {
+[[gnu::always_inline]] inline int printing(const void* caller, int descriptor, const char* format,
+                                           va_list list, Function function) {
   const FileCall call(descriptor, IoOperation::kWrite, caller);
+  if (descriptor != kStderr || !keeps_stderr()) {
+    const int result = function();
+    call.end(result);
+    return result;
+  }
+  const int error = errno;
+  va_list again;
+  va_copy(again, list);
   const int result = function();
   call.end(result);
+  if (result > 0) note_formatted(format, again, error);
+  va_end(again);
   return result;
 }
 
@@ -241,6 +271,16 @@ template <typename Function>
   return result;
 }
 
+template <typename Function>
+[[gnu::always_inline]] inline int putting_any_character(const void* caller, FILE* stream, Function function) {
+  const int result = putting_character(caller, stream, function);
+  if (result != EOF && descriptor_of(stream) == kStderr) {
+    const auto character = static_cast<char>(result);
+    note_stderr(&character, 1);
+  }
+  return result;
+}
+
 // The kernel makes its description of this process when the file is first read.
 FILE* read_without_watcher(FILE* stream) noexcept {
   auto* const read_character = g_fgetc.find();
@@ -260,6 +300,7 @@ void watch_stdio_calls() noexcept {
   find(g_fread, g_fread_unlocked, g___fread_chk, g___fread_unlocked_chk, g_fwrite, g_fwrite_unlocked, g_fgets,
        g_fgets_unlocked, g___fgets_chk, g___fgets_unlocked_chk, g_getline, g_getdelim, g___getdelim, g_fputs,
        g_fputs_unlocked, g_puts);
+  real_function(g_perror, "perror");
   find(g_fgetc, g_fgetc_unlocked, g_getc, g_getc_unlocked, g__IO_getc, g_getchar, g_getchar_unlocked, g_fputc,
        g_fputc_unlocked, g_putc, g_putc_unlocked, g__IO_putc, g_putchar, g_putchar_unlocked);
   find(g_vprintf, g___vprintf_chk, g_vfprintf, g___vfprintf_chk, g_vdprintf, g___vdprintf_chk, g_vscanf,
@@ -349,8 +390,11 @@ CLUSTERPROF_READ_CHECKED(__fread_unlocked_chk)
 #define CLUSTERPROF_WRITE(name)                                                                           \
   CLUSTERPROF_STANDS_FOR(size_t, name, const void* from, size_t item_bytes, size_t items, FILE* stream) { \
     auto* const function = g_##name.find();                                                               \
-    return moving(CLUSTERPROF_CALLER, stream, IoOperation::kWrite, item_bytes, items,                     \
-                  [=](size_t bytes, size_t count) { return function(from, bytes, count, stream); });      \
+    const size_t moved =                                                                                  \
+        moving(CLUSTERPROF_CALLER, stream, IoOperation::kWrite, item_bytes, items,                        \
+               [=](size_t bytes, size_t count) { return function(from, bytes, count, stream); });         \
+    if (descriptor_of(stream) == kStderr) note_stderr(from, moved * item_bytes);                          \
+    return moved;                                                                                         \
   }
 CLUSTERPROF_WRITE(fwrite)
 CLUSTERPROF_WRITE(fwrite_unlocked)
@@ -387,6 +431,22 @@ CLUSTERPROF_STANDS_FOR(int, puts, const char* text) {
   return putting(CLUSTERPROF_CALLER, stdout, text, 1, [=] { return g_puts(text); });
 }
 
+CLUSTERPROF_STANDS_FOR(void, perror, const char* text) {
+  const int error = errno;
+  if (auto* const function = real_function(g_perror, "perror")) function(text);
+  if (!keeps_stderr()) return;
+  const int error_after = errno;
+  char room[256];
+  const char* const meaning = strerror_r(error, room, sizeof room);
+  if (text != nullptr && *text != 0) {
+    note_stderr(text, strlen(text));
+    note_stderr(": ", 2);
+  }
+  note_stderr(meaning, strlen(meaning));
+  note_stderr("\n", 1);
+  errno = error_after;
+}
+
 // --- characters ---
 
 #define CLUSTERPROF_GET_CHARACTER(name)                                                     \
@@ -407,7 +467,7 @@ CLUSTERPROF_STANDS_FOR(int, getchar_unlocked, void) {
 
 #define CLUSTERPROF_PUT_CHARACTER(name)                                                                \
   CLUSTERPROF_STANDS_FOR(int, name, int character, FILE* stream) {                                     \
-    return putting_character(CLUSTERPROF_CALLER, stream, [=] { return g_##name(character, stream); }); \
+    return putting_any_character(CLUSTERPROF_CALLER, stream, [=] { return g_##name(character, stream); }); \
   }
 CLUSTERPROF_PUT_CHARACTER(fputc)
 CLUSTERPROF_PUT_CHARACTER(fputc_unlocked)
@@ -415,10 +475,10 @@ CLUSTERPROF_PUT_CHARACTER(putc)
 CLUSTERPROF_PUT_CHARACTER(putc_unlocked)
 CLUSTERPROF_PUT_CHARACTER(_IO_putc)
 CLUSTERPROF_STANDS_FOR(int, putchar, int character) {
-  return putting_character(CLUSTERPROF_CALLER, stdout, [=] { return g_putchar(character); });
+  return putting_any_character(CLUSTERPROF_CALLER, stdout, [=] { return g_putchar(character); });
 }
 CLUSTERPROF_STANDS_FOR(int, putchar_unlocked, int character) {
-  return putting_character(CLUSTERPROF_CALLER, stdout, [=] { return g_putchar_unlocked(character); });
+  return putting_any_character(CLUSTERPROF_CALLER, stdout, [=] { return g_putchar_unlocked(character); });
 }
 
 // --- formatted ---
@@ -436,10 +496,10 @@ CLUSTERPROF_STANDS_FOR(int, putchar_unlocked, int character) {
     return result;                                                                      \
   }
 
-#define CLUSTERPROF_PRINT(name, list_name, descriptor, parameters, ...)                             \
-  CLUSTERPROF_WITH_LIST(name, list_name, parameters, printing(CLUSTERPROF_CALLER, descriptor, [&] { \
-                          return g_##list_name(__VA_ARGS__);                                        \
-                        }))
+#define CLUSTERPROF_PRINT(name, list_name, descriptor, parameters, ...)        \
+  CLUSTERPROF_WITH_LIST(name, list_name, parameters,                           \
+                        printing(CLUSTERPROF_CALLER, descriptor, format, list, \
+                                 [&] { return g_##list_name(__VA_ARGS__); }))
 CLUSTERPROF_PRINT(printf, vprintf, descriptor_of(stdout), (const char* format), format, list)
 CLUSTERPROF_PRINT(__printf_chk, __vprintf_chk, descriptor_of(stdout), (int flag, const char* format), flag,
                   format, list)

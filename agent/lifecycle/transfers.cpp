@@ -32,6 +32,7 @@
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/seccomp.h"
 #include "agent/lifecycle/signals.h"
+#include "agent/sigsafe/last_words.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/segment.h"
@@ -483,6 +484,8 @@ extern "C" [[gnu::visibility("hidden")]] long clusterprof_call_by_number(long nu
   Transfer transfer(number == SYS_read || number == SYS_readv || number == SYS_getrandom ? Waits::kNo
                                                                                          : Waits::kYes);
   const long moved = clusterprof_plain_syscall(number, first, second, third, fourth, fifth, sixth);
+  if (number == SYS_write && first == kStderr && moved > 0)
+    note_stderr(text_at(second), static_cast<std::size_t>(moved));
   if (moved <= 0 || !transfer.is_cut()) return moved;
   const CancellationOff no_cancellation;
   const long values[] = {first, second, third, fourth, fifth, sixth};
@@ -520,6 +523,7 @@ CLUSTERPROF_EXPORT ssize_t write(int descriptor, const void* bytes, size_t count
   Transfer transfer(Waits::kYes);
   ssize_t moved = g_write(descriptor, bytes, count);
   if (moved > 0 && transfer.is_cut()) moved = finish_write(transfer, descriptor, bytes, count, moved);
+  if (descriptor == kStderr && moved > 0) note_stderr(bytes, static_cast<std::size_t>(moved));
   call.end(moved);
   return moved;
 }
@@ -531,6 +535,8 @@ CLUSTERPROF_EXPORT ssize_t writev(int descriptor, const iovec* parts, int count)
   ssize_t moved = g_writev(descriptor, parts, count);
   if (moved > 0 && transfer.is_cut())
     moved = finish_writev(transfer, descriptor, parts, static_cast<std::size_t>(count), moved);
+  if (descriptor == kStderr && moved > 0)
+    note_stderr(parts, static_cast<std::size_t>(count), static_cast<std::size_t>(moved));
   call.end(moved);
   return moved;
 }

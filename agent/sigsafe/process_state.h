@@ -74,6 +74,8 @@ enum class RecordState : std::uint32_t {
   kWatched = 3,  // live, and the watcher is looking at it this instant
 };
 
+struct AbortMessage;  // last_words.h
+
 // What causes a running thread's signals.
 enum class Tick : std::uint32_t {
   kNone = 0,
@@ -199,6 +201,9 @@ struct ProcessState {
   // libc's clock_gettime, which uses the vdso. Null: the system call. It is not called by name: another
   // preload may interpose it with other times, and take locks.
   int (*read_clock)(clockid_t clock, timespec* time);
+
+  // glibc's __abort_msg; null: it has none.
+  const AbortMessage* const* abort_message;
 
   // The program's own use of kSampleSignal: called for signals that are not ours.
   void (*foreign_signal)(int signal, siginfo_t* info, void* context);

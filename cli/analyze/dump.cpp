@@ -362,6 +362,11 @@ void dump_losses(const ShardData& data, Text& out) {
             t.name);
   out.table("recording_windows", data.recording_windows.size(), "rank_row\tbegin_ns\tend_ns");
   for (const RecordingWindow& w : data.recording_windows) out.row(w.rank, w.begin_ns, w.end_ns);
+  out.table("failures", data.failures.size(),
+            "rank_row\tflags\tsignal\taddress\tinstruction\tabort_code\tmessage\tstderr_tail");
+  for (const Failure& f : data.failures)
+    out.row(f.rank, unsigned{f.flags}, f.signal, f.address, f.instruction, f.abort_code, f.message,
+            f.stderr_tail);
   out.table("drops", data.drops.size(), "rank_row\treason\tcount");
   for (const Drop& d : data.drops) out.row(d.rank, d.reason, d.count);
   out.table("handler_costs", data.handler_costs.size(), "rank_row\tle_ns\tcount");

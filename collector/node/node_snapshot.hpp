@@ -52,6 +52,7 @@ struct RankSnapshot {
   std::string affinity, numa_nodes;
   std::string command;                          // base/command_text.hpp; empty: not known
   std::optional<std::uint32_t> last_path;       // of a rank that is lost or failed
+  std::optional<shard::Failure> failure;        // of a rank that has failed; `rank` is 0
   std::vector<shard::Process> processes;        // `rank` is 0
   std::vector<shard::Thread> threads;           // likewise
   std::vector<shard::RecordingWindow> windows;  // likewise

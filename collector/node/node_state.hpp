@@ -46,6 +46,7 @@ struct NodeOptions {
   std::uint32_t local_ranks = 0;                          // expected on this node; 0: not known
   std::vector<shard::Note> notes{};                       // on these options
   std::vector<std::string> own{};                         // --own: absolute paths
+  std::int64_t time_limit_utc_ns = 0;                     // when the job's time is up; 0: not known
   CommandDetail command_detail = CommandDetail::kMasked;  // what is stored of the command lines of processes
 };
 
@@ -120,6 +121,9 @@ class NodeState {
   // There is no memory for more: from now on new call paths are kept without their callers, and no more MPI
   // events than a checkpoint has. Says so in a note. code: kMemoryBound or kJobMemoryShort.
   void save_memory(shard::NoteCode code, std::uint64_t limit_bytes);
+
+  // How many processes the kernel has killed so far because memory was short.
+  void set_memory_kills(std::uint64_t processes) { memory_kills_ = processes; }
 
   // Starts the time axis of the series. Otherwise it starts when the first process is seen.
   void begin(Instant now);
@@ -264,6 +268,7 @@ class NodeState {
   std::vector<Made> made_;
   std::vector<shard::Note> notes_;
   std::uint64_t notes_left_out_ = 0;
+  std::uint64_t memory_kills_ = 0;
   std::uint64_t turned_off_ns_ = 0;  // 0: recording is on
   std::uint32_t window_number_ = 0;
   bool window_open_ = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Makes a snapshot of the NodeState: numbers the ranks, adds up the processes of each rank, and finds out how
 // each rank ended. Called by the server's event loop before each shard, on one thread.
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "base/command_text.hpp"
+#include "base/secrets.hpp"
 #include "base/version.hpp"
 #include "collector/node/node_state.hpp"
 #include "collector/node/usage.hpp"
@@ -125,6 +127,32 @@ void set_end(shard::Rank& rank, const ProcessReport& main, const std::optional<i
   if (alive && !end.status && !end.signal) rank.flags |= shard::kStillRan;
   const bool left_mpi_open = main.mpi_state == wire::MpiState::kInitialised && main.mpi_size > 1;
   if (left_mpi_open || !end.status) rank.flags |= shard::kLost;
+}
+
+// What a rank that has failed left behind.
+void set_failure(RankSnapshot& snapshot, const ProcessReport& main, const std::optional<int>& wait_status) {
+  const shard::Rank& rank = snapshot.rank;
+  if (!main.last_words || ((rank.flags & shard::kLost) == 0 && rank.exit_status == 0)) return;
+  snapshot.failure = main.last_words;
+  // Its handler had no stack to run on.
+  const bool handler_ran = (main.exit_flags & wire::kFatalSignalKnown) != 0;
+  if (wait_status && WIFSIGNALED(*wait_status) && WTERMSIG(*wait_status) == SIGSEGV && !handler_ran)
+    snapshot.failure->flags |= shard::Failure::kStackOverflow;
+}
+
+// Keeps the rows of those that failed by themselves, and of them the first.
+void bound_failures(std::vector<RankSnapshot>& ranks) {
+  std::vector<RankSnapshot*> failed;
+  for (RankSnapshot& rank : ranks)
+    if (rank.failure) failed.push_back(&rank);
+  if (failed.size() <= shard::kMaxFailureRows) return;
+  const auto place = [](const RankSnapshot* snapshot) {
+    const shard::Rank& rank = snapshot->rank;
+    const bool ended_by_launcher = rank.exit_signal == SIGTERM || rank.exit_signal == SIGKILL;
+    return std::pair(ended_by_launcher, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
+  };
+  std::ranges::stable_sort(failed, {}, place);
+  for (std::size_t i = shard::kMaxFailureRows; i < failed.size(); ++i) failed[i]->failure.reset();
 }
 
 }  // namespace
@@ -294,6 +322,7 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   set_flags(rank, sum, main.report, usage, main.had_segment);
   set_end(rank, main.report, main.process->wait_status, main.process->alive);
   if ((rank.flags & shard::kLost) != 0 || rank.exit_status != 0) snapshot.last_path = sum.last_path;
+  if ((rank.flags & shard::kStillRan) == 0) set_failure(snapshot, main.report, main.process->wait_status);
   snapshot.series = group.series;
   snapshot.command = group.command;
   snapshot.affinity = main.process->look.affinity;
@@ -378,6 +407,13 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
         run.world_size = std::max(run.world_size, static_cast<std::uint32_t>(size));
     }
   }
+  bound_failures(snapshot.ranks);
+  if (options_.command_detail != CommandDetail::kFull)
+    for (RankSnapshot& rank : snapshot.ranks)
+      if (rank.failure) {
+        rank.failure->message = mask_secrets_in_text(rank.failure->message);
+        rank.failure->stderr_tail = mask_secrets_in_text(rank.failure->stderr_tail);
+      }
   for (std::uint32_t i = 0; i < wire::kUnrecordedReasons; ++i) {
     std::uint64_t programs = 0;
     for (const RankSnapshot& rank : snapshot.ranks) programs += rank.report.unrecorded_programs[i];
@@ -385,6 +421,11 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
       run.notes.push_back(shard::note_of_node(shard::NoteCode::kUnrecordedPrograms, options_.node_name,
                                               programs, wire::kUnrecordedReasonNames[i]));
   }
+  if (memory_kills_ != 0)
+    run.notes.push_back(
+        shard::note_of_node(shard::NoteCode::kMemoryKills, options_.node_name, memory_kills_));
+  if (options_.time_limit_utc_ns != 0 && now.utc_ns >= options_.time_limit_utc_ns)
+    run.notes.push_back(shard::note_of_node(shard::NoteCode::kTimeLimit, options_.node_name));
   if (!options_.only_ranks.empty()) run.world_size = 0;  // the others are not missing
   std::sort(snapshot.ranks.begin(), snapshot.ranks.end(),
             [](const RankSnapshot& a, const RankSnapshot& b) { return a.rank.rank < b.rank.rank; });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 #include "base/split.hpp"
 #include "collector/os/os_process.hpp"
@@ -12,6 +13,8 @@ namespace clusterprof::collector {
 namespace {
 
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;  // version 1 says 2^63 less a page
+
+constexpr std::string_view kKills = "oom_kill";
 
 // The first number in a text; nullopt for "max".
 std::optional<std::uint64_t> number_in(std::string_view text) {
@@ -46,7 +49,9 @@ std::uint64_t own_memory_bytes() {
   return number_in(std::string_view(text).substr(std::min(digits, text.size()))).value_or(0) * 1024;
 }
 
-MemoryLimit::MemoryLimit(const std::string& membership, const std::filesystem::path& root) {
+MemoryLimit::MemoryLimit(const std::string& membership, const std::filesystem::path& root,
+                         std::filesystem::path machine)
+    : machine_(std::move(machine)) {
   for (const std::string& line : split(membership, '\n')) {
     // "0::/PATH", or of version 1 "7:memory:/PATH"
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -62,10 +67,27 @@ MemoryLimit::MemoryLimit(const std::string& membership, const std::filesystem::p
                                         "total_inactive_file"};
       if (number_in_file(group.directory / group.limit).value_or(kNoLimit) < kNoLimit)
         groups_.push_back(group);
+      // In version 1 a group counts its own processes only, in version 2 also those of the groups below.
+      const std::filesystem::path kills = group.directory / (is_v2 ? "memory.events" : "memory.oom_control");
+      if (("\n" + read_text(kills.string()).value_or("")).find("\noom_kill ") != std::string::npos)
+        kill_counts_.push_back(kills);
       if (relative.empty()) break;
       relative = relative.parent_path();
     }
   }
+  kills_before_ = all_kills();
+}
+
+std::uint64_t MemoryLimit::all_kills() const {
+  if (kill_counts_.empty()) return entry(machine_, kKills);
+  std::uint64_t most = 0;
+  for (const std::filesystem::path& file : kill_counts_) most = std::max(most, entry(file, kKills));
+  return most;
+}
+
+std::uint64_t MemoryLimit::kills() const {
+  const std::uint64_t now = all_kills();
+  return now - std::min(now, kills_before_);
 }
 
 std::optional<MemoryUse> MemoryLimit::look() const {

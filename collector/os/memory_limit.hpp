@@ -23,11 +23,17 @@ struct MemoryUse {
 class MemoryLimit {
  public:
   // membership: /proc/self/cgroup. root: where the control groups are mounted.
-  explicit MemoryLimit(const std::string& membership, const std::filesystem::path& root = "/sys/fs/cgroup");
+  // machine: /proc/vmstat.
+  explicit MemoryLimit(const std::string& membership, const std::filesystem::path& root = "/sys/fs/cgroup",
+                       std::filesystem::path machine = "/proc/vmstat");
 
   // Of the group that is nearest to its limit. What the kernel can drop at once (files that were not used
   // lately) does not count as used. nullopt: there is no limit.
   [[nodiscard]] std::optional<MemoryUse> look() const;
+
+  // Processes that the kernel has killed since this was made because memory was short: of the control groups
+  // that tell, else of the machine.
+  [[nodiscard]] std::uint64_t kills() const;
 
  private:
   struct Group {
@@ -36,7 +42,12 @@ class MemoryLimit {
     const char* used;
     const char* droppable;  // in memory.stat
   };
-  std::vector<Group> groups_;  // those with a limit
+  [[nodiscard]] std::uint64_t all_kills() const;
+
+  std::vector<Group> groups_;                        // those with a limit
+  std::vector<std::filesystem::path> kill_counts_;   // files with a line "oom_kill NUMBER"
+  std::filesystem::path machine_;
+  std::uint64_t kills_before_ = 0;
 };
 
 }  // namespace clusterprof::collector

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -59,6 +60,21 @@ struct ReportSink {
 };
 
 // What a slot has, which its process may be writing.
+// Without the line that its beginning has cut: half of a secret would not be recognised as one.
+std::string stderr_tail(const wire::LastWords& words) {
+  constexpr std::uint64_t kRoom = wire::kStderrTailBytes;
+  const std::uint64_t all = words.stderr_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t kept = std::min(all, kRoom);
+  std::string text;
+  text.reserve(kept);
+  for (std::uint64_t i = all - kept; i < all; ++i) {
+    const char c = words.stderr_tail[i % kRoom];
+    text += c == 0 ? ' ' : c;
+  }
+  if (all > kept) text.erase(0, std::min(text.find_first_of("\r\n"), text.size() - 1) + 1);
+  return text;
+}
+
 std::string name_in(const char (&name)[16]) { return bounded_text(name, sizeof name); }
 
 shard::ThreadKind kind_of(PoolKind pool) {
@@ -393,7 +409,33 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   if (!finished_) add_living_threads(report, now_ns);
   const bool ended_by_itself = (report.exit_flags & wire::kExitStatusKnown) != 0;
   report.last_path = samples_.last_path().find(report.calls_under_way, ended_by_itself, stacks_);
+  if (finished_ || report.exit_flags != 0) add_last_words(report);
   return report;
+}
+
+// Nobody else writes to the segment any more, unless the process only says that it ends.
+void ProcessRecorder::add_last_words(ProcessReport& report) {
+  const wire::LastWords& words = segment_.header().last_words;
+  shard::Failure& last = report.last_words.emplace();
+  last.signal = static_cast<std::int32_t>(words.fault_signal.load(std::memory_order_acquire));
+  if (last.signal != 0 && last.signal != SIGABRT && words.fault_code.load(std::memory_order_relaxed) > 0) {
+    last.flags |= shard::Failure::kFault;
+    if (words.stack_overflow.load(std::memory_order_relaxed) != 0)
+      last.flags |= shard::Failure::kStackOverflow;
+    last.address = words.fault_address.load(std::memory_order_relaxed);
+    last.instruction = stacks_.place_in_module(words.fault_pc.load(std::memory_order_relaxed));
+  } else {
+    last.signal = 0;
+  }
+  if (words.mpi_abort_called.load(std::memory_order_acquire) != 0) {
+    last.flags |= shard::Failure::kCalledAbort;
+    last.abort_code = words.mpi_abort_code.load(std::memory_order_relaxed);
+  }
+  last.message =
+      bounded_text(words.abort_message, std::min(words.abort_message_bytes.load(std::memory_order_relaxed),
+                                                 wire::kAbortMessageBytes));
+  last.stderr_tail = stderr_tail(words);
+  if (words.stderr_bytes.load(std::memory_order_relaxed) != 0) last.flags |= shard::Failure::kHasStderr;
 }
 
 void ProcessRecorder::add_identity(ProcessReport& report, std::uint64_t now_ns) const {

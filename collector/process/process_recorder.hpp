@@ -110,6 +110,7 @@ class ProcessRecorder {
   void add_mpi_state(ProcessReport& report, std::uint64_t now_ns) const;
   void add_notes(ProcessReport& report) const;
   void add_statistics(ProcessReport& report) const;
+  void add_last_words(ProcessReport& report);
   void add_charges(ProcessReport& report, std::uint64_t now_ns) const;
   void add_drops(ProcessReport& report) const;
   void add_events(ProcessReport& report, Events which);

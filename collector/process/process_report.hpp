@@ -46,6 +46,8 @@ struct ProcessReport {
   std::string mpi_library;
   wire::ProcessUsage usage{};
   std::optional<std::uint32_t> last_path;  // of the main thread's last sample
+  // Of a process that has ended or is about to. `rank` is 0, and the text may hold secrets.
+  std::optional<shard::Failure> last_words;
   std::uint64_t threads = 0, processes = 0;
   std::uint64_t samples = 0, truncated = 0, merges_tried = 0, merges_failed = 0, handler_ns = 0;
   std::uint64_t mpi_ns = 0;  // main thread inside MPI

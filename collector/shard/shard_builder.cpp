@@ -582,6 +582,10 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
     data.recording_windows.push_back(window);
     data.recording_windows.back().rank = rank;
   }
+  if (from.failure) {
+    data.failures.push_back(*from.failure);
+    data.failures.back().rank = rank;
+  }
   for (const auto& [reason, count] : report.drops) data.drops.push_back({rank, reason, count});
   for (const ClockReading& clock : report.clocks)
     data.clock_offsets.push_back(

@@ -3,10 +3,13 @@
 // what each word stands for. Called at every sample whose stack is new, by the thread that polls.
 #include "collector/stacks/stack_resolver.hpp"
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
+
+#include "base/base_name.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -167,6 +170,15 @@ std::uint32_t StackResolver::start_path(std::uint64_t start_function, std::uint3
 bool StackResolver::is_module_body(std::uint64_t code_id) const {
   const std::optional<std::uint32_t> code = codes_.index(code_id);
   return code && store_.tables().codes[*code]->name == "<module>";
+}
+
+std::string StackResolver::place_in_module(std::uint64_t pc) {
+  const std::uint32_t epoch = segment_.header().module_epoch.load(std::memory_order_acquire);
+  modules_.read();
+  const ModuleMap::Mapping* const mapping = modules_.find(pc, epoch);
+  if (mapping == nullptr) return {};
+  return fmt::format("{}+{:#x}", base_name(store_.tables().modules[mapping->module]->path),
+                     pc - mapping->load_bias);
 }
 
 StackResolver::Frame StackResolver::native_frame(std::uint64_t word, bool exact, std::uint32_t epoch) {

@@ -85,6 +85,8 @@ class StackResolver {
   [[nodiscard]] ThreadOrigin origin_on_path(std::uint32_t path) const;
   // The path of a call that made a process, without what libc and the interpreter did for it at its end.
   [[nodiscard]] std::optional<std::uint32_t> creation_path(std::uint64_t arena_offset, std::uint32_t words);
+  // "solver+0x11d3": the object file of an instruction, and its address there. Empty: not known.
+  [[nodiscard]] std::string place_in_module(std::uint64_t pc);
   // The path whose innermost frame is the region. No value: it cannot be resolved.
   [[nodiscard]] std::optional<std::uint32_t> region_path(std::uint32_t index) { return regions_.path(index); }
 

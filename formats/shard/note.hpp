@@ -71,6 +71,9 @@ enum class NoteCode : std::uint8_t {
   kCheckpointsLocal,
   kNoLocalCheckpoints,
   kShardLeftOnNode,
+  // What may have ended ranks
+  kMemoryKills,  // by the kernel
+  kTimeLimit,    // of the job has passed
   // What the collector did without because of its limits
   kMemoryBound,
   kJobMemoryShort,
@@ -148,6 +151,8 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"checkpoints_local", NoteScope::kRun, nullptr, nullptr, nullptr},
     {"no_local_checkpoints", NoteScope::kNode, nullptr, nullptr, nullptr},
     {"shard_left_on_node", NoteScope::kNode, nullptr, "file", nullptr},
+    {"memory_kills", NoteScope::kNode, "processes", nullptr, nullptr},
+    {"time_limit", NoteScope::kNode, nullptr, nullptr, nullptr},
     {"memory_bound", NoteScope::kNode, "limit_bytes", nullptr, nullptr},
     {"job_memory_short", NoteScope::kNode, "limit_bytes", nullptr, nullptr},
     {"processor_bound", NoteScope::kNode, "waited_ms", nullptr, nullptr},

@@ -631,6 +631,21 @@ struct RecordingWindow {
   friend bool operator==(const RecordingWindow&, const RecordingWindow&) = default;
 };
 
+// What the main process of a rank that has failed left behind; only such ranks have a row, at most one.
+struct Failure {
+  static constexpr std::uint8_t kFault = 1, kStackOverflow = 2, kCalledAbort = 4, kHasStderr = 8;  // flags
+  std::uint32_t rank = 0;        // index into ranks
+  std::uint8_t flags = 0;        // kHasStderr: it has written to descriptor 2, and that was seen and kept
+  std::int32_t signal = 0;       // kFault: of the last fault
+  std::uint64_t address = 0;     // kFault: that was accessed
+  std::string instruction;       // kFault: "solver+0x11d3", an address in an object file; empty: not known
+  std::int32_t abort_code = 0;   // kCalledAbort: of MPI_Abort
+  std::string message;           // glibc's before it aborted: of assert(), of a damaged heap
+  std::string stderr_tail;       // the last of what it wrote to descriptor 2, without secrets
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+inline constexpr std::size_t kMaxFailureRows = 64;  // of a node: the ranks that failed by themselves, and first
+
 // Samples of a rank whose handler took at most le_ns, and more than the next smaller le_ns.
 struct HandlerCost {
   std::uint32_t rank = 0;
@@ -691,6 +706,7 @@ struct ShardData {
   std::vector<LoopBlock> loop_blocks;  // by the same, then begin_utc_ns, then the largest wall_ns first
   std::vector<Thread> threads;         // by rank, then start_utc_ns, then tid
   std::vector<RecordingWindow> recording_windows;  // by rank, then begin_ns
+  std::vector<Failure> failures;                   // by rank
   TimeAxis time_axis;
   std::vector<Series> series;
   std::vector<RankSeries> rank_series;  // by rank, series, bin

@@ -126,6 +126,20 @@ void visit_recording_windows(Archive& archive, Data& data) {
 }
 
 template <typename Archive, typename Data>
+void visit_failures(Archive& archive, Data& data) {
+  archive.table("failures", data.failures, [](auto& table) {
+    table.column("rank", &Failure::rank);
+    table.column("flags", &Failure::flags);
+    table.column("signal", &Failure::signal);
+    table.column("address", &Failure::address);
+    table.strings("instruction", &Failure::instruction);
+    table.column("abort_code", &Failure::abort_code);
+    table.strings("message", &Failure::message);
+    table.strings("stderr_tail", &Failure::stderr_tail);
+  });
+}
+
+template <typename Archive, typename Data>
 void visit_processes(Archive& archive, Data& data) {
   archive.table("processes", data.processes, [](auto& table) {
     table.column("rank", &Process::rank);
@@ -488,6 +502,7 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_event_loops(archive, data);
   visit_threads(archive, data);
   visit_recording_windows(archive, data);
+  visit_failures(archive, data);
   visit_clocks(archive, data);
   visit_waiting(archive, data);
   if (which != Tables::kHead) visit_events(archive, data);

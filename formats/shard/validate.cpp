@@ -349,6 +349,11 @@ Result<void> validate_counts(const ShardData& data) {
         (follows && data.recording_windows[i - 1].end_ns > window.begin_ns))
       return at("recording_windows", i, "times are out of order");
   }
+  for (std::size_t i = 0; i < data.failures.size(); ++i) {
+    if (data.failures[i].rank >= ranks) return at("failures", i, "rank out of range");
+    if (i != 0 && data.failures[i - 1].rank >= data.failures[i].rank)
+      return at("failures", i, "ranks are out of order");
+  }
   for (std::size_t i = 0; i < data.drops.size(); ++i)
     if (data.drops[i].rank >= ranks) return at("drops", i, "rank out of range");
   for (std::size_t i = 0; i < data.handler_costs.size(); ++i)

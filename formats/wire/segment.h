@@ -157,6 +157,27 @@ struct ProcessUsage {
   std::uint64_t children_user_ns, children_system_ns;  // RUSAGE_CHILDREN: of those that were waited for
 };
 
+// What a process that fails leaves behind, for those who ask why it failed.
+inline constexpr std::uint32_t kStderrTailBytes = 4096, kAbortMessageBytes = 1024;
+struct LastWords {
+  // The fault that came last, or the abort: a signal that the program's own instructions raised, whether the
+  // program has a handler for it or not. The signal is stored last.
+  std::atomic<std::uint32_t> fault_signal;   // 0: there was none
+  std::atomic<std::int32_t> fault_code;      // si_code
+  std::atomic<std::uint64_t> fault_address;  // si_addr
+  std::atomic<std::uint64_t> fault_pc;
+  std::atomic<std::uint32_t> stack_overflow;  // 1: it was the end of the thread's stack
+  std::atomic<std::uint32_t> mpi_abort_called;
+  std::atomic<std::int32_t> mpi_abort_code;
+  std::atomic<std::uint32_t> abort_message_bytes;
+  char abort_message[kAbortMessageBytes];  // glibc's: of assert(), of a damaged heap
+  // The last bytes that were written to descriptor 2: byte n of all is at n modulo kStderrTailBytes.
+  std::uint32_t keeps_stderr;  // 0: --no-stderr
+  std::uint32_t reserved;
+  std::atomic<std::uint64_t> stderr_bytes;
+  char stderr_tail[kStderrTailBytes];
+};
+
 // How a process was made. The values are those of shard::ProcessOrigin.
 enum class CreationKind : std::uint32_t {
   kUnknown = 0,
@@ -330,6 +351,7 @@ struct SegmentHeader {
   // The latest requests to a fork server, request n at n modulo kForkRequests.
   std::atomic<std::uint64_t> fork_requests_made;
   ForkRequest fork_requests[kForkRequests];
+  LastWords last_words;
 };
 
 // What is wanted: the number of the request, and whether a window is to be open.

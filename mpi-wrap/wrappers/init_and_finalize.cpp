@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hand-written wrappers: start and end of MPI and of sessions, MPI_Abort, MPI_Comm_set_name.
 #include "formats/wire/mpi_functions.h"
+#include "formats/wire/segment.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/clock_sync.hpp"
 #include "mpi-wrap/src/communicator_entries.hpp"
@@ -69,6 +70,10 @@ int clusterprof_wrap_MPI_Abort(MPI_Comm comm, int errorcode) {
   const auto real = CLUSTERPROF_REAL(MPI_Abort);
   // It rarely returns: then it stays the call under way.
   const std::uint64_t start = enter(wire::kMPI_Abort, [&] { return Intent(wire::kMPI_Abort, key_of(comm)); });
+  if (auto* const segment = static_cast<wire::SegmentHeader*>(agent->segment())) {
+    segment->last_words.mpi_abort_code.store(errorcode, std::memory_order_relaxed);
+    segment->last_words.mpi_abort_called.store(1, std::memory_order_release);
+  }
   const int result = real(comm, errorcode);
   if (start == 0) return result;
   Record record(wire::kMPI_Abort, start, result == MPI_SUCCESS);

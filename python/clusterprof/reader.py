@@ -312,6 +312,11 @@ class Run:
         return self._with_rank_numbers("recording_windows")
 
     @functools.cached_property
+    def failures(self):
+        """What failed ranks left behind: the fault, MPI_Abort's code, glibc's message, the end of stderr."""
+        return self._with_rank_numbers("failures")
+
+    @functools.cached_property
     def processes(self):
         """The processes, by rank: pid, parent_pid, origin, unrecorded (why), command, times, and `path`, the call path that made each
         (0: not known). formats/FORMATS.md has all columns."""

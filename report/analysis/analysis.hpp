@@ -16,6 +16,7 @@
 
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/activities.hpp"
+#include "report/analysis/failure.hpp"
 #include "report/analysis/finding.hpp"
 
 namespace clusterprof::report {
@@ -815,6 +816,7 @@ struct Analysis {
   double helper_idle_s = 0;   // of it, threads other than the main ones, idle but not waiting for the GIL
   bool mpi_watched = false;   // a rank's MPI calls would have been seen, had there been any
   std::vector<MpiCallRow> mpi_calls;                              // by time_s, largest first
+  std::optional<Failure> failure;                                 // why the run failed
   std::vector<CallUnderWayRow> calls_under_way;                   // by rank
   std::vector<std::vector<SourceLocation>> call_paths_under_way;  // of these, the outermost frame first
   std::vector<shard::MatrixCell> matrix;                          // by source, then destination

@@ -412,6 +412,8 @@ CLUSTERPROF_MEMBERS(TorchRow, op, kind, file, function, line, time_s, spread, co
 CLUSTERPROF_MEMBERS(TorchTimes, source, rows)
 CLUSTERPROF_MEMBERS(PendingPeer, rank, any)
 CLUSTERPROF_MEMBERS(PendingRow, kind, peer)
+CLUSTERPROF_MEMBERS(Failure, kind, rank, status, signal, address, instruction, stack_overflow, abort_code,
+                    exception, message, place, call_path, stderr_tail)
 CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s, communicator,
                     communicator_size, sequence, peer, tag, root, any_tag, requests, pending, waits_for,
                     waits_for_count, call_path)
@@ -482,7 +484,7 @@ CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_gro
                     counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
                     threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
                     functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
-                    mpi_watched, mpi_calls, calls_under_way, call_paths_under_way, matrix, node_matrix,
+                    mpi_watched, mpi_calls, failure, calls_under_way, call_paths_under_way, matrix, node_matrix,
                     mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch, wait_quality,
                     mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
                     critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
@@ -629,6 +631,9 @@ bool is_consistent(const Analysis& a) {
                return frame(rank.last_seen.kind) &&
                       all(rank.last_call_path, [&](const SourceLocation& row) { return frame(row.kind); });
              }) &&
+         (!a.failure || (known(a.failure->kind, kFailureKinds) && frame(a.failure->place.kind) &&
+                         all(a.failure->call_path,
+                             [&](const SourceLocation& row) { return frame(row.kind); }))) &&
          all(a.calls_under_way,
              [&](const CallUnderWayRow& row) {
                return frame(row.place.kind) && row.call_path < a.call_paths_under_way.size() &&

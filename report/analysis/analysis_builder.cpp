@@ -19,6 +19,7 @@
 #include "report/analysis/call_tree.hpp"
 #include "report/analysis/calls_under_way.hpp"
 #include "report/analysis/cells.hpp"
+#include "report/analysis/choose_failure.hpp"
 #include "report/analysis/counters.hpp"
 #include "report/analysis/event_loops.hpp"
 #include "report/analysis/file_io.hpp"
@@ -215,6 +216,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   find_timeline(head, ranks.ascending, analysis);
   regions.finish(path_time, limits, counts, ranks, analysis);
   find_bottlenecks(paths, analysis);
+  analysis.failure = choose_failure(head, analysis);
   find_findings(head, path_time, paths, analysis);
   return lines;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
+#include "report/analysis/choose_failure.hpp"
 #include "report/analysis/finding_groups.hpp"
 
 namespace clusterprof::report {
@@ -14,13 +15,16 @@ namespace {
 using Key = EvidenceKey;
 using Kind = FindingKind;
 
-constexpr int kSigKill = 9, kSigTerm = 15;
-
 class FailureFindings {
  public:
   explicit FailureFindings(FindingBuilder& builder) : builder_(builder), analysis_(builder.analysis()) {}
 
   void find() {
+    if (analysis_.failure && analysis_.failure->kind == FailureKind::kTimeLimit) {
+      time_limit();
+      missing_ranks();
+      return;
+    }
     if (launcher_went_away()) {
       missing_ranks();
       return;
@@ -28,14 +32,16 @@ class FailureFindings {
     const RankInfo* const first = first_failure();
     std::vector<const RankInfo*> alike, after, lost, unfinished, silent;
     for (const RankInfo& rank : analysis_.ranks) {
-      if (failed(rank))
-        (first != nullptr && ended_alike(rank, *first) ? alike : after).push_back(&rank);
+      if (first != nullptr && fails_with(rank, *first))
+        alike.push_back(&rank);
+      else if (failed(rank))
+        after.push_back(&rank);
       else if (rank.still_ran && analysis_.nodes[rank.node].as_of_utc_ns != 0)
         silent.push_back(&rank);
       else if (rank.lost)
         (rank.exit_status ? unfinished : lost).push_back(&rank);
     }
-    if (first != nullptr) add_failure(Kind::kRankFailed, alike, *first);
+    if (first != nullptr) add_first_failure(alike, *first);
     // Where no rank failed by itself, those that vanished may be why the others were ended.
     const auto vanished = [&] {
       if (!unfinished.empty()) add_failure(Kind::kRanksUnfinished, unfinished, *unfinished.front());
@@ -55,34 +61,48 @@ class FailureFindings {
   }
 
  private:
-  static bool failed(const RankInfo& rank) { return rank.exit_signal || rank.exit_status.value_or(0) != 0; }
-
-  // Failed by itself, and was not ended by a launcher.
-  static bool failed_by_itself(const RankInfo& rank) {
-    if (rank.exit_signal) return *rank.exit_signal != kSigTerm && *rank.exit_signal != kSigKill;
-    const int status = rank.exit_status.value_or(0);
-    return status != 0 && status != 128 + kSigTerm && status != 128 + kSigKill;
-  }
-
   static bool ended_alike(const RankInfo& x, const RankInfo& y) {
     return x.exit_signal == y.exit_signal && x.exit_status == y.exit_status;
   }
 
-  // The rank that failed before the others; null: it is not known which.
+  // The rank at fault, unless its node is gone: nothing but that is known of it then.
   const RankInfo* first_failure() const {
-    const auto before = [](const RankInfo* x, const RankInfo* y) {
-      return y == nullptr || x->end_s < y->end_s;
-    };
-    const RankInfo *first = nullptr, *killed = nullptr, *terminated = nullptr;
-    for (const RankInfo& rank : analysis_.ranks) {
-      if (failed_by_itself(rank) && before(&rank, first)) first = &rank;
-      if (rank.exit_signal == kSigKill && before(&rank, killed)) killed = &rank;
-      if (rank.exit_signal == kSigTerm && before(&rank, terminated)) terminated = &rank;
-    }
-    if (first != nullptr) return first;
-    // A rank that was killed before a launcher ended the others by SIGTERM, for example because memory was
-    // full.
-    return killed != nullptr && terminated != nullptr && killed->end_s < terminated->end_s ? killed : nullptr;
+    if (!analysis_.failure || analysis_.failure->kind == FailureKind::kNode) return nullptr;
+    const auto rank = std::ranges::find(analysis_.ranks, analysis_.failure->rank, &RankInfo::rank);
+    return rank == analysis_.ranks.end() ? nullptr : &*rank;
+  }
+
+  // After MPI_Abort and SIGKILL the launcher ends the others, which may look the same.
+  bool fails_with(const RankInfo& rank, const RankInfo& first) const {
+    if (&rank == &first) return true;
+    const FailureKind kind = analysis_.failure->kind;
+    if (kind == FailureKind::kAbort || kind == FailureKind::kOutOfMemory) return false;
+    return failed(rank) && ended_alike(rank, first);
+  }
+
+  void add_first_failure(const std::vector<const RankInfo*>& alike, const RankInfo& first) {
+    const Failure& failure = *analysis_.failure;
+    Finding& finding = add_failure(Kind::kRankFailed, alike, first);
+    finding.place = failure.place;
+    Evidence& evidence = finding.evidence;
+    evidence.set(Key::kFailure, std::string(name_of(failure.kind)));
+    if (!failure.exception.empty()) evidence.set(Key::kException, failure.exception);
+    if (!failure.message.empty()) evidence.set(Key::kMessage, failure.message);
+    if (failure.abort_code) evidence.set(Key::kAbortCode, *failure.abort_code);
+    if (failure.address) evidence.set(Key::kAddress, address_text(*failure.address));
+    if (failure.stack_overflow) evidence.set(Key::kStackOverflow, 1);
+  }
+
+  void time_limit() {
+    std::vector<const RankInfo*> ended;
+    for (const RankInfo& rank : analysis_.ranks)
+      if (failed(rank) || rank.lost) ended.push_back(&rank);
+    if (ended.empty()) return;
+    const RankInfo& first = **std::ranges::min_element(ended, {}, &RankInfo::end_s);
+    Finding& finding = add_failure(Kind::kTimeLimit, ended, first);
+    finding.evidence.entries.clear();
+    finding.evidence.set(Key::kElapsed, first.end_s);
+    add_ends(finding, ended);
   }
 
   Finding& add_failure(Kind kind, const std::vector<const RankInfo*>& ranks, const RankInfo& first) {
@@ -113,19 +133,11 @@ class FailureFindings {
   // Adds a finding if the launcher ended before the ranks that failed: it is the reason then. False: it did
   // not.
   bool launcher_went_away() {
-    const auto& notes = analysis_.run.notes;
-    const auto note = std::find_if(notes.begin(), notes.end(), [](const NoteRecord& row) {
-      return row.code == shard::NoteCode::kLauncherGone;
-    });
-    if (note == notes.end()) return false;
+    const NoteRecord* const note = launcher_that_ended_first(analysis_);
+    if (note == nullptr) return false;
     std::vector<const RankInfo*> victims;
-    for (const RankInfo& rank : analysis_.ranks) {
-      const bool was_running = std::any_of(
-          note->ranks.begin(), note->ranks.end(),
-          [&](const shard::RankRange& range) { return range.first <= rank.rank && rank.rank <= range.last; });
-      if (!was_running && failed_by_itself(rank)) return false;
+    for (const RankInfo& rank : analysis_.ranks)
       if (failed(rank) || rank.lost) victims.push_back(&rank);
-    }
     if (victims.empty()) return false;
     const RankInfo& first = **std::ranges::min_element(victims, {}, &RankInfo::end_s);
     Finding& finding = add_failure(Kind::kLauncherGone, victims, first);

@@ -37,6 +37,7 @@ enum class FindingKind : std::uint8_t {
   kRanksLost,
   kRanksSilent,
   kRanksMissing,
+  kTimeLimit,
   kWaitingForProcessor,
   kDelay,
   kDelayPassedOn,
@@ -84,7 +85,7 @@ enum class FindingKind : std::uint8_t {
   kClocks,
   kImports
 };
-inline constexpr std::size_t kFindingKinds = 52;
+inline constexpr std::size_t kFindingKinds = 53;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
                                                                              "launcher_gone",
@@ -93,6 +94,7 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"ra
                                                                              "ranks_lost",
                                                                              "ranks_silent",
                                                                              "ranks_missing",
+                                                                             "time_limit",
                                                                              "waiting_for_processor",
                                                                              "delay",
                                                                              "delay_passed_on",
@@ -323,9 +325,15 @@ enum class EvidenceKey : std::uint8_t {
   kWorkers,
   kWorkerKind,
   kWorkersBusy,
-  kWorkersTime
+  kWorkersTime,
+  kFailure,
+  kException,
+  kMessage,
+  kAbortCode,
+  kAddress,
+  kStackOverflow
 };
-inline constexpr std::size_t kEvidenceKeys = 99;
+inline constexpr std::size_t kEvidenceKeys = 105;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -423,8 +431,14 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "package",
                                                                              "workers",
                                                                              "worker_kind",
-                                                                             "workers_busy_share",
-                                                                             "workers_s"};
+                                                                                                                                                          "workers_busy_share",
+                                                                             "workers_s",
+                                                                             "failure",
+                                                                             "exception",
+                                                                             "message",
+                                                                             "abort_code",
+                                                                             "address",
+                                                                             "stack_overflow"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.

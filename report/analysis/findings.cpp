@@ -19,7 +19,7 @@ namespace {
 using Key = EvidenceKey;
 using Kind = FindingKind;
 
-bool is_failure(Kind kind) { return kind <= Kind::kRanksMissing; }
+bool is_failure(Kind kind) { return kind <= Kind::kTimeLimit; }
 // Ranks lack processors, so other losses may have the same reason.
 bool is_of_processors(Kind kind) {
   return kind == Kind::kWaitingForProcessor || kind == Kind::kSharedProcessors ||

@@ -40,6 +40,8 @@ void keep_silent_ranks(Analysis& analysis) {
   std::erase_if(analysis.findings, [&](const Finding& finding) {
     return finding.kind == FindingKind::kRanksSilent && silent.empty();
   });
+  if (silent.empty() && analysis.failure && analysis.failure->kind == FailureKind::kNode)
+    analysis.failure.reset();
   for (Finding& finding : analysis.findings) {
     if (finding.kind != FindingKind::kRanksSilent) continue;
     finding.ranks.clear();

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "base/split.hpp"
 #include "report/analysis/drops.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
@@ -55,6 +58,7 @@ class QualitySection : private Section {
       fact("ranks lost", fmt::format("{} of {}: {}", lost.size(), a_.ranks.size(), rank_list(lost)),
            Style::kBad);
     last_call_paths();
+    stderr_tail();
     if (!run.missing_ranks.empty())
       fact("ranks missing", fmt::format("{} of {}: {}", run.missing, run.world_size, missing_ranks(run)),
            Style::kBad);
@@ -131,6 +135,19 @@ class QualitySection : private Section {
       page_.paragraph({fmt::format("  {:<18}", shown == 1 ? "last call path" : "")},
                       fmt::format("rank {}: {}", rank.rank, printable(path)));
     }
+  }
+
+  // The last lines that the rank at fault wrote to stderr.
+  void stderr_tail() {
+    constexpr std::size_t kMost = 10;
+    if (!a_.failure || !a_.failure->stderr_tail) return;
+    std::vector<std::string> lines;
+    for (const std::string& line : split(*a_.failure->stderr_tail, '\n'))
+      if (!line.empty()) lines.push_back(printable(line));
+    for (std::size_t i = lines.size() - std::min(lines.size(), kMost); i < lines.size(); ++i)
+      fact(i + std::min(lines.size(), kMost) == lines.size() ? fmt::format("stderr of rank {}", a_.failure->rank)
+                                                              : std::string(),
+           lines[i]);
   }
 
   void collectors() {

@@ -21,6 +21,8 @@ class FailureSentences : private FindingPhrases {
     switch (f_.kind) {
       case Kind::kRankFailed:
         return FindingText{rank_failed(), ""};
+      case Kind::kTimeLimit:
+        return time_limit();
       case Kind::kLauncherGone:
         return launcher_gone();
       case Kind::kRanksEndedAfter:
@@ -64,16 +66,65 @@ class FailureSentences : private FindingPhrases {
             "Find out what ended it: a kill, a time limit, a lost login."};
   }
 
+  [[nodiscard]] FindingText time_limit() const {
+    const std::string how = ends();
+    return {fmt::format("The job's time limit had passed: {} ended from {} into the run on{}{}.",
+                        fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks",
+                                    format::rank_list(f_.ranks)),
+                        time(Key::kElapsed), how.empty() ? "" : " (" + how + ")",
+                        last_seen("; rank {} was last seen")),
+            ""};
+  }
+
+  [[nodiscard]] std::string quoted(Key key) const {
+    constexpr std::size_t kColumns = 200;
+    std::string text = format::shorten(format::printable(e_.name(key)), kColumns);
+    if (text.ends_with('.') && !text.ends_with("..")) text.pop_back();  // the sentence has one
+    return text;
+  }
+
+  // "SIGSEGV", "status 1"
+  [[nodiscard]] std::string end() const {
+    return e_.has(Key::kSignal) ? format::signal_name(whole(Key::kSignal))
+                                : fmt::format("status {}", whole(Key::kStatus));
+  }
+
+  // What is known beyond how the rank ended.
+  [[nodiscard]] std::string signal_details() const {
+    if (e_.has(Key::kStackOverflow)) return ": its stack was used up";
+    if (e_.has(Key::kMessage)) return ": " + quoted(Key::kMessage);
+    const bool of_memory = end() == "SIGSEGV" || end() == "SIGBUS";
+    if (of_memory && e_.has(Key::kAddress)) return ": it accessed address " + quoted(Key::kAddress);
+    return "";
+  }
+
   // A signal comes where the rank was seen last. A program that exits does so after its last sample, as a
   // rule: an exception may have come from elsewhere.
   [[nodiscard]] std::string rank_failed() const {
+    const std::string kind = e_.name(Key::kFailure);
+    if (kind == name_of(FailureKind::kAbort)) {
+      const std::string why = e_.has(Key::kException) ? " after " + exception() : "";
+      return fmt::format("{} called MPI_Abort with code {}{}{}.", who(), whole(Key::kAbortCode), why,
+                         last_seen(""));
+    }
+    if (kind == name_of(FailureKind::kException))
+      return fmt::format("{} ended by an uncaught exception ({}){}: {}.", who(), end(),
+                         last_seen(", rank {} first"), exception());
+    if (kind == name_of(FailureKind::kOutOfMemory))
+      return fmt::format("{} was killed because memory was short{}.", who(), last_seen(""));
     if (e_.has(Key::kSignal))
-      return fmt::format("{} ended by {}{}.", who(), format::signal_name(whole(Key::kSignal)),
-                         last_seen(", rank {} first"));
+      return fmt::format("{} ended by {}{}{}.", who(), format::signal_name(whole(Key::kSignal)),
+                         last_seen(", rank {} first"), signal_details());
     const std::string first = f_.ranks.size() > 1 && f_.rank ? fmt::format(", rank {} first", rank()) : "";
     const std::string where = name(f_.place, names_);
     return fmt::format("{} exited with status {}{}{}.", who(), whole(Key::kStatus), first,
                        where.empty() ? "" : "; last sampled in " + where);
+  }
+
+  // "ValueError: bad batch 17"
+  [[nodiscard]] std::string exception() const {
+    const std::string type = quoted(Key::kException);
+    return e_.has(Key::kMessage) ? fmt::format("{}: {}", type, quoted(Key::kMessage)) : type;
   }
 
   [[nodiscard]] FindingText ended_after() const {

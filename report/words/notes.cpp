@@ -269,6 +269,11 @@ std::optional<std::string> of_collectors(const NoteRecord& note) {
                             "directory. The last checkpoint may be on that node, in {}. What was left "
                             "is brought to the run directory when your next recording on that node ends.",
                             note.text));
+    case NoteCode::kMemoryKills:
+      return on(note, fmt::format("the kernel killed {} because memory was short.",
+                                  format::plural(static_cast<std::size_t>(note.number), "process")));
+    case NoteCode::kTimeLimit:
+      return on(note, "the job's time limit had passed.");
     case NoteCode::kMemoryBound:
       return on(note,
                 fmt::format("the collector was near its limit of {} (--max-memory). Call paths that "

@@ -1,5 +1,6 @@
-/* Ends the way it is told, after MPI_Init and a little work: ends HOW
- *   exit N | segv | abort | mpi_abort N | no_finalize | normal */
+/* Ends the way it is told, after MPI_Init and a little work: ends HOW [N [RANK]]
+ *   exit N | segv | abort | mpi_abort N | no_finalize | normal
+ * With RANK, only that rank does; the others wait for it in MPI_Barrier. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
   MPI_Barrier(MPI_COMM_WORLD);
   /* mpiexec of MPICH may throw away output that it has not read when a rank aborts. */
   usleep(300000);
+  if (argc > 3 && rank != atoi(argv[3])) MPI_Barrier(MPI_COMM_WORLD);
   if (strcmp(how, "mpi_abort") == 0) MPI_Abort(MPI_COMM_WORLD, number);
   if (strcmp(how, "segv") == 0) {
     volatile int* nowhere = NULL;

@@ -268,7 +268,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Ending{"return", "5", 5, true}, Ending{"quick_exit", "6", 6, true},
                     Ending{"segv", "0", -SIGSEGV, true}, Ending{"raise", "11", -SIGSEGV, true},
                     Ending{"raise", "7", -SIGBUS, true}, Ending{"raise", "15", -SIGTERM, false},
-                    Ending{"raise", "61", -61, true}, Ending{"abort", "0", -SIGABRT, false}),
+                    Ending{"raise", "61", -61, true}, Ending{"abort", "0", -SIGABRT, true},
+                    Ending{"raise", "4", -SIGILL, true}, Ending{"raise", "6", -SIGABRT, true},
+                    Ending{"raise", "8", -SIGFPE, true}),
     [](const auto& test) { return std::string(test.param.how) + "_" + test.param.argument; });
 
 TEST_P(Ends, ProcessEndsAsWithoutTheAgentAndItsEndIsRecorded) {

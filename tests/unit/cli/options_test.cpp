@@ -55,6 +55,7 @@ TEST(Options, AllAreParsed) {
                                 "--no-native",
                                 "--no-mpi",
                                 "--no-children",
+                                "--no-stderr",
                                 "--only-regions",
                                 "--no-html",
                                 "--no-source",
@@ -72,7 +73,7 @@ TEST(Options, AllAreParsed) {
   EXPECT_EQ(options.events, (Words{"A", "B", "C"}));
   EXPECT_EQ(options.clock_sync, ClockSync::kNever);
   EXPECT_TRUE(options.no_python && options.no_native && options.no_mpi && options.no_children &&
-              options.only_regions);
+              options.no_stderr && options.only_regions);
   EXPECT_TRUE(options.quiet && options.strict && options.no_html && options.no_source);
   EXPECT_TRUE(options.wants_rank(0) && options.wants_rank(3) && options.wants_rank(8) &&
               options.wants_rank(-1));
@@ -247,7 +248,7 @@ TEST(Options, HelpAndVersionGoToStdout) {
        {"--output",     "--rate",        "--clock",        "--event",        "--no-python", "--no-native",
         "--no-mpi",     "--no-children", "--only-regions", "--ranks",        "--quiet",     "--no-html",
         "--no-source",  "--command",     "--no-arguments", "--min-duration", "--min-ranks", "--mode",
-        "--checkpoint", "--max-memory",  "--max-cpu",      "--strict"}) {
+        "--checkpoint", "--max-memory",  "--max-cpu",      "--strict",       "--no-stderr"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
   for (const char* name : {"--memory", "attach", " top RUN"})  // reserved

@@ -31,6 +31,7 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
   options.events = {"A", "B"};
   options.sample_on = {"page-faults", 7};
   options.no_children = true;
+  options.no_stderr = true;
   options.only_regions = true;
   options.standby = true;
   ProgramEnvironment facts;
@@ -63,6 +64,7 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
                                                        {"CLUSTERPROF_NO_NATIVE", ""},
                                                        {"CLUSTERPROF_NO_MPI", ""},
                                                        {"CLUSTERPROF_NO_CHILDREN", "1"},
+                                                       {"CLUSTERPROF_NO_STDERR", "1"},
                                                        {"CLUSTERPROF_ONLY_REGIONS", "1"}};
   EXPECT_EQ((std::map<std::string, std::string>(changes.begin(), changes.end())), expected);
 }

@@ -59,5 +59,36 @@ TEST_F(MemoryLimits, OfVersionOne) {
   EXPECT_EQ(use->used_bytes, 2500u);
 }
 
+// Only what happens later counts, and the group above sees more.
+TEST_F(MemoryLimits, CountsProcessesThatTheKernelKilled) {
+  group("job", "1000", 900, 100);
+  group("job/step", "max", 900, 0);
+  const auto kills = [&](const std::string& path, int number) {
+    std::ofstream(root / path / "memory.events")
+        << "low 0\noom 9\noom_kill " << number << "\noom_group_kill 5\n";
+  };
+  kills("job", 3);
+  kills("job/step", 1);
+  const MemoryLimit limit("0::/job/step\n", root);
+  EXPECT_EQ(limit.kills(), 0u);
+  kills("job", 5);
+  EXPECT_EQ(limit.kills(), 2u);
+}
+
+TEST_F(MemoryLimits, CountsThemInVersionOneAndOnTheMachine) {
+  std::filesystem::create_directories(root / "memory/job");
+  const auto kills = [&](int number) {
+    std::ofstream(root / "memory/job/memory.oom_control")
+        << "oom_kill_disable 0\nunder_oom 0\noom_kill " << number << "\n";
+    std::ofstream(root / "vmstat") << "nr_dirty 8\noom_kill " << 100 + 2 * number << "\n";
+  };
+  kills(1);
+  const MemoryLimit of_group("7:memory:/job\n", root, root / "vmstat");
+  const MemoryLimit of_machine("0::/none\n", root, root / "vmstat");
+  kills(4);
+  EXPECT_EQ(of_group.kills(), 3u);
+  EXPECT_EQ(of_machine.kills(), 6u);
+}
+
 }  // namespace
 }  // namespace clusterprof::collector

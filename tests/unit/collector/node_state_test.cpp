@@ -1087,6 +1087,79 @@ TEST_F(NodeStateTest, TellsExitStatusSignalAndLossApart) {
   }
 }
 
+// What a failed rank has left behind: not that of others, without secrets, and bounded.
+TEST_F(NodeStateTest, OnlyFailedRanksLeaveWordsBehind) {
+  struct Case {
+    int wait_status;
+    std::uint32_t said;
+    bool kept, stack_overflow;
+  };
+  const Case cases[] = {{exited(0), wire::kExitStatusKnown, false, false},
+                        {exited(3), wire::kExitStatusKnown, true, false},
+                        {SIGKILL, 0, true, false},
+                        {SIGSEGV, wire::kFatalSignalKnown, true, false},
+                        {SIGSEGV, 0, true, true}};  // the handler could not run
+  for (const CommandDetail detail : {CommandDetail::kMasked, CommandDetail::kFull}) {
+    for (const Case& c : cases) {
+      NodeOptions options;
+      options.command_detail = detail;
+      NodeState state(options);
+      FakeSegment fake;
+      run(fake, 100, 0, 10);
+      fake.header().exit_flags = c.said;
+      fake.header().exit_status = c.said == wire::kExitStatusKnown ? WEXITSTATUS(c.wait_status) : 0;
+      const std::string text = "DB_PASSWORD=hunter2\n";
+      std::ranges::copy(text, fake.header().last_words.stderr_tail);
+      fake.header().last_words.stderr_bytes = text.size();
+      const auto id = state.announce(std::nullopt, 0, 1, 100, at(0));
+      state.hello(id, 100, view(fake), at(0));
+      EXPECT_FALSE(state.snapshot(at(10), false).ranks.at(0).failure);  // it runs
+      state.gone(id, at(20).mono_ns, c.wait_status);
+      const std::optional<shard::Failure> failure = state.snapshot(at(30), true).ranks.at(0).failure;
+      ASSERT_EQ(failure.has_value(), c.kept) << c.wait_status;
+      if (!failure) continue;
+      EXPECT_EQ(failure->stderr_tail, detail == CommandDetail::kFull ? text : "DB_PASSWORD=***\n");
+      EXPECT_EQ((failure->flags & shard::Failure::kStackOverflow) != 0, c.stack_overflow) << c.wait_status;
+    }
+  }
+}
+
+TEST_F(NodeStateTest, OfManyFailedRanksTheFirstOnesThatFailedByThemselvesLeaveWords) {
+  NodeState state(NodeOptions{});
+  constexpr int kRanks = static_cast<int>(shard::kMaxFailureRows) + 3;
+  std::vector<std::unique_ptr<FakeSegment>> fakes;
+  for (int r = 0; r < kRanks; ++r) {
+    fakes.push_back(std::make_unique<FakeSegment>(true, 1));
+    run(*fakes.back(), 100 + r, 0, 10);
+    fakes.back()->header().rank = r;
+    fakes.back()->header().end_mono_ns = 0;
+    const auto id = state.announce(std::nullopt, r, kRanks, 100 + r, at(0));
+    state.hello(id, 100 + r, view(*fakes.back()), at(0));
+    // The first to end was ended, and the later ones fail later.
+    state.gone(id, at(20 + static_cast<std::uint64_t>(r)).mono_ns, r == 0 ? SIGTERM : exited(1));
+  }
+  const NodeSnapshot snapshot = state.snapshot(at(1000), true);
+  std::set<int> kept;
+  for (const RankSnapshot& rank : snapshot.ranks)
+    if (rank.failure) kept.insert(rank.rank.rank);
+  EXPECT_EQ(kept.size(), shard::kMaxFailureRows);
+  EXPECT_EQ(kept.count(0), 0u);
+  EXPECT_EQ(kept.count(1), 1u);
+}
+
+TEST_F(NodeStateTest, SaysWhatMayHaveEndedRanks) {
+  NodeOptions options;
+  options.node_name = "n0";
+  options.time_limit_utc_ns = at(50).utc_ns;
+  NodeState state(options);
+  EXPECT_TRUE(state.snapshot(at(49), true).run.notes.empty());
+  EXPECT_EQ(state.snapshot(at(50), true).run.notes,
+            std::vector{note_of_node(shard::NoteCode::kTimeLimit, "n0")});
+  state.set_memory_kills(2);
+  EXPECT_EQ(state.snapshot(at(49), true).run.notes,
+            std::vector{note_of_node(shard::NoteCode::kMemoryKills, "n0", 2)});
+}
+
 TEST_F(NodeStateTest, RankThatExitsWithoutFinalizeIsLost) {
   for (const int size : {1, 4}) {
     NodeState state(NodeOptions{});

@@ -2,6 +2,7 @@
 #include "collector/process/process_recorder.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -614,6 +616,42 @@ TEST_F(Recording, LastPathOfAPythonProgramIsBeforeItsShutdown) {
   EXPECT_EQ(last(), "python3.11+70;python3.11+300!");
   fake_.header().exit_flags = wire::kExitStatusKnown;
   EXPECT_EQ(last(), "python3.11+50;<module>:5;step:3;python3.11+100!");
+}
+
+TEST_F(Recording, LastWordsAreThoseOfAProcessThatEnds) {
+  wire::LastWords& words = fake_.header().last_words;
+  words.fault_signal = SIGSEGV;
+  words.fault_code = 1;
+  words.fault_address = 0x10;
+  words.fault_pc = kProgram + 0x42;
+  words.mpi_abort_called = 1;
+  words.mpi_abort_code = -3;
+  constexpr std::string_view kText = "Traceback\nValueError\n";
+  std::ranges::copy(kText, words.stderr_tail);
+  words.stderr_bytes = kText.size();
+  EXPECT_FALSE(recorder().report(kStart).last_words);  // it goes on
+  fake_.header().exit_flags = wire::kFatalSignalKnown;
+  const shard::Failure last = recorder().report(kStart).last_words.value();
+  EXPECT_EQ(last.flags, shard::Failure::kFault | shard::Failure::kCalledAbort | shard::Failure::kHasStderr);
+  EXPECT_EQ(last.signal, SIGSEGV);
+  EXPECT_EQ(last.address, 0x10u);
+  EXPECT_EQ(last.instruction, "program+0x42");
+  EXPECT_EQ(last.abort_code, -3);
+  EXPECT_EQ(last.stderr_tail, kText);
+}
+
+// The line that was cut may hold half of a secret.
+TEST_F(Recording, TheEndOfStderrBeginsWithAWholeLine) {
+  wire::LastWords& words = fake_.header().last_words;
+  std::ranges::fill(words.stderr_tail, 'x');
+  words.stderr_bytes = wire::kStderrTailBytes + 10;  // the next byte goes to place 10
+  words.stderr_tail[20] = '\n';
+  words.stderr_tail[9] = '!';
+  fake_.header().exit_flags = wire::kExitStatusKnown;
+  const std::string tail = recorder().report(kStart).last_words.value().stderr_tail;
+  EXPECT_EQ(tail.size(), wire::kStderrTailBytes - 11);
+  EXPECT_EQ(tail.back(), '!');
+  EXPECT_EQ(tail.find('\n'), std::string::npos);
 }
 
 TEST_F(Recording, LastPathIsTheMpiCallUnderWay) {

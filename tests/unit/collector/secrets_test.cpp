@@ -22,6 +22,13 @@ TEST(Secrets, ValuesOfOptions) {
   EXPECT_EQ(masked({"./a", "--secret"}), (Words{"./a", "--secret"}));
 }
 
+TEST(Secrets, InTheLinesOfAText) {
+  EXPECT_EQ(mask_secrets_in_text("login failed: https://me:hunter2@host/x\r\nDB_PASSWORD=z\n\npassword: abc\nend"),
+            "login failed: https://me:***@host/x\r\nDB_PASSWORD=***\n\npassword: ***\nend");
+  for (const char* const plain : {"", "\n", "Traceback (most recent call last):\n  File \"a.py\", line 3\n"})
+    EXPECT_EQ(mask_secrets_in_text(plain), plain);
+}
+
 TEST(Secrets, Addresses) {
   EXPECT_EQ(masked({"./a", "postgres://me:hunter2@db:5432/x", "--url=https://me:a@b@host/?q=1"}),
             (Words{"./a", "postgres://me:***@db:5432/x", "--url=https://me:***@host/?q=1"}));

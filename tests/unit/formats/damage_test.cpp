@@ -389,6 +389,8 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.threads[0].count = 0; }, "threads");
   refused([](ShardData& d) { d.threads[0].kind = static_cast<shard::ThreadKind>(5); }, "threads");
   refused([](ShardData& d) { d.threads[0].start_utc_ns = INT64_MAX; }, "threads");
+  refused([](ShardData& d) { d.failures.push_back({.rank = 77}); }, "failures");
+  refused([](ShardData& d) { d.failures = {{.rank = 0}, {.rank = 0}}; }, "failures");
   refused([](ShardData& d) { d.ranks[0].affinity = 9999; }, "ranks");
   refused([](ShardData& d) { d.ranks[0].start_utc_ns = INT64_MAX; }, "ranks");
   refused([](ShardData& d) { d.ranks[0].elapsed_ns = UINT64_MAX; }, "ranks");

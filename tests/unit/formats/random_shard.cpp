@@ -334,6 +334,18 @@ class Builder {
     }
     for (std::uint64_t begin_ns = below(1000); chance(2); begin_ns += 2000)
       data_.recording_windows.push_back({row, begin_ns, begin_ns + 1 + below(1000)});
+    if (chance(3)) {
+      Failure failure;
+      failure.rank = row;
+      failure.flags = static_cast<std::uint8_t>(below(16));
+      failure.signal = static_cast<std::int32_t>(below(16));
+      failure.address = amount();
+      failure.abort_code = -static_cast<std::int32_t>(below(3));
+      failure.instruction = chance(2) ? "solver+0x11d3" : "";
+      failure.message = chance(2) ? "double free or corruption" : "";
+      failure.stderr_tail = chance(2) ? "Traceback\n" + std::to_string(row) + "\n" : "";
+      data_.failures.push_back(std::move(failure));
+    }
     for (std::uint64_t le_ns = 1024; le_ns <= 4096; le_ns *= 2)
       if (chance(2)) data_.handler_costs.push_back({row, le_ns, amount()});
     for (std::uint32_t series = 0; series < data_.series.size(); ++series)

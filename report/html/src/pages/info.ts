@@ -56,7 +56,7 @@ function runCard(store: Store): HTMLElement {
 
 function missingCard(store: Store): HTMLElement | null {
   const { model } = store;
-  const { run, ranks } = model.report;
+  const { run, ranks, failure } = model.report;
   const lost: number[] = [];
   const numbers = model.i32("rank_number");
   model.u8("rank_lost").forEach((is, i) => is && lost.push(numbers[i]));
@@ -85,6 +85,8 @@ function missingCard(store: Store): HTMLElement | null {
           { label: "Ranks that did not end as they should", limit: 20 },
         )
       : null,
+    failure?.stderr_tail ? el("h3", { class: "gap-above" }, `Last on stderr of rank ${failure.rank}`) : null,
+    failure?.stderr_tail ? el("pre", null, failure.stderr_tail.split("\n").map(printable).join("\n")) : null,
   );
 }
 

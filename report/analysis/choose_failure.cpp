@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/choose_failure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+#include "report/analysis/frame_owner.hpp"
+#include "report/analysis/stderr_text.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+constexpr int kSigAbrt = 6, kSigKill = 9, kSigTerm = 15;
+constexpr int kPythonExceptionStatus = 1;
+
+class FailureChoice {
+ public:
+  FailureChoice(const shard::ShardData& head, const Analysis& analysis) : head_(head), analysis_(analysis) {
+    for (const shard::Failure& row : head.failures)
+      if (row.rank < head.ranks.size()) rows_.emplace(head.ranks[row.rank].rank, &row);
+  }
+
+  [[nodiscard]] std::optional<Failure> choose() const {
+    const RankInfo* const victim = earliest([](const RankInfo& rank) { return failed(rank) || rank.lost; });
+    if (victim == nullptr) return std::nullopt;
+    const bool past_limit = has_note(shard::NoteCode::kTimeLimit, *victim);
+    if (launcher_that_ended_first(analysis_) != nullptr)
+      return past_limit ? std::optional(failure_of(*victim, FailureKind::kTimeLimit)) : std::nullopt;
+    if (const RankInfo* const rank = aborted(); rank != nullptr) return failure_of(*rank, FailureKind::kAbort);
+    if (const RankInfo* const rank = first_by_itself(); rank != nullptr)
+      return failure_of(*rank, kind_of(*rank));
+    if (past_limit) return failure_of(*victim, FailureKind::kTimeLimit);
+    const RankInfo* const killed = earliest([&](const RankInfo& rank) { return was_out_of_memory(rank); });
+    if (killed != nullptr) return failure_of(*killed, FailureKind::kOutOfMemory);
+    // Without SIGTERM nobody but the kernel or a person kills before a launcher does.
+    if (const RankInfo* const rank = killed_before_others(); rank != nullptr)
+      return failure_of(*rank, FailureKind::kSignal);
+    const RankInfo* const silent = earliest([&](const RankInfo& rank) { return is_silent(rank); });
+    if (silent != nullptr) return failure_of(*silent, FailureKind::kNode);
+    return std::nullopt;
+  }
+
+ private:
+  template <typename Condition>
+  const RankInfo* earliest(Condition condition) const {
+    const RankInfo* first = nullptr;
+    for (const RankInfo& rank : analysis_.ranks)
+      if (condition(rank) && (first == nullptr || rank.end_s < first->end_s)) first = &rank;
+    return first;
+  }
+
+  const shard::Failure* row_of(const RankInfo& rank) const {
+    const auto row = rows_.find(rank.rank);
+    return row == rows_.end() ? nullptr : row->second;
+  }
+
+  bool has_note(shard::NoteCode code, const RankInfo& rank) const {
+    if (rank.node >= analysis_.nodes.size()) return false;
+    const std::string& node = analysis_.nodes[rank.node].name;
+    return std::ranges::any_of(head_.run.notes, [&](const shard::Note& note) {
+      return note.code == code && note.node == node;
+    });
+  }
+
+  bool is_silent(const RankInfo& rank) const {
+    return rank.still_ran && rank.node < analysis_.nodes.size() &&
+           analysis_.nodes[rank.node].as_of_utc_ns != 0;
+  }
+
+  // Of a rank that nobody saw die it is not known that it was SIGKILL.
+  bool was_out_of_memory(const RankInfo& rank) const {
+    const bool vanished = rank.lost && !rank.exit_signal && !rank.exit_status && !is_silent(rank);
+    return (rank.exit_signal == kSigKill || vanished) && has_note(shard::NoteCode::kMemoryKills, rank);
+  }
+
+  const RankInfo* first_by_itself() const {
+    return earliest([&](const RankInfo& rank) { return failed_by_itself(rank); });
+  }
+
+  // A rank that was killed before a launcher ended the others by SIGTERM, for example because memory was
+  // full.
+  const RankInfo* killed_before_others() const {
+    const RankInfo* const killed = earliest([](const RankInfo& rank) { return rank.exit_signal == kSigKill; });
+    const RankInfo* const ended = earliest([](const RankInfo& rank) { return rank.exit_signal == kSigTerm; });
+    return killed != nullptr && ended != nullptr && killed->end_s < ended->end_s ? killed : nullptr;
+  }
+
+  const CallUnderWayRow* abort_of(const RankInfo& rank) const {
+    const auto call = std::ranges::find_if(analysis_.calls_under_way, [&](const CallUnderWayRow& row) {
+      return row.rank == rank.rank && row.place.op == "MPI_Abort";
+    });
+    return call == analysis_.calls_under_way.end() ? nullptr : &*call;
+  }
+
+  // In MPI_Abort a rank may wait for the launcher's signal.
+  double abort_began_s(const RankInfo& rank) const {
+    const CallUnderWayRow* const call = abort_of(rank);
+    return call == nullptr ? rank.end_s : rank.end_s - call->age_s;
+  }
+
+  // The first rank that called MPI_Abort, unless another one had failed before.
+  const RankInfo* aborted() const {
+    const RankInfo* first = nullptr;
+    for (const RankInfo& rank : analysis_.ranks) {
+      const shard::Failure* const row = row_of(rank);
+      if (row == nullptr || (row->flags & shard::Failure::kCalledAbort) == 0) continue;
+      if (first == nullptr || abort_began_s(rank) < abort_began_s(*first)) first = &rank;
+    }
+    if (first == nullptr) return nullptr;
+    const RankInfo* const other = earliest([&](const RankInfo& rank) {
+      const shard::Failure* const row = row_of(rank);
+      return failed_by_itself(rank) && (row == nullptr || (row->flags & shard::Failure::kCalledAbort) == 0);
+    });
+    return other != nullptr && other->end_s < abort_began_s(*first) ? nullptr : first;
+  }
+
+  FailureKind kind_of(const RankInfo& rank) const {
+    const shard::Failure* const row = row_of(rank);
+    if (row != nullptr && exception_of(rank, *row)) return FailureKind::kException;
+    return rank.exit_signal ? FailureKind::kSignal : FailureKind::kExit;
+  }
+
+  // Only where the end is what the run time makes of an exception: others may have been caught.
+  static std::optional<UncaughtException> exception_of(const RankInfo& rank, const shard::Failure& row) {
+    const bool aborted = (row.flags & shard::Failure::kCalledAbort) != 0;
+    if (rank.exit_signal == kSigAbrt) return cpp_exception(row.stderr_tail);
+    if (rank.exit_status == kPythonExceptionStatus || aborted) return python_exception(row.stderr_tail);
+    return std::nullopt;
+  }
+
+  // The innermost line of the program, not that of a library that it has called.
+  static const UncaughtException::Frame* own_frame(const UncaughtException& exception) {
+    const auto is_own = [](const UncaughtException::Frame& frame) {
+      return installed_package(frame.file).empty() && !frame.file.starts_with('<');
+    };
+    const auto own = std::find_if(exception.frames.rbegin(), exception.frames.rend(), is_own);
+    if (own != exception.frames.rend()) return &*own;
+    return exception.frames.empty() ? nullptr : &exception.frames.back();
+  }
+
+  Failure failure_of(const RankInfo& rank, FailureKind kind) const {
+    Failure failure;
+    failure.kind = kind;
+    failure.rank = rank.rank;
+    failure.status = rank.exit_status;
+    failure.signal = rank.exit_signal;
+    failure.place = rank.last_seen;
+    failure.call_path = rank.last_call_path;
+    if (kind == FailureKind::kAbort)
+      if (const CallUnderWayRow* const call = abort_of(rank)) failure.place = call->place;
+    const shard::Failure* const row = row_of(rank);
+    if (row == nullptr) return failure;
+    if ((row->flags & shard::Failure::kHasStderr) != 0) failure.stderr_tail = row->stderr_tail;
+    failure.stack_overflow = (row->flags & shard::Failure::kStackOverflow) != 0;
+    // The program may have handled an earlier fault of another kind.
+    if ((row->flags & shard::Failure::kFault) != 0 && rank.exit_signal == row->signal) {
+      failure.address = row->address;
+      failure.instruction = row->instruction;
+    }
+    if ((row->flags & shard::Failure::kCalledAbort) != 0) failure.abort_code = row->abort_code;
+    if (rank.exit_signal == kSigAbrt) failure.message = first_line(row->message);
+    if (const auto exception = exception_of(rank, *row)) {
+      failure.exception = exception->type;
+      failure.message = exception->message;
+      if (const UncaughtException::Frame* const frame = own_frame(*exception)) {
+        failure.place = {};
+        failure.place.kind = shard::FrameKind::kPython;
+        failure.place.file = frame->file;
+        failure.place.function = frame->function;
+        failure.place.line = frame->line;
+      }
+    }
+    return failure;
+  }
+
+  static std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+  const shard::ShardData& head_;
+  const Analysis& analysis_;
+  std::unordered_map<std::int32_t, const shard::Failure*> rows_;  // by rank number
+};
+
+}  // namespace
+
+const NoteRecord* launcher_that_ended_first(const Analysis& analysis) {
+  const auto& notes = analysis.run.notes;
+  const auto note = std::ranges::find(notes, shard::NoteCode::kLauncherGone, &NoteRecord::code);
+  if (note == notes.end()) return nullptr;
+  for (const RankInfo& rank : analysis.ranks) {
+    const bool was_running = std::ranges::any_of(note->ranks, [&](const shard::RankRange& range) {
+      return range.first <= rank.rank && rank.rank <= range.last;
+    });
+    if (!was_running && failed_by_itself(rank)) return nullptr;
+  }
+  return &*note;
+}
+
+std::string address_text(std::uint64_t address) { return fmt::format("{:#x}", address); }
+
+bool failed(const RankInfo& rank) { return rank.exit_signal || rank.exit_status.value_or(0) != 0; }
+
+bool failed_by_itself(const RankInfo& rank) {
+  if (rank.exit_signal) return *rank.exit_signal != kSigTerm && *rank.exit_signal != kSigKill;
+  const int status = rank.exit_status.value_or(0);
+  return status != 0 && status != 128 + kSigTerm && status != 128 + kSigKill;
+}
+
+std::optional<Failure> choose_failure(const shard::ShardData& head, const Analysis& analysis) {
+  return FailureChoice(head, analysis).choose();
+}
+
+}  // namespace clusterprof::report

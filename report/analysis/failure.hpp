@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Why a run failed: what is known of the rank at fault. choose_failure.hpp finds it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/analysis/finding.hpp"
+
+namespace clusterprof::report {
+
+enum class FailureKind : std::uint8_t {
+  kExit = 0,
+  kSignal,
+  kAbort,        // MPI_Abort
+  kException,    // of Python or C++ that nobody caught
+  kOutOfMemory,  // killed by the kernel
+  kTimeLimit,    // of the job
+  kNode,         // it went away
+};
+inline constexpr std::size_t kFailureKinds = 7;
+// For programs: never renamed.
+inline constexpr std::array<const char*, kFailureKinds> kFailureKindNames = {
+    "exit", "signal", "abort", "exception", "oom", "time_limit", "node"};
+constexpr const char* name_of(FailureKind kind) { return kFailureKindNames[static_cast<std::size_t>(kind)]; }
+
+struct Failure {
+  FailureKind kind = FailureKind::kExit;
+  std::int32_t rank = -1;  // that failed first
+  std::optional<std::int32_t> status, signal;
+  std::optional<std::uint64_t> address;  // of the fault
+  std::string instruction;               // that faulted: "solver+0x11d3"; empty: not known
+  bool stack_overflow = false;
+  std::optional<std::int32_t> abort_code;
+  std::string exception;  // its type; empty: there was none
+  std::string message;    // the exception's, or that of assert() and the like; empty: there was none
+  SourceLocation place;   // where the exception was raised, or where the rank was last seen
+  std::vector<SourceLocation> call_path;  // where the rank was last seen, the outermost frame first
+  std::optional<std::string> stderr_tail;  // no value: nothing was seen, or it was not kept
+};
+
+}  // namespace clusterprof::report

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Why a run failed: which rank comes first, of what kind its end is, and what is read of its stderr.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "find_finding.hpp"
+#include "profile_builder.hpp"
+#include "report/analysis/choose_failure.hpp"
+#include "report/analysis/stderr_text.hpp"
+#include "report/format/names.hpp"
+#include "report/report.hpp"
+#include "report/words/findings.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using testing::kMs;
+using testing::ProfileBuilder;
+
+constexpr int kSegv = 11, kAbrt = 6, kKill = 9, kTerm = 15;
+
+struct End {
+  std::uint64_t elapsed_ms;
+  int signal, status;
+};
+// All on node n0.
+shard::ShardData ended(const std::vector<End>& ends) {
+  ProfileBuilder b(static_cast<std::uint32_t>(ends.size()));
+  for (std::uint32_t r = 0; r < ends.size(); ++r) {
+    shard::Rank& rank = b.data.ranks[r];
+    rank.node = 0;
+    rank.elapsed_ns = ends[r].elapsed_ms * kMs;
+    if (ends[r].signal != 0)
+      rank.flags |= shard::kExitSignalKnown | shard::kLost, rank.exit_signal = ends[r].signal;
+    else
+      rank.flags |= shard::kExitStatusKnown, rank.exit_status = ends[r].status;
+    rank.last_call_path =
+        b.string("main\t/u/solver.c\t9\t/u/a.out\t1\nsolve\t/u/solver.c\t42\t/u/a.out\t1");
+    b.sampled(r, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, ends[r].elapsed_ms);
+  }
+  return std::move(b.data);
+}
+
+shard::Failure& left_behind(shard::ShardData& data, std::uint32_t rank, std::uint8_t flags = 0) {
+  shard::Failure& row = data.failures.emplace_back();
+  row.rank = rank;
+  row.flags = flags;
+  return row;
+}
+
+std::string first_sentence(const Analysis& a) {
+  const format::ShortPaths names(a);
+  return a.findings.empty() ? "" : words::sentences(a.findings[0], names);
+}
+
+constexpr std::string_view kPythonText =
+    "step 16 done\n"
+    "Traceback (most recent call last):\n"
+    "  File \"/u/train.py\", line 40, in <module>\n"
+    "    main()\n"
+    "  File \"/u/train.py\", line 33, in fail\n"
+    "    raise check(batch)\n"
+    "          ^^^^^^^^^^^^\n"
+    "  File \"/usr/lib/python3.11/json/decoder.py\", line 355, in raw_decode\n"
+    "    obj, end = self.scan_once(s, idx)\n"
+    "ValueError: bad batch 17\n";
+
+// --- what is read of stderr ------------------------------------------------------------------------
+
+TEST(StderrText, TypeMessageAndFramesOfATraceback) {
+  const auto found = python_exception(kPythonText);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->type, "ValueError");
+  EXPECT_EQ(found->message, "bad batch 17");
+  ASSERT_EQ(found->frames.size(), 3u);
+  EXPECT_EQ(found->frames[1].file, "/u/train.py");
+  EXPECT_EQ(found->frames[1].function, "fail");
+  EXPECT_EQ(found->frames[1].line, 33u);
+}
+
+TEST(StderrText, TheLastTracebackCounts) {
+  const std::string text = std::string(kPythonText) +
+                           "\nDuring handling of the above exception, another exception occurred:\n\n"
+                           "Traceback (most recent call last):\n"
+                           "  File \"a \"b\".py\", line 7, in g\n"
+                           "  [Previous line repeated 9 more times]\n"
+                           "torch.cuda.OutOfMemoryError\n";
+  const auto found = python_exception(text);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->type, "torch.cuda.OutOfMemoryError");
+  EXPECT_EQ(found->message, "");
+  ASSERT_EQ(found->frames.size(), 1u);
+  EXPECT_EQ(found->frames[0].file, "a \"b\".py");
+}
+
+TEST(StderrText, WhatIsNoTracebackIsNotTaken) {
+  for (const char* const text :
+       {"", "ValueError: bad batch 17\n", "Traceback (most recent call last):\n",
+        "Traceback (most recent call last):\nValueError: without frames\n",
+        "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n",             // cut off
+        "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\nnot a type\n",  // interleaved
+        "Traceback (most recent call last):\n  File \"a.py\", line x, in f\nKeyError: 1\n",
+        "logged: Traceback (most recent call last):\n  File \"a.py\", line 3, in f\nKeyError: 1\n"})
+    EXPECT_FALSE(python_exception(text)) << text;
+}
+
+TEST(StderrText, ExceptionsOfCpp) {
+  auto found = cpp_exception(
+      "x\nterminate called after throwing an instance of 'std::runtime_error'\n  what():  no mesh\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->type, "std::runtime_error");
+  EXPECT_EQ(found->message, "no mesh");
+  found = cpp_exception("terminate called after throwing an instance of 'int'\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->type, "int");
+  EXPECT_EQ(found->message, "");
+  EXPECT_FALSE(cpp_exception("terminate called without an active exception\n"));
+  EXPECT_FALSE(cpp_exception("terminate called after throwing an instance of 'in"));
+}
+
+// --- the failure -----------------------------------------------------------------------------------
+
+TEST(Failure, ThereIsNoneWhereAllEndWell) {
+  EXPECT_FALSE(analyse(ended({{100, 0, 0}, {200, 0, 0}})).failure);
+}
+
+TEST(Failure, OfAnUncaughtPythonException) {
+  shard::ShardData data = ended({{9000, kTerm, 0}, {8000, 0, 1}});
+  left_behind(data, 1, shard::Failure::kHasStderr).stderr_tail = kPythonText;
+  const Analysis a = analyse(data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->kind, FailureKind::kException);
+  EXPECT_EQ(a.failure->rank, 1);
+  EXPECT_EQ(a.failure->status, 1);
+  EXPECT_EQ(a.failure->exception, "ValueError");
+  EXPECT_EQ(a.failure->message, "bad batch 17");
+  EXPECT_EQ(a.failure->place.function, "fail") << "the program's line, not the library's";
+  EXPECT_EQ(a.failure->place.line, 33u);
+  EXPECT_EQ(a.failure->stderr_tail, kPythonText);
+  EXPECT_EQ(first_sentence(a),
+            "Rank 1 ended by an uncaught exception (status 1) in fail() train.py:33: ValueError: bad batch 17.");
+  // A traceback of an exception that was caught says nothing about another end.
+  data.ranks[1].exit_status = 3;
+  EXPECT_EQ(analyse(data).failure->kind, FailureKind::kExit);
+  EXPECT_EQ(analyse(data).failure->exception, "");
+}
+
+TEST(Failure, OfASignal) {
+  shard::ShardData data = ended({{8000, kSegv, 0}, {9000, kKill, 0}});
+  shard::Failure& row = left_behind(data, 0, shard::Failure::kFault);
+  row.signal = kSegv;
+  row.address = 0x10;
+  row.instruction = "a.out+0x1139";
+  Analysis a = analyse(data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->kind, FailureKind::kSignal);
+  EXPECT_EQ(a.failure->address, 0x10u);
+  EXPECT_EQ(a.failure->instruction, "a.out+0x1139");
+  EXPECT_FALSE(a.failure->stderr_tail) << "nothing was seen";
+  EXPECT_EQ(first_sentence(a), "Rank 0 ended by SIGSEGV in solve() solver.c:42: it accessed address 0x10.");
+  data.failures[0].flags |= shard::Failure::kStackOverflow;
+  EXPECT_EQ(first_sentence(analyse(data)),
+            "Rank 0 ended by SIGSEGV in solve() solver.c:42: its stack was used up.");
+  // The program has handled that fault, and died of another signal.
+  data.failures[0].flags = shard::Failure::kFault;
+  data.ranks[0].exit_signal = kAbrt;
+  data.failures[0].message = "a.out: solver.c:42: solve: Assertion `n > 0' failed.\n";
+  a = analyse(data);
+  EXPECT_FALSE(a.failure->address);
+  EXPECT_EQ(a.failure->message, "a.out: solver.c:42: solve: Assertion `n > 0' failed.");
+  EXPECT_EQ(first_sentence(a),
+            "Rank 0 ended by SIGABRT in solve() solver.c:42: a.out: solver.c:42: solve: Assertion `n > 0' "
+            "failed.");
+}
+
+TEST(Failure, OfMpiAbortIsNotThatOfTheRanksItEnds) {
+  // Rank 2 is ended in MPI_Abort by the launcher, after rank 1 has noticed that it was gone.
+  shard::ShardData data = ended({{9000, kTerm, 0}, {8500, 0, 7}, {9000, kTerm, 0}});
+  left_behind(data, 2, shard::Failure::kCalledAbort).abort_code = 7;
+  ProfileBuilder b(3);
+  b.data = std::move(data);
+  const auto abort = b.path({b.native("main", "/u/a.out", "/u/solver.c", 77), b.mpi("MPI_Abort")});
+  b.data.calls_under_way.push_back({2, 50, true, abort, shard::kNone, shard::kNone, -1,
+                                    shard::CallUnderWay::kNoTag, -1, 0, 1000 * kMs});
+  Analysis a = analyse(b.data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->kind, FailureKind::kAbort);
+  EXPECT_EQ(a.failure->rank, 2);
+  EXPECT_EQ(a.failure->abort_code, 7);
+  EXPECT_EQ(a.failure->place.line, 77u);
+  EXPECT_EQ(a.findings[0].ranks, std::vector<std::int32_t>{2});
+  EXPECT_EQ(a.findings[1].ranks, (std::vector<std::int32_t>{0, 1}));
+  // A rank that had failed before the call is the reason for it.
+  b.data.ranks[1].elapsed_ns = 7900 * kMs;
+  a = analyse(b.data);
+  EXPECT_EQ(a.failure->kind, FailureKind::kExit);
+  EXPECT_EQ(a.failure->rank, 1);
+}
+
+TEST(Failure, OutOfMemoryIsWhatTheKernelHasCounted) {
+  shard::ShardData data = ended({{9000, kKill, 0}, {8000, kKill, 0}});
+  EXPECT_FALSE(analyse(data).failure) << "who killed the first is not known";
+  data.run.notes = {note_of_node(shard::NoteCode::kMemoryKills, "another", 1)};
+  EXPECT_FALSE(analyse(data).failure);
+  data.run.notes = {note_of_node(shard::NoteCode::kMemoryKills, data.nodes[0].name, 1)};
+  const Analysis a = analyse(data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->kind, FailureKind::kOutOfMemory);
+  EXPECT_EQ(a.failure->rank, 1);
+  EXPECT_EQ(first_sentence(a), "Rank 1 was killed because memory was short in solve() solver.c:42.");
+  EXPECT_EQ(a.findings[1].ranks, std::vector<std::int32_t>{0}) << "killed alike, but by the launcher";
+}
+
+TEST(Failure, TheTimeLimitEndsAllRanks) {
+  shard::ShardData data = ended({{9000, kTerm, 0}, {8000, kTerm, 0}});
+  EXPECT_FALSE(analyse(data).failure);
+  data.run.notes = {note_of_node(shard::NoteCode::kTimeLimit, data.nodes[0].name)};
+  Analysis a = analyse(data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->kind, FailureKind::kTimeLimit);
+  EXPECT_EQ(a.failure->rank, 1);
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kTimeLimit);
+  EXPECT_EQ(a.findings[0].ranks, (std::vector<std::int32_t>{0, 1}));
+  // A rank that failed by itself did not wait for the limit.
+  data.ranks[1].exit_signal = kSegv;
+  a = analyse(data);
+  EXPECT_EQ(a.failure->kind, FailureKind::kSignal);
+}
+
+TEST(Failure, IsInJson) {
+  shard::ShardData data = ended({{8000, kSegv, 0}});
+  shard::Failure& row = left_behind(data, 0, shard::Failure::kFault | shard::Failure::kHasStderr);
+  row.signal = kSegv;
+  row.address = 0x10;
+  row.stderr_tail = "one\ntwo\n";
+  const std::string json = render_json(analyse(data));
+  EXPECT_NE(json.find("\"address\": \"0x10\""), std::string::npos);
+  EXPECT_NE(json.find("\"stderr_tail\": \"one\\ntwo\\n\""), std::string::npos);
+  EXPECT_NE(render_json(analyse(ended({{100, 0, 0}}))).find("\"failure\": null"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace clusterprof::report
