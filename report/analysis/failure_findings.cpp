@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Findings on failures: what failed first, then what that took with it.
+// Findings on failures: a deadlock, what failed first, then what that took with it.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/finding_groups.hpp"
+#include "report/analysis/hang_search.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -21,6 +24,16 @@ class FailureFindings {
   explicit FailureFindings(FindingBuilder& builder) : builder_(builder), analysis_(builder.analysis()) {}
 
   void find() {
+    std::optional<Hang> hang = find_hang(builder_.data(), builder_.paths());
+    if (hang && !hang->is_deadlock) hang.reset();
+    const bool comes_first = hang && !hang->follows_failure;
+    if (comes_first) add_deadlock(*std::move(hang));
+    find_ends();
+    if (hang && !comes_first) add_deadlock(*std::move(hang));
+  }
+
+ private:
+  void find_ends() {
     if (launcher_went_away()) {
       missing_ranks();
       return;
@@ -54,7 +67,18 @@ class FailureFindings {
     missing_ranks();
   }
 
- private:
+  void add_deadlock(Hang hang) {
+    Finding& finding = builder_.add(Kind::kDeadlock, Severity::kHigh);
+    const HangWait& wait = hang.waiting.front();
+    finding.ranks = wait.ranks;
+    if (hang.rank >= 0) finding.rank = hang.rank;
+    finding.place = hang.place;
+    finding.site = wait.place;
+    finding.evidence.set(Key::kTime, wait.for_s);
+    finding.evidence.set(Key::kWaitingRanks, wait.ranks.size());
+    finding.hang = std::move(hang);
+  }
+
   static bool failed(const RankInfo& rank) { return rank.exit_signal || rank.exit_status.value_or(0) != 0; }
 
   // Failed by itself, and was not ended by a launcher.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes an Analysis as JSON. Names and units are those of report.schema.json; keys are never renamed.
+#include <algorithm>
+
 #include "report/analysis/efficiency.hpp"
 #include "report/format/numbers.hpp"
+#include "report/json/hang.hpp"
 #include "report/json/report_document.hpp"
 #include "report/report.hpp"
 #include "report/words/drops.hpp"
@@ -64,6 +67,7 @@ void ReportDocument::write() {
     regions();
     quality();
     bottleneck();
+    failure();
     findings();
   });
   out_.finish();
@@ -170,6 +174,16 @@ void ReportDocument::ranks() {
       out_("last_call_path", path);
     });
   });
+}
+
+void ReportDocument::failure() {
+  const auto found = std::find_if(a_.findings.begin(), a_.findings.end(), [](const Finding& finding) {
+    return finding.hang && !finding.hang->follows_failure;
+  });
+  if (found != a_.findings.end())
+    write_deadlock(out_, *found->hang);
+  else
+    out_("failure", nullptr);
 }
 
 void ReportDocument::threads_efficiency() {

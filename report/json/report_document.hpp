@@ -29,6 +29,7 @@ class ReportDocument {
   void note_record(const NoteRecord& note);
   void nodes();
   void ranks();
+  void failure();
   void threads_efficiency();
 
   // code.cpp
