@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads of the shards what this needs, and merges nothing else: somebody waits for the answer, and the run may
-// be running.
+// Reads of the shards what this needs, and merges nothing else: somebody waits for the answer, and the run
+// may be running.
 #include "cli/analyze/stacks.hpp"
 
 #include <algorithm>

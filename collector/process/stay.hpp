@@ -13,8 +13,8 @@ namespace clusterprof::collector {
 // What a sample shows.
 struct Place {
   // The instructions of a loop that only waits, from the first to the last: `while (!flag) {}` takes 10 bytes
-  // of x86-64, `while not flag: pass` 7 code units, and 4 before Python 3.11. Loops that add something up take
-  // more.
+  // of x86-64, `while not flag: pass` 7 code units, and 4 before Python 3.11. Loops that add something up
+  // take more.
   static constexpr std::uint32_t kNativeLoopBytes = 16, kPythonLoopUnits = 8,
                                  kPythonLoopUnitsWithoutCaches = 5;
 

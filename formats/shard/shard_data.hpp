@@ -243,8 +243,8 @@ struct PendingRequest {
 // How many collective operations a rank has begun on a communicator that it belongs to. A blocking one counts
 // from its end: the number of the call under way is the count.
 struct CollectiveCount {
-  std::uint32_t rank = 0;          // index into ranks
-  std::uint32_t path = 0;          // the function of the last one, alone; 0: there was none, or it is not known
+  std::uint32_t rank = 0;  // index into ranks
+  std::uint32_t path = 0;  // the function of the last one, alone; 0: there was none, or it is not known
   std::uint32_t communicator = 0;  // index into communicators
   std::uint32_t count = 0;
   friend bool operator==(const CollectiveCount&, const CollectiveCount&) = default;
@@ -623,8 +623,8 @@ struct Thread {
   std::uint64_t elapsed_ns = 0;  // of several: from the first start to the last end
   std::uint64_t cpu_ns = 0;      // of several: the sum
   std::uint64_t cpu_min_ns = 0, cpu_max_ns = 0;
-  // Since when it had not moved when it was last looked at: samples showed it on one call path only, and if it
-  // ran, at instructions as close together as those of an empty loop. And its CPU time since then.
+  // Since when it had not moved when it was last looked at: samples showed it on one call path only, and if
+  // it ran, at instructions as close together as those of an empty loop. And its CPU time since then.
   std::uint64_t unmoved_ns = 0, unmoved_cpu_ns = 0;
   Category last_category = Category::kNative;  // of last_path
   std::string name;                            // empty: it has none

@@ -444,9 +444,9 @@ struct MpiCommunicator {
   std::uint32_t size;
   std::uint64_t identity;  // equal on all members; 1 = MPI_COMM_WORLD, 2 = MPI_COMM_SELF, 3 = further ones
   char name[48];
-  // What this process has begun on the communicator `collectives_of`, which may have taken over the entry: the
-  // number of its collective operations, and the last one's MPI function number. Nonblocking ones count from
-  // their start, others from their end.
+  // What this process has begun on the communicator `collectives_of`, which may have taken over the entry:
+  // the number of its collective operations, and the last one's MPI function number. Nonblocking ones count
+  // from their start, others from their end.
   std::atomic<std::uint64_t> collectives_of, collectives;
 };
 static_assert(sizeof(MpiCommunicator) == 80);

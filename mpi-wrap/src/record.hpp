@@ -25,8 +25,8 @@ namespace clusterprof::mpi_wrap {
 class Intent {
  public:
   explicit Intent(std::uint32_t op) noexcept
-      : call_{op,           wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag,
-              wire::kNoPeer, 0,             0, {},                0} {}
+      : call_{op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {},
+              0} {}
   // `key`: of the communicator, or of a window, file or message made from it.
   Intent(std::uint32_t op, HandleKey key) noexcept : Intent(op, communicator_of(key)) {}
   Intent(std::uint32_t op, const Communicator* communicator) noexcept : Intent(op) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who waits for whom in a run that is not getting on. hang_search.hpp finds it; docs/design/0020-hangs.md says
-// what a deadlock is.
+// Who waits for whom in a run that is not getting on. hang_search.hpp finds it; docs/design/0020-hangs.md
+// says what a deadlock is.
 #pragma once
 
 #include <array>
@@ -17,10 +17,10 @@ namespace clusterprof::report {
 // What a rank does that others wait for.
 enum class MissingState : std::uint8_t {
   kNotKnown = 0,
-  kComputes,    // its call path changes
-  kInIo,        // or waits for a file, a connection or an event
-  kChild,       // waits for a child process
-  kInCall,      // in another MPI call
+  kComputes,  // its call path changes
+  kInIo,      // or waits for a file, a connection or an event
+  kChild,     // waits for a child process
+  kInCall,    // in another MPI call
   kInFinalize,
   kEnded,
   kAsleep,
@@ -30,7 +30,8 @@ enum class MissingState : std::uint8_t {
 inline constexpr std::size_t kMissingStates = 10;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kMissingStates> kMissingStateNames = {
-    "not_known", "computes", "io", "child", "in_call", "in_finalize", "ended", "asleep", "blocked", "in_loop"};
+    "not_known",   "computes", "io",     "child",   "in_call",
+    "in_finalize", "ended",    "asleep", "blocked", "in_loop"};
 constexpr const char* name_of(MissingState state) {
   return kMissingStateNames[static_cast<std::size_t>(state)];
 }
@@ -72,7 +73,7 @@ struct Hang {
   bool is_deadlock = false;
   // A rank failed, and others wait for it: the failure is the reason.
   bool follows_failure = false;
-  std::vector<HangWait> waiting;  // the first explains the others
+  std::vector<HangWait> waiting;    // the first explains the others
   std::vector<std::int32_t> cycle;  // each waits for the next, and the last one for the first
   std::vector<MismatchedRanks> mismatch;
   std::int32_t rank = -1;  // at fault: missing, in the cycle, or among the fewest with another operation

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Looks for ranks that cannot go on, whatever happens. To begin with, all are taken to be stuck but those that
-// may move by themselves, or of which too little is known. Whoever waits for nothing but ranks that may move may
-// move as well, and so on. What is left is stuck (docs/design/0020-hangs.md).
+// Looks for ranks that cannot go on, whatever happens. To begin with, all are taken to be stuck but those
+// that may move by themselves, or of which too little is known. Whoever waits for nothing but ranks that may
+// move may move as well, and so on. What is left is stuck (docs/design/0020-hangs.md).
 #include "report/analysis/hang_search.hpp"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ using shard::PendingKind;
 constexpr std::int64_t kStale_ns = 30'000'000'000;
 // A thread is gone if it ended this long before its rank was last looked at.
 constexpr std::int64_t kGone_ns = 1'000'000'000;
-// CPU time of a thread that sleeps: of our handler, and of few wake-ups. Whoever polls something a few times a
-// second uses more.
+// CPU time of a thread that sleeps: of our handler, and of few wake-ups. Whoever polls something a few times
+// a second uses more.
 constexpr std::uint64_t kAsleepCpu_ns = 2'000'000, kAsleepCpuOneIn = 5000;
 // And of one in a loop, which may share its processor with others that poll.
 constexpr std::uint64_t kLoopCpuOneIn = 10;
@@ -104,21 +104,22 @@ class HangSearch {
     std::string_view op;
     bool is_still = false;
     Waits waits = Waits::kNotKnown;
-    std::size_t operation = 0;            // kCollective
-    std::vector<std::uint32_t> targets;   // rows of ranks; kAll, kAny
-    std::size_t left = 0;                 // of them that are not known to move
+    std::size_t operation = 0;           // kCollective
+    std::vector<std::uint32_t> targets;  // rows of ranks; kAll, kAny
+    std::size_t left = 0;                // of them that are not known to move
   };
 
   // A collective operation. Those that are in MPI_Finalize are in an operation of their own.
   struct Operation {
     std::uint32_t communicator = kNone, sequence = 0;
     bool is_finalize = false;
-    std::vector<std::size_t> inside;     // numbers of waits
-    std::vector<std::uint32_t> absent;   // rows of ranks
-    std::size_t left = 0;                // of them that are not known to move
-    bool is_known = false;               // who belongs to it
+    std::vector<std::size_t> inside;    // numbers of waits
+    std::vector<std::uint32_t> absent;  // rows of ranks
+    std::size_t left = 0;               // of them that are not known to move
+    bool is_known = false;              // who belongs to it
     bool is_mismatched = false;
-    std::map<std::pair<std::string, std::int32_t>, std::vector<std::uint32_t>> mismatch;  // rows, by op and root
+    std::map<std::pair<std::string, std::int32_t>, std::vector<std::uint32_t>>
+        mismatch;  // rows, by op and root
   };
 
   struct Member {
@@ -150,8 +151,8 @@ class HangSearch {
       row_of_.emplace(rank.rank, row);
       const std::int64_t look = look_utc_ns(rank);
       // Those that a launcher ends together end in what they were doing.
-      ended_[row] = has_exit(rank) &&
-                    (!was_killed(rank) || look + static_cast<std::int64_t>(kStill_ns) <= newest);
+      ended_[row] =
+          has_exit(rank) && (!was_killed(rank) || look + static_cast<std::int64_t>(kStill_ns) <= newest);
       stale_[row] = !has_exit(rank) && look + kStale_ns < newest;
       if (!ended_[row] && !stale_[row]) time = std::min(time.value_or(look), look);
     }
@@ -176,10 +177,12 @@ class HangSearch {
 
   [[nodiscard]] bool sleeps(std::uint32_t path) const {
     const std::string_view leaf = leaf_of(path);
-    return paths_.in_python_sleep(path) || leaf == "nanosleep" || leaf == "clock_nanosleep" || leaf == "pause";
+    return paths_.in_python_sleep(path) || leaf == "nanosleep" || leaf == "clock_nanosleep" ||
+           leaf == "pause";
   }
 
-  [[nodiscard]] State state_of_thread(const shard::Thread& thread, const shard::Rank& rank, bool others_move) const {
+  [[nodiscard]] State state_of_thread(const shard::Thread& thread, const shard::Rank& rank,
+                                      bool others_move) const {
     using Is = MissingState;
     const std::uint32_t path = thread.last_path;
     const bool has_category = static_cast<std::size_t>(thread.last_category) < shard::kCategories;
@@ -191,8 +194,9 @@ class HangSearch {
     switch (thread.last_category) {
       case shard::Category::kPython:
       case shard::Category::kNative:
-        return thread.unmoved_cpu_ns >= thread.unmoved_ns / kLoopCpuOneIn ? seen(Is::kInLoop, true)
-                                                                          : State{Is::kComputes, false, path, {}};
+        return thread.unmoved_cpu_ns >= thread.unmoved_ns / kLoopCpuOneIn
+                   ? seen(Is::kInLoop, true)
+                   : State{Is::kComputes, false, path, {}};
       case shard::Category::kIo:
         return seen(Is::kInIo, false);
       case shard::Category::kIdle:
@@ -312,10 +316,12 @@ class HangSearch {
     operation.left = operation.absent.size();
   }
 
-  // --- messages ----------------------------------------------------------------------------------------------
+  // --- messages
+  // ----------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool tags_may_match(const CallUnderWay& send, const CallUnderWay& receive) const {
-    if (send.communicator != receive.communicator && send.communicator != kNone && receive.communicator != kNone)
+    if (send.communicator != receive.communicator && send.communicator != kNone &&
+        receive.communicator != kNone)
       return false;
     return send.tag == CallUnderWay::kNoTag || receive.tag == CallUnderWay::kNoTag ||
            receive.tag == CallUnderWay::kAnyTag || send.tag == receive.tag;
@@ -350,10 +356,9 @@ class HangSearch {
     return std::tuple(request.rank, request.tid, request.enter_ns);
   }
   [[nodiscard]] std::span<const shard::PendingRequest> pending_of(const CallUnderWay& call) const {
-    const auto [first, last] =
-        std::equal_range(pending_.begin(), pending_.end(),
-                         shard::PendingRequest{call.rank, call.tid, call.enter_ns},
-                         [](const auto& x, const auto& y) { return call_of(x) < call_of(y); });
+    const auto [first, last] = std::equal_range(
+        pending_.begin(), pending_.end(), shard::PendingRequest{call.rank, call.tid, call.enter_ns},
+        [](const auto& x, const auto& y) { return call_of(x) < call_of(y); });
     return {first, last};
   }
   // How many requests of the call are known: all, unless more than fit were different.
@@ -405,7 +410,8 @@ class HangSearch {
         continue;
       }
       if (kind == Calls::kReceive || kind == Calls::kSend) {
-        add_target(wait, call.peer, kind == Calls::kSend ? PendingKind::kSend : PendingKind::kReceive, not_known);
+        add_target(wait, call.peer, kind == Calls::kSend ? PendingKind::kSend : PendingKind::kReceive,
+                   not_known);
       } else if (kind == Calls::kWaitAll || kind == Calls::kWaitAny) {
         for (const shard::PendingRequest& request : pending_of(call))
           add_target(wait, request.peer, request.kind, not_known);
@@ -418,7 +424,8 @@ class HangSearch {
     }
   }
 
-  // --- who may move ------------------------------------------------------------------------------------------
+  // --- who may move
+  // ------------------------------------------------------------------------------------------
 
   void move(std::uint32_t rank) {
     if (moves_[rank]) return;
@@ -481,7 +488,8 @@ class HangSearch {
     }
   }
 
-  // --- what is said ------------------------------------------------------------------------------------------
+  // --- what is said
+  // ------------------------------------------------------------------------------------------
 
   [[nodiscard]] std::vector<std::int32_t> numbers_of(std::vector<std::uint32_t> rows) const {
     std::vector<std::int32_t> ranks;
@@ -507,7 +515,8 @@ class HangSearch {
   }
 
   [[nodiscard]] std::vector<MissingRanks> groups_of(const std::vector<std::uint32_t>& rows) const {
-    std::map<std::tuple<bool, MissingState, std::uint32_t, std::int32_t, std::int32_t>, std::vector<std::uint32_t>>
+    std::map<std::tuple<bool, MissingState, std::uint32_t, std::int32_t, std::int32_t>,
+             std::vector<std::uint32_t>>
         groups;
     for (const std::uint32_t row : rows) {
       const shard::Rank& rank = data_.ranks[row];
@@ -648,7 +657,8 @@ class HangSearch {
     };
     std::vector<std::pair<decltype(place(waits.front())), std::size_t>> order;
     for (std::size_t i = 0; i < waits.size(); ++i) order.emplace_back(place(waits[i]), i);
-    std::stable_sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& x, const auto& y) { return x.first < y.first; });
     for (const auto& [where, i] : order) {
       if (hang.waiting.size() == Hang::kMostWaits) break;
       hang.waiting.push_back(row_of(waits[i]));

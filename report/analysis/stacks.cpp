@@ -21,7 +21,8 @@ class StackSearch {
   StackSearch(const shard::ShardData& data, const CallPaths& paths) : data_(data), paths_(paths) {}
 
   Stacks find() {
-    std::map<std::tuple<std::uint32_t, std::int32_t>, const shard::CallUnderWay*> calls;  // by rank and thread
+    std::map<std::tuple<std::uint32_t, std::int32_t>, const shard::CallUnderWay*>
+        calls;  // by rank and thread
     for (const shard::CallUnderWay& call : data_.calls_under_way)
       if (call.path < paths_.size()) calls.insert_or_assign({call.rank, call.tid}, &call);
     std::set<std::uint32_t> ranks;
@@ -46,9 +47,10 @@ class StackSearch {
       std::sort(row.ranks.begin(), row.ranks.end());
       row.ranks.erase(std::unique(row.ranks.begin(), row.ranks.end()), row.ranks.end());
     }
-    std::stable_sort(stacks_.classes.begin(), stacks_.classes.end(), [](const StackClass& x, const StackClass& y) {
-      return std::pair(x.ranks.size(), x.ranks.front()) < std::pair(y.ranks.size(), y.ranks.front());
-    });
+    std::stable_sort(
+        stacks_.classes.begin(), stacks_.classes.end(), [](const StackClass& x, const StackClass& y) {
+          return std::pair(x.ranks.size(), x.ranks.front()) < std::pair(y.ranks.size(), y.ranks.front());
+        });
     return std::move(stacks_);
   }
 
@@ -56,7 +58,8 @@ class StackSearch {
   [[nodiscard]] bool is_shown(std::uint32_t path, bool is_last) const {
     const shard::Frame* const frame = paths_.frame(path);
     if (frame == nullptr) return false;
-    if (is_last || paths_.frames() == FrameMode::kAll || frame->kind != shard::FrameKind::kNative) return true;
+    if (is_last || paths_.frames() == FrameMode::kAll || frame->kind != shard::FrameKind::kNative)
+      return true;
     return paths_.owner(path) != Owner::kInterpreter && !is_runtime_module(paths_.text(frame->module));
   }
 
@@ -68,7 +71,8 @@ class StackSearch {
     for (auto at = shown.rbegin(); at != shown.rend(); ++at) {
       const shard::Frame& frame = *paths_.frame(*at);
       const std::tuple key(node, frame.kind, frame.name, frame.file, frame.module, frame.line);
-      const auto [found, is_new] = children_.try_emplace(key, static_cast<std::uint32_t>(stacks_.nodes.size()));
+      const auto [found, is_new] =
+          children_.try_emplace(key, static_cast<std::uint32_t>(stacks_.nodes.size()));
       if (is_new) {
         SourceLocation place = place_of(paths_, *at);
         if (frame.kind == shard::FrameKind::kMpi) place.op = place.function;
@@ -102,8 +106,9 @@ class StackSearch {
   Stacks stacks_;
   std::unordered_map<std::uint32_t, std::uint32_t> node_of_path_;
   std::unordered_map<std::uint32_t, std::size_t> class_of_node_;
-  std::map<std::tuple<std::uint32_t, shard::FrameKind, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>,
-           std::uint32_t>
+  std::map<
+      std::tuple<std::uint32_t, shard::FrameKind, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>,
+      std::uint32_t>
       children_;
 };
 
@@ -116,7 +121,9 @@ std::vector<const SourceLocation*> Stacks::frames(std::uint32_t node) const {
   return all;
 }
 
-Stacks find_stacks(const shard::ShardData& data, const CallPaths& paths) { return StackSearch(data, paths).find(); }
+Stacks find_stacks(const shard::ShardData& data, const CallPaths& paths) {
+  return StackSearch(data, paths).find();
+}
 
 StacksReport report_stacks(const shard::ShardData& data, FrameMode frames) {
   const CallPaths paths(data, frames);

@@ -15,7 +15,8 @@
 
 namespace clusterprof::report {
 
-// A prefix of call paths. The interpreter's own frames, and those of the run time around main(), are left out.
+// A prefix of call paths. The interpreter's own frames, and those of the run time around main(), are left
+// out.
 struct StackNode {
   std::uint32_t parent = 0;  // index, smaller than its own; 0, the root, stands for no frame
   SourceLocation place;

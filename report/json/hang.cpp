@@ -33,8 +33,8 @@ void write_waiting(JsonWriter& out, const std::vector<HangWait>& waiting) {
 void write_deadlock(JsonWriter& out, const Hang& hang) {
   out.object("failure", [&] {
     out("kind", "deadlock")("rank", hang.rank < 0 ? std::nullopt : std::optional(hang.rank));
-    for (const char* const of_ends : {"status", "signal", "address", "instruction", "abort_code", "exception",
-                                      "message"})
+    for (const char* const of_ends :
+         {"status", "signal", "address", "instruction", "abort_code", "exception", "message"})
       out(of_ends, nullptr);
     out("file", text_or_null(hang.place.file))("line", or_null(hang.place.line));
     out("function", text_or_null(hang.place.function));

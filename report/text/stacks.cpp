@@ -65,7 +65,8 @@ class StackTree {
     out += what;
     if (end != 0) {
       const StackClass& row = stacks_.classes[end - 1];
-      out += fmt::format("  [{} {}", row.ranks.size() == 1 ? "rank" : "ranks", format::rank_ranges(row.ranks));
+      out +=
+          fmt::format("  [{} {}", row.ranks.size() == 1 ? "rank" : "ranks", format::rank_ranges(row.ranks));
       if (row.threads != row.ranks.size()) out += fmt::format(", {}", format::plural(row.threads, "thread"));
       if (row.unmoved_s) out += fmt::format(", for {}", format::seconds(*row.unmoved_s));
       out += "]";
@@ -85,11 +86,10 @@ class StackTree {
 std::string render_stacks_text(const StacksReport& report) {
   const format::ShortPaths names(report.run);
   const Stacks& stacks = report.stacks;
-  std::string text = fmt::format("{}, {}: {}, {}, {}\n\n", format::printable(report.run.run.id),
-                                 words::state(report.run.run), format::plural(stacks.ranks, "rank"),
-                                 format::plural(stacks.threads, "thread"),
-                                 stacks.classes.size() == 1 ? "at one place"
-                                                            : fmt::format("at {} places", stacks.classes.size()));
+  std::string text = fmt::format(
+      "{}, {}: {}, {}, {}\n\n", format::printable(report.run.run.id), words::state(report.run.run),
+      format::plural(stacks.ranks, "rank"), format::plural(stacks.threads, "thread"),
+      stacks.classes.size() == 1 ? "at one place" : fmt::format("at {} places", stacks.classes.size()));
   text += StackTree(report, names).text();
   if (report.hang) text += "\n" + words::verdict(*report.hang, names) + "\n";
   return text;

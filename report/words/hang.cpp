@@ -49,7 +49,8 @@ std::string what_is(const MissingRanks& missing, const format::ShortPaths& names
       return fmt::format("{} in MPI_Finalize", be);
     case MissingState::kEnded: {
       const std::string ended = one ? "has ended" : "have ended";
-      if (missing.exit_signal) return fmt::format("{} by {}", ended, format::signal_name(*missing.exit_signal));
+      if (missing.exit_signal)
+        return fmt::format("{} by {}", ended, format::signal_name(*missing.exit_signal));
       if (missing.exit_status.value_or(0) != 0)
         return fmt::format("{} with status {}", ended, *missing.exit_status);
       return ended;
@@ -66,9 +67,10 @@ std::string what_is(const MissingRanks& missing, const format::ShortPaths& names
 
 // "ranks 0, 1, 3 wait in MPI_Barrier (train.py:57) on MPI_COMM_WORLD, operation 412,"
 std::string waiting(const HangWait& wait, const format::ShortPaths& names) {
-  std::string out = fmt::format("{} {} in {}", ranks_named(wait.ranks), wait.ranks.size() == 1 ? "waits" : "wait",
-                                call_at(wait.place, names));
-  if (!wait.communicator.empty()) out += fmt::format(" on {}", format::printable(wait.communicator));
+  std::string out = fmt::format("{} {} in {}", ranks_named(wait.ranks),
+                                wait.ranks.size() == 1 ? "waits" : "wait", call_at(wait.place, names));
+  if (!wait.communicator.empty())
+    out += fmt::format(" on {}", format::printable(wait.communicator));
   else if (wait.sequence && wait.communicator_size != 0)
     out += fmt::format(" on a communicator of {} ranks", wait.communicator_size);
   if (wait.sequence) out += fmt::format(", operation {},", *wait.sequence);
@@ -81,7 +83,10 @@ std::string missing_of(const HangWait& wait, const format::ShortPaths& names) {
   std::size_t told = 0;
   for (const MissingRanks& group : wait.missing) {
     if (told == kMostGroups) break;
-    out += fmt::format("{}{}, which {}", told == 0 ? "" : told + 1 == wait.missing.size() ? ", and " : ", ",
+    out += fmt::format("{}{}, which {}",
+                       told == 0                         ? ""
+                       : told + 1 == wait.missing.size() ? ", and "
+                                                         : ", ",
                        ranks_named(group.ranks), what_is(group, names));
     ++told;
   }
@@ -102,9 +107,10 @@ std::string mismatch_of(const Hang& hang, const format::ShortPaths& names) {
   constexpr std::size_t kMost = 4;
   const HangWait& wait = hang.waiting.front();
   const bool of_roots = hang.mismatch.front().root.has_value();
-  std::string out = fmt::format("operation {} on {} {}: ", wait.sequence.value_or(0),
-                                wait.communicator.empty() ? "a communicator" : format::printable(wait.communicator),
-                                of_roots ? "has different roots" : "is not the same on all members");
+  std::string out =
+      fmt::format("operation {} on {} {}: ", wait.sequence.value_or(0),
+                  wait.communicator.empty() ? "a communicator" : format::printable(wait.communicator),
+                  of_roots ? "has different roots" : "is not the same on all members");
   for (std::size_t i = 0; i < hang.mismatch.size() && i < kMost; ++i) {
     const MismatchedRanks& group = hang.mismatch[i];
     if (i != 0) out += " against ";
