@@ -29,6 +29,7 @@ typedef struct clusterprof_mpi_call {
   uint32_t requests;
   uint32_t pending_kinds;
   int32_t pending_peers[8]; /* as many as there are kinds are set */
+  uint32_t open_requests;
 } clusterprof_mpi_call;
 
 /* What is known at the end of a call. */

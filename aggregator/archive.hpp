@@ -129,7 +129,8 @@ template <typename Archive>
 void serialize(Archive& archive, Thread& thread) {
   archive(thread.rank, thread.path, thread.top_path, thread.last_path, thread.pid, thread.tid, thread.kind,
           thread.flags, thread.count, thread.start_utc_ns, thread.elapsed_ns, thread.cpu_ns,
-          thread.cpu_min_ns, thread.cpu_max_ns, thread.name);
+          thread.cpu_min_ns, thread.cpu_max_ns, thread.unmoved_ns, thread.unmoved_cpu_ns,
+          thread.last_category, thread.name);
 }
 template <typename Archive>
 void serialize(Archive& archive, Failure& failure) {
@@ -148,6 +149,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.mpi_calls);
   archive_rows(archive, head.calls_under_way);
   archive_rows(archive, head.pending_requests);
+  archive_rows(archive, head.collective_counts);
   archive_rows(archive, head.matrix);
   archive_rows(archive, head.mpi_sizes);
   archive_rows(archive, head.counter_values);

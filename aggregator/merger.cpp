@@ -217,6 +217,7 @@ struct Merger::State {
   std::vector<std::vector<MpiCall>> mpi_calls;
   std::vector<std::vector<CallUnderWay>> calls_under_way;
   std::vector<std::vector<PendingRequest>> pending_requests;
+  std::vector<std::vector<CollectiveCount>> collective_counts;
   std::vector<std::vector<CounterValue>> counter_values;
   std::vector<std::vector<PathCounter>> path_counters;
   std::vector<std::vector<Drop>> drops;
@@ -304,6 +305,7 @@ struct Merger::State {
       if (call.communicator != kNone) called[call.communicator] = true;
     for (const CallUnderWay& call : input.calls_under_way)
       if (call.communicator != kNone) called[call.communicator] = true;
+    for (const CollectiveCount& row : input.collective_counts) called[row.communicator] = true;
     std::vector<std::uint32_t> new_communicator(input.communicators.size(), kNone);
     for (std::size_t i = 0; i < input.communicators.size(); ++i) {
       if (!called[i]) continue;
@@ -352,6 +354,7 @@ struct Merger::State {
     use(mpi_calls, &ShardData::mpi_calls);
     use(calls_under_way, &ShardData::calls_under_way);
     use(pending_requests, &ShardData::pending_requests);
+    use(collective_counts, &ShardData::collective_counts);
     use(counter_values, &ShardData::counter_values);
     use(path_counters, &ShardData::path_counters);
     use(drops, &ShardData::drops);
@@ -634,6 +637,7 @@ std::vector<Communicator> Merger::State::arrange_communicators(
   };
   mark_called(mpi_calls);
   mark_called(calls_under_way);
+  mark_called(collective_counts);
   std::vector<Communicator> arranged;
   new_communicator.assign(communicators.size(), kNone);
   for (const auto& [identity, row] : communicator_index) {  // in order

@@ -36,11 +36,17 @@ inline auto key(const shard::MpiCall& row) {
 inline void unite(shard::CallUnderWay& into, const shard::CallUnderWay& row) {
   into.lasted_ns = std::max(into.lasted_ns, row.lasted_ns);
   into.requests = std::max(into.requests, row.requests);
+  into.open_requests = std::max(into.open_requests, row.open_requests);
 }
 inline auto key(const shard::CallUnderWay& row) {
   return std::tuple(row.tid, row.enter_ns, row.path, row.communicator, row.sequence, row.peer, row.tag,
                     row.root, row.main_thread);
 }
+
+inline void unite(shard::CollectiveCount& into, const shard::CollectiveCount& row) {
+  into.count = std::max(into.count, row.count);
+}
+inline auto key(const shard::CollectiveCount& row) { return std::tuple(row.path, row.communicator); }
 
 inline void unite(shard::PendingRequest&, const shard::PendingRequest&) {}
 inline auto key(const shard::PendingRequest& row) {

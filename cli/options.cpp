@@ -45,6 +45,7 @@ Other commands (each has --help; clusterprof help COMMAND shows its manual page)
   export RUN -f FORMAT -o F   folded, speedscope, pprof, perfetto, callgrind, ...
   diff RUN_A RUN_B            compare two runs
   ls [DIR]                    list runs
+  stacks RUN                  where all ranks are now, or were last, and who waits for whom
   tui RUN                     browse in a terminal
   start RUN, stop RUN         turn recording of a --standby or light run on and off
   dump FILE, validate FILE    print or check a shard or profile
@@ -592,7 +593,7 @@ void with_record_options(const std::function<void(CLI::App&)>& use) {
 const std::vector<std::string>& analysis_verbs() {
   static const std::vector<std::string> kVerbs = {"report", "merge", "query", "export",   "diff",
                                                   "ls",     "tui",   "dump",  "validate", "doctor",
-                                                  "attach", "top",   "start", "stop"};
+                                                  "attach", "top",   "start", "stop",     "stacks"};
   return kVerbs;
 }
 

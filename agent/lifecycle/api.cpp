@@ -85,6 +85,7 @@ void describe_call(wire::MpiCallUnderWay& record, const clusterprof_mpi_call& ca
   record.pending_kinds.store(call.pending_kinds, kRelaxed);
   for (std::uint32_t i = 0; call.pending_kinds >> (i * wire::kPendingKindBits) != 0; ++i)
     record.pending_peers[i].store(call.pending_peers[i], kRelaxed);
+  record.open_requests.store(call.open_requests, kRelaxed);
 }
 
 void count_change(wire::MpiCallUnderWay& record) {
@@ -152,7 +153,7 @@ std::uint64_t enter_mpi_off(std::uint32_t op) {
   const wire::RecordedClock clock = recorded_clock();
   if (!clock.is_off()) [[unlikely]] {
     const clusterprof_mpi_call call{
-        op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}};
+        op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}, 0};
     return enter_mpi(&call);
   }
   constexpr auto kRelaxed = std::memory_order_relaxed;

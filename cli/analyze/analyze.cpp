@@ -25,6 +25,7 @@
 #include "cli/analyze/ls.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
+#include "cli/analyze/stacks.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/verbs.hpp"
 #include "report/report.hpp"
@@ -69,6 +70,7 @@ struct Verbs {
   void add_diff();
   void add_export();
   void add_control();
+  void add_stacks();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -82,6 +84,7 @@ struct Verbs {
   DiffOptions diff_options;
   ExportVerbOptions export_options;
   ControlOptions control_options;
+  StacksOptions stacks_options;
   std::string dump_argument;
   std::string validate_argument;
   std::vector<std::string> own;
@@ -90,7 +93,8 @@ struct Verbs {
   CLI::App *merge_verb = nullptr, *report_verb = nullptr, *query_verb = nullptr, *rank_question = nullptr,
            *path_question = nullptr, *functions_question = nullptr, *node_question = nullptr,
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
-           *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr;
+           *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
+           *stacks_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -123,6 +127,7 @@ Verbs::Verbs() {
   add_diff();
   add_export();
   add_control();
+  add_stacks();
 }
 
 void Verbs::add_merge() {
@@ -299,6 +304,14 @@ void Verbs::add_control() {
   stop_verb->add_option("RUN", control_options.run, kRunHelp)->required();
 }
 
+void Verbs::add_stacks() {
+  stacks_verb = app.add_subcommand("stacks", "Shows where all ranks are, or were last, and who waits for whom");
+  stacks_verb->add_option("RUN", stacks_options.run, kRunHelp)->required();
+  stacks_verb->add_flag("--json", stacks_options.json, "print JSON");
+  stacks_verb->add_flag("--all-frames", all_frames, "show every frame, also those of the interpreter");
+  add_own(stacks_verb, own);
+}
+
 // The message for an unknown command.
 std::string Verbs::no_verb(const std::string& word) {
   std::vector<std::string> known;
@@ -384,6 +397,7 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*export_verb) return export_run(export_options);
   if (*start_verb) return start_recording(control_options);
   if (*stop_verb) return stop_recording(control_options);
+  if (*stacks_verb) return stacks(stacks_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }
 

@@ -300,14 +300,16 @@ void dump_mpi(const ShardData& data, Text& out) {
             c.recv_bytes, c.main_thread, c.unfinished);
   out.table("calls_under_way", data.calls_under_way.size(),
             "rank_row\ttid\tmain_thread\tpath\tcommunicator\tsequence\tpeer\ttag\troot\tenter_ns\tlasted_ns\t"
-            "requests");
+            "requests\topen_requests");
   for (const CallUnderWay& c : data.calls_under_way)
     out.row(c.rank, c.tid, c.main_thread, c.path, c.communicator, c.sequence, c.peer, c.tag, c.root,
-            c.enter_ns, c.lasted_ns, c.requests);
+            c.enter_ns, c.lasted_ns, c.requests, c.open_requests);
   static constexpr const char* kPendingKinds[] = {"?", "send", "receive", "collective"};
   out.table("pending_requests", data.pending_requests.size(), "rank_row\ttid\tenter_ns\tkind\tpeer");
   for (const PendingRequest& r : data.pending_requests)
     out.row(r.rank, r.tid, r.enter_ns, kPendingKinds[static_cast<std::size_t>(r.kind)], r.peer);
+  out.table("collective_counts", data.collective_counts.size(), "rank_row\tpath\tcommunicator\tcount");
+  for (const CollectiveCount& c : data.collective_counts) out.row(c.rank, c.path, c.communicator, c.count);
   out.table("communicators", data.communicators.size(), "row\tidentity\tsize\tname");
   for (std::size_t i = 0; i < data.communicators.size(); ++i)
     out.row(i, data.communicators[i].identity, data.communicators[i].size, data.communicators[i].name);
@@ -355,11 +357,11 @@ void dump_losses(const ShardData& data, Text& out) {
   out.table(
       "threads", data.threads.size(),
       "rank_row\tpath\ttop_path\tlast_path\tpid\ttid\tkind\tflags\tcount\tstart_utc_ns\telapsed_ns\tcpu_ns\t"
-      "cpu_min_ns\tcpu_max_ns\tname");
+      "cpu_min_ns\tcpu_max_ns\tunmoved_ns\tunmoved_cpu_ns\tlast_category\tname");
   for (const Thread& t : data.threads)
     out.row(t.rank, t.path, t.top_path, t.last_path, t.pid, t.tid, shard::thread_kind_name(t.kind),
             unsigned{t.flags}, t.count, t.start_utc_ns, t.elapsed_ns, t.cpu_ns, t.cpu_min_ns, t.cpu_max_ns,
-            t.name);
+            t.unmoved_ns, t.unmoved_cpu_ns, kCategoryNames[static_cast<std::size_t>(t.last_category)], t.name);
   out.table("recording_windows", data.recording_windows.size(), "rank_row\tbegin_ns\tend_ns");
   for (const RecordingWindow& w : data.recording_windows) out.row(w.rank, w.begin_ns, w.end_ns);
   out.table("failures", data.failures.size(),

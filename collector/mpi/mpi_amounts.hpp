@@ -22,7 +22,7 @@ struct RawCallUnderWay {
   std::uint32_t sequence = wire::kNoSequence;
   std::int32_t peer = wire::kNoPeer, tag = wire::kNoTag, root = wire::kNoPeer;
   std::uint64_t enter_ns = 0, lasted_ns = 0;
-  std::uint32_t requests = 0;
+  std::uint32_t requests = 0, open_requests = 0;
   struct Pending {
     wire::PendingKind kind = wire::PendingKind::kNone;
     std::int32_t peer = wire::kNoPeer;
@@ -47,6 +47,12 @@ struct RawTraffic {
 struct CommunicatorInfo {
   std::uint32_t size = 0;
   std::string name;
+};
+
+// Collective operations that the process has begun on a communicator.
+struct RawCollectives {
+  std::uint32_t count = 0;
+  std::uint32_t last_path = 0;  // the function of the last one, alone; 0: none
 };
 
 using SizeBins = std::array<std::uint64_t, wire::kSizeBins>;

@@ -252,6 +252,9 @@ shard::Thread ProcessRecorder::row_of(const RecordedThread& thread, const Thread
   row.path = thread.start_function != 0 ? stacks_.start_path(thread.start_function, origin.pool) : 0;
   row.top_path = thread.busiest.path();
   row.last_path = thread.last_path;
+  row.unmoved_ns = thread.stay.unmoved_ns(end_ns);
+  row.unmoved_cpu_ns = thread.stay.cpu_ns();
+  row.last_category = thread.stay.category();
   if (grid_.begun()) row.start_utc_ns = grid_.utc_ns(thread.begin_ns);
   row.elapsed_ns = end_ns - std::min(end_ns, thread.begin_ns);
   const std::uint64_t cpu_ns = account.cpu_ns() - std::min(account.cpu_ns(), thread.begin_cpu_ns);
@@ -291,6 +294,7 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.origins_looked_for = 0;
   thread.last_path = 0;
   thread.busiest = {};
+  thread.stay = {};
   thread.sampled = SampledTime(begin, slot.start_cpu_ns);
   thread.events.timeline = GapTimeline(not_before);  // a new thread may already be in its first call
   thread.events.number.reset();

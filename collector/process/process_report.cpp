@@ -107,6 +107,10 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
     CommunicatorInfo& known = communicators.try_emplace(identity, info).first->second;
     if (known.name.empty()) known.name = info.name;
   }
+  for (const auto& [identity, begun] : other.collectives) {
+    RawCollectives& known = collectives.try_emplace(identity, begun).first->second;
+    if (begun.count > known.count) known = begun;
+  }
   if (!keep_main_thread) return;
   const auto has_events = [](const ProcessReport& report) {
     return std::any_of(report.events.begin(), report.events.end(),

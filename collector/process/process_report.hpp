@@ -81,6 +81,7 @@ struct ProcessReport {
   std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
   std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
   std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity
+  std::map<std::uint64_t, RawCollectives> collectives;                  // by identity of the communicator
   std::uint64_t mpi_operations = 0;
   std::array<std::shared_ptr<const EventLog>, 2> events;  // by Events; null: not asked for
   std::vector<ClockReading> clocks;

@@ -42,6 +42,13 @@ std::vector<std::uint64_t> ProcessTables::read_communicators(ProcessReport& repo
         report.communicators.try_emplace(
             identity, CommunicatorInfo{communicators[i].size,
                                        bounded_text(communicators[i].name, sizeof communicators[i].name)});
+        // A communicator that took over the entry of another one is not told apart from it by call sites.
+        if (communicators[i].collectives_of.load(std::memory_order_acquire) != identity) return;
+        const std::uint64_t word = communicators[i].collectives.load(std::memory_order_acquire);
+        RawCollectives& begun = report.collectives[identity];
+        begun.count = wire::collectives_count(word);
+        if (begun.count != 0 && wire::collectives_op(word) < layout.mpi_ops)
+          begun.last_path = stacks_.call_site_path(0, 0, wire::collectives_op(word) + 1u).value_or(0);
       });
   return identities;
 }

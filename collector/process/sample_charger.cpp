@@ -136,6 +136,7 @@ void SampleCharger::take_window_edges(RecordedThread& thread, const wire::Thread
 void SampleCharger::take_edge(RecordedThread& thread, bool begins, std::uint64_t time_ns,
                               std::uint64_t cpu_ns) {
   thread.is_off = !begins;
+  thread.stay = {};
   const ChargeSink sink(charges_, thread.main);
   if (begins) {
     thread.account.begin_window(time_ns, cpu_ns, sink);
@@ -159,6 +160,7 @@ void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample,
   const wire::SampleRecord& record = sample.record;
   const bool blocked = record.trigger == wire::Trigger::kBlocked;
   thread.words.clear();
+  thread.stay = {};
   thread.unsampled_since_cpu_ns = record.cpu_ns;
   thread.account.pause(time_ns, record.cpu_ns, blocked, kernel_use(record), sample.counter_values(),
                        ChargeSink(charges_, thread.main));
@@ -213,6 +215,7 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
                         context.in_syscall && waits_for_events(record.syscall_nr), target.path);
   count(thread, record, blocked, target, charged);
   know_thread(thread, blocked, target, charged);
+  thread.stay.sample(place_of(target.path, target.category), time_ns, record.cpu_ns);
 }
 
 // Whose thread it is has to be known before the first sample, or be seen from it: its paths begin there.
@@ -246,6 +249,25 @@ void SampleCharger::know_thread(RecordedThread& thread, bool blocked, const Char
   } else if (target.category == shard::Category::kIo) {
     thread.busiest.add(counted_as, target.path, period_ns_);
   }
+}
+
+// Instructions of one function are places of one caller: how far they are apart tells whether it is a loop.
+Place SampleCharger::place_of(std::uint32_t path, shard::Category category) const {
+  const RawTables& tables = store_.tables();
+  const RawFrame& leaf = tables.frames[tables.nodes[path].frame];
+  Place place{path, 0, 0, 0, category};
+  if (path == 0 || (leaf.kind != RawKind::kNativeExact && leaf.kind != RawKind::kPython)) return place;
+  place.path = tables.nodes[path].parent;
+  place.code = std::uint64_t{leaf.a} << 1 | (leaf.kind == RawKind::kPython ? 1 : 0);
+  place.instruction = leaf.b;
+  // From Python 3.11 on, instructions have their caches behind them.
+  constexpr std::uint32_t kPython311 = 0x030b'0000;
+  const bool has_caches =
+      segment_.header().python_version.load(std::memory_order_relaxed) >= kPython311;
+  place.loop = leaf.kind == RawKind::kNativeExact ? Place::kNativeLoopBytes
+               : has_caches                       ? Place::kPythonLoopUnits
+                                                  : Place::kPythonLoopUnitsWithoutCaches;
+  return place;
 }
 
 void SampleCharger::count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,

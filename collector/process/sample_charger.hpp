@@ -22,6 +22,7 @@
 #include "collector/mpi/gap_timeline.hpp"
 #include "collector/process/busiest_path.hpp"
 #include "collector/process/last_path.hpp"
+#include "collector/process/stay.hpp"
 #include "collector/process/thread_loops.hpp"
 #include "collector/rings/drop_counts.hpp"
 #include "collector/rings/sample_reader.hpp"
@@ -50,6 +51,7 @@ struct RecordedThread {
   std::uint32_t origins_looked_for = 0;
   std::uint32_t last_path = 0;
   BusiestPath busiest;
+  Stay stay;
   FrameWords words;
   ThreadAccount account;
   SampledTime sampled;
@@ -102,6 +104,7 @@ class SampleCharger {
   // What the sample says of the thread, besides where its time is charged to.
   void know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
                    const ThreadAccount::Charged& charged) const;
+  [[nodiscard]] Place place_of(std::uint32_t path, shard::Category category) const;
   [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context);
   void end_account(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
                    const KernelUse* kernel, std::span<const std::uint64_t> counters);

@@ -10,10 +10,15 @@
 
 namespace clusterprof::collector {
 
+namespace {
+
+std::int64_t end_of(const shard::Thread& thread) {
+  return thread.start_utc_ns + static_cast<std::int64_t>(thread.elapsed_ns);
+}
+
+}  // namespace
+
 void ThreadTable::join(shard::Thread& into, const shard::Thread& row) {
-  const auto end_of = [](const shard::Thread& thread) {
-    return thread.start_utc_ns + static_cast<std::int64_t>(thread.elapsed_ns);
-  };
   const std::int64_t start = std::min(into.start_utc_ns, row.start_utc_ns);
   const std::int64_t end = std::max(end_of(into), end_of(row));
   into.start_utc_ns = start;
@@ -21,7 +26,10 @@ void ThreadTable::join(shard::Thread& into, const shard::Thread& row) {
   into.cpu_ns += row.cpu_ns;
   into.flags |= row.flags;
   if (into.top_path == 0 || row.cpu_max_ns > into.cpu_max_ns) into.top_path = row.top_path;
-  if (into.last_path == 0) into.last_path = row.last_path;
+  if (into.last_path == 0) {
+    into.last_path = row.last_path;
+    into.last_category = row.last_category;
+  }
 }
 
 void ThreadTable::add(shard::Thread row) {
@@ -47,6 +55,7 @@ void ThreadTable::add(shard::Thread row) {
   }
   join(*found, row);
   found->count += row.count;
+  found->unmoved_ns = found->unmoved_cpu_ns = 0;
   found->cpu_min_ns = std::min(found->cpu_min_ns, row.cpu_min_ns);
   found->cpu_max_ns = std::max(found->cpu_max_ns, row.cpu_max_ns);
 }
@@ -63,6 +72,13 @@ void ThreadTable::join_main_threads() {
   const auto is_same = [&](const shard::Thread& row) { return is_main(row) && row.tid == first->tid; };
   for (auto at = std::find_if(first + 1, single_.end(), is_same); at != single_.end();
        at = std::find_if(at, single_.end(), is_same)) {
+    shard::Thread& later = end_of(*first) < end_of(*at) ? *at : *first;
+    if (later.last_path != 0) {
+      first->last_path = later.last_path;
+      first->last_category = later.last_category;
+    }
+    first->unmoved_ns = later.unmoved_ns;
+    first->unmoved_cpu_ns = later.unmoved_cpu_ns;
     join(*first, *at);
     first->cpu_min_ns = first->cpu_max_ns = first->cpu_ns;
     at = single_.erase(at);

@@ -511,11 +511,17 @@ void ShardBuilder::add_mpi_calls(const ProcessReport& report, std::uint32_t rank
   for (const RawCallUnderWay& call : report.calls_under_way) {
     data.calls_under_way.push_back({rank, call.tid, call.main_thread, path_of[call.path],
                                     communicator_of(call.channel), call.sequence, call.peer, call.tag,
-                                    call.root, call.enter_ns, call.lasted_ns, call.requests});
+                                    call.root, call.enter_ns, call.lasted_ns, call.requests,
+                                    call.open_requests});
     for (const RawCallUnderWay::Pending& pending : call.pending)
       data.pending_requests.push_back(
           {rank, call.tid, call.enter_ns, static_cast<shard::PendingKind>(pending.kind), pending.peer});
   }
+  // Nobody waits for others on a communicator of one.
+  for (const auto& [identity, begun] : report.collectives)
+    if (const std::uint32_t communicator = communicator_of(identity);
+        communicator != shard::kNone && data.communicators[communicator].size > 1)
+      data.collective_counts.push_back({rank, path_of[begun.last_path], communicator, begun.count});
 }
 
 void ShardBuilder::add_node_totals(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data) {

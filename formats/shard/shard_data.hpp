@@ -225,6 +225,7 @@ struct CallUnderWay {
   std::uint64_t enter_ns = 0;   // the node's monotonic clock
   std::uint64_t lasted_ns = 0;  // until the last look
   std::uint32_t requests = 0;  // recorded requests that it waits for and that were not complete when it began
+  std::uint32_t open_requests = 0;  // requests that were not complete then, whether or not it waits for them
   friend bool operator==(const CallUnderWay&, const CallUnderWay&) = default;
 };
 
@@ -238,6 +239,16 @@ struct PendingRequest {
   PendingKind kind = PendingKind::kSend;
   std::int32_t peer = CallUnderWay::kNoRank;  // world rank of the other side, kAnyRank, kNoRank
   friend bool operator==(const PendingRequest&, const PendingRequest&) = default;
+};
+
+// How many collective operations a rank has begun on a communicator that it belongs to. A blocking one counts
+// from its end: the number of the call under way is the count.
+struct CollectiveCount {
+  std::uint32_t rank = 0;  // index into ranks
+  std::uint32_t path = 0;  // the function of the last one, alone; 0: there was none, or it is not known
+  std::uint32_t communicator = 0;  // index into communicators
+  std::uint32_t count = 0;
+  friend bool operator==(const CollectiveCount&, const CollectiveCount&) = default;
 };
 
 // One message or collective operation as one rank saw it; wire::MpiEvent describes the fields. Only shards
@@ -617,7 +628,11 @@ struct Thread {
   std::uint64_t elapsed_ns = 0;  // of several: from the first start to the last end
   std::uint64_t cpu_ns = 0;      // of several: the sum
   std::uint64_t cpu_min_ns = 0, cpu_max_ns = 0;
-  std::string name;  // empty: it has none
+  // Since when it had not moved when it was last looked at: samples showed it on one call path only, and if
+  // it ran, at instructions as close together as those of an empty loop. And its CPU time since then.
+  std::uint64_t unmoved_ns = 0, unmoved_cpu_ns = 0;
+  Category last_category = Category::kNative;  // of last_path
+  std::string name;                            // empty: it has none
   friend bool operator==(const Thread&, const Thread&) = default;
 };
 inline constexpr std::size_t kMaxThreadRows = 256;  // in a large job fewer
@@ -692,6 +707,7 @@ struct ShardData {
   std::vector<MpiCall> mpi_calls;
   std::vector<CallUnderWay> calls_under_way;     // by rank, then tid
   std::vector<PendingRequest> pending_requests;  // by rank, then tid
+  std::vector<CollectiveCount> collective_counts;
   std::vector<Communicator> communicators;
   std::vector<MatrixCell> matrix;
   std::vector<MpiSize> mpi_sizes;

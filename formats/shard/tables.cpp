@@ -217,6 +217,9 @@ void visit_threads(Archive& archive, Data& data) {
     table.column("cpu_ns", &Thread::cpu_ns);
     table.column("cpu_min_ns", &Thread::cpu_min_ns);
     table.column("cpu_max_ns", &Thread::cpu_max_ns);
+    table.column("unmoved_ns", &Thread::unmoved_ns);
+    table.column("unmoved_cpu_ns", &Thread::unmoved_cpu_ns);
+    table.column("last_category", &Thread::last_category);
     table.strings("name", &Thread::name);
   });
 }
@@ -449,12 +452,18 @@ void visit_mpi_calls(Archive& archive, Data& data) {
     table.column("enter_ns", &CallUnderWay::enter_ns);
     table.column("lasted_ns", &CallUnderWay::lasted_ns);
     table.column("requests", &CallUnderWay::requests);
+    table.column("open_requests", &CallUnderWay::open_requests);
   });
   archive.ranked_table("pending_requests", data.pending_requests, data.ranks.size(), [](auto& table) {
     table.column("tid", &PendingRequest::tid);
     table.column("enter_ns", &PendingRequest::enter_ns);
     table.column("kind", &PendingRequest::kind);
     table.column("peer", &PendingRequest::peer);
+  });
+  archive.ranked_table("collective_counts", data.collective_counts, data.ranks.size(), [](auto& table) {
+    table.column("path", &CollectiveCount::path);
+    table.column("communicator", &CollectiveCount::communicator);
+    table.column("count", &CollectiveCount::count);
   });
   archive.table("communicators", data.communicators, [](auto& table) {
     table.column("identity", &Communicator::identity);

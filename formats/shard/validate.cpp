@@ -291,6 +291,13 @@ Result<void> validate_mpi_calls(const ShardData& data) {
     if (request.kind < PendingKind::kSend || request.kind > PendingKind::kCollective)
       return at("pending_requests", i, "unknown kind");
   }
+  for (std::size_t i = 0; i < data.collective_counts.size(); ++i) {
+    const CollectiveCount& row = data.collective_counts[i];
+    if (row.rank >= ranks) return at("collective_counts", i, "rank out of range");
+    if (row.path >= paths) return at("collective_counts", i, "path out of range");
+    if (row.communicator >= data.communicators.size())
+      return at("collective_counts", i, "communicator out of range");
+  }
   for (std::size_t i = 0; i < data.mpi_sizes.size(); ++i)
     if (data.mpi_sizes[i].op >= strings) return at("mpi_sizes", i, "string out of range");
   return {};
@@ -338,6 +345,8 @@ Result<void> validate_counts(const ShardData& data) {
     for (const std::uint32_t path : {thread.path, thread.top_path, thread.last_path})
       if (path >= data.paths.size()) return at("threads", i, "path out of range");
     if (static_cast<std::size_t>(thread.kind) >= kThreadKinds) return at("threads", i, "unknown kind");
+    if (static_cast<std::size_t>(thread.last_category) >= kCategories)
+      return at("threads", i, "unknown category");
     if (thread.count == 0) return at("threads", i, "count is 0");
     if (!are_times(thread.start_utc_ns, thread.elapsed_ns)) return at("threads", i, "times are out of range");
   }

@@ -40,8 +40,8 @@
 
 namespace clusterprof::wire {
 
-inline constexpr std::uint64_t kSegmentMagic = 0x36'47'45'53'46'52'50'43ull;  // "CPRFSEG6"
-inline constexpr std::uint32_t kWireMajor = 10;
+inline constexpr std::uint64_t kSegmentMagic = 0x37'47'45'53'46'52'50'43ull;  // "CPRFSEG7"
+inline constexpr std::uint32_t kWireMajor = 11;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
@@ -484,8 +484,21 @@ struct MpiCommunicator {
   std::uint32_t size;
   std::uint64_t identity;  // equal on all members; 1 = MPI_COMM_WORLD, 2 = MPI_COMM_SELF, 3 = further ones
   char name[48];
+  // What this process has begun on the communicator `collectives_of`, which may have taken over the entry:
+  // the number of its collective operations, and the last one's MPI function number. Nonblocking ones count
+  // from their start, others from their end.
+  std::atomic<std::uint64_t> collectives_of, collectives;
 };
-static_assert(sizeof(MpiCommunicator) == 64);
+static_assert(sizeof(MpiCommunicator) == 80);
+
+inline constexpr std::uint32_t kCollectiveOpBits = 16;
+constexpr std::uint64_t collectives_word(std::uint32_t count, std::uint16_t op) {
+  return std::uint64_t{count} << kCollectiveOpBits | op;
+}
+constexpr std::uint32_t collectives_count(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word >> kCollectiveOpBits);
+}
+constexpr std::uint16_t collectives_op(std::uint64_t word) { return static_cast<std::uint16_t>(word); }
 
 // What was counted between enter and exit of the calls from a site, in the order of
 // SegmentHeader::counter_names. Plain adds of the calling thread, or atomic ones under MPI_THREAD_MULTIPLE.
@@ -616,6 +629,9 @@ struct MpiCallUnderWay {
   std::atomic<std::uint32_t> requests;
   std::atomic<std::uint32_t> pending_kinds;
   std::array<std::atomic<std::int32_t>, kMaxPending> pending_peers;  // world ranks, kAnyPeer, kNoPeer
+  // Requests of the process that were not complete when the call began, whether or not it waits for them.
+  // Only of calls on a communicator, or for requests.
+  std::atomic<std::uint32_t> open_requests;
 };
 
 // --- event loops ---------------------------------------------------------------------------

@@ -56,6 +56,17 @@ void fill_entry(wire::SegmentHeader* segment, std::uint32_t index, std::uint64_t
   entry.ready.store(1, std::memory_order_release);
 }
 
+wire::MpiCommunicator& entry_of(wire::SegmentHeader* segment, std::uint32_t index) noexcept {
+  return table_at<wire::MpiCommunicator>(segment, segment->communicators_offset)[index];
+}
+
+// From now on the entry counts the operations of this communicator.
+void begin_counting(wire::SegmentHeader* segment, const Communicator& communicator) noexcept {
+  wire::MpiCommunicator& entry = entry_of(segment, communicator.index);
+  entry.collectives.store(0, std::memory_order_relaxed);
+  entry.collectives_of.store(communicator.identity, std::memory_order_release);
+}
+
 }  // namespace
 
 void retire_entry(const Communicator& communicator) noexcept {
@@ -74,12 +85,13 @@ void give_entry(Communicator& communicator, const char* name, std::uint64_t orig
   const LockIf held(lock, state.shared);
   if (used_entries >= kOwnEntries && communicator.family != 0) {
     communicator.index = take_retired(communicator.family);
-    if (communicator.index != wire::kNoPath) return;
+    if (communicator.index != wire::kNoPath) return begin_counting(segment, communicator);
   }
   const std::uint32_t last = entry_count(segment) - 1;
   if (used_entries < last) {
     communicator.index = used_entries++;
     fill_entry(segment, communicator.index, communicator.identity, communicator.size, name);
+    begin_counting(segment, communicator);
     return;
   }
   communicator.index = last;
@@ -88,6 +100,15 @@ void give_entry(Communicator& communicator, const char* name, std::uint64_t orig
   entries_are_shared = true;
   fill_entry(segment, last, kFurtherIdentity, communicator.size, "(further communicators)");
   agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kCommunicatorTableFull));
+}
+
+void publish_collectives(wire::SegmentHeader* segment, const Communicator& communicator,
+                         std::uint16_t op) noexcept {
+  if (segment == nullptr || communicator.index >= segment->communicators) return;
+  wire::MpiCommunicator& entry = entry_of(segment, communicator.index);
+  if (entry.collectives_of.load(std::memory_order_relaxed) != communicator.identity) return;
+  const std::uint32_t count = __atomic_load_n(&communicator.collectives, __ATOMIC_RELAXED);
+  entry.collectives.store(wire::collectives_word(count, op), std::memory_order_release);
 }
 
 void rename_communicator(const Communicator& communicator, const char* name) noexcept {

@@ -7,6 +7,7 @@
 // further ones share its last entry. Events always name the communicator itself.
 #pragma once
 
+#include "formats/wire/segment.h"
 #include "mpi-wrap/src/communicator.hpp"
 
 namespace clusterprof::mpi_wrap {
@@ -17,6 +18,11 @@ void give_entry(Communicator& communicator, const char* name, std::uint64_t orig
 
 // The communicator is being freed.
 void retire_entry(const Communicator& communicator) noexcept;
+
+// After the communicator's count of collective operations has grown, by one of the function `op`. Nothing is
+// told of communicators that share an entry.
+void publish_collectives(wire::SegmentHeader* segment, const Communicator& communicator,
+                         std::uint16_t op) noexcept;
 
 // After MPI_Comm_set_name.
 void rename_communicator(const Communicator& communicator, const char* name) noexcept;

@@ -3,6 +3,7 @@
 // started.
 #include "mpi-wrap/src/record.hpp"
 
+#include "mpi-wrap/src/communicator_entries.hpp"
 #include "mpi-wrap/src/epochs.hpp"
 #include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/requests.hpp"
@@ -143,6 +144,7 @@ void Record::message_received(const Request& taken) noexcept {
 Operation Record::take_collective(int root) const noexcept {
   Operation taken = operation(root == kNoRoot ? -1 : world_rank(root), communicator_->rank);
   taken.sequence = take_collective_number(*communicator_, state.shared);
+  publish_collectives(call_.segment, *communicator_, static_cast<std::uint16_t>(op_));
   taken.members = static_cast<std::uint32_t>(communicator_->size);
   count_operation(call_, state.shared);
   return taken;

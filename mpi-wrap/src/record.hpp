@@ -13,6 +13,7 @@
 #include "mpi-wrap/src/events.hpp"
 #include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/request_table.hpp"
+#include "mpi-wrap/src/requests.hpp"
 #include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/tables.hpp"
 #include "mpi-wrap/src/topology.hpp"
@@ -24,8 +25,8 @@ namespace clusterprof::mpi_wrap {
 class Intent {
  public:
   explicit Intent(std::uint32_t op) noexcept
-      : call_{op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}} {
-  }
+      : call_{op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {},
+              0} {}
   // `key`: of the communicator, or of a window, file or message made from it.
   Intent(std::uint32_t op, HandleKey key) noexcept : Intent(op, communicator_of(key)) {}
   Intent(std::uint32_t op, const Communicator* communicator) noexcept : Intent(op) {
@@ -33,6 +34,7 @@ class Intent {
     if (communicator == nullptr) return;
     call_.communicator = communicator->index;
     call_.channel = communicator->identity;
+    call_.open_requests = open_requests();
   }
 
   Intent& with(int peer) noexcept {

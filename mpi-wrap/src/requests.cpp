@@ -4,6 +4,7 @@
 // a rank with a tag has number n on both sides, so that the merge can pair sends and receives.
 #include "mpi-wrap/src/requests.hpp"
 
+#include "mpi-wrap/src/communicator_entries.hpp"
 #include "mpi-wrap/src/communicator_handles.hpp"
 #include "mpi-wrap/src/pages.hpp"
 #include "mpi-wrap/src/rank_map.hpp"
@@ -295,6 +296,7 @@ void start_one(const EndedCall& call, Request& request) noexcept {
       return;
     case RequestKind::kCollective:
       request.sequence = take_collective_number(communicator, state.shared);
+      publish_collectives(call.segment, communicator, request.op);
       count_operation(call, state.shared);
       write_event(call, wire::MpiEventKind::kCollectiveStart, operation_of(request));
       return;
@@ -345,7 +347,8 @@ struct Pending {
 
 }  // namespace
 
-bool any_tracked() noexcept { return __atomic_load_n(&tracked, __ATOMIC_RELAXED) != 0; }
+bool any_tracked() noexcept { return open_requests() != 0; }
+std::uint32_t open_requests() noexcept { return __atomic_load_n(&tracked, __ATOMIC_RELAXED); }
 std::uint64_t slots_looked_at() noexcept { return looked_at; }
 bool any_need_status() noexcept { return __atomic_load_n(&need_status, __ATOMIC_RELAXED) != 0; }
 
@@ -514,7 +517,8 @@ void activate(const EndedCall& call, HandleKey key) noexcept {
 }
 
 void describe_requests(const MPI_Request* requests, int count, clusterprof_mpi_call& call) noexcept {
-  if (!any_tracked()) return;
+  call.open_requests = open_requests();
+  if (call.open_requests == 0) return;
   const LockIf held(lock, state.shared);
   Pending pending{call, 0, nullptr};
   for (int i = 0; i < count && i < kMaxDescribed; ++i) {

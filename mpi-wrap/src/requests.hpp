@@ -21,6 +21,8 @@ void forget(HandleKey key) noexcept;
 
 // False: no tracked request does anything when it starts or completes / needs a status. Cheap.
 bool any_tracked() noexcept;
+// How many requests are tracked: those that are not complete, and persistent ones.
+std::uint32_t open_requests() noexcept;
 bool any_need_status() noexcept;
 
 enum class Completion {

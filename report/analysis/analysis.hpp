@@ -18,6 +18,7 @@
 #include "report/analysis/activities.hpp"
 #include "report/analysis/failure.hpp"
 #include "report/analysis/finding.hpp"
+#include "report/analysis/hang.hpp"
 
 namespace clusterprof::report {
 
@@ -816,6 +817,7 @@ struct Analysis {
   double helper_idle_s = 0;   // of it, threads other than the main ones, idle but not waiting for the GIL
   bool mpi_watched = false;   // a rank's MPI calls would have been seen, had there been any
   std::vector<MpiCallRow> mpi_calls;                              // by time_s, largest first
+  std::optional<Hang> hang;                                       // who waits for whom at the end
   std::optional<Failure> failure;                                 // why the run failed
   std::vector<CallUnderWayRow> calls_under_way;                   // by rank
   std::vector<std::vector<SourceLocation>> call_paths_under_way;  // of these, the outermost frame first

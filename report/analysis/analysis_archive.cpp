@@ -468,8 +468,13 @@ void CEREAL_LOAD_FUNCTION_NAME(Reader& in, Evidence::Value& value) {
 CLUSTERPROF_MEMBERS(Evidence, entries)
 CLUSTERPROF_MEMBERS(JoinedFinding, kind, share, rank, place, evidence, action)
 CLUSTERPROF_MEMBERS(Bottleneck, rank, region, kind, share, evidence, place, cause)
+CLUSTERPROF_MEMBERS(MissingRanks, ranks, state, place, for_s, exit_status, exit_signal)
+CLUSTERPROF_MEMBERS(HangWait, ranks, place, communicator, communicator_size, sequence, for_s, missing_ranks,
+                    missing)
+CLUSTERPROF_MEMBERS(MismatchedRanks, ranks, op, root)
+CLUSTERPROF_MEMBERS(Hang, is_deadlock, follows_failure, waiting, cycle, mismatch, rank, place, call_path)
 CLUSTERPROF_MEMBERS(Finding, kind, severity, share, gain_s, ranks, rank, place, site, evidence, action,
-                    is_estimate, joined)
+                    is_estimate, joined, hang)
 // The ranks of a timeline, by far the most of all, stand apart: most readers do without.
 template <typename Archive>
 void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
@@ -484,7 +489,7 @@ CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_gro
                     counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
                     threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
                     functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
-                    mpi_watched, mpi_calls, failure, calls_under_way, call_paths_under_way, matrix, node_matrix,
+                    mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, matrix, node_matrix,
                     mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch, wait_quality,
                     mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
                     critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
@@ -534,11 +539,22 @@ bool is_consistent(const Evidence& evidence) {
              [](const Evidence::Entry& entry) { return known(entry.first, kEvidenceKeys); });
 }
 
+bool is_consistent(const Hang& hang) {
+  const auto place = [](const SourceLocation& where) { return known(where.kind, shard::kFrameKinds); };
+  return !hang.waiting.empty() && place(hang.place) && all(hang.call_path, place) &&
+         all(hang.waiting, [&](const HangWait& wait) {
+           return !wait.ranks.empty() && place(wait.place) &&
+                  all(wait.missing, [&](const MissingRanks& missing) {
+                    return known(missing.state, kMissingStates) && place(missing.place);
+                  });
+         });
+}
 bool is_consistent(const Finding& finding) {
   const auto place = [](const SourceLocation& where) { return known(where.kind, shard::kFrameKinds); };
   return known(finding.kind, kFindingKinds) && known(finding.severity, kSeverities) &&
          known(finding.action, kFindingActions) && place(finding.place) &&
          (!finding.site || place(*finding.site)) && is_consistent(finding.evidence) &&
+         (!finding.hang || is_consistent(*finding.hang)) &&
          all(finding.joined, [&](const JoinedFinding& joined) {
            return known(joined.kind, kFindingKinds) && known(joined.action, kFindingActions) &&
                   place(joined.place) && is_consistent(joined.evidence);
@@ -631,6 +647,7 @@ bool is_consistent(const Analysis& a) {
                return frame(rank.last_seen.kind) &&
                       all(rank.last_call_path, [&](const SourceLocation& row) { return frame(row.kind); });
              }) &&
+         (!a.hang || is_consistent(*a.hang)) &&
          (!a.failure || (known(a.failure->kind, kFailureKinds) && frame(a.failure->place.kind) &&
                          all(a.failure->call_path,
                              [&](const SourceLocation& row) { return frame(row.kind); }))) &&

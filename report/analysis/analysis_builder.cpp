@@ -25,6 +25,7 @@
 #include "report/analysis/file_io.hpp"
 #include "report/analysis/findings.hpp"
 #include "report/analysis/functions.hpp"
+#include "report/analysis/hang_search.hpp"
 #include "report/analysis/imports.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/line_rows.hpp"
@@ -216,6 +217,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   find_timeline(head, ranks.ascending, analysis);
   regions.finish(path_time, limits, counts, ranks, analysis);
   find_bottlenecks(paths, analysis);
+  analysis.hang = find_hang(head, paths);
   analysis.failure = choose_failure(head, analysis);
   find_findings(head, path_time, paths, analysis);
   return lines;

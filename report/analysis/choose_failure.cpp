@@ -24,6 +24,8 @@ class FailureChoice {
   }
 
   [[nodiscard]] std::optional<Failure> choose() const {
+    if (const auto& hang = analysis_.hang; hang && hang->is_deadlock && !hang->follows_failure)
+      return failure_of_deadlock(*hang);
     const RankInfo* const victim = earliest([](const RankInfo& rank) { return failed(rank) || rank.lost; });
     if (victim == nullptr) return std::nullopt;
     const bool past_limit = has_note(shard::NoteCode::kTimeLimit, *victim);
@@ -173,6 +175,15 @@ class FailureChoice {
         failure.place.line = frame->line;
       }
     }
+    return failure;
+  }
+
+  Failure failure_of_deadlock(const Hang& hang) const {
+    Failure failure;
+    failure.kind = FailureKind::kDeadlock;
+    failure.rank = hang.rank;
+    failure.place = hang.place;
+    failure.call_path = hang.call_path;
     return failure;
   }
 

@@ -21,8 +21,8 @@ bool failed_by_itself(const RankInfo& rank);
 // reason then. null: it is not.
 const NoteRecord* launcher_that_ended_first(const Analysis& analysis);
 
-// The analysis has all ranks and calls under way already. No value: no rank has failed, or it is not known
-// which was the first. It may be kNode for a node that is still running: find_run_state() removes it then.
+// The analysis has all ranks, calls under way and the hang already. A deadlock counts unless it followed a
+// failure. No value: nothing has failed, or it is not known which rank was the first. It may be kNode for a node that is still running: find_run_state() removes it then.
 std::optional<Failure> choose_failure(const shard::ShardData& head, const Analysis& analysis);
 
 }  // namespace clusterprof::report

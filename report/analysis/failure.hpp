@@ -14,7 +14,8 @@
 namespace clusterprof::report {
 
 enum class FailureKind : std::uint8_t {
-  kExit = 0,
+  kDeadlock = 0,  // then the analysis has a hang
+  kExit,
   kSignal,
   kAbort,        // MPI_Abort
   kException,    // of Python or C++ that nobody caught
@@ -22,15 +23,15 @@ enum class FailureKind : std::uint8_t {
   kTimeLimit,    // of the job
   kNode,         // it went away
 };
-inline constexpr std::size_t kFailureKinds = 7;
+inline constexpr std::size_t kFailureKinds = 8;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFailureKinds> kFailureKindNames = {
-    "exit", "signal", "abort", "exception", "oom", "time_limit", "node"};
+    "deadlock", "exit", "signal", "abort", "exception", "oom", "time_limit", "node"};
 constexpr const char* name_of(FailureKind kind) { return kFailureKindNames[static_cast<std::size_t>(kind)]; }
 
 struct Failure {
   FailureKind kind = FailureKind::kExit;
-  std::int32_t rank = -1;  // that failed first
+  std::int32_t rank = -1;  // that failed first, or that is at fault; -1: not known
   std::optional<std::int32_t> status, signal;
   std::optional<std::uint64_t> address;  // of the fault
   std::string instruction;               // that faulted: "solver+0x11d3"; empty: not known

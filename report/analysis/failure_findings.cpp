@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Findings on failures: what failed first, then what that took with it.
+// Findings on failures: a deadlock, what failed first, then what that took with it.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -20,6 +21,16 @@ class FailureFindings {
   explicit FailureFindings(FindingBuilder& builder) : builder_(builder), analysis_(builder.analysis()) {}
 
   void find() {
+    const std::optional<Hang>& hang = analysis_.hang;
+    const bool is_deadlock = hang && hang->is_deadlock;
+    const bool comes_first = is_deadlock && !hang->follows_failure;
+    if (comes_first) add_deadlock(*hang);
+    find_ends();
+    if (is_deadlock && !comes_first) add_deadlock(*hang);
+  }
+
+ private:
+  void find_ends() {
     if (analysis_.failure && analysis_.failure->kind == FailureKind::kTimeLimit) {
       time_limit();
       missing_ranks();
@@ -60,14 +71,28 @@ class FailureFindings {
     missing_ranks();
   }
 
- private:
+  void add_deadlock(const Hang& hang) {
+    Finding& finding = builder_.add(Kind::kDeadlock, Severity::kHigh);
+    const HangWait& wait = hang.waiting.front();
+    finding.ranks = wait.ranks;
+    if (hang.rank >= 0) finding.rank = hang.rank;
+    finding.place = hang.place;
+    finding.site = wait.place;
+    finding.evidence.set(Key::kTime, wait.for_s);
+    finding.evidence.set(Key::kWaitingRanks, wait.ranks.size());
+    finding.hang = hang;
+  }
+
   static bool ended_alike(const RankInfo& x, const RankInfo& y) {
     return x.exit_signal == y.exit_signal && x.exit_status == y.exit_status;
   }
 
-  // The rank at fault, unless its node is gone: nothing but that is known of it then.
+  // The rank that ended first by a failure. Of one whose node is gone nothing but that is known; one that a
+  // deadlock waits for was ended afterwards.
   const RankInfo* first_failure() const {
-    if (!analysis_.failure || analysis_.failure->kind == FailureKind::kNode) return nullptr;
+    if (!analysis_.failure || analysis_.failure->kind == FailureKind::kNode ||
+        analysis_.failure->kind == FailureKind::kDeadlock)
+      return nullptr;
     const auto rank = std::ranges::find(analysis_.ranks, analysis_.failure->rank, &RankInfo::rank);
     return rank == analysis_.ranks.end() ? nullptr : &*rank;
   }

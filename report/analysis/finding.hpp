@@ -13,24 +13,14 @@
 #include <variant>
 #include <vector>
 
-#include "formats/shard/shard_data.hpp"
+#include "report/analysis/hang.hpp"
+#include "report/analysis/source_location.hpp"
 
 namespace clusterprof::report {
 
-// A source location as a report names it: the innermost frame of a call path that belongs to the program. In
-// MPI, its caller.
-struct SourceLocation {
-  std::string op;                                     // the MPI function the path ends in; empty outside MPI
-  std::string function, file;                         // empty: not known
-  std::string module;                                 // of native code
-  std::uint32_t line = 0;                             // 0 unknown
-  shard::FrameKind kind = shard::FrameKind::kNative;  // of the function
-  // The library function that most of the line's time is spent in: "numpy.dot"; empty: none, or not known.
-  std::string called{};
-};
-
 enum class FindingKind : std::uint8_t {
-  kRankFailed = 0,
+  kDeadlock = 0,
+  kRankFailed,
   kLauncherGone,
   kRanksEndedAfter,
   kRanksUnfinished,
@@ -87,7 +77,8 @@ enum class FindingKind : std::uint8_t {
 };
 inline constexpr std::size_t kFindingKinds = 53;
 // For programs: never renamed.
-inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"rank_failed",
+inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
+                                                                             "rank_failed",
                                                                              "launcher_gone",
                                                                              "ranks_ended_after",
                                                                              "ranks_unfinished",
@@ -507,6 +498,7 @@ struct Finding {
   FindingAction action = FindingAction::kNone;
   bool is_estimate = false;  // then never high
   std::vector<JoinedFinding> joined;
+  std::optional<Hang> hang{};  // of kDeadlock
 };
 
 }  // namespace clusterprof::report

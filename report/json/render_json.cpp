@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes an Analysis as JSON. Names and units are those of report.schema.json; keys are never renamed.
-#include "report/analysis/choose_failure.hpp"
 #include "report/analysis/efficiency.hpp"
 #include "report/format/numbers.hpp"
+#include "report/json/failure.hpp"
 #include "report/json/report_document.hpp"
 #include "report/report.hpp"
 #include "report/words/drops.hpp"
@@ -65,7 +65,7 @@ void ReportDocument::write() {
     regions();
     quality();
     bottleneck();
-    failure();
+    write_failure(out_, a_);
     findings();
   });
   out_.finish();
@@ -171,27 +171,6 @@ void ReportDocument::ranks() {
       for (const SourceLocation& frame : rank.last_call_path) path.push_back(words::frame(frame));
       out_("last_call_path", path);
     });
-  });
-}
-
-void ReportDocument::failure() {
-  if (!a_.failure) {
-    out_("failure", nullptr);
-    return;
-  }
-  const Failure& failure = *a_.failure;
-  out_.object("failure", [&] {
-    out_("kind", name_of(failure.kind))("rank", failure.rank);
-    out_("status", failure.status)("signal", failure.signal);
-    out_("address", failure.address ? std::optional<std::string>(address_text(*failure.address)) : std::optional<std::string>());
-    out_("instruction", text_or_null(failure.instruction))("stack_overflow", failure.stack_overflow);
-    out_("abort_code", failure.abort_code)("exception", text_or_null(failure.exception));
-    out_("message", text_or_null(failure.message));
-    out_("file", text_or_null(failure.place.file))("line", or_null(failure.place.line));
-    out_("function", text_or_null(failure.place.function));
-    std::vector<std::string> path;
-    for (const SourceLocation& frame : failure.call_path) path.push_back(words::frame(frame));
-    out_("call_path", path)("stderr_tail", failure.stderr_tail);
   });
 }
 

@@ -64,7 +64,6 @@ class ReportDocument {
   void bottleneck();
   void numbers(const Evidence& evidence);
   void evidence(const Finding& row);
-  void failure();
   void findings();
 
   // Parts of several sections

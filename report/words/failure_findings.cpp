@@ -8,6 +8,7 @@
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
 #include "report/words/finding_phrases.hpp"
+#include "report/words/hang.hpp"
 #include "report/words/phrases.hpp"
 
 namespace clusterprof::report::words {
@@ -19,6 +20,8 @@ class FailureSentences : private FindingPhrases {
 
   [[nodiscard]] std::optional<FindingText> text() const {
     switch (f_.kind) {
+      case Kind::kDeadlock:
+        return FindingText{f_.hang ? verdict(*f_.hang, names_) : "Deadlock.", ""};
       case Kind::kRankFailed:
         return FindingText{rank_failed(), ""};
       case Kind::kTimeLimit:

@@ -37,6 +37,10 @@ class Builder {
     std::sort(data_.mpi_calls.begin(), data_.mpi_calls.end(), [](const MpiCall& a, const MpiCall& b) {
       return std::tie(a.rank, a.path, a.communicator) < std::tie(b.rank, b.path, b.communicator);
     });
+    std::sort(data_.collective_counts.begin(), data_.collective_counts.end(),
+              [](const CollectiveCount& a, const CollectiveCount& b) {
+                return std::tie(a.rank, a.path, a.communicator) < std::tie(b.rank, b.path, b.communicator);
+              });
     std::sort(data_.path_counters.begin(), data_.path_counters.end(),
               [](const PathCounter& a, const PathCounter& b) {
                 return std::tie(a.rank, a.path, a.counter) < std::tie(b.rank, b.path, b.counter);
@@ -252,7 +256,7 @@ class Builder {
       data_.calls_under_way.push_back(
           {row, tid, tid == 100, below(data_.paths.size()), chance(3) ? kNone : below(2), below(1000),
            static_cast<std::int32_t>(below(10)) - 2, static_cast<std::int32_t>(below(9)), -1, amount(),
-           amount(), below(30)});
+           amount(), below(30), below(30)});
     for (std::uint64_t i = 0; i < data_.calls_under_way.size(); ++i) {
       const CallUnderWay& call = data_.calls_under_way[i];
       if (call.rank != row) continue;
@@ -260,6 +264,8 @@ class Builder {
         data_.pending_requests.push_back(
             {row, call.tid, call.enter_ns, static_cast<PendingKind>(1 + below(3)), peer});
     }
+    for (std::uint32_t communicator = 0; communicator < 2 && chance(2); ++communicator)
+      data_.collective_counts.push_back({row, below(data_.paths.size()), communicator, below(1000)});
     for (std::uint32_t counter = 0; counter < data_.counters.size(); ++counter) {
       data_.counter_values.push_back({row, counter, amount()});
       const std::uint32_t path = below(data_.paths.size());
@@ -329,6 +335,9 @@ class Builder {
       thread.cpu_ns = amount();
       thread.cpu_min_ns = amount();
       thread.cpu_max_ns = amount();
+      thread.unmoved_ns = amount();
+      thread.unmoved_cpu_ns = amount();
+      thread.last_category = static_cast<Category>(below(kCategories));
       if (chance(2)) thread.name = "loader-" + std::to_string(tid);
       data_.threads.push_back(std::move(thread));
     }

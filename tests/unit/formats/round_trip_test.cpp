@@ -207,6 +207,9 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) {
     d.pending_requests.push_back({0, 100, 0, static_cast<shard::PendingKind>(4)});
   }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.collective_counts.push_back({9, 0, 0, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.collective_counts.push_back({0, 1'000'000, 0, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.collective_counts.push_back({0, 0, 2, 1}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].communicator = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.counter_values[0].counter = 9; }));

@@ -1,0 +1,714 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Looks for ranks that cannot go on, whatever happens. To begin with, all are taken to be stuck but those
+// that may move by themselves, or of which too little is known. Whoever waits for nothing but ranks that may
+// move may move as well, and so on. What is left is stuck (docs/design/0020-hangs.md).
+#include "report/analysis/hang_search.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "report/analysis/calls_under_way.hpp"
+#include "report/analysis/tables.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::CallUnderWay;
+using shard::kNone;
+using shard::PendingKind;
+
+// Data that are this much older than the newest say nothing about now: the node is lost, or cannot write.
+constexpr std::int64_t kStale_ns = 30'000'000'000;
+// A thread is gone if it ended this long before its rank was last looked at.
+constexpr std::int64_t kGone_ns = 1'000'000'000;
+// CPU time of a thread that sleeps: of our handler, and of few wake-ups. Whoever polls something a few times
+// a second uses more.
+constexpr std::uint64_t kAsleepCpu_ns = 2'000'000, kAsleepCpuOneIn = 5000;
+// And of one in a loop, which may share its processor with others that poll.
+constexpr std::uint64_t kLoopCpuOneIn = 10;
+
+std::int64_t look_utc_ns(const shard::Rank& rank) {
+  return rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns);
+}
+
+bool has_exit(const shard::Rank& rank) {
+  return (rank.flags & (shard::kExitStatusKnown | shard::kExitSignalKnown)) != 0;
+}
+
+// Whether whoever ended it, and not the rank itself, decided when: then it was in the middle of what it did.
+bool was_killed(const shard::Rank& rank) {
+  constexpr int kShellBase = 128, kSigHup = 1, kSigInt = 2, kSigKill = 9, kSigTerm = 15;
+  if ((rank.flags & shard::kExitSignalKnown) != 0) return true;
+  for (const int signal : {kSigHup, kSigInt, kSigKill, kSigTerm})
+    if (rank.exit_status == kShellBase + signal) return true;
+  return false;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+enum class Calls : std::uint8_t { kOther, kReceive, kSend, kBoth, kWaitAll, kWaitAny };
+
+Calls kind_of_call(std::string_view op) {
+  if (op == "MPI_Wait" || op == "MPI_Waitall") return Calls::kWaitAll;
+  if (op == "MPI_Waitany" || op == "MPI_Waitsome") return Calls::kWaitAny;
+  if (contains(op, "Sendrecv")) return Calls::kBoth;
+  if (op == "MPI_Recv" || op == "MPI_Probe" || op == "MPI_Mprobe") return Calls::kReceive;
+  if (op == "MPI_Send" || op == "MPI_Ssend" || op == "MPI_Rsend") return Calls::kSend;
+  return Calls::kOther;
+}
+
+bool is_wait(std::string_view op) { return op.starts_with("MPI_Wait"); }
+
+// The variants for large counts are the same operation.
+std::string plain(std::string_view op) {
+  if (op.ends_with("_c")) op.remove_suffix(2);
+  return std::string(op);
+}
+
+class HangSearch {
+ public:
+  HangSearch(const shard::ShardData& data, const CallPaths& paths) : data_(data), paths_(paths) {}
+
+  std::optional<Hang> find() {
+    if (data_.calls_under_way.empty() || !find_time()) return std::nullopt;
+    find_main_threads();
+    find_states();
+    find_operations();
+    find_waits();
+    let_move();
+    return describe();
+  }
+
+ private:
+  // What a rank does, as far as it does not wait in an MPI call that is understood.
+  struct State {
+    MissingState what = MissingState::kNotKnown;
+    bool stays = false;  // it will not move by itself
+    std::uint32_t path = 0;
+    std::optional<std::uint64_t> for_ns;
+  };
+
+  // What a call waits for.
+  enum class Waits : std::uint8_t { kNotKnown, kCollective, kAll, kAny, kAnySource };
+  struct Wait {
+    const CallUnderWay* call = nullptr;
+    std::string_view op;
+    bool is_still = false;
+    Waits waits = Waits::kNotKnown;
+    std::size_t operation = 0;           // kCollective
+    std::vector<std::uint32_t> targets;  // rows of ranks; kAll, kAny
+    std::size_t left = 0;                // of them that are not known to move
+  };
+
+  // A collective operation. Those that are in MPI_Finalize are in an operation of their own.
+  struct Operation {
+    std::uint32_t communicator = kNone, sequence = 0;
+    bool is_finalize = false;
+    std::vector<std::size_t> inside;    // numbers of waits
+    std::vector<std::uint32_t> absent;  // rows of ranks
+    std::size_t left = 0;               // of them that are not known to move
+    bool is_known = false;              // who belongs to it
+    bool is_mismatched = false;
+    std::map<std::pair<std::string, std::int32_t>, std::vector<std::uint32_t>>
+        mismatch;  // rows, by op and root
+  };
+
+  struct Member {
+    std::uint32_t rank = 0, count = 0, last_path = 0;
+  };
+
+  [[nodiscard]] std::string_view leaf_of(std::uint32_t path) const {
+    const shard::Frame* const frame = paths_.frame(path);
+    return frame == nullptr ? std::string_view() : std::string_view(paths_.text(frame->name));
+  }
+  [[nodiscard]] bool is_before(std::int64_t since_utc_ns) const {
+    return since_utc_ns <= time_utc_ns_ - static_cast<std::int64_t>(kStill_ns);
+  }
+  [[nodiscard]] bool is_still(const shard::Rank& rank, std::uint64_t for_ns) const {
+    return for_ns >= kStill_ns && is_before(look_utc_ns(rank) - static_cast<std::int64_t>(for_ns));
+  }
+  [[nodiscard]] bool has_ended(std::uint32_t row) const { return ended_[row]; }  // or is about to
+
+  // The latest time of which something is known of all ranks: what they do is compared as of then. Ranks are
+  // looked at at different times, and one may have gone on since.
+  bool find_time() {
+    std::int64_t newest = 0;
+    for (const shard::Rank& rank : data_.ranks) newest = std::max(newest, look_utc_ns(rank));
+    std::optional<std::int64_t> time;
+    ended_.assign(data_.ranks.size(), false);
+    stale_.assign(data_.ranks.size(), false);
+    for (std::uint32_t row = 0; row < data_.ranks.size(); ++row) {
+      const shard::Rank& rank = data_.ranks[row];
+      row_of_.emplace(rank.rank, row);
+      const std::int64_t look = look_utc_ns(rank);
+      // Those that a launcher ends together end in what they were doing.
+      ended_[row] =
+          has_exit(rank) && (!was_killed(rank) || look + static_cast<std::int64_t>(kStill_ns) <= newest);
+      stale_[row] = !has_exit(rank) && look + kStale_ns < newest;
+      if (!ended_[row] && !stale_[row]) time = std::min(time.value_or(look), look);
+    }
+    if (!time) return false;
+    time_utc_ns_ = *time;
+    return true;
+  }
+
+  void find_main_threads() {
+    main_thread_.assign(data_.ranks.size(), nullptr);
+    others_move_.assign(data_.ranks.size(), false);
+    for (const shard::Thread& thread : data_.threads) {
+      if (thread.rank >= data_.ranks.size() || thread.last_path >= paths_.size()) continue;
+      const shard::Rank& rank = data_.ranks[thread.rank];
+      if (!was_alive(thread, rank)) continue;
+      if (thread.kind == shard::ThreadKind::kMain && thread.pid == rank.pid)
+        main_thread_[thread.rank] = &thread;
+      else if (!is_still(rank, thread.unmoved_ns))
+        others_move_[thread.rank] = true;
+    }
+  }
+
+  [[nodiscard]] bool sleeps(std::uint32_t path) const {
+    const std::string_view leaf = leaf_of(path);
+    return paths_.in_python_sleep(path) || leaf == "nanosleep" || leaf == "clock_nanosleep" ||
+           leaf == "pause";
+  }
+
+  [[nodiscard]] State state_of_thread(const shard::Thread& thread, const shard::Rank& rank,
+                                      bool others_move) const {
+    using Is = MissingState;
+    const std::uint32_t path = thread.last_path;
+    const bool has_category = static_cast<std::size_t>(thread.last_category) < shard::kCategories;
+    if (!has_category || path == 0) return {Is::kNotKnown, false, path, {}};
+    const auto seen = [&](Is what, bool stays) { return State{what, stays, path, thread.unmoved_ns}; };
+    const bool waits_for_io = thread.last_category == shard::Category::kIo;
+    if (!is_still(rank, thread.unmoved_ns))
+      return {waits_for_io ? Is::kInIo : Is::kComputes, false, path, {}};
+    switch (thread.last_category) {
+      case shard::Category::kPython:
+      case shard::Category::kNative:
+        return thread.unmoved_cpu_ns >= thread.unmoved_ns / kLoopCpuOneIn
+                   ? seen(Is::kInLoop, true)
+                   : State{Is::kComputes, false, path, {}};
+      case shard::Category::kIo:
+        return seen(Is::kInIo, false);
+      case shard::Category::kIdle:
+        break;
+      default:
+        return {Is::kNotKnown, false, path, {}};
+    }
+    if (thread.unmoved_cpu_ns > std::max(kAsleepCpu_ns, thread.unmoved_ns / kAsleepCpuOneIn))
+      return {Is::kComputes, false, path, {}};  // it wakes up now and then, and looks for something
+    if (sleeps(path)) return seen(Is::kAsleep, true);
+    const std::string_view leaf = leaf_of(path);
+    if (leaf == "wait4" || leaf == "waitid" || paths_.awaited(path) == Awaited::kChildren)
+      return seen(Is::kChild, false);
+    if (paths_.awaited(path) == Awaited::kThreads) return seen(Is::kBlocked, !others_move);
+    if (!contains(leaf, "futex")) return seen(Is::kInIo, false);
+    return seen(Is::kBlocked, !others_move);
+  }
+
+  void find_states() {
+    states_.resize(data_.ranks.size());
+    for (std::uint32_t row = 0; row < data_.ranks.size(); ++row) {
+      const shard::Rank& rank = data_.ranks[row];
+      State& state = states_[row];
+      if (ended_[row]) {
+        const std::int64_t for_ns = time_utc_ns_ - look_utc_ns(rank);
+        state = {MissingState::kEnded, is_before(look_utc_ns(rank)), 0,
+                 static_cast<std::uint64_t>(std::max<std::int64_t>(for_ns, 0))};
+      } else if (!stale_[row] && main_thread_[row] != nullptr) {
+        state = state_of_thread(*main_thread_[row], rank, others_move_[row]);
+      }
+    }
+    for (const CallUnderWay& call : data_.calls_under_way) {
+      if (call.rank >= data_.ranks.size() || call.path >= paths_.size() || has_ended(call.rank)) continue;
+      if (call.communicator != kNone && call.communicator >= data_.communicators.size()) continue;
+      Wait& wait = waits_.emplace_back();
+      wait.call = &call;
+      wait.op = leaf_of(call.path);
+      wait.is_still = !stale_[call.rank] && is_still(data_.ranks[call.rank], call.lasted_ns);
+      if (!call.main_thread) continue;
+      const bool finalizes = wait.op == "MPI_Finalize";
+      states_[call.rank] = {finalizes ? MissingState::kInFinalize : MissingState::kInCall, false, call.path,
+                            call.lasted_ns};
+    }
+    waits_of_.resize(data_.ranks.size());
+    for (std::size_t i = 0; i < waits_.size(); ++i) waits_of_[waits_[i].call->rank].push_back(i);
+  }
+
+  static bool is_collective(const CallUnderWay& call) {
+    return call.sequence != kNone && call.communicator != kNone;
+  }
+
+  void find_operations() {
+    std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, std::size_t> known;
+    std::set<std::uint32_t> communicators;
+    for (std::size_t i = 0; i < waits_.size(); ++i) {
+      const CallUnderWay& call = *waits_[i].call;
+      if (call.communicator != kNone) communicators.insert(call.communicator);
+      if (!is_collective(call)) continue;
+      const bool is_finalize = waits_[i].op == "MPI_Finalize";
+      const auto [found, added] =
+          known.try_emplace({call.communicator, call.sequence, is_finalize}, operations_.size());
+      if (added) {
+        Operation& operation = operations_.emplace_back();
+        operation.communicator = call.communicator;
+        operation.sequence = call.sequence;
+        operation.is_finalize = is_finalize;
+      }
+      waits_[i].waits = Waits::kCollective;
+      waits_[i].operation = found->second;
+      operations_[found->second].inside.push_back(i);
+    }
+    for (const shard::CollectiveCount& row : data_.collective_counts)
+      if (row.rank < data_.ranks.size() && communicators.contains(row.communicator))
+        members_[row.communicator].push_back({row.rank, row.count, row.path});
+    for (Operation& operation : operations_) find_absent(operation);
+  }
+
+  [[nodiscard]] bool knows_members(std::uint32_t communicator) const {
+    const auto members = members_.find(communicator);
+    return members != members_.end() && communicator < data_.communicators.size() &&
+           members->second.size() == data_.communicators[communicator].size;
+  }
+
+  void find_absent(Operation& operation) {
+    if (!knows_members(operation.communicator)) return;
+    const std::vector<Member>& members = members_.at(operation.communicator);
+    std::set<std::uint32_t> inside;
+    bool all_still = true;
+    std::string op;  // of those that have begun it by a blocking call
+    for (const std::size_t i : operation.inside) {
+      const Wait& wait = waits_[i];
+      inside.insert(wait.call->rank);
+      all_still = all_still && wait.is_still;
+      if (is_wait(wait.op)) continue;
+      op = plain(wait.op);
+      operation.mismatch[{op, wait.call->root}].push_back(wait.call->rank);
+    }
+    std::size_t found = 0;
+    for (const Member& member : members) {
+      if (inside.contains(member.rank)) {
+        ++found;
+        continue;
+      }
+      const bool has_begun = member.count > operation.sequence;
+      const std::string_view last = member.count == operation.sequence + 1 && member.last_path < paths_.size()
+                                        ? leaf_of(member.last_path)
+                                        : std::string_view();
+      if (!has_begun || (last == "MPI_Finalize" && !operation.is_finalize)) {
+        operation.absent.push_back(member.rank);
+      } else if (!last.empty() && !op.empty() && plain(last) != op) {
+        operation.mismatch[{plain(last), CallUnderWay::kNoRank}].push_back(member.rank);
+      }
+    }
+    operation.is_known = found == inside.size();
+    operation.is_mismatched =
+        operation.is_known && all_still && !operation.is_finalize && operation.mismatch.size() > 1;
+    operation.left = operation.absent.size();
+  }
+
+  // --- messages
+  // ----------------------------------------------------------------------------------------------
+
+  [[nodiscard]] bool tags_may_match(const CallUnderWay& send, const CallUnderWay& receive) const {
+    if (send.communicator != receive.communicator && send.communicator != kNone &&
+        receive.communicator != kNone)
+      return false;
+    return send.tag == CallUnderWay::kNoTag || receive.tag == CallUnderWay::kNoTag ||
+           receive.tag == CallUnderWay::kAnyTag || send.tag == receive.tag;
+  }
+
+  // Whether the other side may be at work on the message already: a long one takes longer than kStill_ns.
+  // `receives`: `mine` waits for a message.
+  [[nodiscard]] bool may_be_under_way(const Wait& mine, bool receives, std::uint32_t other) const {
+    const std::int32_t me = data_.ranks[mine.call->rank].rank;
+    for (const std::size_t i : waits_of_[other]) {
+      const Wait& theirs = waits_[i];
+      const CallUnderWay& call = *theirs.call;
+      if (!theirs.is_still || call.open_requests > call.requests) return true;
+      const Calls kind = kind_of_call(theirs.op);
+      if (kind == Calls::kBoth || theirs.op == "MPI_Mrecv") return true;
+      if (kind == (receives ? Calls::kSend : Calls::kReceive)) {
+        const bool means_me = call.peer == me || (!receives && call.peer == CallUnderWay::kAnyRank);
+        const bool match = receives ? tags_may_match(call, *mine.call) : tags_may_match(*mine.call, call);
+        if (means_me && match) return true;
+      }
+      for (const shard::PendingRequest& request : pending_of(call)) {
+        if (request.kind == PendingKind::kCollective) continue;
+        const bool sends = request.kind == PendingKind::kSend;
+        if (sends == receives && (request.peer == me || request.peer == CallUnderWay::kAnyRank)) return true;
+      }
+      if (call.requests > shown_of(call)) return true;  // of which not all are known
+    }
+    return false;
+  }
+
+  [[nodiscard]] static auto call_of(const shard::PendingRequest& request) {
+    return std::tuple(request.rank, request.tid, request.enter_ns);
+  }
+  [[nodiscard]] std::span<const shard::PendingRequest> pending_of(const CallUnderWay& call) const {
+    const auto [first, last] = std::equal_range(
+        pending_.begin(), pending_.end(), shard::PendingRequest{call.rank, call.tid, call.enter_ns},
+        [](const auto& x, const auto& y) { return call_of(x) < call_of(y); });
+    return {first, last};
+  }
+  // How many requests of the call are known: all, unless more than fit were different.
+  [[nodiscard]] std::uint32_t shown_of(const CallUnderWay& call) const {
+    constexpr std::size_t kMostShown = 8;  // wire::kMaxPending
+    return pending_of(call).size() < kMostShown ? call.requests : 0;
+  }
+
+  void add_target(Wait& wait, std::int32_t peer, PendingKind kind, bool& not_known) {
+    const auto row = row_of_.find(peer);
+    if (peer < 0 || row == row_of_.end() || kind == PendingKind::kCollective ||
+        may_be_under_way(wait, kind == PendingKind::kReceive, row->second)) {
+      not_known = true;
+      return;
+    }
+    wait.targets.push_back(row->second);
+  }
+
+  // Whether a member may be sending something to whoever receives from any rank.
+  [[nodiscard]] bool sends_on(std::uint32_t communicator) {
+    const auto [known, is_new] = sends_on_.try_emplace(communicator, false);
+    if (!is_new) return known->second;
+    for (const Member& member : members_.at(communicator))
+      for (const std::size_t i : waits_of_[member.rank]) {
+        const CallUnderWay& call = *waits_[i].call;
+        const Calls kind = kind_of_call(waits_[i].op);
+        const std::span<const shard::PendingRequest> pending = pending_of(call);
+        known->second = known->second || kind == Calls::kSend || kind == Calls::kBoth ||
+                        call.open_requests > call.requests || call.requests > shown_of(call) ||
+                        std::any_of(pending.begin(), pending.end(), [](const shard::PendingRequest& request) {
+                          return request.kind == PendingKind::kSend;
+                        });
+      }
+    return known->second;
+  }
+
+  void find_waits() {
+    pending_ = data_.pending_requests;
+    std::stable_sort(pending_.begin(), pending_.end(),
+                     [](const auto& x, const auto& y) { return call_of(x) < call_of(y); });
+    for (Wait& wait : waits_) {
+      if (!wait.is_still || wait.waits == Waits::kCollective) continue;
+      const CallUnderWay& call = *wait.call;
+      const Calls kind = kind_of_call(wait.op);
+      bool not_known = false;
+      if (kind == Calls::kReceive && call.peer == CallUnderWay::kAnyRank) {
+        if (call.communicator != kNone && knows_members(call.communicator) && !sends_on(call.communicator))
+          wait.waits = Waits::kAnySource;
+        continue;
+      }
+      if (kind == Calls::kReceive || kind == Calls::kSend) {
+        add_target(wait, call.peer, kind == Calls::kSend ? PendingKind::kSend : PendingKind::kReceive,
+                   not_known);
+      } else if (kind == Calls::kWaitAll || kind == Calls::kWaitAny) {
+        for (const shard::PendingRequest& request : pending_of(call))
+          add_target(wait, request.peer, request.kind, not_known);
+        not_known = not_known || call.requests > shown_of(call);
+      }
+      // Whoever waits for several is stuck if one of them is; whoever waits for one of several if all are.
+      if (wait.targets.empty() || (kind == Calls::kWaitAny && not_known)) continue;
+      wait.waits = kind == Calls::kWaitAny ? Waits::kAny : Waits::kAll;
+      wait.left = wait.targets.size();
+    }
+  }
+
+  // --- who may move
+  // ------------------------------------------------------------------------------------------
+
+  void move(std::uint32_t rank) {
+    if (moves_[rank]) return;
+    moves_[rank] = true;
+    moving_.push_back(rank);
+  }
+
+  [[nodiscard]] bool moves_by_itself(std::uint32_t row) const {
+    const State& state = states_[row];
+    if (has_ended(row)) return !state.stays;
+    // Another thread of the program may call MPI.
+    if (data_.ranks[row].mpi_helper_threads != 0 && others_move_[row]) return true;
+    bool waits = false;
+    for (const std::size_t i : waits_of_[row]) {
+      const Wait& wait = waits_[i];
+      if (!wait.is_still || wait.waits == Waits::kNotKnown) return true;
+      if (wait.waits == Waits::kCollective) {
+        const Operation& operation = operations_[wait.operation];
+        const bool is_open = !operation.is_known || (operation.absent.empty() && !operation.is_mismatched);
+        if (is_open) return true;
+      }
+      waits = waits || wait.call->main_thread;
+    }
+    return !waits && !state.stays;
+  }
+
+  void let_move() {
+    moves_.assign(data_.ranks.size(), false);
+    absent_from_.resize(data_.ranks.size());
+    awaited_by_.resize(data_.ranks.size());
+    for (std::size_t i = 0; i < operations_.size(); ++i)
+      for (const std::uint32_t rank : operations_[i].absent) absent_from_[rank].push_back(i);
+    std::map<std::uint32_t, std::vector<std::size_t>> of_any_source;  // waits, by communicator
+    for (std::size_t i = 0; i < waits_.size(); ++i) {
+      for (const std::uint32_t rank : waits_[i].targets) awaited_by_[rank].push_back(i);
+      if (waits_[i].waits == Waits::kAnySource) of_any_source[waits_[i].call->communicator].push_back(i);
+    }
+    std::vector<std::vector<std::uint32_t>> may_send_on(data_.ranks.size());  // communicators
+    for (const auto& [communicator, receives] : of_any_source)
+      for (const Member& member : members_.at(communicator)) may_send_on[member.rank].push_back(communicator);
+
+    for (std::uint32_t row = 0; row < data_.ranks.size(); ++row)
+      if (moves_by_itself(row)) move(row);
+    for (std::size_t next = 0; next < moving_.size(); ++next) {
+      const std::uint32_t rank = moving_[next];
+      for (const std::size_t i : absent_from_[rank]) {
+        Operation& operation = operations_[i];
+        if (--operation.left != 0 || operation.is_mismatched) continue;
+        for (const std::size_t wait : operation.inside) move(waits_[wait].call->rank);
+      }
+      for (const std::size_t i : awaited_by_[rank]) {
+        Wait& wait = waits_[i];
+        if (--wait.left == 0 || wait.waits == Waits::kAny) move(wait.call->rank);
+      }
+      for (const std::uint32_t communicator : may_send_on[rank]) {
+        std::vector<std::size_t>& receives = of_any_source.at(communicator);
+        for (const std::size_t i : receives) move(waits_[i].call->rank);
+        receives.clear();
+      }
+    }
+  }
+
+  // --- what is said
+  // ------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<std::int32_t> numbers_of(std::vector<std::uint32_t> rows) const {
+    std::vector<std::int32_t> ranks;
+    ranks.reserve(rows.size());
+    for (const std::uint32_t row : rows) ranks.push_back(data_.ranks[row].rank);
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
+  }
+
+  // Ranks that will not come by themselves are the reason for those that wait for them.
+  [[nodiscard]] bool is_reason(std::uint32_t row) const {
+    return !moves_[row] && (states_[row].stays || states_[row].what == MissingState::kInFinalize);
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> missing_of(const Wait& wait) const {
+    if (wait.waits == Waits::kCollective) return operations_[wait.operation].absent;
+    if (wait.waits != Waits::kAnySource) return wait.targets;
+    std::vector<std::uint32_t> rows;
+    for (const Member& member : members_.at(wait.call->communicator))
+      if (member.rank != wait.call->rank) rows.push_back(member.rank);
+    return rows;
+  }
+
+  [[nodiscard]] std::vector<MissingRanks> groups_of(const std::vector<std::uint32_t>& rows) const {
+    std::map<std::tuple<bool, MissingState, std::uint32_t, std::int32_t, std::int32_t>,
+             std::vector<std::uint32_t>>
+        groups;
+    for (const std::uint32_t row : rows) {
+      const shard::Rank& rank = data_.ranks[row];
+      const bool ended = has_ended(row);
+      groups[{!is_reason(row), states_[row].what, states_[row].path, ended ? rank.exit_status : 0,
+              ended ? rank.exit_signal : 0}]
+          .push_back(row);
+    }
+    std::vector<MissingRanks> result;
+    for (const auto& [what, of] : groups) {
+      if (result.size() == HangWait::kMostMissing) break;
+      MissingRanks& group = result.emplace_back();
+      group.ranks = numbers_of(of);
+      group.state = std::get<1>(what);
+      group.place = place_of_path(paths_, std::get<2>(what));
+      for (const std::uint32_t row : of)
+        if (const auto for_ns = states_[row].for_ns)
+          group.for_s = std::min(group.for_s.value_or(to_seconds(*for_ns)), to_seconds(*for_ns));
+      const shard::Rank& first = data_.ranks[of.front()];
+      if (group.state != MissingState::kEnded) continue;
+      if ((first.flags & shard::kExitStatusKnown) != 0) group.exit_status = first.exit_status;
+      if ((first.flags & shard::kExitSignalKnown) != 0) group.exit_signal = first.exit_signal;
+    }
+    return result;
+  }
+
+  [[nodiscard]] HangWait row_of(const std::vector<std::size_t>& alike) const {
+    HangWait row;
+    std::vector<std::uint32_t> ranks;
+    std::uint64_t shortest_ns = UINT64_MAX;
+    for (const std::size_t i : alike) {
+      ranks.push_back(waits_[i].call->rank);
+      shortest_ns = std::min(shortest_ns, waits_[i].call->lasted_ns);
+    }
+    const Wait& first = waits_[alike.front()];
+    row.ranks = numbers_of(std::move(ranks));
+    row.place = place_of_path(paths_, first.call->path);
+    row.for_s = to_seconds(shortest_ns);
+    if (first.call->communicator != kNone) {
+      row.communicator = data_.communicators[first.call->communicator].name;
+      row.communicator_size = data_.communicators[first.call->communicator].size;
+    }
+    if (first.waits == Waits::kCollective) row.sequence = first.call->sequence;
+    const std::vector<std::uint32_t> missing = missing_of(first);
+    row.missing = groups_of(missing);
+    row.missing_ranks = numbers_of(missing);
+    return row;
+  }
+
+  // Waits for the same, those of ranks that are stuck or not.
+  [[nodiscard]] std::vector<std::vector<std::size_t>> alike_waits(bool stuck) const {
+    std::map<std::size_t, std::vector<std::size_t>> by_operation;
+    std::map<std::pair<std::uint32_t, std::vector<std::uint32_t>>, std::vector<std::size_t>> by_target;
+    for (std::size_t i = 0; i < waits_.size(); ++i) {
+      const Wait& wait = waits_[i];
+      if (!wait.is_still || wait.waits == Waits::kNotKnown || moves_[wait.call->rank] == stuck) continue;
+      if (wait.waits == Waits::kCollective) {
+        const Operation& operation = operations_[wait.operation];
+        if (operation.is_known && (!operation.absent.empty() || operation.is_mismatched))
+          by_operation[wait.operation].push_back(i);
+      } else {
+        by_target[{wait.call->path, wait.targets}].push_back(i);
+      }
+    }
+    std::vector<std::vector<std::size_t>> all;
+    for (auto& [operation, waits] : by_operation) all.push_back(std::move(waits));
+    for (auto& [target, waits] : by_target) all.push_back(std::move(waits));
+    return all;
+  }
+
+  // Of those that a stuck rank waits for, one that is stuck, too.
+  [[nodiscard]] std::optional<std::uint32_t> next_stuck(std::uint32_t row) const {
+    for (const std::size_t i : waits_of_[row])
+      for (const std::uint32_t other : missing_of(waits_[i]))
+        if (!moves_[other]) return other;
+    return std::nullopt;
+  }
+
+  // Each waits for the next. Empty: the chain ends at a rank that waits for nobody.
+  [[nodiscard]] std::vector<std::int32_t> find_cycle(std::uint32_t first) const {
+    std::unordered_map<std::uint32_t, std::size_t> place;
+    std::vector<std::uint32_t> chain;
+    std::optional<std::uint32_t> at = first;
+    while (at && place.try_emplace(*at, chain.size()).second) {
+      chain.push_back(*at);
+      at = next_stuck(*at);
+    }
+    std::vector<std::int32_t> cycle;
+    if (!at) return cycle;
+    for (std::size_t i = place.at(*at); i < chain.size(); ++i) cycle.push_back(data_.ranks[chain[i]].rank);
+    std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
+    return cycle;
+  }
+
+  void blame(Hang& hang, std::uint32_t row) const {
+    hang.rank = data_.ranks[row].rank;
+    hang.place = place_of_path(paths_, states_[row].path);
+    hang.call_path = frames_of(paths_, states_[row].path);
+    const shard::Rank& rank = data_.ranks[row];
+    hang.follows_failure = has_ended(row) && (rank.exit_signal != 0 || rank.exit_status != 0);
+  }
+
+  void add_mismatch(const Operation& operation, Hang& hang) const {
+    std::set<std::string_view> ops;
+    for (const auto& [what, rows] : operation.mismatch) ops.insert(what.first);
+    std::map<std::pair<std::string, std::int32_t>, std::vector<std::uint32_t>> groups;
+    for (const auto& [what, rows] : operation.mismatch) {
+      // Of several operations, the roots do not matter.
+      auto& group = groups[{what.first, ops.size() > 1 ? CallUnderWay::kNoRank : what.second}];
+      group.insert(group.end(), rows.begin(), rows.end());
+    }
+    for (const auto& [what, rows] : groups) {
+      MismatchedRanks& group = hang.mismatch.emplace_back();
+      group.ranks = numbers_of(rows);
+      group.op = what.first;
+      if (what.second >= 0) group.root = what.second;
+    }
+    std::stable_sort(hang.mismatch.begin(), hang.mismatch.end(),
+                     [](const auto& x, const auto& y) { return x.ranks.size() < y.ranks.size(); });
+    blame(hang, row_of_.at(hang.mismatch.front().ranks.front()));
+  }
+
+  [[nodiscard]] std::optional<Hang> describe() const {
+    std::vector<std::vector<std::size_t>> waits = alike_waits(true);
+    Hang hang;
+    hang.is_deadlock = !waits.empty();
+    if (waits.empty()) waits = alike_waits(false);
+    if (waits.empty()) return std::nullopt;
+    const auto place = [&](const std::vector<std::size_t>& alike) {
+      const Wait& first = waits_[alike.front()];
+      const std::vector<std::uint32_t> missing = missing_of(first);
+      const bool mismatched = first.waits == Waits::kCollective && operations_[first.operation].is_mismatched;
+      const bool explains = std::any_of(missing.begin(), missing.end(), [&](std::uint32_t row) {
+        return hang.is_deadlock ? is_reason(row) : waits_of_[row].empty();
+      });
+      const bool finalizes = first.op == "MPI_Finalize";
+      return std::tuple(!mismatched, !explains, finalizes, -static_cast<std::int64_t>(alike.size()));
+    };
+    std::vector<std::pair<decltype(place(waits.front())), std::size_t>> order;
+    for (std::size_t i = 0; i < waits.size(); ++i) order.emplace_back(place(waits[i]), i);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& x, const auto& y) { return x.first < y.first; });
+    for (const auto& [where, i] : order) {
+      if (hang.waiting.size() == Hang::kMostWaits) break;
+      hang.waiting.push_back(row_of(waits[i]));
+    }
+    const std::vector<std::size_t>& first = waits[order.front().second];
+    const Wait& wait = waits_[first.front()];
+    if (!std::get<0>(order.front().first)) {
+      add_mismatch(operations_[wait.operation], hang);
+      return hang;
+    }
+    if (hang.is_deadlock && std::get<1>(order.front().first)) {
+      hang.cycle = find_cycle(wait.call->rank);
+      if (!hang.cycle.empty()) {
+        blame(hang, row_of_.at(hang.cycle.front()));
+        return hang;
+      }
+    }
+    const HangWait& row = hang.waiting.front();
+    if (!row.missing.empty()) blame(hang, row_of_.at(row.missing.front().ranks.front()));
+    return hang;
+  }
+
+  const shard::ShardData& data_;
+  const CallPaths& paths_;
+  std::int64_t time_utc_ns_ = 0;
+  std::unordered_map<std::int32_t, std::uint32_t> row_of_;
+  // By row of ranks.
+  std::vector<bool> ended_, stale_, others_move_, moves_;
+  std::vector<const shard::Thread*> main_thread_;
+  std::vector<State> states_;
+  std::vector<std::vector<std::size_t>> waits_of_, absent_from_, awaited_by_;
+
+  std::vector<Wait> waits_;
+  std::vector<Operation> operations_;
+  std::map<std::uint32_t, std::vector<Member>> members_;  // by communicator
+  std::map<std::uint32_t, bool> sends_on_;                // by communicator
+  std::vector<shard::PendingRequest> pending_;            // by call
+  std::vector<std::uint32_t> moving_;
+};
+
+}  // namespace
+
+bool was_alive(const shard::Thread& thread, const shard::Rank& rank) {
+  if (thread.count != 1) return (thread.flags & shard::Thread::kRuns) != 0;
+  const std::int64_t end = thread.start_utc_ns + static_cast<std::int64_t>(thread.elapsed_ns);
+  return (thread.flags & shard::Thread::kRuns) != 0 || end + kGone_ns >= look_utc_ns(rank);
+}
+
+std::optional<Hang> find_hang(const shard::ShardData& data, const CallPaths& paths) {
+  return HangSearch(data, paths).find();
+}
+
+}  // namespace clusterprof::report

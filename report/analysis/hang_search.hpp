@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "formats/shard/shard_data.hpp"
+#include "report/analysis/call_paths.hpp"
+#include "report/analysis/hang.hpp"
+
+namespace clusterprof::report {
+
+// How long nothing must have moved before anybody is said to hang.
+inline constexpr std::uint64_t kStill_ns = 5'000'000'000;
+
+// Whether the thread was there when its rank was last looked at.
+bool was_alive(const shard::Thread& thread, const shard::Rank& rank);
+
+// Linear in ranks, calls under way and members of their communicators. Empty: no rank has been waiting in an
+// MPI call for that long, or nobody knows for whom.
+std::optional<Hang> find_hang(const shard::ShardData& data, const CallPaths& paths);
+
+}  // namespace clusterprof::report

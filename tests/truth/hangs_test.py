@@ -1,0 +1,186 @@
+"""Jobs that hang in a way that is known by construction (programs/hangs.c): what `clusterprof stacks` says while they hang, and
+what the report says once all ranks were killed. A rank that computes is waited for as well, and that is no deadlock."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import recording
+
+LATEST_S = 150  # until a verdict is there: 5 s without a move, and a checkpoint, on a machine that is busy
+
+
+class Hanging:
+    """A job that hangs, and what is said of it."""
+
+    def __init__(self, test, run, before, command):
+        self.test = test
+        self.run = os.path.join(test.directory, run)
+        self.command = command
+        self.process = subprocess.Popen([*before, recording.CLUSTERPROF, "-o", self.run, *command], cwd=test.directory,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+        test.addCleanup(self.end)
+
+    def ranks(self):
+        # Launchers have the same words behind their own.
+        return [pid for pid, words in recording.processes()
+                if words[:-1] == self.command]
+
+    def end(self):
+        if self.process.poll() is None:
+            for pid in self.ranks():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        self.process.communicate(timeout=60)
+
+    def stacks(self, *options):
+        done = subprocess.run([recording.CLUSTERPROF, "stacks", self.run, *options], capture_output=True, text=True, timeout=60)
+        return done.stdout if done.returncode == 0 else ""
+
+    def await_stacks(self, condition):
+        deadline = time.monotonic() + LATEST_S
+        said = ""
+        while time.monotonic() < deadline:
+            said = self.stacks("--json")
+            if said and condition(json.loads(said)):
+                return json.loads(said)
+            time.sleep(0.5)
+        self.test.fail(f"{self.run}: {said[:4000]}")
+
+    def report_after_end(self):
+        self.end()
+        self.test.await_last_shard(os.path.basename(self.run))
+        return self.test.report(os.path.basename(self.run))
+
+
+class Hangs(recording.RecordingTest):
+    def hanging(self, kind, flavours=("openmpi", "mpich")):
+        jobs = []
+        for flavour in flavours:
+            program = recording.program(flavour, "hangs")
+            self.need(program)
+            run = f"{kind}-{flavour}"
+            jobs.append(Hanging(self, run, recording.launcher(flavour, 3),
+                                [program, kind, os.path.join(self.directory, run)]))
+        return jobs
+
+    def check_deadlock(self, kind, check, flavours=("openmpi", "mpich")):
+        for job in self.hanging(kind, flavours):
+            with self.subTest(job.run):
+                said = job.await_stacks(lambda said: said["failure"] is not None)
+                self.assertEqual(said["schema"], "clusterprof.stacks/1")
+                self.assertEqual(said["state"], "running")
+                self.assertEqual(said["failure"]["kind"], "deadlock")
+                check(said["failure"])
+                sizes = [len(row["ranks"]) for row in said["classes"]]
+                self.assertEqual(sizes, sorted(sizes))
+                self.assertEqual({rank for row in said["classes"] for rank in row["ranks"]}, {0, 1, 2})
+                self.assertRegex(job.stacks(), r"(?m)^Deadlock: ")
+                report = job.report_after_end()
+                self.assertEqual(report["findings"][0]["kind"], "deadlock", report["findings"])
+                self.assertEqual(report["findings"][0]["rank"], report["failure"]["rank"])
+                check(report["failure"])
+
+    def check_barrier(self, kind, state, function):
+        def check(failure):
+            self.assertEqual((failure["rank"], failure["function"], failure["cycle"], failure["mismatch"]),
+                             (2, function, [], []))
+            waiting, = failure["waiting"]
+            self.assertEqual((waiting["ranks"], waiting["op"], waiting["function"], waiting["missing_ranks"]),
+                             ([0, 1], "MPI_Barrier", "wait_in_barrier", [2]))
+            self.assertEqual((waiting["communicator"], waiting["sequence"]), ("MPI_COMM_WORLD", 1))
+            self.assertGreaterEqual(waiting["for_s"], 5)
+            missing, = waiting["missing"]
+            self.assertEqual((missing["ranks"], missing["state"], missing["function"]), ([2], state, function))
+
+        self.check_deadlock(kind, check)
+
+    def test_asleep(self):
+        self.check_barrier("asleep", "asleep", "be_asleep")
+
+    def test_loop(self):
+        self.check_barrier("loop", "in_loop", "spin")
+
+    def test_lock(self):
+        self.check_barrier("lock", "blocked", "lock_twice")
+
+    def test_finalize(self):
+        def check(failure):
+            self.assertEqual(failure["rank"], 2)
+            waiting = failure["waiting"][0]
+            self.assertEqual((waiting["ranks"], waiting["op"], waiting["missing_ranks"]), ([0, 1], "MPI_Recv", [2]))
+            # A library may let it end.
+            self.assertIn(waiting["missing"][0]["state"], ("in_finalize", "ended"))
+
+        self.check_deadlock("finalize", check)
+
+    def test_cycle(self):
+        def check(failure):
+            self.assertEqual(failure["cycle"], [0, 2, 1])
+            self.assertEqual({(row["op"], row["function"]) for row in failure["waiting"]}, {("MPI_Recv", "wait_for")})
+
+        self.check_deadlock("cycle", check)
+
+    # MPICH gives the messages of different operations the same tags, so that they may be taken for each other.
+    def test_mismatch(self):
+        def check(failure):
+            self.assertEqual([(row["ranks"], row["op"]) for row in failure["mismatch"]],
+                             [([2], "MPI_Bcast"), ([0, 1], "MPI_Allreduce")])
+            self.assertEqual(failure["rank"], 2)
+
+        self.check_deadlock("mismatch", check, ("openmpi",))
+
+    def test_computes(self):
+        for job in self.hanging("computes"):
+            with self.subTest(job.run):
+                def is_there(said):
+                    self.assertIsNone(said["failure"])
+                    return said["waiting"] and said["waiting"][0]["for_s"] > 8
+                said = job.await_stacks(is_there)
+                waiting, = said["waiting"]
+                self.assertEqual((waiting["ranks"], waiting["missing_ranks"]), ([0, 1], [2]))
+                self.assertEqual(waiting["missing"][0]["state"], "computes")
+                self.assertRegex(job.stacks(), r"(?m)^Ranks 0, 1 wait in MPI_Barrier .* for rank 2, which computes in ")
+                report = job.report_after_end()
+                self.assertIsNone(report["failure"])
+                self.assertNotIn("deadlock", {finding["kind"] for finding in report["findings"]})
+
+
+PYTHON_PROGRAM = """import sys, time
+from mpi4py import MPI
+def lost():
+    time.sleep(600)
+def main():
+    if MPI.COMM_WORLD.rank == 2:
+        lost()
+    MPI.COMM_WORLD.Barrier()
+main()
+"""
+
+
+class PythonHangs(recording.RecordingTest):
+    def test_asleep(self):
+        if subprocess.run([recording.PYTHON, "-c", "import mpi4py"], capture_output=True).returncode != 0:
+            self.skipTest("mpi4py is not here")
+        script = os.path.join(self.directory, "train.py")
+        with open(script, "w") as file:
+            file.write(PYTHON_PROGRAM)
+        job = Hanging(self, "python", recording.launcher("openmpi", 4),
+                      [recording.PYTHON, script, os.path.join(self.directory, "python")])
+        failure = job.await_stacks(lambda said: said["failure"] is not None)["failure"]
+        self.assertEqual((failure["rank"], failure["function"], os.path.basename(failure["file"]), failure["line"]),
+                         (2, "lost", "train.py", 4))
+        waiting, = failure["waiting"]
+        self.assertEqual((waiting["ranks"], waiting["op"], waiting["function"], waiting["line"]),
+                         ([0, 1, 3], "MPI_Barrier", "main", 8))
+        self.assertRegex(job.stacks(),
+                         r"Deadlock: ranks 0, 1, 3 wait in MPI_Barrier \(train.py:8\) on MPI_COMM_WORLD, operation \d+, "
+                         r"for rank 2, which is in lost\(\) train.py:4, asleep for ")
+
+
+if __name__ == "__main__":
+    recording.main()
