@@ -51,7 +51,7 @@ typedef struct clusterprof_mpi_exit {
 } clusterprof_mpi_exit;
 
 typedef struct clusterprof_agent_api {
-  uint32_t version; /* 7 */
+  uint32_t version; /* 8 */
 
   /* The mapped wire::SegmentHeader, or null. May become null (the child of a fork before it
    * has a segment of its own) and non-null again: read it at each use. */

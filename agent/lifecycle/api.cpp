@@ -291,7 +291,7 @@ void count_loss(std::uint32_t reason) {
 
 static_assert(sizeof g_process.record_phase == sizeof(std::uint32_t));
 
-constexpr clusterprof_agent_api kApi = {7,
+constexpr clusterprof_agent_api kApi = {8,
                                         segment,
                                         now_ns,
                                         enter_mpi,

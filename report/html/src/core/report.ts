@@ -563,6 +563,6 @@ export interface Report {
   memory?: { lines: MemoryLine[] };
   quality: Quality;
   bottleneck: Bottleneck[];
-  failure?: { rank: number; stderr_tail: string | null } | null; // more is in the first finding
+  failure?: { rank: number | null; stderr_tail: string | null } | null; // more is in the first finding
   findings: Finding[];
 }
