@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report/analysis/choose_failure.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <string_view>
 #include <unordered_map>
 
@@ -29,9 +29,10 @@ class FailureChoice {
     const RankInfo* const victim = earliest([](const RankInfo& rank) { return failed(rank) || rank.lost; });
     if (victim == nullptr) return std::nullopt;
     const bool past_limit = has_note(shard::NoteCode::kTimeLimit, *victim);
+    // The launcher ends because of it, and of MPICH's it is known that it may do so before the ranks.
+    if (const RankInfo* const rank = aborted(); rank != nullptr) return failure_of(*rank, FailureKind::kAbort);
     if (launcher_that_ended_first(analysis_) != nullptr)
       return past_limit ? std::optional(failure_of(*victim, FailureKind::kTimeLimit)) : std::nullopt;
-    if (const RankInfo* const rank = aborted(); rank != nullptr) return failure_of(*rank, FailureKind::kAbort);
     if (const RankInfo* const rank = first_by_itself(); rank != nullptr)
       return failure_of(*rank, kind_of(*rank));
     if (past_limit) return failure_of(*victim, FailureKind::kTimeLimit);
@@ -209,7 +210,11 @@ const NoteRecord* launcher_that_ended_first(const Analysis& analysis) {
   return &*note;
 }
 
-std::string address_text(std::uint64_t address) { return fmt::format("{:#x}", address); }
+std::string address_text(std::uint64_t address) {
+  std::array<char, 16> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), address, 16).ptr;
+  return "0x" + std::string(digits.data(), end);
+}
 
 bool failed(const RankInfo& rank) { return rank.exit_signal || rank.exit_status.value_or(0) != 0; }
 

@@ -21,7 +21,7 @@ class FailureSentences : private FindingPhrases {
   [[nodiscard]] std::optional<FindingText> text() const {
     switch (f_.kind) {
       case Kind::kDeadlock:
-        return FindingText{f_.hang ? verdict(*f_.hang, names_) : "Deadlock.", ""};
+        return FindingText{f_.hang ? verdict(*f_.hang, names_) : "Deadlock: ranks wait for what nobody will complete.", ""};
       case Kind::kRankFailed:
         return FindingText{rank_failed(), ""};
       case Kind::kTimeLimit:

@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   }
   if (strcmp(how, "assert") == 0) assert(zero != 0 && "the answer");
   if (strcmp(how, "segv") == 0) *nowhere = 1;
-  if (strcmp(how, "fpe") == 0) zero = 1 / zero;
+  if (strcmp(how, "fpe") == 0) zero = 7 / zero;
   if (strcmp(how, "ill") == 0) __builtin_trap();
   if (strcmp(how, "overflow") == 0) {
     static char room[65536];
