@@ -278,8 +278,9 @@ template <typename Function>
 
 template <typename Function>
 [[gnu::always_inline]] inline int putting_any_character(const void* caller, FILE* stream, Function function) {
+  const bool is_stderr = descriptor_of(stream) == kStderr;  // afterwards another thread may have closed it
   const int result = putting_character(caller, stream, function);
-  if (result != EOF && descriptor_of(stream) == kStderr) {
+  if (result != EOF && is_stderr) {
     const auto character = static_cast<char>(result);
     note_stderr(&character, 1);
   }
@@ -395,10 +396,11 @@ CLUSTERPROF_READ_CHECKED(__fread_unlocked_chk)
 #define CLUSTERPROF_WRITE(name)                                                                           \
   CLUSTERPROF_STANDS_FOR(size_t, name, const void* from, size_t item_bytes, size_t items, FILE* stream) { \
     auto* const function = g_##name.find();                                                               \
+    const bool is_stderr = descriptor_of(stream) == kStderr;                                              \
     const size_t moved =                                                                                  \
         moving(CLUSTERPROF_CALLER, stream, IoOperation::kWrite, item_bytes, items,                        \
                [=](size_t bytes, size_t count) { return function(from, bytes, count, stream); });         \
-    if (descriptor_of(stream) == kStderr) note_stderr(from, moved * item_bytes);                          \
+    if (is_stderr) note_stderr(from, moved * item_bytes);                                                 \
     return moved;                                                                                         \
   }
 CLUSTERPROF_WRITE(fwrite)

@@ -38,6 +38,7 @@ ShardData only_stacks(ShardData data) {
   kept.collective_counts = std::move(data.collective_counts);
   kept.communicators = std::move(data.communicators);
   kept.threads = std::move(data.threads);
+  kept.failures = std::move(data.failures);
   return kept;
 }
 

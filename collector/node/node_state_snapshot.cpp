@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/command_text.hpp"
@@ -140,7 +141,8 @@ void set_failure(RankSnapshot& snapshot, const ProcessReport& main, const std::o
     snapshot.failure->flags |= shard::Failure::kStackOverflow;
 }
 
-// Keeps the rows of those that failed by themselves, and of them the first.
+// Keeps the rows of those that called MPI_Abort, which a launcher may have ended then, and of those that failed
+// by themselves, and of them the first.
 void bound_failures(std::vector<RankSnapshot>& ranks) {
   std::vector<RankSnapshot*> failed;
   for (RankSnapshot& rank : ranks)
@@ -149,7 +151,9 @@ void bound_failures(std::vector<RankSnapshot>& ranks) {
   const auto place = [](const RankSnapshot* snapshot) {
     const shard::Rank& rank = snapshot->rank;
     const bool ended_by_launcher = rank.exit_signal == SIGTERM || rank.exit_signal == SIGKILL;
-    return std::pair(ended_by_launcher, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
+    const bool aborted = (snapshot->failure->flags & shard::Failure::kCalledAbort) != 0;
+    return std::tuple(!aborted, ended_by_launcher,
+                      rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
   };
   std::ranges::stable_sort(failed, {}, place);
   for (std::size_t i = shard::kMaxFailureRows; i < failed.size(); ++i) failed[i]->failure.reset();
@@ -425,7 +429,9 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
     run.notes.push_back(
         shard::note_of_node(shard::NoteCode::kMemoryKills, options_.node_name, memory_kills_));
   if (options_.time_limit_utc_ns != 0 && now.utc_ns >= options_.time_limit_utc_ns)
-    run.notes.push_back(shard::note_of_node(shard::NoteCode::kTimeLimit, options_.node_name));
+    run.notes.push_back(
+        shard::note_of_node(shard::NoteCode::kTimeLimit, options_.node_name,
+                            static_cast<std::uint64_t>(options_.time_limit_utc_ns / 1'000'000'000)));
   if (!options_.only_ranks.empty()) run.world_size = 0;  // the others are not missing
   std::sort(snapshot.ranks.begin(), snapshot.ranks.end(),
             [](const RankSnapshot& a, const RankSnapshot& b) { return a.rank.rank < b.rank.rank; });

@@ -426,7 +426,11 @@ void ProcessRecorder::add_last_words(ProcessReport& report) {
     last.flags |= shard::Failure::kFault;
     if (words.stack_overflow.load(std::memory_order_relaxed) != 0)
       last.flags |= shard::Failure::kStackOverflow;
-    last.address = words.fault_address.load(std::memory_order_relaxed);
+    // A general protection fault: an address that no memory can have, or that is not aligned.
+    if (words.fault_code.load(std::memory_order_relaxed) == SI_KERNEL)
+      last.flags |= shard::Failure::kNoAddress;
+    else
+      last.address = words.fault_address.load(std::memory_order_relaxed);
     last.instruction = stacks_.place_in_module(words.fault_pc.load(std::memory_order_relaxed));
   } else {
     last.signal = 0;

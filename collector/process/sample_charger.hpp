@@ -104,7 +104,7 @@ class SampleCharger {
   // What the sample says of the thread, besides where its time is charged to.
   void know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
                    const ThreadAccount::Charged& charged) const;
-  [[nodiscard]] Place place_of(std::uint32_t path, shard::Category category) const;
+  [[nodiscard]] Place place_of(const ChargeTarget& target, const wire::SampleRecord& record) const;
   [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context);
   void end_account(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
                    const KernelUse* kernel, std::span<const std::uint64_t> counters);

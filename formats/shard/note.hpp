@@ -152,7 +152,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"no_local_checkpoints", NoteScope::kNode, nullptr, nullptr, nullptr},
     {"shard_left_on_node", NoteScope::kNode, nullptr, "file", nullptr},
     {"memory_kills", NoteScope::kNode, "processes", nullptr, nullptr},
-    {"time_limit", NoteScope::kNode, nullptr, nullptr, nullptr},
+    {"time_limit", NoteScope::kNode, "limit_utc_s", nullptr, nullptr},
     {"memory_bound", NoteScope::kNode, "limit_bytes", nullptr, nullptr},
     {"job_memory_short", NoteScope::kNode, "limit_bytes", nullptr, nullptr},
     {"processor_bound", NoteScope::kNode, "waited_ms", nullptr, nullptr},

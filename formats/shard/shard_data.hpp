@@ -628,8 +628,8 @@ struct Thread {
   std::uint64_t elapsed_ns = 0;  // of several: from the first start to the last end
   std::uint64_t cpu_ns = 0;      // of several: the sum
   std::uint64_t cpu_min_ns = 0, cpu_max_ns = 0;
-  // Since when it had not moved when it was last looked at: samples showed it on one call path only, and if
-  // it ran, at instructions as close together as those of an empty loop. And its CPU time since then.
+  // Since when it had not moved when it was last looked at: it was blocked and did not wake up, or it ran at
+  // instructions as close together as those of an empty loop. And its CPU time since then.
   std::uint64_t unmoved_ns = 0, unmoved_cpu_ns = 0;
   Category last_category = Category::kNative;  // of last_path
   std::string name;                            // empty: it has none
@@ -648,11 +648,12 @@ struct RecordingWindow {
 
 // What the main process of a rank that has failed left behind; only such ranks have a row, at most one.
 struct Failure {
-  static constexpr std::uint8_t kFault = 1, kStackOverflow = 2, kCalledAbort = 4, kHasStderr = 8;  // flags
+  static constexpr std::uint8_t kFault = 1, kStackOverflow = 2, kCalledAbort = 4, kHasStderr = 8,
+                                kNoAddress = 16;  // flags
   std::uint32_t rank = 0;        // index into ranks
   std::uint8_t flags = 0;        // kHasStderr: it has written to descriptor 2, and that was seen and kept
   std::int32_t signal = 0;       // kFault: of the last fault
-  std::uint64_t address = 0;     // kFault: that was accessed
+  std::uint64_t address = 0;     // kFault: that was accessed; kNoAddress: the kernel does not tell
   std::string instruction;       // kFault: "solver+0x11d3", an address in an object file; empty: not known
   std::int32_t abort_code = 0;   // kCalledAbort: of MPI_Abort
   std::string message;           // glibc's before it aborted: of assert(), of a damaged heap

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "report/analysis/frame_owner.hpp"
 #include "report/analysis/stderr_text.hpp"
@@ -15,12 +16,17 @@ namespace {
 
 constexpr int kSigAbrt = 6, kSigKill = 9, kSigTerm = 15;
 constexpr int kPythonExceptionStatus = 1;
+// Slurm looks for jobs past their limit every half minute or so, and kills what is left 30 s later
+// (OverTimeLimit, KillWait). A job that ends much later was given more time, which it is not told.
+constexpr std::int64_t kLimitPatience_ns = 300'000'000'000;
 
 class FailureChoice {
  public:
   FailureChoice(const shard::ShardData& head, const Analysis& analysis) : head_(head), analysis_(analysis) {
     for (const shard::Failure& row : head.failures)
       if (row.rank < head.ranks.size()) rows_.emplace(head.ranks[row.rank].rank, &row);
+    for (const shard::Rank& rank : head.ranks)
+      end_utc_ns_.emplace(rank.rank, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
   }
 
   [[nodiscard]] std::optional<Failure> choose() const {
@@ -28,16 +34,14 @@ class FailureChoice {
       return failure_of_deadlock(*hang);
     const RankInfo* const victim = earliest([](const RankInfo& rank) { return failed(rank) || rank.lost; });
     if (victim == nullptr) return std::nullopt;
-    const bool past_limit = has_note(shard::NoteCode::kTimeLimit, *victim);
-    // The launcher ends because of it, and of MPICH's it is known that it may do so before the ranks.
-    if (const RankInfo* const rank = aborted(); rank != nullptr) return failure_of(*rank, FailureKind::kAbort);
+    const bool past_limit = note_on(shard::NoteCode::kTimeLimit, *victim) != nullptr;
+    const auto first = first_of_all();
+    // MPICH's launcher may end before the ranks that it ends because of an MPI_Abort.
+    if (first && first->second == FailureKind::kAbort) return failure_of(*first->first, first->second);
     if (launcher_that_ended_first(analysis_) != nullptr)
       return past_limit ? std::optional(failure_of(*victim, FailureKind::kTimeLimit)) : std::nullopt;
-    if (const RankInfo* const rank = first_by_itself(); rank != nullptr)
-      return failure_of(*rank, kind_of(*rank));
+    if (first) return failure_of(*first->first, first->second);
     if (past_limit) return failure_of(*victim, FailureKind::kTimeLimit);
-    const RankInfo* const killed = earliest([&](const RankInfo& rank) { return was_out_of_memory(rank); });
-    if (killed != nullptr) return failure_of(*killed, FailureKind::kOutOfMemory);
     // Without SIGTERM nobody but the kernel or a person kills before a launcher does.
     if (const RankInfo* const rank = killed_before_others(); rank != nullptr)
       return failure_of(*rank, FailureKind::kSignal);
@@ -60,12 +64,22 @@ class FailureChoice {
     return row == rows_.end() ? nullptr : row->second;
   }
 
-  bool has_note(shard::NoteCode code, const RankInfo& rank) const {
-    if (rank.node >= analysis_.nodes.size()) return false;
+  const shard::Note* note_on(shard::NoteCode code, const RankInfo& rank) const {
+    if (rank.node >= analysis_.nodes.size()) return nullptr;
     const std::string& node = analysis_.nodes[rank.node].name;
-    return std::ranges::any_of(head_.run.notes, [&](const shard::Note& note) {
-      return note.code == code && note.node == node;
+    const auto note = std::ranges::find_if(head_.run.notes, [&](const shard::Note& row) {
+      return row.code == code && row.node == node;
     });
+    return note == head_.run.notes.end() ? nullptr : &*note;
+  }
+
+  // When the job's time was up already. A program may catch the SIGTERM that says so, and end in its own way.
+  bool was_past_limit(const RankInfo& rank, double earlier_s = 0) const {
+    const shard::Note* const limit = note_on(shard::NoteCode::kTimeLimit, rank);
+    if (limit == nullptr) return false;
+    const std::int64_t past_ns = end_utc_ns_.at(rank.rank) - static_cast<std::int64_t>(earlier_s * 1e9) -
+                                 static_cast<std::int64_t>(limit->number) * 1'000'000'000;
+    return past_ns >= 0 && past_ns < kLimitPatience_ns;
   }
 
   bool is_silent(const RankInfo& rank) const {
@@ -76,11 +90,37 @@ class FailureChoice {
   // Of a rank that nobody saw die it is not known that it was SIGKILL.
   bool was_out_of_memory(const RankInfo& rank) const {
     const bool vanished = rank.lost && !rank.exit_signal && !rank.exit_status && !is_silent(rank);
-    return (rank.exit_signal == kSigKill || vanished) && has_note(shard::NoteCode::kMemoryKills, rank);
+    return (rank.exit_signal == kSigKill || vanished) &&
+           note_on(shard::NoteCode::kMemoryKills, rank) != nullptr && !was_past_limit(rank);
   }
 
-  const RankInfo* first_by_itself() const {
-    return earliest([&](const RankInfo& rank) { return failed_by_itself(rank); });
+  bool called_abort(const RankInfo& rank) const {
+    const shard::Failure* const row = row_of(rank);
+    return row != nullptr && (row->flags & shard::Failure::kCalledAbort) != 0;
+  }
+
+  // What came first of MPI_Abort, an end that a rank came to by itself, and a kill for lack of memory: the
+  // others fail, or abort, when they notice that a rank is gone.
+  std::optional<std::pair<const RankInfo*, FailureKind>> first_of_all() const {
+    std::optional<std::pair<const RankInfo*, FailureKind>> first;
+    double first_s = 0;
+    const auto offer = [&](const RankInfo& rank, FailureKind kind, double at_s) {
+      if (first && first_s <= at_s) return;
+      first.emplace(&rank, kind);
+      first_s = at_s;
+    };
+    for (const RankInfo& rank : analysis_.ranks) {
+      const double in_abort_s = called_abort(rank) ? abort_lasted_s(rank) : 0;
+      if (called_abort(rank)) {
+        if (!was_past_limit(rank, in_abort_s)) offer(rank, FailureKind::kAbort, rank.end_s - in_abort_s);
+      } else if (failed_by_itself(rank)) {
+        const FailureKind kind = kind_of(rank);
+        if (kind != FailureKind::kExit || !was_past_limit(rank)) offer(rank, kind, rank.end_s);
+      } else if (was_out_of_memory(rank)) {
+        offer(rank, FailureKind::kOutOfMemory, rank.end_s);
+      }
+    }
+    return first;
   }
 
   // A rank that was killed before a launcher ended the others by SIGTERM, for example because memory was
@@ -99,25 +139,9 @@ class FailureChoice {
   }
 
   // In MPI_Abort a rank may wait for the launcher's signal.
-  double abort_began_s(const RankInfo& rank) const {
+  double abort_lasted_s(const RankInfo& rank) const {
     const CallUnderWayRow* const call = abort_of(rank);
-    return call == nullptr ? rank.end_s : rank.end_s - call->age_s;
-  }
-
-  // The first rank that called MPI_Abort, unless another one had failed before.
-  const RankInfo* aborted() const {
-    const RankInfo* first = nullptr;
-    for (const RankInfo& rank : analysis_.ranks) {
-      const shard::Failure* const row = row_of(rank);
-      if (row == nullptr || (row->flags & shard::Failure::kCalledAbort) == 0) continue;
-      if (first == nullptr || abort_began_s(rank) < abort_began_s(*first)) first = &rank;
-    }
-    if (first == nullptr) return nullptr;
-    const RankInfo* const other = earliest([&](const RankInfo& rank) {
-      const shard::Failure* const row = row_of(rank);
-      return failed_by_itself(rank) && (row == nullptr || (row->flags & shard::Failure::kCalledAbort) == 0);
-    });
-    return other != nullptr && other->end_s < abort_began_s(*first) ? nullptr : first;
+    return call == nullptr ? 0 : call->age_s;
   }
 
   FailureKind kind_of(const RankInfo& rank) const {
@@ -160,7 +184,7 @@ class FailureChoice {
     failure.stack_overflow = (row->flags & shard::Failure::kStackOverflow) != 0;
     // The program may have handled an earlier fault of another kind.
     if ((row->flags & shard::Failure::kFault) != 0 && rank.exit_signal == row->signal) {
-      failure.address = row->address;
+      if ((row->flags & shard::Failure::kNoAddress) == 0) failure.address = row->address;
       failure.instruction = row->instruction;
     }
     if ((row->flags & shard::Failure::kCalledAbort) != 0) failure.abort_code = row->abort_code;
@@ -192,7 +216,9 @@ class FailureChoice {
 
   const shard::ShardData& head_;
   const Analysis& analysis_;
-  std::unordered_map<std::int32_t, const shard::Failure*> rows_;  // by rank number
+  // By rank number.
+  std::unordered_map<std::int32_t, const shard::Failure*> rows_;
+  std::unordered_map<std::int32_t, std::int64_t> end_utc_ns_;
 };
 
 }  // namespace

@@ -40,13 +40,21 @@ void keep_silent_ranks(Analysis& analysis) {
   std::erase_if(analysis.findings, [&](const Finding& finding) {
     return finding.kind == FindingKind::kRanksSilent && silent.empty();
   });
-  if (silent.empty() && analysis.failure && analysis.failure->kind == FailureKind::kNode)
-    analysis.failure.reset();
+  const bool is_node = analysis.failure && analysis.failure->kind == FailureKind::kNode;
+  if (silent.empty()) {
+    if (is_node) analysis.failure.reset();
+    return;
+  }
+  const RankInfo& first = **std::ranges::min_element(silent, {}, &RankInfo::end_s);
+  if (is_node) {
+    analysis.failure->rank = first.rank;
+    analysis.failure->place = first.last_seen;
+    analysis.failure->call_path = first.last_call_path;
+  }
   for (Finding& finding : analysis.findings) {
     if (finding.kind != FindingKind::kRanksSilent) continue;
     finding.ranks.clear();
     for (const RankInfo* const rank : silent) finding.ranks.push_back(rank->rank);
-    const RankInfo& first = **std::ranges::min_element(silent, {}, &RankInfo::end_s);
     finding.rank = first.rank;
     finding.place = first.last_seen;
     finding.evidence.set(EvidenceKey::kElapsed, first.end_s);

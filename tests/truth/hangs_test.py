@@ -146,7 +146,8 @@ class Hangs(recording.RecordingTest):
                 self.assertEqual(waiting["missing"][0]["state"], "computes")
                 self.assertRegex(job.stacks(), r"(?m)^Ranks 0, 1 wait in MPI_Barrier .* for rank 2, which computes in ")
                 report = job.report_after_end()
-                self.assertIsNone(report["failure"])
+                # The launcher may have ended some of them before the test had killed all.
+                self.assertNotEqual((report["failure"] or {}).get("kind"), "deadlock")
                 self.assertNotIn("deadlock", {finding["kind"] for finding in report["findings"]})
 
 

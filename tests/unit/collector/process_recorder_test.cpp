@@ -638,6 +638,8 @@ TEST_F(Recording, LastWordsAreThoseOfAProcessThatEnds) {
   EXPECT_EQ(last.instruction, "program+0x42");
   EXPECT_EQ(last.abort_code, -3);
   EXPECT_EQ(last.stderr_tail, kText);
+  words.fault_code = SI_KERNEL;  // with a si_addr of 0, wherever it was
+  EXPECT_NE(recorder().report(kStart).last_words.value().flags & shard::Failure::kNoAddress, 0);
 }
 
 // The line that was cut may hold half of a secret.

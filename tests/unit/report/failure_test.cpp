@@ -213,6 +213,15 @@ TEST(Failure, OutOfMemoryIsWhatTheKernelHasCounted) {
   EXPECT_EQ(a.failure->rank, 1);
   EXPECT_EQ(first_sentence(a), "Rank 1 was killed because memory was short in solve() solver.c:42.");
   EXPECT_EQ(a.findings[1].ranks, std::vector<std::int32_t>{0}) << "killed alike, but by the launcher";
+  // Rank 0 has noticed that rank 1 is gone. Had it failed before, the kill would be another matter.
+  data.ranks[0].flags = shard::kExitStatusKnown;
+  data.ranks[0].exit_signal = 0;
+  data.ranks[0].exit_status = 1;
+  EXPECT_EQ(analyse(data).failure->kind, FailureKind::kOutOfMemory);
+  left_behind(data, 0, shard::Failure::kCalledAbort).abort_code = 1;
+  EXPECT_EQ(analyse(data).failure->kind, FailureKind::kOutOfMemory);
+  data.ranks[0].elapsed_ns = 7000 * kMs;
+  EXPECT_EQ(analyse(data).failure->kind, FailureKind::kAbort);
 }
 
 TEST(Failure, TheTimeLimitEndsAllRanks) {
@@ -229,6 +238,29 @@ TEST(Failure, TheTimeLimitEndsAllRanks) {
   data.ranks[1].exit_signal = kSegv;
   a = analyse(data);
   EXPECT_EQ(a.failure->kind, FailureKind::kSignal);
+}
+
+TEST(Failure, OfAProgramThatCatchesTheSignalOfTheTimeLimitIsTheLimit) {
+  shard::ShardData data = ended({{8000, 0, 1}, {9000, kTerm, 0}});
+  const auto with_limit = [&](std::int64_t before_end_s) {
+    const std::int64_t end_s = data.ranks[0].start_utc_ns / 1'000'000'000 + 8;
+    data.run.notes = {note_of_node(shard::NoteCode::kTimeLimit, data.nodes[0].name,
+                                   static_cast<std::uint64_t>(end_s - before_end_s))};
+    return analyse(data).failure->kind;
+  };
+  EXPECT_EQ(with_limit(40), FailureKind::kTimeLimit);
+  EXPECT_EQ(with_limit(-2), FailureKind::kExit) << "before the limit";
+  EXPECT_EQ(with_limit(4000), FailureKind::kExit) << "the limit must have been raised";
+  left_behind(data, 0, shard::Failure::kHasStderr).stderr_tail = kPythonText;
+  EXPECT_EQ(with_limit(40), FailureKind::kException);
+}
+
+TEST(Failure, HasNoAddressWhereTheKernelDoesNotTell) {
+  shard::ShardData data = ended({{8000, kSegv, 0}});
+  left_behind(data, 0, shard::Failure::kFault | shard::Failure::kNoAddress).signal = kSegv;
+  const Analysis a = analyse(data);
+  EXPECT_FALSE(a.failure->address);
+  EXPECT_EQ(first_sentence(a), "Rank 0 ended by SIGSEGV in solve() solver.c:42.");
 }
 
 TEST(Failure, IsInJson) {
