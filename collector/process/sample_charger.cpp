@@ -261,7 +261,7 @@ Place SampleCharger::place_of(const ChargeTarget& target, const wire::SampleReco
   place.category = target.category;
   if (path == 0 || (leaf.kind != RawKind::kNativeExact && leaf.kind != RawKind::kPython)) return place;
   place.path = tables.nodes[path].parent;
-  place.code = std::uint64_t{leaf.a} << 1 | (leaf.kind == RawKind::kPython ? 1 : 0);
+  place.code = (std::uint64_t{leaf.a} + 1) << 1 | (leaf.kind == RawKind::kPython ? 1 : 0);
   place.instruction = leaf.b;
   place.is_native = leaf.kind == RawKind::kNativeExact;
   if (place.is_native && (record.flags & wire::kMemoryOperand) != 0) place.data = record.data_address;
