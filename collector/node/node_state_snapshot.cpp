@@ -92,6 +92,8 @@ void set_flags(shard::Rank& rank, const ProcessReport& sum, const ProcessReport&
   if (sum.knows_page_faults) rank.flags |= shard::kFaultsApart;
   if (sum.samples != 0 && !sum.python_unread && !sum.python_partly) rank.flags |= shard::kGarbageApart;
   if (sum.python_unread) rank.flags |= shard::kPythonUnread;
+  if ((sum.mpi_unseen & wire::kReceivesUnseen) != 0) rank.flags |= shard::kReceivesUnseen;
+  if ((sum.mpi_unseen & wire::kSendsUnsure) != 0) rank.flags |= shard::kSendsUnsure;
 }
 
 // How a process ended; both empty while it runs, and if nobody knows.

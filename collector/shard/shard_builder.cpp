@@ -517,6 +517,26 @@ void ShardBuilder::add_mpi_calls(const ProcessReport& report, std::uint32_t rank
       data.pending_requests.push_back(
           {rank, call.tid, call.enter_ns, static_cast<shard::PendingKind>(pending.kind), pending.peer});
   }
+  // A communicator without an entry in the process's table gets a row of its own, as for events.
+  const auto row_of_communicator = [&](std::uint64_t identity) {
+    if (identity == 0) return shard::kNone;
+    const auto [found, added] =
+        communicators.try_emplace(identity, static_cast<std::uint32_t>(data.communicators.size()));
+    if (added) data.communicators.push_back({identity, 0, {}});
+    return found->second;
+  };
+  const std::size_t first_error = data.mpi_errors.size(), first_open = data.open_requests.size();
+  for (const RawMpiError& error : report.mpi_errors)
+    data.mpi_errors.push_back({rank, path_of[error.path], row_of_communicator(error.channel),
+                               error.error_class, error.peer, error.tag, error.message, error.count,
+                               error.first_ns, error.name, error.text});
+  std::stable_sort(data.mpi_errors.begin() + static_cast<std::ptrdiff_t>(first_error), data.mpi_errors.end(),
+                   [](const auto& a, const auto& b) { return a.path < b.path; });
+  for (const RawOpenRequests& open : report.open_requests)
+    data.open_requests.push_back({rank, path_of[open.path], row_of_communicator(open.channel), open.kind,
+                                  open.peer, open.tag, open.count});
+  std::stable_sort(data.open_requests.begin() + static_cast<std::ptrdiff_t>(first_open),
+                   data.open_requests.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
   // Nobody waits for others on a communicator of one.
   for (const auto& [identity, begun] : report.collectives)
     if (const std::uint32_t communicator = communicator_of(identity);

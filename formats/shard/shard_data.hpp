@@ -128,6 +128,10 @@ enum RankFlags : std::uint32_t {
   // known.
   kRunDelayKnown = 1u << 13,
   kStillRan = 1u << 14,  // when the shard was written: kLost, unless a later shard has its end
+  // Receives of it may have taken messages without an event that says so / a send that has an event may never
+  // have happened.
+  kReceivesUnseen = 1u << 15,
+  kSendsUnsure = 1u << 16,
 };
 
 // One rank: its main process (the one that initialised MPI, otherwise the first), with the sums over the
@@ -240,6 +244,44 @@ struct PendingRequest {
   std::int32_t peer = CallUnderWay::kNoRank;  // world rank of the other side, kAnyRank, kNoRank
   friend bool operator==(const PendingRequest&, const PendingRequest&) = default;
 };
+
+// Calls of one call site that have returned an error of one class, about messages with one other side and
+// tag. peer and tag as in CallUnderWay.
+struct MpiError {
+  std::uint32_t rank = 0, path = 0;    // path: the last frame is the MPI function
+  std::uint32_t communicator = kNone;  // index into communicators
+  std::int32_t error_class = 0;        // as the MPI library numbers them
+  std::int32_t peer = CallUnderWay::kNoRank, tag = CallUnderWay::kNoTag;
+  std::uint32_t message = kNone;  // number of the first one's message, as MpiEvent::sequence; kNone: not known
+  std::uint64_t count = 0;
+  std::uint64_t first_ns = 0;  // when the first such call began, since the rank's start
+  std::string name;            // of the class, "MPI_ERR_TRUNCATE"; empty: it is the program's own
+  std::string text;            // the MPI library's
+  friend bool operator==(const MpiError&, const MpiError&) = default;
+};
+
+// Requests that one call site had started and that were not complete when MPI_Finalize was called.
+struct OpenRequests {
+  static constexpr std::uint8_t kOther = 0;  // kind: neither of PendingKind
+  std::uint32_t rank = 0, path = 0;          // path: of the call; 0: of all that found no room
+  std::uint32_t communicator = kNone;        // index into communicators
+  std::uint8_t kind = kOther;                // PendingKind
+  std::int32_t peer = CallUnderWay::kNoRank, tag = CallUnderWay::kNoTag;  // as in CallUnderWay
+  std::uint64_t count = 0;
+  friend bool operator==(const OpenRequests&, const OpenRequests&) = default;
+};
+
+// Messages that one call site has sent to one rank with one tag, and that nobody has received. Only in
+// profiles.
+struct UnmatchedMessages {
+  std::uint32_t rank = 0, path = 0;    // of the sender
+  std::uint32_t communicator = kNone;  // index into communicators
+  std::uint32_t receiver = 0;          // index into ranks
+  std::int32_t tag = 0;
+  std::uint64_t count = 0;
+  friend bool operator==(const UnmatchedMessages&, const UnmatchedMessages&) = default;
+};
+inline constexpr std::size_t kMaxUnmatchedRows = 4096;  // those with the most messages
 
 // How many collective operations a rank has begun on a communicator that it belongs to. A blocking one counts
 // from its end: the number of the call under way is the count.
@@ -354,6 +396,7 @@ struct WaitAnalysis {
   std::uint64_t operations = 0, events = 0;  // MPI operations of all ranks; events analysed
   std::uint64_t messages = 0, unmatched_messages = 0;
   std::uint64_t collectives = 0, unmatched_collectives = 0;  // instances
+  std::uint64_t unreceived_messages = 0;  // that are known to have been received by nobody
   std::uint64_t clock_error_ns = 0;                          // shorter waits between nodes are not counted
   std::uint64_t clock_violations = 0;                        // messages received before they were sent
   std::uint64_t worst_violation_ns = 0;
@@ -709,6 +752,8 @@ struct ShardData {
   std::vector<CallUnderWay> calls_under_way;     // by rank, then tid
   std::vector<PendingRequest> pending_requests;  // by rank, then tid
   std::vector<CollectiveCount> collective_counts;
+  std::vector<MpiError> mpi_errors;         // by rank, then path
+  std::vector<OpenRequests> open_requests;  // by rank, then path
   std::vector<Communicator> communicators;
   std::vector<MatrixCell> matrix;
   std::vector<MpiSize> mpi_sizes;
@@ -742,6 +787,7 @@ struct ShardData {
   std::vector<RootCause> root_causes;
   std::vector<CriticalTime> critical_times;
   std::vector<TimeWindow> time_windows;
+  std::vector<UnmatchedMessages> unmatched_messages;  // by rank, path, communicator, receiver, tag
   friend bool operator==(const ShardData&, const ShardData&) = default;
 };
 

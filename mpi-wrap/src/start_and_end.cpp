@@ -7,6 +7,7 @@
 #include "mpi-wrap/src/communicator_registry.hpp"
 #include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/library.hpp"
+#include "mpi-wrap/src/requests.hpp"
 #include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/type_size.hpp"
 #include "mpi-wrap/src/worlds.hpp"
@@ -49,6 +50,7 @@ void start_world() noexcept {
 
 void end_world() noexcept {
   if (!state.running) return;
+  write_open_requests();
   agent->mpi_ended();
   state.running = false;
   end_communicators();

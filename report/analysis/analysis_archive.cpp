@@ -417,6 +417,10 @@ CLUSTERPROF_MEMBERS(Failure, kind, rank, status, signal, address, instruction, s
 CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s, communicator,
                     communicator_size, sequence, peer, tag, root, any_tag, requests, pending, waits_for,
                     waits_for_count, call_path)
+CLUSTERPROF_MEMBERS(MpiErrorRow, place, rank, name, error_class, text, peer, tag, any_tag, communicator,
+                    message, count, first_s)
+CLUSTERPROF_MEMBERS(OpenRequestRow, place, rank, kind, peer, tag, any_tag, communicator, count)
+CLUSTERPROF_MEMBERS(UnmatchedRow, place, rank, receiver, tag, communicator, count)
 CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, command, runs, unrecorded,
                     exit_status, exit_signal, start_s, elapsed_s, cpu_s, children_cpu_s, created_by, top,
                     top_s)
@@ -442,7 +446,8 @@ CLUSTERPROF_MEMBERS(RootCauseRow, rank, place, wait_s, share, waiting_ranks, at_
 CLUSTERPROF_MEMBERS(CriticalRow, place, time_s, share, mean_s, max_rank)
 CLUSTERPROF_MEMBERS(WindowRow, begin_s, end_s, parallel, communication, wait_s, load_balance)
 CLUSTERPROF_MEMBERS(WaitQuality, event_level, operations, events, messages, unmatched_messages, collectives,
-                    unmatched_collectives, clock_error_s, worst_violation_s, clock_violations, ideal_s)
+                    unmatched_collectives, clock_error_s, worst_violation_s, clock_violations, ideal_s,
+                    unreceived_messages)
 CLUSTERPROF_MEMBERS(CounterSpread, name, total, min, mean, max, max_rank)
 CLUSTERPROF_MEMBERS(RankCounters, rank, values)
 void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const Evidence::Value& value) {
@@ -489,7 +494,8 @@ CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_gro
                     counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
                     threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
                     functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
-                    mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, matrix, node_matrix,
+                    mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, mpi_errors,
+                    open_requests, unmatched_messages, matrix, node_matrix,
                     mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch, wait_quality,
                     mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
                     critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
@@ -659,6 +665,13 @@ bool is_consistent(const Analysis& a) {
                                request.kind <= shard::PendingKind::kCollective;
                       });
              }) &&
+         all(a.mpi_errors, [&](const MpiErrorRow& row) { return frame(row.place.kind); }) &&
+         all(a.open_requests,
+             [&](const OpenRequestRow& row) {
+               return frame(row.place.kind) && (!row.kind || (*row.kind >= shard::PendingKind::kSend &&
+                                                              *row.kind <= shard::PendingKind::kCollective));
+             }) &&
+         all(a.unmatched_messages, [&](const UnmatchedRow& row) { return frame(row.place.kind); }) &&
          all(a.call_paths_under_way,
              [&](const std::vector<SourceLocation>& path) {
                return all(path, [&](const SourceLocation& row) { return frame(row.kind); });

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
+#include <iterator>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -13,6 +16,16 @@
 
 namespace clusterprof::report {
 namespace {
+
+// By number; others are rare where a program does not handle its errors.
+std::string_view open_mpi_error_class(int number) {
+  static constexpr std::string_view kNames[] = {
+      "",               "MPI_ERR_BUFFER", "MPI_ERR_COUNT",   "MPI_ERR_TYPE",     "MPI_ERR_TAG",
+      "MPI_ERR_COMM",   "MPI_ERR_RANK",   "MPI_ERR_REQUEST", "MPI_ERR_ROOT",     "MPI_ERR_GROUP",
+      "MPI_ERR_OP",     "MPI_ERR_TOPOLOGY", "MPI_ERR_DIMS",  "MPI_ERR_ARG",      "MPI_ERR_UNKNOWN",
+      "MPI_ERR_TRUNCATE", "MPI_ERR_OTHER", "MPI_ERR_INTERN"};
+  return number > 0 && number < static_cast<int>(std::size(kNames)) ? kNames[number] : std::string_view();
+}
 
 constexpr int kSigAbrt = 6, kSigKill = 9, kSigTerm = 15;
 constexpr int kPythonExceptionStatus = 1;
@@ -41,6 +54,8 @@ class FailureChoice {
     if (launcher_that_ended_first(analysis_) != nullptr)
       return past_limit ? std::optional(failure_of(*victim, FailureKind::kTimeLimit)) : std::nullopt;
     if (first) return failure_of(*first->first, first->second);
+    // Its launcher may have been faster than its own exit.
+    if (const RankInfo* const rank = ended_by_mpi(); rank != nullptr) return failure_of(*rank, kind_of(*rank));
     if (past_limit) return failure_of(*victim, FailureKind::kTimeLimit);
     // Without SIGTERM nobody but the kernel or a person kills before a launcher does.
     if (const RankInfo* const rank = killed_before_others(); rank != nullptr)
@@ -123,6 +138,37 @@ class FailureChoice {
     return first;
   }
 
+  // What the MPI library has said before it ended the rank, because one of its calls had failed.
+  std::optional<FatalMpiError> fatal_error_of(const RankInfo& rank) const {
+    const shard::Failure* const row = row_of(rank);
+    if (row == nullptr || (row->flags & shard::Failure::kCalledAbort) != 0) return std::nullopt;
+    std::optional<FatalMpiError> error = fatal_mpi_error(row->stderr_tail);
+    if (error) return error;
+    // Open MPI may say it through its launcher only. Its error codes are the classes, and the rank exits with
+    // the code from inside the call. 1 is what error handlers of programs exit with, too.
+    const CallUnderWayRow* const call = call_of(rank);
+    const int status = rank.exit_status.value_or(0);
+    const std::string_view error_class = open_mpi_error_class(status);
+    if (call == nullptr || status == EXIT_FAILURE || error_class.empty() ||
+        !head_.run.mpi_library.starts_with("Open MPI"))
+      return std::nullopt;
+    return FatalMpiError{call->place.op, std::string(error_class), ""};
+  }
+
+  const CallUnderWayRow* call_of(const RankInfo& rank) const {
+    const auto call = std::ranges::find_if(analysis_.calls_under_way, [&](const CallUnderWayRow& row) {
+      return row.rank == rank.rank && row.main_thread && row.ended && row.place.op.starts_with("MPI_");
+    });
+    return call == analysis_.calls_under_way.end() ? nullptr : &*call;
+  }
+
+  const RankInfo* ended_by_mpi() const {
+    return earliest([&](const RankInfo& rank) {
+      const shard::Failure* const row = row_of(rank);
+      return (failed(rank) || rank.lost) && row != nullptr && fatal_mpi_error(row->stderr_tail);
+    });
+  }
+
   // A rank that was killed before a launcher ended the others by SIGTERM, for example because memory was
   // full.
   const RankInfo* killed_before_others() const {
@@ -189,6 +235,11 @@ class FailureChoice {
     }
     if ((row->flags & shard::Failure::kCalledAbort) != 0) failure.abort_code = row->abort_code;
     if (rank.exit_signal == kSigAbrt) failure.message = first_line(row->message);
+    if (const auto error = fatal_error_of(rank)) {
+      failure.message = words_of(*error);
+      const CallUnderWayRow* const call = call_of(rank);
+      if (call != nullptr && call->place.op == error->op) failure.place = call->place;
+    }
     if (const auto exception = exception_of(rank, *row)) {
       failure.exception = exception->type;
       failure.message = exception->message;
@@ -210,6 +261,13 @@ class FailureChoice {
     failure.place = hang.place;
     failure.call_path = hang.call_path;
     return failure;
+  }
+
+  // "MPI_ERR_TRUNCATE in MPI_Recv: message truncated"
+  static std::string words_of(const FatalMpiError& error) {
+    std::string words = (error.error_class.empty() ? "an error" : error.error_class) + " in " + error.op;
+    if (!error.text.empty()) words += ": " + error.text;
+    return words;
   }
 
   static std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }

@@ -38,7 +38,9 @@ struct Failure {
   bool stack_overflow = false;
   std::optional<std::int32_t> abort_code;
   std::string exception;  // its type; empty: there was none
-  std::string message;    // the exception's, or that of assert() and the like; empty: there was none
+  // The exception's, or that of assert() and the like, or "MPI_ERR_TRUNCATE in MPI_Recv: message truncated" where
+  // MPI itself has ended the rank; empty: there was none.
+  std::string message;
   SourceLocation place;   // where the exception was raised, or where the rank was last seen
   std::vector<SourceLocation> call_path;  // where the rank was last seen, the outermost frame first
   std::optional<std::string> stderr_tail;  // no value: nothing was seen, or it was not kept

@@ -73,9 +73,12 @@ enum class FindingKind : std::uint8_t {
   kWaitsSampled,
   kUnmatched,
   kClocks,
-  kImports
+  kImports,
+  kMpiErrors,
+  kRequestsOpen,
+  kMessagesUnmatched
 };
-inline constexpr std::size_t kFindingKinds = 54;
+inline constexpr std::size_t kFindingKinds = 57;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
                                                                              "rank_failed",
@@ -130,7 +133,10 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"de
                                                                              "waits_sampled",
                                                                              "unmatched",
                                                                              "clocks",
-                                                                             "imports"};
+                                                                             "imports",
+                                                                             "mpi_errors",
+                                                                             "requests_open",
+                                                                             "messages_unmatched"};
 constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
 
 // kInfo: about the measurement itself.
@@ -322,9 +328,17 @@ enum class EvidenceKey : std::uint8_t {
   kMessage,
   kAbortCode,
   kAddress,
-  kStackOverflow
+  kStackOverflow,
+  kErrorClass,
+  kErrorText,
+  kPeerRank,
+  kTag,
+  kMessageNumber,
+  kRequests,
+  kUnreceived,
+  kCallSites
 };
-inline constexpr std::size_t kEvidenceKeys = 105;
+inline constexpr std::size_t kEvidenceKeys = 113;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -429,7 +443,15 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "message",
                                                                              "abort_code",
                                                                              "address",
-                                                                             "stack_overflow"};
+                                                                             "stack_overflow",
+                                                                             "error_class",
+                                                                             "error_text",
+                                                                             "peer_rank",
+                                                                             "tag",
+                                                                             "message_number",
+                                                                             "requests",
+                                                                             "messages",
+                                                                             "call_sites"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.

@@ -46,6 +46,9 @@ class ReportDocument {
   // mpi.cpp
   void peer(const PendingPeer& peer);
   void under_way(const CallUnderWayRow& row);
+  template <typename Row>
+  void problem(const Row& row);
+  void problems();
   void mpi();
   void waits();
   void wait_parts(std::string_view name, const std::vector<WaitPart>& parts, bool causes);

@@ -122,7 +122,90 @@ TEST(StderrText, ExceptionsOfCpp) {
   EXPECT_FALSE(cpp_exception("terminate called after throwing an instance of 'in"));
 }
 
+TEST(StderrText, ErrorsThatMpiEndsTheRankFor) {
+  auto found = fatal_mpi_error(
+      "step 7\n[n0:4242] *** An error occurred in MPI_Recv\n[n0:4242] *** reported by process [123,1]\n"
+      "[n0:4242] *** on communicator MPI_COMM_WORLD\n[n0:4242] *** MPI_ERR_TRUNCATE: message truncated\n"
+      "[n0:4242] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n"
+      "[n0:4242] ***    and potentially your MPI job)\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->op, "MPI_Recv");
+  EXPECT_EQ(found->error_class, "MPI_ERR_TRUNCATE");
+  EXPECT_EQ(found->text, "message truncated");
+  found = fatal_mpi_error(
+      "Abort(672239118) on node 1 (rank 1 in comm 0): Fatal error in internal_Recv: Message truncated, error "
+      "stack:\ninternal_Recv(115).: MPI_Recv(buf=0x7ffd, count=1, MPI_INT, 0, 5, MPI_COMM_WORLD, status=0x1) "
+      "failed\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->op, "MPI_Recv");
+  EXPECT_EQ(found->error_class, "MPI_ERR_TRUNCATE");
+  EXPECT_EQ(found->text, "Message truncated");
+  found = fatal_mpi_error("Fatal error in PMPI_Bcast: Invalid root, error stack:\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->op, "MPI_Bcast");
+  EXPECT_EQ(found->error_class, "MPI_ERR_ROOT");
+  found = fatal_mpi_error("Fatal error in MPI_Wait: Something new, error stack:\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->error_class, "");
+  for (const char* const text :
+       {"", "Fatal error in main: no mesh\n", "Fatal error in MPI_Recv", "An error occurred in MPI_Recv\n",
+        "*** An error occurred in the solver of step 7\n"})
+    EXPECT_FALSE(fatal_mpi_error(text)) << text;
+}
+
 // --- the failure -----------------------------------------------------------------------------------
+
+namespace fatal {
+constexpr const char* kMpich =
+    "Abort(672239118) on node 1 (rank 1 in comm 0): Fatal error in internal_Recv: Message truncated, error "
+    "stack:\n";
+// Rank 1 was in MPI_Recv when it ended.
+shard::ShardData in_receive(shard::ShardData data) {
+  ProfileBuilder b(static_cast<std::uint32_t>(data.ranks.size()));
+  b.data = std::move(data);
+  const auto receive = b.path({b.native("main", "/u/a.out", "/u/solver.c", 77), b.mpi("MPI_Recv")});
+  b.data.calls_under_way.push_back({1, 51, true, receive, shard::kNone, shard::kNone, 0, 5, -1, 0, 10 * kMs});
+  return std::move(b.data);
+}
+}  // namespace fatal
+
+TEST(Failure, OfAnMpiErrorThatIsFatal) {
+  shard::ShardData data = fatal::in_receive(ended({{9000, kTerm, 0}, {8000, 0, 14}}));
+  left_behind(data, 1, shard::Failure::kHasStderr).stderr_tail = fatal::kMpich;
+  Analysis a = analyse(data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->kind, FailureKind::kExit);
+  EXPECT_EQ(a.failure->rank, 1);
+  EXPECT_EQ(a.failure->message, "MPI_ERR_TRUNCATE in MPI_Recv: Message truncated");
+  EXPECT_EQ(a.failure->place.line, 77u);
+  EXPECT_EQ(a.failure->place.op, "MPI_Recv");
+  EXPECT_NE(first_sentence(a).find("exited with status 14, by MPI itself: MPI_ERR_TRUNCATE in MPI_Recv"),
+            std::string::npos)
+      << first_sentence(a);
+  // The launcher was faster than its exit.
+  data.ranks[1].flags = (data.ranks[1].flags & ~std::uint32_t{shard::kExitStatusKnown}) | shard::kExitSignalKnown;
+  data.ranks[1].exit_signal = kTerm;
+  a = analyse(data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->rank, 1);
+  EXPECT_EQ(a.failure->message, "MPI_ERR_TRUNCATE in MPI_Recv: Message truncated");
+}
+
+// Open MPI gives the text to its launcher, but the rank exits with the error's number inside the call.
+TEST(Failure, OfAnMpiErrorWithoutItsText) {
+  shard::ShardData data = fatal::in_receive(ended({{9000, kTerm, 0}, {8000, 0, 15}}));
+  left_behind(data, 1);
+  data.run.mpi_library = "Open MPI v4.1.4, package: Debian OpenMPI";
+  EXPECT_EQ(analyse(data).failure->message, "MPI_ERR_TRUNCATE in MPI_Recv");
+  data.run.mpi_library = "MPICH Version: 4.0.2";
+  EXPECT_EQ(analyse(data).failure->message, "");
+  data.run.mpi_library = "Open MPI v4.1.4";
+  data.ranks[1].exit_status = 1;  // the program's own handler may have ended it
+  EXPECT_EQ(analyse(data).failure->message, "");
+  data.ranks[1].exit_status = 15;
+  data.calls_under_way.clear();
+  EXPECT_EQ(analyse(data).failure->message, "");
+}
 
 TEST(Failure, ThereIsNoneWhereAllEndWell) {
   EXPECT_FALSE(analyse(ended({{100, 0, 0}, {200, 0, 0}})).failure);
