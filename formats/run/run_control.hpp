@@ -5,12 +5,21 @@
 //   DIR/.control/request      what is asked for; each request replaces the one before
 //   DIR/.control/node-NODE    what node NODE has done; its collector makes it at the start
 //
-// Files are replaced by renaming, so that nobody reads half of one. A request counts only if it belongs to
-// the user of the run, or to root. Any function may take long where the file server does not answer.
+// And how a run is told that somebody watches it (`clusterprof top`), and answers:
+//
+//   DIR/.control/watch        a number that those who watch change about once a second
+//   DIR/.control/live-NODE    what node NODE does now (formats/shard/live_state.hpp)
+//
+// The first two are replaced by renaming, so that nobody reads half of one. The others are rewritten in place:
+// a machine that has a directory of a file server in its memory sees a new name late, but asks for what is
+// in a file whenever it opens it. A request counts only if it belongs to the user of the run, or to root. Any
+// function may take long where the file server does not answer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +69,21 @@ Result<void> write_answer(const std::string& run, const ControlAnswer& answer);
 void withdraw_answer(const std::string& run, const std::string& node);
 // The answers of all nodes, sorted by node.
 std::vector<ControlAnswer> read_answers(const std::string& run);
+
+// Tells the run's collectors that somebody watches. Makes the directory if it is missing. Only the user of the
+// run and root may.
+Result<void> write_watch(const std::string& run, std::uint64_t number);
+// No value: nobody has watched, or the number is being written at this moment.
+std::optional<std::uint64_t> read_watch(const std::string& run);
+
+// For a node's collector. Whoever reads meanwhile may find part of it.
+Result<void> write_live(const std::string& run, const std::string& node, std::span<const std::byte> bytes);
+// For a node's collector, at its end: removes that file; the last node removes the directory.
+void withdraw_live(const std::string& run, const std::string& node);
+// The nodes that have such a file, sorted; and the file's content. No value: there is none, or it is of
+// another user than the run.
+std::vector<std::string> live_nodes(const std::string& run);
+std::optional<std::vector<std::byte>> read_live(const std::string& run, const std::string& node);
 
 // Removes DIR/.control.
 void remove_control(int run_directory);
