@@ -216,15 +216,10 @@ template <typename Function>
   errno = error_after;
 }
 
+// Apart from printing(), since a function that copies a list of arguments cannot be inlined.
 template <typename Function>
-[[gnu::always_inline]] inline int printing(const void* caller, int descriptor, const char* format,
-                                           va_list list, Function function) {
-  const FileCall call(descriptor, IoOperation::kWrite, caller);
-  if (descriptor != kStderr || !keeps_stderr()) {
-    const int result = function();
-    call.end(result);
-    return result;
-  }
+[[gnu::cold, gnu::noinline]] int printing_to_stderr(const FileCall& call, const char* format, va_list list,
+                                                    Function function) {
   const int error = errno;
   va_list again;
   va_copy(again, list);
@@ -232,6 +227,16 @@ template <typename Function>
   call.end(result);
   if (result > 0) note_formatted(format, again, error);
   va_end(again);
+  return result;
+}
+
+template <typename Function>
+[[gnu::always_inline]] inline int printing(const void* caller, int descriptor, const char* format,
+                                           va_list list, Function function) {
+  const FileCall call(descriptor, IoOperation::kWrite, caller);
+  if (descriptor == kStderr && keeps_stderr()) return printing_to_stderr(call, format, list, function);
+  const int result = function();
+  call.end(result);
   return result;
 }
 

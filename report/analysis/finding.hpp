@@ -75,7 +75,7 @@ enum class FindingKind : std::uint8_t {
   kClocks,
   kImports
 };
-inline constexpr std::size_t kFindingKinds = 53;
+inline constexpr std::size_t kFindingKinds = 54;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
                                                                              "rank_failed",
