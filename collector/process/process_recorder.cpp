@@ -32,10 +32,7 @@ struct ReportSink {
   bool main_thread;
 
   void operator()(const ChargeTarget& target, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
-    if (live != nullptr) {
-      live->add_open(target.path, target.category, main_thread ? wall_ns : cpu_ns);
-      if (!main_thread) return;
-    }
+    if (live != nullptr) live->add_open(target.path, target.category, main_thread ? wall_ns : cpu_ns);
     RawAmount& amount =
         report.values[RawValueKey{live != nullptr ? 0 : target.path, target.category, main_thread}];
     amount.wall_ns += wall_ns;
@@ -539,12 +536,16 @@ void ProcessRecorder::add_statistics(ProcessReport& report) const {
 }
 
 void ProcessRecorder::add_live_charges(ProcessReport& report, LiveTimes& times) {
-  std::array<std::uint64_t, shard::kCategories> main_ns{};
-  for (const ProcessCharges::Row& row : charges_.rows())
-    if (row.key.main_thread) main_ns[static_cast<std::size_t>(row.key.category)] += row.amount.wall_ns;
-  for (std::size_t c = 0; c < main_ns.size(); ++c)
-    if (main_ns[c] != 0)
-      report.values[RawValueKey{0, static_cast<shard::Category>(c), true}].wall_ns = main_ns[c];
+  std::array<std::array<RawAmount, shard::kCategories>, 2> sums{};
+  for (const auto& [key, amount] : charges_.rows()) {
+    RawAmount& sum = sums[key.main_thread ? 1 : 0][static_cast<std::size_t>(key.category)];
+    sum.wall_ns += amount.wall_ns;
+    sum.cpu_ns += amount.cpu_ns;
+  }
+  for (const bool main : {false, true})
+    for (std::size_t c = 0; c < shard::kCategories; ++c)
+      if (const RawAmount& sum = sums[main ? 1 : 0][c]; sum.wall_ns != 0 || sum.cpu_ns != 0)
+        report.values[RawValueKey{0, static_cast<shard::Category>(c), main}] = sum;
   charges_.take_new(&times);
 }
 
