@@ -66,8 +66,13 @@ ShardData only_stacks(ShardData data) {
   return kept;
 }
 
-Result<void> LiveRun::watch() const {
+Result<void> LiveRun::watch() {
+  has_watched_ = true;
   return write_watch(run_.string(), static_cast<std::uint64_t>(unix_now_ns()));
+}
+
+void LiveRun::end_watch() {
+  if (std::exchange(has_watched_, false)) clusterprof::end_watch(run_.string());
 }
 
 bool LiveRun::is_fresh(const Node& node) const { return Clock::now() - node.changed < kSilent; }
@@ -95,7 +100,7 @@ void LiveRun::read_live() {
       states.push_back(std::move(state).value());
       node.changed = Clock::now();
       const std::int64_t newest = as_of(states.back().data);
-      while (states.size() > 2 && newest - as_of(states[1].data) >= kWindow_ns) states.pop_front();
+      while (states.size() > 2 && newest - as_of(states.front().data) > kWindow_ns) states.pop_front();
       // The first one that somebody else's watching has left behind.
       while (states.size() > 1 && newest - as_of(states.front().data) > 2 * kWindow_ns) states.pop_front();
       break;

@@ -32,7 +32,9 @@ class LiveRun {
   LiveRun(std::filesystem::path run, std::string name) : run_(std::move(run)), name_(std::move(name)) {}
 
   // Tells the run's nodes that somebody watches; to be repeated once a second.
-  Result<void> watch() const;
+  Result<void> watch();
+  // Of a run that has ended: leaves nothing of that behind.
+  void end_watch();
 
   // Reads what has changed, and says what the run does now. kNotFound: nothing is known of it yet.
   Result<report::Top> look();
@@ -65,7 +67,7 @@ class LiveRun {
   std::map<std::filesystem::path, Shard> shards_;
   std::chrono::steady_clock::time_point list_again_;
   std::optional<shard::ShardData> profile_;  // of a run whose shards are gone
-  bool knows_all_ = false;
+  bool knows_all_ = false, has_watched_ = false;
 };
 
 }  // namespace clusterprof::cli

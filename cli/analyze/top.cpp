@@ -28,9 +28,8 @@ using std::chrono::seconds;
 
 constexpr milliseconds kLookInterval{200};
 constexpr seconds kWatchInterval{1};
-// Until a node has seen that somebody watches and has told twice what it does, besides the time between its
-// looks.
-constexpr seconds kPatience{8};
+// Until a node that has seen that somebody watches has told twice what it does.
+constexpr seconds kPatience{7};
 
 }  // namespace
 
@@ -57,11 +56,12 @@ int top_once(const TopOptions& options) {
     if (problem && problem->kind != ErrorKind::kNotFound) break;
     if (now) {
       top = std::move(now).value();
+      if (top->run.run.state != report::RunState::kRunning) run.end_watch();
       if (top->run.run.state != report::RunState::kRunning || run.knows_all()) break;
     }
     // In large jobs each node looks less often whether somebody watches.
     const std::size_t nodes = top ? top->nodes.size() : 1;
-    const auto patience = kPatience + 2 * (std::chrono::nanoseconds(control_interval_ns(nodes)) - seconds(1));
+    const auto patience = kPatience + std::chrono::nanoseconds(watch_interval_ns(nodes));
     if (!can_watch || Clock::now() - begin >= patience) break;
     if (Clock::now() >= watch_again) {
       const Result<void> watched = run.watch();

@@ -56,6 +56,7 @@ int top(const TopOptions& options) {
         Result<report::Top> next = run.look();
         if (next) {
           is_running = next.value().run.run.state == report::RunState::kRunning;
+          if (!is_running) run.end_watch();
           screen.update(std::move(next).value());
         } else {
           problem = next.error();

@@ -26,6 +26,7 @@ using std::chrono::seconds;
 
 constexpr nanoseconds kShortest = seconds(1), kLongest = milliseconds(2500);
 constexpr int kShareOfNode = 1000;
+constexpr seconds kReadInterval{3};  // while somebody watches
 // A file server that does not answer must not keep the job from ending.
 constexpr seconds kWithdrawPatience{1};
 
@@ -46,6 +47,7 @@ struct LiveWatch::Files {
   std::condition_variable wake;
   bool has_thread = false, is_busy = false, is_closed = false, wants_work = false, withdraws = false;
   std::shared_ptr<const NodeSnapshot> to_write;
+  bool reads = false;
   std::string run_directory, node_name;
   std::shared_ptr<SharedShardBuilder> builder;
   // Of the thread alone.
@@ -84,13 +86,14 @@ struct LiveWatch::Files {
         continue;
       }
       std::shared_ptr<const NodeSnapshot> snapshot = std::exchange(files->to_write, nullptr);
+      const bool reads = files->reads;
       lock.unlock();
       const nanoseconds before = thread_time();
       std::optional<std::uint64_t> number;
       try {
         if (snapshot) files->write(*snapshot);
         snapshot.reset();
-        number = read_watch(files->run_directory);
+        if (reads) number = read_watch(files->run_directory);
       } catch (const std::exception&) {  // no memory: the next look tries again
       }
       const nanoseconds took = thread_time() - before;
@@ -111,7 +114,7 @@ LiveWatch::LiveWatch(asio::io_context& io, std::string run_directory, std::strin
                      std::uint32_t nodes, std::uint32_t processors,
                      std::shared_ptr<SharedShardBuilder> builder, Node node)
     : io_(io),
-      interval_(control_interval_ns(nodes)),
+      interval_(watch_interval_ns(nodes)),
       processors_(processors),
       node_(std::move(node)),
       timer_(io),
@@ -171,6 +174,8 @@ void LiveWatch::look() {
         files_->has_thread = true;
       }
       files_->to_write = std::move(snapshot);
+      files_->reads = !is_watched_ || Clock::now() >= read_again_;
+      if (files_->reads) read_again_ = Clock::now() + kReadInterval;
       files_->is_busy = files_->wants_work = true;
       files_->wake.notify_all();
     } catch (const std::exception&) {  // no thread: the next look tries again
@@ -183,7 +188,7 @@ void LiveWatch::done(std::optional<std::uint64_t> number, nanoseconds took) {
   if (is_watched_) live_interval_ = live_interval(took + snapshot_took_, processors_);
   if (!number || *number == number_) return;
   number_ = *number;
-  watched_until_ = Clock::now() + kWatched + interval_;
+  watched_until_ = Clock::now() + kWatched;
   if (is_watched_) return;
   ++watch_;
   live_interval_ = kShortest;

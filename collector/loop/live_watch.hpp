@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Looks about once a second whether somebody watches the run (formats/run/run_control.hpp), and tells what the
-// node does while somebody does. The event loop's timer decides when; a thread of its own names call paths,
+// Looks now and then whether somebody watches the run (formats/run/run_control.hpp), and tells about once a second
+// what the node does while somebody does. The event loop's timer decides when; a thread of its own names call paths,
 // and reads and writes the files, because a file server may not answer. It uses no processor time while it
 // waits, as the one of ControlWatch.
 #pragma once
@@ -63,7 +63,7 @@ class LiveWatch {
   boost::asio::steady_timer timer_;
   std::shared_ptr<Files> files_;
   std::uint64_t number_ = 0;  // as it was last seen
-  Clock::time_point watched_until_;
+  Clock::time_point watched_until_, read_again_;
   bool is_watched_ = false;
   std::uint64_t watch_ = 0;
   std::chrono::nanoseconds snapshot_took_{}, live_interval_{};

@@ -267,6 +267,17 @@ Result<void> write_watch(const std::string& run, std::uint64_t number) {
   return written ? written : Error{run + "/" + kDirectory + "/" + written.error().message};
 }
 
+void end_watch(const std::string& run) {
+  const UniqueFd directory = open_run(run);
+  if (!directory) return;
+  {
+    const UniqueFd control = open_directory(directory.get(), kDirectory);
+    if (!control) return;
+    ::unlinkat(control.get(), kWatchName, 0);
+  }
+  ::unlinkat(directory.get(), kDirectory, AT_REMOVEDIR);  // fails where something else is there
+}
+
 std::optional<std::uint64_t> read_watch(const std::string& run) {
   const UniqueFd control = open_control(run);
   const auto text = control ? read_trusted(control.get(), kWatchName, ::geteuid()) : std::nullopt;

@@ -73,6 +73,8 @@ std::vector<ControlAnswer> read_answers(const std::string& run);
 // Tells the run's collectors that somebody watches. Makes the directory if it is missing. Only the user of the
 // run and root may.
 Result<void> write_watch(const std::string& run, std::uint64_t number);
+// Removes that again from a run that has ended, with the directory if nothing else is there.
+void end_watch(const std::string& run);
 // No value: nobody has watched, or the number is being written at this moment.
 std::optional<std::uint64_t> read_watch(const std::string& run);
 
@@ -95,6 +97,17 @@ constexpr std::int64_t control_interval_ns(std::size_t nodes) {
   constexpr std::size_t kLooksPerSecond = 256;
   const std::size_t seconds = (nodes + kLooksPerSecond - 1) / kLooksPerSecond;
   return seconds <= 1 ? kSecond : seconds >= 8 ? kLongest : static_cast<std::int64_t>(seconds) * kSecond;
+}
+// How often each of so many collectors looks whether somebody watches, as long as nobody does: every 5 s up to 320
+// nodes; in larger jobs, a file server is asked no more than 64 times a second, up to once a minute for each node.
+constexpr std::int64_t watch_interval_ns(std::size_t nodes) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  constexpr std::size_t kLooksPerSecond = 64, kShortest = 5, kLongest = 60;
+  const std::size_t seconds = (nodes + kLooksPerSecond - 1) / kLooksPerSecond;
+  return static_cast<std::int64_t>(seconds < kShortest   ? kShortest
+                                   : seconds > kLongest ? kLongest
+                                                        : seconds) *
+         kSecond;
 }
 // Requests name a time this far in the future, so that all collectors see them before it.
 constexpr std::int64_t control_ahead_ns(std::size_t nodes) {

@@ -91,7 +91,7 @@ class Top(recording.RecordingTest):
         self.assertGreater(later["ranks"][2]["unmoved_s"], 5)
         text = self.top("--once").stdout
         self.assertRegex(text, "running, as of (now|[0-9]+ s ago): 3 ranks on 1 node")
-        self.assertIn("Deadlock: ranks 0, 1 wait in MPI_Barrier", " ".join(text.split()))
+        self.assertRegex(" ".join(text.split()), "Deadlock: ranks 0(, |-)1 wait in MPI_Barrier")
         self.assertIn("be_asleep()", text)
 
         self.end()
@@ -115,7 +115,8 @@ class Top(recording.RecordingTest):
         functions = {function["name"]: function for function in said["functions"]}
         self.assertGreater(functions["compute"]["total_s"], 0)
         self.assertLess(functions["compute"]["total_s"], 2 * busy["window_s"])
-        self.assertGreaterEqual(functions["compute"]["total_s"], functions["grow"]["total_s"])
+        for called in {"grow", "shrink"} & set(functions):
+            self.assertGreaterEqual(functions["compute"]["total_s"], functions[called]["total_s"])
         self.assertGreater(functions["MPI_Barrier"]["self_s"], 0)
         self.check_terminal()
 

@@ -176,6 +176,28 @@ TEST_F(RunControl, WhoWatchesIsSeenWithoutAnybodyHavingMadeTheDirectory) {
   EXPECT_TRUE(read_answers(run).empty()) << "and no node can be asked to start recording";
 }
 
+TEST(WatchInterval, AsksAFileServerNoMoreThan64TimesASecondForAJob) {
+  constexpr std::int64_t kMinute = 60 * kSecond;
+  EXPECT_EQ(watch_interval_ns(1), 5 * kSecond);
+  EXPECT_EQ(watch_interval_ns(320), 5 * kSecond);
+  EXPECT_EQ(watch_interval_ns(321), 6 * kSecond);
+  EXPECT_EQ(watch_interval_ns(2000), 32 * kSecond);
+  EXPECT_EQ(watch_interval_ns(100'000), kMinute);
+}
+
+TEST_F(RunControl, AWatcherLeavesNothingBehind) {
+  ASSERT_TRUE(write_watch(run, 1));
+  ASSERT_TRUE(write_live(run, "n0", bytes_of("x")));
+  end_watch(run);
+  EXPECT_FALSE(read_watch(run));
+  EXPECT_EQ(live_nodes(run).size(), 1u) << "a node that is still running";
+  withdraw_live(run, "n0");
+  EXPECT_FALSE(fs::exists(fs::path(run) / ".control"));
+  ASSERT_TRUE(write_watch(run, 2));
+  end_watch(run);
+  EXPECT_FALSE(fs::exists(fs::path(run) / ".control"));
+}
+
 TEST_F(RunControl, HalfOfANumberIsNone) {
   ASSERT_TRUE(write_watch(run, 12345));
   const fs::path watch = fs::path(run) / ".control" / "watch";
