@@ -20,8 +20,8 @@ bool is_same(const Rank& a, const Rank& b) {
 }
 
 void subtract(Rank& rank, const Rank& before) {
-  for (const auto amount : {&Rank::elapsed_ns, &Rank::paused_ns, &Rank::standby_ns, &Rank::cpu_ns, &Rank::mpi_ns,
-                            &Rank::mpi_runnable_ns})
+  for (const auto amount : {&Rank::elapsed_ns, &Rank::paused_ns, &Rank::standby_ns, &Rank::cpu_ns,
+                            &Rank::mpi_ns, &Rank::mpi_runnable_ns})
     rank.*amount = difference(rank.*amount, before.*amount);
   for (std::size_t c = 0; c < shard::kCategories; ++c)
     rank.main_thread_ns[c] = difference(rank.main_thread_ns[c], before.main_thread_ns[c]);

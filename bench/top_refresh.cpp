@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long `clusterprof top` takes for one refresh of a large job: reads the live files of all nodes, unites them,
-// looks for a hang, and draws the smallest screen.
+// How long `clusterprof top` takes for one refresh of a large job: reads the live files of all nodes, unites
+// them, looks for a hang, and draws the smallest screen.
 //
 //   top_refresh DIRECTORY [RANKS_PER_NODE NODES]     default 64 x 157
 //
-// All ranks but one wait in a barrier; each node has 500 call paths with time. Prints the median and the longest
-// of 9 refreshes by elapsed and by CPU time, and the size of a live file.
+// All ranks but one wait in a barrier; each node has 500 call paths with time. Prints the median and the
+// longest of 9 refreshes by elapsed and by CPU time, and the size of a live file.
 #include <time.h>
 
 #include <algorithm>
@@ -32,7 +32,8 @@ constexpr int kRefreshes = 9;
 
 std::int64_t begin_utc_ns = 0;
 
-shard::LiveState state_of(std::uint32_t node, std::uint32_t per_node, std::uint32_t nodes, std::uint64_t second) {
+shard::LiveState state_of(std::uint32_t node, std::uint32_t per_node, std::uint32_t nodes,
+                          std::uint64_t second) {
   shard::LiveState state;
   state.sequence = second;
   state.watch = 1;
@@ -63,7 +64,8 @@ shard::LiveState state_of(std::uint32_t node, std::uint32_t per_node, std::uint3
     return interner.frame(made);
   };
   std::uint32_t caller = 0;
-  for (std::uint32_t i = 0; i < kDepth; ++i) caller = interner.path(caller, frame("level" + std::to_string(i), 10));
+  for (std::uint32_t i = 0; i < kDepth; ++i)
+    caller = interner.path(caller, frame("level" + std::to_string(i), 10));
   for (std::uint32_t i = 0; i < kPaths; ++i) {
     const std::uint32_t path = interner.path(caller, frame("kernel" + std::to_string(i % 50), i));
     state.times.push_back({path, shard::Category::kNative, (second + i) * 1'000'000});

@@ -80,9 +80,8 @@ bool LiveRun::is_fresh(const Node& node) const { return Clock::now() - node.chan
 void LiveRun::read_live() {
   const std::vector<std::string> names = live_nodes(run_.string());
   // A node removes its file when it has ended.
-  std::erase_if(nodes_, [&](const auto& node) {
-    return !std::binary_search(names.begin(), names.end(), node.first);
-  });
+  std::erase_if(
+      nodes_, [&](const auto& node) { return !std::binary_search(names.begin(), names.end(), node.first); });
   for (const std::string& name : names) {
     for (int tries = 0; tries < kTries; ++tries) {
       const auto bytes = clusterprof::read_live(run_.string(), name);

@@ -46,7 +46,8 @@ class LiveRun {
 
  private:
   struct Node {
-    std::deque<shard::LiveState> states;  // the newest last; of the others only what is needed to compare them
+    std::deque<shard::LiveState>
+        states;  // the newest last; of the others only what is needed to compare them
     std::chrono::steady_clock::time_point changed;
   };
   struct Shard {

@@ -71,7 +71,8 @@ int top_once(const TopOptions& options) {
     }
     std::this_thread::sleep_for(kLookInterval);
   }
-  if (!top) return problem ? complain(*problem) : complain(kNothingFound, options.run + ": nothing is known of it");
+  if (!top)
+    return problem ? complain(*problem) : complain(kNothingFound, options.run + ": nothing is known of it");
   if (options.json) {
     Output output;
     report::render_top_json(*top, [&](std::string_view piece) { output(piece); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `clusterprof top RUN`: what the ranks of a running run do now. This part prints it once; cli/tui shows it in
-// a terminal until the user leaves.
+// `clusterprof top RUN`: what the ranks of a running run do now. This part prints it once; cli/tui shows it
+// in a terminal until the user leaves.
 #pragma once
 
 #include <filesystem>

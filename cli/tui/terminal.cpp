@@ -95,7 +95,8 @@ bool Terminal::await_key(const Press& press, int most_ms) const {
   errno = 0;
   const int what = ::get_wch(&typed);
   // Nothing was typed in time, or a signal came.
-  if (what == ERR) return most_ms >= 0 && (errno == 0 || errno == EINTR || errno == EAGAIN) && ::isatty(STDIN_FILENO) == 1;
+  if (what == ERR)
+    return most_ms >= 0 && (errno == 0 || errno == EINTR || errno == EAGAIN) && ::isatty(STDIN_FILENO) == 1;
   if (what == KEY_CODE_YES) {
     switch (typed) {
       case KEY_UP:

@@ -71,7 +71,7 @@ struct NodeSnapshot {
 
   // Of NodeState::live_snapshot() only, which leaves out what live files do not have.
   std::vector<LiveTimes::Row> live_times;
-  std::uint64_t watch = 0;                                      // as in shard::LiveState, like these two
+  std::uint64_t watch = 0;  // as in shard::LiveState, like these two
   std::uint64_t memory_used_bytes = 0, memory_limit_bytes = 0;
 };
 

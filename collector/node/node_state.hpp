@@ -282,7 +282,7 @@ class NodeState {
   std::uint64_t notes_left_out_ = 0;
   std::uint64_t memory_kills_ = 0;
   std::uint64_t turned_off_ns_ = 0;  // 0: recording is on
-  std::optional<LiveTimes> live_;  // while somebody watches
+  std::optional<LiveTimes> live_;    // while somebody watches
   std::uint64_t watch_ = 0;
   std::uint32_t window_number_ = 0;
   bool window_open_ = false;

@@ -79,8 +79,8 @@ class ProcessRecorder {
   // The state at this instant. For a living process it includes the time since each thread's last sample.
   [[nodiscard]] ProcessReport report(std::uint64_t now_ns, Events which = Events::kAll);
 
-  // The same with only what a live file has, quickly: of `values` only sums by category, on path 0. Gives the time
-  // of call paths to `times`.
+  // The same with only what a live file has, quickly: of `values` only sums by category, on path 0. Gives the
+  // time of call paths to `times`.
   [[nodiscard]] ProcessReport live_report(std::uint64_t now_ns, LiveTimes& times);
   // Gives what was charged since the last call, or live_report(), to `times`; null: to nobody, so that
   // the next one begins here.

@@ -39,9 +39,7 @@ bool has_memory_to_write() {
 }  // namespace
 
 ShardFile::ShardFile(const ShardPlace& place, std::shared_ptr<SharedShardBuilder> builder)
-    : name_(place),
-      copies_(name_.path(), name_.claim(), name_.take_file()),
-      builder_(std::move(builder)) {
+    : name_(place), copies_(name_.path(), name_.claim(), name_.take_file()), builder_(std::move(builder)) {
   if (!place.local) return;
   std::optional<LocalCheckpoints> file =
       LocalCheckpoints::create(name_.claim(), name_.path(), places_for_checkpoints());

@@ -83,8 +83,8 @@ Result<void> replace_file(int directory, const std::string& name, const std::str
 Result<void> rewrite_file(int directory, const std::string& name, std::span<const std::byte> bytes,
                           const struct stat& owner) {
   const auto failed = [&] { return Error{name + ": " + std::strerror(errno)}; };
-  UniqueFd file(::openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                         kFileMode));
+  UniqueFd file(
+      ::openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kFileMode));
   if (!file) return failed();
   const auto status = status_of(file.get());
   if (!status || !S_ISREG(status->st_mode)) return Error{name + ": is not a file"};
@@ -260,7 +260,8 @@ Result<void> write_watch(const std::string& run, std::uint64_t number) {
   const UniqueFd control(
       ::openat(directory.get(), kDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!control) return failed();
-  if (is_new && ::geteuid() == 0 && ::fchown(control.get(), owner->st_uid, owner->st_gid) != 0) return failed();
+  if (is_new && ::geteuid() == 0 && ::fchown(control.get(), owner->st_uid, owner->st_gid) != 0)
+    return failed();
   const std::string text = text_of_fields({{kWatchFields[0], number}});
   const Result<void> written =
       rewrite_file(control.get(), kWatchName, std::as_bytes(std::span(text)), *owner);

@@ -10,10 +10,10 @@
 //   DIR/.control/watch        a number that those who watch change about once a second
 //   DIR/.control/live-NODE    what node NODE does now (formats/shard/live_state.hpp)
 //
-// The first two are replaced by renaming, so that nobody reads half of one. The others are rewritten in place:
-// a machine that has a directory of a file server in its memory sees a new name late, but asks for what is
-// in a file whenever it opens it. A request counts only if it belongs to the user of the run, or to root. Any
-// function may take long where the file server does not answer.
+// The first two are replaced by renaming, so that nobody reads half of one. The others are rewritten in
+// place: a machine that has a directory of a file server in its memory sees a new name late, but asks for
+// what is in a file whenever it opens it. A request counts only if it belongs to the user of the run, or to
+// root. Any function may take long where the file server does not answer.
 #pragma once
 
 #include <cstddef>
@@ -70,8 +70,8 @@ void withdraw_answer(const std::string& run, const std::string& node);
 // The answers of all nodes, sorted by node.
 std::vector<ControlAnswer> read_answers(const std::string& run);
 
-// Tells the run's collectors that somebody watches. Makes the directory if it is missing. Only the user of the
-// run and root may.
+// Tells the run's collectors that somebody watches. Makes the directory if it is missing. Only the user of
+// the run and root may.
 Result<void> write_watch(const std::string& run, std::uint64_t number);
 // Removes that again from a run that has ended, with the directory if nothing else is there.
 void end_watch(const std::string& run);
@@ -98,13 +98,14 @@ constexpr std::int64_t control_interval_ns(std::size_t nodes) {
   const std::size_t seconds = (nodes + kLooksPerSecond - 1) / kLooksPerSecond;
   return seconds <= 1 ? kSecond : seconds >= 8 ? kLongest : static_cast<std::int64_t>(seconds) * kSecond;
 }
-// How often each of so many collectors looks whether somebody watches, as long as nobody does: every 5 s up to 320
-// nodes; in larger jobs, a file server is asked no more than 64 times a second, up to once a minute for each node.
+// How often each of so many collectors looks whether somebody watches, as long as nobody does: every 5 s up
+// to 320 nodes; in larger jobs, a file server is asked no more than 64 times a second, up to once a minute
+// for each node.
 constexpr std::int64_t watch_interval_ns(std::size_t nodes) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   constexpr std::size_t kLooksPerSecond = 64, kShortest = 5, kLongest = 60;
   const std::size_t seconds = (nodes + kLooksPerSecond - 1) / kLooksPerSecond;
-  return static_cast<std::int64_t>(seconds < kShortest   ? kShortest
+  return static_cast<std::int64_t>(seconds < kShortest  ? kShortest
                                    : seconds > kLongest ? kLongest
                                                         : seconds) *
          kSecond;

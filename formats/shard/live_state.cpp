@@ -131,7 +131,8 @@ void fields(Archive& archive, State& state) {
   archive.one(state.memory_limit_bytes);
   auto& run = state.data.run;
   const auto text = [&](auto& value) { archive.text(value); };
-  for (auto* const value : {&run.id, &run.clock, &run.sample_on, &run.launcher, &run.version, &run.mpi_library})
+  for (auto* const value :
+       {&run.id, &run.clock, &run.sample_on, &run.launcher, &run.version, &run.mpi_library})
     archive.text(*value);
   archive.each(run.command, text);
   archive.each(run.own, text);
@@ -188,11 +189,13 @@ Error damaged(const std::string& how) { return {"is damaged (" + how + ")", Erro
 Result<void> check(const LiveState& state) {
   if (const Result<void> valid = validate(state.data); !valid) return valid.error();
   if (state.data.nodes.size() != 1) return Error{"it is not of one node"};
-  if (state.rss_bytes.size() != state.data.ranks.size()) return Error{"table rss_bytes does not fit the ranks"};
+  if (state.rss_bytes.size() != state.data.ranks.size())
+    return Error{"table rss_bytes does not fit the ranks"};
   const auto is_wrong = [&](const LiveTime& row) {
     return row.path >= state.data.paths.size() || static_cast<std::size_t>(row.category) >= kCategories;
   };
-  if (std::any_of(state.times.begin(), state.times.end(), is_wrong)) return Error{"table times: out of range"};
+  if (std::any_of(state.times.begin(), state.times.end(), is_wrong))
+    return Error{"table times: out of range"};
   return {};
 }
 

@@ -128,7 +128,8 @@ class TopSearch {
     std::vector<Sum> functions(paths_.functions().size()), lines(paths_.lines().size());
     std::vector<std::uint64_t> of_path(paths_.size()), of_line(paths_.size());
     std::unordered_map<shard::PathId, std::uint32_t, IdHash> row_of;
-    for (std::uint32_t path = 0; path < data_.paths.size(); ++path) row_of.emplace(data_.paths[path].id, path);
+    for (std::uint32_t path = 0; path < data_.paths.size(); ++path)
+      row_of.emplace(data_.paths[path].id, path);
     std::uint64_t all_ns = 0;
     for (const TopInput::PathTime& time : input_.times) {
       const auto row = row_of.find(time.path);

@@ -24,7 +24,7 @@ struct TopInput {
     shard::Category category = shard::Category::kNative;
     std::uint64_t wall_ns = 0;
   };
-  std::vector<PathTime> times;                     // of all nodes in that time; paths may occur several times
+  std::vector<PathTime> times;  // of all nodes in that time; paths may occur several times
   std::map<std::int32_t, std::uint64_t> rss_bytes;  // by rank
   struct Memory {
     std::uint64_t used_bytes = 0, limit_bytes = 0;

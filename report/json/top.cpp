@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "report/top.hpp"
+
 #include <array>
 #include <string>
 
 #include "report/format/names.hpp"
 #include "report/json/failure.hpp"
-#include "report/top.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -44,9 +45,8 @@ void render_top_json(const Top& top, const JsonSink& sink) {
       out("function", text_or_null(now.place.function))("file", text_or_null(now.place.file));
       out("line", or_null(now.place.line));
       out("rss_bytes", now.rss_bytes)("unmoved_s", now.unmoved_s);
-      out.object("exit", [&] {
-        out("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost);
-      });
+      out.object("exit",
+                 [&] { out("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost); });
     });
     out.rows("functions", top.functions, [&](const FunctionRow& function) {
       out("name", function.name)("file", text_or_null(function.file))("line", or_null(function.line));
@@ -54,7 +54,8 @@ void render_top_json(const Top& top, const JsonSink& sink) {
       out("self_s", function.self_s)("total_s", function.total_s);
     });
     out.rows("lines", top.lines, [&](const LineRow& line) {
-      out("file", text_or_null(line.file))("line", or_null(line.line))("function", text_or_null(line.function));
+      out("file", text_or_null(line.file))("line", or_null(line.line))("function",
+                                                                       text_or_null(line.function));
       out("self_s", line.self_s)("total_s", line.total_s);
     });
   });

@@ -65,26 +65,27 @@ class TopText {
   static std::vector<Span> with_bar(std::string before, const OptionalCategorySeconds& categories,
                                     const Seconds& whole_s, std::string behind) {
     std::vector<Span> spans{{std::move(before), Style::kPlain}};
-    for (Span& span : stacked_bar(categories, whole_s.value_or(0), kBarWidth)) spans.push_back(std::move(span));
+    for (Span& span : stacked_bar(categories, whole_s.value_or(0), kBarWidth))
+      spans.push_back(std::move(span));
     spans.push_back({" " + std::move(behind), Style::kPlain});
     return spans;
   }
 
   void nodes() {
     page_.section("Nodes", window());
-    page_.line(pad_right("node", kNodeWidth) + " " + pad_right("categories", kBarWidth) + " " + number("ranks") +
-                   number("still") + number("memory") + number("used") + number("limit") + "data",
+    page_.line(pad_right("node", kNodeWidth) + " " + pad_right("categories", kBarWidth) + " " +
+                   number("ranks") + number("still") + number("memory") + number("used") + number("limit") +
+                   "data",
                Style::kDim);
     for (std::size_t i = 0; i < top_.nodes.size(); ++i) {
       const NodeInfo& info = top_.run.nodes[i];
       const TopNode& node = top_.nodes[i];
       const Seconds whole_s = node.window_s > 0 ? Seconds(node.window_s) : Seconds();
-      page_.line(with_bar(pad_right(shorten(printable(info.name), kNodeWidth), kNodeWidth) + " ",
-                          node.category_s, whole_s,
-                          number(std::to_string(info.ranks.size())) + number(std::to_string(node.still)) +
-                              amount(node.rss_bytes) + amount(node.memory_used_bytes) +
-                              amount(node.memory_limit_bytes) +
-                              (info.as_of_s ? seconds(*info.as_of_s) + " old" : name_of(info.state))));
+      page_.line(with_bar(
+          pad_right(shorten(printable(info.name), kNodeWidth), kNodeWidth) + " ", node.category_s, whole_s,
+          number(std::to_string(info.ranks.size())) + number(std::to_string(node.still)) +
+              amount(node.rss_bytes) + amount(node.memory_used_bytes) + amount(node.memory_limit_bytes) +
+              (info.as_of_s ? seconds(*info.as_of_s) + " old" : name_of(info.state))));
     }
   }
 
@@ -92,11 +93,12 @@ class TopText {
   void ranks() {
     std::string legend;
     for (const std::size_t c : kBarOrder)
-      legend += fmt::format("{}{} {}", legend.empty() ? "" : "  ", category_letter(c), shard::kCategoryNames[c]);
+      legend +=
+          fmt::format("{}{} {}", legend.empty() ? "" : "  ", category_letter(c), shard::kCategoryNames[c]);
     page_.section("Ranks", top_.nodes.size() > 1 ? "" : window());
     page_.line(legend, Style::kDim);
-    page_.line(number("rank", 7) + pad_right("categories", kBarWidth) + " " + number("memory") + number("still") +
-                   "where",
+    page_.line(number("rank", 7) + pad_right("categories", kBarWidth) + " " + number("memory") +
+                   number("still") + "where",
                Style::kDim);
     std::vector<std::size_t> shown(top_.ranks.size());
     std::iota(shown.begin(), shown.end(), std::size_t{0});
@@ -106,7 +108,8 @@ class TopText {
       });
     for (std::size_t i = 0; i < std::min(shown.size(), kMostRanks); ++i) {
       const TopRank& rank = top_.ranks[shown[i]];
-      page_.line(with_bar(number(std::to_string(top_.run.ranks[shown[i]].rank), 7), rank.category_s, rank.window_s,
+      page_.line(with_bar(number(std::to_string(top_.run.ranks[shown[i]].rank), 7), rank.category_s,
+                          rank.window_s,
                           amount(rank.rss_bytes) + time(rank.unmoved_s) + describe(rank.place, names_)));
     }
     if (shown.size() > kMostRanks)
@@ -148,6 +151,8 @@ class TopText {
 
 }  // namespace
 
-std::string render_top_text(const Top& top, const TextOptions& options) { return TopText(top, options).print(); }
+std::string render_top_text(const Top& top, const TextOptions& options) {
+  return TopText(top, options).print();
+}
 
 }  // namespace clusterprof::report

@@ -56,7 +56,9 @@ std::string amount(const std::optional<std::uint64_t>& value) {
 
 std::string time(const Seconds& value) { return value ? seconds(*value) : "-"; }
 
-bool is_still(const Seconds& unmoved_s) { return unmoved_s.value_or(0) * 1e9 >= static_cast<double>(kStill_ns); }
+bool is_still(const Seconds& unmoved_s) {
+  return unmoved_s.value_or(0) * 1e9 >= static_cast<double>(kStill_ns);
+}
 
 }  // namespace
 
@@ -117,7 +119,8 @@ struct TopScreen::State {
       case kRanks: {
         const TopRank& rank = top.ranks[row];
         if (sort == kByStill) return rank.unmoved_s.value_or(-1);
-        if (sort == kByMpi) return rank.category_s[static_cast<std::size_t>(shard::Category::kMpi)].value_or(-1);
+        if (sort == kByMpi)
+          return rank.category_s[static_cast<std::size_t>(shard::Category::kMpi)].value_or(-1);
         return sort == kByMemory ? size(rank.rss_bytes) : -static_cast<double>(top.run.ranks[row].rank);
       }
       case kNodes: {
@@ -227,8 +230,9 @@ struct TopScreen::State {
       case kNodes:
         text = pad_right(lists[page].sort == kByName ? (lists[page].reversed ? "^node" : "vnode") : "node",
                          kNodeWidth + 1) +
-               pad_right("categories", tui::kBar + 1) + tui::cell("ranks") + titled("still", kByStillRanks, 8) +
-               titled("memory", kByNodeMemory, kTime) + tui::cell("limit", kTime) + "data";
+               pad_right("categories", tui::kBar + 1) + tui::cell("ranks") +
+               titled("still", kByStillRanks, 8) + titled("memory", kByNodeMemory, kTime) +
+               tui::cell("limit", kTime) + "data";
         break;
       default:
         text = titled("self%", kBySelf, 8) + titled("total%", kByTotal, 8);
@@ -247,7 +251,8 @@ struct TopScreen::State {
     spans.push_back(
         {tui::cell(time(rank.unmoved_s), kTime), is_still(rank.unmoved_s) ? Style::kWarning : Style::kPlain});
     if (is_wide)
-      spans.push_back({pad_right(shorten(printable(node_name(row)), kNodeWidth), kNodeWidth + 1), Style::kDim});
+      spans.push_back(
+          {pad_right(shorten(printable(node_name(row)), kNodeWidth), kNodeWidth + 1), Style::kDim});
     const std::size_t used = kRankWidth + tui::kBar + 1 + 2 * kTime + (is_wide ? kNodeWidth + 1 : 0);
     const bool has_ended = info.exit_status || info.exit_signal;
     const std::string where = info.exit_signal   ? "ended by " + signal_name(*info.exit_signal)
@@ -327,9 +332,7 @@ struct TopScreen::State {
   bool typing = false, help = false, shows_verdict = false, frozen = false;
 };
 
-TopScreen::TopScreen() : state_(std::make_unique<State>()) {
-  state_->names.emplace(state_->top.run);
-}
+TopScreen::TopScreen() : state_(std::make_unique<State>()) { state_->names.emplace(state_->top.run); }
 TopScreen::~TopScreen() = default;
 
 void TopScreen::update(Top top) {

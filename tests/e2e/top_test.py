@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`clusterprof top` of jobs whose ranks do what is known by construction (truth/programs/hangs.c): two wait in MPI_Barrier, and the
-third sleeps, or computes. While nobody watches, nothing is written for it; when the job has ended, its last state is shown."""
+"""`clusterprof top` of jobs whose ranks do what is known by construction (truth/programs/hangs.c): two wait in
+MPI_Barrier, and the third sleeps, or computes. While nobody watches, nothing is written for it; when the job has ended,
+its last state is shown."""
 
+import glob
 import json
 import os
 import signal
@@ -19,8 +21,9 @@ class Top(recording.RecordingTest):
         self.need(program)
         self.run_directory = os.path.join(self.directory, kind)
         self.command = [program, kind, self.run_directory]
-        self.process = subprocess.Popen([*recording.launcher("openmpi", 3), recording.CLUSTERPROF, "-o", self.run_directory, *self.command],
-                                        cwd=self.directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [*recording.launcher("openmpi", 3), recording.CLUSTERPROF, "-o", self.run_directory, *self.command],
+            cwd=self.directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(self.end)
 
     def end(self):
@@ -33,7 +36,8 @@ class Top(recording.RecordingTest):
         self.process.communicate(timeout=60)
 
     def top(self, *options):
-        return subprocess.run([recording.CLUSTERPROF, "top", self.run_directory, *options], capture_output=True, text=True, timeout=120)
+        return subprocess.run([recording.CLUSTERPROF, "top", self.run_directory, *options], capture_output=True,
+                              text=True, timeout=120)
 
     def await_top(self, condition):
         deadline = time.monotonic() + LATEST_S
@@ -50,7 +54,8 @@ class Top(recording.RecordingTest):
         """Rank 2 is in `function`, the others in the barrier, and what they have done lately is known."""
         def is_there(said):
             ranks = said["ranks"]
-            return len(ranks) == 3 and all(rank["window_s"] for rank in ranks) and ranks[2]["function"] in function and \
+            return len(ranks) == 3 and all(rank["window_s"] for rank in ranks) and \
+                ranks[2]["function"] in function and \
                 [rank["op"] for rank in ranks] == ["MPI_Barrier", "MPI_Barrier", None]
         return self.await_top(is_there)
 
@@ -122,7 +127,7 @@ class Top(recording.RecordingTest):
 
     def await_last_checkpoint(self):
         deadline = time.monotonic() + LATEST_S
-        while not any(name.endswith(".h5") for name in (os.listdir(self.run_directory) if os.path.isdir(self.run_directory) else [])):
+        while not glob.glob(os.path.join(self.run_directory, "*.h5")):
             self.assertLess(time.monotonic(), deadline, "no shard")
             time.sleep(0.1)
 
@@ -146,7 +151,8 @@ class Top(recording.RecordingTest):
 
         tmux("new-session", "-d", "-x", "60", "-y", "20", "sh")
         self.addCleanup(lambda: subprocess.run(["tmux", "-S", socket, "kill-server"], capture_output=True))
-        tmux("send-keys", f"PS1='prompt:'; '{recording.CLUSTERPROF}' top '{self.run_directory}'; echo status $?", "Enter")
+        command = f"'{recording.CLUSTERPROF}' top '{self.run_directory}'"
+        tmux("send-keys", f"PS1='prompt:'; {command}; echo status $?", "Enter")
         wait_for("[1 Ranks]", "MPI_Barrier", "running, as of", "3 ranks on 1 node")
         tmux("resize-window", "-x", "50", "-y", "10")
         wait_for("60 columns and 20 rows")

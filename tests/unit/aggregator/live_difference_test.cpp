@@ -94,7 +94,8 @@ TEST(RanksSince, PausedTimeIsLeftOut) {
   EXPECT_EQ(sum(ranks_since(now, &before)[0]), 1500 * kMs);
 }
 
-LiveState state_with(std::vector<shard::PathId> ids, std::vector<shard::LiveTime> times, std::uint64_t watch = 1) {
+LiveState state_with(std::vector<shard::PathId> ids, std::vector<shard::LiveTime> times,
+                     std::uint64_t watch = 1) {
   LiveState state;
   state.watch = watch;
   for (const shard::PathId& id : ids) state.data.paths.push_back({id, 0, 0});
@@ -107,9 +108,9 @@ TEST(TimesSince, PathsAreTheSameByTheirId) {
   const LiveState before =
       state_with({a, b}, {{1, Category::kPython, 100}, {1, Category::kMpi, 10}, {2, Category::kIdle, 50}});
   const LiveState now = state_with({b, c, a}, {{1, Category::kIdle, 50},
-                                              {2, Category::kNative, 30},
-                                              {3, Category::kPython, 160},
-                                              {3, Category::kMpi, 10}});
+                                               {2, Category::kNative, 30},
+                                               {3, Category::kPython, 160},
+                                               {3, Category::kMpi, 10}});
   const std::vector<PathTime> times = times_since(now, before);
   ASSERT_EQ(times.size(), 2u);
   EXPECT_EQ(times[0].path, c) << "it had no time before";

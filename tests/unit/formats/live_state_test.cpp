@@ -117,10 +117,10 @@ TEST(LiveState, WhatDoesNotFitTogetherIsRefused) {
   };
   EXPECT_FALSE(refused([](LiveState&) {}));
   EXPECT_TRUE(refused([](LiveState& state) { state.rss_bytes.pop_back(); }));
-  EXPECT_TRUE(refused([](LiveState& state) {
-    state.times[0].path = static_cast<std::uint32_t>(state.data.paths.size());
-  }));
-  EXPECT_TRUE(refused([](LiveState& state) { state.times[0].category = static_cast<Category>(kCategories); }));
+  EXPECT_TRUE(refused(
+      [](LiveState& state) { state.times[0].path = static_cast<std::uint32_t>(state.data.paths.size()); }));
+  EXPECT_TRUE(
+      refused([](LiveState& state) { state.times[0].category = static_cast<Category>(kCategories); }));
   EXPECT_TRUE(refused([](LiveState& state) { state.data.nodes.clear(); }));
   EXPECT_TRUE(refused([](LiveState& state) { state.data.ranks[0].node = 1; }));
 }

@@ -26,8 +26,8 @@ constexpr auto kPython = static_cast<std::size_t>(Category::kPython);
 constexpr auto kMpi = static_cast<std::size_t>(Category::kMpi);
 constexpr auto kIdle = static_cast<std::size_t>(Category::kIdle);
 
-// Three ranks on two nodes have run for 10 s. Of the last 5 s, rank 0 was in step() for 4 s and in MPI_Bcast for
-// 1 s; ranks 1 and 2 are in a barrier for 8 s, without rank 0.
+// Three ranks on two nodes have run for 10 s. Of the last 5 s, rank 0 was in step() for 4 s and in MPI_Bcast
+// for 1 s; ranks 1 and 2 are in a barrier for 8 s, without rank 0.
 struct ThreeRanks : ProfileBuilder {
   ThreeRanks() : ProfileBuilder(3, 2) {
     data.communicators = {{1, 3, "MPI_COMM_WORLD"}};
@@ -80,7 +80,7 @@ struct ThreeRanks : ProfileBuilder {
     input.rss_bytes = {{0, 1000}, {1, 2000}, {2, 4000}};
     input.memory["n1"] = {5000, 8000};
     for (shard::Node& node : data.nodes) {
-      node.as_of_utc_ns = kStart + 10'000'000'000;
+      node.as_of_utc_ns = data.run.start_utc_ns + 10'000'000'000;
       node.next_within_ns = 2'000'000'000;
     }
   }
@@ -90,8 +90,9 @@ struct ThreeRanks : ProfileBuilder {
   Top top(int ago_s = 2) {
     input.data = data;
     Top found = find_top(input, FrameMode::kFolded);
-    const std::chrono::system_clock::time_point now{std::chrono::duration_cast<std::chrono::system_clock::duration>(
-        std::chrono::nanoseconds(kStart + 10'000'000'000) + std::chrono::seconds(ago_s))};
+    const std::chrono::system_clock::time_point now{
+        std::chrono::duration_cast<std::chrono::system_clock::duration>(
+            std::chrono::nanoseconds(data.run.start_utc_ns + 10'000'000'000) + std::chrono::seconds(ago_s))};
     find_run_state(found.run, Job::kMayRun, now);
     return found;
   }

@@ -47,7 +47,7 @@ Top top_of(std::int32_t ranks, double as_of_s = 2) {
     rank.window_s = 5;
     rank.rss_bytes = 1'000'000u * static_cast<std::uint32_t>(r + 1);
     rank.place = {r == 1 ? "" : "MPI_Barrier", r == 1 ? "lost" : "main", "/src/train.py", "",
-                  r == 1 ? 20u : 57u, shard::FrameKind::kPython};
+                  r == 1 ? 20u : 57u,          shard::FrameKind::kPython};
     rank.category_s[static_cast<std::size_t>(r == 1 ? Category::kIdle : Category::kMpi)] = 5;
     rank.unmoved_s = r == 1 ? 600 : 8;
     if (r != 1) rank.op_s = 8;
