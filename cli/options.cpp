@@ -46,6 +46,7 @@ Other commands (each has --help; clusterprof help COMMAND shows its manual page)
   diff RUN_A RUN_B            compare two runs
   ls [DIR]                    list runs
   stacks RUN                  where all ranks are now, or were last, and who waits for whom
+  top RUN                     what the ranks of a running run do now
   tui RUN                     browse in a terminal
   start RUN, stop RUN         turn recording of a --standby or light run on and off
   dump FILE, validate FILE    print or check a shard or profile

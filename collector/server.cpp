@@ -40,6 +40,7 @@
 #include "collector/loop/control_watch.hpp"
 #include "collector/loop/launcher_channel.hpp"
 #include "collector/loop/listener.hpp"
+#include "collector/loop/live_watch.hpp"
 #include "collector/loop/poll_interval.hpp"
 #include "collector/loop/processor_share.hpp"
 #include "collector/loop/watched_processes.hpp"
@@ -156,7 +157,7 @@ class Server::Impl {
     launcher_.start();
     watch_mpi_launcher();
     if (checkpointer_) checkpointer_->begin();
-    if (checkpointer_) watch_control();
+    if (checkpointer_) watch_run();
     last_left_ = Clock::now();
     (void)set_urgent(false);
     (void)processors_had_room();
@@ -184,6 +185,7 @@ class Server::Impl {
     if (is_on_trial()) clean_up_trial();
     launcher_.send(wire::ControlType::kRanksSeen, static_cast<std::int32_t>(announced_ranks_.size()));
     if (control_) control_->withdraw();
+    if (live_) live_->withdraw();
     return written;
   }
 
@@ -715,6 +717,31 @@ class Server::Impl {
     control_->begin();
   }
 
+  // --- what is asked for from outside --------------------------------------------------------
+
+  void watch_run() {
+    watch_control();
+    if (live_) return;
+    const auto look = [this](std::uint64_t watch,
+                             std::chrono::nanoseconds next_within) -> std::shared_ptr<const NodeSnapshot> {
+      if (off_since_) return nullptr;
+      const Instant now = recorded_until();
+      poll_rings(now);
+      if (std::exchange(watch_, watch) != watch) state_.begin_live(watch);
+      NodeSnapshot made = state_.live_snapshot(now);
+      made.node.next_within_ns = static_cast<std::uint64_t>(next_within.count());
+      if (const std::optional<MemoryUse> use = memory_limit_.look()) {
+        made.memory_used_bytes = use->used_bytes;
+        made.memory_limit_bytes = use->limit_bytes;
+      }
+      return std::make_shared<const NodeSnapshot>(std::move(made));
+    };
+    live_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes,
+                  machine_.facts().cpus, checkpointer_->builder(),
+                  LiveWatch::Node{look, [this] { state_.end_live(); }});
+    live_->begin();
+  }
+
   // --- runs that are kept only if they last ------------------------------------------------
 
   [[nodiscard]] bool is_on_trial() const { return options_.trial.min_duration > seconds(0); }
@@ -766,7 +793,7 @@ class Server::Impl {
     state_.set_run_id(std::filesystem::path(made_directory_.path).filename().string());
     checkpointer_ = std::move(made_checkpointer_);
     checkpointer_->begin();
-    watch_control();
+    watch_run();
   }
 
   // The ranks have ended. True if the run is to be kept, and there is a run directory.
@@ -899,6 +926,8 @@ class Server::Impl {
   bool last_is_written_ = false;      // a shard with all that was recorded until then
 
   std::optional<ControlWatch> control_;  // of a recording with windows, once there is a run directory
+  std::optional<LiveWatch> live_;        // once there is a run directory
+  std::uint64_t watch_ = 0;              // for which the node's times are kept
   bool window_closed_ = false;           // and its data are not written yet
   Clock::time_point window_closed_by_;   // then they are written, whatever ranks still have to do
   Clock::time_point last_checkpoint_ = Clock::now();

@@ -34,7 +34,7 @@ namespace clusterprof::cli {
 namespace {
 
 constexpr const char* kRunHelp = "run directory, or a batch job: JOB, JOB_TASK, JOB.STEP";
-constexpr std::string_view kLaterVerbs[] = {"attach", "top"};
+constexpr std::string_view kLaterVerbs[] = {"attach"};
 
 // One of `names`. The message for a mistyped name suggests the nearest one.
 template <typename Names>
@@ -305,7 +305,8 @@ void Verbs::add_control() {
 }
 
 void Verbs::add_stacks() {
-  stacks_verb = app.add_subcommand("stacks", "Shows where all ranks are, or were last, and who waits for whom");
+  stacks_verb =
+      app.add_subcommand("stacks", "Shows where all ranks are, or were last, and who waits for whom");
   stacks_verb->add_option("RUN", stacks_options.run, kRunHelp)->required();
   stacks_verb->add_flag("--json", stacks_options.json, "print JSON");
   stacks_verb->add_flag("--all-frames", all_frames, "show every frame, also those of the interpreter");
@@ -420,6 +421,22 @@ void define_browser(CLI::App& app, std::string& run) {
   app.name("clusterprof tui");
   app.description("Looks at a run in a terminal");
   app.add_option("RUN", run, kRunHelp)->required();
+  const auto own = std::make_shared<std::vector<std::string>>();
+  add_own(&app, *own);
+  app.callback([own] {
+    Result<std::vector<std::string>> paths = own_paths(*own);
+    if (!paths) throw CLI::ValidationError("--own", paths.error().message);
+    choose_view({std::move(paths).value(), report::FrameMode::kFolded});
+  });
+}
+
+void define_top(CLI::App& app, TopOptions& options) {
+  app.name("clusterprof top");
+  app.description("Shows what the ranks of a running run do now");
+  app.add_option("RUN", options.run, kRunHelp)->required();
+  app.add_flag("--once", options.once, "print it once, as where there is no terminal");
+  app.add_flag("--json", options.json, "print it once as JSON");
+  add_colour(&app, options.colour);
   const auto own = std::make_shared<std::vector<std::string>>();
   add_own(&app, *own);
   app.callback([own] {

@@ -11,6 +11,7 @@
 #include "aggregator/merger.hpp"
 #include "aggregator/run_directory.hpp"
 #include "base/result.hpp"
+#include "cli/analyze/live_run.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
@@ -23,24 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using shard::ShardData;
-
-// What a shard has besides threads and calls would only have to be united.
-ShardData only_stacks(ShardData data) {
-  ShardData kept;
-  kept.run = std::move(data.run);
-  kept.strings = std::move(data.strings);
-  kept.frames = std::move(data.frames);
-  kept.paths = std::move(data.paths);
-  kept.nodes = std::move(data.nodes);
-  kept.ranks = std::move(data.ranks);
-  kept.calls_under_way = std::move(data.calls_under_way);
-  kept.pending_requests = std::move(data.pending_requests);
-  kept.collective_counts = std::move(data.collective_counts);
-  kept.communicators = std::move(data.communicators);
-  kept.threads = std::move(data.threads);
-  kept.failures = std::move(data.failures);
-  return kept;
-}
 
 Result<ShardData> united(const fs::path& run, const std::string& name) {
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);

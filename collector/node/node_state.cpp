@@ -422,6 +422,7 @@ void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
   const std::uint64_t told = process.recorder->header().end_mono_ns.load(std::memory_order_acquire);
   const std::uint64_t end = told != 0 && told < now_ns ? told : now_ns;
   process.recorder->finish(end);
+  if (live_) process.recorder->take_new_times(&*live_);
   ProcessReport report = process.recorder->report(end);
   process.recorder.reset();
   if (!process.past) {
@@ -592,13 +593,10 @@ void NodeState::update_series(RankGroup& group, Process& process, std::uint64_t 
   }
 }
 
-void NodeState::update_rss(RankGroup& group, std::uint64_t now_ns) {
+std::uint64_t NodeState::rss_bytes(const RankGroup& group) {
   std::uint64_t rss_bytes = 0;
-  std::uint64_t begin_ns = now_ns;
   for (const Process& process : group.processes) {
-    begin_ns = std::min(begin_ns, process.start.mono_ns);
     if (!process.alive) continue;
-    // For a process that was never looked at, the most it ever had.
     const wire::ProcessUsage* const told = process.recorder ? &process.recorder->header().usage
                                            : process.past   ? &process.past->usage
                                                             : nullptr;
@@ -606,8 +604,15 @@ void NodeState::update_rss(RankGroup& group, std::uint64_t now_ns) {
         std::max(told != nullptr ? told->max_rss_bytes : 0, process.usage ? process.usage->max_rss_bytes : 0);
     rss_bytes += process.look.rss_bytes != 0 ? process.look.rss_bytes : most;
   }
-  if (rss_bytes == 0) return;
-  group.series.level(grid_, kRss, std::max(group.rss_until_ns, begin_ns), now_ns, rss_bytes);
+  return rss_bytes;
+}
+
+void NodeState::update_rss(RankGroup& group, std::uint64_t now_ns) {
+  std::uint64_t begin_ns = now_ns;
+  for (const Process& process : group.processes) begin_ns = std::min(begin_ns, process.start.mono_ns);
+  const std::uint64_t bytes = rss_bytes(group);
+  if (bytes == 0) return;
+  group.series.level(grid_, kRss, std::max(group.rss_until_ns, begin_ns), now_ns, bytes);
   group.rss_until_ns = now_ns;
 }
 

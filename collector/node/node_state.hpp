@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/secrets.hpp"
+#include "collector/charge/live_times.hpp"
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/time_series.hpp"
 #include "collector/node/node_snapshot.hpp"
@@ -160,6 +161,12 @@ class NodeState {
   // The content for a shard, as it is now. `complete`: all ranks have ended.
   [[nodiscard]] NodeSnapshot snapshot(Instant now, bool complete, Events events = Events::kAll);
 
+  // Somebody begins to watch the run: from now on the time of call paths is kept for live_snapshot().
+  void begin_live(std::uint64_t watch);
+  void end_live();
+  // The content for a live file, as it is now. begin_live() comes first.
+  [[nodiscard]] NodeSnapshot live_snapshot(Instant now);
+
  private:
   struct Process {
     ProcessId id = 0;
@@ -242,13 +249,18 @@ class NodeState {
   [[nodiscard]] bool is_spawned(std::int32_t rank) const;
   void update_series(RankGroup& group, Process& process, std::uint64_t now_ns);
   void update_rss(RankGroup& group, std::uint64_t now_ns);
-  static ProcessView view(Process& process, std::uint64_t now_ns, Events events);
+  // `live`: null, or for a live file.
+  static ProcessView view(Process& process, std::uint64_t now_ns, Events events, LiveTimes* live);
   void set_event_budget(ProcessRecorder& recorder) const;
   // Leaves less room for call paths, the more the other tables take.
   void fit_store(std::uint64_t now_ns);
   static std::size_t main_process(const std::vector<ProcessView>& views);
   static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
-                                    Events events, std::size_t thread_rows, std::vector<shard::Note>& notes);
+                                    Events events, std::size_t thread_rows, std::vector<shard::Note>& notes,
+                                    LiveTimes* live);
+  NodeSnapshot make_snapshot(Instant now, bool complete, Events events, LiveTimes* live);
+  // What its living processes have; for one that was never looked at, the most it ever had.
+  static std::uint64_t rss_bytes(const RankGroup& group);
 
   NodeOptions options_;
   bool saves_memory_ = false;
@@ -270,6 +282,8 @@ class NodeState {
   std::uint64_t notes_left_out_ = 0;
   std::uint64_t memory_kills_ = 0;
   std::uint64_t turned_off_ns_ = 0;  // 0: recording is on
+  std::optional<LiveTimes> live_;    // while somebody watches
+  std::uint64_t watch_ = 0;
   std::uint32_t window_number_ = 0;
   bool window_open_ = false;
 };

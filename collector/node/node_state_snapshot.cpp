@@ -263,10 +263,12 @@ shard::Process NodeState::row_of(const Process& process, const ProcessReport& re
   return row;
 }
 
-NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, Events events) {
+NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, Events events,
+                                       LiveTimes* live) {
   ProcessView view{&process, {}, process.recorder || process.past, {}, process.start, now_ns};
   if (process.recorder) {
-    view.report = process.recorder->report(now_ns, events);
+    view.report = live != nullptr ? process.recorder->live_report(now_ns, *live)
+                                  : process.recorder->report(now_ns, events);
     if (process.past) view.report.begin_with(*process.past);
   } else if (process.past) {
     view.report = *process.past;
@@ -291,11 +293,11 @@ std::size_t NodeState::main_process(const std::vector<ProcessView>& views) {
 }
 
 RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
-                                      Events events, std::size_t thread_rows,
-                                      std::vector<shard::Note>& notes) {
+                                      Events events, std::size_t thread_rows, std::vector<shard::Note>& notes,
+                                      LiveTimes* live) {
   std::vector<ProcessView> views;
   views.reserve(group.processes.size());
-  for (Process& process : group.processes) views.push_back(view(process, now_ns, events));
+  for (Process& process : group.processes) views.push_back(view(process, now_ns, events, live));
   const std::size_t main_index = main_process(views);
   const ProcessView& main = views[main_index];
 
@@ -303,7 +305,7 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   shard::Rank& rank = snapshot.rank;
   ProcessReport& sum = snapshot.report;
   SystemUsage usage = group.helpers_usage;
-  sum.add_amounts(group.helpers, false);
+  if (live == nullptr) sum.add_amounts(group.helpers, false);
   bool any_segment = group.helpers.processes != 0;
   for (std::size_t i = 0; i < views.size(); ++i) {
     sum.add_amounts(views[i].report, i == main_index);
@@ -329,12 +331,22 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   set_end(rank, main.report, main.process->wait_status, main.process->alive);
   if ((rank.flags & shard::kLost) != 0 || rank.exit_status != 0) snapshot.last_path = sum.last_path;
   if ((rank.flags & shard::kStillRan) == 0) set_failure(snapshot, main.report, main.process->wait_status);
-  snapshot.series = group.series;
   snapshot.command = group.command;
   snapshot.affinity = main.process->look.affinity;
   snapshot.numa_nodes = main.process->look.numa_nodes;
   snapshot.events = sum.events[static_cast<std::size_t>(events)];
   sum.events = {};
+  ThreadTable threads;  // those of the main process have rows of their own first
+  threads.add(main.report.thread_table);
+  if (live == nullptr) threads.add(group.helpers.thread_table);
+  for (std::size_t i = 0; i < views.size(); ++i)
+    if (i != main_index) threads.add(views[i].report.thread_table);
+  snapshot.threads = threads.rows(thread_rows);
+  if (live != nullptr) {
+    snapshot.rss_bytes = rss_bytes(group);
+    return snapshot;
+  }
+  snapshot.series = group.series;
   snapshot.processes = group.ended;
   snapshot.processes.insert(snapshot.processes.end(), group.ended_alike.begin(), group.ended_alike.end());
   for (const ProcessView& each : views)
@@ -343,12 +355,6 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
             [](const shard::Process& a, const shard::Process& b) {
               return std::pair(a.start_utc_ns, a.pid) < std::pair(b.start_utc_ns, b.pid);
             });
-  ThreadTable threads;  // those of the main process have rows of their own first
-  threads.add(main.report.thread_table);
-  threads.add(group.helpers.thread_table);
-  for (std::size_t i = 0; i < views.size(); ++i)
-    if (i != main_index) threads.add(views[i].report.thread_table);
-  snapshot.threads = threads.rows(thread_rows);
   // Without a budget there are no events, so there is no level.
   if (snapshot.events && snapshot.events->budget() != 0) rank.event_level = snapshot.events->level();
 
@@ -358,6 +364,33 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
 }
 
 NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
+  return make_snapshot(now, complete, events, nullptr);
+}
+
+void NodeState::begin_live(std::uint64_t watch) {
+  live_.emplace(store_);
+  watch_ = watch;
+  for (auto& [key, group] : ranks_)
+    for (Process& process : group.processes)
+      if (process.recorder) process.recorder->take_new_times(nullptr);
+}
+
+void NodeState::end_live() {
+  live_.reset();
+  for (auto& [key, group] : ranks_)
+    for (Process& process : group.processes)
+      if (process.recorder) process.recorder->stop_taking_times();
+}
+
+NodeSnapshot NodeState::live_snapshot(Instant now) {
+  live_->begin_look();
+  NodeSnapshot snapshot = make_snapshot(now, false, Events::kFew, &*live_);
+  snapshot.live_times = live_->rows();
+  snapshot.watch = watch_;
+  return snapshot;
+}
+
+NodeSnapshot NodeState::make_snapshot(Instant now, bool complete, Events events, LiveTimes* live) {
   NodeSnapshot snapshot;
   shard::Run& run = snapshot.run;
   run.id = options_.run_id;
@@ -396,8 +429,8 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   for (auto& [key, group] : ranks_) {
     if (group.processes.empty() || is_above_ranks(key)) continue;
     snapshot.ranks.push_back(
-        rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows, run.notes));
-    snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
+        rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows, run.notes, live));
+    if (live == nullptr) snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
     if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
     if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;
     const shard::Rank& rank = snapshot.ranks.back().rank;
@@ -447,9 +480,11 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   }
   if (run.counters_multiplexed) run.notes.push_back(shard::note_of_run(shard::NoteCode::kCountersTookTurns));
   unite(run.notes);
-  snapshot.grid = grid_;
-  snapshot.series = series_;
-  snapshot.path_times = path_times_.cells(open_times);
+  if (live == nullptr) {
+    snapshot.grid = grid_;
+    snapshot.series = series_;
+    snapshot.path_times = path_times_.cells(open_times);
+  }
   snapshot.tables = store_.tables();  // after the reports, which add call paths of MPI call sites
   return snapshot;
 }

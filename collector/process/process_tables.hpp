@@ -39,14 +39,14 @@ class ProcessTables {
 
   // Adds all tables, as they are now, to a report that has none of them yet.
   void read(ProcessReport& report, std::uint64_t now_ns);
+  // Adds communicators and collective operations only. Returns identities by row of the table; 0: none.
+  std::vector<std::uint64_t> read_communicators(ProcessReport& report) const;
 
   // Adds what performance counters counted inside MPI since the last call to the series of counters. Call it
   // about once a second.
   void update_mpi_counters(std::uint64_t now_ns);
 
  private:
-  // Identities by row of the table; 0: none.
-  [[nodiscard]] std::vector<std::uint64_t> read_communicators(ProcessReport& report) const;
   void read_call_sites(ProcessReport& report, const std::vector<std::uint64_t>& identities);
   void read_traffic(ProcessReport& report) const;
   void read_message_sizes(ProcessReport& report) const;

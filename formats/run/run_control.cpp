@@ -24,9 +24,11 @@ namespace {
 
 constexpr const char* kDirectory = ".control";
 constexpr const char* kRequestName = "request";
-constexpr std::string_view kNodePrefix = "node-", kTemporaryPrefix = ".new-";
+constexpr const char* kWatchName = "watch";
+constexpr std::string_view kNodePrefix = "node-", kLivePrefix = "live-", kTemporaryPrefix = ".new-";
 constexpr std::string_view kHeader = "clusterprof-control 1\n", kEnd = "end\n";
 constexpr std::size_t kMostBytes = 1024;
+constexpr std::size_t kMostLiveBytes = std::size_t{1} << 28;
 constexpr mode_t kDirectoryMode = 0700, kFileMode = 0600;
 
 bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
@@ -35,22 +37,28 @@ UniqueFd open_run(const std::string& run) {
   return UniqueFd(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
+std::string live_name(const std::string& node) { return std::string(kLivePrefix) + node; }
 std::string answer_name(const std::string& node) { return std::string(kNodePrefix) + node; }
 
-// Not with O_PATH: it is for NFS to ask its server, so that what others have renamed is seen.
+// Not with O_PATH: it is for NFS to ask its server, so that what others have made and renamed is seen.
 UniqueFd open_control(const std::string& run) {
-  const UniqueFd directory = open_run(run);
+  const UniqueFd directory(::open(run.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return {};
   return UniqueFd(::openat(directory.get(), kDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// The text of a file of this user, of root, or of `owner`.
-std::optional<std::string> read_trusted(int directory, const std::string& name, uid_t owner) {
+// A file of this user, of root, or of `owner`.
+UniqueFd open_trusted(int directory, const std::string& name, uid_t owner) {
   // A pipe of that name must not keep us waiting.
-  const UniqueFd file(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  UniqueFd file(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   const auto status = file ? status_of(file.get()) : std::nullopt;
-  if (!status || !S_ISREG(status->st_mode) || (!is_trusted(*status) && status->st_uid != owner))
-    return std::nullopt;
+  if (!status || !S_ISREG(status->st_mode) || (!is_trusted(*status) && status->st_uid != owner)) return {};
+  return file;
+}
+
+std::optional<std::string> read_trusted(int directory, const std::string& name, uid_t owner) {
+  const UniqueFd file = open_trusted(directory, name, owner);
+  if (!file) return std::nullopt;
   char text[kMostBytes];
   const ssize_t bytes = ::read(file.get(), text, sizeof text);
   return bytes > 0 ? std::optional(std::string(text, static_cast<std::size_t>(bytes))) : std::nullopt;
@@ -69,6 +77,40 @@ Result<void> replace_file(int directory, const std::string& name, const std::str
   Error why = failed();
   ::unlinkat(directory, temporary.c_str(), 0);
   return why;
+}
+
+// Writes a file from its beginning on, and closes it, which is when NFS sends it to the server.
+Result<void> rewrite_file(int directory, const std::string& name, std::span<const std::byte> bytes,
+                          const struct stat& owner) {
+  const auto failed = [&] { return Error{name + ": " + std::strerror(errno)}; };
+  UniqueFd file(
+      ::openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kFileMode));
+  if (!file) return failed();
+  const auto status = status_of(file.get());
+  if (!status || !S_ISREG(status->st_mode)) return Error{name + ": is not a file"};
+  // What root makes has to be readable for the run's user.
+  if (::geteuid() == 0 && status->st_uid != owner.st_uid &&
+      ::fchown(file.get(), owner.st_uid, owner.st_gid) != 0)
+    return failed();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!write_all(file.get(), text) || ::close(file.release()) != 0) return failed();
+  return {};
+}
+
+// Removes a node's file, and the directory after the last node's.
+void withdraw(const std::string& run, const std::string& name) {
+  const UniqueFd directory = open_run(run);
+  if (!directory) return;
+  {
+    const UniqueFd control = open_directory(directory.get(), kDirectory);
+    if (!control) return;
+    ::unlinkat(control.get(), name.c_str(), 0);
+    if (!entries_of(control.get(), [](const std::string& other) {
+           return other.starts_with(kNodePrefix) || other.starts_with(kLivePrefix);
+         }).empty())
+      return;
+  }
+  remove_control(directory.get());
 }
 
 using Fields = std::map<std::string_view, std::uint64_t>;
@@ -114,6 +156,7 @@ std::optional<std::array<std::uint64_t, kCount>> take_fields(
 }
 
 constexpr std::array<std::string_view, 4> kRequestFields = {"sequence", "open", "at_unix_ns", "lasting_ns"};
+constexpr std::array<std::string_view, 1> kWatchFields = {"watch"};
 constexpr std::array<std::string_view, 4> kAnswerFields = {"sequence", "light", "open", "ranks"};
 
 }  // namespace
@@ -186,20 +229,7 @@ Result<void> write_answer(const std::string& run, const ControlAnswer& answer) {
   return replace_file(control.get(), answer_name(answer.node), text_of(answer));
 }
 
-void withdraw_answer(const std::string& run, const std::string& node) {
-  const UniqueFd directory = open_run(run);
-  if (!directory) return;
-  {
-    const UniqueFd control = open_directory(directory.get(), kDirectory);
-    if (!control) return;
-    ::unlinkat(control.get(), answer_name(node).c_str(), 0);
-    if (!entries_of(control.get(), [](const std::string& name) {
-           return name.starts_with(kNodePrefix);
-         }).empty())
-      return;
-  }
-  remove_control(directory.get());
-}
+void withdraw_answer(const std::string& run, const std::string& node) { withdraw(run, answer_name(node)); }
 
 std::vector<ControlAnswer> read_answers(const std::string& run) {
   std::vector<ControlAnswer> answers;
@@ -216,6 +246,82 @@ std::vector<ControlAnswer> read_answers(const std::string& run) {
       answers.push_back(std::move(*answer));
   }
   return answers;
+}
+
+Result<void> write_watch(const std::string& run, std::uint64_t number) {
+  const UniqueFd directory = open_run(run);
+  const auto owner = directory ? status_of(directory.get()) : std::nullopt;
+  if (!owner) return Error{run + ": " + std::strerror(errno)};
+  if (owner->st_uid != ::geteuid() && ::geteuid() != 0)
+    return Error{run + ": belongs to another user, who alone can ask its nodes what they do now"};
+  const auto failed = [&] { return Error{run + "/" + kDirectory + ": " + std::strerror(errno)}; };
+  const bool is_new = ::mkdirat(directory.get(), kDirectory, kDirectoryMode) == 0;
+  if (!is_new && errno != EEXIST) return failed();
+  const UniqueFd control(
+      ::openat(directory.get(), kDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!control) return failed();
+  if (is_new && ::geteuid() == 0 && ::fchown(control.get(), owner->st_uid, owner->st_gid) != 0)
+    return failed();
+  const std::string text = text_of_fields({{kWatchFields[0], number}});
+  const Result<void> written =
+      rewrite_file(control.get(), kWatchName, std::as_bytes(std::span(text)), *owner);
+  return written ? written : Error{run + "/" + kDirectory + "/" + written.error().message};
+}
+
+void end_watch(const std::string& run) {
+  const UniqueFd directory = open_run(run);
+  if (!directory) return;
+  {
+    const UniqueFd control = open_directory(directory.get(), kDirectory);
+    if (!control) return;
+    ::unlinkat(control.get(), kWatchName, 0);
+  }
+  ::unlinkat(directory.get(), kDirectory, AT_REMOVEDIR);  // fails where something else is there
+}
+
+std::optional<std::uint64_t> read_watch(const std::string& run) {
+  const UniqueFd control = open_control(run);
+  const auto text = control ? read_trusted(control.get(), kWatchName, ::geteuid()) : std::nullopt;
+  const auto values = text ? take_fields(*text, kWatchFields) : std::nullopt;
+  return values ? std::optional((*values)[0]) : std::nullopt;
+}
+
+Result<void> write_live(const std::string& run, const std::string& node, std::span<const std::byte> bytes) {
+  const UniqueFd control = open_control(run);
+  const auto status = control ? status_of(control.get()) : std::nullopt;
+  if (!status) return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
+  if (!is_trusted(*status)) return Error{run + "/" + kDirectory + ": belongs to another user"};
+  return rewrite_file(control.get(), live_name(node), bytes, *status);
+}
+
+void withdraw_live(const std::string& run, const std::string& node) { withdraw(run, live_name(node)); }
+
+std::vector<std::string> live_nodes(const std::string& run) {
+  std::vector<std::string> nodes;
+  const UniqueFd control = open_control(run);
+  if (!control) return nodes;
+  nodes = entries_of(control.get(), [](const std::string& name) { return name.starts_with(kLivePrefix); });
+  for (std::string& name : nodes) name.erase(0, kLivePrefix.size());
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+std::optional<std::vector<std::byte>> read_live(const std::string& run, const std::string& node) {
+  const UniqueFd control = open_control(run);
+  const auto owner = control ? status_of(control.get()) : std::nullopt;
+  const UniqueFd file = owner ? open_trusted(control.get(), live_name(node), owner->st_uid) : UniqueFd();
+  const auto status = file ? status_of(file.get()) : std::nullopt;
+  if (!status || status->st_size < 0) return std::nullopt;
+  std::vector<std::byte> bytes(std::min(static_cast<std::size_t>(status->st_size), kMostLiveBytes));
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
 }
 
 void remove_control(int run_directory) {

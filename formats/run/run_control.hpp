@@ -5,12 +5,21 @@
 //   DIR/.control/request      what is asked for; each request replaces the one before
 //   DIR/.control/node-NODE    what node NODE has done; its collector makes it at the start
 //
-// Files are replaced by renaming, so that nobody reads half of one. A request counts only if it belongs to
-// the user of the run, or to root. Any function may take long where the file server does not answer.
+// And how a run is told that somebody watches it (`clusterprof top`), and answers:
+//
+//   DIR/.control/watch        a number that those who watch change about once a second
+//   DIR/.control/live-NODE    what node NODE does now (formats/shard/live_state.hpp)
+//
+// The first two are replaced by renaming, so that nobody reads half of one. The others are rewritten in
+// place: a machine that has a directory of a file server in its memory sees a new name late, but asks for
+// what is in a file whenever it opens it. A request counts only if it belongs to the user of the run, or to
+// root. Any function may take long where the file server does not answer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +70,23 @@ void withdraw_answer(const std::string& run, const std::string& node);
 // The answers of all nodes, sorted by node.
 std::vector<ControlAnswer> read_answers(const std::string& run);
 
+// Tells the run's collectors that somebody watches. Makes the directory if it is missing. Only the user of
+// the run and root may.
+Result<void> write_watch(const std::string& run, std::uint64_t number);
+// Removes that again from a run that has ended, with the directory if nothing else is there.
+void end_watch(const std::string& run);
+// No value: nobody has watched, or the number is being written at this moment.
+std::optional<std::uint64_t> read_watch(const std::string& run);
+
+// For a node's collector. Whoever reads meanwhile may find part of it.
+Result<void> write_live(const std::string& run, const std::string& node, std::span<const std::byte> bytes);
+// For a node's collector, at its end: removes that file; the last node removes the directory.
+void withdraw_live(const std::string& run, const std::string& node);
+// The nodes that have such a file, sorted; and the file's content. No value: there is none, or it is of
+// another user than the run.
+std::vector<std::string> live_nodes(const std::string& run);
+std::optional<std::vector<std::byte>> read_live(const std::string& run, const std::string& node);
+
 // Removes DIR/.control.
 void remove_control(int run_directory);
 
@@ -71,6 +97,18 @@ constexpr std::int64_t control_interval_ns(std::size_t nodes) {
   constexpr std::size_t kLooksPerSecond = 256;
   const std::size_t seconds = (nodes + kLooksPerSecond - 1) / kLooksPerSecond;
   return seconds <= 1 ? kSecond : seconds >= 8 ? kLongest : static_cast<std::int64_t>(seconds) * kSecond;
+}
+// How often each of so many collectors looks whether somebody watches, as long as nobody does: every 5 s up
+// to 320 nodes; in larger jobs, a file server is asked no more than 64 times a second, up to once a minute
+// for each node.
+constexpr std::int64_t watch_interval_ns(std::size_t nodes) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  constexpr std::size_t kLooksPerSecond = 64, kShortest = 5, kLongest = 60;
+  const std::size_t seconds = (nodes + kLooksPerSecond - 1) / kLooksPerSecond;
+  return static_cast<std::int64_t>(seconds < kShortest  ? kShortest
+                                   : seconds > kLongest ? kLongest
+                                                        : seconds) *
+         kSecond;
 }
 // Requests name a time this far in the future, so that all collectors see them before it.
 constexpr std::int64_t control_ahead_ns(std::size_t nodes) {
