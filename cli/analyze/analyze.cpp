@@ -22,6 +22,7 @@
 #include "cli/analyze/control.hpp"
 #include "cli/analyze/diff.hpp"
 #include "cli/analyze/export.hpp"
+#include "cli/analyze/hang.hpp"
 #include "cli/analyze/ls.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
@@ -71,6 +72,7 @@ struct Verbs {
   void add_export();
   void add_control();
   void add_stacks();
+  void add_hang();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -85,6 +87,7 @@ struct Verbs {
   ExportVerbOptions export_options;
   ControlOptions control_options;
   StacksOptions stacks_options;
+  HangVerbOptions hang_options;
   std::string dump_argument;
   std::string validate_argument;
   std::vector<std::string> own;
@@ -94,7 +97,7 @@ struct Verbs {
            *path_question = nullptr, *functions_question = nullptr, *node_question = nullptr,
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
            *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
-           *stacks_verb = nullptr;
+           *stacks_verb = nullptr, *hang_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -128,6 +131,7 @@ Verbs::Verbs() {
   add_export();
   add_control();
   add_stacks();
+  add_hang();
 }
 
 void Verbs::add_merge() {
@@ -312,6 +316,14 @@ void Verbs::add_stacks() {
   add_own(stacks_verb, own);
 }
 
+void Verbs::add_hang() {
+  hang_verb = app.add_subcommand("hang", "Looks whether any rank makes progress, and tells the collectors");
+  hang_verb->group("");  // between parts of clusterprof
+  hang_verb->add_option("RUN", hang_options.run, "run directory")->required();
+  hang_verb->add_option("--after", hang_options.after_s, "seconds without progress")->required();
+  hang_verb->add_flag("--abort", hang_options.end_ranks, "the collectors are to end the ranks");
+}
+
 // The message for an unknown command.
 std::string Verbs::no_verb(const std::string& word) {
   std::vector<std::string> known;
@@ -398,6 +410,7 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*start_verb) return start_recording(control_options);
   if (*stop_verb) return stop_recording(control_options);
   if (*stacks_verb) return stacks(stacks_options);
+  if (*hang_verb) return look_for_hang(hang_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }
 

@@ -20,6 +20,7 @@ namespace clusterprof::report {
 
 enum class FindingKind : std::uint8_t {
   kDeadlock = 0,
+  kNoProgress,
   kRankFailed,
   kLauncherGone,
   kRanksEndedAfter,
@@ -78,6 +79,7 @@ enum class FindingKind : std::uint8_t {
 inline constexpr std::size_t kFindingKinds = 54;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
+                                                                             "no_progress",
                                                                              "rank_failed",
                                                                              "launcher_gone",
                                                                              "ranks_ended_after",
