@@ -48,6 +48,7 @@ Other commands (each has --help; clusterprof help COMMAND shows its manual page)
   diff RUN_A RUN_B            compare two runs
   ls [DIR]                    list runs
   stacks RUN                  where all ranks are now, or were last, and who waits for whom
+  snapshot RUN                keep a profile of now of a run that goes on
   tui RUN                     browse in a terminal
   start RUN, stop RUN         turn recording of a --standby or light run on and off
   dump FILE, validate FILE    print or check a shard or profile
@@ -625,7 +626,8 @@ void with_record_options(const std::function<void(CLI::App&)>& use) {
 const std::vector<std::string>& analysis_verbs() {
   static const std::vector<std::string> kVerbs = {"report", "merge", "query", "export",   "diff",
                                                   "ls",     "tui",   "dump",  "validate", "doctor",
-                                                  "attach", "top",   "start", "stop",     "stacks"};
+                                                  "attach", "top",   "start", "stop",     "stacks",
+                                                  "snapshot"};
   return kVerbs;
 }
 

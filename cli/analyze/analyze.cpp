@@ -26,6 +26,7 @@
 #include "cli/analyze/ls.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
+#include "cli/analyze/snapshot.hpp"
 #include "cli/analyze/stacks.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/verbs.hpp"
@@ -73,6 +74,7 @@ struct Verbs {
   void add_control();
   void add_stacks();
   void add_hang();
+  void add_snapshot();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -88,6 +90,7 @@ struct Verbs {
   ControlOptions control_options;
   StacksOptions stacks_options;
   HangVerbOptions hang_options;
+  SnapshotOptions snapshot_options;
   std::string dump_argument;
   std::string validate_argument;
   std::vector<std::string> own;
@@ -97,7 +100,7 @@ struct Verbs {
            *path_question = nullptr, *functions_question = nullptr, *node_question = nullptr,
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
            *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
-           *stacks_verb = nullptr, *hang_verb = nullptr;
+           *stacks_verb = nullptr, *hang_verb = nullptr, *snapshot_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -132,6 +135,7 @@ Verbs::Verbs() {
   add_control();
   add_stacks();
   add_hang();
+  add_snapshot();
 }
 
 void Verbs::add_merge() {
@@ -316,6 +320,15 @@ void Verbs::add_stacks() {
   add_own(stacks_verb, own);
 }
 
+void Verbs::add_snapshot() {
+  snapshot_verb = app.add_subcommand("snapshot", "Keeps a profile of now of a run that goes on");
+  snapshot_verb->add_option("RUN", snapshot_options.run, kRunHelp)->required();
+  snapshot_verb
+      ->add_option("-o,--output", snapshot_options.output,
+                   "make this directory (default: RUN.snapshot-1, or the next number)")
+      ->type_name("DIR");
+}
+
 void Verbs::add_hang() {
   hang_verb = app.add_subcommand("hang", "Looks whether any rank makes progress, and tells the collectors");
   hang_verb->group("");  // between parts of clusterprof
@@ -410,6 +423,7 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*start_verb) return start_recording(control_options);
   if (*stop_verb) return stop_recording(control_options);
   if (*stacks_verb) return stacks(stacks_options);
+  if (*snapshot_verb) return snapshot(snapshot_options);
   if (*hang_verb) return look_for_hang(hang_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }

@@ -86,6 +86,7 @@ Result<LiveRun> look_at_live_run(const fs::path& run) {
   const ShardData data = merger.finish();
   report::Analysis nodes;
   report::describe_nodes(data, nodes);
+  nodes.run.snapshot_utc_ns = report::snapshot_utc_ns(data);
   report::find_run_state(nodes);
   LiveRun live;
   live.state = nodes.run.state;

@@ -88,6 +88,7 @@ enum class NoteCode : std::uint8_t {
   kNeverStarted,
   kOnlyWindows,
   kFullInWindows,
+  kSnapshot,  // of a run that was running, made by `clusterprof snapshot`
   kMoreNotes
 };
 
@@ -167,6 +168,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"never_started", NoteScope::kRun, nullptr, nullptr, nullptr},
     {"only_windows", NoteScope::kRun, "windows", nullptr, nullptr},
     {"full_in_windows", NoteScope::kRun, "windows", nullptr, nullptr},
+    {"snapshot", NoteScope::kRun, "utc_s", nullptr, nullptr},
     {"more_notes", NoteScope::kNode, "notes", nullptr, nullptr},
 });
 inline constexpr std::size_t kNoteCodes = kNoteKinds.size();

@@ -101,6 +101,7 @@ void ReportDocument::run() {
           out_(reason, meaning);
     });
     out_("complete", run.complete)("state", name_of(run.state))("as_of_s", run.as_of_s);
+    out_("snapshot_utc", utc_or_null(run.snapshot_utc_ns));
     out_("version", run.version);
     out_("mpi_library", text_or_null(run.mpi_library));
     std::vector<std::string> sentences;
