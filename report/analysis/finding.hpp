@@ -76,7 +76,7 @@ enum class FindingKind : std::uint8_t {
   kClocks,
   kImports
 };
-inline constexpr std::size_t kFindingKinds = 54;
+inline constexpr std::size_t kFindingKinds = 55;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
                                                                              "no_progress",
