@@ -177,6 +177,14 @@ void Verbs::add_report() {
       ->type_name("REGION")
       ->excludes(html);  // the page has all regions
   report_verb
+      ->add_option("--last", report_options.last,
+                   "only the end of the run, as far as it is known by time: 60s, 5m, 2h")
+      ->type_name("TIME")
+      ->excludes(html)  // time can be selected in the page
+      ->excludes(oneline)
+      ->excludes("--section")
+      ->excludes("--region");
+  report_verb
       ->add_flag("--all-frames", all_frames,
                  "show every function and line, also those of libraries and the interpreter")
       ->excludes(html);  // the page has a switch

@@ -770,8 +770,15 @@ struct Quality {
   double unsampled_cpu_s = 0;                                        // of those threads
 };
 
+// The end of a run, since its start, in whole bins of the timeline.
+struct EndOfRun {
+  double begin_s = 0, end_s = 0;
+  Seconds functions_begin_s;  // their bins are wider; empty: there are none
+};
+
 struct Analysis {
   RunInfo run;
+  std::optional<EndOfRun> last;  // all is of this alone (analyse_end()); such an analysis is never stored
   Quality quality;
   std::vector<NodeInfo> nodes;
   std::vector<RankInfo> ranks;                              // by rank

@@ -30,6 +30,10 @@ ReportDocument::ReportDocument(const Analysis& analysis, const JsonSink& sink)
       category_keys_(second_keys(shard::kCategoryNames)) {}
 
 void ReportDocument::write() {
+  if (a_.last) {
+    write_end(*a_.last);
+    return;
+  }
   out_.object([&] {
     out_("schema", "clusterprof.report/1");
     run();

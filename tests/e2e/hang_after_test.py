@@ -63,7 +63,7 @@ class HangAfter(recording.RecordingTest):
         self.assertNotIn("rank_failed", {finding["kind"] for finding in report["findings"]})
         notes = [note for note in report["run"]["note_records"] if note["code"] in ("no_progress", "ended_for_hang")]
         self.assertEqual([note["code"] for note in notes], [code])
-        self.assertGreaterEqual(notes[0]["seconds"], AFTER_S)
+        self.assertGreaterEqual(notes[0]["evidence"]["seconds"], AFTER_S)
         with open(os.path.join(self.run_directory, "hang.txt")) as file:
             self.assertRegex(file.read(), r"(?m)^Deadlock: ranks 0, 1 wait in MPI_Barrier")
         return report
