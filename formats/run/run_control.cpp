@@ -18,11 +18,12 @@
 #include "base/directory.hpp"
 #include "base/unique_fd.hpp"
 #include "base/write_all.hpp"
+#include "formats/shard/run_files.hpp"
 
 namespace clusterprof {
 namespace {
 
-constexpr const char* kDirectory = ".control";
+constexpr const char* kDirectory = shard::kControlDirectory;
 constexpr const char *kRequestName = "request", *kWriteName = "write", *kHangName = "hang";
 constexpr std::string_view kNodePrefix = "node-", kWrotePrefix = "wrote-", kTemporaryPrefix = ".new-";
 constexpr std::string_view kHeader = "clusterprof-control 1\n", kEnd = "end\n";

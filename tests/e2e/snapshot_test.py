@@ -100,6 +100,7 @@ class Snapshot(recording.RecordingTest):
         self.leave("second")
         _, stderr = self.process.communicate(timeout=PATIENCE_S)
         self.assertEqual(self.process.returncode, 0, stderr.decode(errors="replace"))
+        self.assertFalse(os.path.exists(os.path.join(self.run_directory, ".control")), "a merge removes it")
 
         first, second, whole = self.report("run.snapshot-1"), self.report("other"), self.report("run")
         for report in first, second:
