@@ -5,7 +5,6 @@
 #include "report/json/failure.hpp"
 #include "report/json/report_document.hpp"
 #include "report/words/end_of_run.hpp"
-#include "report/words/notes.hpp"
 
 namespace clusterprof::report {
 
