@@ -171,8 +171,8 @@ void remove_leftovers(const fs::path& run_dir, const std::function<RunProgress()
   const int run = opened.get();
   const Leftovers found = find_leftovers(run, run_dir);
   const auto remove = [](int place, const std::string& name) { (void)::unlinkat(place, name.c_str(), 0); };
-  const bool any = !found.half_written.empty() || !found.marks.empty() || !found.clocks.empty() || found.link ||
-                   found.control;
+  const bool any = !found.half_written.empty() || !found.marks.empty() || !found.clocks.empty() ||
+                   found.link || found.control;
   if (found.claims.empty() && !any) return;
   // Nobody writes any more, unless the checkpoints are farther apart than that.
   const RunProgress told = found.untouched_s >= kQuiet_s ? progress() : RunProgress{};

@@ -63,7 +63,8 @@ void note_snapshot(shard::ShardData& data) {
   constexpr std::int64_t kSecond_ns = 1'000'000'000;
   std::int64_t oldest_ns = 0;
   for (const shard::Node& node : data.nodes)
-    if (node.as_of_utc_ns > 0 && (oldest_ns == 0 || node.as_of_utc_ns < oldest_ns)) oldest_ns = node.as_of_utc_ns;
+    if (node.as_of_utc_ns > 0 && (oldest_ns == 0 || node.as_of_utc_ns < oldest_ns))
+      oldest_ns = node.as_of_utc_ns;
   const auto utc_s = static_cast<std::uint64_t>(oldest_ns / kSecond_ns);
   if (utc_s != 0) data.run.notes.push_back(note_of_run(NoteCode::kSnapshot, utc_s));
 }

@@ -160,8 +160,8 @@ class RecordParser {
     value("--min-ranks", raw_.min_ranks, "N", "do not record a run of fewer ranks than N (default: 1)",
           kScope);
     value("--hang-after", raw_.hang_after, "SECONDS",
-          "when no rank makes progress for SECONDS, say once on stderr and in the run who waits for whom\n(default: "
-          "do not look)",
+          "when no rank makes progress for SECONDS, say once on stderr and in the run who waits\nfor whom "
+          "(default: do not look)",
           kScope);
     flag("--hang-abort", raw_.hang_abort, "with --hang-after: then end the ranks by SIGABRT", kScope);
     flag("--strict", raw_.strict, "do not run the command if it cannot be recorded", kScope);
@@ -429,7 +429,8 @@ Result<Options> RecordParser::check() const {
 // Where not all ranks are sampled while they wait, nobody can tell whether one makes progress.
 Result<void> RecordParser::check_hang(Options& options) const {
   if (raw_.hang_after.empty() && !from_command_line("hang-after"))
-    return raw_.hang_abort ? Result<void>(Error{label("hang-abort") + " needs --hang-after"}) : Result<void>();
+    return raw_.hang_abort ? Result<void>(Error{label("hang-abort") + " needs --hang-after"})
+                           : Result<void>();
   int seconds = 0;
   if (!to_number(raw_.hang_after, seconds) || seconds < kMinHangAfter_s || seconds > kMaxHangAfter_s)
     return Error{label("hang-after") + ": a whole number of seconds from " + std::to_string(kMinHangAfter_s) +

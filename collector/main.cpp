@@ -189,7 +189,8 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_option("--own", node.own, "a path of the user's own code")->allow_extra_args(false);
   app.add_option("--ranks", node.only_ranks, "the only ranks that are recorded");
   app.add_option("--wait-ranks", options.wait_ranks, "ranks the summary waits for; all of the job");
-  app.add_option("--hang-after", hang_after_s, "seconds without progress after which somebody is told; 0: never");
+  app.add_option("--hang-after", hang_after_s,
+                 "seconds without progress after which somebody is told; 0: never");
   app.add_flag("--hang-abort", options.server.hang.end_ranks, "then the ranks are ended by SIGABRT");
   app.add_flag("--banner", options.banner, "print a summary at the end when the banner rank was here");
   app.add_option("--banner-rank", options.banner_rank, "0");

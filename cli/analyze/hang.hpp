@@ -16,8 +16,8 @@ struct HangVerbOptions {
 };
 
 // Has all nodes write their shards. If no rank makes progress, says so on stderr, once in a run, writes what
-// `clusterprof stacks` prints to RUN/hang.txt, and tells all collectors. The exit status: 0 if that is so, 1 if
-// a rank makes progress or may do so.
+// `clusterprof stacks` prints to RUN/hang.txt, and tells all collectors. The exit status: 0 if that is so, 1
+// if a rank makes progress or may do so.
 int look_for_hang(const HangVerbOptions& options);
 
 }  // namespace clusterprof::cli

@@ -13,8 +13,8 @@
 
 namespace clusterprof::cli {
 
-// What report_stacks() and standstill_ns() need of all shards, or of the profile where there are none. `name`:
-// of the run, for messages. A shard that cannot be read is complained about and left out.
+// What report_stacks() and standstill_ns() need of all shards, or of the profile where there are none.
+// `name`: of the run, for messages. A shard that cannot be read is complained about and left out.
 Result<shard::ShardData> read_stacks(const std::filesystem::path& run, const std::string& name);
 
 struct LiveRun {

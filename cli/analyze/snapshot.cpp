@@ -34,7 +34,8 @@ constexpr std::size_t kNamesInMessage = 4;
 
 std::string names_of(const std::vector<std::string>& nodes) {
   std::string names;
-  for (std::size_t i = 0; i < std::min(nodes.size(), kNamesInMessage); ++i) names += (i == 0 ? "" : ", ") + nodes[i];
+  for (std::size_t i = 0; i < std::min(nodes.size(), kNamesInMessage); ++i)
+    names += (i == 0 ? "" : ", ") + nodes[i];
   if (nodes.size() > kNamesInMessage)
     names += " and " + std::to_string(nodes.size() - kNamesInMessage) + " more";
   return names;
@@ -60,9 +61,9 @@ Result<fs::path> make_directory(const std::string& output, const fs::path& run) 
 
 // Why there is nothing to keep.
 std::string why_not_running(report::RunState state) {
-  return state == report::RunState::kLost
-             ? "is not running: its collectors have ended without their last data (clusterprof report shows what is known)"
-             : "has ended: clusterprof report shows all of it";
+  return state == report::RunState::kLost ? "is not running: its collectors have ended without their last "
+                                            "data (clusterprof report shows what is known)"
+                                          : "has ended: clusterprof report shows all of it";
 }
 
 }  // namespace
@@ -77,7 +78,8 @@ int snapshot(const SnapshotOptions& options) {
   const Result<LiveRun> live = look_at_live_run(run);
   if (!live) return complain(live.error());
   const std::string name = printable(run.string());
-  if (live.value().nodes.empty()) return complain(kNothingFound, name + ": " + why_not_running(live.value().state));
+  if (live.value().nodes.empty())
+    return complain(kNothingFound, name + ": " + why_not_running(live.value().state));
   const Result<WrittenShards> written = have_shards_written(run, live.value().nodes);
   if (!written) return complain(written.error());
   const std::vector<std::string>& silent = written.value().silent;

@@ -28,7 +28,8 @@ bool is_of_the_end(FindingKind kind) { return kind <= FindingKind::kTimeLimit; }
 
 void cut_row(std::size_t first, TimelineRow& row) {
   for (auto& [series, values] : row.values)
-    values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(std::min(first, values.size())));
+    values.erase(values.begin(),
+                 values.begin() + static_cast<std::ptrdiff_t>(std::min(first, values.size())));
   std::erase_if(row.values, [](const auto& series) { return series.second.empty(); });
 }
 
@@ -41,8 +42,8 @@ class End {
     const Timeline& timeline = *whole_.timeline;
     end_s_ = whole_.run.lasted_s;
     wanted_s_ = std::max(0.0, end_s_ - last_s);
-    const std::size_t first =
-        std::min(bin_at(wanted_s_, timeline.begin_s, timeline.bin_s), timeline.bins == 0 ? 0 : timeline.bins - 1);
+    const std::size_t first = std::min(bin_at(wanted_s_, timeline.begin_s, timeline.bin_s),
+                                       timeline.bins == 0 ? 0 : timeline.bins - 1);
     EndOfRun& last = end_.last.emplace();
     last.begin_s = std::max(0.0, timeline.begin_s + static_cast<double>(first) * timeline.bin_s);
     last.end_s = end_s_;
@@ -167,9 +168,10 @@ class End {
       row.self_s = to_seconds(self[id]);
       row.total_s = to_seconds(total[id]);
     }
-    std::stable_sort(end_.functions.begin(), end_.functions.end(), [](const FunctionRow& x, const FunctionRow& y) {
-      return std::pair(x.self_s, x.total_s) > std::pair(y.self_s, y.total_s);
-    });
+    std::stable_sort(end_.functions.begin(), end_.functions.end(),
+                     [](const FunctionRow& x, const FunctionRow& y) {
+                       return std::pair(x.self_s, x.total_s) > std::pair(y.self_s, y.total_s);
+                     });
   }
 
   const shard::ShardData& head_;

@@ -10,10 +10,10 @@
 
 namespace clusterprof::report {
 
-// Of the last `last_s` of `whole`, in whole bins. Has Analysis::last, run, nodes, ranks with their categories,
-// category_s, rank_seconds, functions with their times, timeline, windows, and what is known of the end: calls
-// under way, hang, failure and findings on these. All else is empty: it is known of the whole run only. No
-// value: there is no timeline. `whole` must have the timelines of ranks.
+// Of the last `last_s` of `whole`, in whole bins. Has Analysis::last, run, nodes, ranks with their
+// categories, category_s, rank_seconds, functions with their times, timeline, windows, and what is known of
+// the end: calls under way, hang, failure and findings on these. All else is empty: it is known of the whole
+// run only. No value: there is no timeline. `whole` must have the timelines of ranks.
 std::optional<Analysis> analyse_end(const shard::ShardData& head, const Analysis& whole, double last_s,
                                     FrameMode frames = FrameMode::kFolded);
 

@@ -76,8 +76,8 @@ class Standstill {
       const auto call = calls_.find({thread.rank, thread.tid});
       // Of the MPI library and the like, which look for messages whatever happens.
       if (thread.kind == shard::ThreadKind::kHelper && call == calls_.end()) continue;
-      state.still_ns = std::min(
-          state.still_ns, call != calls_.end() ? still_in_call(*call->second, thread) : still(thread, is_main));
+      state.still_ns = std::min(state.still_ns, call != calls_.end() ? still_in_call(*call->second, thread)
+                                                                     : still(thread, is_main));
     }
     for (const shard::Process& process : data_.processes) {
       const bool runs = (process.flags & shard::Process::kRuns) != 0;
@@ -89,7 +89,8 @@ class Standstill {
   // Whoever waits for others may look for messages all the time. Whoever reads or writes a file works.
   [[nodiscard]] std::uint64_t still_in_call(const CallUnderWay& call, const Thread& thread) const {
     const shard::Frame* const leaf = paths_.frame(call.path);
-    const bool is_file_call = leaf != nullptr && std::string_view(paths_.text(leaf->name)).starts_with("MPI_File_");
+    const bool is_file_call =
+        leaf != nullptr && std::string_view(paths_.text(leaf->name)).starts_with("MPI_File_");
     return is_file_call && wakes_up(thread) ? 0 : call.lasted_ns;
   }
 
@@ -117,7 +118,7 @@ class Standstill {
   const shard::ShardData& data_;
   const CallPaths& paths_;
   std::map<std::pair<std::uint32_t, std::int32_t>, const CallUnderWay*> calls_;  // by rank and thread
-  std::vector<State> states_;                                                   // by row of ranks
+  std::vector<State> states_;                                                    // by row of ranks
 };
 
 }  // namespace

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `clusterprof report --last --json`: schema clusterprof.report_end/1. Its keys are those of the report; what is
-// not known of the end of a run alone is absent.
+// `clusterprof report --last --json`: schema clusterprof.report_end/1. Its keys are those of the report; what
+// is not known of the end of a run alone is absent.
+#include "report/words/end_of_run.hpp"
+
 #include "report/format/names.hpp"
 #include "report/json/failure.hpp"
 #include "report/json/report_document.hpp"
-#include "report/words/end_of_run.hpp"
 
 namespace clusterprof::report {
 
@@ -27,18 +28,16 @@ void ReportDocument::write_end(const EndOfRun& last) {
       out_("pid", rank.pid)("elapsed_s", rank.elapsed_s);
       for (std::size_t c = 0; c < shard::kCategories; ++c) out_(category_keys_[c], rank.category_s[c]);
       out_("useful_s", rank.useful_s);
-      out_.object("exit", [&] {
-        out_("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost);
-      });
+      out_.object("exit",
+                  [&] { out_("status", rank.exit_status)("signal", rank.exit_signal)("lost", rank.lost); });
     });
     out_.rows("functions", a_.functions, [&](const FunctionRow& row) {
       out_("name", row.name)("file", text_or_null(row.file))("line", or_null(row.line));
       out_("kind", format::frame_kind_name(row.kind))("module", text_or_null(row.module));
       out_("self_s", row.self_s)("total_s", row.total_s);
     });
-    out_.object("all_threads", [&] {
-      out_("time_s", a_.sampled_s)("without_function_s", a_.without_function_s);
-    });
+    out_.object("all_threads",
+                [&] { out_("time_s", a_.sampled_s)("without_function_s", a_.without_function_s); });
     windows();
     timeline();
     write_failure(out_, a_);

@@ -44,11 +44,13 @@ class EndSections : private Section {
 
  private:
   void categories() {
-    page_.section("Main threads by category", fmt::format("{} of rank time in all", seconds(a_.rank_seconds)));
+    page_.section("Main threads by category",
+                  fmt::format("{} of rank time in all", seconds(a_.rank_seconds)));
     for (const std::size_t c : kBarOrder) {
       if (!a_.category_s[c]) continue;
       const double share = share_of(*a_.category_s[c], a_.rank_seconds);
-      page_.line(fmt::format("  {:<8}{:>8}  {:>9}", shard::kCategoryNames[c], percent(share), seconds(*a_.category_s[c])));
+      page_.line(fmt::format("  {:<8}{:>8}  {:>9}", shard::kCategoryNames[c], percent(share),
+                             seconds(*a_.category_s[c])));
     }
   }
 

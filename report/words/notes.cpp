@@ -108,8 +108,9 @@ std::optional<std::string> of_run(const NoteRecord& note) {
           "This is a snapshot that was made while the run was running (clusterprof snapshot), as of {}.",
           format::utc(static_cast<std::int64_t>(note.number) * 1'000'000'000));
     case NoteCode::kNoProgress:
-      return fmt::format("No rank had made progress for {} (--hang-after). What each was doing then is in hang.txt.",
-                         format::seconds(static_cast<double>(note.number)));
+      return fmt::format(
+          "No rank had made progress for {} (--hang-after). What each was doing then is in hang.txt.",
+          format::seconds(static_cast<double>(note.number)));
     case NoteCode::kEndedForHang:
       return fmt::format(
           "No rank had made progress for {} (--hang-after), and so all ranks were ended by SIGABRT "

@@ -245,11 +245,11 @@ TEST(Options, HelpAndVersionGoToStdout) {
   }
   // Every option has its place in the help.
   for (const char* name :
-       {"--output",     "--rate",        "--clock",        "--event",        "--no-python", "--no-native",
-        "--no-mpi",     "--no-children", "--only-regions", "--ranks",        "--quiet",     "--no-html",
-        "--no-source",  "--command",     "--no-arguments", "--min-duration", "--min-ranks", "--mode",
-        "--checkpoint", "--max-memory",  "--max-cpu",      "--strict",       "--no-stderr",
-        "--hang-after", "--hang-abort"}) {
+       {"--output",       "--rate",      "--clock",       "--event",        "--no-python",
+        "--no-native",    "--no-mpi",    "--no-children", "--only-regions", "--ranks",
+        "--quiet",        "--no-html",   "--no-source",   "--command",      "--no-arguments",
+        "--min-duration", "--min-ranks", "--mode",        "--checkpoint",   "--max-memory",
+        "--max-cpu",      "--strict",    "--no-stderr",   "--hang-after",   "--hang-abort"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
   for (const char* name : {"--memory", "attach", " top RUN"})  // reserved
@@ -267,8 +267,8 @@ TEST(Options, HangAfter) {
   for (const char* value : {"", "0", "4", "60s", "-5", "1000000"})
     EXPECT_EQ(bad({"--hang-after", value, "true"}).status, 2) << value;
   EXPECT_NE(bad({"--hang-abort", "true"}).error.find("--hang-abort needs --hang-after"), std::string::npos);
-  for (const Words& other : {Words{"--standby"}, Words{"--clock", "cpu"}, Words{"--only-regions"},
-                             Words{"--ranks", "0"}}) {
+  for (const Words& other :
+       {Words{"--standby"}, Words{"--clock", "cpu"}, Words{"--only-regions"}, Words{"--ranks", "0"}}) {
     Words words{"--hang-after", "60"};
     words.insert(words.end(), other.begin(), other.end());
     words.emplace_back("true");

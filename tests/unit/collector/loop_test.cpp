@@ -196,11 +196,11 @@ TEST(ControlWatch, OfARunWithoutWindowsWritesWhenAskedAndTellsOfAHangOnce) {
   boost::asio::io_context io;
   std::vector<std::uint64_t> asked;
   std::vector<HangNotice> hangs;
-  ControlWatch watch(io, run, "n1", 1, ControlWatch::Windows::kNone,
-                     ControlWatch::Node{[](std::uint32_t, bool) { FAIL(); },
-                                        []() -> ControlWatch::Node::Done { return {}; },
-                                        [&](std::uint64_t number) { asked.push_back(number); },
-                                        [&](const HangNotice& notice) { hangs.push_back(notice); }});
+  ControlWatch watch(
+      io, run, "n1", 1, ControlWatch::Windows::kNone,
+      ControlWatch::Node{[](std::uint32_t, bool) { FAIL(); }, []() -> ControlWatch::Node::Done { return {}; },
+                         [&](std::uint64_t number) { asked.push_back(number); },
+                         [&](const HangNotice& notice) { hangs.push_back(notice); }});
   const auto run_until = [&](const auto& condition) {
     const auto end = std::chrono::steady_clock::now() + seconds(60);
     while (!condition() && std::chrono::steady_clock::now() < end) io.run_one_for(milliseconds(100));

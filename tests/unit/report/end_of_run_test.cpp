@@ -40,7 +40,10 @@ struct Run : ProfileBuilder {
     lasts(8 * 1024);
     // Bins twice as wide.
     data.path_axis = {2048 * kMs, data.run.start_utc_ns};
-    data.path_series = {{work, 0, 4096 * kMs}, {work, 1, 4096 * kMs}, {work, 2, 4096 * kMs}, {work, 3, 1024 * kMs},
+    data.path_series = {{work, 0, 4096 * kMs},
+                        {work, 1, 4096 * kMs},
+                        {work, 2, 4096 * kMs},
+                        {work, 3, 1024 * kMs},
                         {rest, 3, 3072 * kMs}};
   }
 };
@@ -90,7 +93,8 @@ TEST(EndOfRun, SaysNothingOfWhatIsKnownOfTheWholeRunOnly) {
   const Analysis end = *analyse_end(run.data, analyse(run.data), 2);
   const std::string json = render_json(end);
   EXPECT_NE(json.find("\"clusterprof.report_end/1\""), std::string::npos);
-  for (const char* key : {"\"samples\"", "\"mpi\"", "\"cpu_s\"", "\"lines\"", "\"efficiency\"", "\"rank_max_s\""})
+  for (const char* key :
+       {"\"samples\"", "\"mpi\"", "\"cpu_s\"", "\"lines\"", "\"efficiency\"", "\"rank_max_s\""})
     EXPECT_EQ(json.find(key), std::string::npos) << key;
   const std::string text = render_text(end, {});
   EXPECT_NE(text.find("the last 2.05 s, from 6.14 s after the start"), std::string::npos) << text;

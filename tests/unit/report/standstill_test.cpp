@@ -84,13 +84,13 @@ TEST(Standstill, IsThatOfAllKindsOfWaiting) {
     job.instead(category, unmoved_ns, cpu_ns);
     return job.still_s();
   };
-  EXPECT_DOUBLE_EQ(with(Category::kIdle, 6 * kSecond, 0), 6);                // asleep, or blocked by a lock
-  EXPECT_DOUBLE_EQ(with(Category::kIo, 6 * kSecond, 0), 6);                  // a file server does not answer
-  EXPECT_DOUBLE_EQ(with(Category::kNative, 6 * kSecond, 6 * kSecond), 6);    // in an empty loop
-  EXPECT_DOUBLE_EQ(with(Category::kNative, 0, 0), 0);                        // computes in one function
-  EXPECT_DOUBLE_EQ(with(Category::kNative, 20 * kMs, 20 * kMs), 0.02);       // it has only just come there
-  EXPECT_DOUBLE_EQ(with(Category::kIdle, 6 * kSecond, 10 * kMs), 0);         // looks for something now and then
-  EXPECT_DOUBLE_EQ(with(Category::kIo, 6 * kSecond, kSecond), 0);            // reads a large file
+  EXPECT_DOUBLE_EQ(with(Category::kIdle, 6 * kSecond, 0), 6);              // asleep, or blocked by a lock
+  EXPECT_DOUBLE_EQ(with(Category::kIo, 6 * kSecond, 0), 6);                // a file server does not answer
+  EXPECT_DOUBLE_EQ(with(Category::kNative, 6 * kSecond, 6 * kSecond), 6);  // in an empty loop
+  EXPECT_DOUBLE_EQ(with(Category::kNative, 0, 0), 0);                      // computes in one function
+  EXPECT_DOUBLE_EQ(with(Category::kNative, 20 * kMs, 20 * kMs), 0.02);     // it has only just come there
+  EXPECT_DOUBLE_EQ(with(Category::kIdle, 6 * kSecond, 10 * kMs), 0);       // looks for something now and then
+  EXPECT_DOUBLE_EQ(with(Category::kIo, 6 * kSecond, kSecond), 0);          // reads a large file
   EXPECT_DOUBLE_EQ(with(Category::kSystem, 6 * kSecond, 6 * kSecond), 0);
 }
 
@@ -134,7 +134,8 @@ TEST(Standstill, IsNotPreventedByThreadsThatDoNextToNothing) {
 
 TEST(Standstill, IsNoneInACallThatWorksOnFiles) {
   Job job(2);
-  job.data.calls_under_way[1].path = job.path({job.python("main", "train.py", 60, 1), job.mpi("MPI_File_write_all")});
+  job.data.calls_under_way[1].path =
+      job.path({job.python("main", "train.py", 60, 1), job.mpi("MPI_File_write_all")});
   job.data.threads[1].unmoved_ns = 8 * kSecond;
   job.data.threads[1].unmoved_cpu_ns = kSecond;
   EXPECT_DOUBLE_EQ(job.still_s(), 0);
@@ -175,7 +176,8 @@ TEST(Standstill, IsSaidInLinesOfOurs) {
   EXPECT_EQ(render_standstill(report, 60, "my run", false),
             "clusterprof: No rank has made progress for 60.0 s.\n"
             "clusterprof: where all ranks are: clusterprof stacks 'my run'\n");
-  EXPECT_NE(render_standstill(report, 60, "run", true).find("SIGABRT, as --hang-abort asks\n"), std::string::npos);
+  EXPECT_NE(render_standstill(report, 60, "run", true).find("SIGABRT, as --hang-abort asks\n"),
+            std::string::npos);
 }
 
 // --hang-abort ended the ranks, so that SIGABRT is no failure of theirs.
