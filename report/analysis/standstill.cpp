@@ -18,8 +18,8 @@ using shard::CallUnderWay;
 using shard::Category;
 using shard::Thread;
 
-// What a thread beside the main one may use of the time without getting anywhere: those that say now and then
-// that they are alive, or look at a clock.
+// What a thread beside the main one may have run of its time without getting anywhere: those that say now and
+// then that they are alive, or look at a clock.
 constexpr std::uint64_t kBesideCpuOneIn = 100, kBesideCpu_ns = 2'000'000;
 
 class Standstill {
@@ -95,24 +95,24 @@ class Standstill {
   }
 
   [[nodiscard]] static std::uint64_t still(const Thread& thread, bool is_main) {
-    const bool is_beside = !is_main;
-    // It has hardly run since it was made, and was never sampled.
-    if (is_beside && thread.last_path == 0) return thread.cpu_ns <= kBesideCpu_ns ? thread.elapsed_ns : 0;
+    const bool was_sampled = thread.last_path != 0;
+    if (!is_main && (!was_sampled || thread.last_category == Category::kIdle) && hardly_runs(thread))
+      return thread.elapsed_ns;
+    if (!was_sampled) return 0;
     switch (thread.last_category) {
       case Category::kPython:
       case Category::kNative:
         return thread.unmoved_ns;  // in an empty loop
       case Category::kIo:
       case Category::kIdle:
-        break;
+        return wakes_up(thread) ? 0 : thread.unmoved_ns;
       default:
         return 0;
     }
-    if (is_beside)
-      return thread.unmoved_cpu_ns > std::max(kBesideCpu_ns, thread.unmoved_ns / kBesideCpuOneIn)
-                 ? 0
-                 : thread.unmoved_ns;
-    return wakes_up(thread) ? 0 : thread.unmoved_ns;
+  }
+
+  [[nodiscard]] static bool hardly_runs(const Thread& thread) {
+    return thread.cpu_ns <= std::max(kBesideCpu_ns, thread.elapsed_ns / kBesideCpuOneIn);
   }
 
   const shard::ShardData& data_;

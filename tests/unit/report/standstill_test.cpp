@@ -121,15 +121,19 @@ TEST(Standstill, IsNoneWhileAnotherThreadOrProcessOfARankWorks) {
 
 TEST(Standstill, IsNotPreventedByThreadsThatDoNextToNothing) {
   Job job(2);
-  job.thread(0, Category::kIdle, 7 * kSecond, 60 * kMs);  // says ten times a second that it is alive
-  EXPECT_DOUBLE_EQ(job.still_s(), 7);
-  job.data.threads.back().unmoved_cpu_ns = 700 * kMs;
-  EXPECT_DOUBLE_EQ(job.still_s(), 0);
-  job.data.threads.back() = {};
-  Thread& never_sampled = job.thread(0, Category::kNative, 0, kMs);
-  never_sampled.last_path = 0;
-  job.data.threads.erase(job.data.threads.end() - 2);
+  Thread& beside = job.thread(0, Category::kIdle, 90 * kMs, kMs);  // says ten times a second that it is alive
+  beside.cpu_ns = 90 * kMs;                                        // in 10 s
   EXPECT_DOUBLE_EQ(job.still_s(), 8);
+  beside.cpu_ns = 110 * kMs;
+  EXPECT_DOUBLE_EQ(job.still_s(), 0.09);
+  beside.cpu_ns = kMs;
+  beside.last_category = Category::kIo;  // it may transfer something
+  EXPECT_DOUBLE_EQ(job.still_s(), 0.09);
+  beside.last_category = Category::kNative;
+  beside.last_path = 0;  // never sampled
+  EXPECT_DOUBLE_EQ(job.still_s(), 8);
+  beside.cpu_ns = 110 * kMs;
+  EXPECT_DOUBLE_EQ(job.still_s(), 0);
 }
 
 TEST(Standstill, IsNoneInACallThatWorksOnFiles) {
