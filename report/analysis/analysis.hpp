@@ -778,7 +778,7 @@ struct EndOfRun {
 
 struct Analysis {
   RunInfo run;
-  std::optional<EndOfRun> last;  // all is of this alone (analyse_end()); such an analysis is never stored
+  std::optional<EndOfRun> last;  // all is of this alone (analyse_end()); empty: of the whole run
   Quality quality;
   std::vector<NodeInfo> nodes;
   std::vector<RankInfo> ranks;                              // by rank

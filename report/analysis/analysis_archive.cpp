@@ -482,7 +482,8 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
   static_cast<void>(ranks);
   archive_(bin_s, begin_s, bins, series, nodes);
 }
-CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_groups, creation_paths,
+CLUSTERPROF_MEMBERS(EndOfRun, begin_s, end_s, functions_begin_s)
+CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
                     event_loops, threads, thread_groups, category_s, activity_s, active_activity_s,
                     native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s,
                     focus_s, limits, memory_functions, io, off_cpu, imports, import_sum, timeline, regions,
