@@ -20,8 +20,8 @@ constexpr auto kPython = static_cast<std::size_t>(Category::kPython);
 constexpr auto kIdle = static_cast<std::size_t>(Category::kIdle);
 
 // 8 bins of 1.024 s. Rank 0 runs Python until the sixth, rank 1 until the seventh; then they are idle.
-struct Run : ProfileBuilder {
-  Run() : ProfileBuilder(2) {
+struct TwoRanks : ProfileBuilder {
+  TwoRanks() : ProfileBuilder(2) {
     data.time_axis = {1024 * kMs, data.run.start_utc_ns};
     const std::uint32_t main = path({python("main", "a.py", 3, 1)});
     const std::uint32_t work = child(main, python("work", "a.py", 9, 8));
@@ -49,7 +49,7 @@ struct Run : ProfileBuilder {
 };
 
 TEST(EndOfRun, HasWholeBinsOfRanksAndFunctions) {
-  const Run run;
+  const TwoRanks run;
   const Analysis whole = analyse(run.data);
   // 2 s before the end lies in the sixth bin of 8, and in the last but one of the wide ones.
   const std::optional<Analysis> end = analyse_end(run.data, whole, 2.1);
@@ -79,7 +79,7 @@ TEST(EndOfRun, HasWholeBinsOfRanksAndFunctions) {
 }
 
 TEST(EndOfRun, OfMoreThanTheRunIsAllOfIt) {
-  const Run run;
+  const TwoRanks run;
   const Analysis whole = analyse(run.data);
   const std::optional<Analysis> end = analyse_end(run.data, whole, 1000);
   ASSERT_TRUE(end);
@@ -89,7 +89,7 @@ TEST(EndOfRun, OfMoreThanTheRunIsAllOfIt) {
 }
 
 TEST(EndOfRun, SaysNothingOfWhatIsKnownOfTheWholeRunOnly) {
-  const Run run;
+  const TwoRanks run;
   const Analysis end = *analyse_end(run.data, analyse(run.data), 2);
   const std::string json = render_json(end);
   EXPECT_NE(json.find("\"clusterprof.report_end/1\""), std::string::npos);
@@ -102,7 +102,7 @@ TEST(EndOfRun, SaysNothingOfWhatIsKnownOfTheWholeRunOnly) {
 }
 
 TEST(EndOfRun, IsNotKnownWithoutATimeline) {
-  Run run;
+  TwoRanks run;
   run.data.time_axis = {};
   EXPECT_FALSE(analyse_end(run.data, analyse(run.data), 2));
 }
