@@ -38,6 +38,7 @@
 #include "base/unique_fd.hpp"
 #include "collector/loop/checkpointer.hpp"
 #include "collector/loop/control_watch.hpp"
+#include "collector/loop/hang_watch.hpp"
 #include "collector/loop/launcher_channel.hpp"
 #include "collector/loop/listener.hpp"
 #include "collector/loop/live_watch.hpp"
@@ -134,6 +135,7 @@ class Server::Impl {
         interval_(options_.node.rate_hz, has_windows()),
         waiting_place_(is_on_trial() ? hold_waiting_place(options_.run_directory) : UniqueFd()) {
     if (!is_on_trial()) checkpointer_ = new_checkpointer(options_.run_directory);
+    if (options_.hang.after > seconds(0)) hang_schedule_.emplace(options_.hang.after);
   }
   ~Impl() {
     if (maker_.joinable()) maker_.join();
@@ -498,6 +500,10 @@ class Server::Impl {
       last_switch_look_ = clock;
       look_at_site_switch(clock);
     }
+    if (hang_schedule_ && clock - last_hang_look_ >= kUsageInterval) {
+      last_hang_look_ = clock;
+      look_for_hang(clock);
+    }
     if (clock - last_usage_ >= (is_resting() ? kUsageIntervalIfLight : kUsageInterval)) {
       last_usage_ = clock;
       look_at_processes();
@@ -686,14 +692,14 @@ class Server::Impl {
         times_of(options_), [this] { writer_is_done(); });
   }
 
-  // --- windows of recording ----------------------------------------------------------------
+  // --- requests from outside ---------------------------------------------------------------
 
   [[nodiscard]] bool has_windows() const { return options_.light || options_.node.standby; }
   // Little is recorded now, or nothing.
   [[nodiscard]] bool is_resting() const { return has_windows() && !(control_ && control_->is_open()); }
 
   void watch_control() {
-    if (!has_windows() || control_) return;
+    if (control_) return;
     const auto change = [this](std::uint32_t number, bool open) {
       if (off_since_ || told_off_at_) return;
       // What is in the rings is of what was recorded until now.
@@ -712,8 +718,16 @@ class Server::Impl {
       if (ranks.done == ranks.all && std::exchange(window_closed_, false)) checkpoint();
       return {ranks.done, ranks.all};
     };
-    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes,
-                     options_.light, ControlWatch::Node{change, done});
+    const auto write = [this](std::uint64_t number) {
+      write_asked_ = number;
+      checkpoint();
+    };
+    const auto hang = [this](const HangNotice& notice) { told_of_hang(notice); };
+    const auto windows = options_.light          ? ControlWatch::Windows::kOfLight
+                         : options_.node.standby ? ControlWatch::Windows::kOfStandby
+                                                 : ControlWatch::Windows::kNone;
+    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes, windows,
+                     ControlWatch::Node{change, done, write, hang});
     control_->begin();
   }
 
@@ -740,6 +754,33 @@ class Server::Impl {
                   machine_.facts().cpus, checkpointer_->builder(),
                   LiveWatch::Node{look, [this] { state_.end_live(); }});
     live_->begin();
+  }
+
+  // --- hangs -------------------------------------------------------------------------------
+
+  void look_for_hang(Clock::time_point clock) {
+    if (!checkpointer_ || off_since_ || told_off_at_) return;
+    const std::chrono::nanoseconds still(state_.still_ns(instant_now().mono_ns));
+    if (!hang_schedule_->is_due(still, clock) || !state_.has_rank(options_.hang.rank)) return;
+    std::vector<std::string> words{options_.hang.analyze, "hang", "--after",
+                                   std::to_string(options_.hang.after.count())};
+    if (options_.hang.end_ranks) words.emplace_back("--abort");
+    words.push_back(run_directory_path().string());
+    beside_.start(std::move(words));
+  }
+
+  // All nodes stand still, as the one program has found that has looked at them.
+  void told_of_hang(const HangNotice& notice) {
+    if (options_.hang.after == seconds(0)) return;
+    hang_schedule_.reset();
+    const bool ends = notice.end_ranks && options_.hang.end_ranks;
+    state_.add_note(
+        shard::note_of_run(ends ? NoteCode::kEndedForHang : NoteCode::kNoProgress, notice.lasted_s));
+    checkpoint();
+    if (!ends) return;
+    state_.hold_places();
+    for (const NodeState::ProcessId id : state_.main_processes())
+      if (const WatchedProcess* process = watched_.find(id)) process->send(SIGABRT);
   }
 
   // --- runs that are kept only if they last ------------------------------------------------
@@ -862,7 +903,9 @@ class Server::Impl {
     }
     // With all lines if this may be the last shard.
     const bool all_lines = processors_had_room() || terminate_at_ || release_after_write_;
-    const bool urgent = terminate_at_ || release_after_write_ || std::exchange(memory_is_short_, false);
+    write_begun_ = write_asked_;
+    const bool urgent = terminate_at_ || release_after_write_ || write_begun_ != write_done_ ||
+                        std::exchange(memory_is_short_, false);
     if (!checkpointer_->start(std::move(snapshot),
                               urgent ? ShardFile::Which::kUrgent : ShardFile::Which::kCheckpoint, all_lines))
       (void)set_urgent(urgency_.urgent());
@@ -878,6 +921,10 @@ class Server::Impl {
 
   void after_write() {
     if (!checkpointer_ || !checkpointer_->take_finished()) return;
+    if (write_begun_ != write_done_ && !checkpointer_->has_problem() && control_) {
+      write_done_ = write_begun_;
+      control_->wrote(write_done_);
+    }
     if (std::exchange(write_again_, false)) {
       checkpoint();
     } else {
@@ -925,15 +972,20 @@ class Server::Impl {
   std::optional<Instant> off_since_;  // nothing is recorded from here on
   bool last_is_written_ = false;      // a shard with all that was recorded until then
 
-  std::optional<ControlWatch> control_;  // of a recording with windows, once there is a run directory
   std::optional<LiveWatch> live_;        // once there is a run directory
   std::uint64_t watch_ = 0;              // for which the node's times are kept
+  std::optional<ControlWatch> control_;  // once there is a run directory
+  // Numbers of requests to write the shard: the latest one, the one that was there when the last checkpoint
+  // began, and the one that has been answered.
+  std::uint64_t write_asked_ = 0, write_begun_ = 0, write_done_ = 0;
+  std::optional<HangSchedule> hang_schedule_;  // with --hang-after, until there was a hang
+  BesideProgram beside_;
   bool window_closed_ = false;           // and its data are not written yet
   Clock::time_point window_closed_by_;   // then they are written, whatever ranks still have to do
   Clock::time_point last_checkpoint_ = Clock::now();
 
   PollInterval interval_;
-  Clock::time_point last_usage_, last_switch_look_;
+  Clock::time_point last_usage_, last_switch_look_, last_hang_look_;
   ProcessorShare processor_share_{options_.max_cpu_percent / 100};
   std::chrono::nanoseconds waited_{};  // for it
   bool write_again_ = false;

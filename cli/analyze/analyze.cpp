@@ -22,9 +22,11 @@
 #include "cli/analyze/control.hpp"
 #include "cli/analyze/diff.hpp"
 #include "cli/analyze/export.hpp"
+#include "cli/analyze/hang.hpp"
 #include "cli/analyze/ls.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
+#include "cli/analyze/snapshot.hpp"
 #include "cli/analyze/stacks.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/verbs.hpp"
@@ -71,6 +73,8 @@ struct Verbs {
   void add_export();
   void add_control();
   void add_stacks();
+  void add_hang();
+  void add_snapshot();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -85,6 +89,8 @@ struct Verbs {
   ExportVerbOptions export_options;
   ControlOptions control_options;
   StacksOptions stacks_options;
+  HangVerbOptions hang_options;
+  SnapshotOptions snapshot_options;
   std::string dump_argument;
   std::string validate_argument;
   std::vector<std::string> own;
@@ -94,7 +100,7 @@ struct Verbs {
            *path_question = nullptr, *functions_question = nullptr, *node_question = nullptr,
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
            *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
-           *stacks_verb = nullptr;
+           *stacks_verb = nullptr, *hang_verb = nullptr, *snapshot_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -128,6 +134,8 @@ Verbs::Verbs() {
   add_export();
   add_control();
   add_stacks();
+  add_hang();
+  add_snapshot();
 }
 
 void Verbs::add_merge() {
@@ -168,6 +176,14 @@ void Verbs::add_report() {
                    "only this region; give its full name, as in epoch/step")
       ->type_name("REGION")
       ->excludes(html);  // the page has all regions
+  report_verb
+      ->add_option("--last", report_options.last,
+                   "only the end of the run, as far as it is known by time: 60s, 5m, 2h")
+      ->type_name("TIME")
+      ->excludes(html)  // time can be selected in the page
+      ->excludes(oneline)
+      ->excludes("--section")
+      ->excludes("--region");
   report_verb
       ->add_flag("--all-frames", all_frames,
                  "show every function and line, also those of libraries and the interpreter")
@@ -313,6 +329,23 @@ void Verbs::add_stacks() {
   add_own(stacks_verb, own);
 }
 
+void Verbs::add_snapshot() {
+  snapshot_verb = app.add_subcommand("snapshot", "Keeps a profile of now of a run that goes on");
+  snapshot_verb->add_option("RUN", snapshot_options.run, kRunHelp)->required();
+  snapshot_verb
+      ->add_option("-o,--output", snapshot_options.output,
+                   "make this directory (default: RUN.snapshot-1, or the next number)")
+      ->type_name("DIR");
+}
+
+void Verbs::add_hang() {
+  hang_verb = app.add_subcommand("hang", "Looks whether any rank makes progress, and tells the collectors");
+  hang_verb->group("");  // between parts of clusterprof
+  hang_verb->add_option("RUN", hang_options.run, "run directory")->required();
+  hang_verb->add_option("--after", hang_options.after_s, "seconds without progress")->required();
+  hang_verb->add_flag("--abort", hang_options.end_ranks, "the collectors are to end the ranks");
+}
+
 // The message for an unknown command.
 std::string Verbs::no_verb(const std::string& word) {
   std::vector<std::string> known;
@@ -399,6 +432,8 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*start_verb) return start_recording(control_options);
   if (*stop_verb) return stop_recording(control_options);
   if (*stacks_verb) return stacks(stacks_options);
+  if (*snapshot_verb) return snapshot(snapshot_options);
+  if (*hang_verb) return look_for_hang(hang_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }
 

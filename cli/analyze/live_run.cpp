@@ -9,6 +9,7 @@
 #include "aggregator/live_difference.hpp"
 #include "aggregator/merger.hpp"
 #include "aggregator/shard_files.hpp"
+#include "cli/analyze/live_shards.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "formats/run/run_control.hpp"
 #include "formats/shard/shard_reader.hpp"
@@ -49,23 +50,6 @@ LiveState for_later(LiveState state) {
 }
 
 }  // namespace
-
-ShardData only_stacks(ShardData data) {
-  ShardData kept;
-  kept.run = std::move(data.run);
-  kept.strings = std::move(data.strings);
-  kept.frames = std::move(data.frames);
-  kept.paths = std::move(data.paths);
-  kept.nodes = std::move(data.nodes);
-  kept.ranks = std::move(data.ranks);
-  kept.calls_under_way = std::move(data.calls_under_way);
-  kept.pending_requests = std::move(data.pending_requests);
-  kept.collective_counts = std::move(data.collective_counts);
-  kept.communicators = std::move(data.communicators);
-  kept.threads = std::move(data.threads);
-  kept.failures = std::move(data.failures);
-  return kept;
-}
 
 Result<void> LiveRun::watch() {
   has_watched_ = true;

@@ -20,9 +20,6 @@
 
 namespace clusterprof::cli {
 
-// What a shard, or a profile, has for places, calls and verdicts; all else would only have to be united.
-shard::ShardData only_stacks(shard::ShardData data);
-
 class LiveRun {
  public:
   // How far back what ranks did lately is looked at.

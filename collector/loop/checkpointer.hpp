@@ -98,6 +98,8 @@ class Checkpointer {
   bool start(std::shared_ptr<const NodeSnapshot> snapshot, ShardFile::Which which, bool all_lines);
   // True once after each write has ended.
   [[nodiscard]] bool take_finished();
+  // Whether the last write failed. Not while one is under way.
+  [[nodiscard]] bool has_problem() const { return has_problem_; }
   void wait();
 
   // Writes the last shard, which no other follows, on this thread.

@@ -723,6 +723,46 @@ bool NodeState::has_rank(std::int32_t rank) const {
   return std::any_of(numbers.begin(), numbers.end(), [&](const auto& entry) { return entry.second == rank; });
 }
 
+std::uint64_t NodeState::still_ns(std::uint64_t now_ns) const {
+  std::optional<std::uint64_t> shortest;
+  for (const auto& [key, group] : ranks_) {
+    if (is_above_ranks(key)) continue;
+    bool runs = false;
+    std::uint64_t longest = 0;  // a rank's shell or launcher waits for it; which it is does not matter here
+    for (const Process& process : group.processes) {
+      runs = runs || process.alive;
+      if (process.alive && process.recorder)
+        longest = std::max(longest, process.recorder->main_thread_still_ns(now_ns));
+    }
+    if (runs) shortest = std::min(shortest.value_or(longest), longest);
+  }
+  return shortest.value_or(0);
+}
+
+void NodeState::hold_places() {
+  for (auto& [key, group] : ranks_)
+    for (Process& process : group.processes)
+      if (process.recorder) process.recorder->hold_places();
+}
+
+std::vector<NodeState::ProcessId> NodeState::main_processes() const {
+  std::vector<ProcessId> found;
+  for (const auto& [key, group] : ranks_) {
+    if (is_above_ranks(key)) continue;
+    const Process* main = nullptr;
+    const auto place = [](const Process& process) {
+      const bool uses_mpi =
+          process.recorder && process.recorder->header().mpi_state.load(std::memory_order_acquire) !=
+                                  static_cast<std::uint32_t>(wire::MpiState::kNone);
+      return std::tuple(!uses_mpi, !process.announced, process.id);
+    };
+    for (const Process& process : group.processes)
+      if (process.alive && (main == nullptr || place(process) < place(*main))) main = &process;
+    if (main != nullptr) found.push_back(main->id);
+  }
+  return found;
+}
+
 wire::MpiState NodeState::mpi_progress() const {
   auto furthest = wire::MpiState::kNone;
   for (const auto& [key, group] : ranks_) {

@@ -142,6 +142,13 @@ class NodeState {
   // Whether the process, or a helper of its rank, initialised MPI and did not finalise it.
   [[nodiscard]] bool left_mpi_open(ProcessId process) const;
   [[nodiscard]] bool has_rank(std::int32_t rank) const;
+  // How long no rank that runs has moved at the most: as long as its main thread has been at one place or in
+  // one MPI call. 0: one moves, or it is not known. What else a rank does is not looked at here.
+  [[nodiscard]] std::uint64_t still_ns(std::uint64_t now_ns) const;
+  // All ranks are being ended by a signal: where their threads were last stays what it is now.
+  void hold_places();
+  // Of each rank that runs, the process that stands for it: the one that uses MPI, or else the first.
+  [[nodiscard]] std::vector<ProcessId> main_processes() const;
   // The furthest state of MPI that any process has reached, in worlds of several ranks.
   [[nodiscard]] wire::MpiState mpi_progress() const;
 

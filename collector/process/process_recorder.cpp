@@ -190,6 +190,18 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   return std::max(fullest, static_cast<double>(freed_slots_) / std::max(1u, segment_.layout().thread_slots));
 }
 
+std::uint64_t ProcessRecorder::main_thread_still_ns(std::uint64_t now_ns) const {
+  for (const std::uint32_t index : slots_.found()) {
+    const auto thread = threads_.find(index);
+    if (thread == threads_.end() || !thread->second.main ||
+        thread->second.state != RecordedThread::State::kActive)
+      continue;
+    return std::max(thread->second.stay.unmoved_ns(now_ns),
+                    TimeInMpi::in_call_ns(segment_.thread_slot(index), now_ns));
+  }
+  return 0;
+}
+
 void ProcessRecorder::finish(std::uint64_t end_ns) {
   slots_.look_again();
   poll(end_ns);

@@ -63,6 +63,9 @@ class ProcessRecorder {
   // Tells the process that nothing is to be recorded any more.
   void turn_off(std::uint64_t now_ns);
 
+  // The process is being ended by a signal: where its threads were last stays what it is now.
+  void hold_places() noexcept { samples_.hold_places(); }
+
   // Tells a process with windows of recording to have one open or not. `number`: of the request.
   void want_window(std::uint32_t number, bool open);
   // Whether it has done so.
@@ -86,6 +89,10 @@ class ProcessRecorder {
   // the next one begins here.
   void take_new_times(LiveTimes* times) { charges_.take_new(times); }
   void stop_taking_times() noexcept { charges_.stop_taking(); }
+
+  // At least since when the main thread has been at one place or in one MPI call, as of the last poll; 0: it
+  // moves, or it is not known.
+  [[nodiscard]] std::uint64_t main_thread_still_ns(std::uint64_t now_ns) const;
 
   // The call path on which this process made another one (wire::Creation). No value: not known.
   [[nodiscard]] std::optional<std::uint32_t> creation_path(std::uint64_t arena_offset, std::uint32_t words) {

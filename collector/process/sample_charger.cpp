@@ -178,7 +178,7 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
   StackContext context = context_of(record);
   const ChargeSink sink(charges_, thread.main);
   const ChargeTarget target = find_target(thread, record.flags, context);
-  if (thread.main) last_path_.note(thread.words.words(), target.path, time_ns);
+  if (thread.main && !holds_places_) last_path_.note(thread.words.words(), target.path, time_ns);
   if (record.trigger == wire::Trigger::kEvent) {
     thread.account.event(time_ns, kernel_use(record), target, sample.counter_values(), sink);
     return;
@@ -214,6 +214,7 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
     thread.loops.sample(time_ns, record.cpu_ns, blocked,
                         context.in_syscall && waits_for_events(record.syscall_nr), target.path);
   count(thread, record, blocked, target, charged);
+  if (holds_places_) return;
   know_thread(thread, blocked, target, charged);
   thread.stay.sample(place_of(target, record), time_ns, record.cpu_ns);
 }

@@ -18,14 +18,15 @@
 #include "base/directory.hpp"
 #include "base/unique_fd.hpp"
 #include "base/write_all.hpp"
+#include "formats/shard/run_files.hpp"
 
 namespace clusterprof {
 namespace {
 
-constexpr const char* kDirectory = ".control";
-constexpr const char* kRequestName = "request";
-constexpr const char* kWatchName = "watch";
-constexpr std::string_view kNodePrefix = "node-", kLivePrefix = "live-", kTemporaryPrefix = ".new-";
+constexpr const char* kDirectory = shard::kControlDirectory;
+constexpr const char *kRequestName = "request", *kWriteName = "write", *kHangName = "hang", *kWatchName = "watch";
+constexpr std::string_view kNodePrefix = "node-", kWrotePrefix = "wrote-", kLivePrefix = "live-",
+                           kTemporaryPrefix = ".new-";
 constexpr std::string_view kHeader = "clusterprof-control 1\n", kEnd = "end\n";
 constexpr std::size_t kMostBytes = 1024;
 constexpr std::size_t kMostLiveBytes = std::size_t{1} << 28;
@@ -158,6 +159,32 @@ std::optional<std::array<std::uint64_t, kCount>> take_fields(
 constexpr std::array<std::string_view, 4> kRequestFields = {"sequence", "open", "at_unix_ns", "lasting_ns"};
 constexpr std::array<std::string_view, 1> kWatchFields = {"watch"};
 constexpr std::array<std::string_view, 4> kAnswerFields = {"sequence", "light", "open", "ranks"};
+constexpr std::array<std::string_view, 1> kWriteFields = {"sequence"};
+constexpr std::array<std::string_view, 2> kHangFields = {"lasted_s", "end_ranks"};
+
+std::string text_of_number(std::uint64_t number) { return text_of_fields({{kWriteFields[0], number}}); }
+std::uint64_t parse_number(std::string_view text) {
+  const auto values = take_fields(text, kWriteFields);
+  return values ? (*values)[0] : 0;
+}
+
+// Opens the directory to write to it, and makes it if it is missing. One that root makes belongs to the user
+// of the run, whose collectors are to answer there.
+Result<UniqueFd> make_control(const std::string& run) {
+  const UniqueFd directory = open_run(run);
+  const auto owner = directory ? status_of(directory.get()) : std::nullopt;
+  if (!owner) return Error{run + ": " + std::strerror(errno)};
+  const bool made = ::mkdirat(directory.get(), kDirectory, kDirectoryMode) == 0;
+  if (!made && errno != EEXIST) return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
+  UniqueFd control = open_directory(directory.get(), kDirectory);
+  const auto status = control ? status_of(control.get()) : std::nullopt;
+  if (!status || (!is_trusted(*status) && ::geteuid() != 0))
+    return Error{run + ": belongs to another user, who alone can ask for this"};
+  if (made && ::geteuid() == 0 && owner->st_uid != 0 &&
+      ::fchownat(directory.get(), kDirectory, owner->st_uid, owner->st_gid, AT_SYMLINK_NOFOLLOW) != 0)
+    return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
+  return control;
+}
 
 }  // namespace
 
@@ -198,10 +225,56 @@ std::optional<ControlAnswer> parse_answer(std::string_view text, std::string nod
   return ControlAnswer{std::move(node), sequence, light == 1, open == 1, static_cast<std::uint32_t>(ranks)};
 }
 
-std::optional<ControlRequest> read_request(const std::string& run) {
+std::string text_of(const HangNotice& notice) {
+  return text_of_fields({{kHangFields[0], notice.lasted_s}, {kHangFields[1], notice.end_ranks ? 1 : 0}});
+}
+
+std::optional<HangNotice> parse_hang_notice(std::string_view text) {
+  const auto values = take_fields(text, kHangFields);
+  if (!values || (*values)[1] > 1) return std::nullopt;
+  return HangNotice{(*values)[0], (*values)[1] == 1};
+}
+
+ControlFiles read_control(const std::string& run) {
+  ControlFiles files;
   const UniqueFd control = open_control(run);
-  const auto text = control ? read_trusted(control.get(), kRequestName, ::geteuid()) : std::nullopt;
-  return text ? parse_request(*text) : std::nullopt;
+  if (!control) return files;
+  const auto read = [&](const char* name) { return read_trusted(control.get(), name, ::geteuid()); };
+  if (const auto text = read(kRequestName)) files.window = parse_request(*text);
+  if (const auto text = read(kWriteName)) files.write = parse_number(*text);
+  if (const auto text = read(kHangName)) files.hang = parse_hang_notice(*text);
+  return files;
+}
+
+std::optional<ControlRequest> read_request(const std::string& run) { return read_control(run).window; }
+
+Result<std::uint64_t> request_write(const std::string& run) {
+  const Result<UniqueFd> control = make_control(run);
+  if (!control) return control.error();
+  const int directory = control.value().get();
+  const auto owner = status_of(directory);
+  const auto text = owner ? read_trusted(directory, kWriteName, owner->st_uid) : std::nullopt;
+  const std::uint64_t before = text ? parse_number(*text) : 0;
+  const std::uint64_t number = std::max(before + 1, static_cast<std::uint64_t>(unix_now_ns()));
+  const Result<void> written = replace_file(directory, kWriteName, text_of_number(number));
+  if (!written) return Error{run + "/" + kDirectory + "/" + written.error().message};
+  return number;
+}
+
+Result<void> write_answer(const std::string& run, const WriteAnswer& answer) {
+  const Result<UniqueFd> control = make_control(run);
+  if (!control) return control.error();
+  return replace_file(control.value().get(), std::string(kWrotePrefix) + answer.node,
+                      text_of_number(answer.number));
+}
+
+Result<void> write_hang_notice(const std::string& run, const HangNotice& notice) {
+  const Result<UniqueFd> control = make_control(run);
+  if (!control) return control.error();
+  if (status_of(control.value().get(), kHangName)) return {};
+  const Result<void> written = replace_file(control.value().get(), kHangName, text_of(notice));
+  if (!written) return Error{run + "/" + kDirectory + "/" + written.error().message};
+  return {};
 }
 
 Result<ControlRequest> write_request(const std::string& run, ControlRequest request) {
@@ -229,22 +302,54 @@ Result<void> write_answer(const std::string& run, const ControlAnswer& answer) {
   return replace_file(control.get(), answer_name(answer.node), text_of(answer));
 }
 
-void withdraw_answer(const std::string& run, const std::string& node) { withdraw(run, answer_name(node)); }
+void withdraw_answer(const std::string& run, const std::string& node) {
+  const UniqueFd directory = open_run(run);
+  if (!directory) return;
+  {
+    const UniqueFd control = open_directory(directory.get(), kDirectory);
+    if (!control) return;
+    ::unlinkat(control.get(), (std::string(kWrotePrefix) + node).c_str(), 0);
+    if (::unlinkat(control.get(), answer_name(node).c_str(), 0) != 0) return;  // of a run without windows
+    if (!entries_of(control.get(), [](const std::string& name) {
+           return name.starts_with(kNodePrefix);
+         }).empty())
+      return;
+  }
+  remove_control(directory.get());
+}
 
-std::vector<ControlAnswer> read_answers(const std::string& run) {
-  std::vector<ControlAnswer> answers;
+namespace {
+
+// The node and the text of each file of a node's answer.
+std::vector<std::pair<std::string, std::string>> answers_of_nodes(const std::string& run,
+                                                                  std::string_view prefix) {
+  std::vector<std::pair<std::string, std::string>> answers;
   const UniqueFd control = open_control(run);
   if (!control) return answers;
   std::vector<std::string> names =
-      entries_of(control.get(), [](const std::string& name) { return name.starts_with(kNodePrefix); });
+      entries_of(control.get(), [&](const std::string& name) { return name.starts_with(prefix); });
   std::sort(names.begin(), names.end());
   const auto owner = status_of(control.get());
-  for (const std::string& name : names) {
-    const auto text = owner ? read_trusted(control.get(), name, owner->st_uid) : std::nullopt;
-    if (!text) continue;
-    if (auto answer = parse_answer(*text, name.substr(kNodePrefix.size())))
-      answers.push_back(std::move(*answer));
-  }
+  for (const std::string& name : names)
+    if (auto text = owner ? read_trusted(control.get(), name, owner->st_uid) : std::nullopt)
+      answers.emplace_back(name.substr(prefix.size()), std::move(*text));
+  return answers;
+}
+
+}  // namespace
+
+std::vector<ControlAnswer> read_answers(const std::string& run) {
+  std::vector<ControlAnswer> answers;
+  for (auto& [node, text] : answers_of_nodes(run, kNodePrefix))
+    if (auto answer = parse_answer(text, std::move(node))) answers.push_back(std::move(*answer));
+  return answers;
+}
+
+std::vector<WriteAnswer> read_write_answers(const std::string& run) {
+  std::vector<WriteAnswer> answers;
+  for (auto& [node, text] : answers_of_nodes(run, kWrotePrefix))
+    if (const std::uint64_t number = parse_number(text); number != 0)
+      answers.push_back({std::move(node), number});
   return answers;
 }
 

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a run is told from outside to open or close a window of recording (`clusterprof start`, `stop`):
-// through files in the run directory, since there is no network port.
+// How a run is told something from outside: through files in the run directory, since there is no network
+// port.
 //
-//   DIR/.control/request      what is asked for; each request replaces the one before
-//   DIR/.control/node-NODE    what node NODE has done; its collector makes it at the start
+//   DIR/.control/request      a window of recording is to be opened or closed (`clusterprof start`, `stop`);
+//                             each request replaces the one before
+//   DIR/.control/node-NODE    what node NODE has done of it; the collector of a run with windows makes it at
+//                             the start
+//   DIR/.control/write        all nodes are to write their shards now (`clusterprof snapshot`)
+//   DIR/.control/wrote-NODE   node NODE has done so
+//   DIR/.control/hang         no rank makes progress (--hang-after)
+//
+// Of a run without windows, the directory is there only once somebody has asked for something.
 //
 // And how a run is told that somebody watches it (`clusterprof top`), and answers:
 //
@@ -63,9 +70,43 @@ std::optional<ControlRequest> read_request(const std::string& run);
 // larger. Fails with kNotFound if no collector of the run can be asked.
 Result<ControlRequest> write_request(const std::string& run, ControlRequest request);
 
+// That no rank of the run makes progress, as the one process has found that looked at all of them.
+struct HangNotice {
+  std::uint64_t lasted_s = 0;
+  bool end_ranks = false;  // by SIGABRT
+  friend bool operator==(const HangNotice&, const HangNotice&) = default;
+};
+std::string text_of(const HangNotice& notice);
+std::optional<HangNotice> parse_hang_notice(std::string_view text);
+
+// All that a collector may be told.
+struct ControlFiles {
+  std::optional<ControlRequest> window;
+  std::uint64_t write = 0;  // number of the latest request to write the shard; 0: there is none
+  std::optional<HangNotice> hang;
+};
+ControlFiles read_control(const std::string& run);
+
+// Asks all nodes to write their shards. The number is that of the request; later ones have larger numbers.
+// Makes the directory if it is missing.
+Result<std::uint64_t> request_write(const std::string& run);
+struct WriteAnswer {
+  std::string node;
+  std::uint64_t number = 0;  // of the latest request that was there before it began to write
+  friend bool operator==(const WriteAnswer&, const WriteAnswer&) = default;
+};
+// For a node's collector.
+Result<void> write_answer(const std::string& run, const WriteAnswer& answer);
+// Of all nodes that have answered any request, sorted by node.
+std::vector<WriteAnswer> read_write_answers(const std::string& run);
+
+// Makes the directory if it is missing. A notice that is there already stays.
+Result<void> write_hang_notice(const std::string& run, const HangNotice& notice);
+
 // For a node's collector. Makes the directory if it is missing.
 Result<void> write_answer(const std::string& run, const ControlAnswer& answer);
-// For a node's collector, at its end: removes its answer; the last node removes the directory.
+// For a node's collector, at its end: removes its answers. Of a run with windows, the last node removes the
+// directory; otherwise it is not known who is the last.
 void withdraw_answer(const std::string& run, const std::string& node);
 // The answers of all nodes, sorted by node.
 std::vector<ControlAnswer> read_answers(const std::string& run);

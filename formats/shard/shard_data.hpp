@@ -672,7 +672,8 @@ struct Thread {
   std::uint64_t cpu_ns = 0;      // of several: the sum
   std::uint64_t cpu_min_ns = 0, cpu_max_ns = 0;
   // Since when it had not moved when it was last looked at: it was blocked and did not wake up, or it ran at
-  // instructions as close together as those of an empty loop. And its CPU time since then.
+  // instructions as close together as those of an empty loop. And its CPU time since then. Of several: the
+  // shortest and the most of those that run.
   std::uint64_t unmoved_ns = 0, unmoved_cpu_ns = 0;
   Category last_category = Category::kNative;  // of last_path
   std::string name;                            // empty: it has none

@@ -204,6 +204,7 @@ struct RunInfo {
   bool complete = false;
   RunState state = RunState::kEnded;        // by find_run_state(), like the next one
   Seconds as_of_s;                          // of a run that is running: how old the oldest data of a node are
+  std::int64_t snapshot_utc_ns = 0;  // of a snapshot of a run that was running: as of when; 0: it is none
   std::size_t missing = 0;                  // ranks below world_size that are not in the profile
   std::vector<std::int32_t> missing_ranks;  // the first kMaxMissingListed of them
   std::vector<NoteRecord> notes;
@@ -807,8 +808,15 @@ struct Quality {
   double unsampled_cpu_s = 0;                                        // of those threads
 };
 
+// The end of a run, since its start, in whole bins of the timeline.
+struct EndOfRun {
+  double begin_s = 0, end_s = 0;
+  Seconds functions_begin_s;  // their bins are wider; empty: there are none
+};
+
 struct Analysis {
   RunInfo run;
+  std::optional<EndOfRun> last;  // all is of this alone (analyse_end()); empty: of the whole run
   Quality quality;
   std::vector<NodeInfo> nodes;
   std::vector<RankInfo> ranks;                              // by rank

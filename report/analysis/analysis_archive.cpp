@@ -361,7 +361,7 @@ CLUSTERPROF_MEMBERS(RecordingWindow, begin_s, end_s, ranks)
 CLUSTERPROF_MEMBERS(RunInfo, id, command, commands, start_utc_ns, elapsed_s, lasted_s, nodes, ranks,
                     spawned_ranks, world_size, rate_hz, clock, region, launcher, restarts, sample_on,
                     only_regions, standby, windows, version, mpi_library, samples, dropped, complete, state,
-                    as_of_s, missing, missing_ranks, notes)
+                    as_of_s, snapshot_utc_ns, missing, missing_ranks, notes)
 CLUSTERPROF_MEMBERS(Quality, truncated, merges_tried, merges_failed, merge_success, handler_median_s,
                     handler_p99_s, rate_reached_hz, unsampled_threads, unsampled_cpu_s)
 CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, collector_max_rss_bytes, cpus,
@@ -487,7 +487,8 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
   static_cast<void>(ranks);
   archive_(bin_s, begin_s, bins, series, nodes);
 }
-CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_groups, creation_paths,
+CLUSTERPROF_MEMBERS(EndOfRun, begin_s, end_s, functions_begin_s)
+CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
                     event_loops, threads, thread_groups, category_s, activity_s, active_activity_s,
                     native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s,
                     focus_s, limits, memory_functions, io, off_cpu, imports, import_sum, timeline, regions,

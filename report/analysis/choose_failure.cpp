@@ -44,7 +44,7 @@ class FailureChoice {
 
   [[nodiscard]] std::optional<Failure> choose() const {
     if (const auto& hang = analysis_.hang; hang && hang->is_deadlock && !hang->follows_failure)
-      return failure_of_deadlock(*hang);
+      return failure_of_hang(FailureKind::kDeadlock, *hang);
     const RankInfo* const victim = earliest([](const RankInfo& rank) { return failed(rank) || rank.lost; });
     if (victim == nullptr) return std::nullopt;
     const bool past_limit = note_on(shard::NoteCode::kTimeLimit, *victim) != nullptr;
@@ -56,6 +56,7 @@ class FailureChoice {
     if (first) return failure_of(*first->first, first->second);
     // Its launcher may have been faster than its own exit.
     if (const RankInfo* const rank = ended_by_mpi(); rank != nullptr) return failure_of(*rank, kind_of(*rank));
+    if (ended_for_hang()) return failure_of_hang(FailureKind::kHang, analysis_.hang.value_or(Hang()));
     if (past_limit) return failure_of(*victim, FailureKind::kTimeLimit);
     // Without SIGTERM nobody but the kernel or a person kills before a launcher does.
     if (const RankInfo* const rank = killed_before_others(); rank != nullptr)
@@ -109,6 +110,13 @@ class FailureChoice {
            note_on(shard::NoteCode::kMemoryKills, rank) != nullptr && !was_past_limit(rank);
   }
 
+  // The collectors ended all ranks by SIGABRT.
+  bool ended_for_hang() const {
+    return std::ranges::any_of(head_.run.notes, [](const shard::Note& note) {
+      return note.code == shard::NoteCode::kEndedForHang;
+    });
+  }
+
   bool called_abort(const RankInfo& rank) const {
     const shard::Failure* const row = row_of(rank);
     return row != nullptr && (row->flags & shard::Failure::kCalledAbort) != 0;
@@ -118,6 +126,7 @@ class FailureChoice {
   // others fail, or abort, when they notice that a rank is gone.
   std::optional<std::pair<const RankInfo*, FailureKind>> first_of_all() const {
     std::optional<std::pair<const RankInfo*, FailureKind>> first;
+    const bool aborts_are_ours = ended_for_hang();
     double first_s = 0;
     const auto offer = [&](const RankInfo& rank, FailureKind kind, double at_s) {
       if (first && first_s <= at_s) return;
@@ -125,6 +134,7 @@ class FailureChoice {
       first_s = at_s;
     };
     for (const RankInfo& rank : analysis_.ranks) {
+      if (aborts_are_ours && rank.exit_signal == kSigAbrt) continue;
       const double in_abort_s = called_abort(rank) ? abort_lasted_s(rank) : 0;
       if (called_abort(rank)) {
         if (!was_past_limit(rank, in_abort_s)) offer(rank, FailureKind::kAbort, rank.end_s - in_abort_s);
@@ -254,9 +264,9 @@ class FailureChoice {
     return failure;
   }
 
-  Failure failure_of_deadlock(const Hang& hang) const {
+  static Failure failure_of_hang(FailureKind kind, const Hang& hang) {
     Failure failure;
-    failure.kind = FailureKind::kDeadlock;
+    failure.kind = kind;
     failure.rank = hang.rank;
     failure.place = hang.place;
     failure.call_path = hang.call_path;

@@ -22,11 +22,13 @@ enum class FailureKind : std::uint8_t {
   kOutOfMemory,  // killed by the kernel
   kTimeLimit,    // of the job
   kNode,         // it went away
+  kHang,         // all ranks were ended because none made progress (--hang-abort), and it is no deadlock
 };
-inline constexpr std::size_t kFailureKinds = 8;
+inline constexpr std::size_t kFailureKinds = 9;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFailureKinds> kFailureKindNames = {
-    "deadlock", "exit", "signal", "abort", "exception", "oom", "time_limit", "node"};
+    "deadlock", "exit", "signal", "abort", "exception", "oom", "time_limit", "node",
+    "hang"};
 constexpr const char* name_of(FailureKind kind) { return kFailureKindNames[static_cast<std::size_t>(kind)]; }
 
 struct Failure {

@@ -20,6 +20,7 @@ namespace clusterprof::report {
 
 enum class FindingKind : std::uint8_t {
   kDeadlock = 0,
+  kNoProgress,
   kRankFailed,
   kLauncherGone,
   kRanksEndedAfter,
@@ -78,9 +79,10 @@ enum class FindingKind : std::uint8_t {
   kRequestsOpen,
   kMessagesUnmatched
 };
-inline constexpr std::size_t kFindingKinds = 57;
+inline constexpr std::size_t kFindingKinds = 58;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
+                                                                             "no_progress",
                                                                              "rank_failed",
                                                                              "launcher_gone",
                                                                              "ranks_ended_after",

@@ -223,7 +223,7 @@ class HangSearch {
       default:
         return {Is::kNotKnown, false, path, {}};
     }
-    if (thread.unmoved_cpu_ns > std::max(kAsleepCpu_ns, thread.unmoved_ns / kAsleepCpuOneIn))
+    if (wakes_up(thread))
       return {Is::kComputes, false, path, {}};  // it wakes up now and then, and looks for something
     if (sleeps(path)) return seen(Is::kAsleep, !others_may_move);
     const std::string_view leaf = leaf_of(path);
@@ -721,6 +721,10 @@ class HangSearch {
 };
 
 }  // namespace
+
+bool wakes_up(const shard::Thread& thread) {
+  return thread.unmoved_cpu_ns > std::max(kAsleepCpu_ns, thread.unmoved_ns / kAsleepCpuOneIn);
+}
 
 bool was_alive(const shard::Thread& thread, const shard::Rank& rank) {
   if (thread.count != 1) return (thread.flags & shard::Thread::kRuns) != 0;

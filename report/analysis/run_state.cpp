@@ -64,6 +64,7 @@ void keep_silent_ranks(Analysis& analysis) {
 }  // namespace
 
 bool has_collector_that_ended(const Analysis& analysis) {
+  if (analysis.run.snapshot_utc_ns != 0) return false;  // what became of the run is not in it
   return std::any_of(analysis.nodes.begin(), analysis.nodes.end(), has_ended_early);
 }
 
@@ -77,7 +78,8 @@ void find_run_state(Analysis& analysis, Job job, std::chrono::system_clock::time
     node.as_of_s.reset();
     if (node.as_of_utc_ns == 0) continue;
     node.as_of_s = std::max(0.0, static_cast<double>(now_ns - node.as_of_utc_ns) / 1e9);
-    const bool lost = job == Job::kEnded || has_ended_early(node) || is_much_too_old(node);
+    const bool is_snapshot = run.snapshot_utc_ns != 0;
+    const bool lost = !is_snapshot && (job == Job::kEnded || has_ended_early(node) || is_much_too_old(node));
     node.state = lost ? RunState::kLost : RunState::kRunning;
     run.state = std::max(run.state, node.state);
     run.as_of_s = std::max(run.as_of_s, node.as_of_s);

@@ -31,6 +31,9 @@ class ReportDocument {
   void ranks();
   void threads_efficiency();
 
+  // end_of_run.cpp
+  void write_end(const EndOfRun& last);
+
   // code.cpp
   void functions();
   void lines();

@@ -22,6 +22,8 @@ class FailureSentences : private FindingPhrases {
     switch (f_.kind) {
       case Kind::kDeadlock:
         return FindingText{f_.hang ? verdict(*f_.hang, names_) : "Deadlock: ranks wait for what nobody will complete.", ""};
+      case Kind::kNoProgress:
+        return FindingText{no_progress(e_.number(Key::kTime), f_.hang, names_), ""};
       case Kind::kRankFailed:
         return FindingText{rank_failed(), ""};
       case Kind::kTimeLimit:

@@ -97,6 +97,35 @@ TEST_F(RunControl, LaterRequestsHaveLargerNumbers) {
   EXPECT_TRUE(fs::is_empty(run));
 }
 
+TEST_F(RunControl, NodesAreAskedToWriteAndAnswerByNumber) {
+  EXPECT_EQ(read_control(run).write, 0u);
+  EXPECT_TRUE(read_write_answers(run).empty());
+  const Result<std::uint64_t> first = request_write(run), second = request_write(run);
+  ASSERT_TRUE(first && second);
+  EXPECT_GT(second.value(), first.value());
+  EXPECT_EQ(read_control(run).write, second.value());
+  EXPECT_FALSE(read_control(run).window);  // it is no request for a window
+  ASSERT_TRUE(write_answer(run, WriteAnswer{"n2", second.value()}));
+  ASSERT_TRUE(write_answer(run, WriteAnswer{"n1", first.value()}));
+  EXPECT_EQ(read_write_answers(run),
+            (std::vector<WriteAnswer>{{"n1", first.value()}, {"n2", second.value()}}));
+  EXPECT_TRUE(read_answers(run).empty());
+  withdraw_answer(run, "n1");
+  EXPECT_EQ(read_write_answers(run), (std::vector<WriteAnswer>{{"n2", second.value()}}));
+  EXPECT_EQ(read_control(run).write, second.value()) << "others may not have seen it yet";
+  withdraw_answer(run, "n2");
+}
+
+TEST_F(RunControl, AHangIsToldOnce) {
+  EXPECT_FALSE(read_control(run).hang);
+  ASSERT_TRUE(write_hang_notice(run, {60, false}));
+  ASSERT_TRUE(write_hang_notice(run, {90, true}));
+  EXPECT_EQ(read_control(run).hang, (HangNotice{60, false}));
+  EXPECT_EQ(parse_hang_notice(text_of(HangNotice{90, true})), (HangNotice{90, true}));
+  EXPECT_FALSE(parse_hang_notice("clusterprof-control 1\nlasted_s 60\nend_ranks 2\nend\n"));
+  EXPECT_FALSE(parse_hang_notice(text_of(ControlRequest{17, true, kNow, 5})));
+}
+
 TEST_F(RunControl, OnlyRegularFilesOfThisUserCount) {
   ASSERT_TRUE(write_answer(run, {"n1", 0, false, false, 0}));
   const fs::path request = fs::path(run) / ".control" / "request", other = fs::path(run) / "other";

@@ -229,6 +229,7 @@ const BALANCE: [string, string] = ["balance", "Balance"];
 const NODES: [string, string] = ["nodes", "Nodes"];
 const FINDING_PAGES: Record<string, [string, string]> = {
   ranks_missing: ["info", "Run info"],
+  no_progress: ["info", "Run info"],
   delay: COMMUNICATION,
   delay_passed_on: COMMUNICATION,
   late_by_samples: ["torch", "torch.distributed"],
