@@ -104,7 +104,7 @@ Result<WrittenShards> have_shards_written(const fs::path& run, const std::vector
   if (!asked) return asked.error();
   WrittenShards written;
   written.patience = kPatience + std::chrono::duration_cast<seconds>(
-                                     2 * std::chrono::nanoseconds(control_interval_ns(nodes.size())));
+                                     2 * std::chrono::nanoseconds(watch_interval_ns(nodes.size())));
   const auto end = std::chrono::steady_clock::now() + written.patience;
   for (;;) {
     written.silent = nodes;

@@ -77,7 +77,7 @@ ControlWatch::ControlWatch(asio::io_context& io, std::string run_directory, std:
                            std::uint32_t nodes, Windows windows, Node node)
     : io_(io),
       node_name_(std::move(node_name)),
-      interval_(control_interval_ns(nodes)),
+      interval_(windows == Windows::kNone ? watch_interval_ns(nodes) : control_interval_ns(nodes)),
       windows_(windows),
       node_(std::move(node)),
       look_timer_(io),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Looks about once a second whether somebody asks for something from outside (formats/run/run_control.hpp),
+// Looks now and then whether somebody asks for something from outside (formats/run/run_control.hpp),
 // has it done, and answers. The event loop's timer decides when; a thread of its own reads and writes the
 // files, because a file server may not answer. That thread uses no processor time while it waits, and none
 // after the event loop has ended: who watches over this process takes processor time for a sign of life.

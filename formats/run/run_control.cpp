@@ -98,22 +98,6 @@ Result<void> rewrite_file(int directory, const std::string& name, std::span<cons
   return {};
 }
 
-// Removes a node's file, and the directory after the last node's.
-void withdraw(const std::string& run, const std::string& name) {
-  const UniqueFd directory = open_run(run);
-  if (!directory) return;
-  {
-    const UniqueFd control = open_directory(directory.get(), kDirectory);
-    if (!control) return;
-    ::unlinkat(control.get(), name.c_str(), 0);
-    if (!entries_of(control.get(), [](const std::string& other) {
-           return other.starts_with(kNodePrefix) || other.starts_with(kLivePrefix);
-         }).empty())
-      return;
-  }
-  remove_control(directory.get());
-}
-
 using Fields = std::map<std::string_view, std::uint64_t>;
 
 std::string text_of_fields(const std::vector<std::pair<std::string_view, std::uint64_t>>& fields) {
@@ -399,7 +383,16 @@ Result<void> write_live(const std::string& run, const std::string& node, std::sp
   return rewrite_file(control.get(), live_name(node), bytes, *status);
 }
 
-void withdraw_live(const std::string& run, const std::string& node) { withdraw(run, live_name(node)); }
+void withdraw_live(const std::string& run, const std::string& node) {
+  const UniqueFd directory = open_run(run);
+  const UniqueFd control = directory ? open_directory(directory.get(), kDirectory) : UniqueFd();
+  if (!control) return;
+  ::unlinkat(control.get(), live_name(node).c_str(), 0);
+  // After the last node's only where there is nothing else: it may be for nodes that go on.
+  if (!entries_of(control.get(), [](const std::string& name) { return name != kWatchName; }).empty()) return;
+  ::unlinkat(control.get(), kWatchName, 0);
+  ::unlinkat(directory.get(), kDirectory, AT_REMOVEDIR);
+}
 
 std::vector<std::string> live_nodes(const std::string& run) {
   std::vector<std::string> nodes;
