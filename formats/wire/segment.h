@@ -195,7 +195,7 @@ struct MpiError {
   std::uint64_t channel;   // identity of the communicator, 0 not known or none
   std::uint64_t first_ns;  // CLOCK_MONOTONIC, when the first such call began
   std::atomic<std::uint64_t> count;
-  char name[kMpiErrorNameBytes];  // of the class, "MPI_ERR_TRUNCATE"; empty: it is the program's own
+  char name[kMpiErrorNameBytes];  // of the class, "MPI_ERR_TRUNCATE"; empty: it is none of MPI's
   char text[kMpiErrorTextBytes];  // MPI_Error_string's, terminated
 };
 static_assert(sizeof(MpiError) == 184);

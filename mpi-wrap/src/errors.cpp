@@ -52,6 +52,12 @@ constexpr ErrorName kNames[] = {
     CLUSTERPROF_ERROR(MPI_ERR_WIN)};
 #undef CLUSTERPROF_ERROR
 
+// Open MPI raises an error on MPI_COMM_WORLD, which by default ends the job, where it is asked about a code that it
+// does not know. Calls return such codes: what a callback of the program has returned, or a number of its own.
+bool may_ask_about(int code) noexcept {
+  return !CLUSTERPROF_MPI_OPENMPI || (code > MPI_SUCCESS && code <= MPI_ERR_LASTCODE);
+}
+
 // What the library says of the class, or of the code where the program has made the class. Without the name,
 // which Open MPI puts before it.
 void take_text(wire::MpiError& row, int error) noexcept {
@@ -60,6 +66,7 @@ void take_text(wire::MpiError& row, int error) noexcept {
   char text[MPI_MAX_ERROR_STRING + 1];
   int length = 0;
   for (const int code : {row.error_class, error}) {
+    if (!may_ask_about(code)) continue;
     memset(text, 0, sizeof text);
     if (error_string(code, text, &length) != MPI_SUCCESS || text[0] == 0) continue;
     const char* from = text;
@@ -74,12 +81,21 @@ void take_text(wire::MpiError& row, int error) noexcept {
 
 }  // namespace
 
+[[gnu::cold]] int error_class_of(int error) noexcept {
+#if CLUSTERPROF_MPI_OPENMPI
+  return error;  // its codes are classes, but for those that programs make
+#else
+  const auto class_of = CLUSTERPROF_LIBRARY(MPI_Error_class);
+  int found = MPI_SUCCESS;
+  return class_of != nullptr && class_of(error, &found) == MPI_SUCCESS ? found : MPI_SUCCESS;
+#endif
+}
+
 [[gnu::cold]] void note_error(const EndedCall& call, std::uint32_t op, int error,
                               const KnownMessage& about) noexcept {
   if (call.segment == nullptr || call.paused || !state.running) return;
-  const auto class_of = CLUSTERPROF_LIBRARY(MPI_Error_class);
-  int error_class = MPI_SUCCESS;
-  if (class_of == nullptr || class_of(error, &error_class) != MPI_SUCCESS || error_class == MPI_SUCCESS) return;
+  const int error_class = error_class_of(error);
+  if (error_class == MPI_SUCCESS) return;
   const LockIf held(lock, true);
   for (wire::MpiError& row : call.segment->mpi_errors) {
     if (row.ready.load(std::memory_order_relaxed) == 0) {

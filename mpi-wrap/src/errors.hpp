@@ -16,6 +16,9 @@ struct KnownMessage {
   std::uint32_t number = wire::kNoSequence;
 };
 
+// The class of an error code; MPI_SUCCESS: it is not known.
+int error_class_of(int error) noexcept;
+
 // After the call was counted at its site. error: an error code.
 void note_error(const EndedCall& call, std::uint32_t op, int error, const KnownMessage& about) noexcept;
 

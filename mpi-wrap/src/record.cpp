@@ -5,17 +5,13 @@
 
 #include "mpi-wrap/src/communicator_entries.hpp"
 #include "mpi-wrap/src/epochs.hpp"
-#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/requests.hpp"
 #include "mpi-wrap/src/state.hpp"
 
 namespace clusterprof::mpi_wrap {
 
 [[gnu::cold]] bool is_truncated(int returned) noexcept {
-  const auto error_class = CLUSTERPROF_LIBRARY(MPI_Error_class);
-  int found = MPI_SUCCESS;
-  return returned != MPI_SUCCESS && error_class != nullptr && error_class(returned, &found) == MPI_SUCCESS &&
-         found == MPI_ERR_TRUNCATE;
+  return returned != MPI_SUCCESS && error_class_of(returned) == MPI_ERR_TRUNCATE;
 }
 
 Intent& Intent::completes(const MPI_Request* requests, int count) noexcept {
