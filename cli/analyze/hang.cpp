@@ -29,11 +29,12 @@ int look_for_hang(const HangVerbOptions& options) {
   if (read_control(options.run).hang) return kNothingFound;
   const Result<LiveNodes> live = look_at_live_nodes(run);
   if (!live) return kNothingFound;  // a shard that is being replaced: the next look finds it
-  if (!have_shards_written(run, live.value().nodes)) return kNothingFound;
+  const Result<WrittenShards> written = have_shards_written(run, live.value().nodes);
+  if (!written || !written.value().silent.empty()) return kNothingFound;
   const Result<shard::ShardData> data = read_stacks(run, options.run);
   if (!data) return kNothingFound;
   const std::uint64_t still_s =
-      report::standstill_ns(data.value(), report::CallPaths(data.value())) / kSecond_ns;
+      report::standstill_ns(data.value(), report::CallPaths(data.value()), live.value().nodes) / kSecond_ns;
   if (still_s < options.after_s) return kNothingFound;
 
   report::StacksReport report = report::report_stacks(data.value(), chosen_view().frames);

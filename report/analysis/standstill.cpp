@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -26,15 +27,15 @@ class Standstill {
  public:
   Standstill(const shard::ShardData& data, const CallPaths& paths) : data_(data), paths_(paths) {}
 
-  std::uint64_t find() {
-    if (!knows_all_ranks()) return 0;
+  std::uint64_t find(const std::vector<std::string>& told) {
+    if (!knows_all_ranks() || !is_of_now(told)) return 0;
     find_calls();
     find_threads();
     // From when the last of them stopped to the oldest look.
     std::optional<std::int64_t> stopped, looked;
     for (std::uint32_t row = 0; row < data_.ranks.size(); ++row) {
       const shard::Rank& rank = data_.ranks[row];
-      if ((rank.flags & (shard::kExitStatusKnown | shard::kExitSignalKnown)) != 0) continue;
+      if (has_ended(rank)) continue;
       const State& state = states_[row];
       if (state.moves || !state.has_main || state.still_ns == 0) return 0;
       const std::int64_t look = rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns);
@@ -57,6 +58,20 @@ class Standstill {
     std::set<std::int32_t> ranks;
     for (const shard::Rank& rank : data_.ranks) ranks.insert(rank.rank);
     return !ranks.empty() && ranks.size() >= data_.run.world_size;
+  }
+
+  static bool has_ended(const shard::Rank& rank) {
+    return (rank.flags & (shard::kExitStatusKnown | shard::kExitSignalKnown)) != 0;
+  }
+
+  // Ranks of a node that is silent, whose collector is gone, or where the site has turned recording off may
+  // have gone on since they were last looked at.
+  [[nodiscard]] bool is_of_now(const std::vector<std::string>& told) const {
+    const auto is_turned_off = [](const shard::Note& note) { return note.code == shard::NoteCode::kTurnedOff; };
+    return std::ranges::none_of(data_.run.notes, is_turned_off) &&
+           std::ranges::all_of(data_.ranks, [&](const shard::Rank& rank) {
+             return has_ended(rank) || std::ranges::find(told, data_.nodes[rank.node].name) != told.end();
+           });
   }
 
   void find_calls() {
@@ -123,8 +138,9 @@ class Standstill {
 
 }  // namespace
 
-std::uint64_t standstill_ns(const shard::ShardData& data, const CallPaths& paths) {
-  return Standstill(data, paths).find();
+std::uint64_t standstill_ns(const shard::ShardData& data, const CallPaths& paths,
+                            const std::vector<std::string>& told) {
+  return Standstill(data, paths).find(told);
 }
 
 }  // namespace clusterprof::report

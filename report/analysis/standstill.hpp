@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/call_paths.hpp"
@@ -10,7 +12,8 @@
 namespace clusterprof::report {
 
 // How long no rank that runs has made progress, as of the oldest look at one of them; 0: one does, or too
-// little is known of one. Linear in threads and calls under way.
-std::uint64_t standstill_ns(const shard::ShardData& data, const CallPaths& paths);
+// little is known of one. `told`: nodes whose data are of now. Linear in threads and calls under way.
+std::uint64_t standstill_ns(const shard::ShardData& data, const CallPaths& paths,
+                            const std::vector<std::string>& told);
 
 }  // namespace clusterprof::report

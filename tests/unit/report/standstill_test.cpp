@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "profile_builder.hpp"
 #include "report/analysis/stacks.hpp"
@@ -24,7 +25,7 @@ constexpr std::uint64_t kSecond = 1000 * kMs;
 
 // Ranks of which each is in a barrier for 8 s, polling all the time.
 struct Job : ProfileBuilder {
-  explicit Job(std::uint32_t ranks) : ProfileBuilder(ranks) {
+  explicit Job(std::uint32_t ranks, std::uint32_t nodes = 1) : ProfileBuilder(ranks, nodes) {
     data.run.world_size = ranks;
     for (std::uint32_t r = 0; r < ranks; ++r) {
       data.ranks[r].flags |= shard::kUsedMpi | shard::kStillRan | shard::kLost;
@@ -67,7 +68,12 @@ struct Job : ProfileBuilder {
   }
 
   [[nodiscard]] double still_s() const {
-    return static_cast<double>(standstill_ns(data, CallPaths(data))) / static_cast<double>(kSecond);
+    std::vector<std::string> nodes;
+    for (const shard::Node& node : data.nodes) nodes.push_back(node.name);
+    return still_s(nodes);
+  }
+  [[nodiscard]] double still_s(const std::vector<std::string>& told) const {
+    return static_cast<double>(standstill_ns(data, CallPaths(data), told)) / static_cast<double>(kSecond);
   }
 };
 
@@ -154,6 +160,20 @@ TEST(Standstill, IsNotSaidOfRanksOfWhichTooLittleIsKnown) {
   Job without_threads(2);
   std::erase_if(without_threads.data.threads, [](const Thread& thread) { return thread.rank == 1; });
   EXPECT_DOUBLE_EQ(without_threads.still_s(), 0);
+}
+
+// It may have gone on since.
+TEST(Standstill, IsNotSaidOfRanksThatWereNotLookedAtNow) {
+  Job job(2, 2);
+  const std::string first = job.data.nodes[0].name, second = job.data.nodes[1].name;
+  EXPECT_DOUBLE_EQ(job.still_s({first, second}), 8);
+  EXPECT_DOUBLE_EQ(job.still_s({first}), 0);
+  job.data.ranks[1].flags = shard::kUsedMpi | shard::kExitStatusKnown;
+  EXPECT_DOUBLE_EQ(job.still_s({first}), 8);
+
+  Job turned_off(2, 2);
+  turned_off.data.run.notes = {shard::note_of_node(shard::NoteCode::kTurnedOff, second, 60)};
+  EXPECT_DOUBLE_EQ(turned_off.still_s(), 0);
 }
 
 // What is compared is one stretch of time: of rank 1 nothing is known after it was looked at.
