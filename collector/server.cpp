@@ -723,15 +723,17 @@ class Server::Impl {
       checkpoint();
     };
     const auto hang = [this](const HangNotice& notice) { told_of_hang(notice); };
+    // Until then nobody watches, and one look of a node at the run directory is enough.
+    const auto any = [this] {
+      if (!std::exchange(is_asked_, true)) live_->begin();
+    };
     const auto windows = options_.light          ? ControlWatch::Windows::kOfLight
                          : options_.node.standby ? ControlWatch::Windows::kOfStandby
                                                  : ControlWatch::Windows::kNone;
     control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes, windows,
-                     ControlWatch::Node{change, done, write, hang});
+                     ControlWatch::Node{change, done, write, hang, any});
     control_->begin();
   }
-
-  // --- what is asked for from outside --------------------------------------------------------
 
   void watch_run() {
     watch_control();
@@ -753,7 +755,6 @@ class Server::Impl {
     live_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes,
                   machine_.facts().cpus, checkpointer_->builder(),
                   LiveWatch::Node{look, [this] { state_.end_live(); }});
-    live_->begin();
   }
 
   // --- hangs -------------------------------------------------------------------------------
@@ -974,6 +975,7 @@ class Server::Impl {
 
   std::optional<LiveWatch> live_;        // once there is a run directory
   std::uint64_t watch_ = 0;              // for which the node's times are kept
+  bool is_asked_ = false;                // somebody has asked for something from outside, or has watched
   std::optional<ControlWatch> control_;  // once there is a run directory
   // Numbers of requests to write the shard: the latest one, the one that was there when the last checkpoint
   // began, and the one that has been answered.

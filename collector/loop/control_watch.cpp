@@ -152,6 +152,7 @@ void ControlWatch::look() {
 void ControlWatch::seen(const ControlFiles& files) {
   // A notice that was there before this collector is about ranks that are gone.
   const bool is_first = !std::exchange(has_seen_, true);
+  if (files.any) node_.any();
   if (windows_ != Windows::kNone) follow(files.window);
   if (files.write > write_asked_) {
     write_asked_ = files.write;

@@ -35,6 +35,8 @@ class ControlWatch {
     std::function<void(std::uint64_t number)> write;
     // Once.
     std::function<void(const HangNotice&)> hang;
+    // Somebody has asked for anything, or watches. At each look.
+    std::function<void()> any;
   };
   enum class Windows : std::uint8_t { kNone, kOfLight, kOfStandby };
 

@@ -223,6 +223,7 @@ ControlFiles read_control(const std::string& run) {
   ControlFiles files;
   const UniqueFd control = open_control(run);
   if (!control) return files;
+  files.any = true;
   const auto read = [&](const char* name) { return read_trusted(control.get(), name, ::geteuid()); };
   if (const auto text = read(kRequestName)) files.window = parse_request(*text);
   if (const auto text = read(kWriteName)) files.write = parse_number(*text);

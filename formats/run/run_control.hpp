@@ -81,6 +81,7 @@ std::optional<HangNotice> parse_hang_notice(std::string_view text);
 
 // All that a collector may be told.
 struct ControlFiles {
+  bool any = false;  // somebody has asked for something, or has watched: the directory is there
   std::optional<ControlRequest> window;
   std::uint64_t write = 0;  // number of the latest request to write the shard; 0: there is none
   std::optional<HangNotice> hang;

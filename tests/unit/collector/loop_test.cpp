@@ -196,11 +196,13 @@ TEST(ControlWatch, OfARunWithoutWindowsWritesWhenAskedAndTellsOfAHangOnce) {
   boost::asio::io_context io;
   std::vector<std::uint64_t> asked;
   std::vector<HangNotice> hangs;
+  bool is_asked = false;
   ControlWatch watch(
       io, run, "n1", 1, ControlWatch::Windows::kNone,
       ControlWatch::Node{[](std::uint32_t, bool) { FAIL(); }, []() -> ControlWatch::Node::Done { return {}; },
                          [&](std::uint64_t number) { asked.push_back(number); },
-                         [&](const HangNotice& notice) { hangs.push_back(notice); }});
+                         [&](const HangNotice& notice) { hangs.push_back(notice); },
+                         [&] { is_asked = true; }});
   const auto run_until = [&](const auto& condition) {
     const auto end = std::chrono::steady_clock::now() + seconds(60);
     while (!condition() && std::chrono::steady_clock::now() < end) io.run_one_for(milliseconds(100));
@@ -211,6 +213,10 @@ TEST(ControlWatch, OfARunWithoutWindowsWritesWhenAskedAndTellsOfAHangOnce) {
     return std::chrono::steady_clock::now() >= end;
   });
   EXPECT_TRUE(std::filesystem::is_empty(run)) << "nobody has asked for anything";
+  EXPECT_FALSE(is_asked);
+  ASSERT_TRUE(write_watch(run, 1));
+  ASSERT_TRUE(run_until([&] { return is_asked; })) << "who watches is looked for then";
+  EXPECT_TRUE(asked.empty());
   const Result<std::uint64_t> number = request_write(run);
   ASSERT_TRUE(number);
   ASSERT_TRUE(run_until([&] { return !asked.empty(); }));
