@@ -155,11 +155,14 @@ class FailureChoice {
     std::optional<FatalMpiError> error = fatal_mpi_error(row->stderr_tail);
     if (error) return error;
     // Open MPI may say it through its launcher only. Its error codes are the classes, and the rank exits with
-    // the code from inside the call. 1 is what error handlers of programs exit with, too.
+    // the code from inside the call. 1 is what error handlers of programs exit with, too; and where all ranks
+    // have ended alike, they may have exited with the number of a signal that all of them got.
     const CallUnderWayRow* const call = call_of(rank);
     const int status = rank.exit_status.value_or(0);
     const std::string_view error_class = open_mpi_error_class(status);
-    if (call == nullptr || status == EXIT_FAILURE || error_class.empty() ||
+    const bool all_alike = std::ranges::all_of(
+        analysis_.ranks, [&](const RankInfo& other) { return other.exit_status == status; });
+    if (call == nullptr || status == EXIT_FAILURE || error_class.empty() || all_alike ||
         !head_.run.mpi_library.starts_with("Open MPI"))
       return std::nullopt;
     return FatalMpiError{call->place.op, std::string(error_class), ""};

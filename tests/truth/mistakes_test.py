@@ -50,6 +50,13 @@ class Mistakes(recording.RecordingTest):
             # Messages that are too long are received all the same.
             self.assertEqual((mpi["open_requests"], mpi["unmatched"]), ([], []))
 
+    # What a callback returns is no code that the library knows: Open MPI would end the job if it were asked about it.
+    def test_errors_of_callbacks(self):
+        for report in self.reports("callback"):
+            row, = report["mpi"]["errors"]
+            self.assertEqual((row["rank"], row["op"], row["line"], row["count"]), (0, "MPI_Comm_dup", line_of("refused copy"), 1))
+            self.assertIsNone(report["failure"])
+
     def test_open_requests(self):
         for report in self.reports("open"):
             mpi = report["mpi"]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Three ranks that make mistakes which MPI knows of, each so many times on a known line:
-// mistakes errors|open|unmatched|fatal
+// mistakes errors|callback|open|unmatched|fatal
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +34,25 @@ static void return_errors(void) {
     for (int i = 0; i < 2; ++i) MPI_Irecv(&values[i], 1, MPI_INT, 0, 6, MPI_COMM_WORLD, &requests[i]);
     MPI_Waitall(2, requests, statuses); /* line of waitall */
   }
+}
+
+// Refuses to be copied, with a number that is no code of MPI's.
+static int refuse(MPI_Comm comm, int key, void* extra, void* value, void* copy, int* flag) {
+  (void)comm, (void)key, (void)extra, (void)value, (void)copy;
+  *flag = 0;
+  return 4711;
+}
+
+// Rank 0 gets an error that it expects. Any error on MPI_COMM_WORLD would end the job.
+static void call_back(void) {
+  if (rank != 0) return;
+  int key;
+  MPI_Comm copy;
+  MPI_Comm_create_keyval(refuse, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  if (MPI_Comm_dup(MPI_COMM_SELF, &copy) == MPI_SUCCESS) exit(3); /* line of refused copy */
+  MPI_Comm_delete_attr(MPI_COMM_SELF, key);
 }
 
 // Rank 1: three receives of rank 0 and one of any rank. Rank 2: two sends that were received. Others are not open.
@@ -86,6 +105,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const char* const kind = argc > 1 ? argv[1] : "";
   if (strcmp(kind, "errors") == 0) return_errors();
+  if (strcmp(kind, "callback") == 0) call_back();
   if (strcmp(kind, "open") == 0) leave_open();
   if (strcmp(kind, "unmatched") == 0) send_too_many();
   if (strcmp(kind, "fatal") == 0) {

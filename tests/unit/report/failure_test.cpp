@@ -203,6 +203,11 @@ TEST(Failure, OfAnMpiErrorWithoutItsText) {
   data.ranks[1].exit_status = 1;  // the program's own handler may have ended it
   EXPECT_EQ(analyse(data).failure->message, "");
   data.ranks[1].exit_status = 15;
+  EXPECT_EQ(analyse(data).failure->message, "MPI_ERR_TRUNCATE in MPI_Recv");
+  shard::ShardData all = data;  // a handler of SIGTERM that exits with the signal's number
+  all.ranks[0].flags = (all.ranks[0].flags & ~std::uint32_t{shard::kExitSignalKnown}) | shard::kExitStatusKnown;
+  all.ranks[0].exit_status = 15;
+  EXPECT_EQ(analyse(all).failure->message, "");
   data.calls_under_way.clear();
   EXPECT_EQ(analyse(data).failure->message, "");
 }
