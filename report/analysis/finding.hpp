@@ -141,7 +141,7 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"de
                                                                              "messages_unmatched"};
 constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
 
-// kInfo: about the measurement itself.
+// kInfo: about the measurement itself, or what may be as the program means it.
 enum class Severity : std::uint8_t { kHigh = 0, kMedium, kLow, kInfo };
 inline constexpr std::size_t kSeverities = 4;
 inline constexpr std::array<const char*, kSeverities> kSeverityNames = {"high", "medium", "low", "info"};
