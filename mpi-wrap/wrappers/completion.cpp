@@ -364,7 +364,10 @@ int clusterprof_wrap_MPI_Startall(int count, MPI_Request array_of_requests[]) {
 int clusterprof_wrap_MPI_Cancel(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Cancel);
   const std::uint64_t start = enter(wire::kMPI_Cancel, [] { return Intent(wire::kMPI_Cancel); });
-  if (start == 0) return real(request);
+  if (start == 0) {
+    lose_track(wire::kSendsUnsure);
+    return real(request);
+  }
   const int result = real(request);
   Record record(wire::kMPI_Cancel, start, result == MPI_SUCCESS);
   record.finish();
