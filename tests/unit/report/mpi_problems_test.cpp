@@ -18,7 +18,7 @@ using testing::find_kind;
 using testing::kMs;
 using testing::ProfileBuilder;
 
-class MpiProblems : public testing::Test {
+class MpiProblems : public ::testing::Test {
  protected:
   MpiProblems() {
     for (std::uint32_t r = 0; r < 3; ++r)
