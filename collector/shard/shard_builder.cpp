@@ -509,10 +509,9 @@ void ShardBuilder::add_mpi_calls(const ProcessReport& report, std::uint32_t rank
                               call.sent_bytes, call.recv_bytes, !helper, call.unfinished});
   }
   for (const RawCallUnderWay& call : report.calls_under_way) {
-    data.calls_under_way.push_back({rank, call.tid, call.main_thread, path_of[call.path],
-                                    communicator_of(call.channel), call.sequence, call.peer, call.tag,
-                                    call.root, call.enter_ns, call.lasted_ns, call.requests,
-                                    call.open_requests});
+    data.calls_under_way.push_back(
+        {rank, call.tid, call.main_thread, path_of[call.path], communicator_of(call.channel), call.sequence,
+         call.peer, call.tag, call.root, call.enter_ns, call.lasted_ns, call.requests, call.open_requests});
     for (const RawCallUnderWay::Pending& pending : call.pending)
       data.pending_requests.push_back(
           {rank, call.tid, call.enter_ns, static_cast<shard::PendingKind>(pending.kind), pending.peer});

@@ -489,11 +489,11 @@ CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_gro
                     counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
                     threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
                     functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
-                    mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, matrix, node_matrix,
-                    mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch, wait_quality,
-                    mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
-                    critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
-                    counter_spreads, bottlenecks, findings)
+                    mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, matrix,
+                    node_matrix, mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch,
+                    wait_quality, mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes,
+                    root_functions, critical_path, critical_functions, windows, counters,
+                    unavailable_counters, rank_counters, counter_spreads, bottlenecks, findings)
 
 #undef CLUSTERPROF_MEMBERS
 
@@ -648,9 +648,9 @@ bool is_consistent(const Analysis& a) {
                       all(rank.last_call_path, [&](const SourceLocation& row) { return frame(row.kind); });
              }) &&
          (!a.hang || is_consistent(*a.hang)) &&
-         (!a.failure || (known(a.failure->kind, kFailureKinds) && frame(a.failure->place.kind) &&
-                         all(a.failure->call_path,
-                             [&](const SourceLocation& row) { return frame(row.kind); }))) &&
+         (!a.failure ||
+          (known(a.failure->kind, kFailureKinds) && frame(a.failure->place.kind) &&
+           all(a.failure->call_path, [&](const SourceLocation& row) { return frame(row.kind); }))) &&
          all(a.calls_under_way,
              [&](const CallUnderWayRow& row) {
                return frame(row.place.kind) && row.call_path < a.call_paths_under_way.size() &&
