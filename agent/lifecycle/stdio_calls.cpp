@@ -400,7 +400,7 @@ CLUSTERPROF_READ_CHECKED(__fread_unlocked_chk)
     const size_t moved =                                                                                  \
         moving(CLUSTERPROF_CALLER, stream, IoOperation::kWrite, item_bytes, items,                        \
                [=](size_t bytes, size_t count) { return function(from, bytes, count, stream); });         \
-    if (is_stderr) note_stderr(from, moved * item_bytes);                                                 \
+    if (is_stderr) note_stderr(from, moved* item_bytes);                                                  \
     return moved;                                                                                         \
   }
 CLUSTERPROF_WRITE(fwrite)
@@ -472,8 +472,8 @@ CLUSTERPROF_STANDS_FOR(int, getchar_unlocked, void) {
   return getting_character(CLUSTERPROF_CALLER, stdin, [] { return g_getchar_unlocked(); });
 }
 
-#define CLUSTERPROF_PUT_CHARACTER(name)                                                                \
-  CLUSTERPROF_STANDS_FOR(int, name, int character, FILE* stream) {                                     \
+#define CLUSTERPROF_PUT_CHARACTER(name)                                                                    \
+  CLUSTERPROF_STANDS_FOR(int, name, int character, FILE* stream) {                                         \
     return putting_any_character(CLUSTERPROF_CALLER, stream, [=] { return g_##name(character, stream); }); \
   }
 CLUSTERPROF_PUT_CHARACTER(fputc)
@@ -503,10 +503,10 @@ CLUSTERPROF_STANDS_FOR(int, putchar_unlocked, int character) {
     return result;                                                                      \
   }
 
-#define CLUSTERPROF_PRINT(name, list_name, descriptor, parameters, ...)        \
-  CLUSTERPROF_WITH_LIST(name, list_name, parameters,                           \
-                        printing(CLUSTERPROF_CALLER, descriptor, format, list, \
-                                 [&] { return g_##list_name(__VA_ARGS__); }))
+#define CLUSTERPROF_PRINT(name, list_name, descriptor, parameters, ...) \
+  CLUSTERPROF_WITH_LIST(                                                \
+      name, list_name, parameters,                                      \
+      printing(CLUSTERPROF_CALLER, descriptor, format, list, [&] { return g_##list_name(__VA_ARGS__); }))
 CLUSTERPROF_PRINT(printf, vprintf, descriptor_of(stdout), (const char* format), format, list)
 CLUSTERPROF_PRINT(__printf_chk, __vprintf_chk, descriptor_of(stdout), (int flag, const char* format), flag,
                   format, list)

@@ -374,7 +374,8 @@ void dump_losses(const ShardData& data, Text& out) {
   for (const Thread& t : data.threads)
     out.row(t.rank, t.path, t.top_path, t.last_path, t.pid, t.tid, shard::thread_kind_name(t.kind),
             unsigned{t.flags}, t.count, t.start_utc_ns, t.elapsed_ns, t.cpu_ns, t.cpu_min_ns, t.cpu_max_ns,
-            t.unmoved_ns, t.unmoved_cpu_ns, kCategoryNames[static_cast<std::size_t>(t.last_category)], t.name);
+            t.unmoved_ns, t.unmoved_cpu_ns, kCategoryNames[static_cast<std::size_t>(t.last_category)],
+            t.name);
   out.table("recording_windows", data.recording_windows.size(), "rank_row\tbegin_ns\tend_ns");
   for (const RecordingWindow& w : data.recording_windows) out.row(w.rank, w.begin_ns, w.end_ns);
   out.table("failures", data.failures.size(),

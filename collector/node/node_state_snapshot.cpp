@@ -143,8 +143,8 @@ void set_failure(RankSnapshot& snapshot, const ProcessReport& main, const std::o
     snapshot.failure->flags |= shard::Failure::kStackOverflow;
 }
 
-// Keeps the rows of those that called MPI_Abort, which a launcher may have ended then, and of those that failed
-// by themselves, and of them the first.
+// Keeps the rows of those that called MPI_Abort, which a launcher may have ended then, and of those that
+// failed by themselves, and of them the first.
 void bound_failures(std::vector<RankSnapshot>& ranks) {
   std::vector<RankSnapshot*> failed;
   for (RankSnapshot& rank : ranks)

@@ -471,9 +471,9 @@ void ProcessRecorder::add_last_words(ProcessReport& report) {
     last.flags |= shard::Failure::kCalledAbort;
     last.abort_code = words.mpi_abort_code.load(std::memory_order_relaxed);
   }
-  last.message =
-      bounded_text(words.abort_message, std::min(words.abort_message_bytes.load(std::memory_order_relaxed),
-                                                 wire::kAbortMessageBytes));
+  last.message = bounded_text(
+      words.abort_message,
+      std::min(words.abort_message_bytes.load(std::memory_order_relaxed), wire::kAbortMessageBytes));
   last.stderr_tail = stderr_tail(words);
   if (words.stderr_bytes.load(std::memory_order_relaxed) != 0) last.flags |= shard::Failure::kHasStderr;
 }

@@ -268,8 +268,7 @@ Place SampleCharger::place_of(const ChargeTarget& target, const wire::SampleReco
   if (place.is_native && (record.flags & wire::kMemoryOperand) != 0) place.data = record.data_address;
   // From Python 3.11 on, instructions have their caches behind them.
   constexpr std::uint32_t kPython311 = 0x030b'0000;
-  const bool has_caches =
-      segment_.header().python_version.load(std::memory_order_relaxed) >= kPython311;
+  const bool has_caches = segment_.header().python_version.load(std::memory_order_relaxed) >= kPython311;
   place.loop = place.is_native ? Place::kNativeLoopBytes
                : has_caches    ? Place::kPythonLoopUnits
                                : Place::kPythonLoopUnitsWithoutCaches;

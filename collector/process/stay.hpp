@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Since when the samples of a thread have shown it at one place: blocked in one call, or in an empty loop.
-// Whatever computes has more instructions, calls something, or uses other data, and so moves. A thread that is
-// blocked has one sample: with the next one, it has woken up in between.
+// Whatever computes has more instructions, calls something, or uses other data, and so moves. A thread that
+// is blocked has one sample: with the next one, it has woken up in between.
 #pragma once
 
 #include <algorithm>

@@ -655,9 +655,9 @@ bool is_consistent(const Analysis& a) {
                       all(rank.last_call_path, [&](const SourceLocation& row) { return frame(row.kind); });
              }) &&
          (!a.hang || is_consistent(*a.hang)) &&
-         (!a.failure || (known(a.failure->kind, kFailureKinds) && frame(a.failure->place.kind) &&
-                         all(a.failure->call_path,
-                             [&](const SourceLocation& row) { return frame(row.kind); }))) &&
+         (!a.failure ||
+          (known(a.failure->kind, kFailureKinds) && frame(a.failure->place.kind) &&
+           all(a.failure->call_path, [&](const SourceLocation& row) { return frame(row.kind); }))) &&
          all(a.calls_under_way,
              [&](const CallUnderWayRow& row) {
                return frame(row.place.kind) && row.call_path < a.call_paths_under_way.size() &&

@@ -83,9 +83,8 @@ class FailureChoice {
   const shard::Note* note_on(shard::NoteCode code, const RankInfo& rank) const {
     if (rank.node >= analysis_.nodes.size()) return nullptr;
     const std::string& node = analysis_.nodes[rank.node].name;
-    const auto note = std::ranges::find_if(head_.run.notes, [&](const shard::Note& row) {
-      return row.code == code && row.node == node;
-    });
+    const auto note = std::ranges::find_if(
+        head_.run.notes, [&](const shard::Note& row) { return row.code == code && row.node == node; });
     return note == head_.run.notes.end() ? nullptr : &*note;
   }
 
@@ -185,7 +184,8 @@ class FailureChoice {
   // A rank that was killed before a launcher ended the others by SIGTERM, for example because memory was
   // full.
   const RankInfo* killed_before_others() const {
-    const RankInfo* const killed = earliest([](const RankInfo& rank) { return rank.exit_signal == kSigKill; });
+    const RankInfo* const killed =
+        earliest([](const RankInfo& rank) { return rank.exit_signal == kSigKill; });
     const RankInfo* const ended = earliest([](const RankInfo& rank) { return rank.exit_signal == kSigTerm; });
     return killed != nullptr && ended != nullptr && killed->end_s < ended->end_s ? killed : nullptr;
   }

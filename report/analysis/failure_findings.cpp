@@ -173,8 +173,8 @@ class FailureFindings {
     finding.evidence.set(Key::kStatuses, std::vector<std::int32_t>(statuses.begin(), statuses.end()));
   }
 
-  // Adds a finding if the launcher ended before the ranks that failed: it is the reason then, unless a rank had
-  // called MPI_Abort. False: it is not.
+  // Adds a finding if the launcher ended before the ranks that failed: it is the reason then, unless a rank
+  // had called MPI_Abort. False: it is not.
   bool launcher_went_away() {
     if (analysis_.failure && analysis_.failure->kind == FailureKind::kAbort) return false;
     const NoteRecord* const note = launcher_that_ended_first(analysis_);

@@ -179,9 +179,9 @@ class HangSearch {
     }
   }
 
-  // Whether a thread or process besides the main thread may do something that this one waits for: work, or get
-  // what it waits for from a file or a connection. Those of a communication library wait for events all their
-  // lives.
+  // Whether a thread or process besides the main thread may do something that this one waits for: work, or
+  // get what it waits for from a file or a connection. Those of a communication library wait for events all
+  // their lives.
   [[nodiscard]] bool may_move(const shard::Thread& thread, const shard::Rank& rank) const {
     const bool waits =
         thread.last_category == shard::Category::kIdle || thread.last_category == shard::Category::kIo;
@@ -540,8 +540,8 @@ class HangSearch {
     for (const std::uint32_t row : rows) {
       const shard::Rank& rank = data_.ranks[row];
       const bool ended = has_ended(row);
-      groups[{!is_reason(row), !has_failed(row), states_[row].what, states_[row].path, ended ? rank.exit_status : 0,
-              ended ? rank.exit_signal : 0}]
+      groups[{!is_reason(row), !has_failed(row), states_[row].what, states_[row].path,
+              ended ? rank.exit_status : 0, ended ? rank.exit_signal : 0}]
           .push_back(row);
     }
     std::vector<MissingRanks> result;
@@ -674,7 +674,8 @@ class HangSearch {
         return hang.is_deadlock && is_reason(row) && has_failed(row);
       });
       const bool finalizes = first.op == "MPI_Finalize";
-      return std::tuple(!mismatched, !explains, !follows, finalizes, -static_cast<std::int64_t>(alike.size()));
+      return std::tuple(!mismatched, !explains, !follows, finalizes,
+                        -static_cast<std::int64_t>(alike.size()));
     };
     std::vector<std::pair<decltype(place(waits.front())), std::size_t>> order;
     for (std::size_t i = 0; i < waits.size(); ++i) order.emplace_back(place(waits[i]), i);

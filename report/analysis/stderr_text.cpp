@@ -163,7 +163,8 @@ std::optional<UncaughtException> python_exception(std::string_view text) {
 }
 
 std::optional<UncaughtException> cpp_exception(std::string_view text) {
-  constexpr std::string_view kBegin = "terminate called after throwing an instance of '", kWhat = "  what():  ";
+  constexpr std::string_view kBegin = "terminate called after throwing an instance of '",
+                             kWhat = "  what():  ";
   const std::size_t begin = text.rfind(kBegin);
   if (begin == std::string_view::npos) return std::nullopt;
   text.remove_prefix(begin + kBegin.size());

@@ -24,7 +24,8 @@ struct UncaughtException {
 
 // The last traceback in the text: "Traceback (most recent call last):", lines of frames, "TYPE: MESSAGE".
 std::optional<UncaughtException> python_exception(std::string_view text);
-// "terminate called after throwing an instance of 'TYPE'", and in the next line, perhaps, "  what():  MESSAGE".
+// "terminate called after throwing an instance of 'TYPE'", and in the next line, perhaps, "  what():
+// MESSAGE".
 std::optional<UncaughtException> cpp_exception(std::string_view text);
 
 

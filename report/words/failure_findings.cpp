@@ -73,12 +73,12 @@ class FailureSentences : private FindingPhrases {
 
   [[nodiscard]] FindingText time_limit() const {
     const std::string how = ends();
-    return {fmt::format("The job's time limit had passed: {} ended from {} into the run on{}{}.",
-                        fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks",
-                                    format::rank_list(f_.ranks)),
-                        time(Key::kElapsed), how.empty() ? "" : " (" + how + ")",
-                        last_seen("; rank {} was last seen")),
-            ""};
+    return {
+        fmt::format(
+            "The job's time limit had passed: {} ended from {} into the run on{}{}.",
+            fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks", format::rank_list(f_.ranks)),
+            time(Key::kElapsed), how.empty() ? "" : " (" + how + ")", last_seen("; rank {} was last seen")),
+        ""};
   }
 
   [[nodiscard]] std::string quoted(Key key) const {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes to descriptor 2 in every way that is seen, and fails: last_words HOW FILE. FILE becomes descriptor 2,
- * so that the test knows what was written there. */
+/* Writes to descriptor 2 in every way that is seen, and fails: last_words HOW FILE. FILE becomes descriptor
+ * 2, so that the test knows what was written there. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <assert.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two functions inlined into one share its time about 70 to 30. Prints the share of the first one: the median
-// of what each sweep took by the wall clock, which waiting for a processor does not change: sweeps are short, so
-// that few are interrupted. The thread's CPU
-// clock is read rarely: the kernel takes the processor away from a thread that reads it, if that is due, and
-// the sample that is due meanwhile is taken there. Usage: hot SECONDS
+// of what each sweep took by the wall clock, which waiting for a processor does not change: sweeps are short,
+// so that few are interrupted. The thread's CPU clock is read rarely: the kernel takes the processor away
+// from a thread that reads it, if that is due, and the sample that is due meanwhile is taken there. Usage:
+// hot SECONDS
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

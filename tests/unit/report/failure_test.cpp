@@ -38,8 +38,7 @@ shard::ShardData ended(const std::vector<End>& ends) {
       rank.flags |= shard::kExitSignalKnown | shard::kLost, rank.exit_signal = ends[r].signal;
     else
       rank.flags |= shard::kExitStatusKnown, rank.exit_status = ends[r].status;
-    rank.last_call_path =
-        b.string("main\t/u/solver.c\t9\t/u/a.out\t1\nsolve\t/u/solver.c\t42\t/u/a.out\t1");
+    rank.last_call_path = b.string("main\t/u/solver.c\t9\t/u/a.out\t1\nsolve\t/u/solver.c\t42\t/u/a.out\t1");
     b.sampled(r, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, ends[r].elapsed_ms);
   }
   return std::move(b.data);
@@ -101,7 +100,7 @@ TEST(StderrText, WhatIsNoTracebackIsNotTaken) {
   for (const char* const text :
        {"", "ValueError: bad batch 17\n", "Traceback (most recent call last):\n",
         "Traceback (most recent call last):\nValueError: without frames\n",
-        "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n",             // cut off
+        "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n",              // cut off
         "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\nnot a type\n",  // interleaved
         "Traceback (most recent call last):\n  File \"a.py\", line x, in f\nKeyError: 1\n",
         "logged: Traceback (most recent call last):\n  File \"a.py\", line 3, in f\nKeyError: 1\n"})
@@ -229,8 +228,9 @@ TEST(Failure, OfAnUncaughtPythonException) {
   EXPECT_EQ(a.failure->place.function, "fail") << "the program's line, not the library's";
   EXPECT_EQ(a.failure->place.line, 33u);
   EXPECT_EQ(a.failure->stderr_tail, kPythonText);
-  EXPECT_EQ(first_sentence(a),
-            "Rank 1 ended by an uncaught exception (status 1) in fail() train.py:33: ValueError: bad batch 17.");
+  EXPECT_EQ(
+      first_sentence(a),
+      "Rank 1 ended by an uncaught exception (status 1) in fail() train.py:33: ValueError: bad batch 17.");
   // A traceback of an exception that was caught says nothing about another end.
   data.ranks[1].exit_status = 3;
   EXPECT_EQ(analyse(data).failure->kind, FailureKind::kExit);
@@ -272,8 +272,8 @@ TEST(Failure, OfMpiAbortIsNotThatOfTheRanksItEnds) {
   ProfileBuilder b(3);
   b.data = std::move(data);
   const auto abort = b.path({b.native("main", "/u/a.out", "/u/solver.c", 77), b.mpi("MPI_Abort")});
-  b.data.calls_under_way.push_back({2, 50, true, abort, shard::kNone, shard::kNone, -1,
-                                    shard::CallUnderWay::kNoTag, -1, 0, 1000 * kMs});
+  b.data.calls_under_way.push_back(
+      {2, 50, true, abort, shard::kNone, shard::kNone, -1, shard::CallUnderWay::kNoTag, -1, 0, 1000 * kMs});
   Analysis a = analyse(b.data);
   ASSERT_TRUE(a.failure);
   EXPECT_EQ(a.failure->kind, FailureKind::kAbort);
