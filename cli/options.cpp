@@ -436,12 +436,12 @@ Result<void> RecordParser::check_hang(Options& options) const {
   if (!to_number(raw_.hang_after, seconds) || seconds < kMinHangAfter_s || seconds > kMaxHangAfter_s)
     return Error{label("hang-after") + ": a whole number of seconds from " + std::to_string(kMinHangAfter_s) +
                  " to " + std::to_string(kMaxHangAfter_s) + ", not '" + raw_.hang_after + "'"};
-  const char* const other = options.standby                         ? "standby"
-                            : options.clock == SampleClock::kCpu    ? "clock"
-                            : !options.sample_on.event.empty()      ? "sample-on"
-                            : raw_.only_regions                     ? "only-regions"
-                            : !options.ranks.empty()                ? "ranks"
-                                                                    : nullptr;
+  const char* const other = options.standby                      ? "standby"
+                            : options.clock == SampleClock::kCpu ? "clock"
+                            : !options.sample_on.event.empty()   ? "sample-on"
+                            : raw_.only_regions                  ? "only-regions"
+                            : !options.ranks.empty()             ? "ranks"
+                                                                 : nullptr;
   if (other != nullptr)
     return Error{label("hang-after") + " needs to know of all ranks all the time: it does not go with " +
                  label(other) + (options.clock == SampleClock::kCpu && !options.standby ? " cpu" : "")};
@@ -626,10 +626,9 @@ void with_record_options(const std::function<void(CLI::App&)>& use) {
 }
 
 const std::vector<std::string>& analysis_verbs() {
-  static const std::vector<std::string> kVerbs = {"report", "merge", "query", "export",   "diff",
-                                                  "ls",     "tui",   "dump",  "validate", "doctor",
-                                                  "attach", "top",   "start", "stop",     "stacks",
-                                                  "snapshot"};
+  static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export",  "diff",   "ls",
+                                                  "tui",    "dump",  "validate", "doctor",  "attach", "top",
+                                                  "start",  "stop",  "stacks",   "snapshot"};
   return kVerbs;
 }
 

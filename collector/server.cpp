@@ -982,8 +982,8 @@ class Server::Impl {
   std::uint64_t write_asked_ = 0, write_begun_ = 0, write_done_ = 0;
   std::optional<HangSchedule> hang_schedule_;  // with --hang-after, until there was a hang
   BesideProgram beside_;
-  bool window_closed_ = false;           // and its data are not written yet
-  Clock::time_point window_closed_by_;   // then they are written, whatever ranks still have to do
+  bool window_closed_ = false;          // and its data are not written yet
+  Clock::time_point window_closed_by_;  // then they are written, whatever ranks still have to do
   Clock::time_point last_checkpoint_ = Clock::now();
 
   PollInterval interval_;

@@ -33,7 +33,8 @@ class UnmatchedSearch {
                                row.kind == OpenRequests::kOther;
       if (may_receive) open_[row.rank].push_back(i);
     }
-    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::int32_t>, std::uint64_t>
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::int32_t>,
+             std::uint64_t>
         counts;
     for (const Event& event : trace_.events) {
       if (event.kind != MpiEventKind::kSend || event.match != kNone || !is_message(event)) continue;
@@ -73,7 +74,8 @@ class UnmatchedSearch {
       receives_sure_.push_back(whole && (rank.flags & shard::kReceivesUnseen) == 0);
     }
     for (const shard::Drop& drop : merged_.drops)
-      if (drop.count != 0 && drop.rank < receives_sure_.size() && drop.reason.find("mpi") != std::string::npos)
+      if (drop.count != 0 && drop.rank < receives_sure_.size() &&
+          drop.reason.find("mpi") != std::string::npos)
         receives_sure_[drop.rank] = false;
     std::vector<std::uint64_t> operations(merged_.ranks.size());
     for (const Event& event : trace_.events)
@@ -83,8 +85,8 @@ class UnmatchedSearch {
   }
 
   static bool begins_operation(MpiEventKind kind) {
-    return kind == MpiEventKind::kSend || kind == MpiEventKind::kReceive || kind == MpiEventKind::kCollective ||
-           kind == MpiEventKind::kCollectiveStart;
+    return kind == MpiEventKind::kSend || kind == MpiEventKind::kReceive ||
+           kind == MpiEventKind::kCollective || kind == MpiEventKind::kCollectiveStart;
   }
 
   // A receive without its send shows that the two sides are not numbered alike.
@@ -106,16 +108,16 @@ class UnmatchedSearch {
     const auto [sender, receiver, channel, tag] = stream;
     const auto open = open_.find(receiver);
     if (open == open_.end()) return false;
-    return std::ranges::any_of(open->second, [&, from = merged_.ranks[sender].rank, channel = channel,
-                                              tag = tag](std::uint32_t i) {
-      const OpenRequests& row = merged_.open_requests[i];
-      const bool same_peer = row.peer < 0 || row.peer == from;
-      const bool same_tag = row.tag < 0 || row.tag == tag;
-      const bool same_channel =
-          row.communicator == kNone ||
-          merged_.communicators[row.communicator].identity == trace_.channels[channel].identity;
-      return same_peer && same_tag && same_channel;
-    });
+    return std::ranges::any_of(
+        open->second, [&, from = merged_.ranks[sender].rank, channel = channel, tag = tag](std::uint32_t i) {
+          const OpenRequests& row = merged_.open_requests[i];
+          const bool same_peer = row.peer < 0 || row.peer == from;
+          const bool same_tag = row.tag < 0 || row.tag == tag;
+          const bool same_channel =
+              row.communicator == kNone ||
+              merged_.communicators[row.communicator].identity == trace_.channels[channel].identity;
+          return same_peer && same_tag && same_channel;
+        });
   }
 
   [[nodiscard]] std::uint32_t communicator_of(std::uint32_t channel) {
@@ -144,11 +146,11 @@ class UnmatchedSearch {
 
   const Trace& trace_;
   shard::ShardData& merged_;
-  std::vector<bool> sends_sure_, receives_sure_;                  // by row of the ranks
-  std::set<std::pair<std::uint32_t, std::uint32_t>> unclear_;     // senders and receivers
-  std::map<Stream, std::uint32_t> received_;                      // highest number
-  std::map<std::uint32_t, std::vector<std::uint32_t>> open_;      // open receives, by receiver
-  std::map<std::uint64_t, std::uint32_t> communicators_;          // rows, by identity
+  std::vector<bool> sends_sure_, receives_sure_;               // by row of the ranks
+  std::set<std::pair<std::uint32_t, std::uint32_t>> unclear_;  // senders and receivers
+  std::map<Stream, std::uint32_t> received_;                   // highest number
+  std::map<std::uint32_t, std::vector<std::uint32_t>> open_;   // open receives, by receiver
+  std::map<std::uint64_t, std::uint32_t> communicators_;       // rows, by identity
 };
 
 }  // namespace

@@ -8,8 +8,8 @@
 namespace clusterprof::aggregator::waits {
 
 // Sets unmatched_messages and wait_analysis.unreceived_messages. Call this after match_events(). A message
-// counts only if nothing of what its receiver got can be missing: both ranks have called MPI_Finalize and have
-// all their events, and no receive of that communicator, sender and tag was still open.
+// counts only if nothing of what its receiver got can be missing: both ranks have called MPI_Finalize and
+// have all their events, and no receive of that communicator, sender and tag was still open.
 void find_unmatched(const Trace& trace, shard::ShardData& merged);
 
 }  // namespace clusterprof::aggregator::waits

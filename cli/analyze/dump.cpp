@@ -193,14 +193,15 @@ void dump_events(const ShardData& data, Text& out) {
 
 void dump_waiting(const ShardData& data, Text& out) {
   const WaitAnalysis& a = data.wait_analysis;
-  out.table("wait_analysis", 1,
-            "done\tideal_ns\tevent_level\toperations\tevents\tmessages\tunmatched_messages\tcollectives\t"
-            "unmatched_collectives\tunreceived_messages\tclock_error_ns\tclock_violations\tworst_violation_ns");
+  out.table(
+      "wait_analysis", 1,
+      "done\tideal_ns\tevent_level\toperations\tevents\tmessages\tunmatched_messages\tcollectives\t"
+      "unmatched_collectives\tunreceived_messages\tclock_error_ns\tclock_violations\tworst_violation_ns");
   const std::string clock_error =
       a.clock_error_ns == kClocksApart ? "not comparable" : std::to_string(a.clock_error_ns);
   out.row(a.done, a.ideal_ns, a.event_level, a.operations, a.events, a.messages, a.unmatched_messages,
-          a.collectives, a.unmatched_collectives, a.unreceived_messages, clock_error.c_str(), a.clock_violations,
-          a.worst_violation_ns);
+          a.collectives, a.unmatched_collectives, a.unreceived_messages, clock_error.c_str(),
+          a.clock_violations, a.worst_violation_ns);
   out.table("unmatched_messages", data.unmatched_messages.size(),
             "rank_row\tpath\tcommunicator\treceiver_row\ttag\tcount");
   for (const UnmatchedMessages& m : data.unmatched_messages)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Once ControlWatch has seen that there is something from outside: looks now and then whether somebody watches
-// the run (formats/run/run_control.hpp), and tells about once a second what the node does while somebody does. The event loop's timer decides when; a thread of its own
-// names call paths, and reads and writes the files, because a file server may not answer. It uses no
-// processor time while it waits, as the one of ControlWatch.
+// Once ControlWatch has seen that there is something from outside: looks now and then whether somebody
+// watches the run (formats/run/run_control.hpp), and tells about once a second what the node does while
+// somebody does. The event loop's timer decides when; a thread of its own names call paths, and reads and
+// writes the files, because a file server may not answer. It uses no processor time while it waits, as the
+// one of ControlWatch.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -137,8 +137,8 @@ void ProcessTables::read_errors(ProcessReport& report, std::uint64_t now_ns) {
     error.message = row.message;
     error.count = row.count.load(std::memory_order_relaxed);
     const std::uint64_t first_ns = row.first_ns;
-    if (op >= layout.mpi_ops || op >= wire::kFunctionCount || error.count == 0 || !is_peer(error.peer) || first_ns < begin_ns ||
-        first_ns > now_ns + kClockToleranceNs) {
+    if (op >= layout.mpi_ops || op >= wire::kFunctionCount || error.count == 0 || !is_peer(error.peer) ||
+        first_ns < begin_ns || first_ns > now_ns + kClockToleranceNs) {
       ++report.drops["damaged_mpi_error"];
       continue;
     }
@@ -148,8 +148,8 @@ void ProcessTables::read_errors(ProcessReport& report, std::uint64_t now_ns) {
     error.text = bounded_text(row.text, sizeof row.text);
     report.mpi_errors.push_back(std::move(error));
   }
-  report.mpi_unseen =
-      segment_.header().mpi_unseen.load(std::memory_order_relaxed) & (wire::kReceivesUnseen | wire::kSendsUnsure);
+  report.mpi_unseen = segment_.header().mpi_unseen.load(std::memory_order_relaxed) &
+                      (wire::kReceivesUnseen | wire::kSendsUnsure);
 }
 
 void ProcessTables::read_open_requests(ProcessReport& report) {

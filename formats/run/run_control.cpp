@@ -24,7 +24,8 @@ namespace clusterprof {
 namespace {
 
 constexpr const char* kDirectory = shard::kControlDirectory;
-constexpr const char *kRequestName = "request", *kWriteName = "write", *kHangName = "hang", *kWatchName = "watch";
+constexpr const char *kRequestName = "request", *kWriteName = "write", *kHangName = "hang",
+                     *kWatchName = "watch";
 constexpr std::string_view kNodePrefix = "node-", kWrotePrefix = "wrote-", kLivePrefix = "live-",
                            kTemporaryPrefix = ".new-";
 constexpr std::string_view kHeader = "clusterprof-control 1\n", kEnd = "end\n";

@@ -132,16 +132,17 @@ std::optional<std::vector<std::byte>> read_live(const std::string& run, const st
 // Removes DIR/.control.
 void remove_control(int run_directory);
 
-// How often each of so many collectors looks for a request where windows may be asked for. Up to 2,048 nodes, a file server is asked no
-// more than 256 times a second for one job; in larger jobs each node asks every 8 s.
+// How often each of so many collectors looks for a request where windows may be asked for. Up to 2,048 nodes,
+// a file server is asked no more than 256 times a second for one job; in larger jobs each node asks every 8
+// s.
 constexpr std::int64_t control_interval_ns(std::size_t nodes) {
   constexpr std::int64_t kSecond = 1'000'000'000, kLongest = 8 * kSecond;
   constexpr std::size_t kLooksPerSecond = 256;
   const std::size_t seconds = (nodes + kLooksPerSecond - 1) / kLooksPerSecond;
   return seconds <= 1 ? kSecond : seconds >= 8 ? kLongest : static_cast<std::int64_t>(seconds) * kSecond;
 }
-// How often each of so many collectors looks for anything else, such as whether somebody watches: every 5 s up
-// to 320 nodes; in larger jobs, a file server is asked no more than 64 times a second, up to once a minute
+// How often each of so many collectors looks for anything else, such as whether somebody watches: every 5 s
+// up to 320 nodes; in larger jobs, a file server is asked no more than 64 times a second, up to once a minute
 // for each node.
 constexpr std::int64_t watch_interval_ns(std::size_t nodes) {
   constexpr std::int64_t kSecond = 1'000'000'000;

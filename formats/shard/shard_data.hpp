@@ -252,7 +252,8 @@ struct MpiError {
   std::uint32_t communicator = kNone;  // index into communicators
   std::int32_t error_class = 0;        // as the MPI library numbers them
   std::int32_t peer = CallUnderWay::kNoRank, tag = CallUnderWay::kNoTag;
-  std::uint32_t message = kNone;  // number of the first one's message, as MpiEvent::sequence; kNone: not known
+  std::uint32_t message =
+      kNone;  // number of the first one's message, as MpiEvent::sequence; kNone: not known
   std::uint64_t count = 0;
   std::uint64_t first_ns = 0;  // when the first such call began, since the rank's start
   std::string name;            // of the class, "MPI_ERR_TRUNCATE"; empty: it is the program's own
@@ -396,7 +397,7 @@ struct WaitAnalysis {
   std::uint64_t operations = 0, events = 0;  // MPI operations of all ranks; events analysed
   std::uint64_t messages = 0, unmatched_messages = 0;
   std::uint64_t collectives = 0, unmatched_collectives = 0;  // instances
-  std::uint64_t unreceived_messages = 0;  // that are known to have been received by nobody
+  std::uint64_t unreceived_messages = 0;                     // that are known to have been received by nobody
   std::uint64_t clock_error_ns = 0;                          // shorter waits between nodes are not counted
   std::uint64_t clock_violations = 0;                        // messages received before they were sent
   std::uint64_t worst_violation_ns = 0;
@@ -694,17 +695,18 @@ struct RecordingWindow {
 struct Failure {
   static constexpr std::uint8_t kFault = 1, kStackOverflow = 2, kCalledAbort = 4, kHasStderr = 8,
                                 kNoAddress = 16;  // flags
-  std::uint32_t rank = 0;        // index into ranks
-  std::uint8_t flags = 0;        // kHasStderr: it has written to descriptor 2, and that was seen and kept
-  std::int32_t signal = 0;       // kFault: of the last fault
-  std::uint64_t address = 0;     // kFault: that was accessed; kNoAddress: the kernel does not tell
-  std::string instruction;       // kFault: "solver+0x11d3", an address in an object file; empty: not known
-  std::int32_t abort_code = 0;   // kCalledAbort: of MPI_Abort
-  std::string message;           // glibc's before it aborted: of assert(), of a damaged heap
-  std::string stderr_tail;       // the last of what it wrote to descriptor 2, without secrets
+  std::uint32_t rank = 0;                         // index into ranks
+  std::uint8_t flags = 0;       // kHasStderr: it has written to descriptor 2, and that was seen and kept
+  std::int32_t signal = 0;      // kFault: of the last fault
+  std::uint64_t address = 0;    // kFault: that was accessed; kNoAddress: the kernel does not tell
+  std::string instruction;      // kFault: "solver+0x11d3", an address in an object file; empty: not known
+  std::int32_t abort_code = 0;  // kCalledAbort: of MPI_Abort
+  std::string message;          // glibc's before it aborted: of assert(), of a damaged heap
+  std::string stderr_tail;      // the last of what it wrote to descriptor 2, without secrets
   friend bool operator==(const Failure&, const Failure&) = default;
 };
-inline constexpr std::size_t kMaxFailureRows = 64;  // of a node: the ranks that failed by themselves, and first
+inline constexpr std::size_t kMaxFailureRows =
+    64;  // of a node: the ranks that failed by themselves, and first
 
 // Samples of a rank whose handler took at most le_ns, and more than the next smaller le_ns.
 struct HandlerCost {

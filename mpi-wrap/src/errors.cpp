@@ -17,43 +17,71 @@ struct ErrorName {
   int error_class;
   char name[wire::kMpiErrorNameBytes];
 };
-#define CLUSTERPROF_ERROR(name) {name, #name}
+#define CLUSTERPROF_ERROR(name) \
+  { name, #name }
 // The numbers differ from library to library.
-constexpr ErrorName kNames[] = {
-    CLUSTERPROF_ERROR(MPI_ERR_BUFFER),       CLUSTERPROF_ERROR(MPI_ERR_COUNT),
-    CLUSTERPROF_ERROR(MPI_ERR_TYPE),         CLUSTERPROF_ERROR(MPI_ERR_TAG),
-    CLUSTERPROF_ERROR(MPI_ERR_COMM),         CLUSTERPROF_ERROR(MPI_ERR_RANK),
-    CLUSTERPROF_ERROR(MPI_ERR_REQUEST),      CLUSTERPROF_ERROR(MPI_ERR_ROOT),
-    CLUSTERPROF_ERROR(MPI_ERR_GROUP),        CLUSTERPROF_ERROR(MPI_ERR_OP),
-    CLUSTERPROF_ERROR(MPI_ERR_TOPOLOGY),     CLUSTERPROF_ERROR(MPI_ERR_DIMS),
-    CLUSTERPROF_ERROR(MPI_ERR_ARG),          CLUSTERPROF_ERROR(MPI_ERR_UNKNOWN),
-    CLUSTERPROF_ERROR(MPI_ERR_TRUNCATE),     CLUSTERPROF_ERROR(MPI_ERR_OTHER),
-    CLUSTERPROF_ERROR(MPI_ERR_INTERN),       CLUSTERPROF_ERROR(MPI_ERR_IN_STATUS),
-    CLUSTERPROF_ERROR(MPI_ERR_PENDING),      CLUSTERPROF_ERROR(MPI_ERR_ACCESS),
-    CLUSTERPROF_ERROR(MPI_ERR_AMODE),        CLUSTERPROF_ERROR(MPI_ERR_ASSERT),
-    CLUSTERPROF_ERROR(MPI_ERR_BAD_FILE),     CLUSTERPROF_ERROR(MPI_ERR_BASE),
-    CLUSTERPROF_ERROR(MPI_ERR_CONVERSION),   CLUSTERPROF_ERROR(MPI_ERR_DISP),
-    CLUSTERPROF_ERROR(MPI_ERR_DUP_DATAREP),  CLUSTERPROF_ERROR(MPI_ERR_FILE_EXISTS),
-    CLUSTERPROF_ERROR(MPI_ERR_FILE_IN_USE),  CLUSTERPROF_ERROR(MPI_ERR_FILE),
-    CLUSTERPROF_ERROR(MPI_ERR_INFO_KEY),     CLUSTERPROF_ERROR(MPI_ERR_INFO_NOKEY),
-    CLUSTERPROF_ERROR(MPI_ERR_INFO_VALUE),   CLUSTERPROF_ERROR(MPI_ERR_INFO),
-    CLUSTERPROF_ERROR(MPI_ERR_IO),           CLUSTERPROF_ERROR(MPI_ERR_KEYVAL),
-    CLUSTERPROF_ERROR(MPI_ERR_LOCKTYPE),     CLUSTERPROF_ERROR(MPI_ERR_NAME),
-    CLUSTERPROF_ERROR(MPI_ERR_NO_MEM),       CLUSTERPROF_ERROR(MPI_ERR_NOT_SAME),
-    CLUSTERPROF_ERROR(MPI_ERR_NO_SPACE),     CLUSTERPROF_ERROR(MPI_ERR_NO_SUCH_FILE),
-    CLUSTERPROF_ERROR(MPI_ERR_PORT),         CLUSTERPROF_ERROR(MPI_ERR_QUOTA),
-    CLUSTERPROF_ERROR(MPI_ERR_READ_ONLY),    CLUSTERPROF_ERROR(MPI_ERR_RMA_ATTACH),
-    CLUSTERPROF_ERROR(MPI_ERR_RMA_CONFLICT), CLUSTERPROF_ERROR(MPI_ERR_RMA_FLAVOR),
-    CLUSTERPROF_ERROR(MPI_ERR_RMA_RANGE),    CLUSTERPROF_ERROR(MPI_ERR_RMA_SHARED),
-    CLUSTERPROF_ERROR(MPI_ERR_RMA_SYNC),     CLUSTERPROF_ERROR(MPI_ERR_SERVICE),
-    CLUSTERPROF_ERROR(MPI_ERR_SIZE),         CLUSTERPROF_ERROR(MPI_ERR_SPAWN),
-    CLUSTERPROF_ERROR(MPI_ERR_UNSUPPORTED_DATAREP),
-    CLUSTERPROF_ERROR(MPI_ERR_UNSUPPORTED_OPERATION),
-    CLUSTERPROF_ERROR(MPI_ERR_WIN)};
+constexpr ErrorName kNames[] = {CLUSTERPROF_ERROR(MPI_ERR_BUFFER),
+                                CLUSTERPROF_ERROR(MPI_ERR_COUNT),
+                                CLUSTERPROF_ERROR(MPI_ERR_TYPE),
+                                CLUSTERPROF_ERROR(MPI_ERR_TAG),
+                                CLUSTERPROF_ERROR(MPI_ERR_COMM),
+                                CLUSTERPROF_ERROR(MPI_ERR_RANK),
+                                CLUSTERPROF_ERROR(MPI_ERR_REQUEST),
+                                CLUSTERPROF_ERROR(MPI_ERR_ROOT),
+                                CLUSTERPROF_ERROR(MPI_ERR_GROUP),
+                                CLUSTERPROF_ERROR(MPI_ERR_OP),
+                                CLUSTERPROF_ERROR(MPI_ERR_TOPOLOGY),
+                                CLUSTERPROF_ERROR(MPI_ERR_DIMS),
+                                CLUSTERPROF_ERROR(MPI_ERR_ARG),
+                                CLUSTERPROF_ERROR(MPI_ERR_UNKNOWN),
+                                CLUSTERPROF_ERROR(MPI_ERR_TRUNCATE),
+                                CLUSTERPROF_ERROR(MPI_ERR_OTHER),
+                                CLUSTERPROF_ERROR(MPI_ERR_INTERN),
+                                CLUSTERPROF_ERROR(MPI_ERR_IN_STATUS),
+                                CLUSTERPROF_ERROR(MPI_ERR_PENDING),
+                                CLUSTERPROF_ERROR(MPI_ERR_ACCESS),
+                                CLUSTERPROF_ERROR(MPI_ERR_AMODE),
+                                CLUSTERPROF_ERROR(MPI_ERR_ASSERT),
+                                CLUSTERPROF_ERROR(MPI_ERR_BAD_FILE),
+                                CLUSTERPROF_ERROR(MPI_ERR_BASE),
+                                CLUSTERPROF_ERROR(MPI_ERR_CONVERSION),
+                                CLUSTERPROF_ERROR(MPI_ERR_DISP),
+                                CLUSTERPROF_ERROR(MPI_ERR_DUP_DATAREP),
+                                CLUSTERPROF_ERROR(MPI_ERR_FILE_EXISTS),
+                                CLUSTERPROF_ERROR(MPI_ERR_FILE_IN_USE),
+                                CLUSTERPROF_ERROR(MPI_ERR_FILE),
+                                CLUSTERPROF_ERROR(MPI_ERR_INFO_KEY),
+                                CLUSTERPROF_ERROR(MPI_ERR_INFO_NOKEY),
+                                CLUSTERPROF_ERROR(MPI_ERR_INFO_VALUE),
+                                CLUSTERPROF_ERROR(MPI_ERR_INFO),
+                                CLUSTERPROF_ERROR(MPI_ERR_IO),
+                                CLUSTERPROF_ERROR(MPI_ERR_KEYVAL),
+                                CLUSTERPROF_ERROR(MPI_ERR_LOCKTYPE),
+                                CLUSTERPROF_ERROR(MPI_ERR_NAME),
+                                CLUSTERPROF_ERROR(MPI_ERR_NO_MEM),
+                                CLUSTERPROF_ERROR(MPI_ERR_NOT_SAME),
+                                CLUSTERPROF_ERROR(MPI_ERR_NO_SPACE),
+                                CLUSTERPROF_ERROR(MPI_ERR_NO_SUCH_FILE),
+                                CLUSTERPROF_ERROR(MPI_ERR_PORT),
+                                CLUSTERPROF_ERROR(MPI_ERR_QUOTA),
+                                CLUSTERPROF_ERROR(MPI_ERR_READ_ONLY),
+                                CLUSTERPROF_ERROR(MPI_ERR_RMA_ATTACH),
+                                CLUSTERPROF_ERROR(MPI_ERR_RMA_CONFLICT),
+                                CLUSTERPROF_ERROR(MPI_ERR_RMA_FLAVOR),
+                                CLUSTERPROF_ERROR(MPI_ERR_RMA_RANGE),
+                                CLUSTERPROF_ERROR(MPI_ERR_RMA_SHARED),
+                                CLUSTERPROF_ERROR(MPI_ERR_RMA_SYNC),
+                                CLUSTERPROF_ERROR(MPI_ERR_SERVICE),
+                                CLUSTERPROF_ERROR(MPI_ERR_SIZE),
+                                CLUSTERPROF_ERROR(MPI_ERR_SPAWN),
+                                CLUSTERPROF_ERROR(MPI_ERR_UNSUPPORTED_DATAREP),
+                                CLUSTERPROF_ERROR(MPI_ERR_UNSUPPORTED_OPERATION),
+                                CLUSTERPROF_ERROR(MPI_ERR_WIN)};
 #undef CLUSTERPROF_ERROR
 
-// Open MPI raises an error on MPI_COMM_WORLD, which by default ends the job, where it is asked about a code that it
-// does not know. Calls return such codes: what a callback of the program has returned, or a number of its own.
+// Open MPI raises an error on MPI_COMM_WORLD, which by default ends the job, where it is asked about a code
+// that it does not know. Calls return such codes: what a callback of the program has returned, or a number of
+// its own.
 bool may_ask_about(int code) noexcept {
   return !CLUSTERPROF_MPI_OPENMPI || (code > MPI_SUCCESS && code <= MPI_ERR_LASTCODE);
 }

@@ -232,7 +232,8 @@ class Record {
   void finish() noexcept;
 
   // The call has returned an error. Call these after finish(), and before the events. peer and tag: of its
-  // message, as the program gave them. status: of a receive, which knows better where the message is too long.
+  // message, as the program gave them. status: of a receive, which knows better where the message is too
+  // long.
   void failed(int error) const noexcept;
   void failed(int error, int peer, int tag) const noexcept;
   void failed(int error, int peer, int tag, const MPI_Status& status) const noexcept;

@@ -202,10 +202,10 @@ struct RunInfo {
   std::uint64_t samples = 0;
   std::map<std::string, std::uint64_t> dropped;  // by reason, only what is above 0
   bool complete = false;
-  RunState state = RunState::kEnded;        // by find_run_state(), like the next one
-  Seconds as_of_s;                          // of a run that is running: how old the oldest data of a node are
-  std::int64_t snapshot_utc_ns = 0;  // of a snapshot of a run that was running: as of when; 0: it is none
-  std::size_t missing = 0;                  // ranks below world_size that are not in the profile
+  RunState state = RunState::kEnded;  // by find_run_state(), like the next one
+  Seconds as_of_s;                    // of a run that is running: how old the oldest data of a node are
+  std::int64_t snapshot_utc_ns = 0;   // of a snapshot of a run that was running: as of when; 0: it is none
+  std::size_t missing = 0;            // ranks below world_size that are not in the profile
   std::vector<std::int32_t> missing_ranks;  // the first kMaxMissingListed of them
   std::vector<NoteRecord> notes;
 };
@@ -773,7 +773,7 @@ struct WaitQuality {
   Seconds clock_error_s;  // empty: some nodes' clocks cannot be compared
   double worst_violation_s = 0;
   std::uint64_t clock_violations = 0;
-  Seconds ideal_s;  // elapsed time on an ideal network
+  Seconds ideal_s;                        // elapsed time on an ideal network
   std::uint64_t unreceived_messages = 0;  // of the unmatched ones, those that are known to have no receive
 };
 

@@ -496,10 +496,10 @@ CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, proce
                     threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
                     functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
                     mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, mpi_errors,
-                    open_requests, unmatched_messages, matrix, node_matrix,
-                    mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch, wait_quality,
-                    mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
-                    critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
+                    open_requests, unmatched_messages, matrix, node_matrix, mpi_sizes, collectives,
+                    collective_matrix, collective_node_matrix, torch, wait_quality, mpi_wait_s,
+                    mpi_transfer_s, places, waits, delays, root_causes, root_functions, critical_path,
+                    critical_functions, windows, counters, unavailable_counters, rank_counters,
                     counter_spreads, bottlenecks, findings)
 
 #undef CLUSTERPROF_MEMBERS

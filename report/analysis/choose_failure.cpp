@@ -19,11 +19,24 @@ namespace {
 
 // By number; others are rare where a program does not handle its errors.
 std::string_view open_mpi_error_class(int number) {
-  static constexpr std::string_view kNames[] = {
-      "",               "MPI_ERR_BUFFER", "MPI_ERR_COUNT",   "MPI_ERR_TYPE",     "MPI_ERR_TAG",
-      "MPI_ERR_COMM",   "MPI_ERR_RANK",   "MPI_ERR_REQUEST", "MPI_ERR_ROOT",     "MPI_ERR_GROUP",
-      "MPI_ERR_OP",     "MPI_ERR_TOPOLOGY", "MPI_ERR_DIMS",  "MPI_ERR_ARG",      "MPI_ERR_UNKNOWN",
-      "MPI_ERR_TRUNCATE", "MPI_ERR_OTHER", "MPI_ERR_INTERN"};
+  static constexpr std::string_view kNames[] = {"",
+                                                "MPI_ERR_BUFFER",
+                                                "MPI_ERR_COUNT",
+                                                "MPI_ERR_TYPE",
+                                                "MPI_ERR_TAG",
+                                                "MPI_ERR_COMM",
+                                                "MPI_ERR_RANK",
+                                                "MPI_ERR_REQUEST",
+                                                "MPI_ERR_ROOT",
+                                                "MPI_ERR_GROUP",
+                                                "MPI_ERR_OP",
+                                                "MPI_ERR_TOPOLOGY",
+                                                "MPI_ERR_DIMS",
+                                                "MPI_ERR_ARG",
+                                                "MPI_ERR_UNKNOWN",
+                                                "MPI_ERR_TRUNCATE",
+                                                "MPI_ERR_OTHER",
+                                                "MPI_ERR_INTERN"};
   return number > 0 && number < static_cast<int>(std::size(kNames)) ? kNames[number] : std::string_view();
 }
 
@@ -55,7 +68,8 @@ class FailureChoice {
       return past_limit ? std::optional(failure_of(*victim, FailureKind::kTimeLimit)) : std::nullopt;
     if (first) return failure_of(*first->first, first->second);
     // Its launcher may have been faster than its own exit.
-    if (const RankInfo* const rank = ended_by_mpi(); rank != nullptr) return failure_of(*rank, kind_of(*rank));
+    if (const RankInfo* const rank = ended_by_mpi(); rank != nullptr)
+      return failure_of(*rank, kind_of(*rank));
     if (ended_for_hang()) return failure_of_hang(FailureKind::kHang, analysis_.hang.value_or(Hang()));
     if (past_limit) return failure_of(*victim, FailureKind::kTimeLimit);
     // Without SIGTERM nobody but the kernel or a person kills before a launcher does.
@@ -111,9 +125,8 @@ class FailureChoice {
 
   // The collectors ended all ranks by SIGABRT.
   bool ended_for_hang() const {
-    return std::ranges::any_of(head_.run.notes, [](const shard::Note& note) {
-      return note.code == shard::NoteCode::kEndedForHang;
-    });
+    return std::ranges::any_of(
+        head_.run.notes, [](const shard::Note& note) { return note.code == shard::NoteCode::kEndedForHang; });
   }
 
   bool called_abort(const RankInfo& rank) const {
@@ -283,7 +296,9 @@ class FailureChoice {
     return words;
   }
 
-  static std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+  static std::string first_line(std::string_view text) {
+    return std::string(text.substr(0, text.find('\n')));
+  }
 
   const shard::ShardData& head_;
   const Analysis& analysis_;

@@ -27,8 +27,7 @@ enum class FailureKind : std::uint8_t {
 inline constexpr std::size_t kFailureKinds = 9;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFailureKinds> kFailureKindNames = {
-    "deadlock", "exit", "signal", "abort", "exception", "oom", "time_limit", "node",
-    "hang"};
+    "deadlock", "exit", "signal", "abort", "exception", "oom", "time_limit", "node", "hang"};
 constexpr const char* name_of(FailureKind kind) { return kFailureKindNames[static_cast<std::size_t>(kind)]; }
 
 struct Failure {
@@ -40,11 +39,11 @@ struct Failure {
   bool stack_overflow = false;
   std::optional<std::int32_t> abort_code;
   std::string exception;  // its type; empty: there was none
-  // The exception's, or that of assert() and the like, or "MPI_ERR_TRUNCATE in MPI_Recv: message truncated" where
-  // MPI itself has ended the rank; empty: there was none.
+  // The exception's, or that of assert() and the like, or "MPI_ERR_TRUNCATE in MPI_Recv: message truncated"
+  // where MPI itself has ended the rank; empty: there was none.
   std::string message;
-  SourceLocation place;   // where the exception was raised, or where the rank was last seen
-  std::vector<SourceLocation> call_path;  // where the rank was last seen, the outermost frame first
+  SourceLocation place;                    // where the exception was raised, or where the rank was last seen
+  std::vector<SourceLocation> call_path;   // where the rank was last seen, the outermost frame first
   std::optional<std::string> stderr_tail;  // no value: nothing was seen, or it was not kept
 };
 

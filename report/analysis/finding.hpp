@@ -438,7 +438,7 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "package",
                                                                              "workers",
                                                                              "worker_kind",
-                                                                                                                                                          "workers_busy_share",
+                                                                             "workers_busy_share",
                                                                              "workers_s",
                                                                              "failure",
                                                                              "exception",

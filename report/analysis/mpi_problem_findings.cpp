@@ -113,8 +113,8 @@ class MpiProblemFindings {
     Finding& finding =
         add(Kind::kMessagesUnmatched, Severity::kLow, group, analysis_.unmatched_messages.size());
     finding.evidence.set(Key::kUnreceived, most.count);
-    finding.evidence.set(
-        Key::kOf, analysis_.wait_quality ? analysis_.wait_quality->unreceived_messages : most.count);
+    finding.evidence.set(Key::kOf,
+                         analysis_.wait_quality ? analysis_.wait_quality->unreceived_messages : most.count);
     finding.evidence.set(Key::kPeerRank, most.receiver);
     finding.evidence.set(Key::kTag, most.tag);
   }

@@ -33,9 +33,8 @@ class MpiProblems {
       row.first_s =
           to_seconds(from.first_ns) + static_cast<double>(rank.start_utc_ns - head_.run.start_utc_ns) * 1e-9;
     }
-    std::ranges::stable_sort(analysis_.mpi_errors, {}, [](const MpiErrorRow& row) {
-      return std::tuple(row.first_s, row.rank);
-    });
+    std::ranges::stable_sort(analysis_.mpi_errors, {},
+                             [](const MpiErrorRow& row) { return std::tuple(row.first_s, row.rank); });
   }
 
   void open_requests() {

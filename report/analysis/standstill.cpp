@@ -67,7 +67,9 @@ class Standstill {
   // Ranks of a node that is silent, whose collector is gone, or where the site has turned recording off may
   // have gone on since they were last looked at.
   [[nodiscard]] bool is_of_now(const std::vector<std::string>& told) const {
-    const auto is_turned_off = [](const shard::Note& note) { return note.code == shard::NoteCode::kTurnedOff; };
+    const auto is_turned_off = [](const shard::Note& note) {
+      return note.code == shard::NoteCode::kTurnedOff;
+    };
     return std::ranges::none_of(data_.run.notes, is_turned_off) &&
            std::ranges::all_of(data_.ranks, [&](const shard::Rank& rank) {
              return has_ended(rank) || std::ranges::find(told, data_.nodes[rank.node].name) != told.end();

@@ -28,15 +28,14 @@ std::optional<UncaughtException> python_exception(std::string_view text);
 // MESSAGE".
 std::optional<UncaughtException> cpp_exception(std::string_view text);
 
-
 struct FatalMpiError {
   std::string op;           // "MPI_Recv"
   std::string error_class;  // "MPI_ERR_TRUNCATE"; empty: not said
   std::string text;         // "message truncated"
 };
 // Of Open MPI: "[host:123] *** An error occurred in MPI_Recv", and in one of the next lines "[host:123] ***
-// MPI_ERR_TRUNCATE: message truncated". Of the MPICH family: "Fatal error in internal_Recv: Message truncated,
-// error stack:", perhaps behind "Abort(672239121) on node 1 (rank 1 in comm 0): ".
+// MPI_ERR_TRUNCATE: message truncated". Of the MPICH family: "Fatal error in internal_Recv: Message
+// truncated, error stack:", perhaps behind "Abort(672239121) on node 1 (rank 1 in comm 0): ".
 std::optional<FatalMpiError> fatal_mpi_error(std::string_view text);
 
 }  // namespace clusterprof::report

@@ -21,7 +21,8 @@ class FailureSentences : private FindingPhrases {
   [[nodiscard]] std::optional<FindingText> text() const {
     switch (f_.kind) {
       case Kind::kDeadlock:
-        return FindingText{f_.hang ? verdict(*f_.hang, names_) : "Deadlock: ranks wait for what nobody will complete.", ""};
+        return FindingText{
+            f_.hang ? verdict(*f_.hang, names_) : "Deadlock: ranks wait for what nobody will complete.", ""};
       case Kind::kNoProgress:
         return FindingText{no_progress(e_.number(Key::kTime), f_.hang, names_), ""};
       case Kind::kRankFailed:
@@ -123,8 +124,8 @@ class FailureSentences : private FindingPhrases {
     const std::string first = f_.ranks.size() > 1 && f_.rank ? fmt::format(", rank {} first", rank()) : "";
     // Without an exception it is MPI's.
     if (e_.has(Key::kMessage))
-      return fmt::format("{} exited with status {}{}, by MPI itself: {}{}.", who(), whole(Key::kStatus), first,
-                         quoted(Key::kMessage), last_seen(""));
+      return fmt::format("{} exited with status {}{}, by MPI itself: {}{}.", who(), whole(Key::kStatus),
+                         first, quoted(Key::kMessage), last_seen(""));
     const std::string where = name(f_.place, names_);
     return fmt::format("{} exited with status {}{}{}.", who(), whole(Key::kStatus), first,
                        where.empty() ? "" : "; last sampled in " + where);

@@ -134,8 +134,7 @@ const std::vector<RecordOption>& record_options() {
       {"no-mpi", kSwitch},   {"only-regions", kSwitch}, {"no-children", kSwitch},  {"ranks", kList},
       {"own", kValue},       {"command", kValue},       {"no-arguments", kSwitch}, {"min-duration", kValue},
       {"min-ranks", kValue}, {"checkpoint", kValue},    {"max-memory", kValue},    {"max-cpu", kValue},
-      {"standby", kSwitch},  {"no-stderr", kSwitch},
-      {"hang-after", kValue}, {"hang-abort", kSwitch}};
+      {"standby", kSwitch},  {"no-stderr", kSwitch},    {"hang-after", kValue},    {"hang-abort", kSwitch}};
   return kOptions;
 }
 

@@ -16,7 +16,8 @@ static int receive_one(int from, int tag) {
   return MPI_Recv(value, 1, MPI_INT, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* line of recv */
 }
 
-// Rank 1: two messages of four are too long. Rank 2: one of two. Rank 0: three messages to a rank that there is not.
+// Rank 1: two messages of four are too long. Rank 2: one of two. Rank 0: three messages to a rank that there
+// is not.
 static void return_errors(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (rank == 0) {
@@ -55,14 +56,16 @@ static void call_back(void) {
   MPI_Comm_delete_attr(MPI_COMM_SELF, key);
 }
 
-// Rank 1: three receives of rank 0 and one of any rank. Rank 2: two sends that were received. Others are not open.
+// Rank 1: three receives of rank 0 and one of any rank. Rank 2: two sends that were received. Others are not
+// open.
 static void leave_open(void) {
   static int values[8];
   static MPI_Request requests[8];
   if (rank == 1) {
     for (int i = 0; i < 3; ++i)
       MPI_Irecv(&values[i], 1, MPI_INT, 0, 40, MPI_COMM_WORLD, &requests[i]); /* line of open receive */
-    MPI_Irecv(&values[3], 1, MPI_INT, MPI_ANY_SOURCE, 41, MPI_COMM_WORLD, &requests[3]); /* line of any receive */
+    MPI_Irecv(&values[3], 1, MPI_INT, MPI_ANY_SOURCE, 41, MPI_COMM_WORLD,
+              &requests[3]); /* line of any receive */
     MPI_Recv_init(&values[4], 1, MPI_INT, 0, 44, MPI_COMM_WORLD, &requests[4]);
     MPI_Irecv(&values[5], 1, MPI_INT, 0, 45, MPI_COMM_WORLD, &requests[5]);
     MPI_Cancel(&requests[5]);
@@ -80,8 +83,8 @@ static void leave_open(void) {
   }
 }
 
-// Rank 0 sends rank 2 three messages too many with tag 7, and one of two with tag 8. What it sends rank 1 is received,
-// or a receive of it is open.
+// Rank 0 sends rank 2 three messages too many with tag 7, and one of two with tag 8. What it sends rank 1 is
+// received, or a receive of it is open.
 static void send_too_many(void) {
   static int value;
   static MPI_Request request;

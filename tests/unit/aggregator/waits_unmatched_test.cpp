@@ -112,8 +112,8 @@ TEST_F(UnmatchedTest, AreNotKnownWhereAReceiveIsOpen) {
   constexpr auto kSend = static_cast<std::uint8_t>(shard::PendingKind::kSend);
   EXPECT_TRUE(with(open(kReceive, 0, 7)).empty());
   EXPECT_TRUE(with(open(kReceive, shard::CallUnderWay::kAnyRank, shard::CallUnderWay::kAnyTag)).empty());
-  EXPECT_TRUE(with(open(shard::OpenRequests::kOther, shard::CallUnderWay::kNoRank, shard::CallUnderWay::kNoTag,
-                        shard::kNone))
+  EXPECT_TRUE(with(open(shard::OpenRequests::kOther, shard::CallUnderWay::kNoRank,
+                        shard::CallUnderWay::kNoTag, shard::kNone))
                   .empty());
   EXPECT_EQ(with(open(kReceive, 1, 7)), three_);
   EXPECT_EQ(with(open(kReceive, 0, 8)), three_);

@@ -276,15 +276,14 @@ class Builder {
     for (std::uint32_t communicator = 0; communicator < 2 && chance(2); ++communicator)
       data_.collective_counts.push_back({row, below(data_.paths.size()), communicator, below(1000)});
     for (std::uint32_t i = below(3); i > 0; --i) {
-      data_.mpi_errors.push_back({row, below(data_.paths.size()), chance(3) ? kNone : below(2),
-                                  static_cast<std::int32_t>(below(60)),
-                                  static_cast<std::int32_t>(below(10)) - 2, static_cast<std::int32_t>(below(9)),
-                                  chance(3) ? kNone : below(1000), amount(), amount(),
-                                  chance(3) ? "" : "MPI_ERR_TRUNCATE", "message truncated"});
-      data_.open_requests.push_back({row, below(data_.paths.size()), chance(3) ? kNone : below(2),
-                                     static_cast<std::uint8_t>(below(4)),
-                                     static_cast<std::int32_t>(below(10)) - 2,
-                                     static_cast<std::int32_t>(below(9)), amount()});
+      data_.mpi_errors.push_back(
+          {row, below(data_.paths.size()), chance(3) ? kNone : below(2), static_cast<std::int32_t>(below(60)),
+           static_cast<std::int32_t>(below(10)) - 2, static_cast<std::int32_t>(below(9)),
+           chance(3) ? kNone : below(1000), amount(), amount(), chance(3) ? "" : "MPI_ERR_TRUNCATE",
+           "message truncated"});
+      data_.open_requests.push_back(
+          {row, below(data_.paths.size()), chance(3) ? kNone : below(2), static_cast<std::uint8_t>(below(4)),
+           static_cast<std::int32_t>(below(10)) - 2, static_cast<std::int32_t>(below(9)), amount()});
     }
     for (std::uint32_t counter = 0; counter < data_.counters.size(); ++counter) {
       data_.counter_values.push_back({row, counter, amount()});

@@ -182,7 +182,8 @@ TEST(Failure, OfAnMpiErrorThatIsFatal) {
             std::string::npos)
       << first_sentence(a);
   // The launcher was faster than its exit.
-  data.ranks[1].flags = (data.ranks[1].flags & ~std::uint32_t{shard::kExitStatusKnown}) | shard::kExitSignalKnown;
+  data.ranks[1].flags =
+      (data.ranks[1].flags & ~std::uint32_t{shard::kExitStatusKnown}) | shard::kExitSignalKnown;
   data.ranks[1].exit_signal = kTerm;
   a = analyse(data);
   ASSERT_TRUE(a.failure);
@@ -204,7 +205,8 @@ TEST(Failure, OfAnMpiErrorWithoutItsText) {
   data.ranks[1].exit_status = 15;
   EXPECT_EQ(analyse(data).failure->message, "MPI_ERR_TRUNCATE in MPI_Recv");
   shard::ShardData all = data;  // a handler of SIGTERM that exits with the signal's number
-  all.ranks[0].flags = (all.ranks[0].flags & ~std::uint32_t{shard::kExitSignalKnown}) | shard::kExitStatusKnown;
+  all.ranks[0].flags =
+      (all.ranks[0].flags & ~std::uint32_t{shard::kExitSignalKnown}) | shard::kExitStatusKnown;
   all.ranks[0].exit_status = 15;
   EXPECT_EQ(analyse(all).failure->message, "");
   data.calls_under_way.clear();

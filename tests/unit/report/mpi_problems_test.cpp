@@ -42,7 +42,8 @@ class MpiProblems : public ::testing::Test {
   }
   void open(std::uint32_t rank, std::uint32_t line, std::uint8_t kind, std::int32_t peer, std::int32_t tag,
             std::uint64_t count) {
-    b_.data.open_requests.push_back({rank, line == 0 ? 0 : call("MPI_Irecv", line), 0, kind, peer, tag, count});
+    b_.data.open_requests.push_back(
+        {rank, line == 0 ? 0 : call("MPI_Irecv", line), 0, kind, peer, tag, count});
   }
   void unmatched(std::uint32_t rank, std::uint32_t receiver, std::int32_t tag, std::uint64_t count) {
     b_.data.unmatched_messages.push_back({rank, call("MPI_Send", 30), 0, receiver, tag, count});
@@ -89,7 +90,8 @@ TEST_F(MpiProblems, ErrorsThatTheProgramExpects) {
   EXPECT_EQ(finding->ranks, (std::vector<std::int32_t>{1, 2}));
   const std::string text = text_of(a, *finding);
   EXPECT_NE(text.find("MPI_ERR_TRUNCATE (message truncated)"), std::string::npos) << text;
-  EXPECT_NE(text.find("first for message 17 from rank 2, tag 5; the program went on."), std::string::npos) << text;
+  EXPECT_NE(text.find("first for message 17 from rank 2, tag 5; the program went on."), std::string::npos)
+      << text;
 }
 
 TEST_F(MpiProblems, TheLastErrorOfARankThatFails) {
