@@ -650,17 +650,18 @@ struct RecordingWindow {
 struct Failure {
   static constexpr std::uint8_t kFault = 1, kStackOverflow = 2, kCalledAbort = 4, kHasStderr = 8,
                                 kNoAddress = 16;  // flags
-  std::uint32_t rank = 0;        // index into ranks
-  std::uint8_t flags = 0;        // kHasStderr: it has written to descriptor 2, and that was seen and kept
-  std::int32_t signal = 0;       // kFault: of the last fault
-  std::uint64_t address = 0;     // kFault: that was accessed; kNoAddress: the kernel does not tell
-  std::string instruction;       // kFault: "solver+0x11d3", an address in an object file; empty: not known
-  std::int32_t abort_code = 0;   // kCalledAbort: of MPI_Abort
-  std::string message;           // glibc's before it aborted: of assert(), of a damaged heap
-  std::string stderr_tail;       // the last of what it wrote to descriptor 2, without secrets
+  std::uint32_t rank = 0;                         // index into ranks
+  std::uint8_t flags = 0;       // kHasStderr: it has written to descriptor 2, and that was seen and kept
+  std::int32_t signal = 0;      // kFault: of the last fault
+  std::uint64_t address = 0;    // kFault: that was accessed; kNoAddress: the kernel does not tell
+  std::string instruction;      // kFault: "solver+0x11d3", an address in an object file; empty: not known
+  std::int32_t abort_code = 0;  // kCalledAbort: of MPI_Abort
+  std::string message;          // glibc's before it aborted: of assert(), of a damaged heap
+  std::string stderr_tail;      // the last of what it wrote to descriptor 2, without secrets
   friend bool operator==(const Failure&, const Failure&) = default;
 };
-inline constexpr std::size_t kMaxFailureRows = 64;  // of a node: the ranks that failed by themselves, and first
+inline constexpr std::size_t kMaxFailureRows =
+    64;  // of a node: the ranks that failed by themselves, and first
 
 // Samples of a rank whose handler took at most le_ns, and more than the next smaller le_ns.
 struct HandlerCost {

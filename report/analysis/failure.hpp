@@ -40,7 +40,7 @@ struct Failure {
   std::string exception;  // its type; empty: there was none
   std::string message;    // the exception's, or that of assert() and the like; empty: there was none
   SourceLocation place;   // where the exception was raised, or where the rank was last seen
-  std::vector<SourceLocation> call_path;  // where the rank was last seen, the outermost frame first
+  std::vector<SourceLocation> call_path;   // where the rank was last seen, the outermost frame first
   std::optional<std::string> stderr_tail;  // no value: nothing was seen, or it was not kept
 };
 
