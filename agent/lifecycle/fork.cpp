@@ -15,6 +15,7 @@
 #include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/exit.h"
 #include "agent/lifecycle/file_io.h"
+#include "agent/lifecycle/openmp.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/process.h"
 #include "agent/lifecycle/regions.h"
@@ -100,6 +101,7 @@ void begin_as_child() noexcept {
   keep_regions();
   forget_threads();
   reset_file_io_after_fork();
+  reset_openmp_after_fork();
   close_inherited_connection();
   begin_as_created_by(*parents);
   if (!g_options.no_children) open_process(parents, t_one_thread);

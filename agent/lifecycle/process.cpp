@@ -5,6 +5,7 @@
 #include "agent/discovery/module_table.h"
 #include "agent/lifecycle/counters.h"
 #include "agent/lifecycle/memory.h"
+#include "agent/lifecycle/openmp.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/regions.h"
 #include "agent/lifecycle/segment.h"
@@ -58,6 +59,7 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
   }
   describe_counters(segment);
   begin_windows(segment, forked);
+  describe_openmp(segment);
   g_process.segment.store(segment, std::memory_order_release);
   if (!forked) install_handlers();
   register_this_thread();

@@ -43,6 +43,7 @@ constexpr std::uint32_t kCommunicators = 4096;
 constexpr std::uint32_t kMaxEventRings = 64;
 constexpr std::uint32_t kRegions = 256;
 constexpr std::uint32_t kIoFiles = 8192, kIoSites = 16384;
+constexpr std::uint32_t kOmpSites = 8192, kOmpRows = 65536;
 // The part of the address space that is left which a segment may take. The agent takes some MB more, and the
 // program is to have the rest.
 constexpr std::uint64_t kAddressSpacePart = 4;
@@ -52,12 +53,14 @@ ino_t g_connection_inode = 0;
 
 struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
-      communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, io_amounts, bytes;
+      communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, io_amounts,
+      omp_sites, omp_rows, bytes;
 };
 
 // How much the tables hold.
 struct Capacities {
-  std::uint32_t code_slots, mpi_sites, peers, communicators, threads, rings, io_files, io_sites;
+  std::uint32_t code_slots, mpi_sites, peers, communicators, threads, rings, io_files, io_sites,
+      omp_sites, omp_rows;
   std::uint64_t code_arena, module_arena, path_arena;
 };
 
@@ -78,6 +81,8 @@ Capacities capacities_of(unsigned step) noexcept {
   c.rings = kMaxEventRings >> step;
   c.io_files = kIoFiles >> step;
   c.io_sites = kIoSites >> step;
+  c.omp_sites = kOmpSites >> step;
+  c.omp_rows = kOmpRows >> step;
   c.code_arena = kCodeArenaBytes >> step;
   const std::uint64_t modules = kModuleArenaBytes >> step;
   c.module_arena = modules < kMinModuleArenaBytes ? kMinModuleArenaBytes : modules;
@@ -110,6 +115,8 @@ Layout lay_out(const Capacities& c) noexcept {
   layout.io_files = place(sizeof(wire::IoFile) * c.io_files);
   layout.io_sites = place(sizeof(wire::IoSite) * c.io_sites);
   layout.io_amounts = place(sizeof(wire::IoAmount) * c.io_files * wire::kIoOperations);
+  layout.omp_sites = place(sizeof(wire::OmpSite) * c.omp_sites);
+  layout.omp_rows = place(sizeof(wire::OmpRow) * c.omp_rows);
   layout.bytes = place(0);
   return layout;
 }
@@ -216,6 +223,8 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.io_files_offset = layout.io_files;
   header.io_sites_offset = layout.io_sites;
   header.io_amounts_offset = layout.io_amounts;
+  header.omp_sites_offset = layout.omp_sites;
+  header.omp_rows_offset = layout.omp_rows;
   header.code_slots = c.code_slots;
   header.mpi_sites = c.mpi_sites;
   header.mpi_peers = c.peers;
@@ -226,6 +235,8 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.regions = kRegions;
   header.io_files = c.io_files;
   header.io_sites = c.io_sites;
+  header.omp_sites = c.omp_sites;
+  header.omp_rows = c.omp_rows;
   header.code_arena_bytes = c.code_arena;
   header.module_arena_bytes = c.module_arena;
   header.path_arena_bytes = c.path_arena;

@@ -15,6 +15,7 @@
 #include "agent/lifecycle/event_loops.h"
 #include "agent/lifecycle/exec.h"
 #include "agent/lifecycle/exit.h"
+#include "agent/lifecycle/fast_clock.h"
 #include "agent/lifecycle/file_calls.h"
 #include "agent/lifecycle/fork.h"
 #include "agent/lifecycle/options.h"
@@ -82,6 +83,7 @@ void ensure_started() noexcept {
   read_creation(getenv(wire::kCreationVariable));
   find_in_libc();
   set_process_options();
+  start_fast_clock();
   g_process.tick = choose_tick();
   if (open_process(nullptr, false)) {
     watch_fork();

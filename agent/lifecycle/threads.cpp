@@ -24,6 +24,7 @@
 #include "agent/lifecycle/counters.h"
 #include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/memory.h"
+#include "agent/lifecycle/openmp.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/signal_mask.h"
@@ -49,7 +50,7 @@ bool g_have_end_key = false;
 // A thread's memory outside its slot, in one piece that is kept for the slot's next thread. Most threads
 // never touch most of it.
 struct ThreadMemory {
-  std::uint64_t handler_scratch, call_scratch, path_memo, native_cache, regions, bytes;
+  std::uint64_t handler_scratch, call_scratch, path_memo, native_cache, regions, openmp, bytes;
 };
 
 ThreadMemory thread_memory() noexcept {
@@ -58,7 +59,8 @@ ThreadMemory thread_memory() noexcept {
   memory.handler_scratch = 0;
   // Next to what the handler writes last: no further page is touched.
   memory.regions = aligned(sizeof(Scratch));
-  memory.native_cache = memory.regions + aligned(sizeof(RegionStack));
+  memory.openmp = memory.regions + aligned(sizeof(RegionStack));
+  memory.native_cache = memory.openmp + aligned(sizeof(OmpState));
   memory.call_scratch = memory.native_cache + aligned(native_cache_bytes());
   memory.path_memo = memory.call_scratch + aligned(sizeof(Scratch));
   memory.bytes = memory.path_memo + aligned(path_memo_bytes());
@@ -81,6 +83,8 @@ bool make_memory(ThreadRecord& record, ThreadContext& context) noexcept {
   context.path_memo = reinterpret_cast<PathMemo*>(base + layout.path_memo);
   context.regions = reinterpret_cast<RegionStack*>(base + layout.regions);
   context.regions->depth = context.regions->deeper = 0;
+  context.openmp = reinterpret_cast<OmpState*>(base + layout.openmp);
+  reset_openmp(*context.openmp);
   return true;
 }
 

@@ -96,7 +96,7 @@ struct Seen {
   clusterprof_call_path path;
   PythonChain chain;
   std::uint32_t slots, links, codes;
-  std::uint32_t region;  // shown_region()
+  std::uint64_t surroundings;
 
   ReturnSlot* return_slots() noexcept { return reinterpret_cast<ReturnSlot*>(this + 1); }
   FrameLink* frame_links() noexcept { return reinterpret_cast<FrameLink*>(return_slots() + slots); }
@@ -255,7 +255,7 @@ std::uint32_t set_of(const ThreadContext& context, const Registers& registers,
   // Another stack may have been where this one is now, and larger.
   const bool on_stack = registers.rsp >= context.stack_low && site.return_slot >= registers.rsp &&
                         site.return_slot + sizeof(std::uint64_t) <= context.stack_high;
-  std::uint64_t key = registers.rip * kFactors[0] + registers.rsp * kFactors[1] + shown_region(context);
+  std::uint64_t key = registers.rip * kFactors[0] + registers.rsp * kFactors[1] + surroundings(context);
   if (on_stack && site.rip == registers.rip && site.rsp == registers.rsp)
     key += read_stack(site.return_slot) * kFactors[2];
   key += chain.top_instruction * kFactors[3];
@@ -299,9 +299,9 @@ std::uint32_t set_of(const ThreadContext& context, const Registers& registers,
   }
 }
 
-bool unchanged(Seen& seen, std::uint32_t region, const Registers& registers,
+bool unchanged(Seen& seen, std::uint64_t around, const Registers& registers,
                const PythonChain& chain) noexcept {
-  return seen.rip == registers.rip && seen.rsp == registers.rsp && seen.region == region &&
+  return seen.rip == registers.rip && seen.rsp == registers.rsp && seen.surroundings == around &&
          seen.chain.begins_like(chain) && slots_are_unchanged(seen.return_slots(), seen.slots) &&
          links_are_unchanged(seen.frame_links(), seen.links) &&
          codes_are_unchanged(seen.linked_codes(), seen.codes);
@@ -326,15 +326,15 @@ bool find_chain(const wire::SegmentHeader* segment, PythonChain& chain) noexcept
 [[gnu::always_inline]] inline const Seen* look_up(const ThreadContext& context, const Registers& registers,
                                                   const PythonChain& chain) noexcept {
   PathMemo& memo = *context.path_memo;
-  const std::uint32_t region = shown_region(context);
+  const std::uint64_t around = surroundings(context);
   const auto seen_at = [&memo](std::uint64_t place) {
     return reinterpret_cast<Seen*>(memo.arena + place - 1);
   };
   Site& site = site_of(memo, registers);
-  if (site.latest != 0 && unchanged(*seen_at(site.latest), region, registers, chain))
+  if (site.latest != 0 && unchanged(*seen_at(site.latest), around, registers, chain))
     return seen_at(site.latest);
   for (const std::uint32_t place : memo.entries[set_of(context, registers, chain)]) {
-    if (place == 0 || !unchanged(*seen_at(place), region, registers, chain)) continue;
+    if (place == 0 || !unchanged(*seen_at(place), around, registers, chain)) continue;
     site.latest = place;
     return seen_at(place);
   }
@@ -481,7 +481,7 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
     return;
   }
   auto* seen = reinterpret_cast<Seen*>(memo.arena + memo.used);
-  *seen = {registers.rip, registers.rsp, path, {}, native, 0, 0, shown_region(context)};
+  *seen = {registers.rip, registers.rsp, path, {}, native, 0, 0, surroundings(context)};
   for (std::uint32_t i = 0; i < native; ++i)
     seen->return_slots()[i] = {scratch.native.return_slot[i + 1], scratch.native.frames[i + 1].pc};
   const std::uint32_t bytes =
@@ -512,13 +512,13 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   if (!g_process.walk_native_frames && scratch.python.count != 0) scratch.native.count = 0;
   std::uint32_t flags = 0;
   const std::uint32_t count = merge_stacks(scratch.native, scratch.python, memo.words,
-                                           wire::kMaxFrameWords - wire::kMaxRegionDepth, flags);
+                                           wire::kMaxFrameWords - kMostSurroundings, flags);
   scratch.native.count = native_count;
   const std::uint64_t* first = nullptr;
   std::uint32_t shown = trim(memo.words, count, first);
   if (shown != 0 && use != PathUse::kMpi) shown = fold_io(segment, memo.words, shown, first);
   if (shown == 0) return {0, 0, 0};
-  shown += write_region_words(context, memo.words + count);
+  shown += write_surroundings(context, memo.words + count);
   const clusterprof_call_path path = store(segment, first, shown, use);
   const bool faulted = segment->drops[static_cast<std::uint32_t>(wire::DropReason::kFaultInWalk)].load(
                            std::memory_order_relaxed) != faults_before;
@@ -542,7 +542,7 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   const std::uint64_t place = site_of(memo, rip, rsp).latest;
   if (place == 0) return false;
   Seen& seen = *reinterpret_cast<Seen*>(memo.arena + place - 1);
-  if (seen.rip != rip || seen.rsp != rsp || seen.region != shown_region(context) || seen.path.words == 0 ||
+  if (seen.rip != rip || seen.rsp != rsp || seen.surroundings != surroundings(context) || seen.path.words == 0 ||
       seen.chain.tstate != 0 || !slots_are_unchanged(seen.return_slots(), seen.slots))
     return false;
   out = seen.path;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "agent/agent_api.h"
+#include "agent/sigsafe/openmp_state.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
@@ -57,6 +58,7 @@ struct ThreadContext {
   Scratch* call_scratch;     // for call_path(), outside the handler
   PathMemo* path_memo;
   RegionStack* regions;  // null when the thread is not recorded
+  OmpState* openmp;      // the same
   std::uint32_t last_handler_ns;
   std::uint32_t mpi_depth;
   bool mpi_paused;          // the program had paused recording when the thread entered MPI
@@ -98,9 +100,18 @@ struct ThreadContext {
   return shown != 0 ? context.regions->entry[shown - 1].innermost : wire::kNoRegion;
 }
 
-// Writes one frame word per region, the innermost first. Returns the number, at most kMaxRegionDepth.
-inline std::uint32_t write_region_words(const ThreadContext& context, std::uint64_t* words) noexcept {
+// What a call path of the thread has besides the frames of its stack.
+[[gnu::always_inline]] inline std::uint64_t surroundings(const ThreadContext& context) noexcept {
+  return std::uint64_t{joined_site(context.openmp)} << 32 | shown_region(context);
+}
+inline constexpr std::uint32_t kMostSurroundings = wire::kMaxRegionDepth + 1;
+
+// Writes the frame words for these: the OpenMP region that the stack goes on with, then one word per region,
+// the innermost first. Returns the number, at most kMostSurroundings.
+inline std::uint32_t write_surroundings(const ThreadContext& context, std::uint64_t* words) noexcept {
   std::uint32_t count = 0;
+  if (const std::uint32_t site = joined_site(context.openmp); site != wire::kNoOmpSite)
+    words[count++] = wire::kOmpFrameTag | site;
   for (std::uint32_t i = shown_regions(context); i-- > 0;) {
     const std::uint32_t index = context.regions->entry[i].index;
     if (index != wire::kNoRegion) words[count++] = wire::kRegionFrameTag | index;

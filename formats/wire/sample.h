@@ -38,7 +38,9 @@ enum SampleFlags : std::uint32_t {
   kUsageKnown = 1u << 14,       // kGaveWay, preemptions, system_ns and page_faults are told
   kMemoryOperand = 1u << 12,    // the instruction at pc, or one just behind it, reads or writes data_address
   kOnThread = 1u << 15,         // the interrupted system call waits for the end of a thread of the process
+  kOmpActivityBits = 7u << 16,  // OmpActivity
 };
+inline constexpr std::uint32_t kOmpActivityShift = 16;
 
 // Followed by counter_count values, then by the first frame_words - shared_words words of the
 // frames; the others are the last shared_words ones of the previous sample of this thread. The first
@@ -57,6 +59,8 @@ enum SampleFlags : std::uint32_t {
 //        line), and the NEXT word is the code id (see CodeEntry).
 //   0x9: a region the program named (see Region); the low 32 bits are its index. At the end, behind the
 //        outermost frame, the innermost region first.
+//   0xa: the thread works for an OpenMP region that another thread has begun; the low 32 bits are the index of
+//        its OmpSite. Behind the outermost frame, before the named regions: the path goes on with that site's.
 struct SampleRecord {
   // Type kSample. `detail` counts the ticks of the thread's timer that the sample stands for: 0 where no tick
   // asked for it, more than 1 where the kernel looked at the timer late (timer overruns).
@@ -87,6 +91,7 @@ static_assert(sizeof(SampleRecord) == 88);
 inline constexpr std::uint64_t kFrameTagMask = 0xf000'0000'0000'0000ull;
 inline constexpr std::uint64_t kPythonFrameTag = 0x8000'0000'0000'0000ull;
 inline constexpr std::uint64_t kRegionFrameTag = 0x9000'0000'0000'0000ull;
+inline constexpr std::uint64_t kOmpFrameTag = 0xa000'0000'0000'0000ull;
 inline constexpr std::uint32_t kMaxFrameWords = 2048;
 inline constexpr std::uint32_t kInstructionNotStarted = 0xffff'ffffu;
 

@@ -22,6 +22,8 @@
 //   IoFile[io_files]                hash table of files, but for the first
 //   IoSite[io_sites]                hash table of I/O call sites
 //   IoAmount[io_files][kIoOperations]  what found no room among the sites, by file
+//   OmpSite[omp_sites]              hash table of OpenMP regions and constructs
+//   OmpRow[omp_rows]                hash table of their sums by thread
 //
 // Everything is written by the process and read by the collector, except
 // Ring::read_position, ThreadSlot::state (ended -> free), SegmentHeader::turned_off_ns and
@@ -35,6 +37,7 @@
 #include <cstdint>
 
 #include "formats/wire/mpi_event.h"
+#include "formats/wire/openmp.h"
 #include "formats/wire/ring.h"
 #include "formats/wire/sample.h"
 
@@ -70,6 +73,7 @@ enum class DropReason : std::uint32_t {
   // A wait of a thread that already has kThreadLoops event loops.
   kEventLoopTableFull,
   kMpiErrorTableFull,  // a call that returned an error of which there is no row
+  kOpenMpTableFull,    // an OpenMP region or construct that is not counted
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -94,7 +98,8 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
                                                                "throttled",
                                                                "io_path_room_full",
                                                                "event_loop_table_full",
-                                                               "mpi_error_table_full"};
+                                                               "mpi_error_table_full",
+                                                               "openmp_table_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -295,6 +300,21 @@ struct UnrecordedThreads {
 };
 inline constexpr std::uint32_t kUnrecordedStarts = 16;  // the last one is for all that found no room
 
+// What is known of the process's use of OpenMP besides the tables.
+inline constexpr std::uint32_t kOmpProcessorWords = 16;
+struct OmpProcess {
+  std::atomic<std::uint32_t> method;  // OmpMethod; stored after the run time's name
+  std::atomic<std::uint32_t> flags;   // OmpFlags
+  char runtime[kOmpRuntimeBytes];     // as it calls itself, or its file; terminated
+  // The outermost region that the main thread is in: its site, since when (CLOCK_MONOTONIC, within some
+  // microseconds; 0: it is in none), and ThreadSlot::mpi_time_ns then. The time is stored last.
+  std::atomic<std::uint32_t> region_site;
+  std::atomic<std::uint32_t> reserved;
+  std::atomic<std::uint64_t> region_since_ns, region_mpi_ns;
+  // Which processors threads of teams may run on, by number; those beyond are left out.
+  std::atomic<std::uint64_t> processors[kOmpProcessorWords];
+};
+
 struct SegmentHeader {
   std::uint64_t magic;
   std::uint32_t wire_major, wire_minor;
@@ -304,9 +324,9 @@ struct SegmentHeader {
   std::uint64_t code_slots_offset, code_arena_offset, module_arena_offset, mpi_sites_offset,
       path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset, thread_slots_offset,
       mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset, io_sites_offset,
-      io_amounts_offset;
+      io_amounts_offset, omp_sites_offset, omp_rows_offset;
   std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
-      regions, io_files, io_sites;  // counts
+      regions, io_files, io_sites, omp_sites, omp_rows;  // counts
   std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
 
   // Identity. rank and world_size come from the launcher's environment; mpi_rank and
@@ -395,6 +415,7 @@ struct SegmentHeader {
   std::atomic<std::uint32_t> mpi_unseen;           // MpiUnseen
   std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete
   OpenRequests open_requests[kOpenRequestRows];
+  OmpProcess openmp;
 };
 
 // What is wanted: the number of the request, and whether a window is to be open.

@@ -63,6 +63,9 @@ constexpr Reason kReasons[] = {
     {"io_site_table_full",
      "operations on files are counted by file only, without their callers: the table of call sites is full"},
     {"io_path_room_full", "operations on files have no callers: the room for their call paths is full"},
+    {"openmp_table_full",
+     "parts of OpenMP regions are not counted: their table is full, or they are nested too deeply"},
+    {"damaged_openmp", "OpenMP regions cannot be true: the program wrote over them"},
     {"event_loop_table_full", "waits for events are not counted: their thread has four event loops already"},
     {"event_loop_turns",
      "turns in which an event loop was blocked are counted, but not listed: the collector did not fetch them "

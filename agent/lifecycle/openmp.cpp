@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent/lifecycle/openmp.h"
+
+#include <sys/syscall.h>
+
+#include <cstddef>
+#include <cstring>
+
+#include "agent/lifecycle/memory.h"
+#include "agent/lifecycle/signal_mask.h"
+#include "agent/sigsafe/raw_syscall.h"
+#include "formats/wire/segment.h"
+#include "formats/wire/table_place.h"
+
+namespace clusterprof::agent {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::uint32_t kMaxProbes = 64;
+
+constinit std::atomic<std::uint32_t> g_method = 0;  // wire::OmpMethod
+constinit std::atomic<std::uint32_t> g_flags = 0;   // wire::OmpFlags
+constinit std::atomic<std::uint32_t> g_deciding = 0;
+constinit char g_runtime[wire::kOmpRuntimeBytes] = {};
+
+std::uint64_t get(const OmpWord& word) noexcept { return word.load(kRelaxed); }
+void set(OmpWord& word, std::uint64_t value) noexcept { word.store(value, kRelaxed); }
+void add(OmpWord& word, std::uint64_t value, bool shared) noexcept {
+  if (shared) {
+    word.fetch_add(value, kRelaxed);
+  } else {
+    set(word, get(word) + value);
+  }
+}
+
+constexpr std::uint64_t mix(std::uint64_t value) noexcept {  // MurmurHash3's finalizer
+  value = (value ^ (value >> 33)) * 0xff51'afd7'ed55'8ccdull;
+  value = (value ^ (value >> 33)) * 0xc4ce'b9fe'1a85'ec53ull;
+  value ^= value >> 33;
+  return value != 0 ? value : 1;
+}
+
+template <typename Entry>
+Entry* table_at(wire::SegmentHeader* segment, std::uint64_t offset) noexcept {
+  return reinterpret_cast<Entry*>(reinterpret_cast<std::uint8_t*>(segment) + offset);
+}
+wire::OmpSite* sites_of(wire::SegmentHeader* segment) noexcept {
+  return table_at<wire::OmpSite>(segment, segment->omp_sites_offset);
+}
+wire::OmpRow* rows_of(wire::SegmentHeader* segment) noexcept {
+  return table_at<wire::OmpRow>(segment, segment->omp_rows_offset);
+}
+
+// The entry with the key; it is made if there is none. kNoOmpSite: no room. Whoever comes first may not get to
+// the end of `describe` at once: all that have the key write the same.
+template <typename Entry, typename Describe>
+std::uint32_t find_entry(Entry* table, std::uint32_t count, std::uint64_t key, Describe describe) noexcept {
+  for (std::uint32_t probe = 0; probe < kMaxProbes && probe < count; ++probe) {
+    const std::uint32_t index = wire::table_place(key, probe, count);
+    Entry& entry = table[index];
+    std::uint64_t there = entry.key.load(std::memory_order_acquire);
+    if (there == 0 && entry.key.compare_exchange_strong(there, key, std::memory_order_acq_rel)) there = key;
+    if (there != key) continue;
+    if (entry.ready.load(std::memory_order_acquire) == 0) {
+      describe(entry);
+      entry.ready.store(1, std::memory_order_release);
+    }
+    return index;
+  }
+  return wire::kNoOmpSite;
+}
+
+OmpState::Place& place_of(OmpState& state, std::uint64_t key) noexcept {
+  static_assert(OmpState::kPlaces == 1u << 6);
+  return state.places[key >> (64 - 6)];
+}
+
+constexpr std::uint64_t row_key(std::uint64_t site_key, std::uint32_t number) noexcept {
+  return mix(site_key + std::uint64_t{number + 1} * 0x9e37'79b9'7f4a'7c15ull);
+}
+
+// The thread's row of a site, which `describe` completes if it is new.
+template <typename Describe>
+OmpState::Place find_row(OmpState& state, std::uint64_t site_key, std::uint32_t number,
+                         Describe describe) noexcept {
+  const std::uint64_t key = row_key(site_key, number);
+  OmpState::Place& known = place_of(state, key);
+  if (known.key == key) [[likely]]
+    return known;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr) return {key, wire::kNoOmpSite, wire::kNoOmpSite};
+  OmpState::Place found = {key, find_entry(sites_of(segment), segment->omp_sites, site_key, describe),
+                           wire::kNoOmpSite};
+  if (found.site != wire::kNoOmpSite)
+    found.row = find_entry(rows_of(segment), segment->omp_rows, key, [&](wire::OmpRow& row) {
+      row.site = found.site;
+      row.number = number;
+    });
+  if (found.row == wire::kNoOmpSite) {
+    count_drop(segment, wire::DropReason::kOpenMpTableFull);
+    return found;
+  }
+  known = found;
+  return found;
+}
+
+// Null: there is no room for it, or it is not of the present segment.
+wire::OmpRow* row_at(std::uint32_t row) noexcept {
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  return segment == nullptr || row >= segment->omp_rows ? nullptr : rows_of(segment) + row;
+}
+
+// Of a construct in the innermost team. Null: it is not counted.
+wire::OmpRow* row_of(OmpState& state, const OmpEntry& entry, wire::OmpConstruct construct,
+                     std::uint64_t code) noexcept {
+  if (entry.phase != g_process.record_phase.load(kRelaxed) || entry.site == wire::kNoOmpSite) return nullptr;
+  const std::uint64_t site_key = mix(code ^ (std::uint64_t{entry.site} + 1) * 0x9fb2'1c65'1e98'df25ull ^
+                                     static_cast<std::uint64_t>(construct) << 56);
+  return row_at(find_row(state, site_key, entry.number, [&](wire::OmpSite& site) {
+                  site.threads = entry.size;
+                  site.region = entry.site;
+                  site.code = code;
+                  site.construct = construct;
+                  site.shared = entry.shared ? 1 : 0;
+                }).row);
+}
+
+OmpState::Place row_of_region(OmpState& state, const OmpTeam& team, std::uint32_t size,
+                              std::uint32_t number) noexcept {
+  const std::uint64_t site_key =
+      mix(team.path_hash ^ std::uint64_t{size} * 0x9e37'79b9'7f4a'7c15ull ^
+          (std::uint64_t{team.level} << 40 | std::uint64_t{team.shared} << 48 |
+           static_cast<std::uint64_t>(team.construct) << 56));
+  return find_row(state, site_key, number, [&](wire::OmpSite& site) {
+    site.threads = size;
+    site.region = wire::kNoOmpSite;
+    site.path_words = team.path_words;
+    site.path_offset = team.path_offset;
+    site.construct = team.construct;
+    site.level = team.level;
+    site.shared = team.shared ? 1 : 0;
+  });
+}
+
+void set_activity(OmpState& state, wire::OmpActivity activity) noexcept {
+  state.activity = static_cast<std::uint8_t>(activity);
+}
+
+// What the thread does when the innermost scope has ended.
+void go_on(OmpState& state, const OmpEntry& entry) noexcept {
+  const bool in_scope = state.scopes > entry.scopes;
+  set_activity(state, in_scope ? state.scope[state.scopes - 1].activity : wire::OmpActivity::kWork);
+}
+
+void forget_ended(OmpState& state) noexcept {
+  std::uint32_t depth = state.depth;
+  while (depth != 0 && state.entry[depth - 1].ended) --depth;
+  state.depth = depth;
+  if (depth == 0) state.scopes = 0;
+}
+
+// A team's threads may be bound to processors of their own.
+[[gnu::cold, gnu::noinline]] void tell_processors(wire::SegmentHeader* segment) noexcept {
+  std::uint64_t words[wire::kOmpProcessorWords] = {};
+  const long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof words, words);
+  for (long i = 0; i < bytes / static_cast<long>(sizeof *words); ++i)
+    segment->openmp.processors[i].fetch_or(words[i], kRelaxed);
+}
+
+void tell_beginning(wire::SegmentHeader* segment, const OmpTeam& team) noexcept {
+  segment->openmp.region_site.store(team.site, kRelaxed);
+  segment->openmp.region_mpi_ns.store(team.mpi_before_ns, kRelaxed);
+  segment->openmp.region_since_ns.store(monotonic_at(team.fork), std::memory_order_release);
+}
+
+bool is_over(const OmpTeam& team) noexcept { return get(team.instance) % 2 == 0; }
+
+// Of one thread in an instance that ends `now`. Returns how long it worked.
+std::uint64_t count_member(const OmpTeam& team, const OmpMember& member, std::uint64_t now) noexcept {
+  const std::uint64_t begin = get(member.begin), told_end = get(member.end);
+  const std::uint64_t end = told_end != 0 ? told_end : now;
+  const std::uint64_t waited = get(member.waited), before_tasks = get(member.waited_at_end);
+  const std::uint64_t part = fast_between(begin, end), at_end = fast_between(end, now) + before_tasks;
+  const std::uint64_t worked = fast_between(waited + before_tasks, part);
+  if (wire::OmpRow* const row = row_at(member.row.load(kRelaxed)); row != nullptr) {
+    add(row->count, 1, team.shared);
+    add(row->time_ns, fast_ns(fast_between(begin, now)), team.shared);
+    add(row->wait_ns, fast_ns(at_end), team.shared);
+    if (waited != 0) add(row->inner_wait_ns, fast_ns(waited), team.shared);
+    add(row->schedule_ns, fast_ns(fast_between(team.fork, begin)), team.shared);
+  }
+  return worked;
+}
+
+void count_instance(wire::SegmentHeader* segment, const OmpTeam& team, std::uint64_t now,
+                    std::uint64_t mpi_ns) noexcept {
+  if (team.site >= segment->omp_sites) return;
+  const std::uint64_t instance = get(team.instance);
+  const std::uint32_t members = team.size < OmpTeam::kMembers ? team.size : OmpTeam::kMembers;
+  std::uint64_t longest = 0;
+  for (std::uint32_t i = 0; i < members; ++i) {
+    const OmpMember& member = team.members[i];
+    if (member.instance.load(std::memory_order_acquire) != instance) continue;
+    const std::uint64_t worked = count_member(team, member, now);
+    if (worked > longest) longest = worked;
+  }
+  if (team.size > members) count_drop(segment, wire::DropReason::kOpenMpTableFull, team.size - members);
+  wire::OmpSite& site = sites_of(segment)[team.site];
+  add(site.count, 1, team.shared);
+  add(site.time_ns, fast_ns(fast_between(team.fork, now)), team.shared);
+  if (mpi_ns > team.mpi_before_ns) add(site.mpi_ns, mpi_ns - team.mpi_before_ns, team.shared);
+  add(site.longest_ns, fast_ns(longest), team.shared);
+  if (team.asked > get(site.asked)) set(site.asked, team.asked);
+}
+
+}  // namespace
+
+void reset_openmp(OmpState& state) noexcept {
+  state.depth = 0;
+  memset(reinterpret_cast<std::uint8_t*>(&state), 0, offsetof(OmpState, teams));
+}
+
+void reset_openmp_after_fork() noexcept { g_deciding.store(0, kRelaxed); }
+
+void describe_openmp(wire::SegmentHeader* segment) noexcept {
+  const std::uint32_t method = g_method.load(std::memory_order_acquire);
+  if (method == 0) return;
+  memcpy(segment->openmp.runtime, g_runtime, sizeof g_runtime);
+  segment->openmp.flags.store(g_flags.load(kRelaxed), kRelaxed);
+  segment->openmp.method.store(method, std::memory_order_release);
+}
+
+wire::OmpMethod openmp_method() noexcept {
+  return static_cast<wire::OmpMethod>(g_method.load(std::memory_order_acquire));
+}
+
+bool take_openmp_method(wire::OmpMethod method, const char* runtime) noexcept {
+  // A handler of the program must not run, or jump out, meanwhile.
+  const std::uint64_t mask = block_all_signals();
+  while (g_deciding.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+  if (g_method.load(kRelaxed) == 0) {
+    choose_fast_clock();
+    strncpy(g_runtime, runtime, sizeof g_runtime - 1);
+    g_method.store(static_cast<std::uint32_t>(method), std::memory_order_release);
+    wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+    if (segment != nullptr) describe_openmp(segment);
+  }
+  g_deciding.store(0, std::memory_order_release);
+  restore_signals(mask);
+  return openmp_method() == method;
+}
+
+void note_other_openmp_runtime() noexcept {
+  if ((g_flags.fetch_or(wire::kOmpOtherRuntime, kRelaxed) & wire::kOmpOtherRuntime) != 0) return;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment != nullptr) segment->openmp.flags.fetch_or(wire::kOmpOtherRuntime, kRelaxed);
+}
+
+bool records_region() noexcept {
+  const ThreadContext& context = t_context;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (context.slot == nullptr || segment == nullptr || recording_has_ended() || !is_recording(context))
+    return false;
+  OmpState& state = *context.openmp;
+  forget_ended(state);
+  if (state.depth < OmpState::kMostTeams) return true;
+  count_drop(segment, wire::DropReason::kOpenMpTableFull);
+  return false;
+}
+
+OmpTeam* begin_team(const OmpBeginning& beginning) noexcept {
+  const ThreadContext& context = t_context;
+  OmpState& state = *context.openmp;
+  const std::uint32_t depth = state.depth;
+  OmpTeam*& kept = state.teams[depth];
+  if (kept == nullptr) kept = static_cast<OmpTeam*>(map_memory(sizeof(OmpTeam)));
+  if (kept == nullptr) return nullptr;
+  OmpTeam& team = *kept;
+  const std::uint64_t instance = get(team.instance);
+  team.instance.store(instance + (instance % 2 == 0 ? 1 : 2), kRelaxed);  // the last one may have been left
+  team.path_hash = beginning.path.hash;
+  team.path_offset = beginning.path.offset;
+  team.path_words = beginning.path.words;
+  team.code = beginning.code;
+  team.asked = beginning.asked;
+  team.construct = beginning.construct;
+  team.level = static_cast<std::uint8_t>(depth == 0 ? 0 : state.entry[depth - 1].team->level + 1);
+  team.shared = depth != 0 || context.slot->is_main == 0;
+  team.phase = g_process.record_phase.load(kRelaxed);
+  team.generation = g_process.generation;
+  team.mpi_before_ns = context.slot->mpi_time_ns.load(kRelaxed);
+  team.size = 0;
+  team.site = wire::kNoOmpSite;
+  team.fork = fast_now();
+  return kept;
+}
+
+void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcept {
+  const ThreadContext& context = t_context;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (context.slot == nullptr || segment == nullptr || team->generation != g_process.generation) return;
+  OmpState& state = *context.openmp;
+  forget_ended(state);
+  const std::uint32_t depth = state.depth;
+  if (depth >= OmpState::kMostTeams) return;
+  const OmpState::Place place = row_of_region(state, *team, size, number);
+  OmpEntry& entry = state.entry[depth];
+  entry.team = team;
+  entry.member = number < OmpTeam::kMembers ? &team->members[number] : nullptr;
+  entry.instance = get(team->instance);
+  entry.site = place.site;
+  entry.number = number;
+  entry.size = size;
+  entry.phase = team->phase;
+  entry.scopes = state.scopes;
+  entry.shared = team->shared;
+  entry.ended = false;
+  entry.plain_starts = 0;
+  entry.single_code = 0;
+  entry.work.code = 0;
+  if (number == 0) {
+    team->size = size;
+    team->site = place.site;
+    if (!team->shared) tell_beginning(segment, *team);
+  }
+  if (!state.told_processors) {
+    state.told_processors = true;
+    tell_processors(segment);
+  }
+  if (OmpMember* const member = entry.member; member != nullptr) {
+    // Alone in its team, a thread begins with it.
+    set(member->begin, size > 1 ? fast_now() : team->fork);
+    set(member->end, 0);
+    set(member->waited, 0);
+    set(member->waited_at_end, 0);
+    member->row.store(place.row, kRelaxed);
+    member->instance.store(entry.instance, std::memory_order_release);
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  state.depth = depth + 1;
+  set_activity(state, wire::OmpActivity::kWork);
+}
+
+void leave_team(const OmpTeam* team) noexcept {
+  OmpState* const state = openmp_state();
+  OmpEntry* const entry = innermost_team(state);
+  if (entry == nullptr || entry->team != team) return;
+  state->scopes = entry->scopes;
+  state->deeper_scopes = 0;
+  if (entry->size > 1 && entry->member != nullptr) set(entry->member->end, fast_now());
+  entry->ended = true;
+  if (entry->size > 1)
+    set_activity(*state, entry->number == 0 ? wire::OmpActivity::kBarrier : wire::OmpActivity::kIdle);
+}
+
+void end_team(OmpTeam* team) noexcept {
+  const std::uint64_t now = fast_now();
+  const ThreadContext& context = t_context;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (context.slot == nullptr || segment == nullptr || team->generation != g_process.generation) return;
+  OmpState& state = *context.openmp;
+  if (state.depth == 0 || state.entry[state.depth - 1].team != team || is_over(*team)) return;
+  const std::uint32_t depth = state.depth - 1;
+  state.scopes = state.entry[depth].scopes;
+  state.depth = depth;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (depth == 0) {
+    set_activity(state, wire::OmpActivity::kNone);
+  } else {
+    go_on(state, state.entry[depth - 1]);
+  }
+  const bool counts = team->phase == g_process.record_phase.load(kRelaxed) &&
+                      g_process.paused.load(kRelaxed) == 0;
+  if (counts) count_instance(segment, *team, now, context.slot->mpi_time_ns.load(kRelaxed));
+  const OmpMember& own = team->members[0];
+  if (depth != 0 && state.entry[depth - 1].member != nullptr && get(own.instance) == get(team->instance)) {
+    // What it waited inside is no work of the region around.
+    const std::uint64_t end = get(own.end);
+    const std::uint64_t at_end = end != 0 ? fast_between(end, now) : 0;
+    add(state.entry[depth - 1].member->waited, at_end + get(own.waited) + get(own.waited_at_end), false);
+  }
+  team->instance.store(get(team->instance) + 1, kRelaxed);
+  if (team->shared) return;
+  segment->openmp.region_since_ns.store(0, std::memory_order_release);
+  adjust_fast_clock(now);
+}
+
+void begin_wait(OmpState& state, wire::OmpConstruct construct, wire::OmpActivity activity,
+                std::uint64_t code) noexcept {
+  if (state.scopes == OmpState::kMostScopes) {
+    ++state.deeper_scopes;
+    return;
+  }
+  OmpScope& scope = state.scope[state.scopes++];
+  scope.in_tasks = 0;
+  scope.code = code;
+  scope.construct = construct;
+  scope.activity = activity;
+  scope.is_task = scope.at_end = false;
+  set_activity(state, activity);
+  scope.begin = fast_now();
+}
+
+void end_wait(OmpState& state) noexcept {
+  const std::uint64_t now = fast_now();
+  if (state.deeper_scopes != 0) {
+    --state.deeper_scopes;
+    return;
+  }
+  OmpEntry* const entry = innermost_team(&state);
+  if (entry == nullptr || state.scopes <= entry->scopes || state.scope[state.scopes - 1].is_task) return;
+  const OmpScope& scope = state.scope[--state.scopes];
+  const std::uint64_t whole = fast_between(scope.begin, now), waited = fast_between(scope.in_tasks, whole);
+  go_on(state, *entry);
+  if (entry->member != nullptr) add(entry->member->waited, waited, false);
+  wire::OmpRow* const row = row_of(state, *entry, scope.construct, scope.code);
+  if (row == nullptr) return;
+  // Those that share something out have been counted before the wait at their end.
+  const bool is_counted =
+      scope.construct == wire::OmpConstruct::kLoop || scope.construct == wire::OmpConstruct::kSections;
+  if (!is_counted) add(row->count, 1, entry->shared);
+  add(row->time_ns, fast_ns(whole), entry->shared);
+  add(row->wait_ns, fast_ns(waited), entry->shared);
+}
+
+void forget_wait(OmpState& state) noexcept {
+  if (state.deeper_scopes != 0) {
+    --state.deeper_scopes;
+    return;
+  }
+  const OmpEntry* const entry = innermost_team(&state);
+  if (entry == nullptr || state.scopes <= entry->scopes || state.scope[state.scopes - 1].is_task) return;
+  --state.scopes;
+  go_on(state, *entry);
+}
+
+void begin_task(OmpState& state, std::uint64_t code) noexcept {
+  if (state.depth == 0) return;
+  OmpEntry& entry = state.entry[state.depth - 1];
+  if (is_over(*entry.team) || get(entry.team->instance) != entry.instance) return;
+  if (state.scopes == OmpState::kMostScopes) {
+    ++state.deeper_scopes;
+    return;
+  }
+  const std::uint64_t now = fast_now();
+  OmpScope& scope = state.scope[state.scopes++];
+  scope.begin = now;
+  scope.in_tasks = 0;
+  scope.code = code;
+  scope.construct = wire::OmpConstruct::kTask;
+  scope.activity = wire::OmpActivity::kWork;
+  scope.is_task = true;
+  scope.at_end = entry.ended;
+  if (entry.ended) {
+    entry.ended = false;
+    OmpMember* const member = entry.member;
+    if (member != nullptr) add(member->waited_at_end, fast_between(get(member->end), now), false);
+  }
+  set_activity(state, wire::OmpActivity::kWork);
+}
+
+void end_task(OmpState& state) noexcept {
+  if (state.depth == 0) return;
+  if (state.deeper_scopes != 0) {
+    --state.deeper_scopes;
+    return;
+  }
+  OmpEntry& entry = state.entry[state.depth - 1];
+  if (state.scopes <= entry.scopes || !state.scope[state.scopes - 1].is_task) return;
+  const std::uint64_t now = fast_now();
+  const OmpScope& scope = state.scope[--state.scopes];
+  const std::uint64_t lasted = fast_between(scope.begin, now);
+  if (wire::OmpRow* const row = row_of(state, entry, wire::OmpConstruct::kTask, scope.code); row != nullptr) {
+    add(row->count, 1, entry.shared);
+    add(row->time_ns, fast_ns(lasted), entry.shared);
+  }
+  if (scope.at_end) {
+    if (entry.member != nullptr) set(entry.member->end, now);
+    entry.ended = true;
+    set_activity(state, entry.number == 0 ? wire::OmpActivity::kBarrier : wire::OmpActivity::kIdle);
+    return;
+  }
+  if (state.scopes > entry.scopes && !state.scope[state.scopes - 1].is_task)
+    state.scope[state.scopes - 1].in_tasks += lasted;
+  go_on(state, entry);
+}
+
+void begin_work(OmpEntry& entry, wire::OmpConstruct construct, std::uint64_t code,
+                std::uint64_t step) noexcept {
+  entry.work = {code, fast_now(), construct, false, 0, 0, 0, 0, step};
+}
+
+void end_work(OmpState& state, OmpEntry& entry) noexcept {
+  OmpWork& work = entry.work;
+  if (work.code == 0 || work.over) return;
+  work.over = true;
+  const std::uint64_t now = fast_now();
+  wire::OmpRow* const row = row_of(state, entry, work.construct, work.code);
+  if (row == nullptr) return;
+  add(row->count, 1, entry.shared);
+  add(row->time_ns, fast_ns(fast_between(work.begin, now)), entry.shared);
+  if (work.calls != 0) {
+    const std::uint64_t measured = (work.calls + kPartsPerMeasured - 1) / kPartsPerMeasured;
+    add(row->schedule_ns, fast_ns(work.schedule) * work.calls / measured, entry.shared);
+  }
+  if (work.chunks == 0) return;
+  add(row->chunks, work.chunks, entry.shared);
+  if (work.step != 0) add(row->iterations, work.span / work.step, entry.shared);
+}
+
+}  // namespace clusterprof::agent

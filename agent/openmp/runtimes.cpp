@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Without us, a call of GOMP_parallel would have reached the first object that has it: among the program and
+// what it was linked with or has loaded for all to see, or else among what the caller itself was linked with.
+// dlvsym() finds the same, since it leaves out our own functions, which have no version.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "agent/openmp/runtimes.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+
+#include <cstring>
+
+#include "agent/lifecycle/memory.h"
+
+extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
+
+namespace clusterprof::agent {
+namespace {
+
+constexpr const char* kNames[kGompFunctions] = {
+#define CLUSTERPROF_GOMP_NAME(name) #name,
+    CLUSTERPROF_GOMP_FUNCTIONS(CLUSTERPROF_GOMP_NAME) CLUSTERPROF_GOMP_QUESTIONS(CLUSTERPROF_GOMP_NAME)
+#undef CLUSTERPROF_GOMP_NAME
+};
+// In every libgomp that there ever was, and in libomp.
+constexpr const char* kKnownFunction = "GOMP_barrier";
+constexpr const char* kKnownVersion = "GOMP_1.0";
+
+// Both lists only grow, without a lock: the loader has one of its own, which a thread may hold that comes here.
+struct Caller {
+  std::uintptr_t begin, end;
+  std::atomic<OmpRuntime*> runtime;  // stored last
+};
+constexpr std::uint32_t kCallers = 256;
+constinit Caller g_callers[kCallers] = {};
+constinit std::atomic<std::uint32_t> g_caller_count = 0;
+constinit std::atomic<OmpRuntime*> g_runtimes = nullptr;
+constinit OmpRuntime g_none = {};  // for a caller without a run time: it has a name that it never calls
+
+bool is_foreign(const void* symbol) noexcept {
+  Dl_info info;
+  return symbol != nullptr && dladdr(symbol, &info) != 0 &&
+         info.dli_fbase != static_cast<const void*>(__ehdr_start);
+}
+
+struct Object {
+  std::uintptr_t address, begin, end;
+};
+
+int find_object(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto& object = *static_cast<Object*>(argument);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+    const std::uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
+    if (object.address < begin || object.address >= begin + segment.p_memsz) continue;
+    object.begin = begin;
+    object.end = begin + segment.p_memsz;
+    return 1;
+  }
+  return 0;
+}
+
+// A function of the run time that the caller would reach. Null: there is none.
+void* known_function_for(std::uintptr_t caller) noexcept {
+  void* function = dlvsym(RTLD_DEFAULT, kKnownFunction, kKnownVersion);
+  if (is_foreign(function)) return function;
+  Dl_info info;
+  link_map* map = nullptr;
+  void* handle = nullptr;
+  if (dladdr1(reinterpret_cast<void*>(caller), &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0 &&
+      map != nullptr && map->l_name != nullptr && map->l_name[0] != 0)
+    handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+  // Other run times have locks, and may not have GCC's functions or give them no versions.
+  for (const char* const name : {kKnownFunction, "omp_set_lock", "omp_set_lock_"}) {
+    if (function = handle != nullptr ? dlvsym(handle, name, kKnownVersion) : nullptr; is_foreign(function))
+      break;
+    if (function = handle != nullptr ? dlsym(handle, name) : nullptr; is_foreign(function)) break;
+    if (function = dlsym(RTLD_NEXT, name); is_foreign(function)) break;
+    function = nullptr;
+  }
+  if (handle != nullptr) dlclose(handle);  // it stays as long as its caller
+  return function;
+}
+
+OmpRuntime* known_runtime(const void* base) noexcept {
+  OmpRuntime* known = g_runtimes.load(std::memory_order_acquire);
+  while (known != nullptr && known->base != base) known = known->next;
+  return known;
+}
+
+OmpRuntime* find_runtime(void* known_function) noexcept {
+  Dl_info info;
+  if (known_function == nullptr || dladdr(known_function, &info) == 0) return &g_none;
+  if (OmpRuntime* const known = known_runtime(info.dli_fbase); known != nullptr) return known;
+  auto* const made = static_cast<OmpRuntime*>(map_memory(sizeof(OmpRuntime)));
+  if (made == nullptr) return &g_none;
+  // It is not closed: the run time stays.
+  void* const handle =
+      info.dli_fname != nullptr ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+  for (std::uint32_t i = 0; i < kGompFunctions; ++i) {
+    void* const function = handle != nullptr ? dlsym(handle, kNames[i]) : nullptr;
+    made->functions[i] = is_foreign(function) ? function : dlsym(RTLD_NEXT, kNames[i]);
+  }
+  made->base = info.dli_fbase;
+  made->is_llvm = handle != nullptr && dlsym(handle, "__kmpc_fork_call") != nullptr;
+  const char* const slash = info.dli_fname != nullptr ? strrchr(info.dli_fname, '/') : nullptr;
+  strncpy(made->name, slash != nullptr ? slash + 1 : "OpenMP", sizeof made->name - 1);
+  made->next = g_runtimes.load(std::memory_order_acquire);
+  while (!g_runtimes.compare_exchange_weak(made->next, made, std::memory_order_acq_rel)) {
+  }
+  return known_runtime(info.dli_fbase);  // of two that were made at the same time, both serve
+}
+
+OmpRuntime* known_to(std::uintptr_t caller, Object& object) noexcept {
+  const std::uint32_t used = g_caller_count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used && i < kCallers; ++i) {
+    OmpRuntime* const runtime = g_callers[i].runtime.load(std::memory_order_acquire);
+    if (runtime == nullptr || caller < g_callers[i].begin || caller >= g_callers[i].end) continue;
+    object = {caller, g_callers[i].begin, g_callers[i].end};
+    return runtime;
+  }
+  return nullptr;
+}
+
+void remember(const Object& object, OmpRuntime* runtime) noexcept {
+  const std::uint32_t index = g_caller_count.fetch_add(1, std::memory_order_relaxed);
+  if (index >= kCallers) {
+    g_caller_count.store(kCallers, std::memory_order_relaxed);
+    return;
+  }
+  g_callers[index].begin = object.begin;
+  g_callers[index].end = object.end;
+  g_callers[index].runtime.store(runtime, std::memory_order_release);
+}
+
+}  // namespace
+
+OmpRuntime& search_runtime(std::uintptr_t caller) noexcept {
+  Object object = {caller, 0, 0};
+  OmpRuntime* runtime = known_to(caller, object);
+  if (runtime == nullptr) {
+    const int error = errno;
+    runtime = find_runtime(known_function_for(caller));
+    dl_iterate_phdr(find_object, &object);
+    if (runtime != &g_none && object.end != 0) remember(object, runtime);
+    errno = error;
+  }
+  if (OmpState* const state = openmp_state(); state != nullptr && object.end != 0 && runtime != &g_none) {
+    state->runtime = runtime;
+    state->caller_begin = object.begin;
+    state->caller_end = object.end;
+  }
+  return *runtime;
+}
+
+}  // namespace clusterprof::agent
