@@ -148,6 +148,54 @@ inline void unite(shard::RegionTime& into, const shard::RegionTime& row) {
 }
 inline auto key(const shard::RegionTime& row) { return std::tuple(row.path); }
 
+// A rank has one.
+inline void unite(shard::OmpRank& into, const shard::OmpRank& row) {
+  const auto knows = [](const shard::OmpRank& rank) {
+    return std::tuple(rank.processors, rank.flags, rank.method, std::string_view(rank.runtime));
+  };
+  if (knows(into) < knows(row)) into = row;
+}
+inline auto key(const shard::OmpRank&) { return std::tuple(0); }
+
+inline void unite(shard::OmpRegion& into, const shard::OmpRegion& row) {
+  into.asked = std::max(into.asked, row.asked);
+  into.count += row.count;
+  into.unfinished += row.unfinished;
+  into.time_ns += row.time_ns;
+  into.mpi_ns += row.mpi_ns;
+  into.longest_ns += row.longest_ns;
+  into.threads_ns += row.threads_ns;
+  into.wait_ns += row.wait_ns;
+  into.inner_wait_ns += row.inner_wait_ns;
+  into.schedule_ns += row.schedule_ns;
+}
+inline auto key(const shard::OmpRegion& row) {
+  return std::tuple(row.path, row.threads, row.level, row.main, row.kind);
+}
+inline void unite(shard::OmpThread& into, const shard::OmpThread& row) {
+  into.count += row.count;
+  into.time_ns += row.time_ns;
+  into.wait_ns += row.wait_ns;
+  into.inner_wait_ns += row.inner_wait_ns;
+  into.schedule_ns += row.schedule_ns;
+}
+inline auto key(const shard::OmpThread& row) {
+  return std::tuple(row.path, row.threads, row.level, row.main, row.number);
+}
+inline void unite(shard::OmpConstruct& into, const shard::OmpConstruct& row) {
+  into.count += row.count;
+  into.time_ns += row.time_ns;
+  into.wait_ns += row.wait_ns;
+  into.schedule_ns += row.schedule_ns;
+  into.chunks += row.chunks;
+  into.iterations += row.iterations;
+  into.longest_ns += row.longest_ns;
+  into.used = std::max(into.used, row.used);
+}
+inline auto key(const shard::OmpConstruct& row) {
+  return std::tuple(row.region_path, row.threads, row.level, row.main, row.path, row.kind);
+}
+
 // What one shard says more of.
 inline void unite(shard::Failure& into, const shard::Failure& row) {
   const auto knows = [](const shard::Failure& failure) {

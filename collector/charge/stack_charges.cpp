@@ -12,6 +12,7 @@ constexpr std::size_t kMinRemembered = 1024, kMaxRemembered = 16384;  // powers 
 
 shard::Category category_of(const Stack& stack, const StackContext& context) {
   if (context.mpi_op != 0) return shard::Category::kMpi;
+  if (context.openmp > wire::OmpActivity::kWork) return shard::Category::kIdle;
   if (context.waiting_for_gil) return shard::Category::kIdle;
   if (context.in_syscall) return syscall_category(context.syscall_nr);
   if (context.collecting_garbage) return shard::Category::kPython;
@@ -29,7 +30,8 @@ ChargeTarget StackCharges::target(std::span<const std::uint64_t> words, const St
       (std::uint64_t{context.epoch} << 32) | (std::uint64_t{context.mpi_op} << 16) |
       (context.in_syscall ? 1u : 0u) | (context.waiting_for_gil ? 2u : 0u) |
       (context.collecting_garbage ? 4u : 0u) | (main_thread ? 8u : 0u) |
-      (context.descriptor ? 16u + (static_cast<std::uint32_t>(*context.descriptor) << 5) : 0u);
+      (context.descriptor ? 16u + (static_cast<std::uint32_t>(*context.descriptor) << 5) : 0u) |
+      (static_cast<std::uint32_t>(context.openmp) << 8);
   const std::uint64_t seed =
       bits ^ mix(static_cast<std::uint32_t>(context.syscall_nr)) ^ seed_of_pool(context.pool);
   const std::uint64_t hash = XXH3_64bits_withSeed(words.data(), words.size_bytes(), seed) | 1;

@@ -124,7 +124,8 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid&
       events_(segment_, start_, windows_, call_sites_, drops_),
       time_in_mpi_(segment_, start_, windows_, stacks_, drops_),
       samples_(segment_, store, stacks_, charges_, events_, drops_),
-      tables_(segment_, start_, store, stacks_, call_sites_, charges_, drops_) {}
+      tables_(segment_, start_, store, stacks_, call_sites_, charges_, drops_),
+      openmp_(segment_, start_, store, stacks_) {}
 
 std::vector<ProcessRecorder::Launched> ProcessRecorder::take_launches(std::uint64_t now_ns, bool all) {
   std::vector<Launched> launched;
@@ -423,11 +424,12 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   add_charges(report);
   add_sums(report, now_ns);
   tables_.read(report, now_ns);
-  add_drops(report);
   add_events(report, which);
   add_unrecorded_threads(report, now_ns);
   add_ended_threads(report);
   if (!finished_) add_living_threads(report, now_ns, nullptr);
+  openmp_.read(report, now_ns);
+  add_drops(report);
   const bool ended_by_itself = (report.exit_flags & wire::kExitStatusKnown) != 0;
   report.last_path = samples_.last_path().find(report.calls_under_way, ended_by_itself, stacks_);
   if (finished_ || report.exit_flags != 0) add_last_words(report);

@@ -6,6 +6,7 @@
 //   MpiEventReader   MPI events from their rings, and which of them are kept      mpi/
 //   TimeInMpi        time in MPI and calls under way, from the threads' slots     mpi/
 //   ProcessTables    sums that agent and wrappers keep                           process/
+//   OpenMpTables     the same of OpenMP regions                                  process/
 //
 // The node state polls it several times a second and asks for reports. Times are in nanoseconds of the
 // monotonic clock. One thread at a time; a report can be given to another thread. Throws only for a lack of
@@ -28,6 +29,7 @@
 #include "collector/mpi/event_log.hpp"
 #include "collector/mpi/event_reader.hpp"
 #include "collector/mpi/time_in_mpi.hpp"
+#include "collector/process/openmp_tables.hpp"
 #include "collector/process/process_report.hpp"
 #include "collector/process/process_tables.hpp"
 #include "collector/process/sample_charger.hpp"
@@ -161,6 +163,7 @@ class ProcessRecorder {
   TimeInMpi time_in_mpi_;
   SampleCharger samples_;
   ProcessTables tables_;
+  OpenMpTables openmp_;
 
   std::unordered_map<std::uint32_t, RecordedThread> threads_;    // by slot
   std::vector<RawLoop> ended_loops_;                             // of threads that have ended

@@ -114,6 +114,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   mpi_errors.insert(mpi_errors.end(), other.mpi_errors.begin(), other.mpi_errors.end());
   open_requests.insert(open_requests.end(), other.open_requests.begin(), other.open_requests.end());
   mpi_unseen |= other.mpi_unseen;
+  openmp.add(other.openmp, keep_main_thread);
   if (!keep_main_thread) return;
   const auto has_events = [](const ProcessReport& report) {
     return std::any_of(report.events.begin(), report.events.end(),

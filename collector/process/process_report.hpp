@@ -20,6 +20,7 @@
 #include "collector/charge/time_series.hpp"
 #include "collector/mpi/event_log.hpp"
 #include "collector/mpi/mpi_amounts.hpp"
+#include "collector/process/openmp_amounts.hpp"
 #include "collector/process/thread_loops.hpp"
 #include "collector/process/thread_table.hpp"
 #include "collector/rings/recorded_windows.hpp"
@@ -89,6 +90,7 @@ struct ProcessReport {
   std::array<std::shared_ptr<const EventLog>, 2> events;  // by Events; null: not asked for
   std::vector<ClockReading> clocks;
   ThreadTable thread_table;
+  RawOpenMp openmp;
 
   std::vector<RawLoop> loops;  // of all threads; of many loops the busiest
 

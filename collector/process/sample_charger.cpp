@@ -28,6 +28,8 @@ StackContext context_of(const wire::SampleRecord& record) {
   } else if ((record.flags & wire::kOnThread) != 0) {
     context.descriptor = Descriptor::kThread;
   }
+  context.openmp =
+      static_cast<wire::OmpActivity>((record.flags & wire::kOmpActivityBits) >> wire::kOmpActivityShift);
   context.syscall_nr = record.syscall_nr;
   context.epoch = record.module_epoch;
   return context;
@@ -245,7 +247,7 @@ void SampleCharger::know_thread(RecordedThread& thread, bool blocked, const Char
       target.path != 0 && tables.frames[tables.nodes[target.path].frame].kind == RawKind::kNativeExact;
   const std::uint32_t parent = tables.nodes[target.path].parent;
   const std::uint32_t counted_as = is_exact && parent != 0 ? parent : target.path;
-  if (!blocked) {
+  if (!blocked && target.category != shard::Category::kIdle) {
     thread.busiest.add(counted_as, target.path, charged.wall_ns);
   } else if (target.category == shard::Category::kIo) {
     thread.busiest.add(counted_as, target.path, period_ns_);

@@ -120,6 +120,8 @@ SegmentView::Layout SegmentView::copy_layout(const wire::SegmentHeader& h) {
   l.io_files_offset = h.io_files_offset;
   l.io_sites_offset = h.io_sites_offset;
   l.io_amounts_offset = h.io_amounts_offset;
+  l.omp_sites_offset = h.omp_sites_offset;
+  l.omp_rows_offset = h.omp_rows_offset;
   l.code_slots = h.code_slots;
   l.mpi_sites = h.mpi_sites;
   l.mpi_peers = h.mpi_peers;
@@ -130,6 +132,8 @@ SegmentView::Layout SegmentView::copy_layout(const wire::SegmentHeader& h) {
   l.regions = h.regions;
   l.io_files = h.io_files;
   l.io_sites = h.io_sites;
+  l.omp_sites = h.omp_sites;
+  l.omp_rows = h.omp_rows;
   l.code_arena_bytes = h.code_arena_bytes;
   l.module_arena_bytes = h.module_arena_bytes;
   l.path_arena_bytes = h.path_arena_bytes;
@@ -141,7 +145,7 @@ const char* SegmentView::damage_of(const Layout& l, std::uint64_t n) {
   if (l.code_slots > kMaxTableEntries || l.mpi_sites > kMaxTableEntries || l.mpi_peers > kMaxTableEntries ||
       l.mpi_ops > kMaxMpiOps || l.communicators > kMaxTableEntries || l.thread_slots > kMaxThreadSlots ||
       l.mpi_event_rings > kMaxThreadSlots || l.regions > kMaxTableEntries || l.io_files > kMaxTableEntries ||
-      l.io_sites > kMaxTableEntries) {
+      l.io_sites > kMaxTableEntries || l.omp_sites > kMaxTableEntries || l.omp_rows > kMaxTableEntries) {
     return "a table is too large";
   }
   const std::uint32_t all_sites = wire::all_mpi_sites(l.mpi_sites, l.mpi_ops);
@@ -163,7 +167,9 @@ const char* SegmentView::damage_of(const Layout& l, std::uint64_t n) {
       region_fits(l.io_files_offset, l.io_files, sizeof(wire::IoFile), 8, n) &&
       region_fits(l.io_sites_offset, l.io_sites, sizeof(wire::IoSite), 8, n) &&
       region_fits(l.io_amounts_offset, std::uint64_t{l.io_files} * wire::kIoOperations,
-                  sizeof(wire::IoAmount), 8, n);
+                  sizeof(wire::IoAmount), 8, n) &&
+      region_fits(l.omp_sites_offset, l.omp_sites, sizeof(wire::OmpSite), 8, n) &&
+      region_fits(l.omp_rows_offset, l.omp_rows, sizeof(wire::OmpRow), alignof(wire::OmpRow), n);
   return fits ? nullptr : "a table lies outside it";
 }
 

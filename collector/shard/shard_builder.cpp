@@ -8,7 +8,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <functional>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -116,12 +120,77 @@ std::vector<RawLoop::Turn> longest_turns(std::vector<RawLoop::Turn> turns, std::
   return turns;
 }
 
+std::string_view name_of_wait(std::uint32_t activity) {
+  switch (static_cast<wire::OmpActivity>(activity)) {
+    case wire::OmpActivity::kTasks:
+      return shard::kOmpTasksName;
+    case wire::OmpActivity::kLock:
+      return shard::kOmpLockName;
+    case wire::OmpActivity::kCritical:
+      return shard::kOmpCriticalName;
+    case wire::OmpActivity::kOrdered:
+      return shard::kOmpOrderedName;
+    case wire::OmpActivity::kIdle:
+      return shard::kOmpIdleName;
+    default:
+      return shard::kOmpBarrierName;
+  }
+}
+
+// A function that a compiler has made of the body of an OpenMP construct: "main._omp_fn.0" (GCC; demangled
+// "f() [clone ._omp_fn.0]"), "main.omp_outlined" (clang since 17), ".omp_outlined." (before). Returns the name
+// of the function that it was made from; empty: it is not told; no value: it is none.
+std::optional<std::string_view> made_from(std::string_view function) {
+  for (const std::string_view mark : {" [clone ._omp_fn.", "._omp_fn.", ".omp_outlined", " [clone .omp_outlined",
+                                      ".omp_task_entry", " [clone .omp_task_entry"})
+    if (const std::size_t at = function.find(mark); at != std::string_view::npos) return function.substr(0, at);
+  return std::nullopt;
+}
+
+// Symbols have the types of parameters, debug information does not.
+bool is_same_function(std::string_view a, std::string_view b) {
+  return a.substr(0, a.find('(')) == b.substr(0, b.find('('));
+}
+
 struct ShardValueKey {
   std::uint32_t path;
   shard::Category category;
   bool main_thread;
   friend auto operator<=>(const ShardValueKey&, const ShardValueKey&) = default;
 };
+
+}  // namespace
+
+namespace {
+
+// A report has the rows of all ranks in memory, so in a job of more ranks than this there are fewer of each.
+std::size_t most_per_rank(std::size_t most, std::uint32_t world_size) {
+  constexpr std::size_t kRanks = 64, kPart = 16;
+  return std::clamp(most * kRanks / std::max<std::size_t>(world_size, 1), most / kPart, most);
+}
+
+// Joins the regions beyond `most` with the least time.
+void leave_out_small(std::map<RawOmpRegionKey, RawOmpRegion>& regions, std::size_t most) {
+  if (regions.size() <= most) return;
+  std::vector<std::uint64_t> times;
+  for (const auto& [key, region] : regions) times.push_back(region.time_ns * key.threads);
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(most), times.end(),
+                   std::greater<>());
+  const std::uint64_t too_small = times[most];
+  std::map<RawOmpRegionKey, RawOmpRegion> kept;
+  for (auto& [key, region] : regions) {
+    RawOmpRegionKey to = key;
+    if (region.time_ns * key.threads <= too_small) {
+      to.path = 0;
+      std::map<RawOmpConstructKey, RawOmpConstruct> joined;
+      for (const auto& [construct_key, construct] : region.constructs)
+        joined[{0, construct_key.construct}].add(construct);
+      region.constructs = std::move(joined);
+    }
+    kept[to].add(region);
+  }
+  regions = std::move(kept);
+}
 
 }  // namespace
 
@@ -184,6 +253,9 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
     case RawKind::kOtherSites:
       name(shard::FrameKind::kNative, shard::kOtherCallSitesName);
       break;
+    case RawKind::kOmpWait:
+      name(shard::FrameKind::kKernel, name_of_wait(raw.a));
+      break;
     case RawKind::kPool:
       if (const ThreadPool* const pool = thread_pool_of(tables.modules[raw.a]->path); pool != nullptr)
         name(shard::FrameKind::kNative, pool_frame_name(*pool));
@@ -201,6 +273,24 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
   return frame;
 }
 
+// Names a frame in the body of an OpenMP construct as the function that has the construct, so that both are one
+// function: `path` ends with the call that begins the construct, or is in another part of that function's body.
+void ShardBuilder::name_as_origin(std::string_view origin, Interned& shard, std::uint32_t path,
+                                  shard::Frame& frame) {
+  const shard::Frame* const around =
+      path != 0 && shard.data.paths[path].frame != shard::kNone ? &shard.data.frames[shard.data.paths[path].frame]
+                                                                : nullptr;
+  const bool is_around = around != nullptr && around->kind == shard::FrameKind::kNative &&
+                         around->module == frame.module && around->file == frame.file &&
+                         (origin.empty() || is_same_function(shard.data.strings[around->name], origin));
+  if (is_around) {
+    frame.name = around->name;
+    frame.function_line = around->function_line;
+  } else if (!origin.empty()) {
+    frame.name = shard.interner.string(origin);
+  }
+}
+
 // Extends `path` by the functions at an address: none, one, or with inlining several.
 void ShardBuilder::add_native_frames(const RawFrame& raw, const RawTables& tables,
                                      const MayReadLines& may_read_lines, Interned& shard,
@@ -213,6 +303,10 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawTables& table
   for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
     const bool outermost = path == 0 || is_region(shard.data, path) || shard.process_roots.contains(path);
     if (outermost && is_start_up(source->function)) continue;
+    const std::optional<std::string_view> origin = made_from(source->function);
+    // clang puts the body into a function of its own, which the outlined one calls.
+    const auto next = std::next(source);
+    if (origin && next != sources.rend() && made_from(next->function)) continue;
     shard::Frame frame;
     frame.kind = shard::FrameKind::kNative;
     frame.inlined = source->inlined;
@@ -221,6 +315,7 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawTables& table
     frame.module = shard.interner.string(module.path);
     frame.line = source->line;
     frame.function_line = source->function_line;
+    if (origin) name_as_origin(*origin, shard, path, frame);
     path = shard.interner.path(path, shard.interner.frame(frame));
   }
 }
@@ -369,6 +464,92 @@ void ShardBuilder::add_loops(const ProcessReport& report, std::uint32_t rank,
           [](const shard::LoopBlock& a, const shard::LoopBlock& b) { return a.wall_ns > b.wall_ns; });
     }
   }
+}
+
+void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
+                              const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  static_assert(shard::kOmpKinds == wire::kOmpConstructs);
+  const RawOpenMp& all = report.openmp;
+  if (all.method == wire::OmpMethod::kNone) return;
+  std::uint32_t processors = 0;
+  for (const std::uint64_t word : all.processors) processors += static_cast<std::uint32_t>(std::popcount(word));
+  data.omp_ranks.push_back({rank, static_cast<shard::OmpMethod>(all.method),
+                            static_cast<std::uint8_t>(all.flags & wire::kOmpOtherRuntime), processors,
+                            all.runtime});
+
+  // Different addresses may be one line.
+  std::map<RawOmpRegionKey, RawOmpRegion> regions;
+  for (const auto& [raw_key, region] : all.regions) {
+    RawOmpRegionKey key = raw_key;
+    key.path = path_of[key.path];
+    RawOmpRegion named = region;
+    named.constructs.clear();
+    for (const auto& [construct_key, construct] : region.constructs)
+      named.constructs[{path_of[construct_key.path], construct_key.construct}].add(construct);
+    regions[key].add(named);
+  }
+  leave_out_small(regions, most_per_rank(shard::kMaxOmpRegions, data.run.world_size));
+  std::vector<const std::pair<const RawOmpRegionKey, RawOmpRegion>*> largest;
+  for (const auto& row : regions) largest.push_back(&row);
+  std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) {
+    return a->second.time_ns * a->first.threads > b->second.time_ns * b->first.threads;
+  });
+  const std::size_t first_region = data.omp_regions.size(), first_thread = data.omp_threads.size(),
+                    first_construct = data.omp_constructs.size();
+  std::size_t rows_left = most_per_rank(shard::kMaxOmpRows, data.run.world_size);
+  for (const auto* const of : largest) {
+    const auto& [key, region] = *of;
+    const std::uint8_t main = key.main ? 1 : 0;
+    shard::OmpRegion row;
+    row.rank = rank;
+    row.path = key.path;
+    row.threads = key.threads;
+    row.level = key.level;
+    row.main = main;
+    row.kind = static_cast<shard::OmpKind>(key.construct);
+    row.asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(region.asked, shard::kMaxOmpThreads));
+    row.count = region.count;
+    row.unfinished = region.unfinished;
+    row.time_ns = region.time_ns;
+    row.mpi_ns = std::min(region.mpi_ns, region.time_ns);
+    row.longest_ns = region.longest_ns;
+    for (const RawOmpThread& thread : region.threads) {
+      row.threads_ns += thread.time_ns;
+      row.wait_ns += thread.wait_ns;
+      row.inner_wait_ns += thread.inner_wait_ns;
+      row.schedule_ns += thread.schedule_ns;
+    }
+    data.omp_regions.push_back(row);
+    for (std::uint32_t number = 0; number < region.threads.size() && rows_left != 0; ++number) {
+      const RawOmpThread& thread = region.threads[number];
+      if (thread.count == 0) continue;
+      --rows_left;
+      data.omp_threads.push_back({rank, key.path, key.threads, key.level, main, number, thread.count,
+                                  thread.time_ns, thread.wait_ns, thread.inner_wait_ns, thread.schedule_ns});
+    }
+    for (const auto& [construct_key, construct] : region.constructs) {
+      if (rows_left == 0) break;
+      --rows_left;
+      data.omp_constructs.push_back({rank, key.path, key.threads, key.level, main, construct_key.path,
+                                     static_cast<shard::OmpKind>(construct_key.construct), construct.count,
+                                     construct.time_ns, construct.wait_ns, construct.schedule_ns,
+                                     construct.chunks, construct.iterations, construct.longest_ns,
+                                     construct.threads});
+    }
+  }
+  const auto sort_from = [](auto& rows, std::size_t first, auto place) {
+    std::sort(rows.begin() + static_cast<std::ptrdiff_t>(first), rows.end(),
+              [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  };
+  sort_from(data.omp_regions, first_region, [](const shard::OmpRegion& r) {
+    return std::tuple(r.path, r.threads, r.level, r.main, r.kind);
+  });
+  sort_from(data.omp_threads, first_thread, [](const shard::OmpThread& t) {
+    return std::tuple(t.path, t.threads, t.level, t.main, t.number);
+  });
+  sort_from(data.omp_constructs, first_construct, [](const shard::OmpConstruct& c) {
+    return std::tuple(c.region_path, c.threads, c.level, c.main, c.path, c.kind);
+  });
 }
 
 void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,
@@ -583,6 +764,7 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
   add_regions(report, rank, path_of, data);
   add_accesses(report, rank, path_of, data);
   add_loops(report, rank, path_of, data);
+  add_openmp(report, rank, path_of, data);
   add_values(report, rank, path_of, data);
   add_counters(report, rank, path_of, data);
   add_mpi_calls(report, rank, path_of, communicators, data);

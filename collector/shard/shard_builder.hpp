@@ -45,6 +45,8 @@ class ShardBuilder {
                   std::uint32_t& path);
   void add_native_frames(const RawFrame& raw, const RawTables& tables, const MayReadLines& may_read_lines,
                          Interned& shard, std::uint32_t& path);
+  static void name_as_origin(std::string_view origin, Interned& shard, std::uint32_t path,
+                             shard::Frame& frame);
   static shard::Frame named_frame(const RawFrame& raw, const RawTables& tables,
                                   shard::PathInterner& interner);
 
@@ -62,6 +64,8 @@ class ShardBuilder {
                             shard::ShardData& data);
   static void add_loops(const ProcessReport& report, std::uint32_t rank,
                         const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_openmp(const ProcessReport& report, std::uint32_t rank,
+                         const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_events(const EventLog& events, std::uint32_t rank,
                          const std::vector<std::uint32_t>& path_of, Communicators& communicators,
                          Interned& shard, shard::ShardData& data);

@@ -57,6 +57,7 @@ ModuleRole module_role(std::string_view path) {
                              "libfmpich", "libibverbs", "libmlx", "librdmacm", "libsharp"})) {
     return ModuleRole::kMpiLibrary;
   }
+  if (starts_with_any(name, {"libgomp", "libomp.", "libomp-", "libiomp"})) return ModuleRole::kOpenMp;
   if (starts_with_any(name, {"libpython"})) return ModuleRole::kInterpreter;
   if (starts_with_any(name, {"python"}) && name.find(".so") == std::string_view::npos) {
     return ModuleRole::kInterpreter;

@@ -31,6 +31,7 @@ enum class ModuleRole : std::uint8_t {
   kMpiWrapper,   // our MPI wrappers: cut off, replaced by the MPI function
   kMpiLibrary,   // the MPI implementation and what it communicates with
   kInterpreter,  // python, libpython
+  kOpenMp,       // a run time of OpenMP: between a region and its body it is not shown
   kSystem,       // libc, libm, the loader, the vdso
 };
 [[nodiscard]] ModuleRole module_role(std::string_view path);
@@ -64,6 +65,7 @@ enum class RawKind : std::uint8_t {
   kPending,       // a: index into pending(): not described yet
   kLeftOut,       // callers that were left out
   kOtherSites,    // call sites of an MPI function for which the process's table had no room
+  kOmpWait,       // a: wire::OmpActivity, a wait; in place of the run time's frames
   kPool,          // a: module; its thread pool (base/thread_pools.hpp), of whose thread the path is
 };
 

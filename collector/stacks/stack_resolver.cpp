@@ -16,6 +16,16 @@ namespace {
 
 constexpr std::size_t kMaxCachedStacks = 1u << 15;
 
+// Nothing of the user's: what a run time of OpenMP consists of, and what it calls.
+bool is_below_openmp(ModuleRole role) {
+  return role == ModuleRole::kOpenMp || role == ModuleRole::kAgent || role == ModuleRole::kSystem;
+}
+
+// The most regions that a path goes on with, one inside the other.
+constexpr int kMaxJoined = 16;
+
+bool is_wait(wire::OmpActivity activity) { return activity > wire::OmpActivity::kWork; }
+
 bool is_mpi(ModuleRole role) { return role == ModuleRole::kMpiWrapper || role == ModuleRole::kMpiLibrary; }
 
 }  // namespace
@@ -59,6 +69,7 @@ Stack StackResolver::resolve(std::span<const std::uint64_t> words, const StackCo
                        (context.collecting_garbage ? 128u : 0u) | (context.call_site ? 64u : 0u);
   if (leaf) seed |= 1u + static_cast<std::uint64_t>(leaf->role);
   seed ^= seed_of_pool(context.pool);
+  seed ^= (is_wait(context.openmp) ? 1ull : 0ull) << 56;
   const std::uint64_t hash = XXH3_64bits_withSeed(words.data(), words.size_bytes(), seed);
   Stack stack;
   if (const std::uint32_t found = cache_.find(hash); found != FlatIndex::kAbsent) {
@@ -81,6 +92,8 @@ Stack StackResolver::resolve(std::span<const std::uint64_t> words, const StackCo
   if (leaf) stack.settled = stack.settled && leaf->settled;
   if (context.mpi_op != 0) {
     extend({RawKind::kMpi, context.mpi_op - 1, 0});
+  } else if (is_wait(context.openmp) && !context.call_site) {
+    extend({RawKind::kOmpWait, static_cast<std::uint32_t>(context.openmp), 0});
   } else {
     if (context.in_syscall) extend({RawKind::kKernel, static_cast<std::uint32_t>(context.syscall_nr), 0});
     if (context.in_syscall && context.descriptor)
@@ -104,6 +117,27 @@ std::optional<std::uint32_t> StackResolver::call_site_path(std::uint64_t arena_o
   const std::uint32_t path = resolve({words.data(), count}, context).path;
   left_callers_out_ = left_callers_out_ || store_.is_short(path);
   return path;
+}
+
+std::optional<std::uint32_t> StackResolver::openmp_path(std::uint32_t site) {
+  if (const auto known = openmp_paths_.find(site); known != openmp_paths_.end()) return known->second;
+  const std::span<const std::uint64_t> found = words_of_site(site);
+  if (found.empty()) return std::nullopt;
+  const std::vector<std::uint64_t> words(found.begin(), found.end());  // the path may go on with other sites
+  StackContext context;
+  context.openmp = wire::OmpActivity::kBarrier;  // leaves the run time's frames out
+  context.call_site = true;
+  context.epoch = 0xffff'ffffu;
+  const Stack stack = resolve(words, context);
+  left_callers_out_ = left_callers_out_ || store_.is_short(stack.path);
+  if (stack.settled) openmp_paths_[site] = stack.path;
+  return stack.path;
+}
+
+std::uint32_t StackResolver::frame_before(std::uint64_t code) {
+  if (code == 0 || (code & wire::kFrameTagMask) != 0) return kNoFrame;
+  const Frame frame = native_frame(code, false, 0xffff'ffffu);
+  return frame.settled ? frame.frame : kNoFrame;
 }
 
 std::optional<std::uint32_t> StackResolver::creation_path(std::uint64_t arena_offset, std::uint32_t words) {
@@ -211,22 +245,64 @@ StackResolver::Frame StackResolver::region_frame(std::uint32_t index) {
   return {store_.frame({RawKind::kRegion, *name, 0}), false, {}, true};
 }
 
+std::span<const std::uint64_t> StackResolver::words_of_site(std::uint32_t site) {
+  const auto& layout = segment_.layout();
+  if (site >= layout.omp_sites) return {};
+  const wire::OmpSite& row = segment_.table<wire::OmpSite>(layout.omp_sites_offset)[site];
+  if (row.ready.load(std::memory_order_acquire) != 1) return {};
+  const std::uint32_t count = row.path_words;
+  const std::uint64_t offset = row.path_offset;
+  if (count == 0 || count > wire::kMaxFrameWords) return {};
+  site_words_.resize(count);
+  if (!segment_.copy(layout.path_arena_offset, layout.path_arena_bytes, offset, site_words_.data(),
+                     8ull * count)) {
+    drops_.add("damaged_openmp");
+    return {};
+  }
+  // It is that of the call itself. In a stack of the thread that has made the call, it is the one behind it.
+  if ((site_words_[0] & wire::kFrameTagMask) == 0) ++site_words_[0];
+  return site_words_;
+}
+
 bool StackResolver::read_frames(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
                                 std::uint32_t epoch) {
   frames_.clear();  // leaf first
   region_frames_.clear();
+  joined_ = false;
   if (leaf) frames_.push_back(*leaf);
+  std::uint32_t site = wire::kNoOmpSite;
+  bool settled = read_words(words, epoch, site);
+  for (int joins = 0; site != wire::kNoOmpSite && joins < kMaxJoined; ++joins) {
+    const std::span<const std::uint64_t> around = words_of_site(site);
+    if (around.empty()) return false;
+    // What started the thread, and called it for the region.
+    while (frames_.size() > (leaf ? 1u : 0u) && !frames_.back().python && is_below_openmp(frames_.back().role))
+      frames_.pop_back();
+    joined_ = true;
+    settled = read_words(around, 0xffff'ffffu, site) && settled;
+  }
+  return settled;
+}
+
+bool StackResolver::read_words(std::span<const std::uint64_t> words, std::uint32_t epoch,
+                               std::uint32_t& site) {
+  const std::size_t regions_before = region_frames_.size();
   bool settled = true;
+  site = wire::kNoOmpSite;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::uint64_t tag = words[i] & wire::kFrameTagMask;
     const auto number = static_cast<std::uint32_t>(words[i]);
+    if (tag == wire::kOmpFrameTag && site == wire::kNoOmpSite) {
+      site = number;
+      continue;
+    }
     if (tag == wire::kRegionFrameTag && number < segment_.layout().regions &&
         region_frames_.size() < shard::kMaxRegionDepth) {
       region_frames_.push_back(region_frame(number));
       settled = settled && region_frames_.back().settled;
       continue;
     }
-    if (!region_frames_.empty()) {  // regions are outermost
+    if (region_frames_.size() != regions_before || site != wire::kNoOmpSite) {  // these are outermost
       drops_.add("damaged_record");
       break;
     }
@@ -242,6 +318,12 @@ bool StackResolver::read_frames(const std::optional<Frame>& leaf, std::span<cons
     settled = settled && frames_.back().settled;
   }
   return settled;
+}
+
+std::size_t StackResolver::frames_of_openmp() const {
+  std::size_t end = 0;
+  while (end < frames_.size() && !frames_[end].python && is_below_openmp(frames_[end].role)) ++end;
+  return end;
 }
 
 std::size_t StackResolver::frames_of_mpi(bool call_site) const {
@@ -286,21 +368,30 @@ Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std
   Stack stack;
   stack.settled = read_frames(leaf, words, context.epoch);
   // Frames nearer to the leaf than `first` are not shown.
-  const std::size_t first = context.mpi_op != 0 ? frames_of_mpi(context.call_site) : 0;
+  const std::size_t first = context.mpi_op != 0       ? frames_of_mpi(context.call_site)
+                            : is_wait(context.openmp) ? frames_of_openmp()
+                                                      : 0;
   std::size_t python = first;
   bool only_interpreter = true;
   for (; python < frames_.size() && !frames_[python].python; ++python) {
     const ModuleRole role = frames_[python].role;
-    only_interpreter = only_interpreter && role != ModuleRole::kProgram && role != ModuleRole::kMpiLibrary;
+    only_interpreter = only_interpreter && role != ModuleRole::kProgram &&
+                       role != ModuleRole::kMpiLibrary && role != ModuleRole::kOpenMp;
   }
   stack.in_interpreter = python < frames_.size() && only_interpreter;
 
   const auto is_own = [](const Frame& frame) {
     return !frame.python && (frame.role == ModuleRole::kAgent || frame.role == ModuleRole::kMpiWrapper);
   };
+  // A run time of OpenMP that calls code of the user's.
+  std::size_t user = first;
+  while (user < frames_.size() && !frames_[user].python && is_below_openmp(frames_[user].role)) ++user;
+  const auto is_between = [&](std::size_t i) {
+    return i > user && !frames_[i].python && frames_[i].role == ModuleRole::kOpenMp;
+  };
   stack.leaf_shown = leaf && first == 0 && !is_own(*leaf);
   const std::size_t callers = std::max<std::size_t>(first, leaf ? 1 : 0);
-  stack.path = begin_path(context.pool);
+  stack.path = begin_path(joined_ ? kNoModule : context.pool);
   const bool garbage = context.collecting_garbage && context.mpi_op == 0;
   path_frames_.clear();
   const auto add_collection = [&] {
@@ -308,7 +399,7 @@ Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std
   };
   if (garbage && python >= frames_.size()) add_collection();  // there is no Python frame to put it below
   for (std::size_t i = frames_.size(); i-- > callers;) {
-    if (!is_own(frames_[i])) path_frames_.push_back(frames_[i].frame);
+    if (!is_own(frames_[i]) && !is_between(i)) path_frames_.push_back(frames_[i].frame);
     if (garbage && i == python) add_collection();
   }
   // The path ends with a garbage collection and the function in which it began.

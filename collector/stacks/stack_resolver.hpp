@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/thread_pools.hpp"
@@ -25,6 +26,7 @@
 #include "collector/stacks/pending_frames.hpp"
 #include "collector/stacks/raw_store.hpp"
 #include "collector/stacks/region_paths.hpp"
+#include "formats/wire/openmp.h"
 
 namespace clusterprof::collector {
 
@@ -35,6 +37,7 @@ struct StackContext {
   bool waiting_for_gil = false;
   bool collecting_garbage = false;
   std::optional<Descriptor> descriptor;
+  wire::OmpActivity openmp = wire::OmpActivity::kNone;
   bool call_site = false;  // the words are the path of a site, without the wrappers
   std::int32_t syscall_nr = -1;
   std::uint32_t epoch = 0;         // SegmentHeader::module_epoch
@@ -83,6 +86,11 @@ class StackResolver {
   [[nodiscard]] const ThreadPool* pool(std::uint32_t module) const;
   [[nodiscard]] ThreadOrigin origin_of_start(std::uint64_t start_function);
   [[nodiscard]] ThreadOrigin origin_on_path(std::uint32_t path) const;
+  // The path of an OpenMP region of the process's table: of the call that began it. No value: it is not
+  // described (yet). And the frame of an instruction behind a call, kNoFrame if it is not known (yet).
+  [[nodiscard]] std::optional<std::uint32_t> openmp_path(std::uint32_t site);
+  static constexpr std::uint32_t kNoFrame = 0xffff'ffffu;
+  [[nodiscard]] std::uint32_t frame_before(std::uint64_t code);
   // The path of a call that made a process, without what libc and the interpreter did for it at its end.
   [[nodiscard]] std::optional<std::uint32_t> creation_path(std::uint64_t arena_offset, std::uint32_t words);
   // "solver+0x11d3": the object file of an instruction, and its address there. Empty: not known.
@@ -109,9 +117,16 @@ class StackResolver {
   // The part of the path above the leaf, of which only the role matters.
   Stack build(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
               const StackContext& context);
-  // Into frames_ and region_frames_. False: some are not settled.
+  // Into frames_, region_frames_ and joined_. False: some are not settled.
   bool read_frames(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
                    std::uint32_t epoch);
+  // The part of the path from `words` on, up to its end or to an OpenMP region that it goes on with: returned
+  // in `site`, else kNoOmpSite.
+  bool read_words(std::span<const std::uint64_t> words, std::uint32_t epoch, std::uint32_t& site);
+  // The words of the path of an OpenMP region. Empty: it is not described (yet).
+  [[nodiscard]] std::span<const std::uint64_t> words_of_site(std::uint32_t site);
+  // How many of frames_ belong to a run time of OpenMP, and what that calls, from the leaf on.
+  [[nodiscard]] std::size_t frames_of_openmp() const;
   // The node below which a path begins that has region_frames_ outermost.
   std::uint32_t begin_path(std::uint32_t pool);
   [[nodiscard]] ThreadOrigin origin_of_module(std::uint32_t module) const;
@@ -132,6 +147,9 @@ class StackResolver {
   std::vector<Stack> stacks_;
   bool left_callers_out_ = false;
   std::vector<Frame> frames_, region_frames_;  // of build()
+  bool joined_ = false;                        // frames_ go on with those of an OpenMP region
+  std::vector<std::uint64_t> site_words_;
+  std::unordered_map<std::uint32_t, std::uint32_t> openmp_paths_;  // by site
   std::vector<std::uint32_t> path_frames_;     // likewise
 };
 

@@ -43,6 +43,13 @@ inline constexpr std::string_view kGarbageName = "garbage collection";  // nativ
 inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
 // Native, in no object file: all call sites of an MPI function for which the table had no room.
 inline constexpr std::string_view kOtherCallSitesName = "[other call sites]";
+// Kernel, in place of the frames of an OpenMP run time: what a thread of a region, or of its pool, waits for.
+inline constexpr std::string_view kOmpBarrierName = "waiting at an OpenMP barrier";
+inline constexpr std::string_view kOmpTasksName = "waiting for OpenMP tasks";
+inline constexpr std::string_view kOmpLockName = "waiting for an OpenMP lock";
+inline constexpr std::string_view kOmpCriticalName = "waiting for an OpenMP critical section";
+inline constexpr std::string_view kOmpOrderedName = "waiting for an ordered OpenMP iteration";
+inline constexpr std::string_view kOmpIdleName = "waiting for the next OpenMP region";
 // There are also native frames in no object file below which the paths of a library's own threads are:
 // "[OpenMP threads]" and the like (base/thread_pools.hpp).
 
@@ -536,6 +543,97 @@ struct RegionTime {
   friend bool operator==(const RegionTime&, const RegionTime&) = default;
 };
 
+// The values of wire::OmpMethod.
+enum class OmpMethod : std::uint8_t { kUnused = 0, kOmpt, kGomp, kOtherTool };
+inline constexpr std::size_t kOmpMethods = 4;
+inline constexpr std::array<const char*, kOmpMethods> kOmpMethodNames = {"none", "ompt", "gomp", "other_tool"};
+
+// The values of wire::OmpConstruct.
+enum class OmpKind : std::uint8_t {
+  kParallel = 0,
+  kTeams,
+  kLoop,
+  kSections,
+  kSingle,
+  kBarrier,
+  kImplicitBarrier,
+  kReduction,
+  kTask,
+  kTaskwait,
+  kTaskgroup,
+  kLock,
+  kCritical,
+  kAtomic,
+  kOrdered
+};
+inline constexpr std::size_t kOmpKinds = 15;
+inline constexpr std::array<const char*, kOmpKinds> kOmpKindNames = {
+    "parallel",  "teams", "loop",     "sections",  "single", "barrier",  "implicit_barrier", "reduction",
+    "task", "taskwait",  "taskgroup", "lock", "critical", "atomic", "ordered"};
+
+// A rank that has used OpenMP.
+struct OmpRank {
+  static constexpr std::uint8_t kOtherRuntime = 1;  // flags: another run time is used as well, and not recorded
+  std::uint32_t rank = 0;                           // index into ranks
+  OmpMethod method = OmpMethod::kUnused;
+  std::uint8_t flags = 0;
+  std::uint32_t processors = 0;  // that the threads of its regions may run on; 0 not known
+  std::string runtime;           // as it calls itself, or the name of its file
+  friend bool operator==(const OmpRank&, const OmpRank&) = default;
+};
+
+// A parallel region of a rank: the call path that begins it, and the number of threads in the team. Times are
+// of instances that have ended, but for time_ns and mpi_ns, which have those under way as well.
+struct OmpRegion {
+  std::uint32_t rank = 0;     // index into ranks
+  std::uint32_t path = 0;     // the last frame is the caller, at the line of the region; 0: of all that found no room
+  std::uint32_t threads = 0;  // got
+  std::uint8_t level = 0;     // how many regions there are around it
+  std::uint8_t main = 1;      // 1: the rank's main thread has begun it, and there is none around it
+  OmpKind kind = OmpKind::kParallel;
+  std::uint32_t asked = 0;  // the most threads that were asked for; 0 not known
+  std::uint64_t count = 0, unfinished = 0;
+  std::uint64_t time_ns = 0;     // elapsed
+  std::uint64_t mpi_ns = 0;      // of that, in MPI: of the thread that has begun it
+  std::uint64_t longest_ns = 0;  // of each instance the work of the thread that had most
+  // Of the threads of its teams, as in OmpThread.
+  std::uint64_t threads_ns = 0, wait_ns = 0, inner_wait_ns = 0, schedule_ns = 0;
+  friend bool operator==(const OmpRegion&, const OmpRegion&) = default;
+};
+
+// What the threads with one number spent in a region. What is neither waiting nor in schedule_ns is work. Not of
+// all regions of a rank that has many.
+struct OmpThread {
+  std::uint32_t rank = 0, path = 0, threads = 0;
+  std::uint8_t level = 0, main = 1;  // these five as in OmpRegion
+  std::uint32_t number = 0;
+  std::uint64_t count = 0;
+  std::uint64_t time_ns = 0;        // from where the thread began until all were done
+  std::uint64_t wait_ns = 0;        // of that, at the end of the region
+  std::uint64_t inner_wait_ns = 0;  // of that, in constructs
+  std::uint64_t schedule_ns = 0;    // before that: from the beginning of the region until the thread began
+  friend bool operator==(const OmpThread&, const OmpThread&) = default;
+};
+
+// A construct in a region: sums over the threads of its teams.
+struct OmpConstruct {
+  std::uint32_t rank = 0, region_path = 0, threads = 0;
+  std::uint8_t level = 0, main = 1;  // these five as in OmpRegion
+  std::uint32_t path = 0;            // below region_path: the last frame is where it is
+  OmpKind kind = OmpKind::kBarrier;
+  std::uint64_t count = 0;
+  std::uint64_t time_ns = 0, wait_ns = 0;  // of time_ns, waiting
+  std::uint64_t schedule_ns = 0;           // of time_ns, asking for the next part; estimated
+  std::uint64_t chunks = 0, iterations = 0;  // of loops whose parts the run time hands out; 0 not known
+  std::uint64_t longest_ns = 0;  // time_ns without wait_ns of the thread that has most
+  std::uint32_t used = 0;        // threads that have been in it
+  friend bool operator==(const OmpConstruct&, const OmpConstruct&) = default;
+};
+inline constexpr std::uint32_t kMaxOmpThreads = 1u << 16;  // of a team: more is damage
+// Of a rank the regions with the most time; fewer in a large job. The others are one, without a path, for each
+// number of threads, level and main.
+inline constexpr std::size_t kMaxOmpRegions = 256, kMaxOmpRows = 4096;  // rows of threads, and of constructs
+
 // How a process was made, as its parent's agent saw it.
 enum class ProcessOrigin : std::uint8_t {
   kUnknown = 0,  // not known
@@ -782,6 +880,10 @@ struct ShardData {
   std::vector<IoCall> io_calls;
   std::vector<DataAccess> data_accesses;
   std::vector<RegionTime> region_times;
+  std::vector<OmpRank> omp_ranks;            // by rank
+  std::vector<OmpRegion> omp_regions;        // by rank, path, threads, level, main, kind
+  std::vector<OmpThread> omp_threads;        // by the same, then number
+  std::vector<OmpConstruct> omp_constructs;  // by rank, region_path, threads, level, main, path, kind
   std::vector<MpiEvent> mpi_events;  // by rank, then thread, then exit_ns
   std::vector<EventGap> event_gaps;  // by event
   std::vector<ClockOffset> clock_offsets;

@@ -201,6 +201,65 @@ void visit_event_loops(Archive& archive, Data& data) {
 }
 
 template <typename Archive, typename Data>
+void visit_openmp(Archive& archive, Data& data) {
+  archive.table("omp_ranks", data.omp_ranks, [](auto& table) {
+    table.column("rank", &OmpRank::rank);
+    table.column("method", &OmpRank::method);
+    table.column("flags", &OmpRank::flags);
+    table.column("processors", &OmpRank::processors);
+    table.strings("runtime", &OmpRank::runtime);
+  });
+  archive.table("omp_regions", data.omp_regions, [](auto& table) {
+    table.column("rank", &OmpRegion::rank);
+    table.column("path", &OmpRegion::path);
+    table.column("threads", &OmpRegion::threads);
+    table.column("level", &OmpRegion::level);
+    table.column("main", &OmpRegion::main);
+    table.column("kind", &OmpRegion::kind);
+    table.column("asked", &OmpRegion::asked);
+    table.column("count", &OmpRegion::count);
+    table.column("unfinished", &OmpRegion::unfinished);
+    table.column("time_ns", &OmpRegion::time_ns);
+    table.column("mpi_ns", &OmpRegion::mpi_ns);
+    table.column("longest_ns", &OmpRegion::longest_ns);
+    table.column("threads_ns", &OmpRegion::threads_ns);
+    table.column("wait_ns", &OmpRegion::wait_ns);
+    table.column("inner_wait_ns", &OmpRegion::inner_wait_ns);
+    table.column("schedule_ns", &OmpRegion::schedule_ns);
+  });
+  archive.table("omp_threads", data.omp_threads, [](auto& table) {
+    table.column("rank", &OmpThread::rank);
+    table.column("path", &OmpThread::path);
+    table.column("threads", &OmpThread::threads);
+    table.column("level", &OmpThread::level);
+    table.column("main", &OmpThread::main);
+    table.column("number", &OmpThread::number);
+    table.column("count", &OmpThread::count);
+    table.column("time_ns", &OmpThread::time_ns);
+    table.column("wait_ns", &OmpThread::wait_ns);
+    table.column("inner_wait_ns", &OmpThread::inner_wait_ns);
+    table.column("schedule_ns", &OmpThread::schedule_ns);
+  });
+  archive.table("omp_constructs", data.omp_constructs, [](auto& table) {
+    table.column("rank", &OmpConstruct::rank);
+    table.column("region_path", &OmpConstruct::region_path);
+    table.column("threads", &OmpConstruct::threads);
+    table.column("level", &OmpConstruct::level);
+    table.column("main", &OmpConstruct::main);
+    table.column("path", &OmpConstruct::path);
+    table.column("kind", &OmpConstruct::kind);
+    table.column("count", &OmpConstruct::count);
+    table.column("time_ns", &OmpConstruct::time_ns);
+    table.column("wait_ns", &OmpConstruct::wait_ns);
+    table.column("schedule_ns", &OmpConstruct::schedule_ns);
+    table.column("chunks", &OmpConstruct::chunks);
+    table.column("iterations", &OmpConstruct::iterations);
+    table.column("longest_ns", &OmpConstruct::longest_ns);
+    table.column("used", &OmpConstruct::used);
+  });
+}
+
+template <typename Archive, typename Data>
 void visit_threads(Archive& archive, Data& data) {
   archive.table("threads", data.threads, [](auto& table) {
     table.column("rank", &Thread::rank);
@@ -538,6 +597,7 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_files_and_regions(archive, data);
   visit_processes(archive, data);
   visit_event_loops(archive, data);
+  visit_openmp(archive, data);
   visit_threads(archive, data);
   visit_recording_windows(archive, data);
   visit_failures(archive, data);

@@ -363,6 +363,39 @@ Result<void> validate_counts(const ShardData& data) {
     if (!are_times(block.begin_utc_ns, block.turn_ns) || !are_times(block.start_utc_ns, 0))
       return at("loop_blocks", i, "times are out of range");
   }
+  for (std::size_t i = 0; i < data.omp_ranks.size(); ++i) {
+    const OmpRank& row = data.omp_ranks[i];
+    if (row.rank >= ranks) return at("omp_ranks", i, "rank out of range");
+    if (static_cast<std::size_t>(row.method) >= kOmpMethods) return at("omp_ranks", i, "unknown method");
+  }
+  for (std::size_t i = 0; i < data.omp_regions.size(); ++i) {
+    const OmpRegion& row = data.omp_regions[i];
+    if (row.rank >= ranks) return at("omp_regions", i, "rank out of range");
+    if (row.path >= data.paths.size()) return at("omp_regions", i, "path out of range");
+    if (static_cast<std::size_t>(row.kind) >= kOmpKinds) return at("omp_regions", i, "unknown kind");
+    if (row.threads == 0 || row.threads > kMaxOmpThreads) return at("omp_regions", i, "threads out of range");
+    if (row.wait_ns > row.threads_ns || row.inner_wait_ns > row.threads_ns - row.wait_ns)
+      return at("omp_regions", i, "it waits for longer than there is time");
+  }
+  for (std::size_t i = 0; i < data.omp_threads.size(); ++i) {
+    const OmpThread& row = data.omp_threads[i];
+    if (row.rank >= ranks) return at("omp_threads", i, "rank out of range");
+    if (row.path >= data.paths.size()) return at("omp_threads", i, "path out of range");
+    if (row.number >= row.threads || row.threads > kMaxOmpThreads)
+      return at("omp_threads", i, "number out of range");
+    if (row.wait_ns > row.time_ns || row.inner_wait_ns > row.time_ns - row.wait_ns)
+      return at("omp_threads", i, "it waits for longer than there is time");
+  }
+  for (std::size_t i = 0; i < data.omp_constructs.size(); ++i) {
+    const OmpConstruct& row = data.omp_constructs[i];
+    if (row.rank >= ranks) return at("omp_constructs", i, "rank out of range");
+    if (row.path >= data.paths.size() || row.region_path >= data.paths.size())
+      return at("omp_constructs", i, "path out of range");
+    if (static_cast<std::size_t>(row.kind) >= kOmpKinds) return at("omp_constructs", i, "unknown kind");
+    if (row.threads == 0 || row.threads > kMaxOmpThreads)
+      return at("omp_constructs", i, "threads out of range");
+    if (row.wait_ns > row.time_ns) return at("omp_constructs", i, "it waits for longer than there is time");
+  }
   for (std::size_t i = 0; i < data.threads.size(); ++i) {
     const Thread& thread = data.threads[i];
     if (thread.rank >= ranks) return at("threads", i, "rank out of range");

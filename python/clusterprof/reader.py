@@ -31,6 +31,9 @@ WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", 
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
 THREAD_KINDS = ["main", "python", "openmp", "native", "helper"]
+OMP_METHODS = ["none", "ompt", "gomp", "other_tool"]
+OMP_KINDS = ["parallel", "teams", "loop", "sections", "single", "barrier", "implicit_barrier", "reduction", "task", "taskwait",
+             "taskgroup", "lock", "critical", "atomic", "ordered"]
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank", "request"]
 UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
@@ -337,6 +340,35 @@ class Run:
     def loop_blocks(self):
         """The longest blocked turns of event loops, by rank, loop and begin: the time on each call path."""
         return self._with_rank_numbers("loop_blocks")
+
+    @functools.cached_property
+    def omp_ranks(self):
+        """The ranks that have used OpenMP: how they were recorded (`method`), the run time, the processors of its threads."""
+        rows = self._with_rank_numbers("omp_ranks")
+        if len(rows):
+            rows["method"] = _named(rows["method"].to_numpy(), OMP_METHODS)
+        return rows
+
+    @functools.cached_property
+    def omp_regions(self):
+        """OpenMP regions, by rank, call path and number of threads: times, waiting, threads that were asked for."""
+        return self._openmp("omp_regions")
+
+    @functools.cached_property
+    def omp_threads(self):
+        """The same by thread number."""
+        return self._openmp("omp_threads")
+
+    @functools.cached_property
+    def omp_constructs(self):
+        """Loops, barriers, critical sections and the like in OpenMP regions (`region_path`)."""
+        return self._openmp("omp_constructs")
+
+    def _openmp(self, name):
+        rows = self._with_rank_numbers(name)
+        if len(rows) and "kind" in rows:
+            rows["kind"] = _named(rows["kind"].to_numpy(), OMP_KINDS)
+        return rows
 
     @functools.cached_property
     def threads(self):

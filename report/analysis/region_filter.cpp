@@ -133,6 +133,10 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   region.event_loops.clear();
   region.loop_blocks.clear();
   region.threads.clear();
+  region.omp_ranks.clear();
+  region.omp_regions.clear();
+  region.omp_threads.clear();
+  region.omp_constructs.clear();
   region.mpi_sizes.clear();
   region.time_windows.clear();
   region.series.clear();

@@ -361,6 +361,28 @@ void add_turns(Input& input) {
   }
 }
 
+void add_openmp(Input& input) {
+  test::FakeSegment& fake = segment().fake();
+  fake.header().openmp.method = input.byte() % 5;
+  fake.header().openmp.region_site = input.byte();
+  fake.header().openmp.region_since_ns = input.byte() % 2 == 0 ? 0 : some_time(input);
+  fake.header().openmp.region_mpi_ns = input.number<std::uint32_t>();
+  auto& site = fake.table<wire::OmpSite>(fake.header().omp_sites_offset)[input.byte() % test::FakeSegment::kOmpSites];
+  site.threads = input.byte();
+  site.path_words = input.byte() % 8;
+  site.path_offset = input.byte() * 8u;
+  site.region = input.byte();
+  site.code = input.number<std::uint32_t>();
+  site.construct = static_cast<wire::OmpConstruct>(input.byte() % (wire::kOmpConstructs + 2));
+  site.level = input.byte() % 3;
+  site.count = input.byte();
+  site.time_ns = input.number<std::uint32_t>();
+  site.ready = 1;
+  wire::OmpRow& row = fake.omp_row(input.byte() % test::FakeSegment::kOmpRows, input.byte(), input.byte(), input.byte(),
+                                   input.number<std::uint32_t>(), input.number<std::uint32_t>());
+  row.inner_wait_ns = input.number<std::uint32_t>();
+}
+
 void name_thread(Input& input) {
   wire::ThreadSlot& slot = some_slot(input);
   const auto name = input.take(input.byte() % (wire::kThreadNameBytes + 1));
@@ -405,8 +427,9 @@ void act_rarely(Node& node, Input& input) {
     case 1:
       return input.byte() % 2 == 0 ? add_mpi_error(input) : add_open_requests(input);
     case 2:
-    case 3:
       return add_turns(input);
+    case 3:
+      return add_openmp(input);
     case 4:
       return name_thread(input);
     case 5:

@@ -182,8 +182,8 @@ class NativeNames(recording.RecordingTest):
         self.assertEqual(group["count"], 2)
         self.assertEqual(group["top"]["function"].split(".")[0], "work")
         roots = {row["name"] for row in report["call_tree"] if row["parent"] is None}
-        self.assertIn("[OpenMP threads]", roots)
-        self.assertNotIn("gomp_thread_start", roots)
+        # The threads of a pool work below the line that began the region.
+        self.assertFalse({name for name in roots if name.startswith(("gomp", "main._omp"))}, roots)
         text = subprocess.run([recording.CLUSTERPROF, "report", os.path.join(self.directory, "run"), "--section", "threads"],
                               capture_output=True, text=True, timeout=60, check=True).stdout
         self.assertIn("2 x OpenMP", text)

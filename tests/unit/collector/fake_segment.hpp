@@ -25,6 +25,7 @@ class FakeSegment {
   static constexpr std::uint32_t kSites = 32, kOps = 641;
   static constexpr std::uint32_t kEventRings = 2;  // those of the first slots
   static constexpr std::uint32_t kRegions = 8, kIoFiles = 8, kIoSites = 32;
+  static constexpr std::uint32_t kOmpSites = 16, kOmpRows = 32;
   static constexpr std::uint64_t kStart = 1'000'000'000;  // start_mono_ns unless changed
 
   explicit FakeSegment(bool sealable = true, std::uint32_t threads = kThreads) {
@@ -50,6 +51,8 @@ class FakeSegment {
     const std::uint64_t io_files = place(kIoFiles * sizeof(wire::IoFile));
     const std::uint64_t io_sites = place(kIoSites * sizeof(wire::IoSite));
     const std::uint64_t io_amounts = place(kIoFiles * wire::kIoOperations * sizeof(wire::IoAmount));
+    const std::uint64_t omp_sites = place(kOmpSites * sizeof(wire::OmpSite));
+    const std::uint64_t omp_rows = place(kOmpRows * sizeof(wire::OmpRow));
     bytes_ = at;
     file_.reset(memfd_create("segment", MFD_CLOEXEC | (sealable ? MFD_ALLOW_SEALING : 0u)));
     if (!file_ || ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) std::abort();
@@ -75,6 +78,8 @@ class FakeSegment {
     h.io_files_offset = io_files;
     h.io_sites_offset = io_sites;
     h.io_amounts_offset = io_amounts;
+    h.omp_sites_offset = omp_sites;
+    h.omp_rows_offset = omp_rows;
     h.code_slots = 64;
     h.mpi_sites = kSites;
     h.mpi_peers = 32;
@@ -85,6 +90,8 @@ class FakeSegment {
     h.regions = kRegions;
     h.io_files = kIoFiles;
     h.io_sites = kIoSites;
+    h.omp_sites = kOmpSites;
+    h.omp_rows = kOmpRows;
     h.code_arena_bytes = 16384;
     h.module_arena_bytes = 8192;
     h.path_arena_bytes = 8192;
@@ -381,6 +388,44 @@ class FakeSegment {
     a.time_ns = time_ns;
     a.max_ns = max_ns;
   }
+  void openmp(wire::OmpMethod method, const char* runtime) {
+    std::strncpy(header().openmp.runtime, runtime, sizeof header().openmp.runtime - 1);
+    header().openmp.method = static_cast<std::uint32_t>(method);
+  }
+  // A region: the words of the call that begins it.
+  wire::OmpSite& omp_region(std::uint32_t index, std::uint32_t threads,
+                            const std::vector<std::uint64_t>& words) {
+    wire::OmpSite& s = table<wire::OmpSite>(header().omp_sites_offset)[index];
+    store_path(s, words);
+    s.threads = threads;
+    s.region = wire::kNoOmpSite;
+    s.construct = wire::OmpConstruct::kParallel;
+    s.key = 4000 + index;
+    s.ready = 1;
+    return s;
+  }
+  void omp_construct(std::uint32_t index, std::uint32_t region, std::uint32_t threads,
+                     wire::OmpConstruct construct, std::uint64_t code) {
+    wire::OmpSite& s = table<wire::OmpSite>(header().omp_sites_offset)[index];
+    s.threads = threads;
+    s.region = region;
+    s.construct = construct;
+    s.code = code;
+    s.key = 4000 + index;
+    s.ready = 1;
+  }
+  wire::OmpRow& omp_row(std::uint32_t index, std::uint32_t site, std::uint32_t number, std::uint64_t count,
+                        std::uint64_t time_ns, std::uint64_t wait_ns) {
+    wire::OmpRow& r = table<wire::OmpRow>(header().omp_rows_offset)[index];
+    r.site = site;
+    r.number = number;
+    r.count = count;
+    r.time_ns = time_ns;
+    r.wait_ns = wait_ns;
+    r.key = 5000 + index;
+    r.ready = 1;
+    return r;
+  }
   void peer(std::uint32_t index, std::int32_t source, std::int32_t destination, std::uint64_t messages,
             std::uint64_t traffic_bytes) {
     auto& p = table<wire::MpiPeer>(header().mpi_peers_offset)[index];
@@ -408,6 +453,10 @@ class FakeSegment {
   std::uint64_t bytes_ = 0;
 };
 
+inline std::uint64_t omp_word(std::uint32_t site) { return wire::kOmpFrameTag | site; }
+inline std::uint32_t omp_flags(wire::OmpActivity activity) {
+  return static_cast<std::uint32_t>(activity) << wire::kOmpActivityShift;
+}
 inline std::uint64_t region_word(std::uint32_t index) { return wire::kRegionFrameTag | index; }
 inline std::uint64_t python_word(std::uint32_t instruction) { return wire::kPythonFrameTag | instruction; }
 
@@ -434,6 +483,11 @@ inline void fill(FakeSegment& fake) {
   fake.io_file(1, "/data/input", 77, 0xef53);
   fake.io_site(0, 1, wire::IoOperation::kRead, 3, 1, 300, 30, 20, {0x10100, region_word(2), region_word(1)});
   fake.io_site(4, 0, wire::IoOperation::kWrite, 3, 0, 300, 30, 20, {python_word(2), 77});
+  fake.openmp(wire::OmpMethod::kGomp, "libgomp.so.1");
+  fake.omp_region(3, 2, {0x10100, 0x10200, region_word(1)}).count = 1;
+  fake.omp_construct(4, 3, 2, wire::OmpConstruct::kCritical, 0x10300);
+  fake.omp_row(5, 3, 1, 1, 100, 40);
+  fake.omp_row(6, 4, 1, 2, 30, 30);
   fake.header().paused_ns = 10'000'000;
   for (std::uint64_t i = 1; i <= 20; ++i) {
     FakeSegment::Sample sample;
@@ -445,6 +499,10 @@ inline void fill(FakeSegment& fake) {
     sample.mpi_op = i % 5 == 0 ? 17 : 0;
     sample.flags = i % 3 == 0 ? wire::kInSyscall | wire::kOnFile : std::uint32_t{wire::kMemoryOperand};
     sample.trigger = static_cast<wire::Trigger>(i % 7 == 0 ? i % 6 : 0);
+    if (i % 4 == 0) {
+      sample.flags |= omp_flags(static_cast<wire::OmpActivity>(i / 4));
+      sample.words.insert(sample.words.end() - 2, omp_word(3));
+    }
     if (i % 9 == 0) {
       sample.flags = wire::kPaused;
       sample.words.clear();

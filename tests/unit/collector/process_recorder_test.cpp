@@ -119,6 +119,9 @@ class Recording : public testing::Test {
       case RawKind::kOtherSites:
         frame = "others";
         break;
+      case RawKind::kOmpWait:
+        frame = "omp" + std::to_string(raw.a);
+        break;
       case RawKind::kPool:
         frame = pool_frame_name(*thread_pool_of(t.modules[raw.a]->path));
         break;
@@ -1171,6 +1174,187 @@ TEST_F(FewPaths, LimitsAddressesOutsideAllModules) {
   EXPECT_LE(store_.tables().frames.size(), 66u);
 }
 
+// --- OpenMP ---
+
+// Run time, agent and libc of a thread that waits in a region, or starts one.
+class OpenMp : public Recording {
+ protected:
+  static constexpr std::uint64_t kRuntime = 0x80000;
+  OpenMp() {
+    fake_.module("/usr/lib/libgomp.so.1", kRuntime, kRuntime + 0x10000, kRuntime);
+    fake_.openmp(wire::OmpMethod::kGomp, "libgomp.so.1");
+    // The call path of the agent has the address of the call: one before that where it returns to.
+    fake_.omp_region(2, 2, {kProgram + 0x1ff, kProgram + 0x300});
+  }
+  std::string worker(const Sample& given) {
+    Sample sample = given;
+    fake_.slot(1).start_function = kRuntime + 0x10;
+    fake_.thread(1, 101, kStart);
+    sample.time_ns = kStart + 10 * kMs;
+    sample.cpu_ns = 10 * kMs;
+    fake_.sample(1, sample);
+    fake_.thread_end(1, kStart + 10 * kMs, 10 * kMs);
+    fake_.thread_end(0, kStart, 0);
+    recorder().poll(kStart + 20 * kMs);
+    recorder().finish(kStart + 20 * kMs);
+    for (const Row& row : rows(recorder().report(kStart + 20 * kMs)))
+      if (row.wall != 0) return row.path + " " + shard::kCategoryNames[static_cast<std::size_t>(row.category)];
+    return {};
+  }
+};
+
+TEST_F(OpenMp, WorkersAreBelowTheRegionThatTheyWorkFor) {
+  Sample sample;
+  sample.flags = test::omp_flags(wire::OmpActivity::kWork);
+  sample.words = {kProgram + 0x120, kProgram + 0x110, kAgent + 0x50, kRuntime + 0x70, kLibc + 0x300, test::omp_word(2)};
+  EXPECT_EQ(worker(sample), "program+300;program+200;program+110;program+120! native");
+}
+
+TEST_F(OpenMp, TheThreadThatBeganTheRegionHasTheSamePath) {
+  Sample sample;
+  sample.flags = test::omp_flags(wire::OmpActivity::kWork);
+  sample.words = {kProgram + 0x120, kProgram + 0x110, kAgent + 0x50, kRuntime + 0x60, kAgent + 0x40,
+                  kProgram + 0x200, kProgram + 0x300};
+  EXPECT_EQ(only(sample).path, "program+300;program+200;program+110;program+120!");
+}
+
+TEST_F(OpenMp, WhatATeamOfATeamDoesIsBelowBothRegions) {
+  fake_.omp_region(3, 2, {kProgram + 0x13f, kProgram + 0x110, kAgent + 0x50, kRuntime + 0x70, test::omp_word(2)});
+  Sample sample;
+  sample.flags = test::omp_flags(wire::OmpActivity::kWork);
+  sample.words = {kProgram + 0x180, kAgent + 0x50, kRuntime + 0x70, kLibc + 0x300, test::omp_word(3)};
+  EXPECT_EQ(worker(sample), "program+300;program+200;program+110;program+140;program+180! native");
+}
+
+TEST_F(OpenMp, RegionsOfTheProgramStayOutermost) {
+  fake_.region(1, wire::kNoRegion, "step");
+  fake_.region(2, wire::kNoRegion, "part");
+  fake_.omp_region(3, 2, {kProgram + 0x1ff, region_word(1)});
+  Sample sample;
+  sample.flags = test::omp_flags(wire::OmpActivity::kWork);
+  sample.words = {kProgram + 0x120, kRuntime + 0x70, test::omp_word(3), region_word(2)};
+  EXPECT_EQ(worker(sample), "[step];[part];program+200;program+120! native");
+}
+
+// The run time's own frames are not in front of the wait, and its system call is no wait for a lock.
+TEST_F(OpenMp, WaitingIsNoWorkAndNoLock) {
+  Sample sample;
+  sample.flags = test::omp_flags(wire::OmpActivity::kBarrier) | wire::kInSyscall;
+  sample.syscall_nr = SYS_futex;
+  sample.words = {kRuntime + 0x99, kRuntime + 0x90, kAgent + 0x50, kProgram + 0x110, kAgent + 0x50,
+                  kRuntime + 0x60, kAgent + 0x40, kProgram + 0x200};
+  const Row row = only(sample);
+  EXPECT_EQ(row.path, "program+200;program+110;omp2");
+  EXPECT_EQ(row.category, Category::kIdle);
+}
+
+TEST_F(OpenMp, WorkerWithoutARegionIsInItsPool) {
+  Sample sample;
+  sample.flags = test::omp_flags(wire::OmpActivity::kIdle);
+  sample.words = {kRuntime + 0x99, kRuntime + 0x90, kLibc + 0x300};
+  EXPECT_EQ(worker(sample), "[OpenMP threads];omp7 idle");
+}
+
+TEST_F(OpenMp, ARegionThatIsNotDescribedJoinsNothing) {
+  Sample sample;
+  sample.flags = test::omp_flags(wire::OmpActivity::kWork);
+  sample.words = {kProgram + 0x120, kRuntime + 0x70, test::omp_word(9)};
+  EXPECT_EQ(worker(sample), "[OpenMP threads];program+120! native");
+}
+
+TEST_F(OpenMp, SumsAreReadByThreadAndByConstruct) {
+  wire::OmpSite& region = fake_.omp_region(2, 2, {kRuntime + 0x99, kProgram + 0x200, kProgram + 0x300});
+  region.count = 3;
+  region.time_ns = 900;
+  region.mpi_ns = 50;
+  region.longest_ns = 700;
+  region.asked = 4;
+  wire::OmpRow& worker = fake_.omp_row(0, 2, 1, 3, 880, 100);
+  worker.inner_wait_ns = 60;
+  worker.schedule_ns = 20;
+  fake_.omp_row(1, 2, 0, 3, 900, 0);
+  fake_.omp_construct(5, 2, 2, wire::OmpConstruct::kLoop, kProgram + 0x140);
+  wire::OmpRow& loop = fake_.omp_row(2, 5, 1, 3, 500, 60);
+  loop.chunks = 30;
+  loop.iterations = 300;
+  fake_.omp_row(3, 5, 0, 3, 600, 0).chunks = 10;
+  fake_.header().openmp.processors[0] = 0b101;
+  fake_.header().openmp.flags = wire::kOmpOtherRuntime;
+  recorder().poll(kStart + 10 * kMs);
+  const RawOpenMp openmp = recorder().report(kStart + 10 * kMs).openmp;
+  EXPECT_EQ(openmp.method, wire::OmpMethod::kGomp);
+  EXPECT_EQ(openmp.runtime, "libgomp.so.1");
+  EXPECT_EQ(openmp.flags, wire::kOmpOtherRuntime);
+  EXPECT_EQ(openmp.processors[0], 0b101u);
+  ASSERT_EQ(openmp.regions.size(), 1u);
+  const auto& [key, sums] = *openmp.regions.begin();
+  EXPECT_EQ(text(key.path), "program+300;program+200");
+  EXPECT_EQ(key.threads, 2u);
+  EXPECT_TRUE(key.main);
+  EXPECT_EQ(sums.count, 3u);
+  EXPECT_EQ(sums.time_ns, 900u);
+  EXPECT_EQ(sums.mpi_ns, 50u);
+  EXPECT_EQ(sums.longest_ns, 700u);
+  EXPECT_EQ(sums.asked, 4u);
+  EXPECT_EQ(sums.unfinished, 0u);
+  ASSERT_EQ(sums.threads.size(), 2u);
+  EXPECT_EQ(sums.threads[0].time_ns, 900u);
+  EXPECT_EQ(sums.threads[1].time_ns, 880u);
+  EXPECT_EQ(sums.threads[1].wait_ns, 100u);
+  EXPECT_EQ(sums.threads[1].inner_wait_ns, 60u);
+  EXPECT_EQ(sums.threads[1].schedule_ns, 20u);
+  ASSERT_EQ(sums.constructs.size(), 1u);
+  const auto& [construct, amounts] = *sums.constructs.begin();
+  EXPECT_EQ(text(construct.path), "program+300;program+200;program+140");
+  EXPECT_EQ(construct.construct, wire::OmpConstruct::kLoop);
+  EXPECT_EQ(amounts.count, 6u);
+  EXPECT_EQ(amounts.time_ns, 1100u);
+  EXPECT_EQ(amounts.wait_ns, 60u);
+  EXPECT_EQ(amounts.chunks, 40u);
+  EXPECT_EQ(amounts.iterations, 300u);
+  EXPECT_EQ(amounts.longest_ns, 600u);
+  EXPECT_EQ(amounts.threads, 2u);
+}
+
+TEST_F(OpenMp, RegionUnderWayCountsUntilNow) {
+  fake_.slot(0).mpi_time_ns = 3 * kMs;
+  fake_.header().openmp.region_site = 2;
+  fake_.header().openmp.region_mpi_ns = kMs;
+  fake_.header().openmp.region_since_ns = kStart + 4 * kMs;
+  recorder().poll(kStart + 10 * kMs);
+  const RawOpenMp openmp = recorder().report(kStart + 10 * kMs).openmp;
+  ASSERT_EQ(openmp.regions.size(), 1u);
+  const RawOmpRegion& region = openmp.regions.begin()->second;
+  EXPECT_EQ(region.count, 0u);
+  EXPECT_EQ(region.unfinished, 1u);
+  EXPECT_EQ(region.time_ns, 6 * kMs);
+  EXPECT_EQ(region.mpi_ns, 2 * kMs);
+}
+
+TEST_F(OpenMp, RowsThatCannotBeTrueAreCounted) {
+  fake_.omp_region(4, 0, {kProgram + 0x100}).count = 1;
+  fake_.omp_row(0, FakeSegment::kOmpSites, 0, 1, 10, 0);
+  fake_.omp_row(1, 2, 1u << 20, 1, 10, 0);
+  recorder().poll(kStart + 10 * kMs);
+  const ProcessReport report = recorder().report(kStart + 10 * kMs);
+  EXPECT_TRUE(report.openmp.regions.empty());
+  EXPECT_EQ(report.drops.at("damaged_openmp"), 3u);
+}
+
+// What a forked child did in regions is no time of the rank's main thread.
+TEST(OpenMpOfHelpers, IsNotTheMainThreads) {
+  ProcessReport rank, helper;
+  helper.openmp.method = wire::OmpMethod::kOmpt;
+  helper.openmp.processors[0] = 1;
+  helper.openmp.regions[{5, 2, wire::OmpConstruct::kParallel, 0, true}].count = 2;
+  rank.openmp.regions[{5, 2, wire::OmpConstruct::kParallel, 0, true}].count = 1;
+  rank.add_amounts(helper, false);
+  EXPECT_EQ(rank.openmp.method, wire::OmpMethod::kOmpt);
+  EXPECT_EQ(rank.openmp.processors[0], 0u);
+  EXPECT_EQ((rank.openmp.regions.at({5, 2, wire::OmpConstruct::kParallel, 0, true}).count), 1u);
+  EXPECT_EQ((rank.openmp.regions.at({5, 2, wire::OmpConstruct::kParallel, 0, false}).count), 2u);
+}
+
 // --- the table of threads ---
 
 TEST_F(Recording, ThreadsHaveTheirNamesKindsAndTimes) {
@@ -1226,8 +1410,8 @@ TEST_F(Recording, ThreadsHaveTheirNamesKindsAndTimes) {
   EXPECT_GE(rows[2].cpu_ns, 10 * kMs) << "without what it had used before it was recorded";
   EXPECT_EQ(text(rows[3].path), "program+10!");
   // Paths of a pool's threads begin with its name.
-  EXPECT_EQ(text(rows[2].last_path), "[OpenMP threads];libc.so.6+300;libgomp.so.1+200;program+100!");
-  EXPECT_EQ(text(rows[2].top_path), "[OpenMP threads];libc.so.6+300;libgomp.so.1+200;program+100!");
+  EXPECT_EQ(text(rows[2].last_path), "[OpenMP threads];libc.so.6+300;program+100!");
+  EXPECT_EQ(text(rows[2].top_path), "[OpenMP threads];libc.so.6+300;program+100!");
   EXPECT_EQ(text(rows[1].top_path), "python3.11+200;step:3;python3.11+100!");
 }
 

@@ -331,7 +331,7 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            !d.wait_states.empty() && d.rank_series.size() > 1 && d.node_series.size() > 1 &&
            d.path_series.size() > 1 && !d.io_calls.empty() && !d.data_accesses.empty() &&
            !d.region_times.empty() && !d.processes.empty() && !d.event_loops.empty() &&
-           !d.loop_blocks.empty() && !d.threads.empty();
+           !d.loop_blocks.empty() && !d.threads.empty() && !d.omp_regions.empty();
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)
@@ -378,6 +378,17 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.event_loops[0].rank = 77; }, "event_loops");
   refused([](ShardData& d) { d.event_loops[0].start_utc_ns = INT64_MAX; }, "event_loops");
   refused([](ShardData& d) { d.event_loops[0].longest_utc_ns = INT64_MAX; }, "event_loops");
+  refused([](ShardData& d) { d.omp_ranks[0].rank = 77; }, "omp_ranks");
+  refused([](ShardData& d) { d.omp_ranks[0].method = static_cast<shard::OmpMethod>(9); }, "omp_ranks");
+  refused([](ShardData& d) { d.omp_regions[0].path = 9999; }, "omp_regions");
+  refused([](ShardData& d) { d.omp_regions[0].threads = 0; }, "omp_regions");
+  refused([](ShardData& d) { d.omp_regions[0].kind = static_cast<shard::OmpKind>(99); }, "omp_regions");
+  refused([](ShardData& d) { d.omp_regions[0].wait_ns = d.omp_regions[0].threads_ns + 1; }, "omp_regions");
+  refused([](ShardData& d) { d.omp_threads[0].number = d.omp_threads[0].threads; }, "omp_threads");
+  refused([](ShardData& d) { d.omp_threads[0].inner_wait_ns = d.omp_threads[0].time_ns + 1; }, "omp_threads");
+  refused([](ShardData& d) { d.omp_constructs[0].region_path = 9999; }, "omp_constructs");
+  refused([](ShardData& d) { d.omp_constructs[0].kind = static_cast<shard::OmpKind>(99); }, "omp_constructs");
+  refused([](ShardData& d) { d.omp_constructs[0].wait_ns = d.omp_constructs[0].time_ns + 1; }, "omp_constructs");
   refused([](ShardData& d) { d.loop_blocks[0].path = 9999; }, "loop_blocks");
   refused([](ShardData& d) { d.loop_blocks[0].rank = 77; }, "loop_blocks");
   refused([](ShardData& d) { d.loop_blocks[0].wall_ns = d.loop_blocks[0].turn_ns + 1; }, "loop_blocks");
