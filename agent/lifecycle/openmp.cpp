@@ -51,8 +51,8 @@ wire::OmpRow* rows_of(wire::SegmentHeader* segment) noexcept {
   return table_at<wire::OmpRow>(segment, segment->omp_rows_offset);
 }
 
-// The entry with the key; it is made if there is none. kNoOmpSite: no room. Whoever comes first may not get to
-// the end of `describe` at once: all that have the key write the same.
+// The entry with the key; it is made if there is none. kNoOmpSite: no room. Whoever comes first may not get
+// to the end of `describe` at once: all that have the key write the same.
 template <typename Entry, typename Describe>
 std::uint32_t find_entry(Entry* table, std::uint32_t count, std::uint64_t key, Describe describe) noexcept {
   for (std::uint32_t probe = 0; probe < kMaxProbes && probe < count; ++probe) {
@@ -127,10 +127,9 @@ wire::OmpRow* row_of(OmpState& state, const OmpEntry& entry, wire::OmpConstruct 
 
 OmpState::Place row_of_region(OmpState& state, const OmpTeam& team, std::uint32_t size,
                               std::uint32_t number) noexcept {
-  const std::uint64_t site_key =
-      mix(team.path_hash ^ std::uint64_t{size} * 0x9e37'79b9'7f4a'7c15ull ^
-          (std::uint64_t{team.level} << 40 | std::uint64_t{team.shared} << 48 |
-           static_cast<std::uint64_t>(team.construct) << 56));
+  const std::uint64_t site_key = mix(team.path_hash ^ std::uint64_t{size} * 0x9e37'79b9'7f4a'7c15ull ^
+                                     (std::uint64_t{team.level} << 40 | std::uint64_t{team.shared} << 48 |
+                                      static_cast<std::uint64_t>(team.construct) << 56));
   return find_row(state, site_key, number, [&](wire::OmpSite& site) {
     site.threads = size;
     site.region = wire::kNoOmpSite;
@@ -369,8 +368,8 @@ void end_team(OmpTeam* team) noexcept {
   } else {
     go_on(state, state.entry[depth - 1]);
   }
-  const bool counts = team->phase == g_process.record_phase.load(kRelaxed) &&
-                      g_process.paused.load(kRelaxed) == 0;
+  const bool counts =
+      team->phase == g_process.record_phase.load(kRelaxed) && g_process.paused.load(kRelaxed) == 0;
   if (counts) count_instance(segment, *team, now, context.slot->mpi_time_ns.load(kRelaxed));
   const OmpMember& own = team->members[0];
   if (depth != 0 && state.entry[depth - 1].member != nullptr && get(own.instance) == get(team->instance)) {

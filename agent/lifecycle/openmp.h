@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OpenMP: what threads do in regions, and the sums of it (wire::OmpSite, wire::OmpRow). openmp/ calls this from
-// in front of GCC's run time and from the callbacks of others. On the thread itself, outside handlers.
+// OpenMP: what threads do in regions, and the sums of it (wire::OmpSite, wire::OmpRow). openmp/ calls this
+// from in front of GCC's run time and from the callbacks of others. On the thread itself, outside handlers.
 //
 // A thread stamps the beginning and the end of its part of a region. That it waits afterwards is known only
-// when all are done: whoever began the region reads the stamps then, and adds up. So a worker that is released
-// late, or only at the next region, has waited until the end of this one and not longer.
+// when all are done: whoever began the region reads the stamps then, and adds up. So a worker that is
+// released late, or only at the next region, has waited until the end of this one and not longer.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ void reset_openmp(OmpState& state) noexcept;
 void reset_openmp_after_fork() noexcept;
 void describe_openmp(wire::SegmentHeader* segment) noexcept;
 
-// How this process is recorded. The first to ask for a method gets it: true if that is this one. `runtime`: its
-// name.
+// How this process is recorded. The first to ask for a method gets it: true if that is this one. `runtime`:
+// its name.
 wire::OmpMethod openmp_method() noexcept;
 bool take_openmp_method(wire::OmpMethod method, const char* runtime) noexcept;
 void note_other_openmp_runtime() noexcept;
@@ -67,8 +67,8 @@ void end_task(OmpState& state) noexcept;
 // A loop or sections, shared out in parts. step: of the loop variable; 0 not known.
 void begin_work(OmpEntry& entry, wire::OmpConstruct construct, std::uint64_t code,
                 std::uint64_t step) noexcept;
-// The thread asks for its next part. One in so many of these is measured, since measuring all would take as long
-// as what they do: for that one, begin_part() returns the time.
+// The thread asks for its next part. One in so many of these is measured, since measuring all would take as
+// long as what they do: for that one, begin_part() returns the time.
 inline constexpr std::uint64_t kPartsPerMeasured = 16;
 inline std::uint64_t begin_part(OmpEntry& entry) noexcept {
   return entry.work.calls++ % kPartsPerMeasured == 0 ? fast_now() : 0;
@@ -79,8 +79,8 @@ inline void end_part(OmpEntry& entry, std::uint64_t begin, bool got_one, std::ui
   ++entry.work.chunks;
   entry.work.span += span;
 }
-// It has no more parts. The wait at the end, if there is one, follows: begin_wait() with construct and code of
-// OmpEntry::work.
+// It has no more parts. The wait at the end, if there is one, follows: begin_wait() with construct and code
+// of OmpEntry::work.
 void end_work(OmpState& state, OmpEntry& entry) noexcept;
 
 }  // namespace clusterprof::agent

@@ -59,8 +59,8 @@ struct Layout {
 
 // How much the tables hold.
 struct Capacities {
-  std::uint32_t code_slots, mpi_sites, peers, communicators, threads, rings, io_files, io_sites,
-      omp_sites, omp_rows;
+  std::uint32_t code_slots, mpi_sites, peers, communicators, threads, rings, io_files, io_sites, omp_sites,
+      omp_rows;
   std::uint64_t code_arena, module_arena, path_arena;
 };
 

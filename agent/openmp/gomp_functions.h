@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of GCC's run time, libgomp, that we stand in front of. Not among them: those that neither wait
-// nor hand out work, and GOMP_teams_reg, which calls its function once for each team, one after the other.
+// The functions of GCC's run time, libgomp, that we stand in front of. Not among them: those that neither
+// wait nor hand out work, and GOMP_teams_reg, which calls its function once for each team, one after the
+// other.
 #pragma once
 
 #include <cstdint>
@@ -41,56 +42,56 @@ namespace clusterprof::agent {
   X(GOMP_##kind##_ordered_guided_next)              \
   X(GOMP_##kind##_ordered_runtime_next)
 
-#define CLUSTERPROF_GOMP_FUNCTIONS(X)               \
-  X(GOMP_barrier)                                   \
-  X(GOMP_barrier_cancel)                            \
-  X(GOMP_critical_start)                            \
-  X(GOMP_critical_name_start)                       \
-  X(GOMP_atomic_start)                              \
-  X(GOMP_ordered_start)                             \
-  X(GOMP_doacross_wait)                             \
-  X(GOMP_doacross_ull_wait)                         \
-  X(GOMP_parallel)                                  \
-  X(GOMP_parallel_reductions)                       \
-  X(GOMP_parallel_sections)                         \
-  X(GOMP_parallel_loop_static)                      \
-  X(GOMP_parallel_loop_dynamic)                     \
-  X(GOMP_parallel_loop_guided)                      \
-  X(GOMP_parallel_loop_nonmonotonic_dynamic)        \
-  X(GOMP_parallel_loop_nonmonotonic_guided)         \
-  X(GOMP_parallel_loop_runtime)                     \
-  X(GOMP_parallel_loop_nonmonotonic_runtime)        \
-  X(GOMP_parallel_loop_maybe_nonmonotonic_runtime)  \
-  X(GOMP_parallel_start)                            \
-  X(GOMP_parallel_sections_start)                   \
-  X(GOMP_parallel_loop_static_start)                \
-  X(GOMP_parallel_loop_dynamic_start)               \
-  X(GOMP_parallel_loop_guided_start)                \
-  X(GOMP_parallel_loop_runtime_start)               \
-  X(GOMP_parallel_end)                              \
-  X(GOMP_loop_end)                                  \
-  X(GOMP_loop_end_cancel)                           \
-  X(GOMP_loop_end_nowait)                           \
-  X(GOMP_sections_start)                            \
-  X(GOMP_sections2_start)                           \
-  X(GOMP_sections_next)                             \
-  X(GOMP_sections_end)                              \
-  X(GOMP_sections_end_cancel)                       \
-  X(GOMP_sections_end_nowait)                       \
-  X(GOMP_single_start)                              \
-  X(GOMP_single_copy_start)                         \
-  X(GOMP_single_copy_end)                           \
-  X(GOMP_task)                                      \
-  X(GOMP_taskloop)                                  \
-  X(GOMP_taskloop_ull)                              \
-  X(GOMP_taskwait)                                  \
-  X(GOMP_taskwait_depend)                           \
-  X(GOMP_taskgroup_end)                             \
-  X(omp_set_lock)                                   \
-  X(omp_set_lock_)                                  \
-  X(omp_set_nest_lock)                              \
-  X(omp_set_nest_lock_)                             \
-  CLUSTERPROF_GOMP_LOOPS(X, loop)                   \
+#define CLUSTERPROF_GOMP_FUNCTIONS(X)              \
+  X(GOMP_barrier)                                  \
+  X(GOMP_barrier_cancel)                           \
+  X(GOMP_critical_start)                           \
+  X(GOMP_critical_name_start)                      \
+  X(GOMP_atomic_start)                             \
+  X(GOMP_ordered_start)                            \
+  X(GOMP_doacross_wait)                            \
+  X(GOMP_doacross_ull_wait)                        \
+  X(GOMP_parallel)                                 \
+  X(GOMP_parallel_reductions)                      \
+  X(GOMP_parallel_sections)                        \
+  X(GOMP_parallel_loop_static)                     \
+  X(GOMP_parallel_loop_dynamic)                    \
+  X(GOMP_parallel_loop_guided)                     \
+  X(GOMP_parallel_loop_nonmonotonic_dynamic)       \
+  X(GOMP_parallel_loop_nonmonotonic_guided)        \
+  X(GOMP_parallel_loop_runtime)                    \
+  X(GOMP_parallel_loop_nonmonotonic_runtime)       \
+  X(GOMP_parallel_loop_maybe_nonmonotonic_runtime) \
+  X(GOMP_parallel_start)                           \
+  X(GOMP_parallel_sections_start)                  \
+  X(GOMP_parallel_loop_static_start)               \
+  X(GOMP_parallel_loop_dynamic_start)              \
+  X(GOMP_parallel_loop_guided_start)               \
+  X(GOMP_parallel_loop_runtime_start)              \
+  X(GOMP_parallel_end)                             \
+  X(GOMP_loop_end)                                 \
+  X(GOMP_loop_end_cancel)                          \
+  X(GOMP_loop_end_nowait)                          \
+  X(GOMP_sections_start)                           \
+  X(GOMP_sections2_start)                          \
+  X(GOMP_sections_next)                            \
+  X(GOMP_sections_end)                             \
+  X(GOMP_sections_end_cancel)                      \
+  X(GOMP_sections_end_nowait)                      \
+  X(GOMP_single_start)                             \
+  X(GOMP_single_copy_start)                        \
+  X(GOMP_single_copy_end)                          \
+  X(GOMP_task)                                     \
+  X(GOMP_taskloop)                                 \
+  X(GOMP_taskloop_ull)                             \
+  X(GOMP_taskwait)                                 \
+  X(GOMP_taskwait_depend)                          \
+  X(GOMP_taskgroup_end)                            \
+  X(omp_set_lock)                                  \
+  X(omp_set_lock_)                                 \
+  X(omp_set_nest_lock)                             \
+  X(omp_set_nest_lock_)                            \
+  CLUSTERPROF_GOMP_LOOPS(X, loop)                  \
   CLUSTERPROF_GOMP_LOOPS(X, loop_ull)
 
 // Those that it offers and that we call ourselves.

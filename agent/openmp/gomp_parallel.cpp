@@ -118,7 +118,8 @@ CLUSTERPROF_STANDS_FOR(void, GOMP_parallel, Body body, void* data, unsigned thre
 CLUSTERPROF_STANDS_FOR(unsigned, GOMP_parallel_reductions, Body body, void* data, unsigned threads,
                        unsigned flags) {
   const OmpRuntime& runtime = runtime_of(CLUSTERPROF_CALLER);
-  auto* const real = runtime.function<unsigned(Body, void*, unsigned, unsigned)>(Gomp::GOMP_parallel_reductions);
+  auto* const real =
+      runtime.function<unsigned(Body, void*, unsigned, unsigned)>(Gomp::GOMP_parallel_reductions);
   if (real == nullptr) return 0;
   OmpTeam* const team = begin(runtime, code_of(CLUSTERPROF_CALLER), body, data, threads, kNothing, false);
   if (team == nullptr) return real(body, data, threads, flags);
@@ -133,10 +134,11 @@ CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_sections, Body body, void* data, unsi
   run(Gomp::GOMP_parallel_sections, CLUSTERPROF_CALLER, kSections, body, data, threads, count, flags);
 }
 
-#define CLUSTERPROF_PARALLEL_LOOP(name)                                                                    \
-  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,       \
-                         long step, long chunk, unsigned flags) {                                          \
-    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(step), body, data, threads, first, last, step, chunk, flags); \
+#define CLUSTERPROF_PARALLEL_LOOP(name)                                                               \
+  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,  \
+                         long step, long chunk, unsigned flags) {                                     \
+    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(step), body, data, threads, first, last, step, chunk, \
+        flags);                                                                                       \
   }
 CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_static)
 CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_dynamic)
@@ -144,10 +146,10 @@ CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_guided)
 CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_nonmonotonic_dynamic)
 CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_nonmonotonic_guided)
 
-#define CLUSTERPROF_PARALLEL_RUNTIME_LOOP(name)                                                         \
-  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,    \
-                         long step, unsigned flags) {                                                   \
-    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(step), body, data, threads, first, last, step, flags);  \
+#define CLUSTERPROF_PARALLEL_RUNTIME_LOOP(name)                                                        \
+  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,   \
+                         long step, unsigned flags) {                                                  \
+    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(step), body, data, threads, first, last, step, flags); \
   }
 CLUSTERPROF_PARALLEL_RUNTIME_LOOP(GOMP_parallel_loop_runtime)
 CLUSTERPROF_PARALLEL_RUNTIME_LOOP(GOMP_parallel_loop_nonmonotonic_runtime)
@@ -162,9 +164,9 @@ CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_sections_start, Body body, void* data
   start(Gomp::GOMP_parallel_sections_start, CLUSTERPROF_CALLER, kSections, body, data, threads, count);
 }
 
-#define CLUSTERPROF_PARALLEL_LOOP_START(name)                                                           \
-  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,    \
-                         long step, long chunk) {                                                       \
+#define CLUSTERPROF_PARALLEL_LOOP_START(name)                                                            \
+  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,     \
+                         long step, long chunk) {                                                        \
     start(Gomp::name, CLUSTERPROF_CALLER, loop_of(step), body, data, threads, first, last, step, chunk); \
   }
 CLUSTERPROF_PARALLEL_LOOP_START(GOMP_parallel_loop_static_start)

@@ -32,8 +32,8 @@ template <typename Result>
   OmpConstruct construct = OmpConstruct::kBarrier;
   std::uint64_t code = code_of(caller);
   if (entry->single_code != 0) {
-    const bool at_once = entry->not_single_at == 0 ||
-                         fast_ns(fast_between(entry->not_single_at, fast_now())) <= kAtOnceNs;
+    const bool at_once =
+        entry->not_single_at == 0 || fast_ns(fast_between(entry->not_single_at, fast_now())) <= kAtOnceNs;
     if (at_once) {
       construct = OmpConstruct::kSingle;
       code = entry->single_code;
@@ -45,8 +45,8 @@ template <typename Result>
 
 // --- tasks ---------------------------------------------------------------------------------
 //
-// The run time copies a task's data, and writes to them, so they cannot be put into data of ours. Instead each
-// function that is used for tasks gets a function of ours that stands for it.
+// The run time copies a task's data, and writes to them, so they cannot be put into data of ours. Instead
+// each function that is used for tasks gets a function of ours that stands for it.
 
 using Body = void (*)(void*);
 constexpr std::uint32_t kTaskFunctions = 256;
@@ -119,7 +119,8 @@ CLUSTERPROF_STANDS_FOR(bool, GOMP_barrier_cancel) {
 }
 
 CLUSTERPROF_STANDS_FOR(void, GOMP_critical_start) {
-  wait_in<void>(Gomp::GOMP_critical_start, CLUSTERPROF_CALLER, OmpConstruct::kCritical, OmpActivity::kCritical);
+  wait_in<void>(Gomp::GOMP_critical_start, CLUSTERPROF_CALLER, OmpConstruct::kCritical,
+                OmpActivity::kCritical);
 }
 CLUSTERPROF_STANDS_FOR(void, GOMP_critical_name_start, void** name) {
   wait_in<void>(Gomp::GOMP_critical_name_start, CLUSTERPROF_CALLER, OmpConstruct::kCritical,
@@ -134,18 +135,18 @@ CLUSTERPROF_STANDS_FOR(void, GOMP_ordered_start) {
 
 // They have an argument for each loop of the nest, whose number is not among them. Those beyond the registers
 // are passed on with some more words of the caller's stack, which nobody looks at.
-#define CLUSTERPROF_DOACROSS_WAIT(name, Number)                                                                \
-  CLUSTERPROF_STANDS_FOR(void, name, Number a, Number b, Number c, Number d, Number e, Number f, Number g,     \
-                         Number h, Number i, Number j, Number k, Number l) {                                   \
-    using Variadic = void(Number, ...);                                                                        \
-    const OmpRuntime& runtime = runtime_of(CLUSTERPROF_CALLER);                                                \
-    auto* const real = runtime.function<Variadic>(Gomp::name);                                                 \
-    OmpState* const state = openmp_state();                                                                    \
-    if (real == nullptr) return;                                                                               \
-    if (recorded_team(runtime, state) == nullptr) return real(a, b, c, d, e, f, g, h, i, j, k, l);             \
-    begin_wait(*state, OmpConstruct::kOrdered, OmpActivity::kOrdered, code_of(CLUSTERPROF_CALLER));            \
-    real(a, b, c, d, e, f, g, h, i, j, k, l);                                                                  \
-    end_wait(*state);                                                                                          \
+#define CLUSTERPROF_DOACROSS_WAIT(name, Number)                                                            \
+  CLUSTERPROF_STANDS_FOR(void, name, Number a, Number b, Number c, Number d, Number e, Number f, Number g, \
+                         Number h, Number i, Number j, Number k, Number l) {                               \
+    using Variadic = void(Number, ...);                                                                    \
+    const OmpRuntime& runtime = runtime_of(CLUSTERPROF_CALLER);                                            \
+    auto* const real = runtime.function<Variadic>(Gomp::name);                                             \
+    OmpState* const state = openmp_state();                                                                \
+    if (real == nullptr) return;                                                                           \
+    if (recorded_team(runtime, state) == nullptr) return real(a, b, c, d, e, f, g, h, i, j, k, l);         \
+    begin_wait(*state, OmpConstruct::kOrdered, OmpActivity::kOrdered, code_of(CLUSTERPROF_CALLER));        \
+    real(a, b, c, d, e, f, g, h, i, j, k, l);                                                              \
+    end_wait(*state);                                                                                      \
   }
 CLUSTERPROF_DOACROSS_WAIT(GOMP_doacross_wait, long)
 CLUSTERPROF_DOACROSS_WAIT(GOMP_doacross_ull_wait, unsigned long long)
@@ -156,20 +157,20 @@ CLUSTERPROF_STANDS_FOR(void, GOMP_task, Body body, void* data, void (*copy)(void
                        void* detach) {
   const OmpRuntime& runtime = runtime_of(CLUSTERPROF_CALLER);
   const Body ours = recorded_team(runtime, openmp_state()) != nullptr ? stand_in_for(body) : body;
-  pass_on<void>(runtime, Gomp::GOMP_task, ours, data, copy, bytes, alignment, deferred, flags, depend, priority,
-                detach);
+  pass_on<void>(runtime, Gomp::GOMP_task, ours, data, copy, bytes, alignment, deferred, flags, depend,
+                priority, detach);
 }
 CLUSTERPROF_STANDS_FOR(void, GOMP_taskloop, Body body, void* data, void (*copy)(void*, void*), long bytes,
-                       long alignment, unsigned flags, unsigned long tasks, int priority, long begin, long end,
-                       long step) {
+                       long alignment, unsigned flags, unsigned long tasks, int priority, long begin,
+                       long end, long step) {
   start_taskloop(Gomp::GOMP_taskloop, CLUSTERPROF_CALLER, body, data, copy, bytes, alignment, flags, tasks,
                  priority, begin, end, step);
 }
 CLUSTERPROF_STANDS_FOR(void, GOMP_taskloop_ull, Body body, void* data, void (*copy)(void*, void*), long bytes,
                        long alignment, unsigned flags, unsigned long tasks, int priority,
                        unsigned long long begin, unsigned long long end, unsigned long long step) {
-  start_taskloop(Gomp::GOMP_taskloop_ull, CLUSTERPROF_CALLER, body, data, copy, bytes, alignment, flags, tasks,
-                 priority, begin, end, step);
+  start_taskloop(Gomp::GOMP_taskloop_ull, CLUSTERPROF_CALLER, body, data, copy, bytes, alignment, flags,
+                 tasks, priority, begin, end, step);
 }
 CLUSTERPROF_STANDS_FOR(void, GOMP_taskwait) {
   wait_in<void>(Gomp::GOMP_taskwait, CLUSTERPROF_CALLER, OmpConstruct::kTaskwait, OmpActivity::kTasks);
@@ -184,9 +185,9 @@ CLUSTERPROF_STANDS_FOR(void, GOMP_taskgroup_end) {
 
 // The last one has an underscore for Fortran. A program of before GCC 4.4 means the older version of these,
 // which differs for locks that nest.
-#define CLUSTERPROF_SET_LOCK(name)                                                                      \
-  CLUSTERPROF_STANDS_FOR(void, name, void* lock) {                                                      \
-    wait_in<void>(Gomp::name, CLUSTERPROF_CALLER, OmpConstruct::kLock, OmpActivity::kLock, lock);       \
+#define CLUSTERPROF_SET_LOCK(name)                                                                \
+  CLUSTERPROF_STANDS_FOR(void, name, void* lock) {                                                \
+    wait_in<void>(Gomp::name, CLUSTERPROF_CALLER, OmpConstruct::kLock, OmpActivity::kLock, lock); \
   }
 CLUSTERPROF_SET_LOCK(omp_set_lock)
 CLUSTERPROF_SET_LOCK(omp_set_lock_)

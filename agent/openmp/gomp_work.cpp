@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops, sections and single constructs of programs that GCC has compiled. Of loops with a static schedule the
-// program computes each thread's part itself: of these we see the barrier at the end.
+// Loops, sections and single constructs of programs that GCC has compiled. Of loops with a static schedule
+// the program computes each thread's part itself: of these we see the barrier at the end.
 #include "agent/openmp/gomp.h"
 
 namespace clusterprof::agent {
@@ -106,29 +106,29 @@ CLUSTERPROF_LOOP_START(GOMP_loop_ordered_static_start)
 CLUSTERPROF_LOOP_START(GOMP_loop_ordered_dynamic_start)
 CLUSTERPROF_LOOP_START(GOMP_loop_ordered_guided_start)
 
-#define CLUSTERPROF_RUNTIME_LOOP_START(name)                                                                \
-  CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long* first, Long* last) {            \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, begin, end, step, first, last);    \
+#define CLUSTERPROF_RUNTIME_LOOP_START(name)                                                             \
+  CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long* first, Long* last) {         \
+    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, begin, end, step, first, last); \
   }
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_runtime_start)
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_nonmonotonic_runtime_start)
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_maybe_nonmonotonic_runtime_start)
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_ordered_runtime_start)
 
-#define CLUSTERPROF_GENERAL_LOOP_START(name)                                                                 \
-  CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long schedule, Long chunk, Long* first, \
-                         Long* last, std::uintptr_t* reductions, void** memory) {                            \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, begin, end, step, schedule, chunk,  \
-                      first, last, reductions, memory);                                                      \
+#define CLUSTERPROF_GENERAL_LOOP_START(name)                                                                \
+  CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long schedule, Long chunk,            \
+                         Long* first, Long* last, std::uintptr_t* reductions, void** memory) {              \
+    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, begin, end, step, schedule, chunk, \
+                      first, last, reductions, memory);                                                     \
   }
 CLUSTERPROF_GENERAL_LOOP_START(GOMP_loop_start)
 CLUSTERPROF_GENERAL_LOOP_START(GOMP_loop_ordered_start)
 
 // With doacross dependences, counts has the iterations of each loop of the nest; chunks are of the outermost.
-#define CLUSTERPROF_DOACROSS_START(name)                                                                    \
-  CLUSTERPROF_STANDS_FOR(bool, name, unsigned loops, Long* counts, Long chunk, Long* first, Long* last) {   \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, Long{1}, first, last, loops, counts, chunk, first,    \
-                      last);                                                                                \
+#define CLUSTERPROF_DOACROSS_START(name)                                                                  \
+  CLUSTERPROF_STANDS_FOR(bool, name, unsigned loops, Long* counts, Long chunk, Long* first, Long* last) { \
+    return start_loop(Gomp::name, CLUSTERPROF_CALLER, Long{1}, first, last, loops, counts, chunk, first,  \
+                      last);                                                                              \
   }
 CLUSTERPROF_DOACROSS_START(GOMP_loop_doacross_static_start)
 CLUSTERPROF_DOACROSS_START(GOMP_loop_doacross_dynamic_start)
@@ -138,15 +138,15 @@ CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_doacross_runtime_start, unsigned loops, L
   return start_loop(Gomp::GOMP_loop_doacross_runtime_start, CLUSTERPROF_CALLER, Long{1}, first, last, loops,
                     counts, first, last);
 }
-CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_doacross_start, unsigned loops, Long* counts, Long schedule, Long chunk,
-                       Long* first, Long* last, std::uintptr_t* reductions, void** memory) {
+CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_doacross_start, unsigned loops, Long* counts, Long schedule,
+                       Long chunk, Long* first, Long* last, std::uintptr_t* reductions, void** memory) {
   return start_loop(Gomp::GOMP_loop_doacross_start, CLUSTERPROF_CALLER, Long{1}, first, last, loops, counts,
                     schedule, chunk, first, last, reductions, memory);
 }
 
-#define CLUSTERPROF_LOOP_NEXT(name)                                            \
-  CLUSTERPROF_STANDS_FOR(bool, name, Long* first, Long* last) {                \
-    return next_chunk(Gomp::name, CLUSTERPROF_CALLER, first, last);            \
+#define CLUSTERPROF_LOOP_NEXT(name)                                 \
+  CLUSTERPROF_STANDS_FOR(bool, name, Long* first, Long* last) {     \
+    return next_chunk(Gomp::name, CLUSTERPROF_CALLER, first, last); \
   }
 CLUSTERPROF_LOOP_NEXT(GOMP_loop_static_next)
 CLUSTERPROF_LOOP_NEXT(GOMP_loop_dynamic_next)
@@ -176,28 +176,28 @@ CLUSTERPROF_WIDE_START(GOMP_loop_ull_ordered_static_start)
 CLUSTERPROF_WIDE_START(GOMP_loop_ull_ordered_dynamic_start)
 CLUSTERPROF_WIDE_START(GOMP_loop_ull_ordered_guided_start)
 
-#define CLUSTERPROF_WIDE_RUNTIME_START(name)                                                                   \
-  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Wide* first, Wide* last) {      \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, up, begin, end, step, first, last);   \
+#define CLUSTERPROF_WIDE_RUNTIME_START(name)                                                                 \
+  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Wide* first, Wide* last) {    \
+    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, up, begin, end, step, first, last); \
   }
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_runtime_start)
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_nonmonotonic_runtime_start)
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_maybe_nonmonotonic_runtime_start)
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_ordered_runtime_start)
 
-#define CLUSTERPROF_WIDE_GENERAL_START(name)                                                                   \
-  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Long schedule, Wide chunk,      \
-                         Wide* first, Wide* last, std::uintptr_t* reductions, void** memory) {                 \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, up, begin, end, step, schedule, chunk, \
-                      first, last, reductions, memory);                                                        \
+#define CLUSTERPROF_WIDE_GENERAL_START(name)                                                              \
+  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Long schedule, Wide chunk, \
+                         Wide* first, Wide* last, std::uintptr_t* reductions, void** memory) {            \
+    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, up, begin, end, step, schedule,  \
+                      chunk, first, last, reductions, memory);                                            \
   }
 CLUSTERPROF_WIDE_GENERAL_START(GOMP_loop_ull_start)
 CLUSTERPROF_WIDE_GENERAL_START(GOMP_loop_ull_ordered_start)
 
-#define CLUSTERPROF_WIDE_DOACROSS_START(name)                                                                \
-  CLUSTERPROF_STANDS_FOR(bool, name, unsigned loops, Wide* counts, Wide chunk, Wide* first, Wide* last) {    \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, Wide{1}, first, last, loops, counts, chunk, first,     \
-                      last);                                                                                 \
+#define CLUSTERPROF_WIDE_DOACROSS_START(name)                                                             \
+  CLUSTERPROF_STANDS_FOR(bool, name, unsigned loops, Wide* counts, Wide chunk, Wide* first, Wide* last) { \
+    return start_loop(Gomp::name, CLUSTERPROF_CALLER, Wide{1}, first, last, loops, counts, chunk, first,  \
+                      last);                                                                              \
   }
 CLUSTERPROF_WIDE_DOACROSS_START(GOMP_loop_ull_doacross_static_start)
 CLUSTERPROF_WIDE_DOACROSS_START(GOMP_loop_ull_doacross_dynamic_start)
@@ -213,9 +213,9 @@ CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_ull_doacross_start, unsigned loops, Wide*
                     counts, schedule, chunk, first, last, reductions, memory);
 }
 
-#define CLUSTERPROF_WIDE_NEXT(name)                                  \
-  CLUSTERPROF_STANDS_FOR(bool, name, Wide* first, Wide* last) {      \
-    return next_chunk(Gomp::name, CLUSTERPROF_CALLER, first, last);  \
+#define CLUSTERPROF_WIDE_NEXT(name)                                 \
+  CLUSTERPROF_STANDS_FOR(bool, name, Wide* first, Wide* last) {     \
+    return next_chunk(Gomp::name, CLUSTERPROF_CALLER, first, last); \
   }
 CLUSTERPROF_WIDE_NEXT(GOMP_loop_ull_static_next)
 CLUSTERPROF_WIDE_NEXT(GOMP_loop_ull_dynamic_next)

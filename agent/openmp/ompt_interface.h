@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of OpenMP's interface for tools (OMPT) that we use, after chapter 4 of the OpenMP 5.1 specification.
-// Not every compiler comes with omp-tools.h.
+// The part of OpenMP's interface for tools (OMPT) that we use, after chapter 4 of the OpenMP 5.1
+// specification. Not every compiler comes with omp-tools.h.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ enum SyncRegion : int {
   kBarrierOld = 1,          // either of the next two
   kBarrierImplicitOld = 2,  // at the end of a region, or of a construct
   kBarrierExplicit = 3,
-  kBarrierOfRuntime = 4,    // of its own making, as for copyprivate
+  kBarrierOfRuntime = 4,  // of its own making, as for copyprivate
   kTaskwait = 5,
   kTaskgroup = 6,
   kReduction = 7,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A tool of OpenMP's interface for tools (OMPT): how regions of LLVM's and Intel's run time are recorded. There
-// can be one tool only, so the user's own comes first.
+// A tool of OpenMP's interface for tools (OMPT): how regions of LLVM's and Intel's run time are recorded.
+// There can be one tool only, so the user's own comes first.
 //
-// The end of a worker's wait at the end of a region is told when the worker is needed again, which may be much
-// later. So it is not used: the beginning of that wait is the end of the thread's part, and the rest is known
-// when the region ends (lifecycle/openmp.h).
+// The end of a worker's wait at the end of a region is told when the worker is needed again, which may be
+// much later. So it is not used: the beginning of that wait is the end of the thread's part, and the rest is
+// known when the region ends (lifecycle/openmp.h).
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -59,8 +59,8 @@ void implicit_task(ompt::Endpoint endpoint, Data* parallel, Data*, unsigned size
 }
 
 bool is_implicit(int kind) noexcept {
-  return kind == ompt::kBarrierOld || kind == ompt::kBarrierImplicitOld ||
-         kind == ompt::kBarrierOfRuntime || kind == ompt::kBarrierOfConstruct;
+  return kind == ompt::kBarrierOld || kind == ompt::kBarrierImplicitOld || kind == ompt::kBarrierOfRuntime ||
+         kind == ompt::kBarrierOfConstruct;
 }
 
 // Older versions do not tell the barrier at the end of the region from others: there the workers do not know
@@ -212,8 +212,8 @@ ompt::StartToolResult* tool_of_user(unsigned version, const char* runtime) noexc
   return next != nullptr ? next(version, runtime) : nullptr;
 }
 
-// The run time looks there itself if we are no tool: in the libraries that the user has named, and for a program
-// with ThreadSanitizer in its own one, without which that finds errors that are none.
+// The run time looks there itself if we are no tool: in the libraries that the user has named, and for a
+// program with ThreadSanitizer in its own one, without which that finds errors that are none.
 bool looks_elsewhere() noexcept {
   const char* const libraries = getenv("OMP_TOOL_LIBRARIES");
   return (libraries != nullptr && libraries[0] != 0) || dlsym(RTLD_DEFAULT, "__tsan_func_entry") != nullptr;

@@ -29,7 +29,8 @@ constexpr const char* kNames[kGompFunctions] = {
 constexpr const char* kKnownFunction = "GOMP_barrier";
 constexpr const char* kKnownVersion = "GOMP_1.0";
 
-// Both lists only grow, without a lock: the loader has one of its own, which a thread may hold that comes here.
+// Both lists only grow, without a lock: the loader has one of its own, which a thread may hold that comes
+// here.
 struct Caller {
   std::uintptr_t begin, end;
   std::atomic<OmpRuntime*> runtime;  // stored last
@@ -99,8 +100,7 @@ OmpRuntime* find_runtime(void* known_function) noexcept {
   auto* const made = static_cast<OmpRuntime*>(map_memory(sizeof(OmpRuntime)));
   if (made == nullptr) return &g_none;
   // It is not closed: the run time stays.
-  void* const handle =
-      info.dli_fname != nullptr ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+  void* const handle = info.dli_fname != nullptr ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
   for (std::uint32_t i = 0; i < kGompFunctions; ++i) {
     void* const function = handle != nullptr ? dlsym(handle, kNames[i]) : nullptr;
     made->functions[i] = is_foreign(function) ? function : dlsym(RTLD_NEXT, kNames[i]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The OpenMP run times in the process that have GCC's functions. There may be several, since Python's wheels
-// bring copies of libgomp, and LLVM's libomp has these functions, too. Each has its own threads: a call has to
-// go to the one that the caller would have reached without us.
+// bring copies of libgomp, and LLVM's libomp has these functions, too. Each has its own threads: a call has
+// to go to the one that the caller would have reached without us.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace clusterprof::agent {
 
 struct OmpRuntime {
   OmpRuntime* next;
-  const void* base;   // where it is loaded
-  bool is_llvm;       // it has an interface for tools, through which it is recorded
-  char name[64];      // of its file
+  const void* base;  // where it is loaded
+  bool is_llvm;      // it has an interface for tools, through which it is recorded
+  char name[64];     // of its file
   void* functions[kGompFunctions];
 
   template <typename Function>

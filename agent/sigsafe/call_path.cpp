@@ -542,8 +542,8 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   const std::uint64_t place = site_of(memo, rip, rsp).latest;
   if (place == 0) return false;
   Seen& seen = *reinterpret_cast<Seen*>(memo.arena + place - 1);
-  if (seen.rip != rip || seen.rsp != rsp || seen.surroundings != surroundings(context) || seen.path.words == 0 ||
-      seen.chain.tstate != 0 || !slots_are_unchanged(seen.return_slots(), seen.slots))
+  if (seen.rip != rip || seen.rsp != rsp || seen.surroundings != surroundings(context) ||
+      seen.path.words == 0 || seen.chain.tstate != 0 || !slots_are_unchanged(seen.return_slots(), seen.slots))
     return false;
   out = seen.path;
   std::atomic_signal_fence(std::memory_order_seq_cst);

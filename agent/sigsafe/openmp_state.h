@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a thread is doing in OpenMP. Written by the thread outside handlers (lifecycle/openmp.cpp), but for the
-// teams of its regions, in which each member has a line. The handler reads where the thread is.
+// What a thread is doing in OpenMP. Written by the thread outside handlers (lifecycle/openmp.cpp), but for
+// the teams of its regions, in which each member has a line. The handler reads where the thread is.
 #pragma once
 
 #include <atomic>
@@ -14,17 +14,17 @@ using OmpWord = std::atomic<std::uint64_t>;
 
 // One thread's part of an instance of a region. Times are of lifecycle/fast_clock.h.
 struct alignas(64) OmpMember {
-  OmpWord instance;          // that the rest is about; stored last
-  OmpWord begin, end;        // end 0: it is not over
-  OmpWord waited;            // in constructs, but for tasks that it did meanwhile
-  OmpWord waited_at_end;     // at the region's end, before tasks that it did there
+  OmpWord instance;                // that the rest is about; stored last
+  OmpWord begin, end;              // end 0: it is not over
+  OmpWord waited;                  // in constructs, but for tasks that it did meanwhile
+  OmpWord waited_at_end;           // at the region's end, before tasks that it did there
   std::atomic<std::uint32_t> row;  // of wire::OmpRow; kNoOmpSite: there was no room
 };
 
 // An instance of a region. All but the members is written by the thread that began it.
 struct OmpTeam {
   static constexpr std::uint32_t kMembers = 512;  // further ones are counted as lost
-  OmpWord instance;  // grows by one when an instance begins and when it ends
+  OmpWord instance;                               // grows by one when an instance begins and when it ends
   std::uint64_t fork;
   std::uint64_t path_hash, path_offset;
   std::uint32_t path_words;
@@ -36,15 +36,15 @@ struct OmpTeam {
   std::uint32_t phase, generation;  // ProcessState's
   std::uint64_t mpi_before_ns;
   std::uint32_t size, site;  // known once the first thread has entered it
-  // With GCC's run time, whose threads are called with the address of this instead of the program's data. Some
-  // of its functions read what the first word of the data points to.
+  // With GCC's run time, whose threads are called with the address of this instead of the program's data.
+  // Some of its functions read what the first word of the data points to.
   struct Call {
     void* first_word;
     void (*function)(void*);
     void* data;
     OmpTeam* team;
     const void* runtime;
-    bool has_work;             // the region is a loop or sections: their construct, and the loop's step
+    bool has_work;  // the region is a loop or sections: their construct, and the loop's step
     wire::OmpConstruct work;
     std::uint64_t step;
     bool goes_on;  // the program itself calls the function for number 0, and then GOMP_parallel_end
@@ -70,10 +70,10 @@ struct OmpEntry {
   std::uint32_t phase;
   std::uint32_t scopes;  // OmpState::scopes when it began
   bool shared;
-  bool ended;  // its part is over, but for tasks at the region's end
+  bool ended;                  // its part is over, but for tasks at the region's end
   std::uint32_t plain_starts;  // calls of GOMP_parallel_start that are not recorded, and not ended
-  // The single construct that it met last: code (0: what followed was not its barrier), and when another thread
-  // had it.
+  // The single construct that it met last: code (0: what followed was not its barrier), and when another
+  // thread had it.
   std::uint64_t single_code, not_single_at;
   OmpWork work;
 };
@@ -91,7 +91,7 @@ struct OmpScope {
 
 struct OmpState {
   static constexpr std::uint32_t kMostTeams = 8, kMostScopes = 32, kPlaces = 64;
-  volatile std::uint32_t depth;  // an entry is complete before the depth includes it
+  volatile std::uint32_t depth;    // an entry is complete before the depth includes it
   volatile std::uint8_t activity;  // wire::OmpActivity
   bool told_processors;
   std::uint32_t scopes, deeper_scopes;
@@ -109,7 +109,8 @@ struct OmpState {
   OmpTeam* teams[kMostTeams];  // of regions that it begins, by depth; kept for the slot's next thread
 };
 
-// The region whose path a stack of the thread goes on with, since it begins in the run time; kNoOmpSite: none.
+// The region whose path a stack of the thread goes on with, since it begins in the run time; kNoOmpSite:
+// none.
 [[gnu::always_inline]] inline std::uint32_t joined_site(const OmpState* state) noexcept {
   if (state == nullptr || state->depth == 0) return wire::kNoOmpSite;
   const OmpEntry& outermost = state->entry[0];

@@ -284,8 +284,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   std::uint32_t words = merge_stacks(scratch.native, scratch.python, values + counters,
                                      wire::kMaxFrameWords - kMostSurroundings, flags);
   words += write_surroundings(context, values + counters + words);
-  if (context.openmp != nullptr)
-    flags |= std::uint32_t{context.openmp->activity} << wire::kOmpActivityShift;
+  if (context.openmp != nullptr) flags |= std::uint32_t{context.openmp->activity} << wire::kOmpActivityShift;
 
   sample.data_address = 0;
   if (call.in_syscall) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a process has told of its OpenMP regions (formats/wire/openmp.h). Paths are nodes of the RawStore; times
-// are in nanoseconds. Plain data.
+// What a process has told of its OpenMP regions (formats/wire/openmp.h). Paths are nodes of the RawStore;
+// times are in nanoseconds. Plain data.
 #pragma once
 
 #include <array>
@@ -82,8 +82,8 @@ struct RawOpenMp {
   std::string runtime;
   std::array<std::uint64_t, wire::kOmpProcessorWords> processors{};  // that threads of teams may run on
   std::map<RawOmpRegionKey, RawOmpRegion> regions;
-  // Another process of the same rank, or what this one did before it executed another program. `keep_main`: its
-  // main thread is the rank's.
+  // Another process of the same rank, or what this one did before it executed another program. `keep_main`:
+  // its main thread is the rank's.
   void add(const RawOpenMp& other, bool keep_main) {
     if (method == wire::OmpMethod::kNone) {
       method = other.method;

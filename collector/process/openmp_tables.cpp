@@ -37,24 +37,24 @@ void OpenMpTables::read(ProcessReport& report, std::uint64_t now_ns) {
 void OpenMpTables::read_regions(ProcessReport& report) {
   const auto& layout = segment_.layout();
   const auto* const sites = segment_.table<wire::OmpSite>(layout.omp_sites_offset);
-  segment_.for_each_touched(
-      layout.omp_sites_offset, layout.omp_sites, sizeof(wire::OmpSite), [&](std::uint32_t i) {
-        const wire::OmpSite& site = sites[i];
-        const std::uint64_t count = site.count.load(kRelaxed);
-        if (site.ready.load(std::memory_order_acquire) != 1 || count == 0) return;
-        const std::optional<RawOmpRegionKey> key = key_of_region(i);
-        if (!key) {
-          ++report.drops["damaged_openmp"];
-          return;
-        }
-        RawOmpRegion region;
-        region.count = count;
-        region.time_ns = site.time_ns.load(kRelaxed);
-        region.mpi_ns = site.mpi_ns.load(kRelaxed);
-        region.longest_ns = site.longest_ns.load(kRelaxed);
-        region.asked = site.asked.load(kRelaxed);
-        report.openmp.regions[*key].add(region);
-      });
+  segment_.for_each_touched(layout.omp_sites_offset, layout.omp_sites, sizeof(wire::OmpSite),
+                            [&](std::uint32_t i) {
+                              const wire::OmpSite& site = sites[i];
+                              const std::uint64_t count = site.count.load(kRelaxed);
+                              if (site.ready.load(std::memory_order_acquire) != 1 || count == 0) return;
+                              const std::optional<RawOmpRegionKey> key = key_of_region(i);
+                              if (!key) {
+                                ++report.drops["damaged_openmp"];
+                                return;
+                              }
+                              RawOmpRegion region;
+                              region.count = count;
+                              region.time_ns = site.time_ns.load(kRelaxed);
+                              region.mpi_ns = site.mpi_ns.load(kRelaxed);
+                              region.longest_ns = site.longest_ns.load(kRelaxed);
+                              region.asked = site.asked.load(kRelaxed);
+                              report.openmp.regions[*key].add(region);
+                            });
 }
 
 std::optional<RawOmpRegionKey> OpenMpTables::key_of_region(std::uint32_t index) {

@@ -21,8 +21,8 @@ class OpenMpTables {
   OpenMpTables(const SegmentView& segment, const ProcessStart& start, RawStore& store, StackResolver& stacks)
       : segment_(segment), start_(start), store_(store), stacks_(stacks) {}
 
-  // Adds the tables as they are now to a report that has none of them yet, but what the main thread has spent in
-  // MPI until now.
+  // Adds the tables as they are now to a report that has none of them yet, but what the main thread has spent
+  // in MPI until now.
   void read(ProcessReport& report, std::uint64_t now_ns);
 
  private:

@@ -138,12 +138,13 @@ std::string_view name_of_wait(std::uint32_t activity) {
 }
 
 // A function that a compiler has made of the body of an OpenMP construct: "main._omp_fn.0" (GCC; demangled
-// "f() [clone ._omp_fn.0]"), "main.omp_outlined" (clang since 17), ".omp_outlined." (before). Returns the name
-// of the function that it was made from; empty: it is not told; no value: it is none.
+// "f() [clone ._omp_fn.0]"), "main.omp_outlined" (clang since 17), ".omp_outlined." (before). Returns the
+// name of the function that it was made from; empty: it is not told; no value: it is none.
 std::optional<std::string_view> made_from(std::string_view function) {
-  for (const std::string_view mark : {" [clone ._omp_fn.", "._omp_fn.", ".omp_outlined", " [clone .omp_outlined",
-                                      ".omp_task_entry", " [clone .omp_task_entry"})
-    if (const std::size_t at = function.find(mark); at != std::string_view::npos) return function.substr(0, at);
+  for (const std::string_view mark : {" [clone ._omp_fn.", "._omp_fn.", ".omp_outlined",
+                                      " [clone .omp_outlined", ".omp_task_entry", " [clone .omp_task_entry"})
+    if (const std::size_t at = function.find(mark); at != std::string_view::npos)
+      return function.substr(0, at);
   return std::nullopt;
 }
 
@@ -273,13 +274,14 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
   return frame;
 }
 
-// Names a frame in the body of an OpenMP construct as the function that has the construct, so that both are one
-// function: `path` ends with the call that begins the construct, or is in another part of that function's body.
+// Names a frame in the body of an OpenMP construct as the function that has the construct, so that both are
+// one function: `path` ends with the call that begins the construct, or is in another part of that function's
+// body.
 void ShardBuilder::name_as_origin(std::string_view origin, Interned& shard, std::uint32_t path,
                                   shard::Frame& frame) {
-  const shard::Frame* const around =
-      path != 0 && shard.data.paths[path].frame != shard::kNone ? &shard.data.frames[shard.data.paths[path].frame]
-                                                                : nullptr;
+  const shard::Frame* const around = path != 0 && shard.data.paths[path].frame != shard::kNone
+                                         ? &shard.data.frames[shard.data.paths[path].frame]
+                                         : nullptr;
   const bool is_around = around != nullptr && around->kind == shard::FrameKind::kNative &&
                          around->module == frame.module && around->file == frame.file &&
                          (origin.empty() || is_same_function(shard.data.strings[around->name], origin));
@@ -472,7 +474,8 @@ void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
   const RawOpenMp& all = report.openmp;
   if (all.method == wire::OmpMethod::kNone) return;
   std::uint32_t processors = 0;
-  for (const std::uint64_t word : all.processors) processors += static_cast<std::uint32_t>(std::popcount(word));
+  for (const std::uint64_t word : all.processors)
+    processors += static_cast<std::uint32_t>(std::popcount(word));
   data.omp_ranks.push_back({rank, static_cast<shard::OmpMethod>(all.method),
                             static_cast<std::uint8_t>(all.flags & wire::kOmpOtherRuntime), processors,
                             all.runtime});
@@ -541,9 +544,8 @@ void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
     std::sort(rows.begin() + static_cast<std::ptrdiff_t>(first), rows.end(),
               [&](const auto& a, const auto& b) { return place(a) < place(b); });
   };
-  sort_from(data.omp_regions, first_region, [](const shard::OmpRegion& r) {
-    return std::tuple(r.path, r.threads, r.level, r.main, r.kind);
-  });
+  sort_from(data.omp_regions, first_region,
+            [](const shard::OmpRegion& r) { return std::tuple(r.path, r.threads, r.level, r.main, r.kind); });
   sort_from(data.omp_threads, first_thread, [](const shard::OmpThread& t) {
     return std::tuple(t.path, t.threads, t.level, t.main, t.number);
   });

@@ -276,7 +276,8 @@ bool StackResolver::read_frames(const std::optional<Frame>& leaf, std::span<cons
     const std::span<const std::uint64_t> around = words_of_site(site);
     if (around.empty()) return false;
     // What started the thread, and called it for the region.
-    while (frames_.size() > (leaf ? 1u : 0u) && !frames_.back().python && is_below_openmp(frames_.back().role))
+    while (frames_.size() > (leaf ? 1u : 0u) && !frames_.back().python &&
+           is_below_openmp(frames_.back().role))
       frames_.pop_back();
     joined_ = true;
     settled = read_words(around, 0xffff'ffffu, site) && settled;
@@ -375,8 +376,8 @@ Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std
   bool only_interpreter = true;
   for (; python < frames_.size() && !frames_[python].python; ++python) {
     const ModuleRole role = frames_[python].role;
-    only_interpreter = only_interpreter && role != ModuleRole::kProgram &&
-                       role != ModuleRole::kMpiLibrary && role != ModuleRole::kOpenMp;
+    only_interpreter = only_interpreter && role != ModuleRole::kProgram && role != ModuleRole::kMpiLibrary &&
+                       role != ModuleRole::kOpenMp;
   }
   stack.in_interpreter = python < frames_.size() && only_interpreter;
 

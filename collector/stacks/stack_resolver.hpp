@@ -150,7 +150,7 @@ class StackResolver {
   bool joined_ = false;                        // frames_ go on with those of an OpenMP region
   std::vector<std::uint64_t> site_words_;
   std::unordered_map<std::uint32_t, std::uint32_t> openmp_paths_;  // by site
-  std::vector<std::uint32_t> path_frames_;     // likewise
+  std::vector<std::uint32_t> path_frames_;                         // likewise
 };
 
 }  // namespace clusterprof::collector

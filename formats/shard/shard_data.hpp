@@ -546,7 +546,9 @@ struct RegionTime {
 // The values of wire::OmpMethod.
 enum class OmpMethod : std::uint8_t { kUnused = 0, kOmpt, kGomp, kOtherTool };
 inline constexpr std::size_t kOmpMethods = 4;
-inline constexpr std::array<const char*, kOmpMethods> kOmpMethodNames = {"none", "ompt", "gomp", "other_tool"};
+inline constexpr std::array<const char*, kOmpMethods> kOmpMethodNames = {"none", "ompt", "gomp",
+                                                                         "other_tool"};
+constexpr const char* omp_method_name(OmpMethod method) { return kOmpMethodNames[static_cast<std::size_t>(method)]; }
 
 // The values of wire::OmpConstruct.
 enum class OmpKind : std::uint8_t {
@@ -568,13 +570,15 @@ enum class OmpKind : std::uint8_t {
 };
 inline constexpr std::size_t kOmpKinds = 15;
 inline constexpr std::array<const char*, kOmpKinds> kOmpKindNames = {
-    "parallel",  "teams", "loop",     "sections",  "single", "barrier",  "implicit_barrier", "reduction",
-    "task", "taskwait",  "taskgroup", "lock", "critical", "atomic", "ordered"};
+    "parallel", "teams",    "loop",      "sections", "single",   "barrier", "implicit_barrier", "reduction",
+    "task",     "taskwait", "taskgroup", "lock",     "critical", "atomic",  "ordered"};
+constexpr const char* omp_kind_name(OmpKind kind) { return kOmpKindNames[static_cast<std::size_t>(kind)]; }
 
 // A rank that has used OpenMP.
 struct OmpRank {
-  static constexpr std::uint8_t kOtherRuntime = 1;  // flags: another run time is used as well, and not recorded
-  std::uint32_t rank = 0;                           // index into ranks
+  static constexpr std::uint8_t kOtherRuntime =
+      1;                   // flags: another run time is used as well, and not recorded
+  std::uint32_t rank = 0;  // index into ranks
   OmpMethod method = OmpMethod::kUnused;
   std::uint8_t flags = 0;
   std::uint32_t processors = 0;  // that the threads of its regions may run on; 0 not known
@@ -585,8 +589,9 @@ struct OmpRank {
 // A parallel region of a rank: the call path that begins it, and the number of threads in the team. Times are
 // of instances that have ended, but for time_ns and mpi_ns, which have those under way as well.
 struct OmpRegion {
-  std::uint32_t rank = 0;     // index into ranks
-  std::uint32_t path = 0;     // the last frame is the caller, at the line of the region; 0: of all that found no room
+  std::uint32_t rank = 0;  // index into ranks
+  std::uint32_t path =
+      0;  // the last frame is the caller, at the line of the region; 0: of all that found no room
   std::uint32_t threads = 0;  // got
   std::uint8_t level = 0;     // how many regions there are around it
   std::uint8_t main = 1;      // 1: the rank's main thread has begun it, and there is none around it
@@ -601,8 +606,8 @@ struct OmpRegion {
   friend bool operator==(const OmpRegion&, const OmpRegion&) = default;
 };
 
-// What the threads with one number spent in a region. What is neither waiting nor in schedule_ns is work. Not of
-// all regions of a rank that has many.
+// What the threads with one number spent in a region. What is neither waiting nor in schedule_ns is work. Not
+// of all regions of a rank that has many.
 struct OmpThread {
   std::uint32_t rank = 0, path = 0, threads = 0;
   std::uint8_t level = 0, main = 1;  // these five as in OmpRegion
@@ -622,16 +627,16 @@ struct OmpConstruct {
   std::uint32_t path = 0;            // below region_path: the last frame is where it is
   OmpKind kind = OmpKind::kBarrier;
   std::uint64_t count = 0;
-  std::uint64_t time_ns = 0, wait_ns = 0;  // of time_ns, waiting
-  std::uint64_t schedule_ns = 0;           // of time_ns, asking for the next part; estimated
+  std::uint64_t time_ns = 0, wait_ns = 0;    // of time_ns, waiting
+  std::uint64_t schedule_ns = 0;             // of time_ns, asking for the next part; estimated
   std::uint64_t chunks = 0, iterations = 0;  // of loops whose parts the run time hands out; 0 not known
-  std::uint64_t longest_ns = 0;  // time_ns without wait_ns of the thread that has most
-  std::uint32_t used = 0;        // threads that have been in it
+  std::uint64_t longest_ns = 0;              // time_ns without wait_ns of the thread that has most
+  std::uint32_t used = 0;                    // threads that have been in it
   friend bool operator==(const OmpConstruct&, const OmpConstruct&) = default;
 };
 inline constexpr std::uint32_t kMaxOmpThreads = 1u << 16;  // of a team: more is damage
-// Of a rank the regions with the most time; fewer in a large job. The others are one, without a path, for each
-// number of threads, level and main.
+// Of a rank the regions with the most time; fewer in a large job. The others are one, without a path, for
+// each number of threads, level and main.
 inline constexpr std::size_t kMaxOmpRegions = 256, kMaxOmpRows = 4096;  // rows of threads, and of constructs
 
 // How a process was made, as its parent's agent saw it.
@@ -884,8 +889,8 @@ struct ShardData {
   std::vector<OmpRegion> omp_regions;        // by rank, path, threads, level, main, kind
   std::vector<OmpThread> omp_threads;        // by the same, then number
   std::vector<OmpConstruct> omp_constructs;  // by rank, region_path, threads, level, main, path, kind
-  std::vector<MpiEvent> mpi_events;  // by rank, then thread, then exit_ns
-  std::vector<EventGap> event_gaps;  // by event
+  std::vector<MpiEvent> mpi_events;          // by rank, then thread, then exit_ns
+  std::vector<EventGap> event_gaps;          // by event
   std::vector<ClockOffset> clock_offsets;
   WaitAnalysis wait_analysis;
   std::vector<WaitState> wait_states;

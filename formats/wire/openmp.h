@@ -10,10 +10,10 @@ namespace clusterprof::wire {
 // How a process's OpenMP is recorded. One way for each process: with two, a run time that offers both would
 // count everything twice.
 enum class OmpMethod : std::uint32_t {
-  kNone = 0,    // it has used no OpenMP
-  kOmpt,        // the run time calls us (OMPT): LLVM's and Intel's
-  kGomp,        // we stand in front of GCC's run time
-  kOtherTool,   // not at all: a tool of the user's has the run time's interface for tools
+  kNone = 0,   // it has used no OpenMP
+  kOmpt,       // the run time calls us (OMPT): LLVM's and Intel's
+  kGomp,       // we stand in front of GCC's run time
+  kOtherTool,  // not at all: a tool of the user's has the run time's interface for tools
 };
 enum OmpFlags : std::uint32_t {
   kOmpOtherRuntime = 1u << 0,  // another run time is used as well, and not recorded
@@ -55,8 +55,8 @@ inline constexpr std::uint32_t kOmpConstructs = static_cast<std::uint32_t>(OmpCo
 
 inline constexpr std::uint32_t kNoOmpSite = 0xffff'ffffu;
 
-// A parallel region on one call path with one number of threads, or a construct inside one. The sums are those
-// of regions that have ended: by the thread that began the region.
+// A parallel region on one call path with one number of threads, or a construct inside one. The sums are
+// those of regions that have ended: by the thread that began the region.
 struct OmpSite {
   std::atomic<std::uint64_t> key;    // 0 = free; hash of the identity
   std::atomic<std::uint32_t> ready;  // 1 when the identity below is complete
@@ -70,10 +70,11 @@ struct OmpSite {
   std::uint8_t level;   // of regions: how many there are around it
   std::uint8_t shared;  // 1: several teams may have been in it at a time
   std::uint8_t reserved[5];
-  std::atomic<std::uint64_t> count, time_ns;  // elapsed, from before the threads are there until they are done
-  std::atomic<std::uint64_t> mpi_ns;          // of that, in MPI
-  std::atomic<std::uint64_t> longest_ns;      // of each instance the time of the thread that worked longest
-  std::atomic<std::uint64_t> asked;           // the most threads that were asked for
+  std::atomic<std::uint64_t> count,
+      time_ns;                            // elapsed, from before the threads are there until they are done
+  std::atomic<std::uint64_t> mpi_ns;      // of that, in MPI
+  std::atomic<std::uint64_t> longest_ns;  // of each instance the time of the thread that worked longest
+  std::atomic<std::uint64_t> asked;       // the most threads that were asked for
 };
 static_assert(sizeof(OmpSite) == 88);
 

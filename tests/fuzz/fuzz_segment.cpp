@@ -367,7 +367,8 @@ void add_openmp(Input& input) {
   fake.header().openmp.region_site = input.byte();
   fake.header().openmp.region_since_ns = input.byte() % 2 == 0 ? 0 : some_time(input);
   fake.header().openmp.region_mpi_ns = input.number<std::uint32_t>();
-  auto& site = fake.table<wire::OmpSite>(fake.header().omp_sites_offset)[input.byte() % test::FakeSegment::kOmpSites];
+  auto& site =
+      fake.table<wire::OmpSite>(fake.header().omp_sites_offset)[input.byte() % test::FakeSegment::kOmpSites];
   site.threads = input.byte();
   site.path_words = input.byte() % 8;
   site.path_offset = input.byte() * 8u;
@@ -378,8 +379,9 @@ void add_openmp(Input& input) {
   site.count = input.byte();
   site.time_ns = input.number<std::uint32_t>();
   site.ready = 1;
-  wire::OmpRow& row = fake.omp_row(input.byte() % test::FakeSegment::kOmpRows, input.byte(), input.byte(), input.byte(),
-                                   input.number<std::uint32_t>(), input.number<std::uint32_t>());
+  wire::OmpRow& row =
+      fake.omp_row(input.byte() % test::FakeSegment::kOmpRows, input.byte(), input.byte(), input.byte(),
+                   input.number<std::uint32_t>(), input.number<std::uint32_t>());
   row.inner_wait_ns = input.number<std::uint32_t>();
 }
 

@@ -1198,7 +1198,8 @@ class OpenMp : public Recording {
     recorder().poll(kStart + 20 * kMs);
     recorder().finish(kStart + 20 * kMs);
     for (const Row& row : rows(recorder().report(kStart + 20 * kMs)))
-      if (row.wall != 0) return row.path + " " + shard::kCategoryNames[static_cast<std::size_t>(row.category)];
+      if (row.wall != 0)
+        return row.path + " " + shard::kCategoryNames[static_cast<std::size_t>(row.category)];
     return {};
   }
 };
@@ -1206,20 +1207,22 @@ class OpenMp : public Recording {
 TEST_F(OpenMp, WorkersAreBelowTheRegionThatTheyWorkFor) {
   Sample sample;
   sample.flags = test::omp_flags(wire::OmpActivity::kWork);
-  sample.words = {kProgram + 0x120, kProgram + 0x110, kAgent + 0x50, kRuntime + 0x70, kLibc + 0x300, test::omp_word(2)};
+  sample.words = {kProgram + 0x120, kProgram + 0x110, kAgent + 0x50,
+                  kRuntime + 0x70,  kLibc + 0x300,    test::omp_word(2)};
   EXPECT_EQ(worker(sample), "program+300;program+200;program+110;program+120! native");
 }
 
 TEST_F(OpenMp, TheThreadThatBeganTheRegionHasTheSamePath) {
   Sample sample;
   sample.flags = test::omp_flags(wire::OmpActivity::kWork);
-  sample.words = {kProgram + 0x120, kProgram + 0x110, kAgent + 0x50, kRuntime + 0x60, kAgent + 0x40,
-                  kProgram + 0x200, kProgram + 0x300};
+  sample.words = {kProgram + 0x120, kProgram + 0x110, kAgent + 0x50,   kRuntime + 0x60,
+                  kAgent + 0x40,    kProgram + 0x200, kProgram + 0x300};
   EXPECT_EQ(only(sample).path, "program+300;program+200;program+110;program+120!");
 }
 
 TEST_F(OpenMp, WhatATeamOfATeamDoesIsBelowBothRegions) {
-  fake_.omp_region(3, 2, {kProgram + 0x13f, kProgram + 0x110, kAgent + 0x50, kRuntime + 0x70, test::omp_word(2)});
+  fake_.omp_region(3, 2,
+                   {kProgram + 0x13f, kProgram + 0x110, kAgent + 0x50, kRuntime + 0x70, test::omp_word(2)});
   Sample sample;
   sample.flags = test::omp_flags(wire::OmpActivity::kWork);
   sample.words = {kProgram + 0x180, kAgent + 0x50, kRuntime + 0x70, kLibc + 0x300, test::omp_word(3)};
@@ -1241,8 +1244,8 @@ TEST_F(OpenMp, WaitingIsNoWorkAndNoLock) {
   Sample sample;
   sample.flags = test::omp_flags(wire::OmpActivity::kBarrier) | wire::kInSyscall;
   sample.syscall_nr = SYS_futex;
-  sample.words = {kRuntime + 0x99, kRuntime + 0x90, kAgent + 0x50, kProgram + 0x110, kAgent + 0x50,
-                  kRuntime + 0x60, kAgent + 0x40, kProgram + 0x200};
+  sample.words = {kRuntime + 0x99, kRuntime + 0x90, kAgent + 0x50, kProgram + 0x110,
+                  kAgent + 0x50,   kRuntime + 0x60, kAgent + 0x40, kProgram + 0x200};
   const Row row = only(sample);
   EXPECT_EQ(row.path, "program+200;program+110;omp2");
   EXPECT_EQ(row.category, Category::kIdle);

@@ -183,7 +183,8 @@ TEST_F(Building, RegionsOfOpenMpAreRowsByPathAndThread) {
   EXPECT_EQ(data.omp_ranks[0].processors, 3u);
   EXPECT_EQ(data.omp_ranks[0].runtime, "libgomp.so.1");
   ASSERT_EQ(data.omp_regions.size(), 2u);
-  const shard::OmpRegion& region = data.omp_regions[0].threads == 2 ? data.omp_regions[0] : data.omp_regions[1];
+  const shard::OmpRegion& region =
+      data.omp_regions[0].threads == 2 ? data.omp_regions[0] : data.omp_regions[1];
   EXPECT_EQ(path_text(data, region.path), "solver+0x100");
   EXPECT_EQ(region.asked, 4u);
   EXPECT_EQ(region.count, 5u);

@@ -388,7 +388,8 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.omp_threads[0].inner_wait_ns = d.omp_threads[0].time_ns + 1; }, "omp_threads");
   refused([](ShardData& d) { d.omp_constructs[0].region_path = 9999; }, "omp_constructs");
   refused([](ShardData& d) { d.omp_constructs[0].kind = static_cast<shard::OmpKind>(99); }, "omp_constructs");
-  refused([](ShardData& d) { d.omp_constructs[0].wait_ns = d.omp_constructs[0].time_ns + 1; }, "omp_constructs");
+  refused([](ShardData& d) { d.omp_constructs[0].wait_ns = d.omp_constructs[0].time_ns + 1; },
+          "omp_constructs");
   refused([](ShardData& d) { d.loop_blocks[0].path = 9999; }, "loop_blocks");
   refused([](ShardData& d) { d.loop_blocks[0].rank = 77; }, "loop_blocks");
   refused([](ShardData& d) { d.loop_blocks[0].wall_ns = d.loop_blocks[0].turn_ns + 1; }, "loop_blocks");

@@ -323,15 +323,15 @@ class Builder {
         const std::uint32_t threads = 1 + below(4);
         const auto level = static_cast<std::uint8_t>(below(3));
         const auto main = static_cast<std::uint8_t>(below(2));
-        data_.omp_regions.push_back({row, path, threads, level, main, static_cast<OmpKind>(below(2)), below(64),
-                                     amount(), below(2), amount(), amount(), amount(), 900, below(400), below(500),
-                                     amount()});
+        data_.omp_regions.push_back({row, path, threads, level, main, static_cast<OmpKind>(below(2)),
+                                     below(64), amount(), below(2), amount(), amount(), amount(), 900,
+                                     below(400), below(500), amount()});
         for (std::uint32_t number = 0; number < threads; ++number)
-          data_.omp_threads.push_back({row, path, threads, level, main, number, amount(), 500, below(200),
-                                       below(300), amount()});
+          data_.omp_threads.push_back(
+              {row, path, threads, level, main, number, amount(), 500, below(200), below(300), amount()});
         data_.omp_constructs.push_back({row, path, threads, level, main, below(data_.paths.size()),
-                                        static_cast<OmpKind>(2 + below(kOmpKinds - 2)), amount(), 700, below(700),
-                                        amount(), amount(), amount(), amount(), below(5)});
+                                        static_cast<OmpKind>(2 + below(kOmpKinds - 2)), amount(), 700,
+                                        below(700), amount(), amount(), amount(), amount(), below(5)});
       }
     }
     for (std::int32_t tid = 100; chance(2); ++tid) {
