@@ -31,6 +31,9 @@ constexpr std::string_view kNetwork[] = {"accept",   "accept4", "connect", "recv
 constexpr std::string_view kPipes[] = {"splice", "tee", "vmsplice"};
 constexpr std::string_view kMappings[] = {"mmap", "munmap", "mremap", "brk", "madvise", "mprotect", "mbind"};
 constexpr std::string_view kLocks[] = {"futex", "futex_wait", "futex_waitv", "semop", "semtimedop"};
+constexpr std::string_view kOpenMpWaits[] = {shard::kOmpBarrierName, shard::kOmpTasksName,
+                                             shard::kOmpLockName,    shard::kOmpCriticalName,
+                                             shard::kOmpOrderedName, shard::kOmpIdleName};
 constexpr std::string_view kSelects[] = {"select", "pselect6"};
 
 bool among(std::string_view name, std::span<const std::string_view> names) {
@@ -41,6 +44,12 @@ bool among(std::string_view name, std::span<const std::string_view> names) {
 
 bool is_work(const CallPaths& paths, std::uint32_t path, Category category) {
   return category != Category::kIdle || activity_of(paths, path, category) == Activity::kGilWait;
+}
+
+bool is_openmp_wait(const CallPaths& paths, std::uint32_t path) {
+  const Frame* const frame = paths.frame(path);
+  return frame != nullptr && frame->kind == FrameKind::kKernel &&
+         among(paths.text(frame->name), kOpenMpWaits);
 }
 
 std::string_view system_call_of(const CallPaths& paths, std::uint32_t path) {
@@ -95,6 +104,7 @@ OffCpu kind_of_call(const CallPaths& paths, std::uint32_t path) {
   if (leaf == nullptr || leaf->kind != FrameKind::kKernel) return OffCpu::kOther;
   const std::string_view name = paths.text(leaf->name);
   if (name == shard::kGilWaitName) return OffCpu::kGil;
+  if (among(name, kOpenMpWaits)) return OffCpu::kOpenMp;
   if (name == shard::kOnFileName) return OffCpu::kFile;
   if (name == shard::kOnSocketName) return OffCpu::kNetwork;
   if (name == shard::kOnPipeName) return OffCpu::kPipe;
@@ -124,6 +134,7 @@ OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path) {
     case OffCpu::kFile:
     case OffCpu::kJoin:
     case OffCpu::kChild:
+    case OffCpu::kOpenMp:
     case OffCpu::kOther:
       return kind;
   }

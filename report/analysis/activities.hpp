@@ -67,11 +67,15 @@ enum class OffCpu : std::uint8_t {
   kPipe,
   kJoin,   // the end of threads of its own
   kChild,  // its own child processes
+  kOpenMp,
   kOther
 };
-inline constexpr std::size_t kOffCpuKinds = 10;
+inline constexpr std::size_t kOffCpuKinds = 11;
 inline constexpr std::array<const char*, kOffCpuKinds> kOffCpuNames = {
-    "sleep", "lock", "gil", "poll", "file", "network", "pipe", "join", "child", "other"};
+    "sleep", "lock", "gil", "poll", "file", "network", "pipe", "join", "child", "openmp", "other"};
+
+// Whether a call path ends with a wait in an OpenMP run time.
+bool is_openmp_wait(const CallPaths& paths, std::uint32_t path);
 
 // For a call path with a value of category idle or io.
 OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path);

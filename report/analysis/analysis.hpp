@@ -85,6 +85,16 @@ inline constexpr double kMajorFaults_per_s = 10;      // of a rank
 // An event loop that was blocked while others waited for it: part of the loop's time, and in all. Less is no
 // more than one slow answer.
 inline constexpr double kLoopBlocked = 0.05, kLoopBlocked_s = 0.5;
+// OpenMP: what threads lose, each for itself.
+inline constexpr double kOpenMpLoss = 0.05;
+inline constexpr double kOpenMpUsed = 0.10;  // in regions; with less, OpenMP does not matter
+// A region is too small if it is shorter than this and its threads wait, or begin late, for longer than they
+// work: starting a team and waiting for it takes microseconds, and more with more threads.
+inline constexpr double kSmallRegion_s = 100e-6;
+// Threads of one team whose work rises with their numbers: the last has so many times the first one's.
+inline constexpr double kRisingWork = 1.3;
+// A loop with fewer chunks per thread than this cannot balance their work.
+inline constexpr double kFewChunks = 4;
 inline constexpr double kHotRegion = 0.05;  // share from which a region gets a verdict
 inline constexpr std::size_t kMaxHotRegions = 16;
 inline constexpr std::size_t kMaxDelays = 3;
@@ -708,6 +718,77 @@ struct EventLoopRow {
   std::vector<LoopBlockRow> blocks;                              // the largest first
 };
 
+// Constructs of one kind at one line, in one region. Sums over ranks and threads. docs/metrics.md, "OpenMP".
+struct OpenMpConstructRow {
+  shard::OmpKind kind = shard::OmpKind::kBarrier;
+  SourceLocation place;
+  std::uint64_t count = 0;
+  double time_s = 0, wait_s = 0, schedule_s = 0;
+  std::uint64_t chunks = 0, iterations = 0;  // 0: not known
+  std::optional<double> imbalance;  // of the time without waiting: of the thread with most, by the mean
+};
+
+// What the threads with one number did in a region, of all ranks.
+struct OpenMpThreadRow {
+  std::uint32_t number = 0;
+  double work_s = 0, wait_s = 0;
+};
+
+// A parallel construct: all regions that begin at one line.
+struct OpenMpRegionRow {
+  SourceLocation place;
+  bool is_teams = false;
+  std::uint32_t level = 0;  // how many regions there are around it, at least
+  std::uint64_t count = 0, unfinished = 0;
+  double time_s = 0;              // elapsed, summed over ranks
+  double work_s = 0, wait_s = 0;  // of the threads; wait: at its end and in constructs
+  double end_wait_s = 0;          // of wait_s, at its end
+  double serial_s = 0;            // of wait_s, in constructs that let one thread through at a time
+  double schedule_s = 0;          // until threads began, and for asking for parts of loops
+  double thread_s = 0;            // that the threads had there: time_s times the threads of each team
+  std::uint32_t threads = 0, threads_asked = 0;  // the most; asked 0: not known
+  std::optional<double> imbalance;   // of each instance the work of the thread with most, by the mean
+  std::optional<double> efficiency;  // work_s by thread_s
+  RankSpread spread;                 // of time_s
+  RankSpread wait_spread;            // of wait_s
+  std::vector<OpenMpConstructRow> constructs;    // by wait_s, largest first
+  std::vector<OpenMpThreadRow> threads_of_team;  // by number, of the first ones; empty: not known
+};
+inline constexpr std::size_t kMaxOpenMpThreads = 256;  // that are listed of a region
+
+// Where main threads were while no region was, but for MPI.
+struct OpenMpSerialRow {
+  SourceLocation place;
+  double time_s = 0;
+  double lost_s = 0;  // of the other threads, in that time
+};
+
+struct OpenMpRank {
+  std::int32_t rank = -1;
+  shard::OmpMethod method = shard::OmpMethod::kUnused;
+  std::string runtime;
+  bool other_runtime = false;    // another one is used as well, and not recorded
+  std::uint32_t threads = 0;     // of the largest team of the main thread that matters; 0: there was none
+  std::uint32_t processors = 0;  // that they may run on; 0 not known
+  double region_s = 0, serial_s = 0,
+         mpi_s = 0;               // of the main thread: in regions; outside without MPI; in MPI outside
+  double work_s = 0, wait_s = 0;  // of all threads, in regions of the main thread
+};
+
+struct OpenMpEfficiency {  // shares
+  std::optional<double> parallel, load_balance, scheduling, serialization;
+};
+
+struct OpenMp {
+  OpenMpEfficiency efficiency;
+  // Together with MPI: parallel is the product of the other two; mpi is empty without MPI.
+  std::optional<double> hybrid_parallel, hybrid_mpi, hybrid_openmp;
+  double work_s = 0, imbalance_s = 0, schedule_s = 0, serialization_s = 0;  // what these are of
+  std::vector<OpenMpRegionRow> regions;                                     // by thread_s, largest first
+  std::vector<OpenMpSerialRow> serial;                                      // by lost_s, largest first
+  std::vector<OpenMpRank> ranks;                                            // by rank
+};
+
 // Time that the import of a package takes, with what that imports in turn; of all threads, without MPI calls.
 struct ImportRow {
   std::string package;         // the top-level one; empty: not known
@@ -826,6 +907,7 @@ struct Analysis {
   std::vector<ThreadGroup> thread_groups;                   // by rank, then start
   std::vector<std::vector<SourceLocation>> creation_paths;  // outermost first; the first one is empty
   std::vector<EventLoopRow> event_loops;                    // by rank, then the most blocked one first
+  std::optional<OpenMp> openmp;                             // empty: no rank has used it
   OptionalCategorySeconds category_s;                       // sum over ranks
   OptionalActivitySeconds activity_s;                       // sum over ranks, all threads
   OptionalActivitySeconds active_activity_s;                // without idle helper threads

@@ -429,6 +429,18 @@ CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, unrecorded, program, count, measure
 CLUSTERPROF_MEMBERS(LoopBlockRow, time_s, awaited_s, count, longest_s, place, task)
 CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, turns, blocked, idle_s, busy_s,
                     blocked_s, awaited_s, longest_s, longest_at_s, lengths, blocks)
+CLUSTERPROF_MEMBERS(OpenMpConstructRow, kind, place, count, time_s, wait_s, schedule_s, chunks, iterations,
+                    imbalance)
+CLUSTERPROF_MEMBERS(OpenMpThreadRow, number, work_s, wait_s)
+CLUSTERPROF_MEMBERS(OpenMpRegionRow, place, is_teams, level, count, unfinished, time_s, work_s, wait_s,
+                    end_wait_s, serial_s, schedule_s, thread_s, threads, threads_asked, imbalance, efficiency,
+                    spread, wait_spread, constructs, threads_of_team)
+CLUSTERPROF_MEMBERS(OpenMpSerialRow, place, time_s, lost_s)
+CLUSTERPROF_MEMBERS(OpenMpRank, rank, method, runtime, other_runtime, threads, processors, region_s, serial_s,
+                    mpi_s, work_s, wait_s)
+CLUSTERPROF_MEMBERS(OpenMpEfficiency, parallel, load_balance, scheduling, serialization)
+CLUSTERPROF_MEMBERS(OpenMp, efficiency, hybrid_parallel, hybrid_mpi, hybrid_openmp, work_s, imbalance_s,
+                    schedule_s, serialization_s, regions, serial, ranks)
 CLUSTERPROF_MEMBERS(ImportRow, package, file, function, line, is_direct, own, time_s, self_s, main_thread_s,
                     ranks, spread)
 CLUSTERPROF_MEMBERS(ImportSum, time_s, main_thread_s, main_thread_io_s, main_spread)
@@ -489,7 +501,7 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
 }
 CLUSTERPROF_MEMBERS(EndOfRun, begin_s, end_s, functions_begin_s)
 CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
-                    event_loops, threads, thread_groups, category_s, activity_s, active_activity_s,
+                    event_loops, openmp, threads, thread_groups, category_s, activity_s, active_activity_s,
                     native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s,
                     focus_s, limits, memory_functions, io, off_cpu, imports, import_sum, timeline, regions,
                     counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
@@ -617,6 +629,17 @@ bool is_consistent(const Analysis& a) {
                return known(row.kind, kLoopKindNames.size()) &&
                       all(row.blocks, [&](const LoopBlockRow& block) { return frame(block.place.kind); });
              }) &&
+         (!a.openmp ||
+          (all(a.openmp->ranks,
+               [](const OpenMpRank& row) { return known(row.method, shard::kOmpMethods); }) &&
+           all(a.openmp->serial, [&](const OpenMpSerialRow& row) { return frame(row.place.kind); }) &&
+           all(a.openmp->regions,
+               [&](const OpenMpRegionRow& row) {
+                 return frame(row.place.kind) &&
+                        all(row.constructs, [&](const OpenMpConstructRow& construct) {
+                          return known(construct.kind, shard::kOmpKinds) && frame(construct.place.kind);
+                        });
+               }))) &&
          is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&
          (!a.efficiency.serialization || a.wait_quality) &&
          is_consistent(a.threads_efficiency, a.threads_mean_useful_s, a.threads_max_useful_s,

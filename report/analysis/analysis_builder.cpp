@@ -35,6 +35,7 @@
 #include "report/analysis/mpi_collectives.hpp"
 #include "report/analysis/mpi_problems.hpp"
 #include "report/analysis/off_cpu.hpp"
+#include "report/analysis/openmp.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/path_time.hpp"
 #include "report/analysis/processes.hpp"
@@ -83,6 +84,7 @@ struct AnalysisBuilder::State {
         off_cpu(data, paths, places),
         imports(data, paths),
         regions(data, paths, places),
+        openmp(data, paths),
         torch(data, paths),
         waits(data) {}
 
@@ -107,6 +109,7 @@ struct AnalysisBuilder::State {
     OffCpuTime::each_table(self.off_cpu, table);
     ImportTime::each_table(self.imports, table);
     RegionTime::each_table(self.regions, table);
+    OpenMpTime::each_table(self.openmp, table);
     TorchTime::each_table(self.torch, table);
     ChargedWaits::each_table(self.waits, table);
   }
@@ -128,6 +131,7 @@ struct AnalysisBuilder::State {
   OffCpuTime off_cpu;
   ImportTime imports;
   RegionTime regions;
+  OpenMpTime openmp;
   TorchTime torch;
   ChargedWaits waits;
 };
@@ -170,6 +174,7 @@ void AnalysisBuilder::State::add(const shard::RankRows& rows) {
   off_cpu.add(rank);
   imports.add(rank);
   regions.add(rank);
+  openmp.add(rank);
   torch.add(rank);
   waits.add(rank);
 }
@@ -208,6 +213,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   list_processes(head, paths, analysis);
   list_event_loops(head, paths, analysis);
   list_threads(head, paths, analysis);
+  openmp.finish(ranks, analysis);
   explain_waiting(head, path_time, waits, paths, analysis);
   count_counters(head, ranks.ascending, analysis);
   counts.finish(analysis);

@@ -34,6 +34,7 @@ FindingAction action_for_wait(OffCpu kind) {
     case OffCpu::kFile:
     case OffCpu::kNetwork:
     case OffCpu::kPipe:
+    case OffCpu::kOpenMp:
     case OffCpu::kOther:
       break;
   }
@@ -148,7 +149,7 @@ void find_blocked_time(FindingBuilder& builder) {
       [&](std::uint32_t path) {
         // A loop that has nothing to do waits for others, as it should.
         return activity_of(paths, path, Category::kIdle) != Activity::kGilWait &&
-               !is_loop_wait(paths, path) && !builder.is_input_wait(path);
+               !is_loop_wait(paths, path) && !builder.is_input_wait(path) && !is_openmp_wait(paths, path);
       },
       thresholds::kIdle, FindingAction::kFindWhatIsAwaited);
   if (finding == nullptr) return;
@@ -163,6 +164,7 @@ void find_blocked_time(FindingBuilder& builder) {
   double& gil_s = others.idle_s[static_cast<std::size_t>(OffCpu::kGil)];
   const double apart_s = std::max(gil_s, analysis.activity_s[index(Activity::kGilWait)].value_or(0));
   gil_s = 0;
+  others.idle_s[static_cast<std::size_t>(OffCpu::kOpenMp)] = 0;  // other findings
   add_idle_kinds(others.idle_s, finding->evidence);
   if (apart_s > 0) finding->evidence.set(Key::kGil, apart_s);
   const auto most = std::max_element(others.idle_s.begin(), others.idle_s.end()) - others.idle_s.begin();

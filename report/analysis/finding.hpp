@@ -77,9 +77,15 @@ enum class FindingKind : std::uint8_t {
   kImports,
   kMpiErrors,
   kRequestsOpen,
-  kMessagesUnmatched
+  kMessagesUnmatched,
+  kOpenMpImbalance,
+  kOpenMpSerial,
+  kOpenMpSmallRegions,
+  kOpenMpOneAtATime,
+  kOpenMpThreads,
+  kOpenMpOneProcessor
 };
-inline constexpr std::size_t kFindingKinds = 58;
+inline constexpr std::size_t kFindingKinds = 64;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
                                                                              "no_progress",
@@ -138,7 +144,13 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"de
                                                                              "imports",
                                                                              "mpi_errors",
                                                                              "requests_open",
-                                                                             "messages_unmatched"};
+                                                                             "messages_unmatched",
+                                                                             "openmp_imbalance",
+                                                                             "openmp_serial",
+                                                                             "openmp_small_regions",
+                                                                             "openmp_one_at_a_time",
+                                                                             "openmp_threads",
+                                                                             "openmp_one_processor"};
 constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
 
 // kInfo: about the measurement itself, or what may be as the program means it.
@@ -183,9 +195,19 @@ enum class FindingAction : std::uint8_t {
   kLeaveTheLoop,
   kPackLibraries,
   kImportLess,
-  kFasterInput
+  kFasterInput,
+  kBalanceThreads,
+  kDynamicSchedule,
+  kCyclicSchedule,
+  kSmallerChunks,
+  kLargerRegions,
+  kReducePerThread,
+  kWaitLess,
+  kMoreInRegions,
+  kBindWider,
+  kSmallerPool
 };
-inline constexpr std::size_t kFindingActions = 33;
+inline constexpr std::size_t kFindingActions = 43;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -218,7 +240,17 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "leave_the_loop",
                                                                                  "pack_libraries",
                                                                                  "import_less",
-                                                                                 "faster_input"};
+                                                                                 "faster_input",
+                                                                                 "balance_threads",
+                                                                                 "dynamic_schedule",
+                                                                                 "cyclic_schedule",
+                                                                                 "smaller_chunks",
+                                                                                 "larger_regions",
+                                                                                 "reduce_per_thread",
+                                                                                 "wait_less",
+                                                                                 "more_in_regions",
+                                                                                 "bind_wider",
+                                                                                 "smaller_pool"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -262,6 +294,7 @@ enum class EvidenceKey : std::uint8_t {
   kPipe,
   kJoin,
   kChild,
+  kOpenMp,
   kOther,
   kBandwidth,
   kMissesPerKilo,
@@ -339,9 +372,17 @@ enum class EvidenceKey : std::uint8_t {
   kMessageNumber,
   kRequests,
   kUnreceived,
-  kCallSites
+  kCallSites,
+  kChunks,
+  kLastByFirst,
+  kMeanTime,
+  kConstruct,
+  kSpeedupBound,
+  kPool,
+  kPoolThreads,
+  kPoolSize
 };
-inline constexpr std::size_t kEvidenceKeys = 114;
+inline constexpr std::size_t kEvidenceKeys = 123;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -378,6 +419,7 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "pipe_s",
                                                                              "join_s",
                                                                              "child_s",
+                                                                             "openmp_s",
                                                                              "other_s",
                                                                              "bandwidth_bytes_per_s",
                                                                              "misses_per_kilo_instructions",
@@ -455,7 +497,15 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "message_number",
                                                                              "requests",
                                                                              "messages",
-                                                                             "call_sites"};
+                                                                             "call_sites",
+                                                                             "chunks_per_thread",
+                                                                             "last_by_first_thread",
+                                                                             "mean_s",
+                                                                             "construct",
+                                                                             "speedup_bound",
+                                                                             "pool",
+                                                                             "pool_threads",
+                                                                             "pool_set_by"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.

@@ -39,6 +39,10 @@ void name_awaited_children(const FindingBuilder& builder, shard::Category catego
 void find_blocked_loops(FindingBuilder& builder);
 // Time in system calls, but those on memory.
 void find_system_calls(FindingBuilder& builder);
+// Threads of OpenMP's teams that have nothing to do, or too few processors.
+void find_openmp_costs(FindingBuilder& builder);
+// Says of findings on too many threads which pool has most of them, and what sets its size.
+void name_large_pools(FindingBuilder& builder);
 // What the measurement lost, and where it is not exact.
 void find_measurement_errors(FindingBuilder& builder);
 

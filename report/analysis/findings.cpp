@@ -23,7 +23,8 @@ bool is_failure(Kind kind) { return kind <= Kind::kTimeLimit; }
 // Ranks lack processors, so other losses may have the same reason.
 bool is_of_processors(Kind kind) {
   return kind == Kind::kWaitingForProcessor || kind == Kind::kSharedProcessors ||
-         kind == Kind::kTooManyThreads || kind == Kind::kBusyNode;
+         kind == Kind::kTooManyThreads || kind == Kind::kBusyNode || kind == Kind::kOpenMpThreads ||
+         kind == Kind::kOpenMpOneProcessor;
 }
 
 // Joins a finding on blocked time to the one on the delay that it caused, where both blame the same function.
@@ -45,6 +46,23 @@ void join_with_delays(FindingBuilder& builder) {
                                                joined.action});
     findings.erase(findings.begin() + static_cast<std::ptrdiff_t>(blocked->finding));
   }
+}
+
+// Joins findings on OpenMP's threads, which lack processors, to the one on the waiting for processors.
+void join_with_processors(std::vector<Finding>& findings) {
+  const auto waiting = std::find_if(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.kind == Kind::kWaitingForProcessor || finding.kind == Kind::kTooManyThreads;
+  });
+  if (waiting == findings.end() || waiting->action == FindingAction::kFewerRanks) return;
+  for (Finding& finding : findings) {
+    if (finding.kind != Kind::kOpenMpThreads && finding.kind != Kind::kOpenMpOneProcessor) continue;
+    if (waiting->action != FindingAction::kSmallerPool) waiting->action = finding.action;
+    waiting->joined.push_back(
+        {finding.kind, finding.share, finding.rank, {}, std::move(finding.evidence), finding.action});
+  }
+  std::erase_if(findings, [](const Finding& finding) {
+    return finding.kind == Kind::kOpenMpThreads || finding.kind == Kind::kOpenMpOneProcessor;
+  });
 }
 
 // Waiting that a finding on late ranks or on a blocked event loop explains is not told again as blocked time.
@@ -144,9 +162,12 @@ void find_findings(const shard::ShardData& data, const PathTime& time, const Cal
   find_io_costs(builder);
   find_blocked_time(builder);
   find_blocked_loops(builder);
+  find_openmp_costs(builder);
   find_system_calls(builder);
   for (Finding& finding : placement_findings(analysis)) analysis.findings.push_back(std::move(finding));
   join_with_delays(builder);
+  name_large_pools(builder);
+  join_with_processors(analysis.findings);
   leave_out_explained_waiting(analysis.findings);
   explain_by_processors(analysis);
   find_measurement_errors(builder);

@@ -180,7 +180,8 @@ std::string name_and_place(std::string_view name, std::string_view place, std::s
 std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_t width) {
   const std::string name = function_label(row.name, row.kind);
   if (row.kind == shard::FrameKind::kMpi) return shorten_middle(name, width);
-  if (row.name == shard::kGilWaitName) return shorten_middle(name, width);
+  if (row.kind == shard::FrameKind::kKernel && row.name.starts_with("waiting "))  // for the GIL, in OpenMP
+    return shorten_middle(name, width);
   if (row.kind == shard::FrameKind::kKernel) return name_and_place(name, "[kernel]", width);
   if (!row.file.empty()) return name_and_place(name, paths.place(row.file, row.line), width);
   std::string_view module = base_name(row.module);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The JSON document of a report (report.schema.json). Its sections are in several sources: code.cpp,
-// mpi.cpp, resources.cpp, conclusions.cpp, and the rest in render_json.cpp.
+// mpi.cpp, openmp.cpp, resources.cpp, conclusions.cpp, and the rest in render_json.cpp.
 #pragma once
 
 #include <array>
@@ -45,6 +45,9 @@ class ReportDocument {
   void timeline();
   void off_cpu();
   void imports();
+
+  // openmp.cpp
+  void openmp();
 
   // mpi.cpp
   void peer(const PendingPeer& peer);

@@ -20,13 +20,35 @@ class EfficiencySection : private Section {
 
   void print() {
     const Efficiency& e = a_.efficiency;
-    if (!worth(e.parallel.has_value(), "Efficiency", "Not known: no rank used MPI.")) return;
+    const bool has_openmp = a_.openmp && a_.openmp->efficiency.parallel;
+    if (!worth(e.parallel || has_openmp, "Efficiency", "Not known: no rank used MPI or OpenMP.")) return;
     page_.section("Efficiency", "100 % is ideal");
-    const auto show = [this](std::string_view name, const std::optional<double>& share,
-                             std::string_view why) {
-      page_.line(fmt::format("  {:<17}{:>8}  {:<20}  {}", name, share ? percent(*share) : "-",
-                             bar(share.value_or(0), 20), why));
-    };
+    if (e.parallel) print_mpi();
+    if (has_openmp) print_openmp();
+  }
+
+ private:
+  void show(std::string_view name, const std::optional<double>& share, std::string_view why) {
+    page_.line(fmt::format("  {:<17}{:>8}  {:<20}  {}", name, share ? percent(*share) : "-",
+                           bar(share.value_or(0), 20), why));
+  }
+
+  void print_openmp() {
+    const OpenMp& all = *a_.openmp;
+    const OpenMpEfficiency& e = all.efficiency;
+    page_.line(all.hybrid_mpi ? "  with OpenMP's threads" : "  OpenMP's threads");
+    if (all.hybrid_mpi) show("hybrid", all.hybrid_parallel, "MPI (parallel, above) x OpenMP");
+    show("  OpenMP", e.parallel, "load balance x scheduling x serialization");
+    show("    load balance", e.load_balance,
+         fmt::format("{} waiting for slower threads", seconds(all.imbalance_s)));
+    show("    scheduling", e.scheduling,
+         fmt::format("{} to begin and to hand out work", seconds(all.schedule_s)));
+    show("    serialization", e.serialization,
+         fmt::format("{} without work while one thread works", seconds(all.serialization_s)));
+  }
+
+  void print_mpi() {
+    const Efficiency& e = a_.efficiency;
     show("parallel", e.parallel, "load balance x communication");
     show("  load balance", e.load_balance,
          fmt::format("mean {} / max {} (@{})", seconds(*a_.mean_useful_s), seconds(*a_.max_useful_s),

@@ -75,6 +75,19 @@ class ResourceSections : private Section {
       print_event_loops(page_, a_, paths_, resource_options());
   }
 
+  void openmp() {
+    double region_s = 0;
+    bool is_recorded = true;
+    if (a_.openmp)
+      for (const OpenMpRank& rank : a_.openmp->ranks) {
+        region_s += rank.region_s;
+        is_recorded = is_recorded && rank.method != shard::OmpMethod::kOtherTool;
+      }
+    if (all_ && is_recorded && share_of(region_s, a_.rank_seconds) < kWorthMentioning) return;
+    if (worth(a_.openmp && !a_.openmp->ranks.empty(), "OpenMP", "No rank has used it."))
+      print_openmp(page_, a_, paths_, resource_options());
+  }
+
   void imports() {
     if (all_ && share_of(a_.import_sum.main_thread_s, a_.rank_seconds) < kMuchImported) return;
     if (worth(!a_.imports.empty(), "Imports", "No imports were seen."))
@@ -133,6 +146,7 @@ constexpr std::pair<std::string_view, Print> kSections[] = {
     {"io", print_resources<&ResourceSections::io>},
     {"off-cpu", print_resources<&ResourceSections::off_cpu>},
     {"event-loops", print_resources<&ResourceSections::event_loops>},
+    {"openmp", print_resources<&ResourceSections::openmp>},
     {"imports", print_resources<&ResourceSections::imports>},
     {"processes", print_resources<&ResourceSections::processes>},
     {"threads", print_resources<&ResourceSections::threads>},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The sections on files, blocked time, event loops, processes, threads, regions, the timeline and nodes.
+// The sections on files, blocked time, event loops, OpenMP, processes, threads, regions, the timeline and
+// nodes.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,9 @@ void print_off_cpu(Page& page, const Analysis& analysis, const format::ShortPath
                    const ResourceOptions& options);
 void print_event_loops(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
                        const ResourceOptions& options);
+// There is Analysis::openmp.
+void print_openmp(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
+                  const ResourceOptions& options);
 void print_imports(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
                    const ResourceOptions& options);
 void print_regions(Page& page, const Analysis& analysis, const ResourceOptions& options);

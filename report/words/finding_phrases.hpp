@@ -24,6 +24,7 @@ using MakeFindingText = std::optional<FindingText>(const Finding& finding, const
 MakeFindingText failure_text;      // ranks that failed or are missing
 MakeFindingText mpi_text;          // waiting for other ranks, and communication
 MakeFindingText computing_text;    // what ranks do by themselves: Python, memory, files, other waits
+MakeFindingText openmp_text;       // OpenMP's threads
 MakeFindingText machine_text;      // processors and memory of the nodes
 MakeFindingText measurement_text;  // what the measurement lacks
 

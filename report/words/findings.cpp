@@ -18,7 +18,8 @@ namespace {
 using Key = EvidenceKey;
 
 FindingText text_of(const Finding& finding, const format::ShortPaths& names) {
-  for (MakeFindingText* const make : {failure_text, mpi_text, computing_text, machine_text, measurement_text})
+  for (MakeFindingText* const make :
+       {failure_text, mpi_text, computing_text, openmp_text, machine_text, measurement_text})
     if (std::optional<FindingText> text = make(finding, names)) return *std::move(text);
   return {};
 }
@@ -116,6 +117,28 @@ std::string_view advice(FindingAction action) {
     case FindingAction::kFasterInput:
       return "Make that code faster, start it earlier (prefetch), or use more workers if processors are "
              "free.";
+    case FindingAction::kBalanceThreads:
+      return "Give the threads equal work, in more and smaller parts.";
+    case FindingAction::kDynamicSchedule:
+      return "Let threads that are done take the next part (schedule(dynamic) or schedule(guided)).";
+    case FindingAction::kCyclicSchedule:
+      return "Deal out the iterations in turn (schedule(static, 1)), or to threads that are done "
+             "(schedule(guided)).";
+    case FindingAction::kSmallerChunks:
+      return "Use smaller chunks.";
+    case FindingAction::kLargerRegions:
+      return "Make one region of several, or use one thread for so little work (an if clause).";
+    case FindingAction::kReducePerThread:
+      return "Let each thread keep a result of its own (reduction), and put them together once.";
+    case FindingAction::kWaitLess:
+      return "Let the others go on (nowait), or give them other work.";
+    case FindingAction::kMoreInRegions:
+      return "Move that work into parallel regions.";
+    case FindingAction::kBindWider:
+      return "Give each rank as many processors as it has threads (mpirun --map-by slot:PE=N, srun -c N; "
+             "OMP_PROC_BIND).";
+    case FindingAction::kSmallerPool:
+      return "Make that pool smaller, or give each rank more processors.";
   }
   return "";
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
 #include "report/words/finding_phrases.hpp"
 
@@ -32,7 +33,7 @@ class MachineSentences : private FindingPhrases {
                         format::plural(static_cast<std::size_t>(whole(Key::kThreads)), "thread"),
                         format::plural(e_.list(Key::kProcessors).size(), "processor"),
                         percent(e_.number(Key::kBusy)), count(Key::kSwitchedOut)),
-            ""};
+            pool()};
       case Kind::kBusyNode:
         return FindingText{
             fmt::format("The processors of {} are {} busy, {} with this job, and each of its ranks is "
@@ -66,10 +67,20 @@ class MachineSentences : private FindingPhrases {
       first += fmt::format("; on node {}, {:.1f} threads on average run or are ready to run, on {}", node(),
                            e_.number(Key::kReadyThreads),
                            format::plural(e_.list(Key::kProcessors).size(), "processor"));
-    return {first + ".", e_.number(Key::kMpiRunnable) > 0
-                             ? fmt::format("{} of it is outside MPI, {} inside.", time(Key::kRunnable),
-                                           time(Key::kMpiRunnable))
-                             : ""};
+    std::string more;
+    if (e_.number(Key::kMpiRunnable) > 0)
+      more =
+          fmt::format("{} of it is outside MPI, {} inside.", time(Key::kRunnable), time(Key::kMpiRunnable));
+    if (const std::string threads = pool(); !threads.empty()) more += (more.empty() ? "" : " ") + threads;
+    return {first + ".", more};
+  }
+
+  // "There are 64 threads of OpenBLAS; OPENBLAS_NUM_THREADS sets how many each process has."
+  [[nodiscard]] std::string pool() const {
+    if (!e_.has(Key::kPool)) return {};
+    return fmt::format("There are {} of {}; {} sets how many each process has.",
+                       format::plural(static_cast<std::size_t>(whole(Key::kPoolThreads)), "thread"),
+                       format::printable(e_.name(Key::kPool)), format::printable(e_.name(Key::kPoolSize)));
   }
 
   [[nodiscard]] FindingText shared_processors() const {

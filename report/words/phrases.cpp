@@ -58,9 +58,9 @@ std::string listed(std::vector<std::pair<const char*, double>> parts) {
 
 std::string idle_kinds(const Evidence& evidence, bool with_gil) {
   static constexpr std::array<const char*, kOffCpuKinds> kLabels = {
-      "sleep",           "locks",       "the GIL", "poll",
-      "files",           "the network", "pipes",   "threads of its own",
-      "child processes", "other waits"};
+      "sleep",           "locks",       "the GIL",    "poll",
+      "files",           "the network", "pipes",      "threads of its own",
+      "child processes", "OpenMP",      "other waits"};
   std::vector<std::pair<const char*, double>> parts;
   for (std::size_t k = 0; k < kOffCpuKinds; ++k) {
     const auto key = static_cast<Key>(static_cast<std::size_t>(Key::kSleep) + k);

@@ -42,14 +42,16 @@ void expect_documented(const std::array<const char*, N>& names, const std::strin
 }
 
 // Every enumerator has its name.
-static_assert(static_cast<std::size_t>(FindingKind::kMessagesUnmatched) + 1 == kFindingKinds);
-static_assert(static_cast<std::size_t>(FindingAction::kFasterInput) + 1 == kFindingActions);
-static_assert(static_cast<std::size_t>(EvidenceKey::kCallSites) + 1 == kEvidenceKeys);
+static_assert(static_cast<std::size_t>(FindingKind::kOpenMpOneProcessor) + 1 == kFindingKinds);
+static_assert(static_cast<std::size_t>(FindingAction::kSmallerPool) + 1 == kFindingActions);
+static_assert(static_cast<std::size_t>(EvidenceKey::kPoolSize) + 1 == kEvidenceKeys);
 static_assert(kFindingKindNames.back() != nullptr && kFindingActionNames.back() != nullptr &&
               kEvidenceKeyNames.back() != nullptr);
 static_assert(std::string_view(name_of(FindingKind::kClocks)) == "clocks");
 static_assert(std::string_view(name_of(FindingKind::kImports)) == "imports");
 static_assert(std::string_view(name_of(FindingKind::kSharedProcessors)) == "shared_processors");
+static_assert(std::string_view(name_of(FindingKind::kOpenMpThreads)) == "openmp_threads");
+static_assert(std::string_view(name_of(FindingAction::kBindWider)) == "bind_wider");
 static_assert(std::string_view(name_of(FindingAction::kFewerRanks)) == "fewer_ranks");
 static_assert(std::string_view(name_of(EvidenceKey::kSignal)) == "signal");
 static_assert(std::string_view(name_of(EvidenceKey::kSleep)) == "sleep_s");

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/openmp.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "report/analysis/calls_under_way.hpp"
+#include "report/analysis/tables.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::OmpKind;
+
+std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
+// Of the team that begins at a line, whatever the number of its threads.
+using PlaceKey = std::tuple<std::string, std::string, std::uint32_t, std::string>;
+PlaceKey key_of(const SourceLocation& place) {
+  return {place.file, place.function, place.line, place.called};
+}
+
+std::optional<double> ratio(double part, double whole) {
+  return whole > 0 ? std::optional(part / whole) : std::nullopt;
+}
+
+// The sums of rows that become one.
+struct RegionSum {
+  OpenMpRegionRow row;
+  std::uint64_t time_ns = 0, work_ns = 0, end_wait_ns = 0, inner_wait_ns = 0, schedule_ns = 0, thread_ns = 0;
+  std::uint64_t one_by_one_ns = 0;
+  double longest_ns = 0;  // of each instance, times the threads of its team
+  std::map<std::pair<OmpKind, PlaceKey>, OpenMpConstructRow> constructs;
+  std::map<std::pair<OmpKind, PlaceKey>, double> longest_of;  // of constructs, likewise
+  std::vector<OpenMpThreadRow> threads;
+};
+
+}  // namespace
+
+bool lets_one_through(OmpKind kind) {
+  return kind == OmpKind::kSingle || kind == OmpKind::kLock || kind == OmpKind::kCritical ||
+         kind == OmpKind::kAtomic || kind == OmpKind::kOrdered;
+}
+
+OpenMpTime::OpenMpTime(const shard::ShardData& head, const CallPaths& paths)
+    : head_(head), paths_(paths), of_rank_(head.ranks.size()) {
+  read_ranks();
+  if (head_.omp_ranks.empty()) return;
+  in_region_.resize(paths_.size());
+  for (const shard::OmpRegion& region : head_.omp_regions)
+    if (region.path != 0 && region.path < in_region_.size()) in_region_[region.path] = true;
+  for (std::uint32_t path = 1; path < in_region_.size(); ++path)
+    if (in_region_[paths_.parent(path)]) in_region_[path] = true;
+}
+
+void OpenMpTime::read_ranks() {
+  for (const shard::OmpRank& row : head_.omp_ranks)
+    if (row.rank < of_rank_.size()) of_rank_[row.rank].of = &row;
+  const auto is_of_main = [&](const auto& row) {
+    return row.rank < of_rank_.size() && row.main != 0 && row.level == 0;
+  };
+  for (const shard::OmpRegion& region : head_.omp_regions) {
+    if (!is_of_main(region)) continue;
+    Rank& rank = of_rank_[region.rank];
+    rank.region_ns += region.time_ns;
+    rank.region_mpi_ns += region.mpi_ns;
+    rank.thread_ns += region.threads_ns;
+    rank.wait_ns += region.wait_ns;
+    rank.inner_wait_ns += region.inner_wait_ns;
+    rank.schedule_ns += region.schedule_ns;
+  }
+  // A team that was needed once or for a moment says nothing about how many threads there are.
+  constexpr double kMatters = 0.01;
+  for (const shard::OmpRegion& region : head_.omp_regions) {
+    if (!is_of_main(region)) continue;
+    Rank& rank = of_rank_[region.rank];
+    if (static_cast<double>(region.time_ns) >= kMatters * static_cast<double>(rank.region_ns))
+      rank.threads = std::max(rank.threads, region.threads);
+  }
+  for (const shard::OmpRegion& region : head_.omp_regions)
+    if (is_of_main(region) && region.threads < of_rank_[region.rank].threads)
+      of_rank_[region.rank].unused_ns += region.time_ns * (of_rank_[region.rank].threads - region.threads);
+  for (const shard::OmpConstruct& construct : head_.omp_constructs) {
+    if (!is_of_main(construct)) continue;
+    if (lets_one_through(construct.kind)) of_rank_[construct.rank].one_by_one_ns += construct.wait_ns;
+    of_rank_[construct.rank].loop_schedule_ns += construct.schedule_ns;
+  }
+  for (std::uint32_t i = 0; i < of_rank_.size(); ++i) {
+    Rank& rank = of_rank_[i];
+    const shard::Rank& whole = head_.ranks[i];
+    rank.mpi_ns = less(whole.mpi_ns, rank.region_mpi_ns);
+    rank.serial_ns = less(less(whole.elapsed_ns, whole.paused_ns), rank.region_ns + rank.mpi_ns);
+    rank.one_by_one_ns = std::min(rank.one_by_one_ns, rank.inner_wait_ns);
+  }
+}
+
+void OpenMpTime::add(const RankInput& rank) {
+  if (rank.index >= of_rank_.size()) return;
+  const Rank& here = of_rank_[rank.index];
+  if (here.of == nullptr || here.threads == 0) return;
+  const auto counts = [&](const shard::Value& value) {
+    return value.main_thread && value.category != shard::Category::kMpi && !in_region_[value.path];
+  };
+  std::uint64_t sampled_ns = 0;
+  for (const shard::Value& value : rank.values)
+    if (counts(value)) sampled_ns += value.wall_ns;
+  if (sampled_ns == 0) return;
+  serial_ns_.resize(paths_.size());
+  lost_ns_.resize(paths_.size());
+  // How long it was is measured; where it was is sampled.
+  const double factor = static_cast<double>(here.serial_ns) / static_cast<double>(sampled_ns);
+  for (const shard::Value& value : rank.values) {
+    if (!counts(value)) continue;
+    const auto ns = static_cast<std::uint64_t>(static_cast<double>(value.wall_ns) * factor);
+    serial_ns_[value.path] += ns;
+    lost_ns_[value.path] += ns * (here.threads - 1);
+  }
+}
+
+std::vector<OpenMpRegionRow> OpenMpTime::regions(const RankOrder& order) const {
+  std::map<std::pair<PlaceKey, bool>, std::size_t> numbers;
+  std::vector<RegionSum> sums;
+  std::map<std::uint32_t, SourceLocation> places;  // by path
+  const auto place_at = [&](std::uint32_t path) -> const SourceLocation& {
+    const auto [found, is_new] = places.try_emplace(path);
+    if (is_new && path < paths_.size()) found->second = place_of_path(paths_, path);
+    return found->second;
+  };
+  const auto sum_of = [&](std::uint32_t path, bool is_teams) {
+    const SourceLocation& place = place_at(path);
+    const auto [found, is_new] = numbers.try_emplace({key_of(place), is_teams}, sums.size());
+    if (is_new) {
+      RegionSum& made = sums.emplace_back();
+      made.row.place = place;
+      made.row.is_teams = is_teams;
+      made.row.level = UINT32_MAX;
+    }
+    return found->second;
+  };
+  std::map<std::uint32_t, std::size_t> of_path;
+  for (const shard::OmpRegion& region : head_.omp_regions) {
+    if (region.rank >= head_.ranks.size()) continue;
+    const std::size_t number = sum_of(region.path, region.kind == OmpKind::kTeams);
+    of_path[region.path] = number;
+    RegionSum& sum = sums[number];
+    OpenMpRegionRow& row = sum.row;
+    row.level = std::min<std::uint32_t>(row.level, region.level);
+    row.count += region.count;
+    row.unfinished += region.unfinished;
+    row.threads = std::max(row.threads, region.threads);
+    row.threads_asked = std::max(row.threads_asked, region.asked);
+    sum.time_ns += region.time_ns;
+    sum.thread_ns += region.time_ns * region.threads;
+    sum.work_ns += less(region.threads_ns, region.wait_ns + region.inner_wait_ns);
+    sum.end_wait_ns += region.wait_ns;
+    sum.inner_wait_ns += region.inner_wait_ns;
+    sum.schedule_ns += region.schedule_ns;
+    sum.longest_ns += static_cast<double>(region.longest_ns) * region.threads;
+  }
+  for (const shard::OmpConstruct& construct : head_.omp_constructs) {
+    const auto region = of_path.find(construct.region_path);
+    if (construct.rank >= head_.ranks.size() || region == of_path.end()) continue;
+    RegionSum& sum = sums[region->second];
+    if (lets_one_through(construct.kind)) sum.one_by_one_ns += construct.wait_ns;
+    const SourceLocation& place = place_at(construct.path);
+    const std::pair key(construct.kind, key_of(place));
+    OpenMpConstructRow& row = sum.constructs[key];
+    row.kind = construct.kind;
+    row.place = place;
+    row.count += construct.count;
+    row.time_s += to_seconds(construct.time_ns);
+    row.wait_s += to_seconds(construct.wait_ns);
+    row.schedule_s += to_seconds(construct.schedule_ns);
+    row.chunks += construct.chunks;
+    row.iterations += construct.iterations;
+    sum.longest_of[key] += to_seconds(construct.longest_ns) * construct.threads;
+  }
+  for (const shard::OmpThread& thread : head_.omp_threads) {
+    const auto region = of_path.find(thread.path);
+    if (thread.rank >= head_.ranks.size() || region == of_path.end() || thread.number >= kMaxOpenMpThreads)
+      continue;
+    std::vector<OpenMpThreadRow>& threads = sums[region->second].threads;
+    while (threads.size() <= thread.number)
+      threads.push_back({static_cast<std::uint32_t>(threads.size()), 0, 0});
+    const std::uint64_t wait_ns = thread.wait_ns + thread.inner_wait_ns;
+    threads[thread.number].work_s += to_seconds(less(thread.time_ns, wait_ns));
+    threads[thread.number].wait_s += to_seconds(wait_ns);
+  }
+  // How it differs between ranks.
+  SpreadTable times(sums.size()), waits(sums.size());
+  const ByRank rows = by_rank(head_.omp_regions, head_.ranks.size());
+  for (const std::uint32_t rank : order.ascending) {
+    for (std::uint32_t i = rows.starts[rank]; i < rows.starts[rank + 1]; ++i) {
+      const shard::OmpRegion& region = head_.omp_regions[rows.order[i]];
+      const auto number = static_cast<std::uint32_t>(of_path.at(region.path));
+      times.add(number, region.time_ns);
+      waits.add(number, region.wait_ns + region.inner_wait_ns);
+    }
+    times.end_rank(head_.ranks[rank].rank);
+    waits.end_rank(head_.ranks[rank].rank);
+  }
+
+  std::vector<OpenMpRegionRow> result;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    RegionSum& sum = sums[i];
+    OpenMpRegionRow& row = sum.row;
+    row.time_s = to_seconds(sum.time_ns);
+    row.end_wait_s = to_seconds(sum.end_wait_ns);
+    row.wait_s = to_seconds(sum.end_wait_ns + sum.inner_wait_ns);
+    row.serial_s = to_seconds(std::min(sum.one_by_one_ns, sum.inner_wait_ns));
+    row.thread_s = to_seconds(sum.thread_ns);
+    row.work_s = to_seconds(sum.work_ns);
+    row.schedule_s = to_seconds(sum.schedule_ns);
+    row.imbalance = ratio(sum.longest_ns / 1e9, row.work_s);
+    row.efficiency = ratio(row.work_s, row.work_s + row.wait_s + row.schedule_s);
+    row.spread = times.spread(i);
+    row.wait_spread = waits.spread(i);
+    row.threads_of_team = std::move(sum.threads);
+    for (auto& [key, construct] : sum.constructs) {
+      row.schedule_s += construct.schedule_s;
+      const bool is_shared_out = construct.kind == OmpKind::kLoop || construct.kind == OmpKind::kSections;
+      if (is_shared_out)
+        construct.imbalance = ratio(sum.longest_of[key], construct.time_s - construct.wait_s);
+      row.constructs.push_back(std::move(construct));
+    }
+    std::stable_sort(
+        row.constructs.begin(), row.constructs.end(),
+        [](const OpenMpConstructRow& a, const OpenMpConstructRow& b) { return a.wait_s > b.wait_s; });
+    result.push_back(std::move(row));
+  }
+  std::stable_sort(result.begin(), result.end(), [](const OpenMpRegionRow& a, const OpenMpRegionRow& b) {
+    return a.thread_s > b.thread_s;
+  });
+  return result;
+}
+
+std::vector<OpenMpSerialRow> OpenMpTime::serial() const {
+  std::map<PlaceKey, OpenMpSerialRow> rows;
+  for (std::uint32_t path = 0; path < serial_ns_.size(); ++path) {
+    if (serial_ns_[path] == 0) continue;
+    SourceLocation place = place_of_path(paths_, path);
+    place.called.clear();  // a line is one row, whatever it calls
+    OpenMpSerialRow& row = rows[key_of(place)];
+    row.place = std::move(place);
+    row.time_s += to_seconds(serial_ns_[path]);
+    row.lost_s += to_seconds(lost_ns_[path]);
+  }
+  std::vector<OpenMpSerialRow> result;
+  for (auto& [key, row] : rows) result.push_back(std::move(row));
+  std::stable_sort(result.begin(), result.end(), [](const OpenMpSerialRow& a, const OpenMpSerialRow& b) {
+    return std::pair(a.lost_s, a.time_s) > std::pair(b.lost_s, b.time_s);
+  });
+  return result;
+}
+
+std::vector<OpenMpRank> OpenMpTime::ranks(const RankOrder& order) const {
+  std::vector<OpenMpRank> result;
+  for (const std::uint32_t index : order.ascending) {
+    const Rank& from = of_rank_[index];
+    if (from.of == nullptr) continue;
+    OpenMpRank& row = result.emplace_back();
+    row.rank = head_.ranks[index].rank;
+    row.method = from.of->method;
+    row.runtime = from.of->runtime;
+    row.other_runtime = (from.of->flags & shard::OmpRank::kOtherRuntime) != 0;
+    row.threads = from.threads;
+    row.processors = from.of->processors;
+    row.region_s = to_seconds(from.region_ns);
+    row.serial_s = to_seconds(from.serial_ns);
+    row.mpi_s = to_seconds(from.mpi_ns);
+    row.wait_s = to_seconds(from.wait_ns + from.inner_wait_ns);
+    row.work_s = to_seconds(less(from.thread_ns, from.wait_ns + from.inner_wait_ns));
+  }
+  return result;
+}
+
+void OpenMpTime::find_efficiency(OpenMp& openmp) const {
+  std::uint64_t work_ns = 0, imbalance_ns = 0, schedule_ns = 0;
+  double serialization_ns = 0;
+  for (const Rank& rank : of_rank_) {
+    if (rank.of == nullptr || rank.threads == 0) continue;
+    const std::uint64_t in_regions_ns = less(rank.thread_ns, rank.wait_ns + rank.inner_wait_ns);
+    work_ns += less(in_regions_ns, rank.loop_schedule_ns) + rank.serial_ns;
+    imbalance_ns += rank.wait_ns + rank.inner_wait_ns - rank.one_by_one_ns;
+    schedule_ns += rank.schedule_ns + std::min(rank.loop_schedule_ns, in_regions_ns);
+    serialization_ns += static_cast<double>(rank.serial_ns) * (rank.threads - 1) +
+                        static_cast<double>(rank.unused_ns) + static_cast<double>(rank.one_by_one_ns);
+  }
+  openmp.work_s = to_seconds(work_ns);
+  openmp.imbalance_s = to_seconds(imbalance_ns);
+  openmp.schedule_s = to_seconds(schedule_ns);
+  openmp.serialization_s = serialization_ns / 1e9;
+  const double not_late_s = openmp.work_s + openmp.serialization_s,
+               present_s = not_late_s + openmp.imbalance_s;
+  OpenMpEfficiency& efficiency = openmp.efficiency;
+  efficiency.serialization = ratio(openmp.work_s, not_late_s);
+  efficiency.load_balance = ratio(not_late_s, present_s);
+  efficiency.scheduling = ratio(present_s, present_s + openmp.schedule_s);
+  efficiency.parallel = ratio(openmp.work_s, present_s + openmp.schedule_s);
+}
+
+void OpenMpTime::finish(const RankOrder& order, Analysis& analysis) const {
+  if (head_.omp_ranks.empty()) return;
+  OpenMp& openmp = analysis.openmp.emplace();
+  openmp.ranks = ranks(order);
+  openmp.regions = regions(order);
+  openmp.serial = serial();
+  find_efficiency(openmp);
+  openmp.hybrid_mpi = analysis.efficiency.parallel;
+  openmp.hybrid_openmp = openmp.efficiency.parallel;
+  if (openmp.hybrid_openmp) openmp.hybrid_parallel = openmp.hybrid_mpi.value_or(1) * *openmp.hybrid_openmp;
+}
+
+}  // namespace clusterprof::report

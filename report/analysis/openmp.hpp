@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// OpenMP: parallel regions by line, efficiencies, and where main threads are while their other threads have
+// nothing to do. Definitions: docs/metrics.md, "OpenMP".
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "report/analysis/analysis.hpp"
+#include "report/analysis/call_paths.hpp"
+#include "report/analysis/partial_sums.hpp"
+#include "report/analysis/rank_input.hpp"
+
+namespace clusterprof::report {
+
+// Whether those that wait there can do so only because another thread works.
+bool lets_one_through(shard::OmpKind kind);
+
+class OpenMpTime {
+ public:
+  OpenMpTime(const shard::ShardData& head, const CallPaths& paths);
+
+  void add(const RankInput& rank);
+  template <typename Self, typename Table>
+  static void each_table(Self& self, const Table& table) {
+    table(self.serial_ns_, self.paths_.size());
+    table(self.lost_ns_, self.paths_.size());
+  }
+
+  // Fills in Analysis::openmp. Needs Analysis::efficiency.
+  void finish(const RankOrder& ranks, Analysis& analysis) const;
+
+ private:
+  // What the tables say of one rank.
+  struct Rank {
+    const shard::OmpRank* of = nullptr;  // null: it has used no OpenMP
+    std::uint32_t threads = 0;           // OpenMpRank::threads
+    // Of regions of the main thread that are in no other one.
+    std::uint64_t region_ns = 0, region_mpi_ns = 0, thread_ns = 0, wait_ns = 0, inner_wait_ns = 0,
+                  schedule_ns = 0, loop_schedule_ns = 0;
+    std::uint64_t unused_ns = 0;      // of threads that smaller teams left without work
+    std::uint64_t one_by_one_ns = 0;  // of inner_wait_ns, in constructs that let one thread through at a time
+    std::uint64_t serial_ns = 0, mpi_ns = 0;  // of the main thread, outside regions: without MPI; in MPI
+  };
+
+  void read_ranks();
+  [[nodiscard]] std::vector<OpenMpRegionRow> regions(const RankOrder& ranks) const;
+  [[nodiscard]] std::vector<OpenMpSerialRow> serial() const;
+  [[nodiscard]] std::vector<OpenMpRank> ranks(const RankOrder& ranks) const;
+  void find_efficiency(OpenMp& openmp) const;
+
+  const shard::ShardData& head_;
+  const CallPaths& paths_;
+  std::vector<Rank> of_rank_;                       // by row of the head's ranks
+  std::vector<bool> in_region_;                     // by path: it is that of a region, or below one
+  std::vector<std::uint64_t> serial_ns_, lost_ns_;  // by path: OpenMpSerialRow
+};
+
+}  // namespace clusterprof::report

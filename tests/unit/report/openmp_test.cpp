@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/openmp.hpp"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "find_finding.hpp"
+#include "profile_builder.hpp"
+#include "report/report.hpp"
+#include "report/words/findings.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using shard::OmpKind;
+using testing::find_kind;
+using testing::kMs;
+using testing::ProfileBuilder;
+
+// A rank of 10 s: setup() on one thread for 4 s, then for 6 s a region of two threads.
+class OpenMpTest : public ::testing::Test {
+ protected:
+  OpenMpTest() {
+    b_.data.nodes[0].cpus = 4;
+    shard::OmpRank& rank = b_.data.omp_ranks.emplace_back();
+    rank.method = shard::OmpMethod::kGomp;
+    rank.runtime = "libgomp.so.1";
+    rank.processors = 4;
+    b_.sampled(0, setup(), Category::kNative, 4000);
+    b_.sampled(0, body(), Category::kNative, 6000);
+  }
+
+  shard::Frame main_frame() { return b_.native("main", "/u/a.out", "/u/a.c", 99); }
+  std::uint32_t setup() { return b_.path({main_frame(), b_.native("setup", "/u/a.out", "/u/a.c", 20)}); }
+  std::uint32_t solve() { return b_.path({main_frame(), b_.native("solve", "/u/a.out", "/u/a.c", 12)}); }
+  std::uint32_t body() { return b_.child(solve(), b_.native("solve", "/u/a.out", "/u/a.c", 14)); }
+
+  shard::OmpRegion& region(std::uint64_t wait_ms, std::uint64_t inner_wait_ms = 0, std::uint64_t count = 10) {
+    shard::OmpRegion& row = b_.data.omp_regions.emplace_back();
+    row.path = solve();
+    row.threads = 2;
+    row.asked = 2;
+    row.count = count;
+    row.time_ns = 6000 * kMs;
+    row.longest_ns = 6000 * kMs;
+    row.threads_ns = 12'000 * kMs;
+    row.wait_ns = wait_ms * kMs;
+    row.inner_wait_ns = inner_wait_ms * kMs;
+    return row;
+  }
+  void thread(std::uint32_t number, std::uint64_t wait_ms) {
+    shard::OmpThread& row = b_.data.omp_threads.emplace_back();
+    row.path = solve();
+    row.threads = 2;
+    row.number = number;
+    row.count = 10;
+    row.time_ns = 6000 * kMs;
+    row.wait_ns = wait_ms * kMs;
+  }
+  shard::OmpConstruct& construct(OmpKind kind, std::uint64_t count, std::uint64_t time_ms,
+                                 std::uint64_t wait_ms) {
+    shard::OmpConstruct& row = b_.data.omp_constructs.emplace_back();
+    row.region_path = solve();
+    row.threads = 2;
+    row.path = body();
+    row.kind = kind;
+    row.count = count;
+    row.time_ns = time_ms * kMs;
+    row.wait_ns = wait_ms * kMs;
+    return row;
+  }
+  std::string sentences(const Analysis& a, const Finding& finding) {
+    return words::sentences(finding, format::ShortPaths(a));
+  }
+  ProfileBuilder b_{1};
+};
+
+TEST_F(OpenMpTest, WithoutItThereIsNothing) {
+  ProfileBuilder other(1);
+  other.sampled(0, other.path({other.native("main", "/u/a.out", "/u/a.c", 1)}), Category::kNative, 10'000);
+  const Analysis a = analyse(other.data);
+  EXPECT_FALSE(a.openmp.has_value());
+  EXPECT_TRUE(nlohmann::json::parse(render_json(a))["openmp"].is_null());
+}
+
+TEST_F(OpenMpTest, LossesAddUpToWhatThreadsHave) {
+  region(3000);
+  thread(0, 0);
+  thread(1, 3000);
+  const Analysis a = analyse(b_.data);
+  ASSERT_TRUE(a.openmp.has_value());
+  const OpenMp& all = *a.openmp;
+  EXPECT_NEAR(all.work_s, 9 + 4, 1e-6);
+  EXPECT_NEAR(all.imbalance_s, 3, 1e-6);
+  EXPECT_NEAR(all.serialization_s, 4, 1e-6);
+  EXPECT_NEAR(*all.efficiency.serialization, 13.0 / 17, 1e-6);
+  EXPECT_NEAR(*all.efficiency.load_balance, 17.0 / 20, 1e-6);
+  EXPECT_NEAR(*all.efficiency.scheduling, 1, 1e-6);
+  EXPECT_NEAR(*all.efficiency.parallel, 13.0 / 20, 1e-6);
+  EXPECT_FALSE(all.hybrid_mpi.has_value()) << "no MPI";
+  EXPECT_NEAR(*all.hybrid_parallel, 13.0 / 20, 1e-6);
+  ASSERT_EQ(all.regions.size(), 1u);
+  const OpenMpRegionRow& row = all.regions[0];
+  EXPECT_EQ(row.place.line, 12u);
+  EXPECT_NEAR(row.thread_s, 12, 1e-6);
+  EXPECT_NEAR(*row.imbalance, 6.0 * 2 / 9, 1e-6);
+  EXPECT_NEAR(*row.efficiency, 9.0 / 12, 1e-6);
+  ASSERT_EQ(row.threads_of_team.size(), 2u);
+  EXPECT_NEAR(row.threads_of_team[1].work_s, 3, 1e-6);
+  ASSERT_EQ(all.serial.size(), 1u) << "what is below a region is none of it";
+  EXPECT_EQ(all.serial[0].place.line, 20u);
+  EXPECT_NEAR(all.serial[0].time_s, 4, 1e-3);
+  EXPECT_NEAR(all.serial[0].lost_s, 4, 1e-3);
+}
+
+TEST_F(OpenMpTest, SmallerTeamsLeaveThreadsWithoutWork) {
+  shard::OmpRegion row = region(0);
+  b_.data.omp_regions[0].time_ns = 3000 * kMs;
+  b_.data.omp_regions[0].threads_ns = 6000 * kMs;
+  row.path = b_.path({main_frame(), b_.native("step", "/u/a.out", "/u/a.c", 40)});
+  row.threads = 1;
+  row.time_ns = row.threads_ns = 3000 * kMs;
+  b_.data.omp_regions.push_back(row);
+  const Analysis a = analyse(b_.data);
+  EXPECT_NEAR(a.openmp->serialization_s, 4 + 3, 1e-6);
+  EXPECT_EQ(a.openmp->ranks[0].threads, 2u);
+}
+
+TEST_F(OpenMpTest, RegionsInsideOthersCountOnce) {
+  region(0);
+  shard::OmpRegion inner = b_.data.omp_regions[0];
+  inner.path = body();
+  inner.level = 1;
+  b_.data.omp_regions.push_back(inner);
+  const Analysis a = analyse(b_.data);
+  EXPECT_EQ(a.openmp->regions.size(), 2u);
+  EXPECT_NEAR(a.openmp->ranks[0].region_s, 6, 1e-6);
+  EXPECT_NEAR(a.openmp->work_s, 16, 1e-6);
+}
+
+TEST_F(OpenMpTest, MpiOutsideRegionsIsNoSerialWork) {
+  b_.called(0, b_.path({main_frame(), b_.mpi("MPI_Barrier")}), 1, 1000);
+  region(0);
+  const Analysis a = analyse(b_.data);
+  EXPECT_NEAR(a.openmp->ranks[0].serial_s, 3, 1e-6);
+  ASSERT_TRUE(a.openmp->hybrid_mpi.has_value());
+  EXPECT_NEAR(*a.openmp->hybrid_parallel, *a.openmp->hybrid_mpi * *a.openmp->hybrid_openmp, 1e-9);
+}
+
+TEST_F(OpenMpTest, WorkThatFallsWithTheNumberIsDealtOutInTurn) {
+  region(3000);
+  thread(0, 0);
+  thread(1, 3000);
+  const Analysis a = analyse(b_.data);
+  const Finding* const finding = find_kind(a, FindingKind::kOpenMpImbalance);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NEAR(*finding->share, 0.15, 1e-6);
+  EXPECT_NEAR(*finding->gain_s, 1.5, 1e-6);
+  EXPECT_EQ(finding->place.line, 12u);
+  EXPECT_EQ(finding->action, FindingAction::kCyclicSchedule);
+  EXPECT_NE(sentences(a, *finding).find("schedule(static, 1)"), std::string::npos);
+}
+
+TEST_F(OpenMpTest, AdviceFollowsFromTheLoop) {
+  const auto action = [&] {
+    const Analysis a = analyse(b_.data);
+    const Finding* const finding = find_kind(a, FindingKind::kOpenMpImbalance);
+    return finding == nullptr ? FindingAction::kNone : finding->action;
+  };
+  region(0, 3000);
+  construct(OmpKind::kBarrier, 20, 3000, 3000);
+  EXPECT_EQ(action(), FindingAction::kDynamicSchedule);
+  construct(OmpKind::kLoop, 20, 9000, 0).chunks = 40;
+  EXPECT_EQ(action(), FindingAction::kSmallerChunks) << "two for each thread";
+  b_.data.omp_constructs.back().chunks = 4000;
+  EXPECT_EQ(action(), FindingAction::kBalanceThreads);
+  construct(OmpKind::kTask, 20, 0, 0);
+  b_.data.omp_constructs[1].chunks = 40;
+  EXPECT_EQ(action(), FindingAction::kBalanceThreads);
+}
+
+TEST_F(OpenMpTest, ABarrierInsideIsNamed) {
+  region(0, 3000);
+  construct(OmpKind::kBarrier, 20, 3000, 3000);
+  const Analysis a = analyse(b_.data);
+  const Finding* const finding = find_kind(a, FindingKind::kOpenMpImbalance);
+  ASSERT_NE(finding, nullptr);
+  ASSERT_TRUE(finding->site.has_value());
+  EXPECT_EQ(finding->site->line, 14u);
+}
+
+TEST_F(OpenMpTest, CriticalSectionsAreNoImbalance) {
+  region(0, 3000);
+  construct(OmpKind::kCritical, 1000, 3000, 3000);
+  const Analysis a = analyse(b_.data);
+  EXPECT_EQ(find_kind(a, FindingKind::kOpenMpImbalance), nullptr);
+  const Finding* const finding = find_kind(a, FindingKind::kOpenMpOneAtATime);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->action, FindingAction::kReducePerThread);
+  EXPECT_EQ(finding->evidence.name(EvidenceKey::kConstruct), "critical");
+  EXPECT_EQ(finding->place.line, 14u);
+  EXPECT_NEAR(a.openmp->serialization_s, 4 + 3, 1e-6);
+  EXPECT_NEAR(a.openmp->imbalance_s, 0, 1e-6);
+}
+
+TEST_F(OpenMpTest, SerialWorkBoundsTheSpeedup) {
+  region(0);
+  const Analysis a = analyse(b_.data);
+  const Finding* const finding = find_kind(a, FindingKind::kOpenMpSerial);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NEAR(*finding->share, 0.2, 1e-6);
+  EXPECT_EQ(finding->severity, Severity::kMedium);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kSpeedupBound), 16.0 / 4, 1e-6);
+  EXPECT_EQ(finding->place.line, 20u);
+}
+
+TEST_F(OpenMpTest, RegionsThatAreHardlyUsedSayNothing) {
+  region(0);
+  b_.data.omp_regions[0].time_ns = 500 * kMs;
+  b_.data.omp_regions[0].threads_ns = 1000 * kMs;
+  EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kOpenMpSerial), nullptr);
+}
+
+TEST_F(OpenMpTest, SmallRegionsAreTold) {
+  region(8000, 0, 200'000);
+  const Analysis a = analyse(b_.data);
+  const Finding* const finding = find_kind(a, FindingKind::kOpenMpSmallRegions);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(find_kind(a, FindingKind::kOpenMpImbalance), nullptr);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kMeanTime), 30e-6, 1e-9);
+  EXPECT_EQ(finding->action, FindingAction::kLargerRegions);
+}
+
+TEST_F(OpenMpTest, AllThreadsOnOneProcessor) {
+  region(3000);
+  b_.data.omp_ranks[0].processors = 1;
+  const Analysis a = analyse(b_.data);
+  const Finding* const finding = find_kind(a, FindingKind::kOpenMpOneProcessor);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->action, FindingAction::kBindWider) << "the node has four";
+  EXPECT_NEAR(*finding->share, 0.3, 1e-6);
+  EXPECT_NE(sentences(a, *finding).find("have 1 processor"), std::string::npos) << sentences(a, *finding);
+  EXPECT_EQ(find_kind(a, FindingKind::kOpenMpImbalance), nullptr) << "they wait for the processor";
+  b_.data.nodes[0].cpus = 1;
+  const Analysis full = analyse(b_.data);
+  EXPECT_EQ(find_kind(full, FindingKind::kOpenMpOneProcessor)->action, FindingAction::kFewerThreads);
+}
+
+TEST_F(OpenMpTest, OneFindingForAllRanks) {
+  ProfileBuilder b(4, 2);
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    const auto solve = b.path({b.native("solve", "/u/a.out", "/u/a.c", 12)});
+    b.sampled(r, solve, Category::kNative, 10'000);
+    b.data.omp_ranks.push_back({r, shard::OmpMethod::kOmpt, 0, 2, "LLVM"});
+    shard::OmpRegion& row = b.data.omp_regions.emplace_back();
+    row.rank = r, row.path = solve, row.threads = 8, row.count = 1;
+    row.time_ns = 10'000 * kMs, row.threads_ns = 80'000 * kMs;
+  }
+  const Analysis a = analyse(b.data);
+  const Finding* const finding = find_kind(a, FindingKind::kOpenMpThreads);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->ranks.size(), 4u);
+  EXPECT_EQ(finding->evidence.number(EvidenceKey::kNodes), 2);
+  EXPECT_EQ(a.openmp->regions.size(), 1u);
+  EXPECT_EQ(a.openmp->regions[0].count, 4u);
+}
+
+TEST_F(OpenMpTest, ALargePoolIsNamed) {
+  b_.data.omp_ranks.clear();
+  b_.data.nodes[0].cpus = 2;
+  b_.lasts(13'000);
+  b_.sampled(0, setup(), Category::kRunnable, 3000);
+  b_.data.ranks[0].cpu_ns = 26'000 * kMs;
+  shard::Thread& pool = b_.data.threads.emplace_back();
+  pool.path = b_.path({b_.native("blas_thread_server", "/usr/lib/libopenblas.so.0")});
+  pool.count = 63;
+  const Analysis a = analyse(b_.data);
+  const Finding* const finding = find_kind(a, FindingKind::kWaitingForProcessor);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->action, FindingAction::kSmallerPool);
+  EXPECT_NE(sentences(a, *finding).find("63 threads of OpenBLAS; OPENBLAS_NUM_THREADS"), std::string::npos)
+      << sentences(a, *finding);
+}
+
+TEST_F(OpenMpTest, WaitingIsNotBlockedTime) {
+  region(3000);
+  b_.data.ranks[0].elapsed_ns = 14'000 * kMs;
+  b_.sampled(0, b_.child(body(), b_.kernel(std::string(shard::kOmpBarrierName))), Category::kIdle, 4000);
+  const Analysis a = analyse(b_.data);
+  EXPECT_EQ(find_kind(a, FindingKind::kBlocked), nullptr);
+  EXPECT_NEAR(a.limits.idle_s[static_cast<std::size_t>(OffCpu::kOpenMp)], 4, 1e-3);
+}
+
+TEST_F(OpenMpTest, JsonAndTextHaveIt) {
+  region(1000, 2000);
+  construct(OmpKind::kImplicitBarrier, 20, 2000, 2000);
+  thread(0, 0);
+  thread(1, 1000);
+  b_.data.omp_ranks[0].flags = shard::OmpRank::kOtherRuntime;
+  const Analysis a = analyse(b_.data);
+  const nlohmann::json openmp = nlohmann::json::parse(render_json(a))["openmp"];
+  const nlohmann::json row = openmp["regions"][0];
+  EXPECT_EQ(row["file"], "/u/a.c");
+  EXPECT_EQ(row["line"], 12);
+  EXPECT_EQ(row["count"], 10);
+  EXPECT_NEAR(row["wait_s"].get<double>(), 3, 1e-6);
+  EXPECT_NEAR(row["end_wait_s"].get<double>(), 1, 1e-6);
+  EXPECT_EQ(row["constructs"][0]["kind"], "implicit_barrier");
+  EXPECT_EQ(row["constructs"][0]["line"], 14);
+  EXPECT_EQ(openmp["ranks"][0]["recorded_by"], "gomp");
+  EXPECT_EQ(openmp["serial"][0]["line"], 20);
+  const std::string text = render_text(a, {120, false, {"openmp", "efficiency"}, 15});
+  EXPECT_NE(text.find("solve() a.c:12"), std::string::npos) << text;
+  EXPECT_NE(text.find("setup() a.c:20"), std::string::npos) << text;
+  EXPECT_NE(text.find("implicit_barrier"), std::string::npos) << text;
+  EXPECT_NE(text.find("Two OpenMP run times are used on rank 0"), std::string::npos) << text;
+  EXPECT_NE(text.find("waiting for slower threads"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace clusterprof::report
