@@ -37,6 +37,7 @@ const char* const kConditionsHelp =
     "  METRIC  elapsed cpu useful_mean useful_max mpi_wait mpi_transfer (times)  max_rss read written "
     "(bytes)\n"
     "          parallel load_balance communication serialization transfer (efficiencies)\n"
+    "          hybrid openmp openmp_load_balance openmp_scheduling openmp_serialization (with threads)\n"
     "          python native system mpi io idle runnable (time of main threads)\n"
     "          function:NAME total:NAME (self and total time)  line:FILE:LINE\n"
     "          wait:KIND (late_sender, ...)  bottleneck:CLASS  counter:EVENT  derived:NAME\n"

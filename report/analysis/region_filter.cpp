@@ -124,6 +124,12 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   keep(region.unmatched_messages, inside);
   keep(region.io_calls, inside);
   keep(region.region_times, inside);
+  keep(region.omp_regions, inside);
+  keep(region.omp_threads, inside);
+  std::erase_if(region.omp_constructs, [&](const shard::OmpConstruct& row) {
+    return row.region_path >= inside.size() || !inside[row.region_path];
+  });
+  if (region.omp_regions.empty()) region.omp_ranks.clear();
   keep(region.path_series, inside);
   keep(region.wait_states, inside);
   keep(region.root_causes, inside);
@@ -133,10 +139,6 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   region.event_loops.clear();
   region.loop_blocks.clear();
   region.threads.clear();
-  region.omp_ranks.clear();
-  region.omp_regions.clear();
-  region.omp_threads.clear();
-  region.omp_constructs.clear();
   region.mpi_sizes.clear();
   region.time_windows.clear();
   region.series.clear();

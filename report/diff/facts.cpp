@@ -95,6 +95,15 @@ class Facts {
                                       {"transfer", e.transfer}})
       row(DiffTable::kEfficiency, named(name),
           {{"value", Unit::kShare, Better::kHigher, false, false, share}});
+    if (!a_.openmp) return;
+    const OpenMpEfficiency& openmp = a_.openmp->efficiency;
+    for (const auto& [name, share] : {std::pair("hybrid", a_.openmp->hybrid_parallel),
+                                      {"openmp", openmp.parallel},
+                                      {"openmp_load_balance", openmp.load_balance},
+                                      {"openmp_scheduling", openmp.scheduling},
+                                      {"openmp_serialization", openmp.serialization}})
+      row(DiffTable::kEfficiency, named(name),
+          {{"value", Unit::kShare, Better::kHigher, false, false, share}});
   }
 
   void categories() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exports the tables of a run as CSV: functions, lines, MPI calls, torch.distributed, ranks, processes,
-// imports, threads and call paths. docs/exports.md.
+// imports, threads, OpenMP's regions and call paths. docs/exports.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -189,6 +189,18 @@ void write_threads(const Analysis& analysis, Csv& csv) {
             row.top.file, known(row.top.line), row.top.function);
 }
 
+void write_openmp(const Analysis& analysis, Csv& csv) {
+  csv.row("file", "line", "function", "kind", "level", "count", "time_s", "threads", "threads_asked",
+          "threads_s", "work_s", "wait_s", "end_wait_s", "serial_s", "schedule_s", "imbalance", "efficiency",
+          "rank_min_s", "rank_mean_s", "rank_max_s", "rank_max");
+  if (!analysis.openmp) return;
+  for (const OpenMpRegionRow& row : analysis.openmp->regions)
+    csv.row(row.place.file, known(row.place.line), row.place.function, row.is_teams ? "teams" : "parallel",
+            row.level, row.count, row.time_s, row.threads, known(row.threads_asked), row.thread_s, row.work_s,
+            row.wait_s, row.end_wait_s, row.serial_s, row.schedule_s, row.imbalance, row.efficiency,
+            row.spread.min_s, row.spread.mean_s, row.spread.max_s, row.spread.max_rank);
+}
+
 // Rows tell idle helper threads apart by themselves, so they are all there.
 ExportOptions with_idle_threads(ExportOptions options) {
   options.idle_threads = true;
@@ -269,7 +281,8 @@ constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"torch_distributed", write_torch},
                                              {"processes", write_processes},
                                              {"imports", write_imports},
-                                             {"threads", write_threads}};
+                                             {"threads", write_threads},
+                                             {"openmp", write_openmp}};
 
 const AnalysisTable* table_of_analysis(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kAnalysisTables), std::end(kAnalysisTables),

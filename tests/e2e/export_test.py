@@ -544,8 +544,8 @@ class Export(unittest.TestCase):
         folder = os.path.join(self.directory, "tables", "")
         self.export("csv", "-o", folder)
         self.assertEqual(sorted(os.listdir(folder)),
-                         ["functions.csv", "imports.csv", "lines.csv", "mpi_calls.csv", "paths.csv", "processes.csv",
-                          "ranks.csv", "threads.csv", "torch_distributed.csv"])
+                         ["functions.csv", "imports.csv", "lines.csv", "mpi_calls.csv", "openmp.csv", "paths.csv",
+                          "processes.csv", "ranks.csv", "threads.csv", "torch_distributed.csv"])
         for name, table in (("functions", report["functions"]), ("lines", report["lines"]),
                             ("ranks", report["ranks"]), ("mpi_calls", report["mpi"]["calls"])):
             rows = self.csv("--table", name)
