@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs with OpenMP (programs/openmp.c and openmp.f90) that measure by their own clock what their threads did, with GCC's and
+LLVM's run time, C and Fortran, on 1, 2 and 4 threads on two processors. Work and waiting have to be within 3 % of what the program
+says, or within half a percent of the time that the threads have; with more threads than processors within 2 %, since a thread may
+lose its processor between the program's look at the clock and ours. How often a region ran, and lines, are exact."""
+
+import json
+import os
+import subprocess
+import textwrap
+
+import recording
+import truth
+
+SOURCE = os.path.join(truth.PROGRAMS, "openmp.c")
+COMPILERS = {"gcc": ("gomp", ["gcc"]), "clang": ("ompt", ["clang"])}
+UNEVEN = ("fast_main", "fast_worker")
+# The construct in which the threads wait, with the line's mark, where that is not the end of the region.
+INSIDE = {"barriers": ("barrier", "barrier"), "critical": ("critical", "section"), "locks": ("lock", "lock")}
+
+
+def two_processors():
+    return ["taskset", "-c", ",".join(str(number) for number in sorted(os.sched_getaffinity(0))[:2])]
+
+
+def lines_of(source, mark="/* line of "):
+    """{what: line} of the marks in a program."""
+    with open(source, encoding="utf-8") as file:
+        return {what.strip(): number for number, line in enumerate(file, 1) if mark in line
+                for what in line.split(mark)[1].split("*/")[0].split(",")}
+
+
+LINES = lines_of(SOURCE)
+
+
+class OpenMpTest(recording.RecordingTest):  # tests/CMakeLists.txt names the classes below
+    def compiled(self, compiler, source=SOURCE, *options):
+        self.need(compiler[0])
+        program = os.path.join(self.directory, "program")
+        done = subprocess.run([*compiler, "-O2", "-g", "-fopenmp", *options, source, "-o", program], capture_output=True,
+                              cwd=self.directory, text=True)
+        if done.returncode != 0 and "omp" in done.stderr:
+            self.skipTest(f"{compiler[0]} has no OpenMP: {done.stderr[:200]}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return program
+
+    def run_recorded(self, command, threads=2, **how):
+        done = self.record(command, before=two_processors(), env=dict(os.environ, OMP_NUM_THREADS=str(threads), **how.pop("env", {})),
+                           **how)
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        return done.stdout, self.report(how.get("run", "run"))
+
+    def compare(self, what, own, row, slack):
+        threads_s = own["time_s"] * own["threads"]
+        for name in ("wait_s", "work_s"):
+            self.measured_near(row[name], own[name], max(0.03 * own[name], slack * threads_s), f"{what}: {name}")
+        self.measured_near(row["time_s"], own["time_s"], max(0.03 * own["time_s"], slack * own["time_s"]), f"{what}: time_s")
+        self.measured_near(row["schedule_s"] + row["work_s"] + row["wait_s"], row["threads_s"], 0.02 * row["threads_s"] + 1e-4,
+                           f"{what}: the parts of threads_s")
+
+
+class Modes(OpenMpTest):
+    name = ""
+
+    def check(self, mode, threads):
+        name = self.name
+        method, compiler = COMPILERS[name]
+        out, report = self.run_recorded([self.compiled(compiler), mode], threads)
+        own, openmp = json.loads(out), report["openmp"]
+        what = f"{name}, {mode}, {threads} threads"
+        self.assertEqual(openmp["ranks"][0]["recorded_by"], method)
+        level = 1 if mode == "nested" else 0
+        row, = [row for row in openmp["regions"] if row["line"] == LINES[mode] and row["level"] == level]
+        self.assertEqual((os.path.basename(row["file"]), row["count"], row["threads"]), ("openmp.c", own["count"], own["threads"]))
+        self.compare(what, own, row, 0.005 if threads <= 2 and mode != "nested" else 0.02)
+        if mode in INSIDE and threads > 1:
+            kind, mark = INSIDE[mode]
+            construct = max(row["constructs"], key=lambda construct: construct["wait_s"])
+            self.assertEqual((construct["kind"], construct["line"]), (kind, LINES[mark]), row["constructs"])
+        if mode in ("dynamic", "guided") and method == "gomp":
+            loop, = [construct for construct in row["constructs"] if construct["kind"] == "loop"]
+            self.assertEqual(loop["iterations"], 400, loop)
+            if mode == "dynamic":
+                self.assertEqual(loop["chunks"], 100, loop)
+        if mode in UNEVEN:
+            self.measured_near(sum(line["time_s"] for line in openmp["serial"] if line["function"] in ("prepare", "spin")),
+                               own["serial_s"], 0.05 * own["serial_s"], f"{what}: serial")
+            if threads == 2:
+                longer = 1 if mode == "fast_main" else 0
+                self.assertEqual(max(row["by_thread"], key=lambda thread: thread["work_s"])["number"], longer)
+                self.assertIn("openmp_imbalance", [finding["kind"] for finding in report["findings"]])
+        # Outlined bodies are the function that they were written in, and the workers' stacks are below its callers.
+        names = {function["name"] for function in report["functions"]}
+        self.assertFalse([name for name in names if "_omp_fn" in name or "omp_outlined" in name], names)
+        if threads > 1 and mode != "small":
+            main, = [function for function in report["functions"] if function["name"] == "main"]
+            self.measured_above(main["total_s"], 0.9 * (own["work_s"] + own["wait_s"]), f"{what}: below main")
+
+    def check_small_regions(self):
+        out, report = self.run_recorded([self.compiled(COMPILERS[self.name][1]), "small"])
+        row, = [row for row in report["openmp"]["regions"] if row["line"] == LINES["small"]]
+        self.assertEqual(row["count"], json.loads(out)["count"])
+        self.assertIn("openmp_small_regions", [finding["kind"] for finding in report["findings"]])
+
+
+class OpenMpGcc(Modes):
+    name = "gcc"
+
+
+class OpenMpClang(Modes):
+    name = "clang"
+
+
+for class_ in (OpenMpGcc, OpenMpClang):
+    for mode_ in (*UNEVEN, "static", "dynamic", "guided", "barriers", "tasks", "critical", "locks", "ordered", "single"):
+        for threads_ in (1, 2, 4):
+            setattr(class_, f"test_{mode_}_{threads_}", lambda self, mode=mode_, threads=threads_: self.check(mode, threads))
+    class_.test_nested = lambda self: self.check("nested", 4)
+    class_.test_small_regions = lambda self: self.check_small_regions()
+
+
+class Fortran(OpenMpTest):
+    def check(self, threads):
+        source = os.path.join(truth.PROGRAMS, "openmp.f90")
+        lines = lines_of(source, "! line of ")
+        out, report = self.run_recorded([self.compiled(["gfortran"], source), ], threads)
+        own, openmp = json.loads(out), report["openmp"]
+        row, = [row for row in openmp["regions"] if row["line"] == lines["fortran"]]
+        self.assertEqual((row["count"], row["threads"]), (own["count"], own["threads"]))
+        self.compare(f"Fortran, {threads} threads", own, row, 0.005 if threads <= 2 else 0.02)
+        self.assertFalse([function["name"] for function in report["functions"] if "_omp_fn" in function["name"]])
+
+    def test_1(self):
+        self.check(1)
+
+    def test_2(self):
+        self.check(2)
+
+    def test_4(self):
+        self.check(4)
+
+
+class Programs(OpenMpTest):
+    LIBRARY = textwrap.dedent("""\
+        #include <omp.h>
+        double sums(long n) {
+          double sum = 0;
+        #pragma omp parallel for reduction(+ : sum)
+          for (long i = 1; i < n; ++i) sum += 1.0 / (double)i;
+          return sum;
+        }
+        """)
+
+    def library(self, compiler, name):
+        self.need(compiler)
+        source = os.path.join(self.directory, name + ".c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(self.LIBRARY.replace("sums", name))
+        path = os.path.join(self.directory, f"lib{name}.so")
+        done = subprocess.run([compiler, "-O2", "-g", "-fopenmp", "-shared", "-fPIC", source, "-o", path], capture_output=True, text=True)
+        if done.returncode != 0:
+            self.skipTest(f"{compiler} has no OpenMP: {done.stderr[:200]}")
+        return path
+
+    def script(self, text):
+        path = os.path.join(self.directory, "script.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(textwrap.dedent(text))
+        return path
+
+    def test_one_processor(self):
+        taskset = two_processors()
+        done = self.record([self.compiled(["gcc"]), "fast_main"], before=[*taskset[:2], taskset[2].split(",")[0]],
+                           env=dict(os.environ, OMP_NUM_THREADS="2"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        findings = self.report()["findings"]
+        told = [kind for finding in findings for kind in (finding["kind"], *(joined["kind"] for joined in finding["joined"]))]
+        self.assertIn("openmp_one_processor", told)
+
+    def test_python_line(self):
+        script = self.script(f"""\
+            import ctypes
+            sums = ctypes.CDLL({self.library("gcc", "sums")!r}).sums
+            sums.restype = ctypes.c_double
+            def work():
+                for _ in range(20):
+                    sums(20_000_000)
+            work()
+            """)
+        _, report = self.run_recorded([recording.PYTHON, script])
+        row, = report["openmp"]["regions"]
+        self.assertEqual(row["count"], 20)
+        work, = [function for function in report["functions"] if function["name"] == "work"]
+        # Both threads are below it.
+        self.measured_above(work["total_s"], 0.9 * row["threads_s"], "both threads are below the Python function")
+
+    def test_two_run_times(self):
+        script = self.script(f"""\
+            import ctypes
+            for path, name in (({self.library("gcc", "one")!r}, "one"), ({self.library("clang", "two")!r}, "two")):
+                function = getattr(ctypes.CDLL(path), name)
+                function.restype = ctypes.c_double
+                for _ in range(5):
+                    function(20_000_000)
+            """)
+        _, report = self.run_recorded([recording.PYTHON, script])
+        rank, = report["openmp"]["ranks"]
+        self.assertTrue(rank["other_runtime"], rank)
+        self.assertEqual(len(report["openmp"]["regions"]), 1)
+
+    def test_fork_and_exec(self):
+        library = self.library("gcc", "sums")
+        script = self.script(f"""\
+            import ctypes, os, sys
+            sums = ctypes.CDLL({library!r}).sums
+            sums.restype = ctypes.c_double
+            sums(20_000_000)
+            if len(sys.argv) == 1:
+                child = os.fork()
+                if child == 0:
+                    os.execv(sys.executable, [sys.executable, __file__, "again"])
+                assert os.waitpid(child, 0)[1] == 0
+            sums(20_000_000)
+            """)
+        _, report = self.run_recorded([recording.PYTHON, script])
+        self.assertEqual(sum(row["count"] for row in report["openmp"]["regions"]), 4)
+
+    def test_without_debug_information(self):
+        program = self.compiled(["gcc"], SOURCE, "-s")
+        out, report = self.run_recorded([program, "fast_main"])
+        rows = report["openmp"]["regions"]
+        self.assertEqual(sum(row["count"] for row in rows), json.loads(out)["count"])
+
+    def test_a_tool_of_the_users(self):
+        """It is asked as without us, and OpenMP is not recorded."""
+        program = self.compiled(["clang"])
+        source = os.path.join(self.directory, "tool.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(textwrap.dedent("""\
+                #include <omp-tools.h>
+                #include <stdio.h>
+                static int begin(ompt_function_lookup_t lookup, int device, ompt_data_t* data) {
+                  (void)lookup, (void)device, (void)data;
+                  fprintf(stderr, "the user's tool\\n");
+                  return 1;
+                }
+                static void end(ompt_data_t* data) { (void)data; }
+                ompt_start_tool_result_t* ompt_start_tool(unsigned version, const char* runtime) {
+                  static ompt_start_tool_result_t result = {begin, end, {0}};
+                  (void)version, (void)runtime;
+                  return &result;
+                }
+                """))
+        tool = os.path.join(self.directory, "libtool.so")
+        done = subprocess.run(["clang", "-fopenmp", "-shared", "-fPIC", source, "-o", tool], capture_output=True)
+        if done.returncode != 0:
+            self.skipTest("clang has no omp-tools.h")
+        for variable in ("OMP_TOOL_LIBRARIES", "LD_PRELOAD"):
+            with self.subTest(variable=variable):
+                done = self.record([program, "fast_main"], env=dict(os.environ, OMP_NUM_THREADS="2", **{variable: tool}),
+                                   run=variable)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(done.stderr.count(b"the user's tool"), 1, done.stderr)
+                self.assertEqual(self.report(variable)["openmp"]["ranks"][0]["recorded_by"], "other_tool")
+
+
+if __name__ == "__main__":
+    recording.main()
