@@ -777,6 +777,35 @@ export function makeSample(options = {}) {
         blocks: [{ time_s: 1.5, awaited_s: 1.2, count: 3, longest_s: 1.2, function: "handle", file: "/home/ada/heat/server.py", line: 40, called: "json.loads", task: hostile ? "<img src=x onerror=alert(8)>" : "Server.handle" }],
       },
     ],
+    openmp: plain ? null : {
+      efficiency: { parallel: 0.62, load_balance: 0.84, scheduling: 0.98, serialization: 0.753 },
+      hybrid: { parallel: 0.428, mpi: 0.69, openmp: 0.62 },
+      work_s: 62, imbalance_s: 15.8, schedule_s: 2, serialization_s: 20.2,
+      regions: [
+        {
+          file: "/home/ada/heat/src/stencil.cpp", line: 12, function: "heat::apply()", called: null, kind: "parallel", level: 0, count: 2000 * ranks, unfinished: 0,
+          time_s: 9.5 * ranks, rank_min_s: 9, rank_mean_s: 9.5, rank_max_s: 13, rank_max: slowest, wait_s: 12 * ranks, end_wait_s: 4 * ranks, serial_s: 1.5 * ranks, work_s: 25 * ranks, schedule_s: ranks, threads_s: 38 * ranks,
+          threads: 4, threads_asked: 8, imbalance: 1.42, efficiency: 0.66,
+          constructs: [
+            { kind: "loop", file: "/home/ada/heat/src/stencil.cpp", line: 14, function: hostile ? "<img src=x onerror=alert(8)>" : "heat::apply()", count: 8000 * ranks, time_s: 32 * ranks, wait_s: 6.5 * ranks, schedule_s: 0.5 * ranks, chunks: 64000 * ranks, iterations: 1024000 * ranks, imbalance: 1.4 },
+            { kind: "critical", file: "/home/ada/heat/src/stencil.cpp", line: 21, function: "heat::apply()", count: 8000 * ranks, time_s: 1.5 * ranks, wait_s: 1.5 * ranks, schedule_s: 0, chunks: null, iterations: null, imbalance: null },
+          ],
+          by_thread: [0, 1, 2, 3].map((number) => ({ number, work_s: (9.4 - number) * ranks, wait_s: number * ranks })),
+        },
+        {
+          file: heat, line: 22, function: "step", called: "libopenblas.dgemm_", kind: "parallel", level: 0, count: 200 * ranks, unfinished: 1,
+          time_s: ranks, rank_min_s: 1, rank_mean_s: 1, rank_max_s: 1, rank_max: 0, wait_s: 0.1 * ranks, end_wait_s: 0.1 * ranks, serial_s: 0, work_s: 3.8 * ranks, schedule_s: 0.1 * ranks, threads_s: 4 * ranks,
+          threads: 4, threads_asked: null, imbalance: 1.02, efficiency: 0.95, constructs: [], by_thread: [],
+        },
+      ],
+      serial: [
+        { file: heat, line: 20, function: "step", time_s: 2.2 * ranks, lost_s: 6.6 * ranks },
+        { file: null, line: null, function: null, time_s: 0.2 * ranks, lost_s: 0.6 * ranks },
+      ],
+      ranks: Array.from({ length: Math.min(ranks, 512) }, (_, rank) => ({
+        rank, recorded_by: "gomp", runtime: "libgomp.so.1", other_runtime: hostile && rank === 0, threads: 4, processors: 4, region_s: 10.5, serial_s: 2.4, mpi_s: 5, work_s: 28.8, wait_s: 12.1,
+      })),
+    },
     threads: plain ? [] : sampleThreads(),
     thread_groups: plain ? [] : sampleThreadGroups(),
     regions: plain ? [] : [regionRow("epoch", 0.86, 20, 0.16), regionRow("epoch/step", 0.7, 2000, 0.12), regionRow("checkpoint", 0.08, 20, 0.2)],

@@ -1,5 +1,6 @@
-// Parallel regions that know their own times: `openmp MODE`. Prints as JSON what the threads measured themselves: work,
-// waiting, the time until they began, and how often. OMP_NUM_THREADS says how many threads there are.
+// Parallel regions that know their own times: `openmp MODE`. Prints as JSON what the threads measured
+// themselves: work, waiting, the time until they began, and how often. OMP_NUM_THREADS says how many threads
+// there are.
 // `/* line of X */` marks the lines that a report has to name, those of regions by the mode.
 #include <omp.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@ static void spin(double seconds) {
   }
 }
 
-// Of each thread of a team, in one region. `waited`: inside the region; `later`: tasks that it did at the end.
+// Of each thread of a team, in one region. `waited`: inside the region; `later`: tasks that it did at the
+// end.
 static struct {
   double begin, end, waited, later;
   char pad[96];
@@ -93,15 +95,9 @@ static void uneven(int main_is_fast) {
     add_up(begin, now(), threads);                 \
   }
 
-static void static_loop(void) {
-  LOOP(_Pragma("omp for schedule(static)")) /* line of static */
-}
-static void dynamic_loop(void) {
-  LOOP(_Pragma("omp for schedule(dynamic, 4)")) /* line of dynamic */
-}
-static void guided_loop(void) {
-  LOOP(_Pragma("omp for schedule(guided)")) /* line of guided */
-}
+static void static_loop(void) { LOOP(_Pragma("omp for schedule(static)")) /* line of static */ }
+static void dynamic_loop(void) { LOOP(_Pragma("omp for schedule(dynamic, 4)")) /* line of dynamic */ }
+static void guided_loop(void) { LOOP(_Pragma("omp for schedule(guided)")) /* line of guided */ }
 
 static void barriers(void) {
   for (int r = 0; r < 10; ++r) {
@@ -323,8 +319,10 @@ int main(int argc, char** argv) {
     if (mode == sizeof kModes / sizeof *kModes) return 2;
     kModes[mode].run();
   }
-  printf("{\"time_s\": %.9f, \"work_s\": %.9f, \"wait_s\": %.9f, \"begin_s\": %.9f, \"count\": %ld, \"threads\": %ld, "
-         "\"serial_s\": %.9f, \"all_s\": %.9f}\n",
-         sum.time_s, sum.work_s, sum.wait_s, sum.begin_s, sum.count, sum.threads, serial_s, now() - begin);
+  printf(
+      "{\"time_s\": %.9f, \"work_s\": %.9f, \"wait_s\": %.9f, \"begin_s\": %.9f, \"count\": %ld, "
+      "\"threads\": %ld, "
+      "\"serial_s\": %.9f, \"all_s\": %.9f}\n",
+      sum.time_s, sum.work_s, sum.wait_s, sum.begin_s, sum.count, sum.threads, serial_s, now() - begin);
   return 0;
 }

@@ -472,6 +472,77 @@ export interface EventLoopRow {
   blocks: LoopBlockRow[];
 }
 
+export interface OpenMpConstructRow extends Place {
+  kind: string;
+  count: number;
+  time_s: number;
+  wait_s: number;
+  schedule_s: number;
+  chunks: number | null;
+  iterations: number | null;
+  imbalance: number | null;
+}
+
+export interface OpenMpThreadRow {
+  number: number;
+  work_s: number;
+  wait_s: number;
+}
+
+export interface OpenMpRegionRow extends Place {
+  called: string | null;
+  kind: "parallel" | "teams";
+  level: number;
+  count: number;
+  unfinished: number;
+  time_s: number;
+  rank_max_s: number;
+  rank_max: number;
+  wait_s: number;
+  end_wait_s: number;
+  serial_s: number;
+  work_s: number;
+  schedule_s: number;
+  threads_s: number;
+  threads: number;
+  threads_asked: number | null;
+  imbalance: number | null;
+  efficiency: Seconds;
+  constructs: OpenMpConstructRow[];
+  by_thread: OpenMpThreadRow[];
+}
+
+export interface OpenMpSerialRow extends Place {
+  time_s: number;
+  lost_s: number;
+}
+
+export interface OpenMpRankRow {
+  rank: number;
+  recorded_by: "none" | "ompt" | "gomp" | "other_tool";
+  runtime: string | null;
+  other_runtime: boolean;
+  threads: number | null;
+  processors: number | null;
+  region_s: number;
+  serial_s: number;
+  mpi_s: number;
+  work_s: number;
+  wait_s: number;
+}
+
+export interface OpenMp {
+  efficiency: { parallel: Seconds; load_balance: Seconds; scheduling: Seconds; serialization: Seconds };
+  hybrid: { parallel: Seconds; mpi: Seconds; openmp: Seconds };
+  work_s: number;
+  imbalance_s: number;
+  schedule_s: number;
+  serialization_s: number;
+  regions: OpenMpRegionRow[];
+  serial: OpenMpSerialRow[];
+  ranks: OpenMpRankRow[];
+}
+
 export interface ThreadGroupRow {
   rank: number;
   name: string | null;
@@ -591,6 +662,7 @@ export interface Report {
   processes: ProcessRow[];
   process_groups: ProcessGroupRow[];
   event_loops: EventLoopRow[];
+  openmp: OpenMp | null;
   threads: ThreadRow[];
   thread_groups: ThreadGroupRow[];
   regions: RegionRow[];

@@ -10,6 +10,7 @@ import { page as io } from "./io";
 import { page as memory } from "./memory";
 import { page as nodes } from "./nodes";
 import { page as offcpu } from "./offcpu";
+import { page as openmp } from "./openmp";
 import { page as processes } from "./processes";
 import { page as source } from "./source";
 import { page as summary } from "./summary";
@@ -28,6 +29,7 @@ export const pages: readonly Page[] = [
   io,
   offcpu,
   processes,
+  openmp,
   eventLoops,
   source,
   nodes,

@@ -21,6 +21,7 @@ export const KINDS: Record<string, { title: string; help: string }> = {
   file: { title: "File", help: "Reading, writing, opening or syncing files." },
   network: { title: "Network", help: "Sockets: accept, connect, receive, send." },
   other: { title: "Other", help: "Blocked otherwise." },
+  openmp: { title: "OpenMP", help: "Other threads of the team, in a parallel region." },
   join: { title: "Own threads", help: "Waiting for threads of one's own to end, or for a pool of threads." },
 };
 const kindColour = (kind: string): string => qualitative(Math.max(0, Object.keys(KINDS).indexOf(kind)));

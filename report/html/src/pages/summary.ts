@@ -124,7 +124,9 @@ function timeCard(store: Store): HTMLElement {
   );
 }
 
-const EFFICIENCY: Record<EfficiencyName, { title: string; help: string; loss: string }> = {
+type NodeName = EfficiencyName | "hybrid" | "mpi" | "openmp" | "openmp_load_balance" | "openmp_scheduling" | "openmp_serialization";
+
+const EFFICIENCY: Record<NodeName, { title: string; help: string; loss: string }> = {
   parallel: {
     title: "Parallel",
     help: "Mean useful time (outside MPI, not waiting for a processor) of the elapsed time without MPI_Init and MPI_Finalize: load balance × communication. 100 % would be all ranks at work all the time.",
@@ -150,15 +152,44 @@ const EFFICIENCY: Record<EfficiencyName, { title: string; help: string; loss: st
     help: "Time the run would take on a network without any delay, of the elapsed time. Less: moving data, the MPI library, its start and end.",
     loss: "data is moved",
   },
+  hybrid: {
+    title: "Ranks and threads",
+    help: "MPI × OpenMP: work of all threads of all ranks, of the time that they have.",
+    loss: "is not spent on work",
+  },
+  mpi: {
+    title: "MPI",
+    help: "Mean useful time of main threads (outside MPI, not waiting for a processor) of the elapsed time without MPI_Init and MPI_Finalize: load balance × communication.",
+    loss: "main threads are in MPI, or have no processor",
+  },
+  openmp: {
+    title: "OpenMP",
+    help: "Work of all threads, of their time outside MPI: load balance × scheduling × serialization.",
+    loss: "of the threads' time outside MPI is not work",
+  },
+  openmp_load_balance: {
+    title: "Load balance",
+    help: "Less: threads wait at the end of regions, at barriers and at the ends of loops for slower ones.",
+    loss: "threads wait for slower ones",
+  },
+  openmp_scheduling: {
+    title: "Scheduling",
+    help: "Less: starting the threads of a region and handing out parts of loops takes time.",
+    loss: "threads are started, and parts of loops handed out",
+  },
+  openmp_serialization: {
+    title: "Serialization",
+    help: "Less: one thread works and the others have nothing to do: outside of regions, in smaller teams, in critical sections.",
+    loss: "one thread works and the others have nothing to do",
+  },
 };
 
 function grade(value: number): string {
   return value >= 0.85 ? "var(--good)" : value >= 0.65 ? "var(--warn)" : "var(--bad)";
 }
 
-function efficiencyNode(name: EfficiencyName, values: Efficiency, aboveOne: readonly EfficiencyName[]): HTMLElement {
+function efficiencyNode(name: NodeName, value: number | null | undefined, isError: boolean): HTMLElement {
   const { title, help, loss } = EFFICIENCY[name];
-  const value = values[name];
   const known = value !== null && value !== undefined;
   return el(
     "div",
@@ -169,9 +200,14 @@ function efficiencyNode(name: EfficiencyName, values: Efficiency, aboveOne: read
     },
     el("span", { class: "eff-name" }, title),
     el("span", { class: "eff-value" }, percent(value)),
-    aboveOne.includes(name) ? el("span", { class: "badge", tip: "It cannot be above 100 %: what is above is the error of measuring." }, "measuring error") : null,
+    isError ? el("span", { class: "badge", tip: "It cannot be above 100 %: what is above is the error of measuring." }, "measuring error") : null,
     miniBar(known ? Math.min(1, value) : value, known ? grade(value) : undefined),
   );
+}
+
+// A node and what it is the product of.
+function efficiencyBranch(node: HTMLElement, ...children: readonly Child[]): Child[] {
+  return [node, children.length ? el("div", { class: "eff-children" }, ...children.map((child) => el("div", { class: "eff-branch" }, child))) : null];
 }
 
 function efficiencyCard(store: Store): HTMLElement | null {
@@ -180,39 +216,35 @@ function efficiencyCard(store: Store): HTMLElement | null {
   const values: Efficiency = region
     ? { ...region.efficiency, serialization: null, transfer: null }
     : report.efficiency;
-  const node = (name: EfficiencyName) => efficiencyNode(name, values, (region ?? report).efficiency_above_one);
+  const aboveOne = (region ?? report).efficiency_above_one;
+  const node = (name: EfficiencyName, as: NodeName = name) => efficiencyNode(as, values[name], aboveOne.includes(name));
+  const openmp = region ? null : report.openmp;
+  const hasThreads = openmp !== null && openmp !== undefined && openmp.efficiency.parallel !== null;
+  const hasMpi = values.parallel !== null && values.parallel !== undefined;
   const follows = region !== undefined && !store.selection.time && !store.rankMask();
   const aside = store.isWholeRun ? null : follows ? el("span", { class: "note" }, "in the region") : region ? el("span", { class: "note" }, "in the region, all ranks") : ofWholeRun();
-  if (values.parallel === null || values.parallel === undefined)
+  if (!hasMpi && !hasThreads)
     return section("Efficiency", { aside }, el("p", { class: "empty" }, "No MPI calls were measured: there is nothing to compare ranks by."));
   const fine = values.serialization !== null && values.serialization !== undefined;
+  const ofRanks = efficiencyBranch(
+    node("parallel", hasThreads ? "mpi" : "parallel"),
+    node("load_balance"),
+    fine ? efficiencyBranch(node("communication"), node("serialization"), node("transfer")) : node("communication"),
+  );
+  const ofThreads = hasThreads
+    ? efficiencyBranch(
+        efficiencyNode("openmp", openmp.efficiency.parallel, false),
+        efficiencyNode("openmp_load_balance", openmp.efficiency.load_balance, false),
+        efficiencyNode("openmp_scheduling", openmp.efficiency.scheduling, false),
+        efficiencyNode("openmp_serialization", openmp.efficiency.serialization, false),
+      )
+    : null;
+  const all = hasMpi && hasThreads ? efficiencyBranch(efficiencyNode("hybrid", openmp.hybrid.parallel, false), ofRanks, ofThreads) : (ofThreads ?? ofRanks);
   return section(
     "Efficiency",
     { aside },
-    el(
-      "div",
-      { class: "eff-tree" },
-      node("parallel"),
-      el(
-        "div",
-        { class: "eff-children" },
-        el("div", { class: "eff-branch" }, node("load_balance")),
-        el(
-          "div",
-          { class: "eff-branch" },
-          node("communication"),
-          fine
-            ? el(
-                "div",
-                { class: "eff-children" },
-                el("div", { class: "eff-branch" }, node("serialization")),
-                el("div", { class: "eff-branch" }, node("transfer")),
-              )
-            : null,
-        ),
-      ),
-    ),
-    el("p", { class: "note eff-note" }, "Each is the product of those to its right.", fine || region ? null : " What part of communication is serialization or transfer is not known."),
+    el("div", { class: "eff-tree" }, all),
+    el("p", { class: "note eff-note" }, "Each is the product of those to its right.", fine || region || !hasMpi ? null : " What part of communication is serialization or transfer is not known."),
   );
 }
 
