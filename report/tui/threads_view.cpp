@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Threads, those that are alike as one line, which opens; below them event loops and the lines that blocked
-// them.
+// them, and parallel regions of OpenMP with what is inside.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -27,6 +28,7 @@ constexpr std::size_t kLoopTime = 10;
 // Columns before the names.
 constexpr std::size_t kThreadNumbers = 4 * kNumber + kRank + kKind;
 constexpr std::size_t kLoopNumbers = 5 * kLoopTime + kRank;
+constexpr std::size_t kRegionNumbers = 4 * kLoopTime + 2 * kNumber;
 
 class ThreadsView final : public View {
  public:
@@ -39,6 +41,7 @@ class ThreadsView final : public View {
     items_.clear();
     list_threads(filter);
     list_loops(filter);
+    list_regions(filter);
   }
   std::size_t size() const override { return items_.size(); }
   bool selectable(std::size_t item) const override { return items_[item].kind != Item::Kind::kText; }
@@ -61,7 +64,11 @@ class ThreadsView final : public View {
       case Item::Kind::kLoop:
         return loop_spans(at.index, columns);
       case Item::Kind::kBlock:
-        return block_spans(a.event_loops[at.index].blocks[at.block], columns);
+        return block_spans(a.event_loops[at.index].blocks[at.part], columns);
+      case Item::Kind::kRegion:
+        return region_spans(at.index, columns);
+      case Item::Kind::kConstruct:
+        return construct_spans(a.openmp->regions[at.index].constructs[at.part], columns);
       case Item::Kind::kText:
         break;
     }
@@ -74,7 +81,9 @@ class ThreadsView final : public View {
     const SourceLocation* place = nullptr;
     if (at.kind == Item::Kind::kGroup) place = &a.thread_groups[at.index].top;
     if (at.kind == Item::Kind::kThread) place = &a.threads[at.index].top;
-    const std::size_t block = at.kind == Item::Kind::kBlock ? at.block : 0;  // of a loop: the largest
+    if (at.kind == Item::Kind::kRegion) place = &a.openmp->regions[at.index].place;
+    if (at.kind == Item::Kind::kConstruct) place = &a.openmp->regions[at.index].constructs[at.part].place;
+    const std::size_t block = at.kind == Item::Kind::kBlock ? at.part : 0;  // of a loop: the largest
     if (at.kind == Item::Kind::kLoop || at.kind == Item::Kind::kBlock)
       if (block < a.event_loops[at.index].blocks.size()) place = &a.event_loops[at.index].blocks[block].place;
     if (place == nullptr || place->file.empty() || place->line == 0) return {};
@@ -84,23 +93,27 @@ class ThreadsView final : public View {
     const Item& at = items_[item];
     if (at.kind == Item::Kind::kGroup) return open_groups_.insert(at.index).second;
     if (at.kind == Item::Kind::kLoop) return open_loops_.insert(at.index).second;
+    if (at.kind == Item::Kind::kRegion) return open_regions_.insert(at.index).second;
     return false;
   }
   bool left(std::size_t& item) override {
     const auto goes_up_from = [&](Item::Kind kind) { return items_[item].kind == kind && item > 0; };
-    while (goes_up_from(Item::Kind::kThread) || goes_up_from(Item::Kind::kBlock)) --item;
+    while (goes_up_from(Item::Kind::kThread) || goes_up_from(Item::Kind::kBlock) ||
+           goes_up_from(Item::Kind::kConstruct))
+      --item;
     const Item& at = items_[item];
     if (at.kind == Item::Kind::kGroup) return open_groups_.erase(at.index) != 0;
     if (at.kind == Item::Kind::kLoop) return open_loops_.erase(at.index) != 0;
+    if (at.kind == Item::Kind::kRegion) return open_regions_.erase(at.index) != 0;
     return false;
   }
 
  private:
   struct Item {
-    enum class Kind { kGroup, kThread, kText, kLoop, kBlock };
+    enum class Kind { kGroup, kThread, kText, kLoop, kBlock, kRegion, kConstruct };
     Kind kind = Kind::kText;
-    std::uint32_t index = 0;  // into the table of the kind; kBlock: of its loop
-    std::size_t block = 0;    // kBlock
+    std::uint32_t index = 0;  // into the table of the kind; kBlock: of its loop; kConstruct: of its region
+    std::size_t part = 0;     // kBlock, kConstruct
     Spans text;               // kText
   };
 
@@ -141,7 +154,6 @@ class ThreadsView final : public View {
     std::stable_sort(loops.begin(), loops.end(), [&](std::uint32_t x, std::uint32_t y) {
       return a.event_loops[x].blocked_s > a.event_loops[y].blocked_s;
     });
-    const auto add_text = [&](Spans spans) { items_.push_back({Item::Kind::kText, 0, 0, std::move(spans)}); };
     add_text({});
     const double least_s = static_cast<double>(shard::EventLoop::kBlockedTurnNs) / 1e9;
     add_text({{"Event loops", Style::kTitle},
@@ -155,6 +167,28 @@ class ThreadsView final : public View {
       if (!open_loops_.contains(loop)) continue;
       for (std::size_t block = 0; block < a.event_loops[loop].blocks.size(); ++block)
         items_.push_back({Item::Kind::kBlock, loop, block, {}});
+    }
+  }
+
+  void add_text(Spans spans) { items_.push_back({Item::Kind::kText, 0, 0, std::move(spans)}); }
+
+  void list_regions(std::string_view filter) {
+    const std::optional<OpenMp>& openmp = run_.analysis.openmp;
+    if (!openmp) return;
+    std::vector<std::uint32_t> regions;
+    for (std::uint32_t i = 0; i < openmp->regions.size(); ++i)
+      if (matches(printable(openmp->regions[i].place.function), filter)) regions.push_back(i);
+    if (regions.empty()) return;
+    add_text({});
+    add_text({{"Parallel regions", Style::kTitle}, {run_.group ? "  of all ranks" : "", Style::kDim}});
+    add_text({{cell("threads", kLoopTime) + cell("work", kLoopTime) + cell("wait", kLoopTime) +
+                   cell("each", kLoopTime) + cell("imbal.") + cell("team") + "region",
+               Style::kDim}});
+    for (const std::uint32_t region : regions) {
+      items_.push_back({Item::Kind::kRegion, region, 0, {}});
+      if (!open_regions_.contains(region)) continue;
+      for (std::size_t part = 0; part < openmp->regions[region].constructs.size(); ++part)
+        items_.push_back({Item::Kind::kConstruct, region, part, {}});
     }
   }
 
@@ -212,9 +246,30 @@ class ThreadsView final : public View {
     return spans;
   }
 
+  Spans region_spans(std::uint32_t index, std::size_t columns) const {
+    const OpenMpRegionRow& row = run_.analysis.openmp->regions[index];
+    const auto time = [](double time_s) { return cell(seconds(time_s), kLoopTime); };
+    const double each_s = row.count != 0 ? row.time_s / static_cast<double>(row.count) : 0;
+    Spans spans{{time(row.thread_s) + time(row.work_s) + time(row.wait_s) + time(each_s) +
+                 cell(row.imbalance ? fmt::format("{:.2f}", *row.imbalance) : "-") +
+                 cell(std::to_string(row.threads))}};
+    append(spans, name_and(fmt::format("{}{} x", open_regions_.contains(index) ? "- " : "+ ", row.count),
+                           row.place, rest_of(columns, kRegionNumbers)));
+    return spans;
+  }
+
+  Spans construct_spans(const OpenMpConstructRow& row, std::size_t columns) const {
+    const auto time = [](double time_s) { return cell(seconds(time_s), kLoopTime); };
+    Spans spans{{time(row.time_s) + time(row.time_s - row.wait_s) + time(row.wait_s) +
+                 std::string(kLoopTime + 2 * kNumber, ' ')}};
+    append(spans,
+           name_and(fmt::format("    {}", shard::omp_kind_name(row.kind)), row.place, rest_of(columns, kRegionNumbers)));
+    return spans;
+  }
+
   const Run& run_;
   std::vector<Item> items_;
-  std::set<std::uint32_t> open_groups_, open_loops_;
+  std::set<std::uint32_t> open_groups_, open_loops_, open_regions_;
   TimeScale scale_{1};
 };
 

@@ -170,6 +170,18 @@ struct TwoRanks {
       loop.blocks.push_back(block);
     }
     analysis.event_loops.push_back(loop);
+    OpenMpRegionRow& region = analysis.openmp.emplace().regions.emplace_back();
+    region.place.function = "relax\x1b[31m";
+    region.place.file = "/src/solve.py";
+    region.place.line = 2;
+    region.count = 40;
+    region.threads = 4;
+    region.thread_s = 8, region.work_s = 6, region.wait_s = 2;
+    region.imbalance = 1.25;
+    OpenMpConstructRow& barrier = region.constructs.emplace_back();
+    barrier.place = region.place;
+    barrier.place.line = 3;
+    barrier.time_s = barrier.wait_s = 1.5;
     data.sources.push_back({"/src/solve.py", "def solve():\n\tx = 1\nend\n", ""});
     data.lines.push_back({0, 0, {}});
   }
@@ -428,7 +440,8 @@ TEST_F(BrowserTest, ThreadsOpenAndCloseAndLeadToTheirLine) {
 }
 
 TEST_F(BrowserTest, EventLoopsOpenToTheLinesThatBlockedThem) {
-  type("8");
+  type("8/server");
+  browser.press(Key::kEnter);
   EXPECT_TRUE(shows("Event loops"));
   browser.press(Key::kEnd);
   EXPECT_NE(selected().find("server"), std::string::npos) << selected();
@@ -443,6 +456,23 @@ TEST_F(BrowserTest, EventLoopsOpenToTheLinesThatBlockedThem) {
   type("8");
   browser.press(Key::kLeft);
   EXPECT_NE(selected().find("+ server"), std::string::npos) << "the line of the loop again: " << selected();
+}
+
+TEST_F(BrowserTest, ParallelRegionsOpenToWhatIsInside) {
+  type("8");
+  EXPECT_TRUE(shows("Parallel regions"));
+  browser.press(Key::kEnd);
+  EXPECT_NE(selected().find("+ 40 x"), std::string::npos) << selected();
+  EXPECT_NE(selected().find("1.25"), std::string::npos) << selected();
+  EXPECT_FALSE(shows("barrier"));
+  browser.press(Key::kRight);
+  browser.press(Key::kEnd);
+  EXPECT_NE(selected().find("barrier"), std::string::npos) << selected();
+  browser.press(Key::kEnter);
+  EXPECT_NE(selected().find("end"), std::string::npos) << selected();
+  type("8");
+  browser.press(Key::kLeft);
+  EXPECT_NE(selected().find("+ 40 x"), std::string::npos) << selected();
 }
 
 TEST_F(BrowserTest, ThreadsAndLoopsAreFilteredByNameAndRank) {
