@@ -75,6 +75,16 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
   set("CLUSTERPROF_NO_STDERR", options.no_stderr ? "1" : "");
   set("CLUSTERPROF_ONLY_REGIONS", options.only_regions ? "1" : "");
 
+  const auto agent = std::find_if(facts.preloads.begin(), facts.preloads.end(), [](const std::string& path) {
+    return base_name(path) == wire::kAgentFile;
+  });
+  for (std::uint32_t i = 0; agent != facts.preloads.end() && i < wire::kAnnotationsByLauncher; ++i) {
+    const char* const users_library = current(wire::kAnnotationVariables[i]);
+    const bool is_set = users_library != nullptr && *users_library != '\0' &&
+                        base_name(users_library) != wire::kAgentFile;  // of a clusterprof around this one
+    if (!is_set) set(wire::kAnnotationVariables[i], *agent);
+  }
+
   if (facts.needs_asan && merge_preloads({}, users).find("asan") == std::string::npos) {
     // Its check would end the program for our being loaded before it. Our objects define none of
     // the functions it replaces.

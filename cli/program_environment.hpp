@@ -24,7 +24,8 @@ struct ProgramEnvironment {
   bool needs_asan = false;            // the program is linked to AddressSanitizer's shared run time
 };
 
-// The variables that the agent and mpi-wrap read (formats/wire/hello.h), and no others.
+// The variables that the agent and mpi-wrap read, and those that name the agent to others
+// (formats/wire/hello.h).
 EnvironmentChanges program_environment(const Options& options, const ProgramEnvironment& facts,
                                        const Environment& current);
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "agent/lifecycle/annotation_variables.h"
 #include "agent/lifecycle/proc_files.h"
 #include "formats/wire/hello.h"
 #include "formats/wire/launchers.h"
@@ -187,6 +188,7 @@ void read_options() noexcept {
   g_options.check_paths = switch_variable("CLUSTERPROF_CHECK_PATHS");
   read_sample_on();
   read_rank_of_own();
+  g_options.annotations_elsewhere = annotations_elsewhere();
   g_options.record = true;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions and pauses that the program sets through include/clusterprof.h. Any thread, also in the program's
-// signal handlers.
+// Regions and pauses that the program sets through include/clusterprof.h, and regions of other interfaces.
+// Any thread, also in the program's signal handlers.
 #include "agent/lifecycle/regions.h"
 
 #include <sys/syscall.h>
@@ -18,11 +18,29 @@
 namespace clusterprof::agent {
 namespace {
 
-// Where a region is in the segment's table, by its name and its enclosing region. Entries are index + 1.
-constexpr std::uint32_t kPlaces = 1024;
+// Where a region is in the segment's table, by its name, its domain and its enclosing region. Entries are
+// index + 1.
+constexpr std::uint32_t kPlaces = 4096;
 constinit std::atomic<std::uint16_t> g_places[kPlaces] = {};
-constinit std::uint64_t g_hashes[kPlaces / 2] = {};  // of the names, by index
-constinit std::uint32_t g_count = 0;
+constinit std::uint64_t g_keys[kPlaces / 2] = {};  // RegionStack::Entry::key, by index
+constinit std::atomic<std::uint32_t> g_count = 0;
+
+// A library may use a new name each time. Of the table's rows these are left for the program's own regions,
+// and for those that stand for names without room.
+constexpr std::uint32_t kLeftForOwn = 256, kLeftForOthers = 256;
+
+// Ranges that have begun. A place is free where `key` is 0, and being written where it is kTaken.
+struct Range {
+  std::atomic<std::uint64_t>
+      key;              // place + 1, and in the high half how often there was one: what the caller keeps
+  std::uint32_t index;  // of wire::Region
+  std::uint64_t start_ns;
+  std::int64_t n;
+};
+constexpr std::uint32_t kRanges = 1024;
+constexpr std::uint64_t kTaken = ~std::uint64_t{0};
+constinit Range g_ranges[kRanges] = {};
+constinit std::atomic<std::uint32_t> g_started = 0;
 
 constinit std::atomic<std::uint32_t> g_lock = 0;
 constinit bool g_main_is_outside = true;  // the main thread is outside all regions; under the lock
@@ -52,56 +70,103 @@ wire::Region* table_of(const wire::SegmentHeader* segment) noexcept {
   return reinterpret_cast<wire::Region*>(reinterpret_cast<std::uintptr_t>(segment) + segment->regions_offset);
 }
 
-// Hash of the part of the name that the table keeps. FNV-1a.
-std::uint64_t hash_of(const char* name) noexcept {
-  std::uint64_t hash = 0xcbf2'9ce4'8422'2325ull;
-  for (std::uint32_t i = 0; i + 1 < wire::kRegionNameBytes && name[i] != 0; ++i)
-    hash = (hash ^ static_cast<std::uint8_t>(name[i])) * 0x100'0000'01b3ull;
-  return hash;
+constexpr std::uint64_t mixed(std::uint64_t x) noexcept {
+  x = (x ^ x >> 32) * 0x9e37'79b9'7f4a'7c15ull;
+  return x ^ x >> 29;
 }
 
-void copy_name(char (&to)[wire::kRegionNameBytes], const char* name) noexcept {
-  std::size_t length = strnlen(name, sizeof to - 1);
+// Of the part of a text that the table keeps.
+std::uint64_t hash_of(const char* text, std::uint32_t bytes) noexcept {
+  const std::size_t length = strnlen(text, bytes - 1);
+  std::uint64_t hash = length + 1, part = 0;
+  std::size_t at = 0;
+  const auto add = [&hash](std::uint64_t bits) { hash = mixed(hash * 0xbf58'476d'1ce4'e5b9ull + bits); };
+  for (; at + sizeof part <= length; at += sizeof part) {
+    memcpy(&part, text + at, sizeof part);
+    add(part);
+  }
+  part = 0;
+  memcpy(&part, text + at, length - at);
+  add(part);
+  return hash != 0 ? hash : 1;
+}
+
+std::uint64_t key_of(std::uint64_t domain_hash, std::uint64_t name_hash) noexcept {
+  return name_hash + domain_hash * 0x94d0'49bb'1331'11ebull;
+}
+
+template <std::size_t kBytes>
+void copy_name(char (&to)[kBytes], const char* name) noexcept {
+  std::size_t length = strnlen(name, kBytes - 1);
   if (name[length] != 0)  // not in the middle of a character
     while (length != 0 && (static_cast<std::uint8_t>(name[length]) & 0xc0) == 0x80) --length;
   memcpy(to, name, length);
   to[length] = 0;
 }
 
-std::uint32_t place_of(std::uint64_t hash, std::uint32_t parent) noexcept {
-  const std::uint64_t mixed = (hash ^ (std::uint64_t{parent} << 32 | parent)) * 0x9e37'79b9'7f4a'7c15ull;
-  return static_cast<std::uint32_t>(mixed >> 54);
+std::uint32_t place_of(std::uint64_t key, std::uint32_t parent) noexcept {
+  const std::uint64_t hash = (key ^ (std::uint64_t{parent} << 32 | parent)) * 0x9e37'79b9'7f4a'7c15ull;
+  return static_cast<std::uint32_t>(hash >> 52);
 }
-static_assert(kPlaces == 1u << (64 - 54));
+static_assert(kPlaces == 1u << (64 - 52));
 
 // kNoRegion if it is not there. `place`: where it is or would be.
-std::uint32_t find_region(const wire::Region* table, std::uint64_t hash, std::uint32_t parent,
+std::uint32_t find_region(const wire::Region* table, std::uint64_t key, std::uint32_t parent,
                           std::uint32_t& place) noexcept {
   // Half of the places are free at least.
-  for (place = place_of(hash, parent);; place = (place + 1) % kPlaces) {
+  for (place = place_of(key, parent);; place = (place + 1) % kPlaces) {
     const std::uint32_t there = g_places[place].load(std::memory_order_acquire);
     if (there == 0) return wire::kNoRegion;
-    if (g_hashes[there - 1] == hash && table[there - 1].parent == parent) return there - 1;
+    if (g_keys[there - 1] == key && table[there - 1].parent == parent) return there - 1;
   }
 }
 
-std::uint32_t make_region(wire::SegmentHeader* segment, const char* name, std::uint64_t hash,
-                          std::uint32_t parent) noexcept {
+// How many rows there may be before one with this name is made.
+std::uint32_t rows_for(const wire::SegmentHeader* segment, std::uint64_t domain, bool is_others) noexcept {
+  const std::uint32_t all = segment->regions < kPlaces / 2 ? segment->regions : kPlaces / 2;
+  if (is_others) return all;
+  const std::uint32_t left = kLeftForOthers + (domain != 0 ? kLeftForOwn : 0);
+  return all > left ? all - left : 0;
+}
+
+// kNoRegion where there is no room.
+std::uint32_t make_region(wire::SegmentHeader* segment, std::uint64_t domain, const char* domain_name,
+                          std::uint64_t key, const char* name, std::uint32_t parent,
+                          bool is_others) noexcept {
   wire::Region* const table = table_of(segment);
+  const std::uint32_t most = rows_for(segment, domain, is_others);
+  if (g_count.load(std::memory_order_relaxed) >= most) return wire::kNoRegion;
   const Locked locked;
   std::uint32_t place = 0;
-  const std::uint32_t found = find_region(table, hash, parent, place);
+  const std::uint32_t found = find_region(table, key, parent, place);
   if (found != wire::kNoRegion) return found;
-  if (g_count == segment->regions || g_count == kPlaces / 2) return wire::kNoRegion;
-  const std::uint32_t index = g_count++;
+  const std::uint32_t index = g_count.load(std::memory_order_relaxed);
+  if (index >= most) return wire::kNoRegion;
+  g_count.store(index + 1, std::memory_order_relaxed);
   wire::Region& region = table[index];
   region.parent = parent;
   copy_name(region.name, name);
+  copy_name(region.domain, domain_name);
   region.min_ns.store(~std::uint64_t{0}, std::memory_order_relaxed);
   region.max_n.store(-1, std::memory_order_relaxed);
   region.ready.store(1, std::memory_order_release);
-  g_hashes[index] = hash;
+  g_keys[index] = key;
   g_places[place].store(static_cast<std::uint16_t>(index + 1), std::memory_order_release);
+  return index;
+}
+
+// The region, else the one that stands for all of the domain without room; kNoRegion: for that there is none
+// either.
+std::uint32_t region_of(wire::SegmentHeader* segment, std::uint64_t domain, const char* domain_name,
+                        std::uint64_t key, const char* name, std::uint32_t parent) noexcept {
+  std::uint32_t place = 0;
+  std::uint32_t index = find_region(table_of(segment), key, parent, place);
+  if (index == wire::kNoRegion) index = make_region(segment, domain, domain_name, key, name, parent, false);
+  if (index != wire::kNoRegion) return index;
+  const std::uint64_t others = key_of(domain, hash_of(wire::kOtherRegionsName, wire::kRegionNameBytes));
+  index = find_region(table_of(segment), others, parent, place);
+  if (index == wire::kNoRegion)
+    index = make_region(segment, domain, domain_name, others, wire::kOtherRegionsName, parent, true);
   return index;
 }
 
@@ -115,13 +180,13 @@ bool find_context(ThreadContext& context) noexcept {
   return context.slot != nullptr;
 }
 
-void count_instance(wire::SegmentHeader* segment, const RegionStack::Entry& entry,
+void count_instance(wire::SegmentHeader* segment, std::uint32_t index, std::uint64_t start_ns, std::int64_t n,
                     std::uint64_t now_ns) noexcept {
-  if (entry.index == wire::kNoRegion) return;
+  if (index == wire::kNoRegion) return;
   // An instance counts if all of it is in one window of recording.
-  if (recording_is_off() || !began_in_this_window(segment, entry.start_ns)) return;
-  wire::Region& region = table_of(segment)[entry.index];
-  const std::uint64_t duration_ns = now_ns > entry.start_ns ? now_ns - entry.start_ns : 0;
+  if (recording_is_off() || !began_in_this_window(segment, start_ns)) return;
+  wire::Region& region = table_of(segment)[index];
+  const std::uint64_t duration_ns = now_ns > start_ns ? now_ns - start_ns : 0;
   region.time_ns.fetch_add(duration_ns, std::memory_order_relaxed);
   std::uint64_t shortest_ns = region.min_ns.load(std::memory_order_relaxed);
   while (duration_ns < shortest_ns &&
@@ -134,7 +199,7 @@ void count_instance(wire::SegmentHeader* segment, const RegionStack::Entry& entr
     if (duration_ns > region.max_ns.load(std::memory_order_relaxed) ||
         region.count.load(std::memory_order_relaxed) == 0) {
       region.max_ns.store(duration_ns, std::memory_order_relaxed);
-      region.max_n.store(entry.n, std::memory_order_relaxed);
+      region.max_n.store(n, std::memory_order_relaxed);
     }
     region.count.fetch_add(1, std::memory_order_relaxed);
     return;
@@ -180,7 +245,15 @@ Here find_here(const ThreadContext& context, const wire::SegmentHeader* segment)
 
 }  // namespace
 
-void begin_region(const char* name, std::int64_t n) noexcept {
+RegionDomain region_domain(const char* name) noexcept {
+  RegionDomain domain = {hash_of(name, wire::kRegionDomainBytes), {}};
+  copy_name(domain.name, name);
+  return domain;
+}
+
+RegionName region_name(const char* text) noexcept { return {text, hash_of(text, wire::kRegionNameBytes)}; }
+
+void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n) noexcept {
   ThreadContext& context = t_context;
   if (context.slot == nullptr && !find_context(context)) return;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -192,17 +265,16 @@ void begin_region(const char* name, std::int64_t n) noexcept {
     count_drop(segment, wire::DropReason::kRegionTableFull);
     return;
   }
-  const std::uint64_t hash = hash_of(name);
+  const std::uint64_t key = key_of(domain.hash, name.hash);
   const std::uint32_t parent = depth != 0 ? stack.entry[depth - 1].innermost : wire::kNoRegion;
-  std::uint32_t place = 0;
-  std::uint32_t index = find_region(table_of(segment), hash, parent, place);
-  if (index == wire::kNoRegion) index = make_region(segment, name, hash, parent);
+  const std::uint32_t index = region_of(segment, domain.hash, domain.name, key, name.text, parent);
   if (index == wire::kNoRegion) count_drop(segment, wire::DropReason::kRegionTableFull);
 
   RegionStack::Entry& entry = stack.entry[depth];
   entry.index = index;
   entry.innermost = index != wire::kNoRegion ? index : parent;
-  entry.name_hash = hash;
+  entry.key = key;
+  entry.domain = domain.hash;
   entry.n = n;
   if (depth != 0 || !g_process.only_regions) {
     entry.start_ns = monotonic_ns();
@@ -220,7 +292,32 @@ void begin_region(const char* name, std::int64_t n) noexcept {
   note_pause_of_main(segment, now_ns);
 }
 
-void end_region(const char* name) noexcept {
+namespace {
+
+// Regions of other domains that were begun inside one that has ended stay: of the stack above `left`. Samples
+// meanwhile do not show them, but the thread is never outside of all regions.
+void move_up(wire::SegmentHeader* segment, RegionStack& stack, std::uint32_t left, std::uint64_t ended,
+             std::uint32_t depth) noexcept {
+  const wire::Region* const table = table_of(segment);
+  std::uint32_t around = left != 0 ? stack.entry[left - 1].innermost : wire::kNoRegion;
+  if (left != 0) stack.depth = left;
+  for (std::uint32_t i = left + 1; i < depth; ++i) {
+    if (stack.entry[i].domain == ended) continue;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    RegionStack::Entry& entry = stack.entry[left++];
+    entry = stack.entry[i];
+    if (entry.index != wire::kNoRegion) {
+      const wire::Region& was = table[entry.index];
+      entry.index = region_of(segment, entry.domain, was.domain, entry.key, was.name, around);
+    }
+    if (entry.index != wire::kNoRegion) around = entry.index;
+    entry.innermost = around;
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  stack.depth = left;
+}
+
+void end_region(std::uint64_t domain, bool any, std::uint64_t key) noexcept {
   ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (context.slot == nullptr || segment == nullptr || recording_has_ended()) return;
@@ -231,15 +328,22 @@ void end_region(const char* name) noexcept {
     return;
   }
   const std::uint32_t depth = stack.depth;
+  const auto ends = [&](const RegionStack::Entry& entry) {
+    return entry.domain == domain && (any || entry.key == key);
+  };
   std::uint32_t left = depth;  // how many remain, plus one
-  if (name != nullptr) {
-    const std::uint64_t hash = hash_of(name);
-    while (left != 0 && stack.entry[left - 1].name_hash != hash) --left;
-  }
-  if (left != depth || left == 0) count_drop(segment, wire::DropReason::kRegionMismatch);
-  if (left == 0) return;
+  while (left != 0 && !ends(stack.entry[left - 1])) --left;
+  if (left == 0) return count_drop(segment, wire::DropReason::kRegionMismatch);
   --left;
-  for (std::uint32_t i = depth; i-- > left;) count_instance(segment, stack.entry[i], now_ns);
+  std::uint32_t ended = 0;
+  for (std::uint32_t i = depth; i-- > left;) {
+    const RegionStack::Entry& entry = stack.entry[i];
+    if (entry.domain != domain) continue;
+    ++ended;
+    count_instance(segment, entry.index, entry.start_ns, entry.n, now_ns);
+  }
+  if (ended > 1) count_drop(segment, wire::DropReason::kRegionMismatch);
+  if (ended != depth - left) return move_up(segment, stack, left, domain, depth);
   if (left != 0 || !g_process.only_regions) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     stack.depth = left;
@@ -252,6 +356,47 @@ void end_region(const char* name) noexcept {
   if (!is_main(context)) return;
   g_main_is_outside = true;
   note_pause_of_main(segment, now_ns);
+}
+
+}  // namespace
+
+void end_region(const RegionDomain& domain, RegionName name) noexcept {
+  end_region(domain.hash, false, key_of(domain.hash, name.hash));
+}
+
+void end_region(const RegionDomain& domain) noexcept { end_region(domain.hash, true, 0); }
+
+std::uint64_t start_range(const RegionDomain& domain, RegionName name, std::int64_t n) noexcept {
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr || recording_has_ended()) return 0;
+  const std::uint32_t started = g_started.fetch_add(1, std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    const std::uint32_t place = (started + i) % kRanges;
+    Range& range = g_ranges[place];
+    std::uint64_t free = 0;
+    if (!range.key.compare_exchange_strong(free, kTaken, std::memory_order_acquire)) continue;
+    range.index = region_of(segment, domain.hash, domain.name, key_of(domain.hash, name.hash), name.text,
+                            wire::kNoRegion);
+    range.n = n;
+    range.start_ns = monotonic_ns();
+    const std::uint64_t key = std::uint64_t{started} << 32 | (place + 1);
+    range.key.store(key, std::memory_order_release);
+    return key;
+  }
+  count_drop(segment, wire::DropReason::kRegionTableFull);
+  return 0;
+}
+
+void stop_range(std::uint64_t key) noexcept {
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  const auto place = static_cast<std::uint32_t>(key) - 1;
+  if (segment == nullptr || recording_has_ended() || place >= kRanges) return;
+  const std::uint64_t now_ns = monotonic_ns();
+  Range& range = g_ranges[place];
+  std::uint64_t there = key;
+  if (!range.key.compare_exchange_strong(there, kTaken, std::memory_order_acquire)) return;
+  count_instance(segment, range.index, range.start_ns, range.n, now_ns);
+  range.key.store(0, std::memory_order_release);
 }
 
 void pause_recording() noexcept {
@@ -293,9 +438,11 @@ void keep_regions() noexcept {
 }
 
 void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* parents) noexcept {
-  if (g_count != 0)
+  if (g_count.load(std::memory_order_relaxed) != 0)
     for (auto& place : g_places) place.store(0, std::memory_order_relaxed);
-  g_count = 0;
+  g_count.store(0, std::memory_order_relaxed);
+  if (g_started.load(std::memory_order_relaxed) != 0)
+    for (Range& range : g_ranges) range.key.store(0, std::memory_order_relaxed);
   g_lock.store(0, std::memory_order_relaxed);
   ThreadContext& context = t_context;
   const std::uint64_t now_ns = monotonic_ns();
@@ -306,8 +453,10 @@ void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* pare
       RegionStack::Entry& entry = stack.entry[i];
       entry = g_kept.entry[i];
       entry.start_ns = now_ns;
-      if (entry.index != wire::kNoRegion)
-        entry.index = make_region(segment, table_of(parents)[entry.index].name, entry.name_hash, around);
+      if (entry.index != wire::kNoRegion) {
+        const wire::Region& was = table_of(parents)[entry.index];
+        entry.index = region_of(segment, entry.domain, was.domain, entry.key, was.name, around);
+      }
       if (entry.index != wire::kNoRegion) around = entry.index;
       entry.innermost = around;
       std::atomic_signal_fence(std::memory_order_seq_cst);

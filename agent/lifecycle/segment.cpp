@@ -41,7 +41,7 @@ constexpr std::uint64_t kPathArenaBytes = 16u << 20;
 constexpr std::uint32_t kMinPeers = 1024, kMaxPeers = 131072;
 constexpr std::uint32_t kCommunicators = 4096;
 constexpr std::uint32_t kMaxEventRings = 64;
-constexpr std::uint32_t kRegions = 256;
+constexpr std::uint32_t kRegions = 2048;
 constexpr std::uint32_t kIoFiles = 8192, kIoSites = 16384;
 constexpr std::uint32_t kOmpSites = 8192, kOmpRows = 65536;
 // The part of the address space that is left which a segment may take. The agent takes some MB more, and the
@@ -255,6 +255,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.rate_hz = g_options.rate_hz;
   header.clock = g_options.cpu_clock ? 1 : 0;
   header.knows_run_delay = kernel_tells_run_delay() ? 1 : 0;
+  header.annotations_elsewhere = g_options.annotations_elsewhere;
   if (g_options.standby) header.outside_windows = wire::OutsideWindows::kNothing;
   if (g_options.light) header.outside_windows = wire::OutsideWindows::kLight;
   read_command(header, parents);

@@ -9,6 +9,7 @@
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
+#include "agent/lifecycle/annotation_variables.h"
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/end_recording.h"
@@ -85,6 +86,7 @@ void ensure_started() noexcept {
   set_process_options();
   start_fast_clock();
   g_process.tick = choose_tick();
+  name_library_for_old_kokkos();
   if (open_process(nullptr, false)) {
     watch_fork();
     watch_exit();

@@ -37,9 +37,10 @@ struct TransferState {
 struct RegionStack {
   static constexpr std::uint32_t kMost = 128;
   struct Entry {
-    std::uint32_t index;      // of wire::Region; kNoRegion: it has none, the table being full
-    std::uint32_t innermost;  // index of this one, or of the innermost around it that has one
-    std::uint64_t name_hash, start_ns;
+    std::uint32_t index;        // of wire::Region; kNoRegion: it has none, the table being full
+    std::uint32_t innermost;    // index of this one, or of the innermost around it that has one
+    std::uint64_t key, domain;  // hashes of name and domain, and of the domain
+    std::uint64_t start_ns;
     std::int64_t n;
   };
   volatile std::uint32_t depth;

@@ -524,6 +524,8 @@ void ProcessRecorder::add_notes(ProcessReport& report) const {
     report.python_partly = python == wire::PythonState::kActive;
     report.add_note(*note, *note == shard::NoteCode::kPythonVersionNotTold ? 0 : report.python_version);
   }
+  if (h.annotations_elsewhere != 0)
+    report.add_note(shard::NoteCode::kAnnotationsElsewhere, h.annotations_elsewhere);
   if (charges_.left_callers_out() || stacks_.left_callers_out())
     report.add_note(shard::NoteCode::kCallersLeftOut);
 }

@@ -30,6 +30,8 @@
 namespace clusterprof::collector {
 namespace {
 
+static_assert(shard::kOtherRegionsName == wire::kOtherRegionsName);
+
 std::string_view mpi_name(std::uint32_t op) {
   return op < wire::kFunctionCount ? wire::function_name(op) : "MPI";
 }
@@ -195,10 +197,14 @@ void leave_out_small(std::map<RawOmpRegionKey, RawOmpRegion>& regions, std::size
 
 }  // namespace
 
+// What names a region: RawFrame's a and b.
+using RegionKey = std::pair<std::uint32_t, std::uint64_t>;
+
 struct ShardBuilder::Interned {
   explicit Interned(shard::ShardData& of) : data(of), interner(of) {}
   shard::ShardData& data;
   shard::PathInterner interner;
+  std::set<RegionKey> small_regions;
   std::set<std::uint32_t> process_roots;  // paths below which other processes begin
 };
 
@@ -263,6 +269,8 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
       break;
     case RawKind::kRegion:
       name(shard::FrameKind::kRegion, *tables.names[raw.a]);
+      if (raw.b != 0 && raw.b <= tables.names.size())
+        frame.module = interner.string(*tables.names[raw.b - 1]);
       break;
     case RawKind::kPending:
       name(tables.pending[raw.a].kind, "[unknown]");
@@ -329,7 +337,13 @@ void ShardBuilder::add_frames(RawFrame raw, const RawTables& tables, const MayRe
     raw = tables.pending[raw.a].resolution;
   if (raw.kind == RawKind::kNativeExact || raw.kind == RawKind::kNativeReturn)
     return add_native_frames(raw, tables, may_read_lines, shard, path);
-  const shard::Frame frame = named_frame(raw, tables, shard.interner);
+  shard::Frame frame = named_frame(raw, tables, shard.interner);
+  if (raw.kind == RawKind::kRegion && shard.small_regions.contains({raw.a, raw.b}))
+    frame.name = shard.interner.string(shard::kOtherRegionsName);
+  if (frame.kind == shard::FrameKind::kRegion && is_region(shard.data, path) &&
+      shard.data.strings[frame.name] == shard::kOtherRegionsName &&
+      shard.data.frames[shard.data.paths[path].frame] == frame)
+    return;  // one that is left out inside another one
   // A rank may have written anything, and a single impossible path would keep the whole shard from being
   // written.
   if (frame.kind == shard::FrameKind::kRegion && path != 0 && !is_region(shard.data, path)) return;
@@ -412,6 +426,25 @@ void ShardBuilder::add_io(const NodeSnapshot& snapshot, const std::vector<std::u
                                amount.bytes, amount.time_ns, amount.max_ns});
     }
   }
+}
+
+// Of more than this many names those with the least time. Names of which no instance has ended are kept.
+void ShardBuilder::find_small_regions(const NodeSnapshot& snapshot, Interned& shard) {
+  constexpr std::size_t kMostNames = 256;
+  const RawTables& tables = snapshot.tables;
+  std::map<RegionKey, std::uint64_t> times;
+  for (const RankSnapshot& rank : snapshot.ranks)
+    for (const auto& [path, region] : rank.report.regions) {
+      RawFrame raw = tables.frames[tables.nodes[path].frame];
+      while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
+        raw = tables.pending[raw.a].resolution;
+      if (raw.kind == RawKind::kRegion) times[{raw.a, raw.b}] += region.time_ns;
+    }
+  if (times.size() <= kMostNames) return;
+  std::vector<std::pair<std::uint64_t, RegionKey>> order;
+  for (const auto& [key, ns] : times) order.emplace_back(ns, key);
+  std::sort(order.begin(), order.end(), std::greater<>());
+  for (std::size_t i = kMostNames; i < order.size(); ++i) shard.small_regions.insert(order[i].second);
 }
 
 void ShardBuilder::add_regions(const ProcessReport& report, std::uint32_t rank,
@@ -863,6 +896,7 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayRead
   data.nodes.push_back(snapshot.node);
   data.counters = tables.counters;
   Interned shard(data);
+  find_small_regions(snapshot, shard);
   const std::vector<std::uint32_t> path_of = add_paths(tables, {}, may_read_lines, shard);
 
   std::size_t events = 0;

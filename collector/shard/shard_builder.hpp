@@ -73,6 +73,7 @@ class ShardBuilder {
   // Tables of all ranks.
   void add_io(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
               shard::ShardData& data);
+  static void find_small_regions(const NodeSnapshot& snapshot, Interned& shard);
   static void add_regions(const ProcessReport& report, std::uint32_t rank,
                           const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_accesses(const ProcessReport& report, std::uint32_t rank,

@@ -46,9 +46,9 @@ void PendingFrames::settle(std::uint64_t now_ns) {
 
 void PendingFrames::settle_regions() {
   std::erase_if(regions_waiting_, [this](const auto& pending) {
-    const std::optional<std::uint32_t> name = regions_.name(static_cast<std::uint32_t>(pending.first.value));
-    if (name) resolve(pending.second, {RawKind::kRegion, *name, 0});
-    return name.has_value();
+    const std::optional<RawFrame> frame = regions_.frame(static_cast<std::uint32_t>(pending.first.value));
+    if (frame) resolve(pending.second, *frame);
+    return frame.has_value();
   });
 }
 

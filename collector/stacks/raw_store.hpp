@@ -60,7 +60,7 @@ enum class RawKind : std::uint8_t {
   kRunnable,      // waiting for a processor; in event gaps
   kGarbage,       // Python's cyclic garbage collection; a: module of the interpreter or kNoModule
   kDescriptor,    // a: Descriptor, below the system call that is about it
-  kRegion,        // a: index into names
+  kRegion,        // a: index into names; b: that of its domain, plus 1; 0: it has none
   kNamed,         // a: index into names: code made at run time
   kPending,       // a: index into pending(): not described yet
   kLeftOut,       // callers that were left out

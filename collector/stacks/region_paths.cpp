@@ -6,11 +6,14 @@
 
 namespace clusterprof::collector {
 
-std::optional<std::uint32_t> RegionPaths::name(std::uint32_t index) {
-  if (const auto found = names_.find(index); found != names_.end()) return found->second;
+std::optional<RawFrame> RegionPaths::frame(std::uint32_t index) {
+  if (const auto found = frames_.find(index); found != frames_.end()) return found->second;
   const wire::Region& region = segment_.table<wire::Region>(segment_.layout().regions_offset)[index];
   if (region.ready.load(std::memory_order_acquire) != 1) return std::nullopt;
-  return names_[index] = store_.name(bounded_text(region.name, sizeof region.name));
+  RawFrame frame{RawKind::kRegion, store_.name(bounded_text(region.name, sizeof region.name)), 0};
+  const std::string domain = bounded_text(region.domain, sizeof region.domain);
+  if (!domain.empty()) frame.b = store_.name(domain) + 1;
+  return frames_[index] = frame;
 }
 
 std::optional<std::uint32_t> RegionPaths::path(std::uint32_t index) {
@@ -19,7 +22,7 @@ std::optional<std::uint32_t> RegionPaths::path(std::uint32_t index) {
   std::vector<std::uint32_t> chain;
   std::uint32_t path = 0;
   for (std::uint32_t at = index; at != wire::kNoRegion; at = regions[at].parent) {
-    if (at >= segment_.layout().regions || chain.size() >= shard::kMaxRegionDepth || !name(at))
+    if (at >= segment_.layout().regions || chain.size() >= shard::kMaxRegionDepth || !frame(at))
       return std::nullopt;
     if (const auto known = paths_.find(at); known != paths_.end()) {
       path = known->second;
@@ -31,7 +34,7 @@ std::optional<std::uint32_t> RegionPaths::path(std::uint32_t index) {
   for (std::uint32_t at = path; at != 0; at = store_.tables().nodes[at].parent) ++depth;
   if (depth > shard::kMaxRegionDepth) return std::nullopt;
   for (std::size_t i = chain.size(); i-- > 0;) {
-    const std::uint32_t inner = store_.region(path, store_.frame({RawKind::kRegion, *name(chain[i]), 0}));
+    const std::uint32_t inner = store_.region(path, store_.frame(*frame(chain[i])));
     if (inner == path) return std::nullopt;  // no room
     paths_[chain[i]] = path = inner;
   }

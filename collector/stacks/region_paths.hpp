@@ -17,8 +17,8 @@ class RegionPaths {
   // Both must outlive it.
   RegionPaths(const SegmentView& segment, RawStore& store) : segment_(segment), store_(store) {}
 
-  // RawTables::names of a region, index < layout().regions. No value: it is not described (yet).
-  std::optional<std::uint32_t> name(std::uint32_t index);
+  // What names a region, index < layout().regions. No value: it is not described (yet).
+  std::optional<RawFrame> frame(std::uint32_t index);
   // The node whose innermost frame is the region. No value: the regions around it are damaged, nested too
   // deeply or not described, or there is no room.
   std::optional<std::uint32_t> path(std::uint32_t index);
@@ -26,7 +26,8 @@ class RegionPaths {
  private:
   const SegmentView& segment_;
   RawStore& store_;
-  std::unordered_map<std::uint32_t, std::uint32_t> names_, paths_;  // by region
+  std::unordered_map<std::uint32_t, RawFrame> frames_;      // by region
+  std::unordered_map<std::uint32_t, std::uint32_t> paths_;  // likewise
 };
 
 }  // namespace clusterprof::collector

@@ -240,9 +240,9 @@ StackResolver::Frame StackResolver::python_frame(std::uint64_t code_id, std::uin
 }
 
 StackResolver::Frame StackResolver::region_frame(std::uint32_t index) {
-  const std::optional<std::uint32_t> name = regions_.name(index);
-  if (!name) return {pending_.region(index), false, {}, false};
-  return {store_.frame({RawKind::kRegion, *name, 0}), false, {}, true};
+  const std::optional<RawFrame> frame = regions_.frame(index);
+  if (!frame) return {pending_.region(index), false, {}, false};
+  return {store_.frame(*frame), false, {}, true};
 }
 
 std::span<const std::uint64_t> StackResolver::words_of_site(std::uint32_t site) {

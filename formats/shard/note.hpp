@@ -59,6 +59,7 @@ enum class NoteCode : std::uint8_t {
   // What is missing although there are Python frames
   kPythonNativeMissing,
   kPythonGarbageUnknown,
+  kAnnotationsElsewhere,  // of the program: the user had given them to another library
   // Files whose names and lines could not be read, and the rest
   kFileNotOpened,
   kFileNotRegular,
@@ -144,6 +145,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"python_frames_not_found", NoteScope::kRanks, "python_version", nullptr, nullptr},
     {"python_native_missing", NoteScope::kRanks, "python_version", nullptr, nullptr},
     {"python_garbage_unknown", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"annotations_elsewhere", NoteScope::kRanks, "variables", nullptr, nullptr},
     {"file_not_opened", NoteScope::kRun, "errno", "file", nullptr},
     {"file_not_regular", NoteScope::kRun, nullptr, "file", nullptr},
     {"file_not_readable", NoteScope::kRun, nullptr, "file", "library_message"},

@@ -43,6 +43,8 @@ inline constexpr std::string_view kGarbageName = "garbage collection";  // nativ
 inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
 // Native, in no object file: all call sites of an MPI function for which the table had no room.
 inline constexpr std::string_view kOtherCallSitesName = "[other call sites]";
+// A region that stands for those of its domain that have little time, or found no room in a table.
+inline constexpr std::string_view kOtherRegionsName = "[other regions]";
 // Kernel, in place of the frames of an OpenMP run time: what a thread of a region, or of its pool, waits for.
 inline constexpr std::string_view kOmpBarrierName = "waiting at an OpenMP barrier";
 inline constexpr std::string_view kOmpTasksName = "waiting for OpenMP tasks";

@@ -93,6 +93,13 @@ inline constexpr const char* kClockVariable = "CLUSTERPROF_AGENT_CLOCKS";
 inline constexpr const char* kClockVouched = "always";
 // The Creation of the program that is executed: its fields but the last in hexadecimal, separated by commas.
 inline constexpr const char* kCreationVariable = "CLUSTERPROF_AGENT_CREATION";
+// Variables of other projects. Each names a library that gets what a program tells through their interfaces
+// (agent/annotations). The launcher sets the first ones to the agent where the user has not set them; the
+// last one is set by the agent where the program is linked with a Kokkos that knows no other.
+inline constexpr const char* kAnnotationVariables[] = {"NVTX_INJECTION64_PATH", "INTEL_LIBITTNOTIFY64",
+                                                       "KOKKOS_TOOLS_LIBS", "KOKKOS_PROFILE_LIBRARY"};
+inline constexpr std::uint32_t kAnnotationsByLauncher = 3, kAnnotationsOfOldKokkos = 3;  // how many; which
+inline constexpr char kAgentFile[] = "libclusterprof_agent.so";
 // The event of --sample-on in the form that the kernel takes (the fields of SampleEvent in hexadecimal,
 // separated by commas), or '!' and the reason why it is not available.
 inline constexpr const char* kSampleEventVariable = "CLUSTERPROF_AGENT_SAMPLE_EVENT";

@@ -343,8 +343,10 @@ struct SegmentHeader {
   std::uint32_t rate_hz;            // sampling_period_ns(rate_hz) is between two samples
   std::uint32_t clock;              // 0 wall, 1 cpu
   std::uint32_t knows_run_delay;    // 1: the kernel tells how long threads wait for a processor
-  char command[1024];               // first bytes of /proc/self/cmdline: each argument ends with a NUL
-  std::uint32_t command_bytes;      // that are valid
+  std::uint32_t
+      annotations_elsewhere;    // a bit for each of kAnnotationVariables (hello.h) that the user has set
+  char command[1024];           // first bytes of /proc/self/cmdline: each argument ends with a NUL
+  std::uint32_t command_bytes;  // that are valid
 
   // State, changing while the process runs.
   std::atomic<std::uint64_t> end_mono_ns;  // 0 while it runs
@@ -574,18 +576,24 @@ struct MpiSiteCounters {
 
 inline constexpr std::uint32_t kNoRegion = 0xffff'ffffu;
 inline constexpr std::uint32_t kRegionNameBytes = 96;
+inline constexpr std::uint32_t kRegionDomainBytes = 32;
+// Stands for all regions of a domain inside the same one for which the table had no room of their own.
+inline constexpr char kOtherRegionsName[] = "[other regions]";
 inline constexpr std::uint32_t kMaxRegionDepth = 32;  // deeper ones are counted, but no words of samples
 
 // A region of the program's making inside another one. Times are of instances that ended, of all threads;
 // atomic adds.
 struct Region {
-  std::atomic<std::uint32_t> ready;  // 1 when parent and name are complete, 0 free, else being written
-  std::uint32_t parent;              // index; kNoRegion: none
-  char name[kRegionNameBytes];       // terminated; a longer one is cut
+  std::atomic<std::uint32_t>
+      ready;                        // 1 when parent, name and domain are complete, 0 free, else being written
+  std::uint32_t parent;             // index; kNoRegion: none
+  char name[kRegionNameBytes];      // terminated; a longer one is cut
+  char domain[kRegionDomainBytes];  // likewise: who names it ("NVTX", "NCCL"); empty: the program, by
+                                    // clusterprof.h
   std::atomic<std::uint64_t> count, time_ns, min_ns, max_ns;
   std::atomic<std::int64_t> max_n;  // the number that the program gave to the instance of max_ns, else -1
 };
-static_assert(sizeof(Region) == 144);
+static_assert(sizeof(Region) == 176);
 
 // --- file input and output -----------------------------------------------------------------
 

@@ -21,6 +21,23 @@ std::string region_name(const RegionRow& region) {
   return out;
 }
 
+namespace {
+
+// Domains in which libraries name what they do, whoever uses them; in lower case.
+constexpr std::string_view kLibraryDomains[] = {
+    "nccl",   "rccl", "cublas",  "cudnn",  "cusolver", "cusparse", "cufft", "cutensor", "nvshmem", "cccl",
+    "thrust", "cub",  "libcudf", "librmm", "tbb",      "onednn",   "dnnl",  "ipp",      "mkl"};
+
+bool is_of_library(std::string_view domain) {
+  std::string lower(domain);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return std::any_of(std::begin(kLibraryDomains), std::end(kLibraryDomains),
+                     [&](std::string_view library) { return lower.starts_with(library); });
+}
+
+}  // namespace
+
 RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, const LocationNumbers& places)
     : head_(head),
       paths_(paths),
@@ -29,8 +46,9 @@ RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, con
       of_path_(paths.size(), 0),
       is_startup_(paths.size(), false),
       parent_(1),
-      names_(1) {
-  std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> children;
+      names_(1),
+      domains_(1) {
+  std::map<std::tuple<std::uint32_t, std::string_view, std::string_view>, std::uint32_t> children;
   for (std::uint32_t path = 1; path < paths.size(); ++path) {
     const std::uint32_t region = paths.region(path);
     if (region == 0) continue;
@@ -42,13 +60,15 @@ RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, con
     }
     const std::uint32_t parent = of_path_[paths.parent(path)];
     const std::string_view name = paths.text(paths.frame(path)->name);
+    const std::string_view domain = paths.text(paths.frame(path)->module);
     const auto [known, is_new] =
-        children.try_emplace({parent, name}, static_cast<std::uint32_t>(parent_.size()));
+        children.try_emplace({parent, name, domain}, static_cast<std::uint32_t>(parent_.size()));
     of_path_[path] = known->second;
     if (!is_new) continue;
     std::vector<std::string> names = names_[parent];
     names.emplace_back(name);
     names_.push_back(std::move(names));
+    domains_.emplace_back(domain);
     parent_.push_back(parent);
   }
   rank_totals_.resize(parent_.size());
@@ -194,7 +214,11 @@ void RegionTime::finish(const PathTime& time, const LimitTime& limits, const Pat
   if (parent_.size() == 1) return;
   std::vector<RegionRow>& rows = analysis.regions;
   rows.resize(parent_.size() - 1);
-  for (std::size_t at = 0; at < rows.size(); ++at) rows[at].names = names_[at + 1];
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    rows[at].names = names_[at + 1];
+    rows[at].domain = domains_[at + 1];
+    rows[at].is_of_library = is_of_library(rows[at].domain);
+  }
   sum_instances(ranks, rows);
   sum_time(time, limits, rows);
   sum_counts(counts, rows);

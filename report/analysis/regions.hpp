@@ -71,6 +71,7 @@ class RegionTime {
   std::vector<bool> is_startup_;        // by path: MPI_Init and the like
   std::vector<std::uint32_t> parent_;   // by region
   std::vector<std::vector<std::string>> names_;
+  std::vector<std::string> domains_;
   std::vector<Sum> sums_;  // by region
 
   // Of the rank at hand; 0 between ranks.

@@ -157,7 +157,8 @@ void ReportDocument::threads() {
 
 void ReportDocument::regions() {
   out_.rows("regions", a_.regions, [&](const RegionRow& row) {
-    out_("name", region_name(row))("count", row.count)("time_s", row.time_s)("min_s", row.min_s);
+    out_("name", region_name(row))("domain", text_or_null(row.domain))("library", row.is_of_library);
+    out_("count", row.count)("time_s", row.time_s)("min_s", row.min_s);
     out_("max_s", row.max_s)("max_n", row.max_n)("sampled_s", row.sampled_s)("share", row.share);
     categories(row.category_s);
     spread(row.spread);

@@ -20,13 +20,18 @@ namespace {
 
 using Align = Table::Align;
 
-// The last part of the name, indented by the regions around it.
+using Rows = std::vector<const RegionRow*>;
+
+// The last part of the name, indented by the regions around it; and who names it, where that is not the
+// program.
 std::string indented_name(const RegionRow& row) {
-  return std::string(2 * (std::min<std::size_t>(row.names.size(), 12) - 1), ' ') +
-         printable(row.names.back());
+  std::string name =
+      std::string(2 * (std::min<std::size_t>(row.names.size(), 12) - 1), ' ') + printable(row.names.back());
+  if (!row.domain.empty()) name += fmt::format("  [{}]", printable(row.domain));
+  return name;
 }
 
-void print_region_parts(Page& page, const Analysis& a, const TimeScale& scale, std::size_t shown) {
+void print_region_parts(Page& page, const Rows& rows, const TimeScale& scale, std::size_t shown) {
   title(page, "What they are made of, in %, and time by rank");
   print_table(page,
               {{"python"},
@@ -42,7 +47,7 @@ void print_region_parts(Page& page, const Analysis& a, const TimeScale& scale, s
                {"region", Align::kLeft}},
               [&](Table& table, std::size_t room) {
                 for (std::size_t i = 0; i < shown; ++i) {
-                  const RegionRow& row = a.regions[i];
+                  const RegionRow& row = *rows[i];
                   std::vector<std::string> cells;
                   for (std::size_t c = 0; c < shard::kCategories; ++c)
                     cells.push_back(row.sampled_s > 0 ? share_cell(row.category_s[c], row.sampled_s) : "-");
@@ -55,15 +60,7 @@ void print_region_parts(Page& page, const Analysis& a, const TimeScale& scale, s
               });
 }
 
-}  // namespace
-
-void print_regions(Page& page, const Analysis& a, const ResourceOptions& options) {
-  if (a.regions.empty()) return;
-  double longest = 0;
-  for (const RegionRow& row : a.regions) longest = std::max({longest, row.time_s.value_or(0), row.sampled_s});
-  const TimeScale scale(longest);
-  page.section("Regions", fmt::format("in {}; all ranks", scale.unit()));
-  const std::size_t shown = rows_shown(a.regions.size(), options);
+void print_rows(Page& page, const Rows& rows, const TimeScale& scale, std::size_t shown) {
   print_table(page,
               {{"time"},
                {"% run"},
@@ -75,7 +72,7 @@ void print_regions(Page& page, const Analysis& a, const ResourceOptions& options
                {"region", Align::kLeft}},
               [&](Table& table, std::size_t room) {
                 for (std::size_t i = 0; i < shown; ++i) {
-                  const RegionRow& row = a.regions[i];
+                  const RegionRow& row = *rows[i];
                   table.row({row.time_s ? scale(*row.time_s) : "-", fmt::format("{:.1f}", 100 * row.share),
                              count_cell(row.count), row.max_s ? seconds(*row.max_s) : "-",
                              row.max_n ? std::to_string(*row.max_n) : "-",
@@ -84,9 +81,29 @@ void print_regions(Page& page, const Analysis& a, const ResourceOptions& options
                              room == 0 ? "" : shorten_middle(indented_name(row), room)});
                 }
               });
-  note_the_rest(page, shown, a.regions.size());
+  note_the_rest(page, shown, rows.size());
+}
+
+}  // namespace
+
+void print_regions(Page& page, const Analysis& a, const ResourceOptions& options) {
+  if (a.regions.empty()) return;
+  double longest = 0;
+  Rows own, of_libraries;
+  for (const RegionRow& row : a.regions) {
+    longest = std::max({longest, row.time_s.value_or(0), row.sampled_s});
+    (row.is_of_library ? of_libraries : own).push_back(&row);
+  }
+  const TimeScale scale(longest);
+  page.section("Regions", fmt::format("in {}; all ranks", scale.unit()));
+  const std::size_t shown = rows_shown(own.size(), options);
+  if (!own.empty()) print_rows(page, own, scale, shown);
+  if (!of_libraries.empty() && (options.full || own.empty())) {
+    title(page, "Named by libraries");
+    print_rows(page, of_libraries, scale, rows_shown(of_libraries.size(), options));
+  }
   page.line("  % run: sampled; n: the program's number of the longest; parallel: efficiency", Style::kDim);
-  if (options.full) print_region_parts(page, a, scale, shown);
+  if (options.full && !own.empty()) print_region_parts(page, own, scale, shown);
 }
 
 }  // namespace clusterprof::report::text

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -143,6 +144,15 @@ std::optional<std::string> of_run(const NoteRecord& note) {
   }
 }
 
+std::string annotation_variables(std::uint64_t bits) {
+  constexpr std::array<const char*, 4> kNames = {"NVTX_INJECTION64_PATH", "INTEL_LIBITTNOTIFY64",
+                                                 "KOKKOS_TOOLS_LIBS", "KOKKOS_PROFILE_LIBRARY"};
+  std::string names;
+  for (std::size_t i = 0; i < kNames.size(); ++i)
+    if ((bits >> i & 1) != 0) names += (names.empty() ? "" : ", ") + std::string(kNames[i]);
+  return names;
+}
+
 // Processes that are not recorded, or only in part.
 std::optional<std::string> of_processes(const NoteRecord& note) {
   const bool one_rank = note.rank_count == 1;
@@ -193,6 +203,11 @@ std::optional<std::string> of_processes(const NoteRecord& note) {
       return by_rank(note, fmt::format("there were too many different call paths. Those that came late are "
                                        "shown as their innermost function below {}.",
                                        shard::kCallersLeftOutName));
+    case NoteCode::kAnnotationsElsewhere:
+      return by_rank(note,
+                     fmt::format("what the program names itself was not recorded as regions where these "
+                                 "variables had named another library before: {}.",
+                                 annotation_variables(note.number)));
     default:
       return {};
   }

@@ -665,7 +665,7 @@ export function makeSample(options = {}) {
   const balance = mean(perRank.useful) / maxUseful;
   const communication = maxUseful / elapsed;
   const regionRow = (name, share, count, mpiShare) => ({
-    name, count: count * ranks, time_s: round(share * elapsed * ranks), min_s: 0.9, max_s: 4.2, max_n: 7, sampled_s: round(share * elapsed * ranks), share: round(share),
+    name, domain: name === "checkpoint" ? "NVTX" : null, library: false, count: count * ranks, time_s: round(share * elapsed * ranks), min_s: 0.9, max_s: 4.2, max_n: 7, sampled_s: round(share * elapsed * ranks), share: round(share),
     ...partsOf([0.15, 0.6, 0.03, mpiShare, 0.04, 0.02, 0.01].map((x) => x * share * elapsed * ranks)), rank_min_s: round(share * elapsed * 0.9), rank_mean_s: round(share * elapsed), rank_max_s: round(share * elapsed * 1.05), rank_max: slowest,
     efficiency: { parallel: 0.72, load_balance: 0.76, communication: 0.95 }, efficiency_above_one: [], mpi_startup_s: 0, counters: {}, derived: [], bottleneck: "imbalance",
   });

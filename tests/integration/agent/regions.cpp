@@ -154,7 +154,7 @@ int limits() {
   clusterprof_region_end(nullptr);
   for (int i = 0; i < 150; ++i) clusterprof_region_begin("deep");
   for (int i = 0; i < 150; ++i) clusterprof_region_end("deep");
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 3000; ++i) {
     const std::string name = "many " + std::to_string(i);
     const clusterprof::scope scope(name.c_str());
   }

@@ -204,14 +204,14 @@ TEST(Regions, BeyondTheLimitsAreCounted) {
   const Outcome outcome = run_mode("limits");
   const ProcessLog& process = outcome.processes.at(0);
   const auto regions = regions_of(process);
-  EXPECT_EQ(regions.size(), 256u);
+  EXPECT_EQ(regions.size(), 1793u);
   EXPECT_EQ(regions.at("").count, 1u);
   EXPECT_EQ(regions.at(std::string(94, 'x')).count, 2u);  // not in the middle of a character
   EXPECT_EQ(regions.at("many 0").count, 1u);
-  EXPECT_EQ(regions.at("many 125").count, 1u);
-  EXPECT_EQ(regions.count("many 126"), 0u);
-  // 22 too deep, 174 names too many.
-  EXPECT_EQ(process.drops(wire::DropReason::kRegionTableFull), 22u + 174u);
+  EXPECT_EQ(regions.at("many 1661").count, 1u);
+  EXPECT_EQ(regions.count("many 1662"), 0u);
+  EXPECT_EQ(regions.at(wire::kOtherRegionsName).count, 3000u - 1662);
+  EXPECT_EQ(process.drops(wire::DropReason::kRegionTableFull), 22u);  // too deep
   EXPECT_EQ(process.drops(wire::DropReason::kRegionMismatch), 0u);
 }
 

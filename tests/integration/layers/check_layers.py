@@ -27,6 +27,7 @@ FOLDERS = {
     "agent/sigsafe": ["formats/wire", "agent", "agent/pyabi"],
     "agent/discovery": ["formats/wire", "agent/pyabi", "agent/sigsafe"],
     "agent/lifecycle": ["formats/wire", "agent", "agent/sigsafe", "agent/discovery"],
+    "agent/annotations": ["formats/wire", "agent/sigsafe", "agent/lifecycle"],
     "agent/openmp": ["formats/wire", "agent", "agent/sigsafe", "agent/lifecycle"],
 
     "mpi-wrap/src": ["agent/agent_api.h", "formats/wire"],

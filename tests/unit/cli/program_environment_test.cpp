@@ -69,6 +69,21 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
   EXPECT_EQ((std::map<std::string, std::string>(changes.begin(), changes.end())), expected);
 }
 
+TEST(ProgramEnvironment, NamesTheAgentToOtherInterfaces) {
+  ProgramEnvironment facts;
+  facts.preloads = {"/p/libclusterprof_agent.so", "/p/b.so"};
+  const std::map<std::string, std::string> before = {{"INTEL_LIBITTNOTIFY64", "/opt/vtune/collector.so"},
+                                                     {"KOKKOS_TOOLS_LIBS", "/old/libclusterprof_agent.so"}};
+  std::map<std::string, std::string> changes;
+  for (const auto& [name, value] : program_environment({}, facts, fake_environment(before)))
+    changes[name] = value;
+  EXPECT_EQ(changes.at("NVTX_INJECTION64_PATH"), "/p/libclusterprof_agent.so");
+  EXPECT_EQ(changes.count("INTEL_LIBITTNOTIFY64"), 0u) << "the user's is left alone";
+  EXPECT_EQ(changes.at("KOKKOS_TOOLS_LIBS"), "/p/libclusterprof_agent.so")
+      << "of a clusterprof around this one";
+  EXPECT_EQ(changes.count("KOKKOS_PROFILE_LIBRARY"), 0u);
+}
+
 TEST(ProgramEnvironment, KeepsAddressSanitizerGoing) {
   ProgramEnvironment facts;
   facts.preloads = {"/p/a.so"};

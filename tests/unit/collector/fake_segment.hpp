@@ -24,7 +24,7 @@ class FakeSegment {
   static constexpr std::uint32_t kThreads = 4;
   static constexpr std::uint32_t kSites = 32, kOps = 641;
   static constexpr std::uint32_t kEventRings = 2;  // those of the first slots
-  static constexpr std::uint32_t kRegions = 8, kIoFiles = 8, kIoSites = 32;
+  static constexpr std::uint32_t kRegions = 320, kIoFiles = 8, kIoSites = 32;
   static constexpr std::uint32_t kOmpSites = 16, kOmpRows = 32;
   static constexpr std::uint64_t kStart = 1'000'000'000;  // start_mono_ns unless changed
 
@@ -340,10 +340,11 @@ class FakeSegment {
   }
   void region(std::uint32_t index, std::uint32_t parent, const char* name, std::uint64_t count = 0,
               std::uint64_t time_ns = 0, std::uint64_t min_ns = 0, std::uint64_t max_ns = 0,
-              std::int64_t max_n = -1) {
+              std::int64_t max_n = -1, const char* domain = "") {
     auto& r = table<wire::Region>(header().regions_offset)[index];
     r.parent = parent;
     std::strncpy(r.name, name, sizeof r.name - 1);
+    std::strncpy(r.domain, domain, sizeof r.domain - 1);
     r.count = count;
     r.time_ns = time_ns;
     r.min_ns = min_ns;

@@ -534,6 +534,44 @@ TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
   EXPECT_EQ(data.counters, (std::vector<std::string>(names.begin(), names.end())));
 }
 
+TEST(ShardBuilder, RegionsWithLittleTimeBecomeOneOfTheirDomain) {
+  NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
+  FakeSegment fake;
+  fake.module("/nowhere/solver", 0x10000, 0x20000, 0x10000);
+  fake.region(0, wire::kNoRegion, "epoch", 3, 1000 * kMs, kMs, 900 * kMs);
+  for (std::uint32_t i = 1; i <= 300; ++i)
+    fake.region(i, i == 2 ? 1 : 0, ("step " + std::to_string(i)).c_str(), 1, i, i, i, -1, "NVTX");
+  fake.region(301, 0, "step 1", 5, 1000, 1, 900);  // another one: the program's own
+  fake.thread(0, 100, kStart, true);
+  FakeSegment::Sample sample;
+  sample.time_ns = kStart + kMs;
+  sample.cpu_ns = kMs;
+  sample.words = {0x10010, region_word(2), region_word(1), region_word(0)};
+  ASSERT_TRUE(fake.sample(0, sample));
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  const auto id =
+      state.hello(std::nullopt, 100, std::move(view).value(), {kStart, 1'700'000'000'000'000'000});
+  state.gone(id, kStart + 2 * kMs, 0);
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state.snapshot({kStart + 3 * kMs, 1}, true));
+  const auto valid = shard::validate(data);
+  EXPECT_TRUE(valid.ok()) << valid.error().message;
+  ASSERT_EQ(data.region_times.size(), 257u) << "256 names, and the others";
+  std::map<std::pair<std::string, std::string>, std::uint64_t> counts;  // by path and domain
+  for (const shard::RegionTime& region : data.region_times)
+    counts[{path_text(data, region.path), data.strings[data.frames[data.paths[region.path].frame].module]}] =
+        region.count;
+  EXPECT_EQ(counts.at({"epoch", ""}), 3u);
+  EXPECT_EQ(counts.at({"epoch;step 300", "NVTX"}), 1u);
+  EXPECT_EQ(counts.at({"epoch;step 1", ""}), 5u);
+  EXPECT_EQ(counts.count({"epoch;step 1", "NVTX"}), 0u);
+  EXPECT_EQ(counts.at({"epoch;[other regions]", "NVTX"}), 46u);
+  ASSERT_FALSE(data.values.empty());
+  EXPECT_EQ(path_text(data, data.values[0].path), "epoch;[other regions];solver+0x10")
+      << "one inside another one";
+}
+
 // With more frames than are kept of those that nobody has described.
 TEST(ShardBuilder, RegionInsideAnUndescribedRegionIsKept) {
   NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});

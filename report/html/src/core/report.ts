@@ -572,6 +572,8 @@ export interface ThreadRow {
 
 export interface RegionRow extends Parts {
   name: string;
+  domain: string | null; // null: the program, by clusterprof.h
+  library: boolean; // the domain is a library's own
   count: number;
   time_s: Seconds;
   min_s: Seconds;

@@ -140,10 +140,10 @@ export class Search {
     return hitsOf(
       this.store.model.report.regions ?? [],
       ({ name }) => score(name.toLowerCase(), text),
-      ({ name, sampled_s }) => ({
+      ({ name, domain, sampled_s }) => ({
         icon: "region",
         title: titleOf(name),
-        place: "region",
+        place: domain ? `region of ${titleOf(domain)}` : "region",
         value: seconds(sampled_s),
         target: () => ({ selection: { region: name } }),
       }),

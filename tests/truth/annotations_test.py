@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs that name parts of themselves through NVTX, ITT, Kokkos, PETSc, LIKWID, Caliper and ROCTX (programs/annotations.c, which also
+stands for the parts of these that a program is linked with): each name is a region with its domain, counted exactly, and as long as
+the program says."""
+
+import json
+import os
+import subprocess
+
+import recording
+import truth
+
+INCLUDES = ["-I/usr/local/cuda/include"]
+DOMAINS = {"nvtx": "NVTX", "itt": "org.example.solver", "kokkos": "Kokkos", "petsc": "PETSc", "likwid": "LIKWID", "caliper": "Caliper",
+           "roctx": "ROCTX"}
+PASSED_ON = ("petsc", "likwid", "caliper", "roctx")
+
+
+class Annotations(recording.RecordingTest):
+    def program(self):
+        self.need("gcc")
+        library = os.path.join(self.directory, "libannotations.so")
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", os.path.join(truth.PROGRAMS, "annotations_library.c"), "-o", library],
+                       check=True)
+        program = os.path.join(self.directory, "annotations")
+        subprocess.run(["gcc", "-O2", "-g", *INCLUDES, os.path.join(truth.PROGRAMS, "annotations.c"), "-o", program, "-pthread",
+                        "-L" + self.directory, "-lannotations", "-Wl,-rpath," + self.directory, "-ldl"], check=True)
+        return program
+
+    def regions(self, interface, *arguments, run="run", environment=()):
+        done = self.record([self.program(), interface, *arguments], run=run, env=dict(os.environ, **dict(environment)))
+        if done.returncode == 77:
+            self.skipTest("the header of NVTX is not here")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = self.report(run)
+        for reason in ("region_mismatch", "region_table_full"):
+            self.assertNotIn(reason, report["run"]["dropped"])
+        return json.loads(done.stdout), report, {(row["domain"], row["name"]): row for row in report["regions"]}
+
+    def check(self, interface):
+        own, _, regions = self.regions(interface)
+        domain = DOMAINS[interface]
+        outer, inner = regions[domain, "outer"], regions[domain, "outer/inner"]
+        self.assertEqual((outer["count"], inner["count"]), (20, 100))
+        self.measured_near(outer["time_s"], own["outer_s"], 0.001 * own["outer_s"], f"{interface}, outer")
+        self.measured_near(inner["time_s"], own["inner_s"], 0.001 * own["inner_s"], f"{interface}, inner")
+        self.measured_near(inner["sampled_s"], own["inner_s"], 0.05 * own["outer_s"], f"{interface}, inner, sampled")
+        self.assertFalse(outer["library"])
+        if interface in PASSED_ON:
+            self.assertEqual(own["calls"], 240, "the library gets every call")
+        return regions
+
+    def check_cost(self, interface):
+        pairs = 10 ** 6
+        own, _, regions = self.regions(interface, str(pairs))
+        self.assertEqual(regions[DOMAINS[interface], "outer"]["count"], pairs)
+        print(f"{interface}: {own['pair_ns']:.0f} ns for a region")
+
+    def test_nvtx(self):
+        regions = self.check("nvtx")
+        nccl = regions["NCCL", "AllReduce"]
+        self.assertEqual((nccl["count"], nccl["max_n"], nccl["library"]), (10, 7, True))
+        self.assertEqual(regions["solver", "assemble"]["count"], 1)
+        self.assertEqual(regions["NVTX", "crossing"]["count"], 1)
+        self.assertEqual(regions["NVTX", "of two threads"]["count"], 1)
+        # Of 3,000 different names most are in one row, with their number.
+        self.assertGreater(regions["NVTX", "[other regions]"]["count"], 2000)
+        self.assertLess(len(regions), 300)
+        self.assertEqual(sum(row["count"] for (domain, _), row in regions.items() if domain == "NVTX"), 20 + 100 + 1 + 1 + 3000)
+
+    def test_a_variable_that_is_set(self):
+        """The user's is left alone, and that is said."""
+        done = self.record(["sh", "-c", "echo $NVTX_INJECTION64_PATH $INTEL_LIBITTNOTIFY64"],
+                           env=dict(os.environ, NVTX_INJECTION64_PATH="/no/such/tool.so"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        nvtx, itt = done.stdout.decode().split()
+        self.assertEqual(nvtx, "/no/such/tool.so")
+        self.assertEqual(os.path.basename(itt), "libclusterprof_agent.so")
+        notes = [note for note in self.report()["run"]["notes"] if "NVTX_INJECTION64_PATH" in note]
+        self.assertEqual(len(notes), 1, self.report()["run"]["notes"])
+
+
+for interface_ in DOMAINS:
+    if interface_ != "nvtx":
+        setattr(Annotations, f"test_{interface_}", lambda self, interface=interface_: self.check(interface))
+    setattr(Annotations, f"test_a_million_of_{interface_}", lambda self, interface=interface_: self.check_cost(interface))
+
+if __name__ == "__main__":
+    recording.main()
