@@ -152,6 +152,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
           head.io_files, head.drops, head.processes, head.event_loops, head.threads, head.failures,
           head.mpi_errors);
+  archive_rows(archive, head.mutex_waits);
   archive(head.omp_ranks);
   archive_rows(archive, head.omp_regions);
   archive_rows(archive, head.omp_threads);

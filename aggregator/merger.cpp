@@ -183,6 +183,7 @@ void renumber(std::vector<Row>& rows, const NewRows& to) {
     if constexpr (requires { row.path; }) row.path = to.path[row.path];
     if constexpr (requires { row.top_path; }) row.top_path = to.path[row.top_path];
     if constexpr (requires { row.last_path; }) row.last_path = to.path[row.last_path];
+    if constexpr (requires { row.holder_path; }) row.holder_path = to.path[row.holder_path];
     if constexpr (requires { row.region_path; }) row.region_path = to.path[row.region_path];
     if constexpr (requires { row.communicator; })
       if (row.communicator != kNone) row.communicator = to.communicator[row.communicator];
@@ -228,6 +229,7 @@ struct Merger::State {
   std::vector<std::vector<IoCall>> io_calls;
   std::vector<std::vector<DataAccess>> data_accesses;
   std::vector<std::vector<RegionTime>> region_times;
+  std::vector<std::vector<MutexWait>> mutex_waits;
   std::vector<std::vector<OmpRank>> omp_ranks;
   std::vector<std::vector<OmpRegion>> omp_regions;
   std::vector<std::vector<OmpThread>> omp_threads;
@@ -375,6 +377,7 @@ struct Merger::State {
     use(io_calls, &ShardData::io_calls);
     use(data_accesses, &ShardData::data_accesses);
     use(region_times, &ShardData::region_times);
+    use(mutex_waits, &ShardData::mutex_waits);
     use(omp_ranks, &ShardData::omp_ranks);
     use(omp_regions, &ShardData::omp_regions);
     use(omp_threads, &ShardData::omp_threads);

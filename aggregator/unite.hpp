@@ -148,6 +148,12 @@ inline void unite(shard::RegionTime& into, const shard::RegionTime& row) {
 }
 inline auto key(const shard::RegionTime& row) { return std::tuple(row.path); }
 
+inline void unite(shard::MutexWait& into, const shard::MutexWait& row) {
+  into.wait_ns += row.wait_ns;
+  into.samples += row.samples;
+}
+inline auto key(const shard::MutexWait& row) { return std::tuple(row.path, row.holder_path, row.mutex); }
+
 // A rank has one.
 inline void unite(shard::OmpRank& into, const shard::OmpRank& row) {
   const auto knows = [](const shard::OmpRank& rank) {

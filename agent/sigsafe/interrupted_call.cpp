@@ -184,6 +184,17 @@ constexpr About about(std::int32_t number) noexcept {
   out = static_cast<const volatile pollfd*>(reinterpret_cast<const void*>(polled))->fd;
 }
 
+[[gnu::noipa]] void copy_number(std::uint64_t from, int& out) noexcept {
+  out = *static_cast<const volatile int*>(reinterpret_cast<const void*>(from));
+}
+
+[[gnu::noinline]] bool copy_number_guarded(ThreadContext& context, std::uint64_t from, int& out) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) return false;
+  copy_number(from, out);
+  guard_leave(context.guard);
+  return true;
+}
+
 [[gnu::noinline]] bool copy_descriptor_guarded(ThreadContext& context, std::uint64_t polled,
                                                int& out) noexcept {
   if (!clusterprof_guard_enter(context.guard)) return false;
@@ -312,6 +323,26 @@ std::uint32_t subject_of(ThreadContext& context, const InterruptedCall& call, co
     default:
       return wire::kOnPipe;
   }
+}
+
+AwaitedMutex awaited_mutex(ThreadContext& context, const InterruptedCall& call, const ucontext_t& interrupted,
+                           bool may_guard) noexcept {
+  const auto& registers = interrupted.uc_mcontext.gregs;
+  if (call.number != SYS_futex || !may_guard) return {0, 0};
+  const std::uint32_t command = static_cast<std::uint32_t>(registers[REG_RSI]) & FUTEX_CMD_MASK;
+  // Of a mutex with waiters the word is 2, and the third one is its holder's id. Other words may be 2 as
+  // well, but what is behind them is hardly the id of another thread of this process.
+  constexpr std::uint32_t kHasWaiters = 2;
+  constexpr std::uint64_t kHolderOffset = 8;
+  if ((command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) ||
+      static_cast<std::uint32_t>(registers[REG_RDX]) != kHasWaiters)
+    return {0, 0};
+  const auto address = static_cast<std::uint64_t>(registers[REG_RDI]);
+  int holder = 0;
+  if (!copy_number_guarded(context, address + kHolderOffset, holder) || holder <= 0 ||
+      holder == context.slot->tid || raw_syscall(SYS_tgkill, g_process.pid, holder, 0) != 0)
+    return {0, 0};
+  return {address, holder};
 }
 
 void note_cut_transfer(ThreadContext& context, const InterruptedCall& call,

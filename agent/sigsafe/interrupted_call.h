@@ -39,6 +39,15 @@ void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupte
 std::uint32_t subject_of(ThreadContext& context, const InterruptedCall& call, const ucontext_t& interrupted,
                          bool may_guard) noexcept;
 
+// A mutex of glibc's that the call waits for, and the thread that has it. Address 0: it is none, or has no
+// holder that is known. Async-signal-safe.
+struct AwaitedMutex {
+  std::uint64_t address;
+  std::int32_t holder;
+};
+AwaitedMutex awaited_mutex(ThreadContext& context, const InterruptedCall& call, const ucontext_t& interrupted,
+                           bool may_guard) noexcept;
+
 // For lifecycle/transfers.cpp: our signal may have ended the call after a part was transferred. All signals
 // must be blocked. Async-signal-safe.
 void note_cut_transfer(ThreadContext& context, const InterruptedCall& call,

@@ -287,8 +287,16 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   if (context.openmp != nullptr) flags |= std::uint32_t{context.openmp->activity} << wire::kOmpActivityShift;
 
   sample.data_address = 0;
+  sample.mutex_holder = 0;
+  sample.unused = 0;
   if (call.in_syscall) {
     flags |= subject_of(context, call, interrupted, may_guard);
+    if (trigger == wire::Trigger::kBlocked) {
+      const AwaitedMutex mutex = awaited_mutex(context, call, interrupted, may_guard);
+      if (mutex.address != 0) flags |= wire::kAtMutex;
+      sample.data_address = mutex.address;
+      sample.mutex_holder = mutex.holder;
+    }
   } else if (trigger != wire::Trigger::kBlocked) {
     sample.data_address = data_address(context, interrupted, may_guard);
     if (sample.data_address != 0) flags |= wire::kMemoryOperand;
@@ -310,7 +318,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   sample.shared_words = static_cast<std::uint16_t>(shared);
   sample.module_epoch = epoch;
   sample.handler_ns = context.last_handler_ns;
-  scratch.sent_flags = flags & ~wire::kMemoryOperand;  // and without what tell_usage adds
+  scratch.sent_flags = flags & ~(wire::kMemoryOperand | wire::kAtMutex);  // and without what tell_usage adds
   scratch.sent_syscall = sample.syscall_nr;
   scratch.sent_mpi_op = sample.mpi_op;
   tell_usage(context, sample);

@@ -368,6 +368,9 @@ void dump_losses(const ShardData& data, Text& out) {
   for (const LoopBlock& b : data.loop_blocks)
     out.row(b.rank, b.path, b.pid, b.tid, b.number, b.start_utc_ns, b.begin_utc_ns, b.turn_ns, b.wall_ns,
             unsigned{b.flags});
+  out.table("mutex_waits", data.mutex_waits.size(), "rank_row\tpath\tholder_path\tmutex\twait_ns\tsamples");
+  for (const MutexWait& w : data.mutex_waits)
+    out.row(w.rank, w.path, w.holder_path, w.mutex, w.wait_ns, w.samples);
   out.table("omp_ranks", data.omp_ranks.size(), "rank_row\tmethod\tflags\tprocessors\truntime");
   for (const OmpRank& r : data.omp_ranks)
     out.row(r.rank, omp_method_name(r.method), unsigned{r.flags}, r.processors, r.runtime);
@@ -375,9 +378,9 @@ void dump_losses(const ShardData& data, Text& out) {
             "rank_row\tpath\tthreads\tlevel\tmain\tkind\tasked\tcount\tunfinished\ttime_ns\tmpi_ns\t"
             "longest_ns\tthreads_ns\twait_ns\tinner_wait_ns\tschedule_ns");
   for (const OmpRegion& r : data.omp_regions)
-    out.row(r.rank, r.path, r.threads, unsigned{r.level}, unsigned{r.main}, omp_kind_name(r.kind), r.asked, r.count,
-            r.unfinished, r.time_ns, r.mpi_ns, r.longest_ns, r.threads_ns, r.wait_ns, r.inner_wait_ns,
-            r.schedule_ns);
+    out.row(r.rank, r.path, r.threads, unsigned{r.level}, unsigned{r.main}, omp_kind_name(r.kind), r.asked,
+            r.count, r.unfinished, r.time_ns, r.mpi_ns, r.longest_ns, r.threads_ns, r.wait_ns,
+            r.inner_wait_ns, r.schedule_ns);
   out.table("omp_threads", data.omp_threads.size(),
             "rank_row\tpath\tthreads\tlevel\tmain\tnumber\tcount\ttime_ns\twait_ns\tinner_wait_ns\t"
             "schedule_ns");
@@ -388,8 +391,9 @@ void dump_losses(const ShardData& data, Text& out) {
             "rank_row\tregion_path\tthreads\tlevel\tmain\tpath\tkind\tcount\ttime_ns\twait_ns\tschedule_ns\t"
             "chunks\titerations\tlongest_ns\tused");
   for (const OmpConstruct& c : data.omp_constructs)
-    out.row(c.rank, c.region_path, c.threads, unsigned{c.level}, unsigned{c.main}, c.path, omp_kind_name(c.kind),
-            c.count, c.time_ns, c.wait_ns, c.schedule_ns, c.chunks, c.iterations, c.longest_ns, c.used);
+    out.row(c.rank, c.region_path, c.threads, unsigned{c.level}, unsigned{c.main}, c.path,
+            omp_kind_name(c.kind), c.count, c.time_ns, c.wait_ns, c.schedule_ns, c.chunks, c.iterations,
+            c.longest_ns, c.used);
   out.table(
       "threads", data.threads.size(),
       "rank_row\tpath\ttop_path\tlast_path\tpid\ttid\tkind\tflags\tcount\tstart_utc_ns\telapsed_ns\tcpu_ns\t"

@@ -69,6 +69,19 @@ struct RawRegion {
   std::int64_t max_n = -1;
   void add(const RawRegion& other);
 };
+// Waiting for one mutex: where, and where its holder was then (0: not known).
+struct RawMutexKey {
+  std::uint32_t path = 0, holder_path = 0;
+  std::uint64_t address = 0;  // 0: of all that found no room
+  friend auto operator<=>(const RawMutexKey&, const RawMutexKey&) = default;
+};
+struct RawMutexWait {
+  std::uint64_t wait_ns = 0, samples = 0;
+  void add(const RawMutexWait& other) {
+    wait_ns += other.wait_ns;
+    samples += other.samples;
+  }
+};
 struct RawIo {
   std::uint64_t count = 0, failed = 0, bytes = 0, time_ns = 0, max_ns = 0;
   void add(const RawIo& other);

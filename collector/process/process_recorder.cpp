@@ -125,7 +125,13 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid&
       time_in_mpi_(segment_, start_, windows_, stacks_, drops_),
       samples_(segment_, store, stacks_, charges_, events_, drops_),
       tables_(segment_, start_, store, stacks_, call_sites_, charges_, drops_),
-      openmp_(segment_, start_, store, stacks_) {}
+      openmp_(segment_, start_, store, stacks_) {
+  samples_.ask_for_paths([this](std::int32_t tid) {
+    for (const auto& [slot, thread] : threads_)
+      if (thread.tid == tid && thread.state == RecordedThread::State::kActive) return thread.last_path;
+    return std::uint32_t{0};
+  });
+}
 
 std::vector<ProcessRecorder::Launched> ProcessRecorder::take_launches(std::uint64_t now_ns, bool all) {
   std::vector<Launched> launched;
@@ -312,6 +318,7 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.last_path = 0;
   thread.busiest = {};
   thread.stay = {};
+  thread.mutex = {};
   thread.sampled = SampledTime(begin, slot.start_cpu_ns);
   thread.events.timeline = GapTimeline(not_before);  // a new thread may already be in its first call
   thread.events.number.reset();
@@ -421,7 +428,7 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   add_mpi_state(report, now_ns);
   add_notes(report);
   add_statistics(report);
-  add_charges(report);
+  add_charges(report, now_ns);
   add_sums(report, now_ns);
   tables_.read(report, now_ns);
   add_events(report, which);
@@ -569,11 +576,16 @@ void ProcessRecorder::add_live_charges(ProcessReport& report, LiveTimes& times) 
   charges_.take_new(&times);
 }
 
-void ProcessRecorder::add_charges(ProcessReport& report) const {
+void ProcessRecorder::add_charges(ProcessReport& report, std::uint64_t now_ns) const {
   report.values.reserve(charges_.rows().size());
   for (const ProcessCharges::Row& row : charges_.rows()) report.values.emplace(row.key, row.amount);
   report.counters = charges_.counters();
   report.accesses = charges_.accesses();
+  report.mutex_waits = samples_.mutex_waits();
+  for (const auto& [slot, thread] : threads_)
+    if (const std::uint64_t wait_ns = thread.mutex_wait_ns(now_ns, std::nullopt);
+        wait_ns != 0 && thread.state == RecordedThread::State::kActive)
+      report.mutex_waits[thread.mutex].add({wait_ns, 1});
   report.main_series = charges_.main_series();
   report.counter_series = charges_.counter_series();
 }

@@ -129,7 +129,7 @@ class ProcessRecorder {
   void add_notes(ProcessReport& report) const;
   void add_statistics(ProcessReport& report) const;
   void add_last_words(ProcessReport& report);
-  void add_charges(ProcessReport& report) const;
+  void add_charges(ProcessReport& report, std::uint64_t now_ns) const;
   void add_sums(ProcessReport& report, std::uint64_t now_ns) const;
   void add_live_charges(ProcessReport& report, LiveTimes& times);
   void add_drops(ProcessReport& report) const;

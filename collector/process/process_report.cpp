@@ -93,6 +93,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   }
   for (const auto& [path, region] : other.regions) regions[path].add(region);
   for (const auto& [path, access] : other.accesses) accesses[path].add(access);
+  for (const auto& [key, wait] : other.mutex_waits) mutex_waits[key].add(wait);
   for (const auto& [key, calls_of_file] : other.io) io[key].add(calls_of_file);
   add_loops(other.loops);
   for (const auto& [pair, cell] : other.traffic) {

@@ -75,6 +75,7 @@ struct ProcessReport {
   std::unordered_map<RawCallKey, RawCall, RawKeyHash> calls;
   std::unordered_map<std::uint32_t, RawRegion> regions;   // by path
   std::unordered_map<std::uint32_t, RawAccess> accesses;  // by path
+  std::map<RawMutexKey, RawMutexWait> mutex_waits;
   std::unordered_map<RawIoKey, RawIo, RawKeyHash> io;
   SeriesBlock main_series{kMainColumns};  // of the main thread, by column
   SeriesBlock counter_series;             // by RawTables::counters

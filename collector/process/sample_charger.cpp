@@ -98,6 +98,7 @@ KernelUse SampleCharger::kernel_use(const wire::SampleRecord& record) const {
 void SampleCharger::take_end(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns) {
   const wire::SampleRecord& record = sample.record;
   if (thread.state == RecordedThread::State::kActive) {
+    end_mutex_wait(thread, time_ns, record.cpu_ns);
     const KernelUse kernel = kernel_use(record);
     if ((record.flags & wire::kPaused) != 0) {
       thread.unsampled_since_cpu_ns = record.cpu_ns;
@@ -139,6 +140,7 @@ void SampleCharger::take_edge(RecordedThread& thread, bool begins, std::uint64_t
                               std::uint64_t cpu_ns) {
   thread.is_off = !begins;
   thread.stay = {};
+  end_mutex_wait(thread, time_ns, cpu_ns);
   const ChargeSink sink(charges_, thread.main);
   if (begins) {
     thread.account.begin_window(time_ns, cpu_ns, sink);
@@ -163,6 +165,7 @@ void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample,
   const bool blocked = record.trigger == wire::Trigger::kBlocked;
   thread.words.clear();
   thread.stay = {};
+  end_mutex_wait(thread, time_ns, record.cpu_ns);
   thread.unsampled_since_cpu_ns = record.cpu_ns;
   thread.account.pause(time_ns, record.cpu_ns, blocked, kernel_use(record), sample.counter_values(),
                        ChargeSink(charges_, thread.main));
@@ -215,10 +218,40 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
   if (thread.loops.has_loops())
     thread.loops.sample(time_ns, record.cpu_ns, blocked,
                         context.in_syscall && waits_for_events(record.syscall_nr), target.path);
+  take_mutex(thread, record, blocked, target, time_ns);
   count(thread, record, blocked, target, charged);
   if (holds_places_) return;
   know_thread(thread, blocked, target, charged);
   thread.stay.sample(place_of(target, record), time_ns, record.cpu_ns);
+}
+
+std::uint64_t RecordedThread::mutex_wait_ns(std::uint64_t until_ns,
+                                            std::optional<std::uint64_t> cpu_ns) const noexcept {
+  if (mutex.address == 0 || until_ns <= mutex_since_ns) return 0;
+  const std::uint64_t passed_ns = until_ns - mutex_since_ns;
+  const std::uint64_t ran_ns = cpu_ns && *cpu_ns > mutex_since_cpu_ns ? *cpu_ns - mutex_since_cpu_ns : 0;
+  return passed_ns - std::min(passed_ns, ran_ns);
+}
+
+void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns,
+                                   std::optional<std::uint64_t> cpu_ns) {
+  constexpr std::size_t kMost = 4096;
+  const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns);
+  if (wait_ns != 0) {
+    if (mutex_waits_.size() >= kMost && !mutex_waits_.contains(thread.mutex)) thread.mutex = {};
+    mutex_waits_[thread.mutex].add({wait_ns, 1});
+  }
+  thread.mutex = {};
+}
+
+void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
+                               const ChargeTarget& target, std::uint64_t time_ns) {
+  end_mutex_wait(thread, time_ns, record.cpu_ns);
+  if (!blocked || (record.flags & wire::kAtMutex) == 0 || target.category != shard::Category::kIdle) return;
+  const std::uint32_t holder_path = path_of_thread_ ? path_of_thread_(record.mutex_holder) : 0;
+  thread.mutex = {target.path, holder_path, record.data_address};
+  thread.mutex_since_ns = time_ns;
+  thread.mutex_since_cpu_ns = record.cpu_ns;
 }
 
 // Whose thread it is has to be known before the first sample, or be seen from it: its paths begin there.
@@ -294,6 +327,7 @@ void SampleCharger::count(RecordedThread& thread, const wire::SampleRecord& reco
 }
 
 void SampleCharger::end_without_record(RecordedThread& thread, std::uint64_t time_ns) {
+  end_mutex_wait(thread, time_ns, std::nullopt);
   end_account(thread, time_ns, std::nullopt, nullptr, {});
 }
 

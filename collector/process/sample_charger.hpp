@@ -10,9 +10,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "collector/charge/amounts.hpp"
 #include "collector/charge/process_charges.hpp"
@@ -57,6 +60,12 @@ struct RecordedThread {
   SampledTime sampled;
   ThreadEvents events;
   ThreadLoops loops;
+  // The mutex that it was seen to wait for; address 0: none.
+  RawMutexKey mutex;
+  std::uint64_t mutex_since_ns = 0, mutex_since_cpu_ns = 0;
+  // How long it has waited for it, at most; without its CPU time if that is known.
+  [[nodiscard]] std::uint64_t mutex_wait_ns(std::uint64_t until_ns,
+                                            std::optional<std::uint64_t> cpu_ns) const noexcept;
   // Of a process with windows of recording: none is open for the thread; and the edges that have been taken.
   bool is_off = false;
   std::uint64_t window_begin_ns = 0, window_end_ns = 0;
@@ -88,6 +97,13 @@ class SampleCharger {
   // Closes the account of a thread that did not report its end: it was killed, or its process is gone.
   void end_without_record(RecordedThread& thread, std::uint64_t time_ns);
 
+  // Tells where a thread of the process was last; 0: not known.
+  using PathOfThread = std::function<std::uint32_t(std::int32_t tid)>;
+  void ask_for_paths(PathOfThread path_of_thread) { path_of_thread_ = std::move(path_of_thread); }
+  [[nodiscard]] const std::map<RawMutexKey, RawMutexWait>& mutex_waits() const noexcept {
+    return mutex_waits_;
+  }
+
   // From now on samples do not change where threads were last: the process is being ended by a signal, whose
   // handler is not what it was doing.
   void hold_places() noexcept { holds_places_ = true; }
@@ -103,6 +119,10 @@ class SampleCharger {
   void take_pause(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
   void take_stack(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
   void take_edge(RecordedThread& thread, bool begins, std::uint64_t time_ns, std::uint64_t cpu_ns);
+  // A wait that the sample before has seen ends; and one may begin.
+  void end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns);
+  void take_mutex(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
+                  const ChargeTarget& target, std::uint64_t time_ns);
   void count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
              const ChargeTarget& target, const ThreadAccount::Charged& charged);
   // What the sample says of the thread, besides where its time is charged to.
@@ -128,6 +148,8 @@ class SampleCharger {
   const bool cpu_clock_;
   SampleStatistics statistics_;
   LastPath last_path_;
+  std::map<RawMutexKey, RawMutexWait> mutex_waits_;
+  PathOfThread path_of_thread_;
   bool holds_places_ = false;
 };
 

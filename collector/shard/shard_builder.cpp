@@ -587,6 +587,24 @@ void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
   });
 }
 
+void ShardBuilder::add_mutex_waits(const ProcessReport& report, std::uint32_t rank,
+                                   const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  std::map<RawMutexKey, RawMutexWait> waits;  // different addresses may be one line
+  for (const auto& [key, wait] : report.mutex_waits)
+    waits[{path_of[key.path], path_of[key.holder_path], key.address}].add(wait);
+  const std::size_t most = most_per_rank(shard::kMaxMutexRows, data.run.world_size);
+  if (waits.size() > most) {
+    std::vector<std::pair<RawMutexKey, RawMutexWait>> rows(waits.begin(), waits.end());
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const auto& a, const auto& b) { return a.second.wait_ns > b.second.wait_ns; });
+    waits.clear();
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      waits[i < most ? rows[i].first : RawMutexKey()].add(rows[i].second);
+  }
+  for (const auto& [key, wait] : waits)
+    data.mutex_waits.push_back({rank, key.path, key.holder_path, key.address, wait.wait_ns, wait.samples});
+}
+
 void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,
                                 const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
   std::map<std::uint32_t, RawAccess> by_path;
@@ -797,6 +815,7 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
   if (from.last_path)
     data.ranks.back().last_call_path = shard.interner.string(call_path_text(data, path_of[*from.last_path]));
   add_regions(report, rank, path_of, data);
+  add_mutex_waits(report, rank, path_of, data);
   add_accesses(report, rank, path_of, data);
   add_loops(report, rank, path_of, data);
   add_openmp(report, rank, path_of, data);

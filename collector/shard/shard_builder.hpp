@@ -76,6 +76,8 @@ class ShardBuilder {
   static void find_small_regions(const NodeSnapshot& snapshot, Interned& shard);
   static void add_regions(const ProcessReport& report, std::uint32_t rank,
                           const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_mutex_waits(const ProcessReport& report, std::uint32_t rank,
+                              const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_accesses(const ProcessReport& report, std::uint32_t rank,
                            const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_path_series(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,

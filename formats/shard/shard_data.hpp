@@ -545,12 +545,26 @@ struct RegionTime {
   friend bool operator==(const RegionTime&, const RegionTime&) = default;
 };
 
+// Waiting for a mutex that another thread of the rank had, as samples of blocked threads saw it.
+struct MutexWait {
+  std::uint32_t rank = 0;         // index into ranks
+  std::uint32_t path = 0;         // where threads waited; 0: of all that found no room
+  std::uint32_t holder_path = 0;  // where the one that had it was last seen; 0: not known
+  std::uint64_t mutex = 0;        // its address; 0: several
+  std::uint64_t wait_ns = 0, samples = 0;
+  friend bool operator==(const MutexWait&, const MutexWait&) = default;
+};
+inline constexpr std::size_t kMaxMutexRows =
+    1024;  // of a rank: those with the most time; fewer in a large job
+
 // The values of wire::OmpMethod.
 enum class OmpMethod : std::uint8_t { kUnused = 0, kOmpt, kGomp, kOtherTool };
 inline constexpr std::size_t kOmpMethods = 4;
 inline constexpr std::array<const char*, kOmpMethods> kOmpMethodNames = {"none", "ompt", "gomp",
                                                                          "other_tool"};
-constexpr const char* omp_method_name(OmpMethod method) { return kOmpMethodNames[static_cast<std::size_t>(method)]; }
+constexpr const char* omp_method_name(OmpMethod method) {
+  return kOmpMethodNames[static_cast<std::size_t>(method)];
+}
 
 // The values of wire::OmpConstruct.
 enum class OmpKind : std::uint8_t {
@@ -887,6 +901,7 @@ struct ShardData {
   std::vector<IoCall> io_calls;
   std::vector<DataAccess> data_accesses;
   std::vector<RegionTime> region_times;
+  std::vector<MutexWait> mutex_waits;        // by rank, path, holder_path, mutex
   std::vector<OmpRank> omp_ranks;            // by rank
   std::vector<OmpRegion> omp_regions;        // by rank, path, threads, level, main, kind
   std::vector<OmpThread> omp_threads;        // by the same, then number

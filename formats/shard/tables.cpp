@@ -201,6 +201,18 @@ void visit_event_loops(Archive& archive, Data& data) {
 }
 
 template <typename Archive, typename Data>
+void visit_mutex_waits(Archive& archive, Data& data) {
+  archive.table("mutex_waits", data.mutex_waits, [](auto& table) {
+    table.column("rank", &MutexWait::rank);
+    table.column("path", &MutexWait::path);
+    table.column("holder_path", &MutexWait::holder_path);
+    table.column("mutex", &MutexWait::mutex);
+    table.column("wait_ns", &MutexWait::wait_ns);
+    table.column("samples", &MutexWait::samples);
+  });
+}
+
+template <typename Archive, typename Data>
 void visit_openmp(Archive& archive, Data& data) {
   archive.table("omp_ranks", data.omp_ranks, [](auto& table) {
     table.column("rank", &OmpRank::rank);
@@ -597,6 +609,7 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_files_and_regions(archive, data);
   visit_processes(archive, data);
   visit_event_loops(archive, data);
+  visit_mutex_waits(archive, data);
   visit_openmp(archive, data);
   visit_threads(archive, data);
   visit_recording_windows(archive, data);

@@ -363,6 +363,12 @@ Result<void> validate_counts(const ShardData& data) {
     if (!are_times(block.begin_utc_ns, block.turn_ns) || !are_times(block.start_utc_ns, 0))
       return at("loop_blocks", i, "times are out of range");
   }
+  for (std::size_t i = 0; i < data.mutex_waits.size(); ++i) {
+    const MutexWait& row = data.mutex_waits[i];
+    if (row.rank >= ranks) return at("mutex_waits", i, "rank out of range");
+    if (row.path >= data.paths.size() || row.holder_path >= data.paths.size())
+      return at("mutex_waits", i, "path out of range");
+  }
   for (std::size_t i = 0; i < data.omp_ranks.size(); ++i) {
     const OmpRank& row = data.omp_ranks[i];
     if (row.rank >= ranks) return at("omp_ranks", i, "rank out of range");

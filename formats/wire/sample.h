@@ -39,6 +39,7 @@ enum SampleFlags : std::uint32_t {
   kMemoryOperand = 1u << 12,    // the instruction at pc, or one just behind it, reads or writes data_address
   kOnThread = 1u << 15,         // the interrupted system call waits for the end of a thread of the process
   kOmpActivityBits = 7u << 16,  // OmpActivity
+  kAtMutex = 1u << 19,          // the interrupted futex call waits for the mutex at data_address, which mutex_holder has
 };
 inline constexpr std::uint32_t kOmpActivityShift = 16;
 
@@ -82,11 +83,13 @@ struct SampleRecord {
   std::uint64_t system_ns;      // CPU time in the kernel, as the kernel's accounting has it: it grows by
                                 // ticks where the kernel samples it
   std::uint64_t page_faults;    // minor + major
-  std::uint64_t data_address;   // with kMemoryOperand; else 0. Never on the thread's stack
+  std::uint64_t data_address;   // with kMemoryOperand or kAtMutex; else 0. With the first never on the thread's stack
   std::uint64_t run_delay_ns;   // ThreadSlot::run_delay_ns, so it may be as old as the watcher's last look
   std::uint64_t mpi_ns;         // time inside MPI since the thread's start, the call under way included
+  std::int32_t mutex_holder;    // with kAtMutex: a thread of the process; else 0
+  std::uint32_t unused;
 };
-static_assert(sizeof(SampleRecord) == 88);
+static_assert(sizeof(SampleRecord) == 96);
 
 inline constexpr std::uint64_t kFrameTagMask = 0xf000'0000'0000'0000ull;
 inline constexpr std::uint64_t kPythonFrameTag = 0x8000'0000'0000'0000ull;

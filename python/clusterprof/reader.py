@@ -342,6 +342,11 @@ class Run:
         return self._with_rank_numbers("loop_blocks")
 
     @functools.cached_property
+    def mutex_waits(self):
+        """Waiting for mutexes that other threads of the rank had, by where threads waited and where the holder was."""
+        return self._with_rank_numbers("mutex_waits")
+
+    @functools.cached_property
     def omp_ranks(self):
         """The ranks that have used OpenMP: how they were recorded (`method`), the run time, the processors of its threads."""
         rows = self._with_rank_numbers("omp_ranks")

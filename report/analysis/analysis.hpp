@@ -720,6 +720,21 @@ struct EventLoopRow {
   std::vector<LoopBlockRow> blocks;                              // the largest first
 };
 
+// Where a thread was while others waited for a mutex that it had.
+struct MutexHolderRow {
+  SourceLocation place;
+  double wait_s = 0;  // of the others
+};
+
+// A line at which threads waited for mutexes of others, all threads. docs/metrics.md, "Mutexes".
+struct MutexRow {
+  SourceLocation place;
+  double wait_s = 0;
+  std::uint64_t samples = 0, mutexes = 0;  // how many different ones, as far as known
+  RankSpread spread;                       // of wait_s
+  std::vector<MutexHolderRow> holders;     // by wait_s, largest first; those that are known
+};
+
 // Constructs of one kind at one line, in one region. Sums over ranks and threads. docs/metrics.md, "OpenMP".
 struct OpenMpConstructRow {
   shard::OmpKind kind = shard::OmpKind::kBarrier;
@@ -909,6 +924,7 @@ struct Analysis {
   std::vector<ThreadGroup> thread_groups;                   // by rank, then start
   std::vector<std::vector<SourceLocation>> creation_paths;  // outermost first; the first one is empty
   std::vector<EventLoopRow> event_loops;                    // by rank, then the most blocked one first
+  std::vector<MutexRow> mutexes;                            // by wait_s, largest first
   std::optional<OpenMp> openmp;                             // empty: no rank has used it
   OptionalCategorySeconds category_s;                       // sum over ranks
   OptionalActivitySeconds activity_s;                       // sum over ranks, all threads

@@ -34,6 +34,7 @@
 #include "report/analysis/mpi_calls.hpp"
 #include "report/analysis/mpi_collectives.hpp"
 #include "report/analysis/mpi_problems.hpp"
+#include "report/analysis/mutexes.hpp"
 #include "report/analysis/off_cpu.hpp"
 #include "report/analysis/openmp.hpp"
 #include "report/analysis/partial_sums.hpp"
@@ -213,6 +214,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   list_processes(head, paths, analysis);
   list_event_loops(head, paths, analysis);
   list_threads(head, paths, analysis);
+  list_mutexes(head, paths, ranks, analysis);
   openmp.finish(ranks, analysis);
   explain_waiting(head, path_time, waits, paths, analysis);
   count_counters(head, ranks.ascending, analysis);

@@ -79,6 +79,22 @@ bool is_for_held_locks(const FindingBuilder& builder) {
   return held_ns >= thresholds::kExplained * all_ns;
 }
 
+// Where the locks are held for which threads wait at the finding's line, else anywhere.
+void name_holder(const Analysis& analysis, Finding& finding) {
+  const MutexRow* most = nullptr;
+  for (const MutexRow& row : analysis.mutexes) {
+    const bool is_there = row.place.file == finding.place.file && row.place.line == finding.place.line &&
+                          row.place.function == finding.place.function;
+    if (most == nullptr || is_there) most = &row;
+    if (is_there) break;
+  }
+  if (most == nullptr || most->holders.empty()) return;
+  const MutexHolderRow& holder = most->holders.front();
+  if (holder.wait_s < thresholds::kBlame * most->wait_s || holder.place.function.empty()) return;
+  finding.site = holder.place;
+  finding.evidence.set(Key::kSiteWait, holder.wait_s);
+}
+
 }  // namespace
 
 void name_awaited_children(const FindingBuilder& builder, Category category, Finding& finding) {
@@ -170,7 +186,10 @@ void find_blocked_time(FindingBuilder& builder) {
   const auto most = std::max_element(others.idle_s.begin(), others.idle_s.end()) - others.idle_s.begin();
   finding->action = action_for_wait(static_cast<OffCpu>(most));
   if (static_cast<OffCpu>(most) == OffCpu::kChild) name_awaited_children(builder, Category::kIdle, *finding);
-  if (finding->action == FindingAction::kHoldLockLess && !is_for_held_locks(builder))
+  if (finding->action != FindingAction::kHoldLockLess) return;
+  if (is_for_held_locks(builder))
+    name_holder(analysis, *finding);
+  else
     finding->action = FindingAction::kFindWhatIsAwaited;
 }
 

@@ -124,6 +124,7 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   keep(region.unmatched_messages, inside);
   keep(region.io_calls, inside);
   keep(region.region_times, inside);
+  keep(region.mutex_waits, inside);
   keep(region.omp_regions, inside);
   keep(region.omp_threads, inside);
   std::erase_if(region.omp_constructs, [&](const shard::OmpConstruct& row) {

@@ -47,7 +47,8 @@ constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kMaxRanks = 512, kMaxWaits = 1'000, kMaxMpiCalls = 2'000, kMaxRootCauses = 1'000,
                       kMaxFiles = 500, kMaxFileCalls = 1'000, kMaxOffCpu = 1'000, kMaxMissing = 1'000,
                       kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000, kMaxLoops = 500,
-                      kMaxOpenMpRegions = 200, kMaxTeam = 64, kMaxImports = 200, kMaxThreads = 2'000;
+                      kMaxMutexes = 200, kMaxOpenMpRegions = 200, kMaxTeam = 64, kMaxImports = 200,
+                      kMaxThreads = 2'000;
 
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -284,6 +285,7 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   keep_children(a, shortener);
   shortener.keep_largest("event_loops", a.event_loops, kMaxLoops,
                          [](const EventLoopRow& row) { return row.blocked_s; });
+  shortener.cut("mutexes", a.mutexes, kMaxMutexes);
   if (a.openmp) {
     shortener.cut("openmp.regions", a.openmp->regions, kMaxOpenMpRegions);
     for (OpenMpRegionRow& row : a.openmp->regions)

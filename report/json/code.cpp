@@ -212,4 +212,20 @@ void ReportDocument::off_cpu() {
   });
 }
 
+void ReportDocument::mutexes() {
+  const auto where = [&](const SourceLocation& place) {
+    out_("file", text_or_null(place.file))("line", or_null(place.line));
+    out_("function", text_or_null(place.function));
+  };
+  out_.rows("mutexes", a_.mutexes, [&](const MutexRow& row) {
+    where(row.place);
+    out_("wait_s", row.wait_s)("samples", row.samples)("mutexes", or_null(row.mutexes));
+    spread(row.spread);
+    out_.rows("holders", row.holders, [&](const MutexHolderRow& holder) {
+      where(holder.place);
+      out_("wait_s", holder.wait_s);
+    });
+  });
+}
+
 }  // namespace clusterprof::report

@@ -50,7 +50,8 @@ void ReportDocument::openmp() {
       out_("time_s", row.time_s)("lost_s", row.lost_s);
     });
     out_.rows("ranks", all.ranks, [&](const OpenMpRank& row) {
-      out_("rank", row.rank)("recorded_by", shard::omp_method_name(row.method))("runtime", text_or_null(row.runtime));
+      out_("rank", row.rank)("recorded_by", shard::omp_method_name(row.method))("runtime",
+                                                                                text_or_null(row.runtime));
       out_("other_runtime", row.other_runtime)("threads", or_null(row.threads));
       out_("processors", or_null(row.processors));
       out_("region_s", row.region_s)("serial_s", row.serial_s)("mpi_s", row.mpi_s);

@@ -61,6 +61,7 @@ void ReportDocument::write() {
     counters();
     io();
     off_cpu();
+    mutexes();
     imports();
     timeline();
     processes();

@@ -44,6 +44,7 @@ class ReportDocument {
   void threads();
   void timeline();
   void off_cpu();
+  void mutexes();
   void imports();
 
   // openmp.cpp

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
 #include "report/text/cells.hpp"
@@ -21,6 +22,29 @@ using namespace format;
 namespace {
 
 using Align = Table::Align;
+
+constexpr std::size_t kPlaceColumns = 44;
+
+void print_mutexes(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
+  if (a.mutexes.empty()) return;
+  title(page, "For mutexes that other threads had");
+  const std::size_t shown = rows_shown(a.mutexes.size(), options);
+  const TimeScale scale(a.mutexes.front().wait_s);
+  print_table(
+      page,
+      {{fmt::format("all [{}]", scale.unit())}, {"@rank"}, {"line", Align::kLeft}, {"held in", Align::kLeft}},
+      [&](Table& table, std::size_t room) {
+        for (std::size_t i = 0; i < shown; ++i) {
+          const MutexRow& row = a.mutexes[i];
+          const std::string holder =
+              row.holders.empty() ? "-" : place_cell(row.holders.front().place, paths, kPlaceColumns);
+          table.row({scale(row.wait_s), std::to_string(row.spread.max_rank),
+                     place_cell(row.place, paths, kPlaceColumns),
+                     room == 0 ? "" : shorten_middle(holder, room)});
+        }
+      });
+  note_the_rest(page, shown, a.mutexes.size());
+}
 
 }  // namespace
 
@@ -69,6 +93,7 @@ void print_off_cpu(Page& page, const Analysis& a, const ShortPaths& paths, const
               });
   note_the_rest(page, shown, order.size());
   page.line("  main: of main threads, %: of their time; all: of all threads", Style::kDim);
+  if (options.full) print_mutexes(page, a, paths, options);
 }
 
 }  // namespace clusterprof::report::text

@@ -262,8 +262,8 @@ class ThreadsView final : public View {
     const auto time = [](double time_s) { return cell(seconds(time_s), kLoopTime); };
     Spans spans{{time(row.time_s) + time(row.time_s - row.wait_s) + time(row.wait_s) +
                  std::string(kLoopTime + 2 * kNumber, ' ')}};
-    append(spans,
-           name_and(fmt::format("    {}", shard::omp_kind_name(row.kind)), row.place, rest_of(columns, kRegionNumbers)));
+    append(spans, name_and(fmt::format("    {}", shard::omp_kind_name(row.kind)), row.place,
+                           rest_of(columns, kRegionNumbers)));
     return spans;
   }
 

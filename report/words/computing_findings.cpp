@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
@@ -161,9 +162,17 @@ class ComputingSentences : private FindingPhrases {
             fmt::format("The workers are busy for {} of their time.", percent(e_.number(Key::kWorkersBusy)))};
   }
 
+  // "The lock is mostly held in load() data.py:12."
+  [[nodiscard]] FindingText with_holder(FindingText text) const {
+    if (f_.action != FindingAction::kHoldLockLess || !f_.site) return text;
+    text.more +=
+        fmt::format("{}The lock is mostly held in {}.", text.more.empty() ? "" : " ", name(*f_.site, names_));
+    return text;
+  }
+
   // "They wait for 8 child processes (worker), which are mostly in work() pool.py:12."
   [[nodiscard]] FindingText with_children(FindingText text) const {
-    if (!e_.has(Key::kChildren)) return text;
+    if (!e_.has(Key::kChildren)) return with_holder(std::move(text));
     const bool one = e_.number(Key::kChildren) == 1;
     std::string who =
         one ? "a child process" : fmt::format("{:.0f} child processes", e_.number(Key::kChildren));

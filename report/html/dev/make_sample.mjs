@@ -777,6 +777,10 @@ export function makeSample(options = {}) {
         blocks: [{ time_s: 1.5, awaited_s: 1.2, count: 3, longest_s: 1.2, function: "handle", file: "/home/ada/heat/server.py", line: 40, called: "json.loads", task: hostile ? "<img src=x onerror=alert(8)>" : "Server.handle" }],
       },
     ],
+    mutexes: plain ? [] : [
+      { file: "/home/ada/heat/src/pool.cpp", line: 31, function: hostile ? "<b>wait</b>" : "heat::Pool::wait()", wait_s: 12.5, samples: 900, mutexes: ranks, rank_min_s: 0, rank_mean_s: round(12.5 / ranks), rank_max_s: 3, rank_max: slowest, holders: [{ file: "/home/ada/heat/src/pool.cpp", line: 48, function: "heat::Pool::refill()", wait_s: 11 }] },
+      { file: null, line: null, function: null, wait_s: 0.2, samples: 3, mutexes: null, rank_min_s: 0, rank_mean_s: 0, rank_max_s: 0.2, rank_max: 0, holders: [] },
+    ],
     openmp: plain ? null : {
       efficiency: { parallel: 0.62, load_balance: 0.84, scheduling: 0.98, serialization: 0.753 },
       hybrid: { parallel: 0.428, mpi: 0.69, openmp: 0.62 },

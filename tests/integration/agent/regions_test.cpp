@@ -469,7 +469,7 @@ TEST(DataAddresses, LieInTheArraysOfTheProgram) {
   std::size_t running = 0, known = 0, inside = 0;
   for (const Sample& sample : outcome.processes.at(0).main_thread()->samples) {
     const wire::SampleRecord& record = sample.record;
-    EXPECT_EQ((record.flags & wire::kMemoryOperand) != 0, record.data_address != 0);
+    EXPECT_EQ((record.flags & (wire::kMemoryOperand | wire::kAtMutex)) != 0, record.data_address != 0);
     if (record.trigger != wire::Trigger::kCpuTimer || record.time_ns < begun + 10'000'000) continue;
     ++running;
     known += record.data_address != 0 ? 1 : 0;

@@ -191,6 +191,7 @@ class FakeSegment {
     std::uint32_t handler_ns = 0;
     std::uint64_t system_ns = 0, page_faults = 0;
     std::uint64_t data_address = 0;
+    std::int32_t mutex_holder = 0;
     std::vector<std::uint64_t> words;  // without the shared ones
     std::vector<std::uint64_t> counters;
     std::uint16_t shared_words = 0;
@@ -219,6 +220,7 @@ class FakeSegment {
     record.system_ns = from.system_ns;
     record.page_faults = from.page_faults;
     record.data_address = from.data_address;
+    record.mutex_holder = from.mutex_holder;
     std::memcpy(to, &record, sizeof record);
     if (!from.counters.empty())
       std::memcpy(to + sizeof record, from.counters.data(), 8 * from.counters.size());

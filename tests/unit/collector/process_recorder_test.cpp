@@ -991,6 +991,62 @@ TEST_F(Recording, JoiningAThreadIsToldFromWaitingForALock) {
   EXPECT_EQ(row.category, Category::kIdle);
 }
 
+TEST_F(Recording, WaitForAMutexNamesItsHolder) {
+  fake_.thread(1, 101, kStart);
+  Sample holder;
+  holder.words = {kProgram + 0x200};
+  holder.time_ns = kStart + 5 * kMs;
+  holder.cpu_ns = 5 * kMs;
+  fake_.sample(1, holder);
+  Sample waiter;
+  waiter.words = {kLibc + 1, kProgram + 0x100};
+  waiter.flags = wire::kInSyscall | wire::kAtMutex;
+  waiter.syscall_nr = SYS_futex;
+  waiter.trigger = wire::Trigger::kBlocked;
+  waiter.data_address = 0x7000;
+  waiter.mutex_holder = 101;
+  waiter.time_ns = kStart + 10 * kMs;
+  waiter.cpu_ns = 2 * kMs;
+  recorder().poll(kStart + 6 * kMs);  // the threads' rings are read one after the other
+  fake_.sample(0, waiter);
+  recorder().poll(kStart + 20 * kMs);
+  const auto open = recorder().report(kStart + 20 * kMs).mutex_waits;
+  ASSERT_EQ(open.size(), 1u) << "it may never end";
+  EXPECT_EQ(open.begin()->second.wait_ns, 10 * kMs);
+  Sample behind;
+  behind.words = {kProgram + 0x100};
+  behind.time_ns = kStart + 110 * kMs;
+  behind.cpu_ns = 6 * kMs;
+  fake_.sample(0, behind);
+  recorder().poll(kStart + 120 * kMs);
+  const auto waits = recorder().report(kStart + 120 * kMs).mutex_waits;
+  ASSERT_EQ(waits.size(), 1u);
+  const auto& [key, wait] = *waits.begin();
+  EXPECT_EQ(text(key.path), "program+100;libc.so.6+1!;sys202");
+  EXPECT_EQ(text(key.holder_path), "program+200!");
+  EXPECT_EQ(key.address, 0x7000u);
+  EXPECT_EQ(wait.wait_ns, (100 - 4) * kMs);
+  EXPECT_EQ(wait.samples, 1u);
+}
+
+TEST_F(Recording, AMutexWhoseHolderIsNotKnownIsWaitedFor) {
+  Sample waiter;
+  waiter.words = {kLibc + 1};
+  waiter.flags = wire::kInSyscall | wire::kAtMutex;
+  waiter.syscall_nr = SYS_futex;
+  waiter.trigger = wire::Trigger::kBlocked;
+  waiter.data_address = 0x7000;
+  waiter.mutex_holder = 4711;
+  waiter.time_ns = kStart + 10 * kMs;
+  fake_.sample(0, waiter);
+  fake_.thread_end(0, kStart + 30 * kMs, 0);
+  recorder().poll(kStart + 40 * kMs);
+  const auto waits = recorder().report(kStart + 40 * kMs).mutex_waits;
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(waits.begin()->first.holder_path, 0u);
+  EXPECT_EQ(waits.begin()->second.wait_ns, 20 * kMs) << "until the thread ended";
+}
+
 TEST_F(Recording, PollOnASocketIsIdle) {
   Sample s;
   s.words = {kLibc + 1};

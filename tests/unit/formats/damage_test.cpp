@@ -331,7 +331,7 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            !d.wait_states.empty() && d.rank_series.size() > 1 && d.node_series.size() > 1 &&
            d.path_series.size() > 1 && !d.io_calls.empty() && !d.data_accesses.empty() &&
            !d.region_times.empty() && !d.processes.empty() && !d.event_loops.empty() &&
-           !d.loop_blocks.empty() && !d.threads.empty() && !d.omp_regions.empty();
+           !d.loop_blocks.empty() && !d.threads.empty() && !d.omp_regions.empty() && !d.mutex_waits.empty();
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)
@@ -378,6 +378,8 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.event_loops[0].rank = 77; }, "event_loops");
   refused([](ShardData& d) { d.event_loops[0].start_utc_ns = INT64_MAX; }, "event_loops");
   refused([](ShardData& d) { d.event_loops[0].longest_utc_ns = INT64_MAX; }, "event_loops");
+  refused([](ShardData& d) { d.mutex_waits[0].rank = 77; }, "mutex_waits");
+  refused([](ShardData& d) { d.mutex_waits[0].holder_path = 9999; }, "mutex_waits");
   refused([](ShardData& d) { d.omp_ranks[0].rank = 77; }, "omp_ranks");
   refused([](ShardData& d) { d.omp_ranks[0].method = static_cast<shard::OmpMethod>(9); }, "omp_ranks");
   refused([](ShardData& d) { d.omp_regions[0].path = 9999; }, "omp_regions");

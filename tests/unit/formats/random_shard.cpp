@@ -315,6 +315,12 @@ class Builder {
       data_.processes.push_back(std::move(process));
     }
     if (chance(2)) {
+      std::set<std::uint32_t> waiting;
+      for (std::uint32_t i = below(4); i > 0; --i) waiting.insert(below(data_.paths.size()));
+      for (const std::uint32_t path : waiting)
+        data_.mutex_waits.push_back({row, path, below(data_.paths.size()), amount(), amount(), amount()});
+    }
+    if (chance(2)) {
       data_.omp_ranks.push_back({row, static_cast<OmpMethod>(below(kOmpMethods)),
                                  static_cast<std::uint8_t>(below(2)), below(65), "libgomp.so.1"});
       std::set<std::uint32_t> paths;

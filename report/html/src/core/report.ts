@@ -472,6 +472,15 @@ export interface EventLoopRow {
   blocks: LoopBlockRow[];
 }
 
+export interface MutexRow extends Place {
+  wait_s: number;
+  samples: number;
+  mutexes: number | null;
+  rank_max_s: number;
+  rank_max: number;
+  holders: (Place & { wait_s: number })[];
+}
+
 export interface OpenMpConstructRow extends Place {
   kind: string;
   count: number;
@@ -664,6 +673,7 @@ export interface Report {
   processes: ProcessRow[];
   process_groups: ProcessGroupRow[];
   event_loops: EventLoopRow[];
+  mutexes: MutexRow[];
   openmp: OpenMp | null;
   threads: ThreadRow[];
   thread_groups: ThreadGroupRow[];

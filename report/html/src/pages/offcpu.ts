@@ -7,7 +7,7 @@ import { table } from "../core/table";
 import { percent, plural, printable, seconds, shortenMiddle } from "../core/format";
 import type { Model } from "../core/model";
 import type { Page, PageHandle } from "../core/page";
-import type { OffCpuRow } from "../core/report";
+import type { MutexRow, OffCpuRow } from "../core/report";
 import type { Store } from "../core/selection";
 
 // In the order of their colours, so that those that often meet differ.
@@ -87,6 +87,8 @@ class OffCpuPage implements PageHandle {
         this.places,
       ),
     );
+    const mutexes = model.report.mutexes ?? [];
+    if (mutexes.length > 0) root.append(section("For mutexes that other threads had", { class: "chart-card", aside: [shortenedNote(model, "mutexes", "line"), ofWholeRun()] }, this.mutexes(mutexes)));
     if (model.rankCount > 1) root.append(section("By rank", { class: "chart-card", aside: this.rankAside }, this.byRank));
     this.update();
   }
@@ -159,6 +161,22 @@ class OffCpuPage implements PageHandle {
         ranks,
         { label: "Blocked time by rank", sort: { column: "time", descending: true }, limit: 16 },
       ),
+    );
+  }
+
+  private mutexes(rows: readonly MutexRow[]): HTMLElement {
+    const { model, store } = this;
+    return table<MutexRow>(
+      [
+        { id: "place", title: "Line", value: (row) => row.function ?? "", cell: (row) => placeCell(model, row) },
+        { id: "wait", title: "Waiting", numeric: true, help: "Of all threads", value: (row) => row.wait_s, cell: (row) => seconds(row.wait_s) },
+        { id: "holder", title: "Held in", help: "Where the thread that had the mutex was then", cell: (row) => (row.holders.length > 0 ? placeCell(model, row.holders[0]) : "not known") },
+        { id: "held", title: "of it", numeric: true, value: (row) => row.holders[0]?.wait_s ?? 0, cell: (row) => (row.holders.length > 0 ? percent(row.wait_s > 0 ? row.holders[0].wait_s / row.wait_s : 0) : "") },
+        { id: "mutexes", title: "Mutexes", numeric: true, help: "How many different ones", value: (row) => row.mutexes ?? 0, cell: (row) => (row.mutexes === null ? "–" : String(row.mutexes)) },
+        { id: "rank", title: "Most by", class: "nowrap", value: (row) => row.rank_max, cell: (row) => rankLink(store, row.rank_max) },
+      ],
+      rows,
+      { label: "Lines by waiting for mutexes", sort: { column: "wait", descending: true }, limit: 20 },
     );
   }
 

@@ -1,0 +1,57 @@
+// Two threads need one mutex: load() keeps it for long, store() waits for it. Prints as JSON how long store()
+// waited.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static double length_s;
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void spin(double seconds) {
+  const double end = now() + seconds;
+  while (now() < end) {
+  }
+}
+
+static void rest(double seconds) {
+  const struct timespec time = {0, (long)(seconds * 1e9)};
+  nanosleep(&time, NULL);
+}
+
+__attribute__((noinline)) static void hold(void) { spin(0.100); /* line of holder */ }
+
+static void* load(void* unused) {
+  const double end = now() + length_s;
+  while (now() < end) {
+    pthread_mutex_lock(&mutex);
+    hold();
+    pthread_mutex_unlock(&mutex);
+    rest(0.010);
+  }
+  return unused;
+}
+
+int main(int argc, char** argv) {
+  length_s = argc > 1 ? atof(argv[1]) : 3;
+  pthread_t thread;
+  pthread_create(&thread, NULL, load, NULL);
+  const double end = now() + length_s;
+  double waited_s = 0;
+  while (now() < end) {
+    const double from = now();
+    pthread_mutex_lock(&mutex); /* line of waiter */
+    waited_s += now() - from;
+    pthread_mutex_unlock(&mutex);
+    rest(0.020);
+  }
+  pthread_join(thread, NULL);
+  printf("{\"waited_s\": %.9f}\n", waited_s);
+  return 0;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/mutexes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "find_finding.hpp"
+#include "profile_builder.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using shard::Category;
+using testing::find_kind;
+using testing::kMs;
+using testing::ProfileBuilder;
+
+// One rank of 10 s, whose main thread waits for a mutex in store() for 6 s.
+class Mutexes : public ::testing::Test {
+ protected:
+  Mutexes() {
+    b_.sampled(0, store(), Category::kIdle, 6000);
+    b_.sampled(0, native("compute", 90), Category::kNative, 4000);
+  }
+  std::uint32_t native(std::string_view name, std::uint32_t line) {
+    return b_.path(
+        {b_.native("main", "/u/a.out", "/u/a.c", 99), b_.native(name, "/u/a.out", "/u/a.c", line)});
+  }
+  std::uint32_t store() {
+    const std::uint32_t locks =
+        b_.child(native("store", 20), b_.native("pthread_mutex_lock", "/lib/libc.so.6"));
+    return b_.child(locks, b_.kernel("futex"));
+  }
+  void wait(std::uint32_t path, std::uint32_t holder, std::uint64_t mutex, std::uint64_t ms) {
+    b_.data.mutex_waits.push_back({0, path, holder, mutex, ms * kMs, 10});
+  }
+  ProfileBuilder b_{1};
+};
+
+TEST_F(Mutexes, AreByTheLineThatWaited) {
+  wait(store(), native("load", 30), 0x7000, 3000);
+  wait(store(), native("load", 30), 0x8000, 1000);
+  wait(store(), native("flush", 40), 0x7000, 1500);
+  wait(store(), 0, 0x7000, 500);
+  wait(native("close", 50), native("load", 30), 0x7000, 7000);
+  const Analysis a = analyse(b_.data);
+  ASSERT_EQ(a.mutexes.size(), 2u);
+  EXPECT_EQ(a.mutexes[0].place.line, 50u) << "the longest first";
+  const MutexRow& row = a.mutexes[1];
+  EXPECT_EQ(row.place.function, "store");
+  EXPECT_EQ(row.place.line, 20u);
+  EXPECT_NEAR(row.wait_s, 6, 1e-9);
+  EXPECT_NEAR(row.spread.max_s, 6, 1e-9);
+  EXPECT_EQ(row.samples, 40u);
+  EXPECT_EQ(row.mutexes, 2u);
+  ASSERT_EQ(row.holders.size(), 2u) << "where it was held for 0.5 s is not known";
+  EXPECT_EQ(row.holders[0].place.function, "load");
+  EXPECT_NEAR(row.holders[0].wait_s, 4, 1e-9);
+  EXPECT_NEAR(row.holders[1].wait_s, 1.5, 1e-9);
+}
+
+TEST_F(Mutexes, WhatFoundNoRoomHasNoPlace) {
+  wait(0, 0, 0, 1000);
+  const Analysis a = analyse(b_.data);
+  ASSERT_EQ(a.mutexes.size(), 1u);
+  EXPECT_TRUE(a.mutexes[0].place.function.empty());
+  const nlohmann::json row = nlohmann::json::parse(render_json(a))["mutexes"][0];
+  EXPECT_TRUE(row["line"].is_null());
+  EXPECT_TRUE(row["mutexes"].is_null());
+  EXPECT_TRUE(row["holders"].empty());
+}
+
+TEST_F(Mutexes, FindingNamesWhereItIsHeld) {
+  wait(store(), native("load", 30), 0x7000, 4000);
+  wait(store(), native("flush", 40), 0x7000, 2000);
+  const Analysis a = analyse(b_.data);
+  const Finding* const finding = find_kind(a, FindingKind::kBlocked);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->action, FindingAction::kHoldLockLess);
+  ASSERT_TRUE(finding->site.has_value());
+  EXPECT_EQ(finding->site->line, 30u);
+  EXPECT_NE(text_of(a, *finding).find("The lock is mostly held in load()"), std::string::npos)
+      << text_of(a, *finding);
+}
+
+TEST_F(Mutexes, FindingNamesNoHolderWhereThereAreMany) {
+  wait(store(), native("load", 30), 0x7000, 2000);
+  wait(store(), native("flush", 40), 0x7000, 2000);
+  wait(store(), native("sync", 50), 0x7000, 2000);
+  const Analysis a = analyse(b_.data);
+  const Finding* const finding = find_kind(a, FindingKind::kBlocked);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_FALSE(finding->site.has_value());
+}
+
+}  // namespace
+}  // namespace clusterprof::report
