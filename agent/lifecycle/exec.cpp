@@ -57,7 +57,7 @@ class ExecGuard {
  public:
   ExecGuard() noexcept : ignores_(ignore_signals_for_exec(this)) {
     ThreadContext& context = t_context;
-    if (context.slot == nullptr || raw_syscall(SYS_getpid) != g_process.pid) return;
+    if (slot_of(context) == nullptr || raw_syscall(SYS_getpid) != g_process.pid) return;
     // A handler of the program that interrupted the thread's registration, or another exec that is still on
     // its way. One that the program jumped out of may have begun at this very place.
     const auto here = reinterpret_cast<std::uintptr_t>(this);

@@ -241,7 +241,7 @@ void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept {
 void really_block_sample_signal(ucontext_t& interrupted) noexcept {
   sigaddset(&interrupted.uc_sigmask, kSampleSignal);
   t_really_blocked = true;
-  if (t_context.slot == nullptr) return;
+  if (slot_of(t_context) == nullptr) return;
   ThreadRecord& record = *t_context.record;
   record.timer_off.store(0, std::memory_order_relaxed);
   stop_timers(record);
@@ -249,7 +249,7 @@ void really_block_sample_signal(ucontext_t& interrupted) noexcept {
 }
 
 void sample_again() noexcept {
-  if (t_context.slot == nullptr) return;
+  if (slot_of(t_context) == nullptr) return;
   arm_timer(*t_context.record);
   resume_events(*t_context.record);
 }
@@ -348,14 +348,19 @@ void adopt_handlers() noexcept {
   for (int signal = 1; signal <= 64; ++signal) {
     SignalAction action;
     if (handled_signal(signal) == nullptr && __sigaction(signal, nullptr, &action) == 0 &&
-        is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0)
-      change_other_action(signal, &action, nullptr);
+        is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0) {
+      // In a program that runs, another thread may have set another one since.
+      SignalAction replaced;
+      if (change_other_action(signal, &action, &replaced) == 0 && replaced.sa_sigaction != action.sa_sigaction)
+        change_other_action(signal, &replaced, nullptr);
+    }
   }
 }
 
 }  // namespace
 
 void install_handlers() noexcept {
+  if (handlers_are_installed()) return;  // of an earlier recording: lifecycle/attached.cpp could not remove them
   const int saved_errno = errno;
   {
     const Lock lock;
@@ -457,7 +462,7 @@ bool others_are_sampled() noexcept {
 bool ignore_signals_for_exec(const void* frame) noexcept {
   if (!handlers_are_installed()) return false;
   const bool is_vfork_child = raw_syscall(SYS_getpid) != g_process.pid;
-  const bool is_sampled = !is_vfork_child && t_context.slot != nullptr;
+  const bool is_sampled = !is_vfork_child && slot_of(t_context) != nullptr;
   bool any = false;
   const Lock lock;
   for (const HandledSignal& entry : g_handled_signals) {
@@ -481,7 +486,7 @@ void handle_signals_again() noexcept {
   const Lock lock;
   for (const HandledSignal& entry : g_handled_signals)
     if (handled_signal(entry.signal) != nullptr && entry.program.sa_handler == SIG_IGN) install(entry);
-  if (raw_syscall(SYS_getpid) == g_process.pid && t_context.slot != nullptr && t_context.busy != 0)
+  if (raw_syscall(SYS_getpid) == g_process.pid && slot_of(t_context) != nullptr && t_context.busy != 0)
     t_context.busy = t_context.busy - 1;
 }
 

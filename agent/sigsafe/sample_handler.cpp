@@ -495,7 +495,7 @@ void let_event_go_on(ThreadRecord& record, Sender from, const InterruptedCall& c
 // Returns false when the signal was not one of ours.
 bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   ThreadContext& context = t_context;
-  if (context.slot == nullptr) adopt(context);
+  if (slot_of(context) == nullptr) adopt(context);
   const Sender from = sender(info, context.slot != nullptr ? context.record : nullptr);
   if (from == Sender::kForeign) return false;
   if (from == Sender::kLate) return true;
@@ -566,6 +566,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
 }  // namespace
 
 void adopt(ThreadContext& context) noexcept {
+  context.slot = nullptr;  // of an earlier segment
   const auto tid = static_cast<std::int32_t>(raw_syscall(SYS_gettid));
   const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < used; ++i) {

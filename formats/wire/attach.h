@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What `clusterprof attach` leaves in the memory of a process that it loads the agent into
+// (docs/design/0025-attach.md). A thread of the process's own starts with first code, which loads the agent and
+// goes on in clusterprof_attach_v1. Where the agent is loaded already, the thread starts there.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace clusterprof::wire {
+
+inline constexpr std::uint64_t kAttachMagic = 0x31'54'54'41'46'52'50'43ull;  // "CPRFATT1"
+inline constexpr const char* kAttachFunction = "clusterprof_attach_v1";
+
+// The preload object for the process's MPI library; not set: it has none, or MPI is not recorded.
+inline constexpr const char* kMpiWrapVariable = "CLUSTERPROF_AGENT_MPI_WRAP";
+
+// Stored by the process, except for the first.
+enum class AttachStatus : std::uint32_t {
+  kStarting = 0,
+  kNotLoaded = 1,         // AttachBlock::error has the address of the loader's message; the mapping stays
+  kAttached = 2,          // recording has begun
+  kRecordedAlready = 3,   // by clusterprof
+  kOtherVersion = 4,      // the agent that is loaded is of another clusterprof
+  kNoCollector = 5,       // it cannot be reached from there, or there is no memory
+  kNoDescriptorTable = 6  // of the agent's own: the kernel refuses it
+};
+
+struct AttachBlock {
+  // For the first code, which knows these places: addresses in the process.
+  std::uint64_t path;  // of the agent
+  std::uint64_t mode;  // for dlopen
+  std::uint64_t dlopen_address;
+  std::uint64_t function_name;  // kAttachFunction
+  std::uint64_t dlsym_address;
+  std::uint64_t dlerror_address;
+  std::uint64_t error;
+  std::atomic<std::uint32_t> status;    // AttachStatus
+  std::atomic<std::uint32_t> released;  // 1: the thread that was used runs again, outside of this mapping
+
+  std::uint64_t magic;
+  std::uint32_t wire_major, wire_minor;
+  std::uint64_t memory, memory_bytes;  // the whole mapping, which the agent removes
+  std::uint64_t thread;                // a pthread_t, stored by pthread_create
+  std::uint32_t options_bytes, reserved;
+  char options[7936];  // NAME=VALUE, each with a NUL, as in an environment
+  char agent_path[4096], name[64];
+};
+static_assert(offsetof(AttachBlock, path) == 0 && offsetof(AttachBlock, mode) == 8 &&
+              offsetof(AttachBlock, dlopen_address) == 16 && offsetof(AttachBlock, function_name) == 24 &&
+              offsetof(AttachBlock, dlsym_address) == 32 && offsetof(AttachBlock, dlerror_address) == 40 &&
+              offsetof(AttachBlock, error) == 48 && offsetof(AttachBlock, status) == 56);
+
+}  // namespace clusterprof::wire
