@@ -84,6 +84,15 @@ void release(HandleKey key, const Communicator* communicator) noexcept {
   if (objects.find(key) == communicator) drop_reference_locked(objects.erase(key));
 }
 
+void forget_communicators() noexcept {
+  const LockIf held(lock, state.shared);
+  last_lookup = {};
+  objects.clear([](Communicator* communicator) {
+    communicator->family = 0;  // its entry goes with all entries
+    drop_reference_locked(communicator);
+  });
+}
+
 Communicator* hold_communicator(HandleKey key) noexcept {
   const LockIf held(lock, state.shared);
   Communicator* const communicator = objects.find(key);

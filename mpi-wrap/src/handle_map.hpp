@@ -70,6 +70,16 @@ class HandleMap {
     return nullptr;
   }
 
+  // Calls drop(object) for each key and forgets all. Nobody looks anything up meanwhile.
+  template <typename Drop>
+  void clear(Drop drop) noexcept {
+    for (Slot& slot : slots_) {
+      const std::uint64_t key = slot.key.load(std::memory_order_relaxed);
+      if (key > kErased) drop(slot.object.load(std::memory_order_relaxed));
+      if (key != kFree) slot.key.store(kFree, std::memory_order_release);
+    }
+  }
+
  private:
   static constexpr std::uint64_t kFree = 0, kErased = 1;
   struct Slot {

@@ -388,6 +388,14 @@ void track(const Request& request, const PersistentOperation* persistent) noexce
   }
 }
 
+void forget_requests() noexcept {
+  const LockIf held(lock, state.shared);
+  table.each([](Request& request) { free_request(request); });
+  table.clear();
+  __atomic_store_n(&need_status, 0, __ATOMIC_RELAXED);
+  publish_counts();
+}
+
 void forget(HandleKey key) noexcept {
   if (!any_tracked()) return;
   const LockIf held(lock, state.shared);

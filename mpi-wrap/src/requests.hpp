@@ -18,6 +18,7 @@ void track(const Request& request, const PersistentOperation* persistent) noexce
 
 // The handle now means another request, or none.
 void forget(HandleKey key) noexcept;
+void forget_requests() noexcept;  // all
 
 // False: no tracked request does anything when it starts or completes / needs a status. Cheap.
 bool any_tracked() noexcept;

@@ -3,10 +3,12 @@
 
 #include <atomic>
 
+#include "mpi-wrap/src/communicator_entries.hpp"
 #include "mpi-wrap/src/communicator_handles.hpp"
 #include "mpi-wrap/src/communicator_registry.hpp"
 #include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/library.hpp"
+#include "mpi-wrap/src/requests.hpp"
 #include "mpi-wrap/src/state.hpp"
 #include "mpi-wrap/src/type_size.hpp"
 #include "mpi-wrap/src/worlds.hpp"
@@ -45,6 +47,14 @@ void start_world() noexcept {
   if (!start_communicators()) return;
   state.running = true;
   announce(communicator_of(key_of(handles.comm_world))->size);
+}
+
+void forget_world() noexcept {
+  state.running = false;
+  forget_requests();
+  forget_communicators();
+  forget_entries();
+  world_started.store(false);
 }
 
 void end_world() noexcept {

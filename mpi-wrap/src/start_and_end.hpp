@@ -12,6 +12,10 @@ void start_world() noexcept;
 // For an MPI that was initialised by a call that was not seen.
 void start_if_initialised() noexcept;
 
+// For a process that is attached to once more: its first call starts the recording anew. Forgets all that was
+// known, since it may have changed while nobody looked. Calls nothing of the library.
+void forget_world() noexcept;
+
 // Before the library's MPI_Finalize.
 void end_world() noexcept;
 
