@@ -68,6 +68,7 @@ constexpr milliseconds kLinger{300};  // for more ranks, if their number is not 
 constexpr seconds kLateRank{10};      // since our start: expected ranks may be this late
 constexpr seconds kChildStatus{5};    // for the launcher to report how its child ended
 constexpr seconds kAfterTerminate{30};
+constexpr seconds kLetGo{15};  // for agents to undo what they have changed in their processes
 constexpr seconds kUsageInterval{1}, kUsageIntervalIfLight{5};
 constexpr double kPeakOfCheckpoint = 1.6;
 constexpr double kMemoryIsShort = 0.95, kMemoryIsLowAgain = 0.9;  // of the job's limit
@@ -173,7 +174,7 @@ class Server::Impl {
     // away, and its own collector finds that the name is taken.
     const Instant now = recorded_until();
     poll_rings(now);
-    const bool complete = alive_announced_ == 0;
+    const bool complete = alive_announced_ == 0 || lets_go_;
     if (used_mpi() || has_spawned_ranks_) look_at_spawned_worlds();
     update_series();
     if (const auto waited_ms = std::chrono::duration_cast<milliseconds>(waited_).count(); waited_ms > 0)
@@ -196,7 +197,7 @@ class Server::Impl {
     return std::max(0, options_.local_ranks - static_cast<int>(announced_ranks_.size()));
   }
   [[nodiscard]] bool used_mpi() const { return state_.mpi_progress() != wire::MpiState::kNone; }
-  [[nodiscard]] bool was_turned_off() const { return off_since_.has_value(); }
+  [[nodiscard]] bool was_turned_off() const { return off_since_ && !lets_go_; }
   [[nodiscard]] milliseconds age() const {
     return std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   }
@@ -328,6 +329,31 @@ class Server::Impl {
     }
   }
 
+  // --- processes that were attached to -----------------------------------------------------
+
+  // Ends the recording of processes that go on. Their agents are told first to stop, and then, by the end of
+  // their connections, to undo what they have changed; they answer by closing theirs.
+  void let_go() {
+    if (std::exchange(lets_go_, true) || off_since_) return;
+    if (!told_off_at_) state_.turn_off(instant_now().mono_ns);
+    told_off_at_ = Clock::now();
+  }
+
+  void end_connections() {
+    for (Connection& connection : connections_)
+      if (connection.agent_of) (void)shutdown(connection.socket.native_handle(), SHUT_WR);
+    let_go_by_ = Clock::now() + kLetGo;
+  }
+
+  [[nodiscard]] std::uint32_t agents() const {
+    return static_cast<std::uint32_t>(std::ranges::count_if(
+        connections_, [](const Connection& connection) { return connection.agent_of.has_value(); }));
+  }
+
+  [[nodiscard]] bool has_let_go() const {
+    return lets_go_ && off_since_ && (agents() == 0 || Clock::now() >= let_go_by_);
+  }
+
   // --- the launcher -----------------------------------------------------------------------
 
   // Ends are handled in the order in which they happen: a rank that still runs when the MPI launcher ends has
@@ -345,6 +371,7 @@ class Server::Impl {
   void launcher_told(const wire::Control& message) {
     if (message.type == wire::ControlType::kChildStarted) child_started(message.a, message.b);
     if (message.type == wire::ControlType::kChildExited) child_exited(message.a, message.b);
+    if (message.type == wire::ControlType::kAttached) attached(message.a, message.b);
   }
 
   void child_started(pid_t pid, std::int32_t rank) {
@@ -360,6 +387,14 @@ class Server::Impl {
       child_ = process.id;
     }
     ended_pids_.clear();
+  }
+
+  // The agent of that process has greeted before. It may have ended since.
+  void attached(pid_t pid, std::int32_t rank) {
+    listener_.accept_all();
+    if (watched_.find_pid(pid) == nullptr) return;
+    ++attached_processes_;
+    note_announced(watch(pid, {}, open_process(pid)), rank, -1, "", 0);
   }
 
   void child_exited(pid_t pid, int wait_status) {
@@ -501,6 +536,7 @@ class Server::Impl {
       look_at_processes();
     }
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
+    if (options_.attached_for.count() != 0 && clock - started_ >= options_.attached_for) let_go();
     if (is_on_trial()) look_at_trial();
     if (checkpointer_ && !last_is_written_ &&
         (checkpointer_->is_due() || (off_since_ && !checkpointer_->is_writing()) ||
@@ -560,8 +596,12 @@ class Server::Impl {
       const Instant now = instant_now();
       poll_rings(now);
       update_series();
-      add_note(NoteCode::kTurnedOff,
-               static_cast<std::uint64_t>(std::chrono::duration_cast<seconds>(clock - started_).count()));
+      if (lets_go_) {
+        end_connections();
+      } else {
+        add_note(NoteCode::kTurnedOff,
+                 static_cast<std::uint64_t>(std::chrono::duration_cast<seconds>(clock - started_).count()));
+      }
       off_since_ = now;
     }
   }
@@ -648,6 +688,7 @@ class Server::Impl {
   [[nodiscard]] bool done() const {
     const Clock::time_point now = Clock::now();
     if (terminate_at_ && now >= *terminate_at_) return true;
+    if (has_let_go()) return true;
     if (alive_announced_ > 0) return false;
     const Clock::duration since = now - last_left_;
     if (launcher_.connected() && !child_exited_ && !(child_ && since >= kChildStatus)) return false;
@@ -691,7 +732,9 @@ class Server::Impl {
   [[nodiscard]] bool is_resting() const { return has_windows() && !(control_ && control_->is_open()); }
 
   void watch_control() {
-    if (!has_windows() || control_) return;
+    if (control_) return;
+    if (options_.node.attached) return watch_for_detach();
+    if (!has_windows()) return;
     const auto change = [this](std::uint32_t number, bool open) {
       if (off_since_ || told_off_at_) return;
       // What is in the rings is of what was recorded until now.
@@ -713,6 +756,21 @@ class Server::Impl {
     control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes,
                      options_.light, ControlWatch::Node{change, done});
     control_->begin();
+  }
+
+  // `clusterprof detach` asks for the end as `clusterprof stop` asks for that of a window.
+  void watch_for_detach() {
+    const auto change = [this](std::uint32_t, bool open) {
+      if (!open) let_go();
+    };
+    const auto done = [this]() -> ControlWatch::Node::Done {
+      if (!lets_go_) return {attached_processes_, attached_processes_};
+      const std::uint32_t left = off_since_ ? std::min(agents(), attached_processes_) : attached_processes_;
+      return {attached_processes_ - left, attached_processes_};
+    };
+    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes, false,
+                     ControlWatch::Node{change, done});
+    control_->begin(true);
   }
 
   // --- runs that are kept only if they last ------------------------------------------------
@@ -897,6 +955,10 @@ class Server::Impl {
       told_off_at_;                   // when the agents were told that the site has turned recording off
   std::optional<Instant> off_since_;  // nothing is recorded from here on
   bool last_is_written_ = false;      // a shard with all that was recorded until then
+
+  bool lets_go_ = false;  // of processes that were attached to
+  Clock::time_point let_go_by_;
+  std::uint32_t attached_processes_ = 0;
 
   std::optional<ControlWatch> control_;  // of a recording with windows, once there is a run directory
   bool window_closed_ = false;           // and its data are not written yet

@@ -99,8 +99,9 @@ void ControlWatch::withdraw() {
   files_->wake.wait_for(lock, kWithdrawPatience, [this] { return !files_->withdraws; });
 }
 
-void ControlWatch::begin() {
-  answer_ = ControlAnswer{node_name_, 0, light_, false, 0};
+void ControlWatch::begin(bool open) {
+  is_open_ = open;
+  answer_ = ControlAnswer{node_name_, 0, light_, open, 0};
   look();
 }
 

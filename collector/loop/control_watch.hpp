@@ -41,7 +41,8 @@ class ControlWatch {
   ControlWatch(const ControlWatch&) = delete;
   ControlWatch& operator=(const ControlWatch&) = delete;
 
-  void begin();
+  // `open`: recording is on already, and may be ended from outside.
+  void begin(bool open = false);
   // After the event loop has ended: removes the node's answer. Waits for that for a bounded time.
   void withdraw();
   [[nodiscard]] bool is_open() const { return is_open_; }

@@ -38,6 +38,7 @@ struct NodeOptions {
   std::string launcher{};     // that has given the ranks; empty: none, or not known
   bool only_regions = false;  // --only-regions
   bool standby = false;       // --standby
+  bool attached = false;      // the processes ran before, and may go on after (clusterprof attach)
   std::string only_ranks{};   // --ranks: the list; empty: all ranks of the job are recorded
   // MPI events kept per rank at most. Not given: 2^25 for the whole job and 2^22 for the node, but 2^12 to
   // 2^18 for a rank.
