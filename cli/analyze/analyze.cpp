@@ -94,7 +94,7 @@ struct Verbs {
            *path_question = nullptr, *functions_question = nullptr, *node_question = nullptr,
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
            *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
-           *stacks_verb = nullptr;
+           *detach_verb = nullptr, *stacks_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -302,6 +302,8 @@ void Verbs::add_control() {
       ->type_name("TIME");
   stop_verb = app.add_subcommand("stop", "Stops the recording that clusterprof start began");
   stop_verb->add_option("RUN", control_options.run, kRunHelp)->required();
+  detach_verb = app.add_subcommand("detach", "Lets go the processes that clusterprof attach records");
+  detach_verb->add_option("RUN", control_options.run, kRunHelp)->required();
 }
 
 void Verbs::add_stacks() {
@@ -397,6 +399,7 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*export_verb) return export_run(export_options);
   if (*start_verb) return start_recording(control_options);
   if (*stop_verb) return stop_recording(control_options);
+  if (*detach_verb) return detach(control_options);
   if (*stacks_verb) return stacks(stacks_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }
