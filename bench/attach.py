@@ -35,8 +35,10 @@ def state_of(pid):
     mapped = sorted((words[0], words[1], words[5]) for words in lines
                     if len(words) > 5 and words[5].startswith("/") and "libclusterprof_" not in words[5])
     anonymous = sum(len(words) < 6 for words in lines)
-    with open(f"/proc/{pid}/timers") as file:
-        timers = file.read()
+    timers = None
+    if os.path.exists(f"/proc/{pid}/timers"):  # not in every kernel
+        with open(f"/proc/{pid}/timers") as file:
+            timers = file.read()
     masks = {tid: status_of(f"{pid}/task/{tid}", "SigBlk")["SigBlk"] for tid in os.listdir(f"/proc/{pid}/task")}
     state = {"files": mapped, "handlers": status_of(pid, "SigCgt", "SigIgn"), "threads": status_of(pid, "Threads"),
              "timers": timers, "descriptors": sorted(os.listdir(f"/proc/{pid}/fd")), "masks": masks}
@@ -74,6 +76,10 @@ def main():
         if done.returncode != 0:
             wrong.append(f"time {number}: {done.stderr.strip()}")
         shutil.rmtree(run, ignore_errors=True)
+        for _ in range(1000):  # our threads end last
+            if status_of(program.pid, "Threads")["Threads"] == str(arguments.threads + 1):
+                break
+            time.sleep(0.01)
         state, anonymous, resident_kb = state_of(program.pid)
         if first is None:
             first = (state, anonymous, resident_kb)

@@ -58,7 +58,7 @@ while not done:
     done = world.bcast(os.path.exists(os.path.join(directory, "stop")) if world.rank == 0 else None)
 assert received[0] == world.size
 """
-SENT_BYTES = 3 * 128 * 8  # of each rank between two barriers
+SENT_BYTES = 128 * 8  # by each rank in each of the three operations between two barriers
 
 
 def may_trace():
@@ -88,8 +88,10 @@ def files_of(pid):
 
 def state_of(pid):
     """What has to be as before when a process was let go."""
-    with open(f"/proc/{pid}/timers") as file:
-        timers = file.read()
+    timers = None
+    if os.path.exists(f"/proc/{pid}/timers"):  # not in every kernel
+        with open(f"/proc/{pid}/timers") as file:
+            timers = file.read()
     descriptors = sorted((int(name), os.readlink(f"/proc/{pid}/fd/{name}")) for name in os.listdir(f"/proc/{pid}/fd"))
     masks = {tid: status_of(f"{pid}/task/{tid}", "SigBlk") for tid in os.listdir(f"/proc/{pid}/task")}
     return {"files": files_of(pid), "handlers": status_of(pid, "SigCgt", "SigIgn", "Threads"), "timers": timers,
@@ -144,6 +146,11 @@ class AttachTest(recording.RecordingTest):
         while not condition():
             self.assertLess(time.monotonic(), deadline, what)
             time.sleep(0.05)
+
+    def assert_as_before(self, pid, before):
+        """Once our threads have ended, which they do last."""
+        self.await_(lambda: status_of(pid, "Threads") == {"Threads": before["handlers"]["Threads"]}, "our threads' end")
+        self.assertEqual(state_of(pid), before)
 
     def compute_for(self, pid, seconds):
         """Until the process has used so much processor time more."""
@@ -223,11 +230,12 @@ class Programs(AttachTest):
         for number in range(2):
             run = f"{self.run_directory}-{number}"
             self.clusterprof("attach", pid, "-o", run)
-            self.assertNotEqual(state_of(pid)["timers"], "")
+            if before["timers"] is not None:
+                self.assertNotEqual(state_of(pid)["timers"], before["timers"])
             os.kill(pid, signal.SIGUSR1)
             self.compute_for(pid, 0.5)
             self.clusterprof("detach", run)
-            self.assertEqual(state_of(pid), before)
+            self.assert_as_before(pid, before)
             names = {row["name"] for row in self.report(run)["functions"]}
             self.assertIn("spin_work", names)
         self.assertIn("signals 2\n", self.finish())
@@ -236,13 +244,15 @@ class Programs(AttachTest):
         pid = self.begin([PLAIN, "storm", "16", self.stop_file])
         self.ready()
         self.clusterprof("attach", pid, "-o", f"{self.run_directory}-first")
+        threads = {"Threads": "17"}
         self.clusterprof("detach", f"{self.run_directory}-first")
+        self.await_(lambda: status_of(pid, "Threads") == threads, "our threads' end")
         before = state_of(pid)
         for number in range(4):
             run = f"{self.run_directory}-{number}"
             self.clusterprof("attach", pid, "-o", run, "--for", "1s")
             shutil.rmtree(run)
-        self.assertEqual(state_of(pid), before)
+        self.assert_as_before(pid, before)
         self.assertIn("ok\n", self.finish())
 
 
@@ -289,8 +299,7 @@ class Mpi(AttachTest):
         self.assertLessEqual(count["MPI_Barrier"], at_most)
         self.assertLessEqual(abs(count["MPI_Allreduce"] - 3 * count["MPI_Barrier"]), 2 * 3 * 2)
         sent = sum(row["sent_bytes"] for row in report["mpi"]["calls"] if row["op"] == "MPI_Allreduce")
-        self.assertEqual(sent % (SENT_BYTES // 3), 0)
-        self.assertGreaterEqual(sent, count["MPI_Allreduce"] * SENT_BYTES // 3)
+        self.assertEqual(sent, count["MPI_Allreduce"] * SENT_BYTES)
         self.assertEqual({rank["mpi_wait_s"] for rank in report["ranks"]}, {None})
         self.assertEqual(report["mpi"]["waits"], [])
         self.assertIn("attached", [note["code"] for note in report["run"]["note_records"]])
