@@ -592,10 +592,9 @@ void with_record_options(const std::function<void(CLI::App&)>& use) {
 }
 
 const std::vector<std::string>& analysis_verbs() {
-  static const std::vector<std::string> kVerbs = {"report", "merge", "query", "export",   "diff",
-                                                  "ls",     "tui",   "dump",  "validate", "doctor",
-                                                  "attach", "top",   "start", "stop",     "stacks",
-                                                  "detach"};
+  static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export", "diff",   "ls",
+                                                  "tui",    "dump",  "validate", "doctor", "attach", "top",
+                                                  "start",  "stop",  "stacks",   "detach"};
   return kVerbs;
 }
 

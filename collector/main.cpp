@@ -187,7 +187,8 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
                "light mode: no MPI events outside of windows, and processes are looked at less often");
   app.add_flag("--standby", node.standby, "nothing is recorded but in windows that are opened from outside");
   app.add_flag("--attached", node.attached, "the processes were started without clusterprof");
-  app.add_option("--attached-for", attached_for_s, "seconds until they are let go; 0: when that is asked for");
+  app.add_option("--attached-for", attached_for_s,
+                 "seconds until they are let go; 0: when that is asked for");
   app.add_flag("--only-regions", node.only_regions, "only what is in regions is recorded");
   app.add_option("--own", node.own, "a path of the user's own code")->allow_extra_args(false);
   app.add_option("--ranks", node.only_ranks, "the only ranks that are recorded");

@@ -62,7 +62,9 @@ bool read_dynamic(const LoadedObject& object, Dynamic& out) noexcept {
   out = {};
   bool jumps_with_addend = true;
   // The loader has added the base to addresses, unless the description is read-only.
-  const auto at = [&object](ElfW(Addr) address) { return address < object.base ? address + object.base : address; };
+  const auto at = [&object](ElfW(Addr) address) {
+    return address < object.base ? address + object.base : address;
+  };
   for (; entry->d_tag != DT_NULL; ++entry) {
     switch (entry->d_tag) {
       case DT_SYMTAB:
@@ -117,12 +119,13 @@ bool can_be_written(void** slot) noexcept {
 
 bool LoadedObject::contains(ElfW(Addr) address) const noexcept {
   for (unsigned i = 0; i < header_count; ++i)
-    if (headers[i].p_type == PT_LOAD && address - (base + headers[i].p_vaddr) < headers[i].p_memsz) return true;
+    if (headers[i].p_type == PT_LOAD && address - (base + headers[i].p_vaddr) < headers[i].p_memsz)
+      return true;
   return false;
 }
 
-// dlopen must not be called inside dl_iterate_phdr, since it takes the loader's locks in the opposite order. It
-// waits for whoever is loading something, so that the object is complete.
+// dlopen must not be called inside dl_iterate_phdr, since it takes the loader's locks in the opposite order.
+// It waits for whoever is loading something, so that the object is complete.
 void for_each_object(void (*act)(const LoadedObject& object, void* given), void* given) noexcept {
   NthObject nth;
   nth.wanted = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Recording of a process that was not started by us, from when `clusterprof attach` has loaded the agent into it
-// until it is let go (docs/design/0025-attach.md).
+// Recording of a process that was not started by us, from when `clusterprof attach` has loaded the agent into
+// it until it is let go (docs/design/0025-attach.md).
 //
-// A thread of our own begins the recording, sleeps while it lasts, and undoes at its end whatever was changed in the
-// process. It has a table of descriptors of its own. None of the program's threads is ever asked to do anything.
+// A thread of our own begins the recording, sleeps while it lasts, and undoes at its end whatever was changed
+// in the process. It has a table of descriptors of its own. None of the program's threads is ever asked to do
+// anything.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -87,9 +88,9 @@ bool is_blocked_in_call(std::int32_t tid) noexcept {
   return read_small_file(path, text, sizeof text) != 0 && text[0] >= '0' && text[0] <= '9';
 }
 
-// Waits until each thread has been seen outside of the few instructions of ours in which it could be: it has run
-// for longer than they take, or sleeps in a call of the kernel. What it does then finds the recording ended. False:
-// one of them got no processor in that time.
+// Waits until each thread has been seen outside of the few instructions of ours in which it could be: it has
+// run for longer than they take, or sleeps in a call of the kernel. What it does then finds the recording
+// ended. False: one of them got no processor in that time.
 bool others_have_gone_on() noexcept {
   constexpr std::uint64_t kLongestNs = 5'000 * kMillisecondNs, kPauseNs = 2 * kMillisecondNs;
   Tasks* const tasks = list_tasks();
@@ -112,8 +113,8 @@ bool others_have_gone_on() noexcept {
   return all;
 }
 
-// False when only threads of ours are left: libc ends the process with the last thread, which must not be one of
-// these.
+// False when only threads of ours are left: libc ends the process with the last thread, which must not be one
+// of these.
 bool program_has_threads() noexcept {
   DIR* const directory = opendir("/proc/self/task");
   if (directory == nullptr) return true;
@@ -133,8 +134,8 @@ bool program_has_threads() noexcept {
   return any;
 }
 
-// Threads that calls to libc's pthread_create, which were on their way, have made since those that existed were
-// taken up. By now each thread that was made through ours has taken itself up.
+// Threads that calls to libc's pthread_create, which were on their way, have made since those that existed
+// were taken up. By now each thread that was made through ours has taken itself up.
 void attach_overlooked_threads() noexcept {
   constexpr std::uint64_t kSettledNs = 50 * kMillisecondNs;
   Tasks* const tasks = list_tasks();
@@ -146,7 +147,8 @@ void attach_overlooked_threads() noexcept {
     char path[64], name[32];
     task_file(tid, "/comm", path);
     const bool is_ours = read_small_file(path, name, sizeof name) != 0 && strcmp(name, "clusterprof\n") == 0;
-    if (!is_ours && !is_recorded_thread(tid) && clock_ns(cpu_clock_of(tid)) != 0 && !blocks_sample_signal(tid))
+    if (!is_ours && !is_recorded_thread(tid) && clock_ns(cpu_clock_of(tid)) != 0 &&
+        !blocks_sample_signal(tid))
       attach_thread(tid);
   }
   if (locked) resume_watcher();
@@ -233,8 +235,8 @@ void unmap_recording(wire::SegmentHeader* segment) noexcept {
   unmap_segment(segment);
 }
 
-// Records stay, since a transfer that is under way notes its end there. So do our handlers and all memory if a
-// thread may still be in code of ours.
+// Records stay, since a transfer that is under way notes its end there. So do our handlers and all memory if
+// a thread may still be in code of ours.
 void let_go() noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   const bool locked = pause_watcher();
@@ -280,8 +282,7 @@ void serve(wire::AttachBlock& block) noexcept {
   if (block.magic != wire::kAttachMagic || block.wire_major != wire::kWireMajor ||
       block.wire_minor != wire::kWireMinor)
     return answer(block, wire::AttachStatus::kOtherVersion);
-  if (g_options.record || !take_attachment())
-    return answer(block, wire::AttachStatus::kRecordedAlready);
+  if (g_options.record || !take_attachment()) return answer(block, wire::AttachStatus::kRecordedAlready);
   if (!leave_descriptor_table()) {
     answer(block, wire::AttachStatus::kNoDescriptorTable);
   } else if (!begin(block)) {

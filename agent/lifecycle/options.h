@@ -31,7 +31,7 @@ struct Options {
   bool cpu_clock, no_python, no_native, no_children, no_stderr, only_regions, check_paths;
   char events[1024];  // comma separated; empty: the default set
   SampleOn sample_on;
-  char preload[4096];  // our entries of LD_PRELOAD
+  char preload[4096];   // our entries of LD_PRELOAD
   char mpi_wrap[4096];  // of a process that was attached to: the preload object for its MPI; empty: none
 };
 

@@ -16,21 +16,59 @@
 namespace clusterprof::agent {
 namespace {
 
-// What has to be ours so that the program does not notice that it is sampled (sigsafe/RULES.md): transfers that a
-// signal may cut, handlers, signals that it fetches, exec, and what an own thread or a restarted call would disturb.
-// Masks are left alone, since a thread's mask could not be put back. So are files: what was opened before is not
-// known.
-constexpr const char* kStandIns[] = {
-    "read",           "readv",           "write",         "writev",          "send",
-    "sendto",         "sendmsg",         "sendmmsg",      "sendfile",        "sendfile64",
-    "recv",           "__recv_chk",      "recvfrom",      "__recvfrom_chk",  "recvmsg",
-    "recvmmsg",       "getrandom",       "sigaction",     "signal",          "bsd_signal",
-    "sysv_signal",    "__sysv_signal",   "siginterrupt",  "sigignore",       "sigwait",
-    "sigwaitinfo",    "sigtimedwait",    "signalfd",      "syscall",         "pthread_create",
-    "thrd_create",    "execve",          "execv",         "execvp",          "execvpe",
-    "execveat",       "fexecve",         "execl",         "execlp",          "execle",
-    "unshare",        "setns",           "capset",        "prctl",           "mlockall",
-    "fallocate",      "fallocate64",     "posix_fallocate", "posix_fallocate64"};
+// What has to be ours so that the program does not notice that it is sampled (sigsafe/RULES.md): transfers
+// that a signal may cut, handlers, signals that it fetches, exec, and what an own thread or a restarted call
+// would disturb. Masks are left alone, since a thread's mask could not be put back. So are files: what was
+// opened before is not known.
+constexpr const char* kStandIns[] = {"read",
+                                     "readv",
+                                     "write",
+                                     "writev",
+                                     "send",
+                                     "sendto",
+                                     "sendmsg",
+                                     "sendmmsg",
+                                     "sendfile",
+                                     "sendfile64",
+                                     "recv",
+                                     "__recv_chk",
+                                     "recvfrom",
+                                     "__recvfrom_chk",
+                                     "recvmsg",
+                                     "recvmmsg",
+                                     "getrandom",
+                                     "sigaction",
+                                     "signal",
+                                     "bsd_signal",
+                                     "sysv_signal",
+                                     "__sysv_signal",
+                                     "siginterrupt",
+                                     "sigignore",
+                                     "sigwait",
+                                     "sigwaitinfo",
+                                     "sigtimedwait",
+                                     "signalfd",
+                                     "syscall",
+                                     "pthread_create",
+                                     "thrd_create",
+                                     "execve",
+                                     "execv",
+                                     "execvp",
+                                     "execvpe",
+                                     "execveat",
+                                     "fexecve",
+                                     "execl",
+                                     "execlp",
+                                     "execle",
+                                     "unshare",
+                                     "setns",
+                                     "capset",
+                                     "prctl",
+                                     "mlockall",
+                                     "fallocate",
+                                     "fallocate64",
+                                     "posix_fallocate",
+                                     "posix_fallocate64"};
 
 bool is_stand_in(const char* name) noexcept {
   for (const char* const ours : kStandIns)
@@ -55,7 +93,8 @@ bool starts_with_any(const char* path, const char* const (&prefixes)[kCount]) no
   return starts_with_any(path, prefixes, kCount);
 }
 
-constexpr const char* kOfLibc[] = {"libc.so", "libc-2.", "libpthread", "librt.so", "librt-2.", "libdl.so", "libdl-2."};
+constexpr const char* kOfLibc[] = {"libc.so",  "libc-2.",  "libpthread", "librt.so",
+                                   "librt-2.", "libdl.so", "libdl-2."};
 constexpr const char* kLoader[] = {"ld-linux", "ld-2.", "ld.so"};
 constexpr const char* kOfMpi[] = {"libmpi.", "libmpich", "libpmpi"};
 constexpr const char* kOurs[] = {"libclusterprof_"};

@@ -52,13 +52,10 @@ struct HandledSignal {
 void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept;
 
 // SIGILL, SIGFPE and SIGABRT: only to know where a program fails that has no handler for them.
-constinit HandledSignal g_handled_signals[] = {{SIGSEGV, fault_handler, {}},
-                                               {SIGBUS, fault_handler, {}},
-                                               {SIGILL, forward_signal, {}},
-                                               {SIGFPE, forward_signal, {}},
-                                               {SIGABRT, forward_signal, {}},
-                                               {kSampleSignal, sample_handler, {}},
-                                               {SIGIO, lost_event_handler, {}}};
+constinit HandledSignal g_handled_signals[] = {
+    {SIGSEGV, fault_handler, {}},   {SIGBUS, fault_handler, {}},   {SIGILL, forward_signal, {}},
+    {SIGFPE, forward_signal, {}},   {SIGABRT, forward_signal, {}}, {kSampleSignal, sample_handler, {}},
+    {SIGIO, lost_event_handler, {}}};
 constinit std::atomic<bool> g_installed = false;
 
 // The program's signals whose handlers it wants to run with kSampleSignal blocked: bit (signal - 1).
@@ -351,7 +348,8 @@ void adopt_handlers() noexcept {
         is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0) {
       // In a program that runs, another thread may have set another one since.
       SignalAction replaced;
-      if (change_other_action(signal, &action, &replaced) == 0 && replaced.sa_sigaction != action.sa_sigaction)
+      if (change_other_action(signal, &action, &replaced) == 0 &&
+          replaced.sa_sigaction != action.sa_sigaction)
         change_other_action(signal, &replaced, nullptr);
     }
   }
@@ -360,7 +358,8 @@ void adopt_handlers() noexcept {
 }  // namespace
 
 void install_handlers() noexcept {
-  if (handlers_are_installed()) return;  // of an earlier recording: lifecycle/attached.cpp could not remove them
+  if (handlers_are_installed())
+    return;  // of an earlier recording: lifecycle/attached.cpp could not remove them
   const int saved_errno = errno;
   {
     const Lock lock;
@@ -501,7 +500,7 @@ bool is_kept_from_kernel(int signal) noexcept {
 // sigaction(2), except that the handler returns through our function. It is done in one step: if a one-shot
 // handler were read and set again, and ran in between, it would be installed again.
 int set_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
-  constexpr std::uint64_t kHasRestorer = 0x0400'0000;              // SA_RESTORER
+  constexpr std::uint64_t kHasRestorer = 0x0400'0000;  // SA_RESTORER
   // In a child of vfork. libc's excludes abort(3).
   if (signal == SIGABRT) return __sigaction(signal, action, old);
   const auto ours = reinterpret_cast<std::uint64_t>(clusterprof_signal_return);

@@ -219,8 +219,8 @@ void unregister_this_thread() noexcept {
 
 namespace {
 
-// A thread that waits for signals (sigwait) would be given ours, and the kernel shows those that it waits for as
-// not blocked.
+// A thread that waits for signals (sigwait) would be given ours, and the kernel shows those that it waits for
+// as not blocked.
 bool waits_for_signals(std::int32_t tid) noexcept {
   char path[64], text[256];
   task_file(tid, "/syscall", path);

@@ -176,9 +176,9 @@ struct ProcessState {
   Tick tick;           // what threads get, unless it cannot be had for one
   bool watch_blocked;  // the watcher signals threads that do not run
   bool walk_native_frames;
-  bool only_regions;                  // a thread outside all regions counts as paused
-  bool check_paths;                   // compare each remembered call path with a walk (tests)
-  bool attached;  // from outside, while it ran (lifecycle/attached.cpp); false again after that has ended
+  bool only_regions;  // a thread outside all regions counts as paused
+  bool check_paths;   // compare each remembered call path with a walk (tests)
+  bool attached;      // from outside, while it ran (lifecycle/attached.cpp); false again after that has ended
   std::atomic<std::uint32_t> paused;  // pauses that the program has begun and not ended
   // Whether a window of recording is open, and the clock of recorded time (wire::RecordedClock). Without
   // windows, recording is never off. lifecycle/windows.cpp switches.

@@ -307,7 +307,8 @@ void Verbs::add_control() {
 }
 
 void Verbs::add_stacks() {
-  stacks_verb = app.add_subcommand("stacks", "Shows where all ranks are, or were last, and who waits for whom");
+  stacks_verb =
+      app.add_subcommand("stacks", "Shows where all ranks are, or were last, and who waits for whom");
   stacks_verb->add_option("RUN", stacks_options.run, kRunHelp)->required();
   stacks_verb->add_flag("--json", stacks_options.json, "print JSON");
   stacks_verb->add_flag("--all-frames", all_frames, "show every frame, also those of the interpreter");

@@ -110,8 +110,10 @@ int detach(const ControlOptions& options) {
   if (!fs::is_directory(run, error)) return complain(kBadUsage, options.run + ": is not a run directory");
   const std::vector<ControlAnswer> nodes = read_answers(run);
   if (nodes.empty())
-    return complain(kNothingFound,
-                    printable(run) + ": nobody there can be asked: the run was not made by clusterprof attach, or it is over");
+    return complain(
+        kNothingFound,
+        printable(run) +
+            ": nobody there can be asked: the run was not made by clusterprof attach, or it is over");
   ControlRequest request;
   request.at_unix_ns = unix_now_ns();
   const Result<ControlRequest> asked = write_request(run, request);

@@ -18,8 +18,8 @@ struct ControlOptions {
 int start_recording(const ControlOptions& options);
 int stop_recording(const ControlOptions& options);
 
-// `clusterprof detach RUN`: lets go the processes that `clusterprof attach` has attached to, on all nodes. Waits
-// until that is done and the run is written.
+// `clusterprof detach RUN`: lets go the processes that `clusterprof attach` has attached to, on all nodes.
+// Waits until that is done and the run is written.
 int detach(const ControlOptions& options);
 
 }  // namespace clusterprof::cli

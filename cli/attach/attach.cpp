@@ -107,7 +107,9 @@ std::vector<Target> usable_targets(const std::vector<int>& pids, const OwnFacts&
 std::string options_for(const Target& target, const Options& options, const InstallLayout& layout,
                         const std::string& socket_name) {
   std::string text;
-  const auto set = [&](const std::string& name, const std::string& value) { text += name + "=" + value + '\0'; };
+  const auto set = [&](const std::string& name, const std::string& value) {
+    text += name + "=" + value + '\0';
+  };
   set(wire::kSocketVariable, socket_name);
   set(wire::kRankVariable, std::to_string(target.rank));
   if (target.world_size >= 0) set(wire::kWorldSizeVariable, std::to_string(target.world_size));
@@ -116,17 +118,16 @@ std::string options_for(const Target& target, const Options& options, const Inst
   if (options.no_python) set("CLUSTERPROF_NO_PYTHON", "1");
   if (options.no_native) set("CLUSTERPROF_NO_NATIVE", "1");
   const std::string wrap = layout.mpi_preload(flavour_of(target.facts));
-  if (!options.no_mpi && !wrap.empty() && ::access(wrap.c_str(), R_OK) == 0) set(wire::kMpiWrapVariable, wrap);
+  if (!options.no_mpi && !wrap.empty() && ::access(wrap.c_str(), R_OK) == 0)
+    set(wire::kMpiWrapVariable, wrap);
   return text;
 }
 
-// In a child, so that the kernel lets go of every thread when it ends: one that did not stop in time would stop
-// later, and stay.
+// In a child, so that the kernel lets go of every thread when it ends: one that did not stop in time would
+// stop later, and stay.
 std::variant<Injected, InjectionFailed> inject_in_child(const Injection& injection) {
   static_assert(std::is_trivially_copyable_v<Injected>);
-  const auto failed = [](const std::string& text) {
-    return InjectionFailed{InjectionProblem::kOther, text};
-  };
+  const auto failed = [](const std::string& text) { return InjectionFailed{InjectionProblem::kOther, text}; };
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) return failed(std::strerror(errno));
   const UniqueFd from(pipe[0]);
@@ -207,7 +208,7 @@ bool attach_to(const Target& target, const Options& options, const InstallLayout
                       std::to_string(
                           std::chrono::duration_cast<std::chrono::seconds>(injection.patience).count()) +
                       " s: " + failed->text + "; try again later"
-                   : failed->text));
+                : failed->text));
     return false;
   }
   const Injected& injected = std::get<Injected>(result);
@@ -219,7 +220,8 @@ bool attach_to(const Target& target, const Options& options, const InstallLayout
   tell_attached(collector, target.facts.pid, target.rank);
   if (!options.quiet) {
     std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(), "process %d: recorded as rank %d (its thread %d was held for %.1f ms)",
+    std::snprintf(line.data(), line.size(),
+                  "process %d: recorded as rank %d (its thread %d was held for %.1f ms)",
                   static_cast<int>(target.facts.pid), target.rank, static_cast<int>(injected.held_thread),
                   std::chrono::duration<double, std::milli>(injected.held).count());
     say(line.data());
@@ -231,7 +233,7 @@ volatile sig_atomic_t g_interrupted = 0;
 
 // The collector ends when it has let the processes go. An interrupt asks for that early.
 void wait_for_end(const Collector& collector, const std::string& run) {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = [](int) { g_interrupted = 1; };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
   bool asked = false;
@@ -239,7 +241,8 @@ void wait_for_end(const Collector& collector, const std::string& run) {
     if (g_interrupted != 0 && !asked) asked = static_cast<bool>(write_request(run, ControlRequest{}));
 }
 
-int on_this_node(const Options& options, std::vector<int> pids, std::optional<std::chrono::nanoseconds> lasting) {
+int on_this_node(const Options& options, std::vector<int> pids,
+                 std::optional<std::chrono::nanoseconds> lasting) {
   auto layout = find_install_layout_of_helper();
   auto identity = own_identity();
   if (!layout || !identity) {
@@ -248,7 +251,8 @@ int on_this_node(const Options& options, std::vector<int> pids, std::optional<st
   }
   const OwnFacts own = read_own("/proc");
   if (!options.here.empty())
-    for (const JobProcess& process : choose_ranks(find_job_processes(options.here, "/proc"))) pids.push_back(process.pid);
+    for (const JobProcess& process : choose_ranks(find_job_processes(options.here, "/proc")))
+      pids.push_back(process.pid);
   if (pids.empty()) {
     say("node " + identity.value().node + ": no process of job " + options.here + " is a rank");
     return kNothingAttached;
@@ -259,7 +263,8 @@ int on_this_node(const Options& options, std::vector<int> pids, std::optional<st
   RunDirectory directory;
   if (options.run.empty()) {
     const char* const root = std::getenv("CLUSTERPROF_ROOT");
-    const RunDirectoryRequest request{options.output, root == nullptr ? "" : root, command_name(targets[0].command)};
+    const RunDirectoryRequest request{options.output, root == nullptr ? "" : root,
+                                      command_name(targets[0].command)};
     bool refused = false;
     auto agreed = agree_on_run_directory(request, identity.value(), &refused);
     if (!agreed) {
@@ -270,7 +275,8 @@ int on_this_node(const Options& options, std::vector<int> pids, std::optional<st
   } else {
     directory.path = options.run;
   }
-  CollectorRequest request{directory.path, 0, 1, lasting.value_or(std::chrono::nanoseconds(0)), targets[0].command};
+  CollectorRequest request{directory.path, 0, 1, lasting.value_or(std::chrono::nanoseconds(0)),
+                           targets[0].command};
   for (const Target& target : targets) request.world_size = std::max(request.world_size, target.world_size);
   auto collector = start_collector(layout.value(), identity.value(), options, request, directory.secret);
   if (!collector) {
@@ -327,7 +333,8 @@ int on_nodes_of_job(const Options& options) {
     return kExitFailed;
   }
   const int nodes =
-      leading_number(output_of("squeue --noheader --states=running --format=%D --jobs=" + options.job + " 2>/dev/null"))
+      leading_number(
+          output_of("squeue --noheader --states=running --format=%D --jobs=" + options.job + " 2>/dev/null"))
           .value_or(0);
   if (nodes <= 0) {
     say("job " + options.job + " is not running, or squeue does not work here");
@@ -337,7 +344,8 @@ int on_nodes_of_job(const Options& options) {
   JobStep step = identity.value();
   step.batch_name = step.batch_id = options.job;
   bool refused = false;
-  const auto directory = agree_on_run_directory({options.output, root == nullptr ? "" : root, "attach"}, step, &refused);
+  const auto directory =
+      agree_on_run_directory({options.output, root == nullptr ? "" : root, "attach"}, step, &refused);
   if (!directory) {
     say(directory.error().message);
     return refused ? kExitUsage : kExitFailed;

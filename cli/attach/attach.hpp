@@ -6,8 +6,8 @@
 
 namespace clusterprof::cli::attach {
 
-// The exit status: 0 if a process was attached to; 1 if none was, for reasons that were said; 2 for a wrong command
-// line; 125 if something of ours failed.
+// The exit status: 0 if a process was attached to; 1 if none was, for reasons that were said; 2 for a wrong
+// command line; 125 if something of ours failed.
 int attach(const Options& options);
 
 }  // namespace clusterprof::cli::attach

@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{10};
 
-std::vector<std::string> words_of(const InstallLayout& layout, const Identity& identity, const Options& options,
-                                  const CollectorRequest& request) {
+std::vector<std::string> words_of(const InstallLayout& layout, const Identity& identity,
+                                  const Options& options, const CollectorRequest& request) {
   std::vector<std::string> words = {layout.collector,
                                     "--listen-fd",
                                     "3",
@@ -46,7 +46,8 @@ std::vector<std::string> words_of(const InstallLayout& layout, const Identity& i
                     std::to_string(std::chrono::duration<double>(request.lasting).count()));
   if (options.no_mpi) words.push_back("--no-mpi");
   words.push_back("--");
-  for (std::string& word : stored_command(request.command, CommandDetail::kMasked)) words.push_back(std::move(word));
+  for (std::string& word : stored_command(request.command, CommandDetail::kMasked))
+    words.push_back(std::move(word));
   return words;
 }
 
@@ -70,8 +71,9 @@ std::vector<std::string> words_of(const InstallLayout& layout, const Identity& i
 
 }  // namespace
 
-Result<Collector> start_collector(const InstallLayout& layout, const Identity& identity, const Options& options,
-                                  const CollectorRequest& request, const HashKey& secret) {
+Result<Collector> start_collector(const InstallLayout& layout, const Identity& identity,
+                                  const Options& options, const CollectorRequest& request,
+                                  const HashKey& secret) {
   const auto failed = [] {
     return Error{std::string("cannot start the collector: ") + std::strerror(errno)};
   };
@@ -94,7 +96,8 @@ Result<Collector> start_collector(const InstallLayout& layout, const Identity& i
 
 void tell_attached(const Collector& collector, pid_t pid, int rank) {
   const wire::Control message{wire::ControlType::kAttached, pid, rank};
-  [[maybe_unused]] const ssize_t sent = ::send(collector.control.get(), &message, sizeof message, MSG_NOSIGNAL);
+  [[maybe_unused]] const ssize_t sent =
+      ::send(collector.control.get(), &message, sizeof message, MSG_NOSIGNAL);
 }
 
 }  // namespace clusterprof::cli::attach

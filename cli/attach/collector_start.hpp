@@ -32,8 +32,9 @@ struct CollectorRequest {
 };
 
 // It goes on when this process has ended, in a session of its own.
-Result<Collector> start_collector(const InstallLayout& layout, const Identity& identity, const Options& options,
-                                  const CollectorRequest& request, const HashKey& secret);
+Result<Collector> start_collector(const InstallLayout& layout, const Identity& identity,
+                                  const Options& options, const CollectorRequest& request,
+                                  const HashKey& secret);
 
 // The agent of that process has greeted the collector: it is this rank.
 void tell_attached(const Collector& collector, pid_t pid, int rank);

@@ -41,34 +41,35 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr unsigned kEventStop = 128;  // PTRACE_EVENT_STOP
-constexpr auto kGetMask = static_cast<__ptrace_request>(0x420a), kSetMask = static_cast<__ptrace_request>(0x420b);
-constexpr milliseconds kStopPatience{200};    // for a thread that was told to stop
+constexpr auto kGetMask = static_cast<__ptrace_request>(0x420a),
+               kSetMask = static_cast<__ptrace_request>(0x420b);
+constexpr milliseconds kStopPatience{200};     // for a thread that was told to stop
 constexpr milliseconds kCallPatience{10'000};  // for pthread_create
 
-// Where the new thread starts, with the address of the AttachBlock: loads the agent and goes on in its function,
-// which returns to libc. If that fails, it stores what dlerror returns, and ends.
-constexpr std::uint8_t kFirstCode[] = {
-    0x53,                                      // push rbx
-    0x48, 0x89, 0xfb,                          // mov rbx, rdi
-    0x48, 0x8b, 0x3b,                          // mov rdi, [rbx]         path
-    0x8b, 0x73, 0x08,                          // mov esi, [rbx + 8]     mode
-    0xff, 0x53, 0x10,                          // call [rbx + 16]        dlopen
-    0x48, 0x85, 0xc0,                          // test rax, rax
-    0x74, 0x15,                                // je failed
-    0x48, 0x89, 0xc7,                          // mov rdi, rax
-    0x48, 0x8b, 0x73, 0x18,                    // mov rsi, [rbx + 24]    function_name
-    0xff, 0x53, 0x20,                          // call [rbx + 32]        dlsym
-    0x48, 0x85, 0xc0,                          // test rax, rax
-    0x74, 0x06,                                // je failed
-    0x48, 0x89, 0xdf,                          // mov rdi, rbx
-    0x5b,                                      // pop rbx
-    0xff, 0xe0,                                // jmp rax
-    0xff, 0x53, 0x28,                          // failed: call [rbx + 40]  dlerror
-    0x48, 0x89, 0x43, 0x30,                    // mov [rbx + 48], rax    error
-    0xc7, 0x43, 0x38, 0x01, 0x00, 0x00, 0x00,  // mov dword [rbx + 56], 1  status = kNotLoaded
-    0x5b,                                      // pop rbx
-    0x31, 0xc0,                                // xor eax, eax
-    0xc3};                                     // ret
+// Where the new thread starts, with the address of the AttachBlock: loads the agent and goes on in its
+// function, which returns to libc. If that fails, it stores what dlerror returns, and ends.
+constexpr std::uint8_t kFirstCode[] = {0x53,                    // push rbx
+                                       0x48, 0x89, 0xfb,        // mov rbx, rdi
+                                       0x48, 0x8b, 0x3b,        // mov rdi, [rbx]         path
+                                       0x8b, 0x73, 0x08,        // mov esi, [rbx + 8]     mode
+                                       0xff, 0x53, 0x10,        // call [rbx + 16]        dlopen
+                                       0x48, 0x85, 0xc0,        // test rax, rax
+                                       0x74, 0x15,              // je failed
+                                       0x48, 0x89, 0xc7,        // mov rdi, rax
+                                       0x48, 0x8b, 0x73, 0x18,  // mov rsi, [rbx + 24]    function_name
+                                       0xff, 0x53, 0x20,        // call [rbx + 32]        dlsym
+                                       0x48, 0x85, 0xc0,        // test rax, rax
+                                       0x74, 0x06,              // je failed
+                                       0x48, 0x89, 0xdf,        // mov rdi, rbx
+                                       0x5b,                    // pop rbx
+                                       0xff, 0xe0,              // jmp rax
+                                       0xff, 0x53, 0x28,        // failed: call [rbx + 40]  dlerror
+                                       0x48, 0x89, 0x43, 0x30,  // mov [rbx + 48], rax    error
+                                       0xc7, 0x43, 0x38, 0x01,
+                                       0x00, 0x00, 0x00,  // mov dword [rbx + 56], 1  status = kNotLoaded
+                                       0x5b,              // pop rbx
+                                       0x31, 0xc0,        // xor eax, eax
+                                       0xc3};             // ret
 static_assert(static_cast<int>(wire::AttachStatus::kNotLoaded) == 1);
 
 // Where pthread_create returns to: keeps its result in rbx and gives the processor away until it is fetched.
@@ -162,14 +163,16 @@ class HeldThread {
 
   // Makes it call pthread_create(thread, null, first_code, block). A text: what went wrong.
   std::optional<std::string> start_thread(std::uint64_t system_call, std::uint64_t pthread_create,
-                                          std::uint64_t start, wire::AttachBlock& block, std::uint64_t& block_at);
+                                          std::uint64_t start, wire::AttachBlock& block,
+                                          std::uint64_t& block_at);
   // It goes on where it was stopped.
   void let_go();
 
  private:
   bool wait_for_stop(milliseconds patience);
   bool resume_to_system_call_stop();
-  std::optional<long> make_call(std::uint64_t instruction, long number, std::array<std::uint64_t, 6> arguments);
+  std::optional<long> make_call(std::uint64_t instruction, long number,
+                                std::array<std::uint64_t, 6> arguments);
   bool interrupt_and_wait();
 
   pid_t pid_, tid_;
@@ -199,11 +202,13 @@ bool HeldThread::wait_for_stop(milliseconds patience) {
 }
 
 int HeldThread::stop() {
-  if (trace(PTRACE_SEIZE, tid_, 0, reinterpret_cast<void*>(std::uintptr_t{PTRACE_O_TRACESYSGOOD})) != 0) return errno;
+  if (trace(PTRACE_SEIZE, tid_, 0, reinterpret_cast<void*>(std::uintptr_t{PTRACE_O_TRACESYSGOOD})) != 0)
+    return errno;
   if (trace(PTRACE_INTERRUPT, tid_) != 0) return errno;
   if (!wait_for_stop(kStopPatience)) return EBUSY;  // the kernel lets it go when this process ends, or below
   is_stopped_ = true;
-  if (trace(PTRACE_GETREGS, tid_, 0, &registers_) != 0 || trace(kGetMask, tid_, sizeof mask_, &mask_) != 0) return errno;
+  if (trace(PTRACE_GETREGS, tid_, 0, &registers_) != 0 || trace(kGetMask, tid_, sizeof mask_, &mask_) != 0)
+    return errno;
   iovec state{state_.data(), state_.size()};
   if (trace(PTRACE_GETREGSET, tid_, NT_X86_XSTATE, &state) != 0) return errno;
   state_bytes_ = state.iov_len;
@@ -218,7 +223,8 @@ void HeldThread::let_go() {
   user_regs_struct back = registers_;
   // The kernel has ended the call, for us alone. Other calls it makes again by itself.
   constexpr std::uint64_t kCallBytes = 2;
-  if (call() >= 0 && static_cast<long>(back.rax) == -EINTR && may_stop_in(call()) && !has_signal(pid_, tid_, mask_)) {
+  if (call() >= 0 && static_cast<long>(back.rax) == -EINTR && may_stop_in(call()) &&
+      !has_signal(pid_, tid_, mask_)) {
     back.rip -= kCallBytes;
     back.rax = back.orig_rax;
     back.orig_rax = ~0ull;
@@ -252,7 +258,8 @@ std::optional<long> HeldThread::make_call(std::uint64_t instruction, long number
   to.r9 = arguments[5];
   changed_ = true;
   if (trace(PTRACE_SETREGS, tid_, 0, &to) != 0) return std::nullopt;
-  if (!resume_to_system_call_stop() || !resume_to_system_call_stop()) return std::nullopt;  // its begin, its end
+  if (!resume_to_system_call_stop() || !resume_to_system_call_stop())
+    return std::nullopt;  // its begin, its end
   user_regs_struct after{};
   if (trace(PTRACE_GETREGS, tid_, 0, &after) != 0) return std::nullopt;
   return static_cast<long>(after.rax);
@@ -267,11 +274,13 @@ std::optional<std::string> HeldThread::start_thread(std::uint64_t system_call, s
                                                     std::uint64_t& block_at) {
   std::uint64_t all = ~0ull;
   if (trace(kSetMask, tid_, sizeof all, &all) != 0) return "its signal mask cannot be set";
-  const auto mapped = make_call(system_call, SYS_mmap,
-                                {0, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0});
+  const auto mapped =
+      make_call(system_call, SYS_mmap,
+                {0, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0});
   const auto back_to_stop = [this] {
     // Only in such a stop the kernel looks whether a call is to be made again.
-    if (trace(PTRACE_INTERRUPT, tid_) == 0 && trace(PTRACE_CONT, tid_) == 0) (void)wait_for_stop(kStopPatience);
+    if (trace(PTRACE_INTERRUPT, tid_) == 0 && trace(PTRACE_CONT, tid_) == 0)
+      (void)wait_for_stop(kStopPatience);
   };
   if (!mapped) return "it does not do what it is told";
   const auto memory = static_cast<std::uint64_t>(*mapped);
@@ -444,7 +453,8 @@ AgentAnswer wait_for_agent(pid_t pid, const Injected& injected, milliseconds pat
   if (answer.status == wire::AttachStatus::kNotLoaded) {
     std::uint64_t text_at = 0;
     (void)read_memory(pid, at(offsetof(wire::AttachBlock, error)), &text_at, sizeof text_at);
-    for (char next = 0; answer.text.size() < 400 && read_memory(pid, text_at, &next, 1) && next != 0; ++text_at)
+    for (char next = 0; answer.text.size() < 400 && read_memory(pid, text_at, &next, 1) && next != 0;
+         ++text_at)
       answer.text += next;
   }
   (void)tell(2);

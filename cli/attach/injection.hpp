@@ -34,8 +34,8 @@ struct InjectionFailed {
 
 struct Injection {
   pid_t pid = 0;
-  std::string agent;    // path of the agent
-  std::string options;  // NAME=VALUE with a NUL each
+  std::string agent;                         // path of the agent
+  std::string options;                       // NAME=VALUE with a NUL each
   std::chrono::milliseconds patience{3000};  // for a thread that can be used
 };
 
@@ -44,7 +44,8 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection);
 
 // What has become of it: waits for the agent's answer. The text is what the loader says.
 struct AgentAnswer {
-  wire::AttachStatus status = wire::AttachStatus::kStarting;  // kStarting: no answer in time, or the process is gone
+  wire::AttachStatus status =
+      wire::AttachStatus::kStarting;  // kStarting: no answer in time, or the process is gone
   std::string text;
 };
 AgentAnswer wait_for_agent(pid_t pid, const Injected& injected, std::chrono::milliseconds patience);

@@ -52,7 +52,8 @@ std::uint64_t cpu_ticks_in(const std::string& stat) {
   const std::vector<std::string> fields{std::istream_iterator<std::string>(rest), {}};
   constexpr std::size_t kUser = 11, kSystem = 12;
   if (fields.size() <= kSystem) return 0;
-  return std::strtoull(fields[kUser].c_str(), nullptr, 10) + std::strtoull(fields[kSystem].c_str(), nullptr, 10);
+  return std::strtoull(fields[kUser].c_str(), nullptr, 10) +
+         std::strtoull(fields[kSystem].c_str(), nullptr, 10);
 }
 
 }  // namespace
@@ -60,7 +61,8 @@ std::uint64_t cpu_ticks_in(const std::string& stat) {
 std::vector<JobProcess> choose_ranks(std::vector<JobProcess> processes) {
   std::erase_if(processes, [](const JobProcess& process) { return process.rank < 0; });
   std::sort(processes.begin(), processes.end(), [](const JobProcess& a, const JobProcess& b) {
-    return std::tuple(a.rank, !a.uses_mpi, ~a.cpu_ticks, a.pid) < std::tuple(b.rank, !b.uses_mpi, ~b.cpu_ticks, b.pid);
+    return std::tuple(a.rank, !a.uses_mpi, ~a.cpu_ticks, a.pid) <
+           std::tuple(b.rank, !b.uses_mpi, ~b.cpu_ticks, b.pid);
   });
   const auto same_rank = [](const JobProcess& a, const JobProcess& b) { return a.rank == b.rank; };
   processes.erase(std::unique(processes.begin(), processes.end(), same_rank), processes.end());

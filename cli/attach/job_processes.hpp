@@ -17,8 +17,8 @@ struct JobProcess {
   std::uint64_t cpu_ticks = 0;  // so far
 };
 
-// One of each rank: of those with MPI, or else of all, the one that has used most processor time. The others are
-// its shell, its launcher or its helpers. Sorted by rank.
+// One of each rank: of those with MPI, or else of all, the one that has used most processor time. The others
+// are its shell, its launcher or its helpers. Sorted by rank.
 std::vector<JobProcess> choose_ranks(std::vector<JobProcess> processes);
 
 // Of this user, by the environment that they were started with.

@@ -13,7 +13,8 @@ namespace clusterprof::cli::attach {
 namespace {
 
 // Nothing but what is in the objects themselves is needed.
-int no_debug_file(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
+int no_debug_file(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
+                  char**) {
   return -1;
 }
 
@@ -25,7 +26,8 @@ struct EndDwfl {
 
 std::string file_of(Dwfl_Module* module) {
   const char* main_file = nullptr;
-  const char* const name = dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, &main_file, nullptr);
+  const char* const name =
+      dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, &main_file, nullptr);
   return main_file != nullptr ? main_file : name != nullptr ? name : "";
 }
 
@@ -35,7 +37,8 @@ std::uint64_t find_function(Dwfl_Module* module, const std::string& name) {
     GElf_Sym symbol;
     GElf_Addr address = 0;
     GElf_Word section = SHN_UNDEF;
-    const char* const found = dwfl_module_getsym_info(module, i, &symbol, &address, &section, nullptr, nullptr);
+    const char* const found =
+        dwfl_module_getsym_info(module, i, &symbol, &address, &section, nullptr, nullptr);
     if (found == nullptr || section == SHN_UNDEF || GELF_ST_TYPE(symbol.st_info) != STT_FUNC) continue;
     if (name == found) return address;
   }
@@ -83,7 +86,8 @@ struct MemoryMap::Impl {
     StackFrame frame;
     if (const Object* const object = walk.self->at(pc)) {
       frame.place = object->place;
-      const char* const name = frame.place == Place::kLibc ? dwfl_module_addrname(object->module, pc) : nullptr;
+      const char* const name =
+          frame.place == Place::kLibc ? dwfl_module_addrname(object->module, pc) : nullptr;
       if (name != nullptr) frame.function = name;
     }
     walk.stack->frames.push_back(std::move(frame));
@@ -105,7 +109,8 @@ Result<MemoryMap> MemoryMap::read(pid_t pid) {
   Dwfl* const dwfl = impl->dwfl.get();
   if (dwfl == nullptr) return failed();
   if (const int error = dwfl_linux_proc_report(dwfl, pid); error != 0)
-    return Error{std::string("its memory map cannot be read: ") + (error > 0 ? std::strerror(error) : dwfl_errmsg(-1))};
+    return Error{std::string("its memory map cannot be read: ") +
+                 (error > 0 ? std::strerror(error) : dwfl_errmsg(-1))};
   if (dwfl_report_end(dwfl, nullptr, nullptr) != 0) return failed();
   if (dwfl_getmodules(dwfl, Impl::add, impl.get(), 0) < 0) return failed();
   for (const Impl::Object& object : impl->objects) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The objects that a process has loaded: where their functions are, and the call stacks of its stopped threads.
+// The objects that a process has loaded: where their functions are, and the call stacks of its stopped
+// threads.
 #pragma once
 
 #include <sys/types.h>

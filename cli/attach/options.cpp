@@ -20,14 +20,16 @@ void define_options(CLI::App& verb, Options& options) {
   verb.add_option("-r,--rate", options.rate_hz, "samples per second and thread")
       ->type_name("HZ")
       ->check(CLI::Range(1, kMostHz));
-  verb.add_option("--clock", options.clock, "wall (default): also where threads wait; cpu: only where they run")
+  verb.add_option("--clock", options.clock,
+                  "wall (default): also where threads wait; cpu: only where they run")
       ->check(CLI::IsMember({"wall", "cpu"}));
   verb.add_flag("--no-python", options.no_python, "no Python frames");
   verb.add_flag("--no-native", options.no_native, "no native frames");
   verb.add_flag("--no-mpi", options.no_mpi, "do not record calls of MPI");
   verb.add_flag("-q,--quiet", options.quiet, "print nothing but problems");
   verb.add_option("--here", options.here, "the job whose processes on this node are meant")->group("");
-  verb.add_option("--run", options.run, "the run directory that the call on the first node has made")->group("");
+  verb.add_option("--run", options.run, "the run directory that the call on the first node has made")
+      ->group("");
 }
 
 }  // namespace clusterprof::cli::attach

@@ -12,9 +12,9 @@ namespace clusterprof::cli::attach {
 
 struct Options {
   std::vector<int> pids;
-  std::string job;       // --job; empty: pids are given
-  std::string output;    // --output; empty: choose a name
-  std::string lasting;   // --for; empty: until `clusterprof detach`
+  std::string job;      // --job; empty: pids are given
+  std::string output;   // --output; empty: choose a name
+  std::string lasting;  // --for; empty: until `clusterprof detach`
   int rate_hz = 100;
   std::string clock = "wall";
   bool no_python = false, no_native = false, no_mpi = false, quiet = false;

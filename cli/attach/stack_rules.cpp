@@ -17,16 +17,30 @@ bool has(const List& list, std::string_view name) {
 }
 
 // Functions of libc that wait for a futex and hold no lock of libc's meanwhile.
-constexpr std::string_view kWaits[] = {
-    "pthread_cond_wait",   "pthread_cond_timedwait",    "pthread_cond_clockwait",   "sem_wait",
-    "sem_timedwait",       "sem_clockwait",             "pthread_mutex_lock",       "pthread_mutex_timedlock",
-    "pthread_join",        "pthread_timedjoin_np",      "pthread_clockjoin_np",     "pthread_barrier_wait",
-    "pthread_rwlock_rdlock", "pthread_rwlock_wrlock",   "__pthread_mutex_lock",     "__pthread_cond_wait",
-    "__pthread_rwlock_rdlock", "__pthread_rwlock_wrlock", "syscall"};
+constexpr std::string_view kWaits[] = {"pthread_cond_wait",
+                                       "pthread_cond_timedwait",
+                                       "pthread_cond_clockwait",
+                                       "sem_wait",
+                                       "sem_timedwait",
+                                       "sem_clockwait",
+                                       "pthread_mutex_lock",
+                                       "pthread_mutex_timedlock",
+                                       "pthread_join",
+                                       "pthread_timedjoin_np",
+                                       "pthread_clockjoin_np",
+                                       "pthread_barrier_wait",
+                                       "pthread_rwlock_rdlock",
+                                       "pthread_rwlock_wrlock",
+                                       "__pthread_mutex_lock",
+                                       "__pthread_cond_wait",
+                                       "__pthread_rwlock_rdlock",
+                                       "__pthread_rwlock_wrlock",
+                                       "syscall"};
 
 // That call the program back.
-constexpr std::string_view kCallers[] = {"qsort",       "qsort_r", "bsearch", "__libc_start_main", "__libc_start_call_main",
-                                         "start_thread", "pthread_once", "__pthread_once"};
+constexpr std::string_view kCallers[] = {
+    "qsort",        "qsort_r",      "bsearch",       "__libc_start_main", "__libc_start_call_main",
+    "start_thread", "pthread_once", "__pthread_once"};
 
 }  // namespace
 
@@ -34,10 +48,11 @@ Place place_of_object(const std::string& path) {
   const std::string name = base_name(path);
   for (const std::string_view prefix : {"ld-linux", "ld-2.", "ld.so"})
     if (name.starts_with(prefix)) return Place::kLoader;
-  for (const std::string_view prefix : {"libc.so.6", "libc-2.", "libpthread", "libdl.so", "libdl-2.", "librt.so", "librt-2."})
+  for (const std::string_view prefix :
+       {"libc.so.6", "libc-2.", "libpthread", "libdl.so", "libdl-2.", "librt.so", "librt-2."})
     if (name.starts_with(prefix)) return Place::kLibc;
-  for (const std::string_view prefix : {"libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc", "libhoard", "libasan",
-                                        "libtsan", "liblsan", "libmsan"})
+  for (const std::string_view prefix : {"libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc",
+                                        "libhoard", "libasan", "libtsan", "liblsan", "libmsan"})
     if (name.starts_with(prefix)) return Place::kAllocator;
   return Place::kProgram;
 }
@@ -76,7 +91,8 @@ int suits(char state, long call) {
 std::string objection_to(const ThreadStack& stack, bool own_malloc) {
   const auto& frames = stack.frames;
   const bool waits = stack.call >= 0;
-  if (waits && !may_stop_in(stack.call)) return "it is in a system call that cannot be interrupted and made again";
+  if (waits && !may_stop_in(stack.call))
+    return "it is in a system call that cannot be interrupted and made again";
   if (frames.empty()) return "its stack cannot be read";
   if (!waits && !stack.complete) return "its stack cannot be walked to its end";
   if (own_malloc && (!waits || stack.call == SYS_futex)) return "it may be in the program's own malloc";
@@ -96,9 +112,8 @@ std::string objection_to(const ThreadStack& stack, bool own_malloc) {
   auto end = frames.end();
   if (stack.complete)  // where threads begin
     while (end != caller && is_libc(*(end - 1))) --end;
-  const auto inside = std::find_if(caller, end, [&](const StackFrame& frame) {
-    return is_libc(frame) && !has(kCallers, frame.function);
-  });
+  const auto inside = std::find_if(
+      caller, end, [&](const StackFrame& frame) { return is_libc(frame) && !has(kCallers, frame.function); });
   if (inside == end) return {};
   return "it is in libc" + (inside->function.empty() ? std::string() : " (" + inside->function + ")");
 }

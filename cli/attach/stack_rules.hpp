@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which thread of a process may be made to call pthread_create between two of its instructions. It must not be
-// where that function, or malloc, which it calls, may hold a lock of its own.
+// Which thread of a process may be made to call pthread_create between two of its instructions. It must not
+// be where that function, or malloc, which it calls, may hold a lock of its own.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ bool may_stop_in(long call);
 // How well a thread that is found in `state` (of /proc) and in this call suits: 0 best; -1: not at all.
 int suits(char state, long call);
 
-// Why the thread must be left alone now; empty: it may be used. `own_malloc`: the program itself has a malloc.
+// Why the thread must be left alone now; empty: it may be used. `own_malloc`: the program itself has a
+// malloc.
 std::string objection_to(const ThreadStack& stack, bool own_malloc);
 
 }  // namespace clusterprof::cli::attach

@@ -54,7 +54,8 @@ std::string link_at(const std::string& path) {
 }
 
 std::string find_other_namespace(const std::string& target, const std::string& own) {
-  for (const auto& [file, name] : {std::pair("mnt", "mount"), {"net", "network"}, {"pid", "process id"}, {"user", "user"}}) {
+  for (const auto& [file, name] :
+       {std::pair("mnt", "mount"), {"net", "network"}, {"pid", "process id"}, {"user", "user"}}) {
     const std::string theirs = link_at(target + "/ns/" + file);
     if (!theirs.empty() && theirs != link_at(own + "/ns/" + file)) return name;
   }
@@ -132,7 +133,8 @@ OwnFacts read_own(const std::string& proc) {
 
 MpiFlavour flavour_of(const TargetFacts& target) {
   for (const std::string& path : target.objects)
-    if (const MpiFlavour flavour = flavour_of_library(base_name(path)); flavour != MpiFlavour::kNone) return flavour;
+    if (const MpiFlavour flavour = flavour_of_library(base_name(path)); flavour != MpiFlavour::kNone)
+      return flavour;
   return MpiFlavour::kNone;
 }
 
@@ -146,7 +148,8 @@ std::optional<Refused> refusal_of(const TargetFacts& target, const OwnFacts& own
                                    [&](uid_t uid) { return uid != target.uids.front(); });
     if (mixed)
       return refuse(Refusal::kOtherUser,
-                    "it has changed its user (setuid), and the kernel lets nobody look into it" + std::string(kStandby));
+                    "it has changed its user (setuid), and the kernel lets nobody look into it" +
+                        std::string(kStandby));
     return refuse(Refusal::kOtherUser, "it belongs to user " + std::to_string(target.uids.front()) +
                                            ": call clusterprof attach as that user, also if you are root");
   }
@@ -157,22 +160,25 @@ std::optional<Refused> refusal_of(const TargetFacts& target, const OwnFacts& own
     return refuse(Refusal::kTraced, "process " + std::to_string(target.tracer) +
                                         " traces it, as a debugger or strace does: end that first");
   if (target.state == 'T' || target.state == 't')
-    return refuse(Refusal::kStopped, "it is stopped: continue it first (kill -CONT " + std::to_string(target.pid) + ")");
+    return refuse(Refusal::kStopped,
+                  "it is stopped: continue it first (kill -CONT " + std::to_string(target.pid) + ")");
   if (target.machine == Machine::k32Bit)
     return refuse(Refusal::k32Bit, "it is a 32-bit program, which clusterprof does not record");
   if (target.machine == Machine::kOther)
     return refuse(Refusal::kOtherMachine, "it is a program for another kind of processor than x86-64");
   if (target.filter.mode == 1 ||
       (target.filter.mode == 2 && (own.filter.mode != 2 || target.filter.count != own.filter.count)))
-    return refuse(Refusal::kFilter,
-                  "it has a filter of system calls (seccomp) of its own, which may kill it for calls of ours" +
-                      std::string(kStandby));
+    return refuse(
+        Refusal::kFilter,
+        "it has a filter of system calls (seccomp) of its own, which may kill it for calls of ours" +
+            std::string(kStandby));
   if (!target.knows_objects) return std::nullopt;  // the kernel will say what is wrong
   if (has_object(target, {"ld-musl", "libc.musl"}))
     return refuse(Refusal::kOtherLibc, "it is linked to musl, not to glibc: it cannot be recorded");
   if (!has_object(target, {"libc.so.6", "libc-2."}))
     return refuse(Refusal::kStatic,
-                  "it is linked statically, or without glibc, so that nothing can be loaded into it: link it dynamically");
+                  "it is linked statically, or without glibc, so that nothing can be loaded into it: link it "
+                  "dynamically");
   // Before glibc 2.34 threads were a library of their own, and loading that later is not safe.
   if (has_object(target, {"libc-2."}) && !has_object(target, {"libpthread"}))
     return refuse(Refusal::kNoThreads,
@@ -183,15 +189,18 @@ std::optional<Refused> refusal_of(const TargetFacts& target, const OwnFacts& own
 Refused not_permitted(const TargetFacts& target, const OwnFacts& own) {
   const auto refuse = [](std::string text) { return Refused{Refusal::kNotPermitted, std::move(text)}; };
   if (own.ptrace_scope == 3)
-    return refuse("the kernel lets nobody trace processes until it is started anew (kernel.yama.ptrace_scope=3)" +
-                  std::string(kStandby));
+    return refuse(
+        "the kernel lets nobody trace processes until it is started anew (kernel.yama.ptrace_scope=3)" +
+        std::string(kStandby));
   if (own.ptrace_scope > 0 && !own.may_trace_all)
-    return refuse("the kernel does not let you trace processes that you have not started (kernel.yama.ptrace_scope=" +
-                  std::to_string(own.ptrace_scope) + "): an administrator may set it to 0" + std::string(kStandby));
+    return refuse(
+        "the kernel does not let you trace processes that you have not started (kernel.yama.ptrace_scope=" +
+        std::to_string(own.ptrace_scope) + "): an administrator may set it to 0" + std::string(kStandby));
   if (own.filter.mode == 2)
-    return refuse("a filter of system calls (seccomp) forbids ptrace here, as in most containers: allow it "
-                  "(--cap-add=SYS_PTRACE for docker and podman)" +
-                  std::string(kStandby));
+    return refuse(
+        "a filter of system calls (seccomp) forbids ptrace here, as in most containers: allow it "
+        "(--cap-add=SYS_PTRACE for docker and podman)" +
+        std::string(kStandby));
   return refuse("the kernel does not permit it: process " + std::to_string(target.pid) +
                 " has capabilities that you lack, or is protected (not dumpable)" + std::string(kStandby));
 }

@@ -36,7 +36,7 @@ struct TargetFacts {
 
 // The process that attaches.
 struct OwnFacts {
-  uid_t uid = 0;  // effective
+  uid_t uid = 0;               // effective
   bool may_trace_all = false;  // CAP_SYS_PTRACE
   SystemCallFilter filter;
   int ptrace_scope = -1;  // of Yama; -1: there is no Yama

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What `clusterprof attach` leaves in the memory of a process that it loads the agent into
-// (docs/design/0025-attach.md). A thread of the process's own starts with first code, which loads the agent and
-// goes on in clusterprof_attach_v1. Where the agent is loaded already, the thread starts there.
+// (docs/design/0025-attach.md). A thread of the process's own starts with first code, which loads the agent
+// and goes on in clusterprof_attach_v1. Where the agent is loaded already, the thread starts there.
 #pragma once
 
 #include <atomic>

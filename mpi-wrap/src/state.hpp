@@ -15,8 +15,8 @@ struct State {
   bool running;             // between MPI_Init and MPI_Finalize
   bool shared;              // MPI_THREAD_MULTIPLE: several threads may call at a time
   std::int32_t world_rank;  // in the run (worlds.hpp); kUnknownRank without a world
-  // `clusterprof attach` has loaded this object into a process that runs. Numbers of operations do not agree with
-  // those of other ranks.
+  // `clusterprof attach` has loaded this object into a process that runs. Numbers of operations do not agree
+  // with those of other ranks.
   bool attached;
 };
 extern State state;

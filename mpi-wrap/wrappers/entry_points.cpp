@@ -126,8 +126,8 @@ extern "C" {
 
 extern void* clusterprof_mpi_slots[];
 
-// `clusterprof attach` has loaded this object, or begins another recording of the process. No entry point leads
-// here yet. What needs the library is left to the program's first call: it may allow no other thread.
+// `clusterprof attach` has loaded this object, or begins another recording of the process. No entry point
+// leads here yet. What needs the library is left to the program's first call: it may allow no other thread.
 [[gnu::used, gnu::visibility("default")]] void clusterprof_mpi_attach_v1(
     const clusterprof_agent_api* given) noexcept {
   using namespace clusterprof::mpi_wrap;

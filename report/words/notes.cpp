@@ -112,9 +112,12 @@ std::optional<std::string> of_run(const NoteRecord& note) {
           "only in windows that clusterprof start opened. --mode full records it always.",
           note.number);
     case NoteCode::kAttached:
-      return "The processes were running when clusterprof attach was called: all times and bytes are from then on, and "
-             "nothing is known of who waits for whom (no waiting analysis). Not recorded: calls of MPI through "
-             "addresses from dlsym, file operations, programs and processes that they start, torch.distributed. "
+      return "The processes were running when clusterprof attach was called: all times and bytes are from "
+             "then on, and "
+             "nothing is known of who waits for whom (no waiting analysis). Not recorded: calls of MPI "
+             "through "
+             "addresses from dlsym, file operations, programs and processes that they start, "
+             "torch.distributed. "
              "With --standby from the start, all of that is recorded.";
     case NoteCode::kNeverStarted:
       return "Nothing was recorded: the run was on standby (--standby), and nobody started recording "

@@ -53,7 +53,8 @@ std::string protection_of(const void* address) {
   for (std::string line; std::getline(maps, line);) {
     std::uintptr_t begin = 0, end = 0;
     char protection[5] = {};
-    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, protection) == 3 && wanted >= begin && wanted < end)
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, protection) == 3 && wanted >= begin &&
+        wanted < end)
       return protection;
   }
   return {};
@@ -115,7 +116,9 @@ TEST_P(CallSlots, KnowsWhatIsInTheObject) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Objects, CallSlots, testing::Values(CALL_SLOTS_NOW, CALL_SLOTS_LAZY),
-                         [](const auto& given) { return std::strstr(given.param, "now") != nullptr ? "Now" : "Lazy"; });
+                         [](const auto& given) {
+                           return std::strstr(given.param, "now") != nullptr ? "Now" : "Lazy";
+                         });
 
 }  // namespace
 }  // namespace clusterprof::agent

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cli/attach/job_processes.hpp"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "cli/attach/job_processes.hpp"
 
 namespace clusterprof::cli::attach {
 namespace {
@@ -16,8 +16,10 @@ std::vector<pid_t> chosen(std::vector<JobProcess> processes) {
 
 TEST(JobProcesses, OneOfEachRank) {
   // A shell and its program; the program's helper; a daemon of the launcher, which has no rank.
-  EXPECT_EQ(chosen({{10, 1, false, 2}, {11, 1, true, 900}, {12, 1, false, 5000}, {20, 0, true, 3}, {5, -1, true, 1}}),
-            (std::vector<pid_t>{20, 11}));
+  EXPECT_EQ(
+      chosen(
+          {{10, 1, false, 2}, {11, 1, true, 900}, {12, 1, false, 5000}, {20, 0, true, 3}, {5, -1, true, 1}}),
+      (std::vector<pid_t>{20, 11}));
 }
 
 TEST(JobProcesses, WithoutMpiTheOneThatHasWorked) {

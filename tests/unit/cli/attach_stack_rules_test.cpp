@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cli/attach/stack_rules.hpp"
-
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
 #include <initializer_list>
 #include <string>
+
+#include "cli/attach/stack_rules.hpp"
 
 namespace clusterprof::cli::attach {
 namespace {
@@ -17,10 +17,13 @@ ThreadStack stack(long call, std::initializer_list<StackFrame> frames, bool comp
   return {call, frames, complete};
 }
 
-bool may(const ThreadStack& given, bool own_malloc = false) { return objection_to(given, own_malloc).empty(); }
+bool may(const ThreadStack& given, bool own_malloc = false) {
+  return objection_to(given, own_malloc).empty();
+}
 
 TEST(StackRules, ThreadsThatSleep) {
-  EXPECT_TRUE(may(stack(SYS_clock_nanosleep, {libc("clock_nanosleep"), libc("nanosleep"), kUser, libc("start_thread"), libc("")})));
+  EXPECT_TRUE(may(stack(SYS_clock_nanosleep, {libc("clock_nanosleep"), libc("nanosleep"), kUser,
+                                              libc("start_thread"), libc("")})));
   EXPECT_TRUE(may(stack(SYS_poll, {libc("poll"), kUser, kUser}, false)));
   EXPECT_TRUE(may(stack(SYS_read, {libc("read"), libc("fgets"), kUser, libc("__libc_start_main"), kUser})));
   EXPECT_TRUE(may(stack(SYS_poll, {kUser, kUser})));  // by its own instruction
@@ -55,9 +58,10 @@ TEST(StackRules, ThreadsThatRun) {
 
 TEST(StackRules, WhatIsFurtherOut) {
   EXPECT_TRUE(may(stack(-1, {kUser, libc("qsort"), kUser, libc("start_thread")})));
-  EXPECT_FALSE(may(stack(-1, {kUser, libc("malloc"), kUser, libc("start_thread")})));          // a handler in malloc
+  EXPECT_FALSE(may(stack(-1, {kUser, libc("malloc"), kUser, libc("start_thread")})));  // a handler in malloc
   EXPECT_FALSE(may(stack(SYS_poll, {libc("poll"), kUser, libc("exit"), kUser})));
-  EXPECT_FALSE(may(stack(SYS_poll, {libc("poll"), kUser, kLoaderFrame, kLoaderFrame, kUser})));  // a constructor
+  EXPECT_FALSE(
+      may(stack(SYS_poll, {libc("poll"), kUser, kLoaderFrame, kLoaderFrame, kUser})));  // a constructor
   EXPECT_FALSE(may(stack(SYS_poll, {libc("poll"), kUser, kMalloc, kUser})));
   // Not down to the end: what is outermost may be anything.
   EXPECT_FALSE(may(stack(SYS_poll, {libc("poll"), kUser, libc("malloc")}, false)));

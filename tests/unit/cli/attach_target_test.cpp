@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cli/attach/target.hpp"
-
 #include <elf.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "cli/attach/target.hpp"
 
 namespace clusterprof::cli::attach {
 namespace {
@@ -22,7 +22,8 @@ TargetFacts good() {
   target.uids = {1000, 1000, 1000};
   target.machine = Machine::kX86_64;
   target.knows_objects = true;
-  target.objects = {"/usr/bin/train", "/usr/lib/libmpi.so.40.30.4", "/usr/lib/libc.so.6", "/usr/lib/ld-linux-x86-64.so.2"};
+  target.objects = {"/usr/bin/train", "/usr/lib/libmpi.so.40.30.4", "/usr/lib/libc.so.6",
+                    "/usr/lib/ld-linux-x86-64.so.2"};
   return target;
 }
 
@@ -67,9 +68,14 @@ TEST(AttachTarget, ReasonsToRefuse) {
   EXPECT_EQ(why([](TargetFacts& t) { t.machine = Machine::k32Bit; }), Refusal::k32Bit);
   EXPECT_EQ(why([](TargetFacts& t) { t.machine = Machine::kOther; }), Refusal::kOtherMachine);
   EXPECT_EQ(why([](TargetFacts& t) { t.objects = {"/bin/static"}; }), Refusal::kStatic);
-  EXPECT_EQ(why([](TargetFacts& t) { t.objects = {"/bin/a", "/lib/ld-musl-x86_64.so.1"}; }), Refusal::kOtherLibc);
+  EXPECT_EQ(why([](TargetFacts& t) {
+              t.objects = {"/bin/a", "/lib/ld-musl-x86_64.so.1"};
+            }),
+            Refusal::kOtherLibc);
   EXPECT_EQ(why([](TargetFacts& t) { t.objects = {"/bin/a", "/lib64/libc-2.28.so"}; }), Refusal::kNoThreads);
-  EXPECT_EQ(why([](TargetFacts& t) { t.objects = {"/bin/a", "/lib64/libc-2.28.so", "/lib64/libpthread-2.28.so"}; }),
+  EXPECT_EQ(why([](TargetFacts& t) {
+              t.objects = {"/bin/a", "/lib64/libc-2.28.so", "/lib64/libpthread-2.28.so"};
+            }),
             std::nullopt);
 }
 
@@ -125,9 +131,10 @@ class FakeProc : public testing::Test {
     for (const char* const space : {"mnt", "net", "pid", "user"})
       for (const char* const process : {"42", "self"})
         fs::create_symlink(std::string(space) + ":[1]", root_ / process / "ns" / space);
-    write("42/status",
-          "Name:\ttrain\nState:\tR (running)\nTracerPid:\t7\nUid:\t1000\t1001\t1002\t1003\nVmSize:\t  100 kB\n"
-          "Seccomp:\t2\nSeccomp_filters:\t3\n");
+    write(
+        "42/status",
+        "Name:\ttrain\nState:\tR (running)\nTracerPid:\t7\nUid:\t1000\t1001\t1002\t1003\nVmSize:\t  100 kB\n"
+        "Seccomp:\t2\nSeccomp_filters:\t3\n");
     write("42/maps",
           "55d0-55d1 r--p 00000000 08:01 1 /usr/bin/train\n55d1-55d2 r-xp 00001000 08:01 1 /usr/bin/train\n"
           "7f00-7f01 r-xp 00000000 08:01 2 /usr/lib/a name.so\n7f02-7f03 r-xp 00000000 00:00 0 [vdso]\n"
