@@ -100,8 +100,20 @@ std::optional<RendezvousLink> rendezvous_link(int run, const fs::path& run_dir) 
 struct Leftovers {
   std::vector<std::string> claims, half_written, marks, clocks;
   std::optional<RendezvousLink> link;
+  bool control = false;
   std::time_t untouched_s = 0;  // since the run was made or one of its shards was written
 };
+
+// What was asked for from outside, and answers: of no use without collectors.
+void remove_control(int run) {
+  {
+    const UniqueFd directory = open_directory(run, shard::kControlDirectory);
+    const auto status = directory ? status_of(directory.get()) : std::nullopt;
+    if (!status || status->st_uid != ::geteuid()) return;
+    remove_entries(directory.get(), [](const std::string&) { return true; });
+  }
+  (void)::unlinkat(run, shard::kControlDirectory, AT_REMOVEDIR);
+}
 
 // `prefix`: what leads from the run directory to `directory`.
 void find_files_of_shards(int directory, const std::string& prefix, Leftovers& found) {
@@ -129,6 +141,8 @@ Leftovers find_leftovers(int run, const fs::path& run_dir) {
       found.marks.push_back(name);
     } else if (name.starts_with(shard::kClocksDirectoryPrefix)) {
       found.clocks.push_back(name);
+    } else if (name == shard::kControlDirectory) {
+      found.control = true;
     }
     return true;
   });
@@ -157,7 +171,8 @@ void remove_leftovers(const fs::path& run_dir, const std::function<RunProgress()
   const int run = opened.get();
   const Leftovers found = find_leftovers(run, run_dir);
   const auto remove = [](int place, const std::string& name) { (void)::unlinkat(place, name.c_str(), 0); };
-  const bool any = !found.half_written.empty() || !found.marks.empty() || !found.clocks.empty() || found.link;
+  const bool any = !found.half_written.empty() || !found.marks.empty() || !found.clocks.empty() ||
+                   found.link || found.control;
   if (found.claims.empty() && !any) return;
   // Nobody writes any more, unless the checkpoints are farther apart than that.
   const RunProgress told = found.untouched_s >= kQuiet_s ? progress() : RunProgress{};
@@ -183,6 +198,8 @@ void remove_leftovers(const fs::path& run_dir, const std::function<RunProgress()
     for (const std::string& file : found.half_written)
       if (!is_run_quiet || is_quiet(file)) remove(run, file);
     for (const std::string& directory : found.clocks) remove_link_directory(run, directory);
+    // A collector that was stopped for a while has said only once that it can be asked.
+    if (found.control && progress().all_ended) remove_control(run);
   }
 }
 

@@ -138,10 +138,16 @@ void serialize(Archive& archive, Failure& failure) {
           failure.abort_code, failure.message, failure.stderr_tail);
 }
 template <typename Archive>
+void serialize(Archive& archive, MpiError& error) {
+  archive(error.rank, error.path, error.communicator, error.error_class, error.peer, error.tag, error.message,
+          error.count, error.first_ns, error.name, error.text);
+}
+template <typename Archive>
 void serialize(Archive& archive, ShardData& head) {
   using aggregator::archive_rows;
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
-          head.io_files, head.drops, head.processes, head.event_loops, head.threads, head.failures);
+          head.io_files, head.drops, head.processes, head.event_loops, head.threads, head.failures,
+          head.mpi_errors);
   archive_rows(archive, head.loop_blocks);
   archive_rows(archive, head.frames);
   archive_rows(archive, head.paths);
@@ -150,6 +156,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.calls_under_way);
   archive_rows(archive, head.pending_requests);
   archive_rows(archive, head.collective_counts);
+  archive_rows(archive, head.open_requests);
   archive_rows(archive, head.matrix);
   archive_rows(archive, head.mpi_sizes);
   archive_rows(archive, head.counter_values);
@@ -165,6 +172,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.recording_windows);
   archive(cereal::binary_data(&head.wait_analysis, sizeof head.wait_analysis));
   archive_rows(archive, head.wait_states);
+  archive_rows(archive, head.unmatched_messages);
   archive_rows(archive, head.root_causes);
   archive_rows(archive, head.critical_times);
   archive_rows(archive, head.time_windows);

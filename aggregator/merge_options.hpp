@@ -43,6 +43,7 @@ struct MergeProgress {
 struct MergeOptions {
   bool partial = false;     // leave damaged shards out, with a warning and a note, instead of failing
   bool write = true;        // profile.h5 into the run directory
+  bool snapshot = false;    // of a run that may be running: a note says as of when
   Team* team = nullptr;     // null: alone
   std::size_t threads = 0;  // of one that merges alone; 0: as many as are of use
   RankObserver* observer = nullptr;

@@ -218,6 +218,8 @@ struct Merger::State {
   std::vector<std::vector<CallUnderWay>> calls_under_way;
   std::vector<std::vector<PendingRequest>> pending_requests;
   std::vector<std::vector<CollectiveCount>> collective_counts;
+  std::vector<std::vector<MpiError>> mpi_errors;
+  std::vector<std::vector<OpenRequests>> open_requests;
   std::vector<std::vector<CounterValue>> counter_values;
   std::vector<std::vector<PathCounter>> path_counters;
   std::vector<std::vector<Drop>> drops;
@@ -306,6 +308,10 @@ struct Merger::State {
     for (const CallUnderWay& call : input.calls_under_way)
       if (call.communicator != kNone) called[call.communicator] = true;
     for (const CollectiveCount& row : input.collective_counts) called[row.communicator] = true;
+    for (const MpiError& row : input.mpi_errors)
+      if (row.communicator != kNone) called[row.communicator] = true;
+    for (const OpenRequests& row : input.open_requests)
+      if (row.communicator != kNone) called[row.communicator] = true;
     std::vector<std::uint32_t> new_communicator(input.communicators.size(), kNone);
     for (std::size_t i = 0; i < input.communicators.size(); ++i) {
       if (!called[i]) continue;
@@ -355,6 +361,8 @@ struct Merger::State {
     use(calls_under_way, &ShardData::calls_under_way);
     use(pending_requests, &ShardData::pending_requests);
     use(collective_counts, &ShardData::collective_counts);
+    use(mpi_errors, &ShardData::mpi_errors);
+    use(open_requests, &ShardData::open_requests);
     use(counter_values, &ShardData::counter_values);
     use(path_counters, &ShardData::path_counters);
     use(drops, &ShardData::drops);
@@ -638,6 +646,8 @@ std::vector<Communicator> Merger::State::arrange_communicators(
   mark_called(mpi_calls);
   mark_called(calls_under_way);
   mark_called(collective_counts);
+  mark_called(mpi_errors);
+  mark_called(open_requests);
   std::vector<Communicator> arranged;
   new_communicator.assign(communicators.size(), kNone);
   for (const auto& [identity, row] : communicator_index) {  // in order

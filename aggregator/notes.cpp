@@ -47,6 +47,7 @@ bool is_of_all_shards(NoteCode code) {
     case NoteCode::kClocksApart:
     case NoteCode::kRanksWithoutEvents:
     case NoteCode::kShardLeftOnNode:
+    case NoteCode::kSnapshot:
       return true;
     default:
       return false;
@@ -56,6 +57,16 @@ bool is_of_all_shards(NoteCode code) {
 bool has_note(const shard::ShardData& data, NoteCode code) {
   const std::vector<shard::Note>& notes = data.run.notes;
   return std::any_of(notes.begin(), notes.end(), [&](const shard::Note& note) { return note.code == code; });
+}
+
+void note_snapshot(shard::ShardData& data) {
+  constexpr std::int64_t kSecond_ns = 1'000'000'000;
+  std::int64_t oldest_ns = 0;
+  for (const shard::Node& node : data.nodes)
+    if (node.as_of_utc_ns > 0 && (oldest_ns == 0 || node.as_of_utc_ns < oldest_ns))
+      oldest_ns = node.as_of_utc_ns;
+  const auto utc_s = static_cast<std::uint64_t>(oldest_ns / kSecond_ns);
+  if (utc_s != 0) data.run.notes.push_back(note_of_run(NoteCode::kSnapshot, utc_s));
 }
 
 void note_missing_ranks(shard::ShardData& data) {

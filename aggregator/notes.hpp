@@ -20,4 +20,7 @@ bool has_note(const shard::ShardData& data, shard::NoteCode code);
 // run.complete, adds the notes about them, and sorts all notes.
 void note_missing_ranks(shard::ShardData& data);
 
+// If nodes are running: as of when the oldest of their data are.
+void note_snapshot(shard::ShardData& data);
+
 }  // namespace clusterprof::aggregator

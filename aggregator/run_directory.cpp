@@ -48,6 +48,12 @@ Result<MergeReport> merge_run(const fs::path& run_dir, const MergeOptions& optio
   return merged;
 }
 
+Result<MergeReport> merge_snapshot(const fs::path& run_dir, const fs::path& profile, MergeOptions options) {
+  options.snapshot = true;
+  Destination destination{profile, {}, {}};
+  return merge_shards(run_dir, options, destination);
+}
+
 bool is_up_to_date(const fs::path& run_dir) {
   const fs::path profile = run_dir / kProfileName;
   std::error_code error;

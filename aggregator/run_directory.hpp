@@ -20,6 +20,11 @@ namespace clusterprof::aggregator {
 // shard is damaged (ErrorKind::kDamaged, unless options.partial), or all shards are damaged.
 Result<MergeReport> merge_run(const std::filesystem::path& run_dir, const MergeOptions& options = {});
 
+// Merges all shards of a run, which may be running, into a profile elsewhere, and leaves the run's directory
+// as it is.
+Result<MergeReport> merge_snapshot(const std::filesystem::path& run_dir, const std::filesystem::path& profile,
+                                   MergeOptions options);
+
 // Opens the profile of a run. Takes profile.h5 when it is up to date or when there is nothing else; otherwise
 // merges and stores it. If the directory cannot be written, the profile lies in a temporary place until the
 // reader is gone. Like a merge, this removes what killed ranks or collectors left (remove_leftovers).

@@ -504,6 +504,7 @@ bool RunMerge::complete_head(Heads& heads) {
       report_.reused += row.reused ? 1 : 0;
     }
   }
+  if (options_.snapshot) note_snapshot(head);
   note_missing_ranks(head);
   if (old_) union_.old = std::move(old_->numbers);
   old_.reset();

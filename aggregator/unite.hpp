@@ -48,6 +48,22 @@ inline void unite(shard::CollectiveCount& into, const shard::CollectiveCount& ro
 }
 inline auto key(const shard::CollectiveCount& row) { return std::tuple(row.path, row.communicator); }
 
+inline auto key(const shard::MpiError& row) {
+  return std::tuple(row.path, row.communicator, row.error_class, row.peer, row.tag,
+                    std::string_view(row.name), std::string_view(row.text));
+}
+inline void unite(shard::MpiError& into, const shard::MpiError& row) {
+  if (row.first_ns < into.first_ns) {
+    into.first_ns = row.first_ns;
+    into.message = row.message;
+  }
+  into.count += row.count;
+}
+inline auto key(const shard::OpenRequests& row) {
+  return std::tuple(row.path, row.communicator, row.kind, row.peer, row.tag);
+}
+inline void unite(shard::OpenRequests& into, const shard::OpenRequests& row) { into.count += row.count; }
+
 inline void unite(shard::PendingRequest&, const shard::PendingRequest&) {}
 inline auto key(const shard::PendingRequest& row) {
   return std::tuple(row.tid, row.enter_ns, row.kind, row.peer);

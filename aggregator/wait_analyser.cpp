@@ -17,6 +17,7 @@
 #include "aggregator/waits/replay.hpp"
 #include "aggregator/waits/trace.hpp"
 #include "aggregator/waits/unfinished.hpp"
+#include "aggregator/waits/unmatched.hpp"
 #include "aggregator/waits/wait_search.hpp"
 
 namespace clusterprof::aggregator {
@@ -192,6 +193,7 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   analysis.clock_violations = check.violations;
   analysis.worst_violation_ns = static_cast<std::uint64_t>(check.worst_violation_ns);
 
+  find_unmatched(trace, merged);
   merged.wait_states = direct_causes(trace, waits, activity, scale);
   merged.root_causes = root_causes(trace, matches, waits, activity, scale);
   merged.time_windows = time_windows(trace, waits, scale);

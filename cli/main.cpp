@@ -28,10 +28,10 @@ int analyze(char** argv, const std::string& verb) {
     say(layout.error().message);
     return kExitFailed;
   }
-  const std::string program = verb == "tui"      ? layout.value().browser()
-                              : verb == "doctor" ? layout.value().doctor()
-                              : verb == "attach" ? layout.value().attacher()
-                                                 : layout.value().analyze;
+  const std::string program = verb == "tui" || verb == "top" ? layout.value().browser()
+                              : verb == "doctor"             ? layout.value().doctor()
+                              : verb == "attach"             ? layout.value().attacher()
+                                                             : layout.value().analyze;
   ::execv(program.c_str(), argv);
   say(program + ": " + std::strerror(errno));
   return kExitFailed;

@@ -23,6 +23,8 @@ constexpr int kMaxRate_hz = 10000;
 constexpr int kLightRate_hz = 20;
 constexpr int kMaxMinDuration_s = 7 * 24 * 3600;
 constexpr int kMaxMinRanks = 1 << 24;
+constexpr int kMinHangAfter_s = 5;  // a deadlock is said after that time, too
+constexpr int kMaxHangAfter_s = 7 * 24 * 3600;
 constexpr std::size_t kMaxEventBytes = 1000;  // with separators; the agent has room for so many
 
 constexpr std::string_view kUsage = "[LAUNCHER] clusterprof [options] [--] COMMAND [ARGUMENTS]";
@@ -46,6 +48,8 @@ Other commands (each has --help; clusterprof help COMMAND shows its manual page)
   diff RUN_A RUN_B            compare two runs
   ls [DIR]                    list runs
   stacks RUN                  where all ranks are now, or were last, and who waits for whom
+  top RUN                     what the ranks of a running run do now
+  snapshot RUN                keep a profile of now of a run that goes on
   tui RUN                     browse in a terminal
   start RUN, stop RUN         turn recording of a --standby or light run on and off
   attach PID..., detach RUN   record programs that run already, and let them go
@@ -70,7 +74,7 @@ Examples:
 // value came from the command line or the environment.
 struct RawOptions {
   std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0, command_detail, min_duration,
-      min_ranks, mode;
+      min_ranks, mode, hang_after;
   std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
   std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
@@ -78,6 +82,7 @@ struct RawOptions {
   bool no_html = false, no_source = false, no_arguments = false;
   bool quiet = false, strict = false, memory = false, help = false, version = false;
   bool started = false, standby = false;
+  bool hang_abort = false;
 };
 
 class RecordParser {
@@ -156,6 +161,11 @@ class RecordParser {
           "keep nothing of a run that ends before it has lasted SECONDS (default: 0)", kScope);
     value("--min-ranks", raw_.min_ranks, "N", "do not record a run of fewer ranks than N (default: 1)",
           kScope);
+    value("--hang-after", raw_.hang_after, "SECONDS",
+          "when no rank makes progress for SECONDS, say once on stderr and in the run who waits\nfor whom "
+          "(default: do not look)",
+          kScope);
+    flag("--hang-abort", raw_.hang_abort, "with --hang-after: then end the ranks by SIGABRT", kScope);
     flag("--strict", raw_.strict, "do not run the command if it cannot be recorded", kScope);
     flag("--memory", raw_.memory, "", kHidden);  // reserved; refused below
     flag("-h,--help", raw_.help, "show this help", kOutput);
@@ -211,6 +221,7 @@ class RecordParser {
   Result<std::size_t> count_option_words(const std::vector<std::string>& arguments);
   Result<void> read_environment(const Environment& environment);
   Result<Options> check() const;
+  Result<void> check_hang(Options& options) const;
   [[nodiscard]] std::vector<std::string> words() const;
 
   RawOptions raw_;
@@ -395,6 +406,7 @@ Result<Options> RecordParser::check() const {
   if (auto ok = minimum("min-ranks", raw_.min_ranks, 1, kMaxMinRanks, "a whole number", options.min_ranks);
       !ok)
     return ok.error();
+  if (const Result<void> ok = check_hang(options); !ok) return ok.error();
   if (from_command_line("spawned") && !parse_spawned_as(raw_.spawned, options.spawned))
     return Error{"--spawned: not '" + raw_.spawned + "'"};
   options.words = words();
@@ -414,6 +426,29 @@ Result<Options> RecordParser::check() const {
   options.strict = raw_.strict && !raw_.started;
   options.argv0 = raw_.argv0;
   return options;
+}
+
+// Where not all ranks are sampled while they wait, nobody can tell whether one makes progress.
+Result<void> RecordParser::check_hang(Options& options) const {
+  if (raw_.hang_after.empty() && !from_command_line("hang-after"))
+    return raw_.hang_abort ? Result<void>(Error{label("hang-abort") + " needs --hang-after"})
+                           : Result<void>();
+  int seconds = 0;
+  if (!to_number(raw_.hang_after, seconds) || seconds < kMinHangAfter_s || seconds > kMaxHangAfter_s)
+    return Error{label("hang-after") + ": a whole number of seconds from " + std::to_string(kMinHangAfter_s) +
+                 " to " + std::to_string(kMaxHangAfter_s) + ", not '" + raw_.hang_after + "'"};
+  const char* const other = options.standby                      ? "standby"
+                            : options.clock == SampleClock::kCpu ? "clock"
+                            : !options.sample_on.event.empty()   ? "sample-on"
+                            : raw_.only_regions                  ? "only-regions"
+                            : !options.ranks.empty()             ? "ranks"
+                                                                 : nullptr;
+  if (other != nullptr)
+    return Error{label("hang-after") + " needs to know of all ranks all the time: it does not go with " +
+                 label(other) + (options.clock == SampleClock::kCpu && !options.standby ? " cpu" : "")};
+  options.hang_after = std::chrono::seconds(seconds);
+  options.hang_abort = raw_.hang_abort;
+  return {};
 }
 
 std::vector<std::string> RecordParser::words() const {
@@ -592,9 +627,9 @@ void with_record_options(const std::function<void(CLI::App&)>& use) {
 }
 
 const std::vector<std::string>& analysis_verbs() {
-  static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export", "diff",   "ls",
-                                                  "tui",    "dump",  "validate", "doctor", "attach", "top",
-                                                  "start",  "stop",  "stacks",   "detach"};
+  static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export",   "diff",   "ls",
+                                                  "tui",    "dump",  "validate", "doctor",   "attach", "top",
+                                                  "start",  "stop",  "stacks",   "snapshot", "detach"};
   return kVerbs;
 }
 

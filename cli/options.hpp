@@ -62,6 +62,8 @@ struct Options {
   // Shorter and smaller runs leave nothing behind. 0: all are kept.
   std::chrono::seconds min_duration{0};
   int min_ranks = 0;
+  std::chrono::seconds hang_after{0};  // 0: nobody looks
+  bool hang_abort = false;
   bool quiet = false;
   bool strict = false;
   std::vector<std::string> command;  // never empty

@@ -404,6 +404,9 @@ std::vector<std::string> Recording::collector_command() const {
   if (options_.no_mpi) words.push_back("--no-mpi");
   if (options_.light) words.push_back("--light");
   if (options_.standby) words.push_back("--standby");
+  if (options_.hang_after != std::chrono::seconds(0))
+    words.push_back("--hang-after=" + std::to_string(options_.hang_after.count()));
+  if (options_.hang_abort) words.push_back("--hang-abort");
   if (options_.only_regions) words.push_back("--only-regions");
   std::vector<std::string> own = options_.own;
   if (const std::string program = program_directory(options_.command, command_.path); !program.empty())

@@ -155,7 +155,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   clusterprof::collector::NodeOptions& node = options.server.node;
   std::string run_directory;
   int world_size = 0;
-  int min_duration_s = 0;
+  int min_duration_s = 0, hang_after_s = 0;
   double attached_for_s = 0;
   bool no_mpi = false;
   std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
@@ -193,6 +193,9 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_option("--own", node.own, "a path of the user's own code")->allow_extra_args(false);
   app.add_option("--ranks", node.only_ranks, "the only ranks that are recorded");
   app.add_option("--wait-ranks", options.wait_ranks, "ranks the summary waits for; all of the job");
+  app.add_option("--hang-after", hang_after_s,
+                 "seconds without progress after which somebody is told; 0: never");
+  app.add_flag("--hang-abort", options.server.hang.end_ranks, "then the ranks are ended by SIGABRT");
   app.add_flag("--banner", options.banner, "print a summary at the end when the banner rank was here");
   app.add_option("--banner-rank", options.banner_rank, "0");
   app.add_flag("--quiet", options.quiet, "print nothing");
@@ -212,6 +215,12 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   options.server.run_directory = run_directory;
   node.command_detail = *clusterprof::command_detail(command_detail);
   options.server.trial.min_duration = std::chrono::seconds(min_duration_s);
+  if (hang_after_s > 0 && options.analyze.empty())
+    say("--hang-after: the program that looks for hangs is not installed");
+  else
+    options.server.hang.after = std::chrono::seconds(std::max(hang_after_s, 0));
+  options.server.hang.analyze = options.analyze;
+  options.server.hang.rank = options.banner_rank;
   clusterprof::CollectorOptions given;
   for (const auto& [name, value] : of_collector) {
     if (value.empty()) continue;

@@ -38,8 +38,10 @@
 #include "base/unique_fd.hpp"
 #include "collector/loop/checkpointer.hpp"
 #include "collector/loop/control_watch.hpp"
+#include "collector/loop/hang_watch.hpp"
 #include "collector/loop/launcher_channel.hpp"
 #include "collector/loop/listener.hpp"
+#include "collector/loop/live_watch.hpp"
 #include "collector/loop/poll_interval.hpp"
 #include "collector/loop/processor_share.hpp"
 #include "collector/loop/watched_processes.hpp"
@@ -134,6 +136,7 @@ class Server::Impl {
         interval_(options_.node.rate_hz, has_windows()),
         waiting_place_(is_on_trial() ? hold_waiting_place(options_.run_directory) : UniqueFd()) {
     if (!is_on_trial()) checkpointer_ = new_checkpointer(options_.run_directory);
+    if (options_.hang.after > seconds(0)) hang_schedule_.emplace(options_.hang.after);
   }
   ~Impl() {
     if (maker_.joinable()) maker_.join();
@@ -157,7 +160,7 @@ class Server::Impl {
     launcher_.start();
     watch_mpi_launcher();
     if (checkpointer_) checkpointer_->begin();
-    if (checkpointer_) watch_control();
+    if (checkpointer_) watch_run();
     last_left_ = Clock::now();
     (void)set_urgent(false);
     (void)processors_had_room();
@@ -185,6 +188,7 @@ class Server::Impl {
     if (is_on_trial()) clean_up_trial();
     launcher_.send(wire::ControlType::kRanksSeen, static_cast<std::int32_t>(announced_ranks_.size()));
     if (control_) control_->withdraw();
+    if (live_) live_->withdraw();
     return written;
   }
 
@@ -531,6 +535,10 @@ class Server::Impl {
       last_switch_look_ = clock;
       look_at_site_switch(clock);
     }
+    if (hang_schedule_ && clock - last_hang_look_ >= kUsageInterval) {
+      last_hang_look_ = clock;
+      look_for_hang(clock);
+    }
     if (clock - last_usage_ >= (is_resting() ? kUsageIntervalIfLight : kUsageInterval)) {
       last_usage_ = clock;
       look_at_processes();
@@ -725,7 +733,7 @@ class Server::Impl {
         times_of(options_), [this] { writer_is_done(); });
   }
 
-  // --- windows of recording ----------------------------------------------------------------
+  // --- requests from outside ---------------------------------------------------------------
 
   [[nodiscard]] bool has_windows() const { return options_.light || options_.node.standby; }
   // Little is recorded now, or nothing.
@@ -733,8 +741,26 @@ class Server::Impl {
 
   void watch_control() {
     if (control_) return;
-    if (options_.node.attached) return watch_for_detach();
-    if (!has_windows()) return;
+    ControlWatch::Node node = options_.node.attached ? what_detach_asks_for() : what_windows_ask_for();
+    node.write = [this](std::uint64_t number) {
+      write_asked_ = number;
+      checkpoint();
+    };
+    node.hang = [this](const HangNotice& notice) { told_of_hang(notice); };
+    // Until then nobody watches, and one look of a node at the run directory is enough.
+    node.any = [this] {
+      if (!std::exchange(is_asked_, true)) live_->begin();
+    };
+    const auto windows = options_.light ? ControlWatch::Windows::kOfLight
+                         : options_.node.standby || options_.node.attached
+                             ? ControlWatch::Windows::kOfStandby
+                             : ControlWatch::Windows::kNone;
+    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes, windows,
+                     std::move(node));
+    control_->begin(options_.node.attached);
+  }
+
+  ControlWatch::Node what_windows_ask_for() {
     const auto change = [this](std::uint32_t number, bool open) {
       if (off_since_ || told_off_at_) return;
       // What is in the rings is of what was recorded until now.
@@ -753,13 +779,11 @@ class Server::Impl {
       if (ranks.done == ranks.all && std::exchange(window_closed_, false)) checkpoint();
       return {ranks.done, ranks.all};
     };
-    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes,
-                     options_.light, ControlWatch::Node{change, done});
-    control_->begin();
+    return {change, done, {}, {}, {}};
   }
 
   // `clusterprof detach` asks for the end as `clusterprof stop` asks for that of a window.
-  void watch_for_detach() {
+  ControlWatch::Node what_detach_asks_for() {
     const auto change = [this](std::uint32_t, bool open) {
       if (!open) let_go();
     };
@@ -768,9 +792,56 @@ class Server::Impl {
       const std::uint32_t left = off_since_ ? std::min(agents(), attached_processes_) : attached_processes_;
       return {attached_processes_ - left, attached_processes_};
     };
-    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes, false,
-                     ControlWatch::Node{change, done});
-    control_->begin(true);
+    return {change, done, {}, {}, {}};
+  }
+
+  void watch_run() {
+    watch_control();
+    if (live_) return;
+    const auto look = [this](std::uint64_t watch,
+                             std::chrono::nanoseconds next_within) -> std::shared_ptr<const NodeSnapshot> {
+      if (off_since_) return nullptr;
+      const Instant now = recorded_until();
+      poll_rings(now);
+      if (std::exchange(watch_, watch) != watch) state_.begin_live(watch);
+      NodeSnapshot made = state_.live_snapshot(now);
+      made.node.next_within_ns = static_cast<std::uint64_t>(next_within.count());
+      if (const std::optional<MemoryUse> use = memory_limit_.look()) {
+        made.memory_used_bytes = use->used_bytes;
+        made.memory_limit_bytes = use->limit_bytes;
+      }
+      return std::make_shared<const NodeSnapshot>(std::move(made));
+    };
+    live_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes,
+                  machine_.facts().cpus, checkpointer_->builder(),
+                  LiveWatch::Node{look, [this] { state_.end_live(); }});
+  }
+
+  // --- hangs -------------------------------------------------------------------------------
+
+  void look_for_hang(Clock::time_point clock) {
+    if (!checkpointer_ || off_since_ || told_off_at_) return;
+    const std::chrono::nanoseconds still(state_.still_ns(instant_now().mono_ns));
+    if (!hang_schedule_->is_due(still, clock) || !state_.has_rank(options_.hang.rank)) return;
+    std::vector<std::string> words{options_.hang.analyze, "hang", "--after",
+                                   std::to_string(options_.hang.after.count())};
+    if (options_.hang.end_ranks) words.emplace_back("--abort");
+    words.push_back(run_directory_path().string());
+    beside_.start(std::move(words));
+  }
+
+  // All nodes stand still, as the one program has found that has looked at them.
+  void told_of_hang(const HangNotice& notice) {
+    if (options_.hang.after == seconds(0)) return;
+    hang_schedule_.reset();
+    const bool ends = notice.end_ranks && options_.hang.end_ranks;
+    state_.add_note(
+        shard::note_of_run(ends ? NoteCode::kEndedForHang : NoteCode::kNoProgress, notice.lasted_s));
+    checkpoint();
+    if (!ends) return;
+    state_.hold_places();
+    for (const NodeState::ProcessId id : state_.main_processes())
+      if (const WatchedProcess* process = watched_.find(id)) process->send(SIGABRT);
   }
 
   // --- runs that are kept only if they last ------------------------------------------------
@@ -824,7 +895,7 @@ class Server::Impl {
     state_.set_run_id(std::filesystem::path(made_directory_.path).filename().string());
     checkpointer_ = std::move(made_checkpointer_);
     checkpointer_->begin();
-    watch_control();
+    watch_run();
   }
 
   // The ranks have ended. True if the run is to be kept, and there is a run directory.
@@ -893,7 +964,9 @@ class Server::Impl {
     }
     // With all lines if this may be the last shard.
     const bool all_lines = processors_had_room() || terminate_at_ || release_after_write_;
-    const bool urgent = terminate_at_ || release_after_write_ || std::exchange(memory_is_short_, false);
+    write_begun_ = write_asked_;
+    const bool urgent = terminate_at_ || release_after_write_ || write_begun_ != write_done_ ||
+                        std::exchange(memory_is_short_, false);
     if (!checkpointer_->start(std::move(snapshot),
                               urgent ? ShardFile::Which::kUrgent : ShardFile::Which::kCheckpoint, all_lines))
       (void)set_urgent(urgency_.urgent());
@@ -909,6 +982,10 @@ class Server::Impl {
 
   void after_write() {
     if (!checkpointer_ || !checkpointer_->take_finished()) return;
+    if (write_begun_ != write_done_ && !checkpointer_->has_problem() && control_) {
+      write_done_ = write_begun_;
+      control_->wrote(write_done_);
+    }
     if (std::exchange(write_again_, false)) {
       checkpoint();
     } else {
@@ -963,10 +1040,21 @@ class Server::Impl {
   std::optional<ControlWatch> control_;  // of a recording with windows, once there is a run directory
   bool window_closed_ = false;           // and its data are not written yet
   Clock::time_point window_closed_by_;   // then they are written, whatever ranks still have to do
+  std::optional<LiveWatch> live_;        // once there is a run directory
+  std::uint64_t watch_ = 0;              // for which the node's times are kept
+  bool is_asked_ = false;                // somebody has asked for something from outside, or has watched
+  std::optional<ControlWatch> control_;  // once there is a run directory
+  // Numbers of requests to write the shard: the latest one, the one that was there when the last checkpoint
+  // began, and the one that has been answered.
+  std::uint64_t write_asked_ = 0, write_begun_ = 0, write_done_ = 0;
+  std::optional<HangSchedule> hang_schedule_;  // with --hang-after, until there was a hang
+  BesideProgram beside_;
+  bool window_closed_ = false;          // and its data are not written yet
+  Clock::time_point window_closed_by_;  // then they are written, whatever ranks still have to do
   Clock::time_point last_checkpoint_ = Clock::now();
 
   PollInterval interval_;
-  Clock::time_point last_usage_, last_switch_look_;
+  Clock::time_point last_usage_, last_switch_look_, last_hang_look_;
   ProcessorShare processor_share_{options_.max_cpu_percent / 100};
   std::chrono::nanoseconds waited_{};  // for it
   bool write_again_ = false;

@@ -28,6 +28,14 @@ struct Trial {
   bool explain = false;  // say why nothing is kept
 };
 
+// --hang-after
+struct HangOptions {
+  std::chrono::seconds after{0};  // 0: nobody has asked for it
+  bool end_ranks = false;         // --hang-abort
+  std::int32_t rank = 0;          // the collector on whose node this rank is has all nodes looked at
+  std::string analyze;            // the program that looks
+};
+
 struct ServerOptions {
   int listen_fd = -1;                   // bound and listening, SOCK_SEQPACKET; taken over
   int control_fd = -1;                  // to the launcher, SOCK_SEQPACKET; stays open when run() returns
@@ -46,6 +54,7 @@ struct ServerOptions {
   std::chrono::nanoseconds attached_for{0};
   CheckpointOption checkpoint;
   double max_cpu_percent = 0;  // of one processor, that the collector may use; 0: all that it needs
+  HangOptions hang;
   NodeOptions node;
 };
 

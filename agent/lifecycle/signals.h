@@ -8,8 +8,8 @@
 
 namespace clusterprof::agent {
 
-// Installs our handlers for SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT and kSampleSignal. Handlers that the program has installed so far
-// are remembered as its own.
+// Installs our handlers for SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT and kSampleSignal. Handlers that the
+// program has installed so far are remembered as its own.
 void install_handlers() noexcept;
 
 // For a kSampleSignal that we did not send (ProcessState::foreign_signal). Called in a handler.

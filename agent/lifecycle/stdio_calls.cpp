@@ -216,15 +216,10 @@ template <typename Function>
   errno = error_after;
 }
 
+// Apart from printing(), since a function that copies a list of arguments cannot be inlined.
 template <typename Function>
-[[gnu::always_inline]] inline int printing(const void* caller, int descriptor, const char* format,
-                                           va_list list, Function function) {
-  const FileCall call(descriptor, IoOperation::kWrite, caller);
-  if (descriptor != kStderr || !keeps_stderr()) {
-    const int result = function();
-    call.end(result);
-    return result;
-  }
+[[gnu::cold, gnu::noinline]] int printing_to_stderr(const FileCall& call, const char* format, va_list list,
+                                                    Function function) {
   const int error = errno;
   va_list again;
   va_copy(again, list);
@@ -232,6 +227,16 @@ template <typename Function>
   call.end(result);
   if (result > 0) note_formatted(format, again, error);
   va_end(again);
+  return result;
+}
+
+template <typename Function>
+[[gnu::always_inline]] inline int printing(const void* caller, int descriptor, const char* format,
+                                           va_list list, Function function) {
+  const FileCall call(descriptor, IoOperation::kWrite, caller);
+  if (descriptor == kStderr && keeps_stderr()) return printing_to_stderr(call, format, list, function);
+  const int result = function();
+  call.end(result);
   return result;
 }
 
@@ -273,8 +278,9 @@ template <typename Function>
 
 template <typename Function>
 [[gnu::always_inline]] inline int putting_any_character(const void* caller, FILE* stream, Function function) {
+  const bool is_stderr = descriptor_of(stream) == kStderr;  // afterwards another thread may have closed it
   const int result = putting_character(caller, stream, function);
-  if (result != EOF && descriptor_of(stream) == kStderr) {
+  if (result != EOF && is_stderr) {
     const auto character = static_cast<char>(result);
     note_stderr(&character, 1);
   }
@@ -390,10 +396,11 @@ CLUSTERPROF_READ_CHECKED(__fread_unlocked_chk)
 #define CLUSTERPROF_WRITE(name)                                                                           \
   CLUSTERPROF_STANDS_FOR(size_t, name, const void* from, size_t item_bytes, size_t items, FILE* stream) { \
     auto* const function = g_##name.find();                                                               \
+    const bool is_stderr = descriptor_of(stream) == kStderr;                                              \
     const size_t moved =                                                                                  \
         moving(CLUSTERPROF_CALLER, stream, IoOperation::kWrite, item_bytes, items,                        \
                [=](size_t bytes, size_t count) { return function(from, bytes, count, stream); });         \
-    if (descriptor_of(stream) == kStderr) note_stderr(from, moved * item_bytes);                          \
+    if (is_stderr) note_stderr(from, moved* item_bytes);                                                  \
     return moved;                                                                                         \
   }
 CLUSTERPROF_WRITE(fwrite)
@@ -465,8 +472,8 @@ CLUSTERPROF_STANDS_FOR(int, getchar_unlocked, void) {
   return getting_character(CLUSTERPROF_CALLER, stdin, [] { return g_getchar_unlocked(); });
 }
 
-#define CLUSTERPROF_PUT_CHARACTER(name)                                                                \
-  CLUSTERPROF_STANDS_FOR(int, name, int character, FILE* stream) {                                     \
+#define CLUSTERPROF_PUT_CHARACTER(name)                                                                    \
+  CLUSTERPROF_STANDS_FOR(int, name, int character, FILE* stream) {                                         \
     return putting_any_character(CLUSTERPROF_CALLER, stream, [=] { return g_##name(character, stream); }); \
   }
 CLUSTERPROF_PUT_CHARACTER(fputc)
@@ -496,10 +503,10 @@ CLUSTERPROF_STANDS_FOR(int, putchar_unlocked, int character) {
     return result;                                                                      \
   }
 
-#define CLUSTERPROF_PRINT(name, list_name, descriptor, parameters, ...)        \
-  CLUSTERPROF_WITH_LIST(name, list_name, parameters,                           \
-                        printing(CLUSTERPROF_CALLER, descriptor, format, list, \
-                                 [&] { return g_##list_name(__VA_ARGS__); }))
+#define CLUSTERPROF_PRINT(name, list_name, descriptor, parameters, ...) \
+  CLUSTERPROF_WITH_LIST(                                                \
+      name, list_name, parameters,                                      \
+      printing(CLUSTERPROF_CALLER, descriptor, format, list, [&] { return g_##list_name(__VA_ARGS__); }))
 CLUSTERPROF_PRINT(printf, vprintf, descriptor_of(stdout), (const char* format), format, list)
 CLUSTERPROF_PRINT(__printf_chk, __vprintf_chk, descriptor_of(stdout), (int flag, const char* format), flag,
                   format, list)

@@ -420,21 +420,22 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   return Look::kSignalled;
 }
 
-// Threads that wait for each other's lock are found asleep at nearly every look, which alone cost 0.1 % of a
-// processor in light mode.
-constexpr std::uint64_t kLightPeriods = 2;
-
-std::uint64_t shortest_look_ns() noexcept {
-  const std::uint64_t period_ns = tick_period_ns();
-  // In a window of a light run the period is shorter.
-  const bool is_light = g_options.light && period_ns >= wire::sampling_period_ns(g_options.rate_hz);
-  return std::max(kShortestLookNs, is_light ? kLightPeriods * period_ns : period_ns);
-}
+std::uint64_t shortest_look_ns() noexcept { return std::max(kShortestLookNs, tick_period_ns()); }
 
 // At low rates a look every 100 ms would cost more than the samples.
 std::uint64_t longest_look_ns() noexcept {
   constexpr std::uint64_t kPeriods = 4;
   return std::max(kLongestLookNs, kPeriods * tick_period_ns());
+}
+
+// Threads that wait for each other's lock are found asleep at nearly every look, which alone cost 0.1 % of a
+// processor in light mode. Looks are not less frequent by themselves: of a thread that was last seen an
+// interval ago, it must be known that it has not been in a short sleep for long.
+std::uint64_t light_rest() noexcept {
+  constexpr std::uint64_t kLightRest = 2;
+  // In a window of a light run the period is shorter.
+  const bool is_light = g_options.light && tick_period_ns() >= wire::sampling_period_ns(g_options.rate_hz);
+  return is_light ? kLightRest : 1;
 }
 
 // In shortest intervals. `threads`: those that are signalled again and again.
@@ -449,7 +450,7 @@ std::uint64_t pause_after(ThreadRecord& record, Look look, std::uint64_t now_ns,
                           std::uint32_t signals) noexcept {
   const std::uint64_t shortest_ns = shortest_look_ns();
   if (look != Look::kSame) record.watch.same_since_ns = now_ns;
-  if (look == Look::kSignalled) return shortest_ns * rest_after_signal(signals);
+  if (look == Look::kSignalled) return shortest_ns * rest_after_signal(signals) * light_rest();
   std::uint64_t pause_ns = (now_ns - record.watch.same_since_ns) / kSteadyParts;
   std::uint64_t longest_ns = longest_look_ns();
   if (record.tick == Tick::kMonotonic && record.timer_off.load(std::memory_order_relaxed) != 0)

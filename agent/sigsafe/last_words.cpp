@@ -5,6 +5,7 @@
 
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/thread_context.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
@@ -39,6 +40,8 @@ bool is_stack_overflow(int signal, const siginfo_t& info, const ucontext_t& inte
   const auto address = reinterpret_cast<std::uint64_t>(info.si_addr);
   const auto base = reinterpret_cast<std::uint64_t>(stack.ss_sp);
   if (sp - base < stack.ss_size) return false;  // the alternate stack itself was in use
+  // Something ran over the other end, as a copy with a wrong length does.
+  if (t_context.stack_high != 0 && address >= t_context.stack_high) return false;
   return address - (sp - kRedZone - kWord) < kMostOfOneFrame;
 }
 

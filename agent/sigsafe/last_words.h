@@ -20,7 +20,8 @@ void note_stderr(const void* bytes, std::size_t count) noexcept;
 // The first `moved` bytes of a vector.
 void note_stderr(const iovec* parts, std::size_t count, std::size_t moved) noexcept;
 
-// A fault of the program, or an abort, before the program's handler runs. Call it in our handler of the signal.
+// A fault of the program, or an abort, before the program's handler runs. Call it in our handler of the
+// signal.
 void note_fault(int signal, const siginfo_t& info, const ucontext_t& interrupted) noexcept;
 
 // glibc's __abort_msg, which assert() and the checks of the heap and the stack set before they abort. They

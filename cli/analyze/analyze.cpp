@@ -22,9 +22,11 @@
 #include "cli/analyze/control.hpp"
 #include "cli/analyze/diff.hpp"
 #include "cli/analyze/export.hpp"
+#include "cli/analyze/hang.hpp"
 #include "cli/analyze/ls.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
+#include "cli/analyze/snapshot.hpp"
 #include "cli/analyze/stacks.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/verbs.hpp"
@@ -34,7 +36,6 @@ namespace clusterprof::cli {
 namespace {
 
 constexpr const char* kRunHelp = "run directory, or a batch job: JOB, JOB_TASK, JOB.STEP";
-constexpr std::string_view kLaterVerbs[] = {"attach", "top"};
 
 // One of `names`. The message for a mistyped name suggests the nearest one.
 template <typename Names>
@@ -54,10 +55,6 @@ CLI::Validator one_of(const char* what, const Names& names) {
   return CLI::Validator(check, "{" + values + "}");
 }
 
-int not_yet(const std::string& what) {
-  return complain(kBadUsage, what + " is not in this version (" + kVersion + ")");
-}
-
 // The commands as CLI11 sees them, and the variables that it stores their options in.
 struct Verbs {
   Verbs();
@@ -71,6 +68,8 @@ struct Verbs {
   void add_export();
   void add_control();
   void add_stacks();
+  void add_hang();
+  void add_snapshot();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -85,6 +84,8 @@ struct Verbs {
   ExportVerbOptions export_options;
   ControlOptions control_options;
   StacksOptions stacks_options;
+  HangVerbOptions hang_options;
+  SnapshotOptions snapshot_options;
   std::string dump_argument;
   std::string validate_argument;
   std::vector<std::string> own;
@@ -94,7 +95,7 @@ struct Verbs {
            *path_question = nullptr, *functions_question = nullptr, *node_question = nullptr,
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
            *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
-           *detach_verb = nullptr, *stacks_verb = nullptr;
+           *detach_verb = nullptr, *stacks_verb = nullptr, *hang_verb = nullptr, *snapshot_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -128,6 +129,8 @@ Verbs::Verbs() {
   add_export();
   add_control();
   add_stacks();
+  add_hang();
+  add_snapshot();
 }
 
 void Verbs::add_merge() {
@@ -168,6 +171,14 @@ void Verbs::add_report() {
                    "only this region; give its full name, as in epoch/step")
       ->type_name("REGION")
       ->excludes(html);  // the page has all regions
+  report_verb
+      ->add_option("--last", report_options.last,
+                   "only the end of the run, as far as it is known by time: 60s, 5m, 2h")
+      ->type_name("TIME")
+      ->excludes(html)  // time can be selected in the page
+      ->excludes(oneline)
+      ->excludes("--section")
+      ->excludes("--region");
   report_verb
       ->add_flag("--all-frames", all_frames,
                  "show every function and line, also those of libraries and the interpreter")
@@ -315,6 +326,23 @@ void Verbs::add_stacks() {
   add_own(stacks_verb, own);
 }
 
+void Verbs::add_snapshot() {
+  snapshot_verb = app.add_subcommand("snapshot", "Keeps a profile of now of a run that goes on");
+  snapshot_verb->add_option("RUN", snapshot_options.run, kRunHelp)->required();
+  snapshot_verb
+      ->add_option("-o,--output", snapshot_options.output,
+                   "make this directory (default: RUN.snapshot-1, or the next number)")
+      ->type_name("DIR");
+}
+
+void Verbs::add_hang() {
+  hang_verb = app.add_subcommand("hang", "Looks whether any rank makes progress, and tells the collectors");
+  hang_verb->group("");  // between parts of clusterprof
+  hang_verb->add_option("RUN", hang_options.run, "run directory")->required();
+  hang_verb->add_option("--after", hang_options.after_s, "seconds without progress")->required();
+  hang_verb->add_flag("--abort", hang_options.end_ranks, "the collectors are to end the ranks");
+}
+
 // The message for an unknown command.
 std::string Verbs::no_verb(const std::string& word) {
   std::vector<std::string> known;
@@ -345,9 +373,6 @@ std::string Verbs::unknown_option(int argc, char** argv) {
 }
 
 int Verbs::run(int argc, char** argv, aggregator::Team* team) {
-  if (argc > 1 && std::find(std::begin(kLaterVerbs), std::end(kLaterVerbs), argv[1]) != std::end(kLaterVerbs))
-    return not_yet(argv[1]);
-
   const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
     return complain(kBadUsage, no_verb(argv[1]));
@@ -402,6 +427,8 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*stop_verb) return stop_recording(control_options);
   if (*detach_verb) return detach(control_options);
   if (*stacks_verb) return stacks(stacks_options);
+  if (*snapshot_verb) return snapshot(snapshot_options);
+  if (*hang_verb) return look_for_hang(hang_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }
 
@@ -424,6 +451,22 @@ void define_browser(CLI::App& app, std::string& run) {
   app.name("clusterprof tui");
   app.description("Looks at a run in a terminal");
   app.add_option("RUN", run, kRunHelp)->required();
+  const auto own = std::make_shared<std::vector<std::string>>();
+  add_own(&app, *own);
+  app.callback([own] {
+    Result<std::vector<std::string>> paths = own_paths(*own);
+    if (!paths) throw CLI::ValidationError("--own", paths.error().message);
+    choose_view({std::move(paths).value(), report::FrameMode::kFolded});
+  });
+}
+
+void define_top(CLI::App& app, TopOptions& options) {
+  app.name("clusterprof top");
+  app.description("Shows what the ranks of a running run do now");
+  app.add_option("RUN", options.run, kRunHelp)->required();
+  app.add_flag("--once", options.once, "print it once, as where there is no terminal");
+  app.add_flag("--json", options.json, "print it once as JSON");
+  add_colour(&app, options.colour);
   const auto own = std::make_shared<std::vector<std::string>>();
   add_own(&app, *own);
   app.callback([own] {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "aggregator/team.hpp"
+#include "cli/analyze/top.hpp"
 
 namespace CLI {
 class App;
@@ -20,5 +21,7 @@ int analyze_main(int argc, char** argv, aggregator::Team* team);
 void with_verbs(const std::function<void(CLI::App&)>& use);
 // `clusterprof tui`, which is a program of its own.
 void define_browser(CLI::App& app, std::string& run);
+// `clusterprof top`, of the same program.
+void define_top(CLI::App& app, TopOptions& options);
 
 }  // namespace clusterprof::cli

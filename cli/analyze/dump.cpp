@@ -193,14 +193,19 @@ void dump_events(const ShardData& data, Text& out) {
 
 void dump_waiting(const ShardData& data, Text& out) {
   const WaitAnalysis& a = data.wait_analysis;
-  out.table("wait_analysis", 1,
-            "done\tideal_ns\tevent_level\toperations\tevents\tmessages\tunmatched_messages\tcollectives\t"
-            "unmatched_collectives\tclock_error_ns\tclock_violations\tworst_violation_ns");
+  out.table(
+      "wait_analysis", 1,
+      "done\tideal_ns\tevent_level\toperations\tevents\tmessages\tunmatched_messages\tcollectives\t"
+      "unmatched_collectives\tunreceived_messages\tclock_error_ns\tclock_violations\tworst_violation_ns");
   const std::string clock_error =
       a.clock_error_ns == kClocksApart ? "not comparable" : std::to_string(a.clock_error_ns);
   out.row(a.done, a.ideal_ns, a.event_level, a.operations, a.events, a.messages, a.unmatched_messages,
-          a.collectives, a.unmatched_collectives, clock_error.c_str(), a.clock_violations,
-          a.worst_violation_ns);
+          a.collectives, a.unmatched_collectives, a.unreceived_messages, clock_error.c_str(),
+          a.clock_violations, a.worst_violation_ns);
+  out.table("unmatched_messages", data.unmatched_messages.size(),
+            "rank_row\tpath\tcommunicator\treceiver_row\ttag\tcount");
+  for (const UnmatchedMessages& m : data.unmatched_messages)
+    out.row(m.rank, m.path, m.communicator, m.receiver, m.tag, m.count);
   out.table("wait_states", data.wait_states.size(),
             "rank_row\tpath\tkind\tcause_rank_row\tcause_path\twait_ns\tcount");
   for (const WaitState& w : data.wait_states)
@@ -310,6 +315,15 @@ void dump_mpi(const ShardData& data, Text& out) {
     out.row(r.rank, r.tid, r.enter_ns, kPendingKinds[static_cast<std::size_t>(r.kind)], r.peer);
   out.table("collective_counts", data.collective_counts.size(), "rank_row\tpath\tcommunicator\tcount");
   for (const CollectiveCount& c : data.collective_counts) out.row(c.rank, c.path, c.communicator, c.count);
+  out.table("mpi_errors", data.mpi_errors.size(),
+            "rank_row\tpath\tcommunicator\terror_class\tpeer\ttag\tmessage\tcount\tfirst_ns\tname\ttext");
+  for (const MpiError& e : data.mpi_errors)
+    out.row(e.rank, e.path, e.communicator, e.error_class, e.peer, e.tag, e.message, e.count, e.first_ns,
+            e.name, e.text);
+  out.table("open_requests", data.open_requests.size(),
+            "rank_row\tpath\tcommunicator\tkind\tpeer\ttag\tcount");
+  for (const OpenRequests& r : data.open_requests)
+    out.row(r.rank, r.path, r.communicator, unsigned{r.kind}, r.peer, r.tag, r.count);
   out.table("communicators", data.communicators.size(), "row\tidentity\tsize\tname");
   for (std::size_t i = 0; i < data.communicators.size(); ++i)
     out.row(i, data.communicators[i].identity, data.communicators[i].size, data.communicators[i].name);
@@ -361,7 +375,8 @@ void dump_losses(const ShardData& data, Text& out) {
   for (const Thread& t : data.threads)
     out.row(t.rank, t.path, t.top_path, t.last_path, t.pid, t.tid, shard::thread_kind_name(t.kind),
             unsigned{t.flags}, t.count, t.start_utc_ns, t.elapsed_ns, t.cpu_ns, t.cpu_min_ns, t.cpu_max_ns,
-            t.unmoved_ns, t.unmoved_cpu_ns, kCategoryNames[static_cast<std::size_t>(t.last_category)], t.name);
+            t.unmoved_ns, t.unmoved_cpu_ns, kCategoryNames[static_cast<std::size_t>(t.last_category)],
+            t.name);
   out.table("recording_windows", data.recording_windows.size(), "rank_row\tbegin_ns\tend_ns");
   for (const RecordingWindow& w : data.recording_windows) out.row(w.rank, w.begin_ns, w.end_ns);
   out.table("failures", data.failures.size(),

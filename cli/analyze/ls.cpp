@@ -76,6 +76,7 @@ void describe(const ShardData& data, report::RunInfo& run) {
   run.elapsed_s = static_cast<double>(last - first) * 1e-9;
   report::Analysis nodes;
   report::describe_nodes(data, nodes);
+  nodes.run.snapshot_utc_ns = run.snapshot_utc_ns = report::snapshot_utc_ns(data);
   report::find_run_state(nodes);
   run.state = nodes.run.state;
   run.as_of_s = nodes.run.as_of_s;
@@ -303,7 +304,7 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
       out("elapsed_s", known ? std::optional(run.elapsed_s) : std::nullopt);
       out("complete", known ? std::optional(run.complete) : std::nullopt);
       out("run_state", known ? std::optional(std::string(name_of(run.state))) : std::nullopt);
-      out("as_of_s", run.as_of_s);
+      out("as_of_s", run.as_of_s)("snapshot_utc", report::utc_or_null(run.snapshot_utc_ns));
       out.object("efficiency", [&] {
         const report::Efficiency& e = listed.efficiency;
         out("parallel", e.parallel)("load_balance", e.load_balance)("communication", e.communication);

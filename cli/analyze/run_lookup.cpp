@@ -101,7 +101,7 @@ bool may_be_run(const fs::directory_entry& entry) {
 std::string job_in_name(std::string_view name) {
   constexpr std::string_view kPrefix = "clusterprof-";
   constexpr std::size_t kDate = 8, kTime = 6, kShortestJob = 3;
-  if (!name.starts_with(kPrefix)) return {};
+  if (!name.starts_with(kPrefix) || name.find(kSnapshotMark) != std::string_view::npos) return {};
   name.remove_prefix(kPrefix.size());
   std::vector<std::string_view> parts;
   for (std::size_t at = 0; at <= name.size();) {

@@ -14,6 +14,9 @@ namespace clusterprof::cli {
 // Where runs are that are named by less than a path: CLUSTERPROF_ROOT, or else here.
 std::filesystem::path run_root();
 
+// RUN.snapshot-1: what `clusterprof snapshot` makes of a run. It is not found by the run's job.
+inline constexpr std::string_view kSnapshotMark = ".snapshot-";
+
 // Whether it is a directory, and not the link by which ranks of a run that has begun, or was killed, find it.
 bool may_be_run(const std::filesystem::directory_entry& entry);
 

@@ -3,18 +3,13 @@
 // may be running.
 #include "cli/analyze/stacks.hpp"
 
-#include <algorithm>
 #include <filesystem>
-#include <utility>
-#include <vector>
 
-#include "aggregator/merger.hpp"
-#include "aggregator/run_directory.hpp"
 #include "base/result.hpp"
+#include "cli/analyze/live_shards.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
-#include "formats/shard/shard_reader.hpp"
 #include "report/analysis/run_state.hpp"
 #include "report/stacks.hpp"
 
@@ -22,49 +17,6 @@ namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using shard::ShardData;
-
-// What a shard has besides threads and calls would only have to be united.
-ShardData only_stacks(ShardData data) {
-  ShardData kept;
-  kept.run = std::move(data.run);
-  kept.strings = std::move(data.strings);
-  kept.frames = std::move(data.frames);
-  kept.paths = std::move(data.paths);
-  kept.nodes = std::move(data.nodes);
-  kept.ranks = std::move(data.ranks);
-  kept.calls_under_way = std::move(data.calls_under_way);
-  kept.pending_requests = std::move(data.pending_requests);
-  kept.collective_counts = std::move(data.collective_counts);
-  kept.communicators = std::move(data.communicators);
-  kept.threads = std::move(data.threads);
-  return kept;
-}
-
-Result<ShardData> united(const fs::path& run, const std::string& name) {
-  const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
-  if (!shards) return shards.error();
-  if (shards.value().empty()) {
-    Result<profile::ProfileReader> profile = open_profile(run, nullptr);
-    if (!profile) return profile.error();
-    const Result<const ShardData*> head = profile.value().head();
-    if (!head) return head.error();
-    return only_stacks(*head.value());
-  }
-  aggregator::Merger merger;
-  bool any = false;
-  for (const fs::path& path : shards.value()) {
-    Result<ShardData> data = shard::read_shard_head(path);
-    if (!data) {
-      complain(kOk, data.error().message);
-      continue;
-    }
-    merger.add(only_stacks(std::move(data).value()));
-    any = true;
-  }
-  if (!any) return Error{name + ": none of its shards can be read"};
-  return merger.finish();
-}
 
 }  // namespace
 
@@ -74,7 +26,7 @@ int stacks(const StacksOptions& options) {
   report::StacksReport report;
   // A collector that has ended may have written its last shard after it was read.
   for (int tries = 0; tries < 2; ++tries) {
-    const Result<ShardData> data = united(directory.value(), options.run);
+    const Result<shard::ShardData> data = read_stacks(directory.value(), options.run);
     if (!data) return complain(data.error());
     report = report::report_stacks(data.value(), chosen_view().frames);
     if (!report::has_collector_that_ended(report.run)) break;

@@ -25,6 +25,7 @@
 #include "base/stderr_watchdog.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/analyze/analysis_observer.hpp"
+#include "cli/analyze/control.hpp"
 #include "cli/analyze/dump.hpp"
 #include "cli/analyze/html_page.hpp"
 #include "cli/analyze/merge_bar.hpp"
@@ -35,6 +36,7 @@
 #include "formats/profile/file_kind.hpp"
 #include "formats/profile/profile_reader.hpp"
 #include "formats/shard/shard_reader.hpp"
+#include "report/analysis/end_of_run.hpp"
 #include "report/analysis/run_state.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
@@ -239,7 +241,19 @@ int report(const ReportOptions& options) {
       std::find(options.sections.begin(), options.sections.end(), "timeline") != options.sections.end();
   if (!options.html.empty()) return page_to(options, run);
   std::optional<report::Analysis> analysis;
-  if (options.region.empty()) {
+  if (!options.last.empty()) {
+    const std::optional<std::uint64_t> last_ns = parse_lasting_ns(options.last);
+    if (!last_ns)
+      return complain(kBadUsage,
+                      "--last: a time of at least a second, as 60s, 5m or 2h, not '" + options.last + "'");
+    Result<AnalysedRun> whole = analysed_run(run, true, job_of(options));
+    if (!whole) return complain(whole.error());
+    const Result<const ShardData*> head = whole.value().profile.head();
+    if (!head) return complain(head.error());
+    analysis = report::analyse_end(*head.value(), whole.value().analysis, static_cast<double>(*last_ns) / 1e9,
+                                   chosen_view().frames);
+    if (!analysis) return complain(kNothingFound, options.run + ": nothing of it is known by time");
+  } else if (options.region.empty()) {
     Result<report::Analysis> whole = stored_analysis(run, options.json || timeline, job_of(options));
     if (!whole) return complain(whole.error());
     analysis = std::move(whole.value());

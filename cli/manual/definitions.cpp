@@ -121,6 +121,13 @@ bool with_verb(const std::string& verb, const std::function<void(CLI::App&)>& us
     use(app);
     return true;
   }
+  if (verb == "top") {
+    CLI::App app;
+    TopOptions options;
+    define_top(app, options);
+    use(app);
+    return true;
+  }
   if (verb == "doctor") {
     CLI::App app;
     doctor::Options options;

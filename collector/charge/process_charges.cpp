@@ -50,6 +50,17 @@ std::uint32_t ProcessCharges::row_of(RawValueKey key) {
   return row;
 }
 
+void ProcessCharges::take_new(LiveTimes* times) {
+  taken_ns_.resize(rows_.size());
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto& [key, amount] = rows_[i];
+    const std::uint64_t ns = key.main_thread ? amount.wall_ns : amount.cpu_ns;
+    if (ns <= taken_ns_[i]) continue;
+    if (times != nullptr) times->add(key.path, key.category, ns - taken_ns_[i]);
+    taken_ns_[i] = ns;
+  }
+}
+
 ChargeTarget ProcessCharges::target(const RawValueKey& key) { return target_of_row(row_of(key)); }
 
 void ProcessCharges::read_counter_names(const wire::SegmentHeader& header) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collector/charge/amounts.hpp"
+#include "collector/charge/live_times.hpp"
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/thread_account.hpp"
 #include "collector/charge/time_series.hpp"
@@ -48,6 +49,11 @@ class ProcessCharges {
     rows_[row].amount.wall_ns += wall_ns;
     rows_[row].amount.cpu_ns += cpu_ns;
   }
+  // Gives all time since the last call to `times`; null: to nobody. What helper threads waited counts for
+  // nothing.
+  void take_new(LiveTimes* times);
+  // Takes no memory for this any more; the next call gives all time since the process's start.
+  void stop_taking() noexcept { taken_ns_ = {}; }
   void add_sample(std::uint32_t row) noexcept { ++rows_[row].amount.samples; }
   // A sample of running native code. `data_address`: the address that its instruction uses, if `has_address`.
   void add_access(std::uint32_t row, bool has_address, std::uint64_t data_address);
@@ -95,6 +101,7 @@ class ProcessCharges {
   TimeGrid& grid_;
   PathTimes& path_times_;
   std::vector<Row> rows_;
+  std::vector<std::uint64_t> taken_ns_;  // by row, where somebody watches
   FlatIndex row_index_;
   std::size_t rows_taken_ = 0, short_rows_ = 0;  // RawStore::take_rows, StoreLimits
   bool left_callers_out_ = false;

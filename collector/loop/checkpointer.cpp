@@ -21,8 +21,6 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr milliseconds kPollSlack{500};  // the poll that starts a checkpoint may be late
-// While the ranks leave no processor idle, reading debug information may take this part of the elapsed time.
-// It starts once that is enough for the C library's.
 constexpr int kShareForLines = 200;
 constexpr milliseconds kLinesOfOneModule{50};
 
@@ -62,6 +60,10 @@ CheckpointSchedule::Clock::duration CheckpointSchedule::next_within() const {
   return std::max<Clock::duration>(wait, times_.max_age) + 3 * last_write_;
 }
 
+bool may_read_lines(nanoseconds spent, nanoseconds running) {
+  return spent + kLinesOfOneModule < running / kShareForLines;
+}
+
 Checkpointer::Checkpointer(const ShardPlace& place, CheckpointTimes times, std::function<void()> written)
     : place_(place), written_callback_(std::move(written)), schedule_(times) {
   writing_ = claiming_ = true;
@@ -80,7 +82,7 @@ Checkpointer::Checkpointer(const ShardPlace& place, CheckpointTimes times, std::
 // A failure shows when the shard is written.
 void Checkpointer::claim_name() {
   try {
-    if (!shard_file_) shard_file_.emplace(place_);
+    if (!shard_file_) shard_file_.emplace(place_, builder_);
   } catch (const std::exception& error) {
     report_problem(error.what());
   }
@@ -105,7 +107,7 @@ bool Checkpointer::start(std::shared_ptr<const NodeSnapshot> snapshot, ShardFile
     (void)set_urgent(false);
     // A failure is printed, and the last shard decides whether the run is recorded.
     (void)write(*snapshot, which, [this, all_lines](nanoseconds spent) {
-      return all_lines || spent + kLinesOfOneModule < (Clock::now() - started_) / kShareForLines;
+      return all_lines || may_read_lines(spent, Clock::now() - started_);
     });
     // A shard takes about as much memory as the snapshot. The node's programs may need it.
     snapshot.reset();

@@ -67,6 +67,10 @@ class CheckpointSchedule {
   std::uint64_t written_ = 0;
 };
 
+// Whether a collector that has run for so long may read more debug information while the ranks leave no
+// processor idle: a part of the elapsed time, which is enough for the C library's at first.
+[[nodiscard]] bool may_read_lines(std::chrono::nanoseconds spent, std::chrono::nanoseconds running);
+
 // Writes shards. While ranks run, a thread of its own looks up names and writes the file, and the rings are
 // read meanwhile. The functions are for the main thread.
 class Checkpointer {
@@ -80,6 +84,9 @@ class Checkpointer {
   Checkpointer& operator=(const Checkpointer&) = delete;
   ~Checkpointer();
 
+  // Names call paths, for whoever has its mutex.
+  [[nodiscard]] const std::shared_ptr<SharedShardBuilder>& builder() const { return builder_; }
+
   [[nodiscard]] bool is_writing() const { return writing_; }
   [[nodiscard]] bool is_due() const { return !writing_ && schedule_.is_due(Clock::now()); }
 
@@ -91,6 +98,8 @@ class Checkpointer {
   bool start(std::shared_ptr<const NodeSnapshot> snapshot, ShardFile::Which which, bool all_lines);
   // True once after each write has ended.
   [[nodiscard]] bool take_finished();
+  // Whether the last write failed. Not while one is under way.
+  [[nodiscard]] bool has_problem() const { return has_problem_; }
   void wait();
 
   // Writes the last shard, which no other follows, on this thread.
@@ -106,6 +115,7 @@ class Checkpointer {
              const ShardBuilder::MayReadLines& may_read_lines);
 
   const ShardPlace place_;
+  const std::shared_ptr<SharedShardBuilder> builder_ = std::make_shared<SharedShardBuilder>();
   const std::function<void()> written_callback_;
   const Clock::time_point started_ = Clock::now();
   std::optional<ShardFile> shard_file_;  // used by one thread at a time

@@ -27,13 +27,16 @@ struct ControlWatch::Files {
   std::mutex mutex;
   std::condition_variable wake;
   bool has_thread = false, is_busy = false, is_closed = false, wants_work = false, withdraws = false;
-  std::optional<ControlAnswer> to_write;
+  struct Answers {
+    std::optional<ControlAnswer> window;
+    std::optional<WriteAnswer> write;
+  };
+  Answers to_write;
   std::string run_directory, node_name;
 
   // On a thread of its own. `done` gives the result to the event loop; it is called with the mutex locked.
   static void work(const std::shared_ptr<Files>& files,
-                   const std::function<void(const std::optional<ControlRequest>&,
-                                            const std::optional<ControlAnswer>& written)>& done) {
+                   const std::function<void(const ControlFiles&, const Answers& written)>& done) {
     std::unique_lock lock(files->mutex);
     for (;;) {
       files->wake.wait(lock, [&] { return files->is_closed || files->wants_work; });
@@ -47,13 +50,14 @@ struct ControlWatch::Files {
         files->wake.notify_all();
         continue;
       }
-      std::optional<ControlAnswer> answer = std::exchange(files->to_write, std::nullopt);
+      Answers answers = std::exchange(files->to_write, {});
       lock.unlock();
-      std::optional<ControlRequest> request;
+      ControlFiles found;
       try {
         // One that could not be written is written at the next look.
-        if (answer && !write_answer(files->run_directory, *answer)) answer.reset();
-        request = read_request(files->run_directory);
+        if (answers.window && !write_answer(files->run_directory, *answers.window)) answers.window.reset();
+        if (answers.write && !write_answer(files->run_directory, *answers.write)) answers.write.reset();
+        found = read_control(files->run_directory);
       } catch (const std::exception&) {  // no memory: the next look tries again
       }
       lock.lock();
@@ -62,7 +66,7 @@ struct ControlWatch::Files {
       if (files->is_closed) return;
       if (files->withdraws) continue;
       try {
-        done(request, answer);
+        done(found, answers);
       } catch (const std::exception&) {
       }
     }
@@ -70,11 +74,11 @@ struct ControlWatch::Files {
 };
 
 ControlWatch::ControlWatch(asio::io_context& io, std::string run_directory, std::string node_name,
-                           std::uint32_t nodes, bool light, Node node)
+                           std::uint32_t nodes, Windows windows, Node node)
     : io_(io),
       node_name_(std::move(node_name)),
-      interval_(control_interval_ns(nodes)),
-      light_(light),
+      interval_(windows == Windows::kNone ? watch_interval_ns(nodes) : control_interval_ns(nodes)),
+      windows_(windows),
       node_(std::move(node)),
       look_timer_(io),
       edge_timer_(io),
@@ -93,7 +97,7 @@ ControlWatch::~ControlWatch() {
 
 void ControlWatch::withdraw() {
   std::unique_lock lock(files_->mutex);
-  if (!files_->has_thread) return;
+  if (!files_->has_thread || !has_answered_) return;
   files_->withdraws = files_->wants_work = true;
   files_->wake.notify_all();
   files_->wake.wait_for(lock, kWithdrawPatience, [this] { return !files_->withdraws; });
@@ -101,7 +105,14 @@ void ControlWatch::withdraw() {
 
 void ControlWatch::begin(bool open) {
   is_open_ = open;
-  answer_ = ControlAnswer{node_name_, 0, light_, open, 0};
+  if (windows_ != Windows::kNone)
+    answer_ = ControlAnswer{node_name_, 0, windows_ == Windows::kOfLight, open, 0};
+  look();
+}
+
+void ControlWatch::wrote(std::uint64_t number) {
+  if (number == 0) return;
+  write_answer_ = WriteAnswer{node_name_, number};
   look();
 }
 
@@ -118,17 +129,18 @@ void ControlWatch::look() {
     if (!files_->is_busy) {
       try {
         if (!files_->has_thread) {
-          const auto done = [this](const std::optional<ControlRequest>& request,
-                                   const std::optional<ControlAnswer>& written) {
-            asio::post(io_, [this, request, written] {
-              if (written && answer_ == written) answer_.reset();
-              seen(request);
+          const auto done = [this](const ControlFiles& found, const Files::Answers& written) {
+            asio::post(io_, [this, found, written] {
+              if (written.window && answer_ == written.window) answer_.reset();
+              if (written.write && write_answer_ == written.write) write_answer_.reset();
+              seen(found);
             });
           };
           std::thread([files = files_, done] { Files::work(files, done); }).detach();
           files_->has_thread = true;
         }
-        files_->to_write = answer_;
+        has_answered_ = has_answered_ || answer_ || write_answer_;
+        files_->to_write = {answer_, write_answer_};
         files_->is_busy = files_->wants_work = true;
         files_->wake.notify_all();
       } catch (const std::exception&) {  // no thread: the next look tries again
@@ -138,7 +150,19 @@ void ControlWatch::look() {
   wait_for_look();
 }
 
-void ControlWatch::seen(const std::optional<ControlRequest>& request) {
+void ControlWatch::seen(const ControlFiles& files) {
+  // A notice that was there before this collector is about ranks that are gone.
+  const bool is_first = !std::exchange(has_seen_, true);
+  if (files.any) node_.any();
+  if (windows_ != Windows::kNone) follow(files.window);
+  if (files.write > write_asked_) {
+    write_asked_ = files.write;
+    node_.write(files.write);
+  }
+  if (files.hang && !std::exchange(knows_of_hang_, true) && !is_first) node_.hang(*files.hang);
+}
+
+void ControlWatch::follow(const std::optional<ControlRequest>& request) {
   const bool is_first = !std::exchange(has_looked_, true);
   if (!request || request->sequence <= request_.sequence) return;
   request_ = *request;
@@ -196,7 +220,7 @@ void ControlWatch::answer_when_done() {
     return;
   }
   answer_timer_.cancel();
-  answer_ = ControlAnswer{node_name_, request_.sequence, light_, is_open_, done.done};
+  answer_ = ControlAnswer{node_name_, request_.sequence, windows_ == Windows::kOfLight, is_open_, done.done};
   look();
 }
 

@@ -13,7 +13,10 @@ namespace clusterprof::collector {
 
 LauncherChannel::LauncherChannel(boost::asio::io_context& io, int fd, Handlers handlers)
     : handlers_(std::move(handlers)), fd_(fd) {
-  if (fd >= 0) descriptor_.emplace(io, fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (fd < 0) return;
+  // Programs that run beside must not keep the launcher waiting.
+  (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+  descriptor_.emplace(io, fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
 void LauncherChannel::start() {

@@ -2,6 +2,8 @@
 #include "collector/loop/watched_processes.hpp"
 
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -33,6 +35,14 @@ int WatchedProcess::pidfd() const {
 bool WatchedProcess::has_ended() const {
   if (const int fd = pidfd(); fd >= 0) return process_ended(fd);
   return pid != 0 && kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+void WatchedProcess::send(int signal) const {
+  if (const int fd = pidfd(); fd >= 0) {
+    (void)syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0);
+  } else if (pid != 0 && start_ticks != 0 && process_start_ticks(pid) == start_ticks) {
+    (void)kill(pid, signal);
+  }
 }
 
 bool WatchedProcess::is_reused(const UniqueFd& pidfd) const {
@@ -69,7 +79,10 @@ WatchedProcess& WatchedProcesses::add(pid_t pid, const ProcessAlias& alias, Uniq
   added->pid = pid;
   added->alias = alias;
   if (pid != 0) by_pid_[pid] = added;
-  if (pidfd) added->ended.assign(pidfd.release());
+  if (pidfd)
+    added->ended.assign(pidfd.release());
+  else if (pid != 0)
+    added->start_ticks = process_start_ticks(pid);
   return *added;
 }
 

@@ -35,9 +35,12 @@ struct WatchedProcess {
   ProcessAlias alias;
   bool announced = false;
   bool waited_for = false;
+  std::uint64_t start_ticks = 0;  // as process_start_ticks(); where there is no pidfd
 
   [[nodiscard]] int pidfd() const;  // -1: none
   [[nodiscard]] bool has_ended() const;
+  // Sends a signal to this process, and to no other one that has its pid meanwhile.
+  void send(int signal) const;
   // The pid was given to a new process, which `pidfd` stands for, after this one had ended.
   [[nodiscard]] bool is_reused(const UniqueFd& pidfd) const;
   [[nodiscard]] std::optional<NodeState::ProcessId> known_id() const;

@@ -55,6 +55,25 @@ struct RawCollectives {
   std::uint32_t last_path = 0;  // the function of the last one, alone; 0: none
 };
 
+// wire::MpiError
+struct RawMpiError {
+  std::uint32_t path = 0;
+  std::uint64_t channel = 0;
+  std::int32_t error_class = 0, peer = wire::kNoPeer, tag = wire::kNoTag;
+  std::uint32_t message = wire::kNoSequence;
+  std::uint64_t count = 0, first_ns = 0;  // first_ns: since the process began
+  std::string name, text;
+};
+
+// wire::OpenRequests
+struct RawOpenRequests {
+  std::uint32_t path = 0;  // 0: those that found no room
+  std::uint64_t channel = 0;
+  std::uint8_t kind = 0;  // wire::PendingKind; 0: something else
+  std::int32_t peer = wire::kNoPeer, tag = wire::kNoTag;
+  std::uint64_t count = 0;
+};
+
 using SizeBins = std::array<std::uint64_t, wire::kSizeBins>;
 
 // wire::ClockMeasurement

@@ -87,6 +87,15 @@ std::uint64_t TimeInMpi::of_slot(const wire::ThreadSlot& slot, std::uint64_t now
   return total;
 }
 
+std::uint64_t TimeInMpi::in_call_ns(const wire::ThreadSlot& slot, std::uint64_t now_ns) {
+  const wire::MpiCallUnderWay& call = slot.mpi_call;
+  const std::uint64_t changes = call.changes.load(std::memory_order_acquire);
+  const std::uint64_t enter_ns = call.enter_ns.load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const bool is_inside = changes % 2 == 1 && call.changes.load(std::memory_order_relaxed) == changes;
+  return is_inside ? now_ns - std::min(now_ns, enter_ns) : 0;
+}
+
 HelperThreads TimeInMpi::of_helper(const Thread& thread, const wire::ThreadSlot& slot,
                                    std::uint64_t now_ns) const {
   if (thread.main) return {};

@@ -45,6 +45,9 @@ class TimeInMpi {
                                                               const wire::ThreadSlot& slot,
                                                               std::uint64_t now_ns) const;
 
+  // How long the thread has been in the call that it is in, recorded or not; 0: it is in none.
+  [[nodiscard]] static std::uint64_t in_call_ns(const wire::ThreadSlot& slot, std::uint64_t now_ns);
+
   // The thread has ended, or its process: keeps what it did in MPI.
   void end_thread(const Thread& thread, const wire::ThreadSlot& slot, std::uint64_t now_ns);
   // Of threads that have ended.

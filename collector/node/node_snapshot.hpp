@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/charge/live_times.hpp"
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/time_series.hpp"
 #include "collector/mpi/event_log.hpp"
@@ -56,6 +57,7 @@ struct RankSnapshot {
   std::vector<shard::Process> processes;        // `rank` is 0
   std::vector<shard::Thread> threads;           // likewise
   std::vector<shard::RecordingWindow> windows;  // likewise
+  std::uint64_t rss_bytes = 0;                  // now; 0: not known
 };
 
 struct NodeSnapshot {
@@ -66,6 +68,11 @@ struct NodeSnapshot {
   TimeGrid grid;
   SeriesBlock series{kNodeColumns, kNodeLevels};
   PathTimes::Cells path_times;
+
+  // Of NodeState::live_snapshot() only, which leaves out what live files do not have.
+  std::vector<LiveTimes::Row> live_times;
+  std::uint64_t watch = 0;  // as in shard::LiveState, like these two
+  std::uint64_t memory_used_bytes = 0, memory_limit_bytes = 0;
 };
 
 }  // namespace clusterprof::collector

@@ -422,6 +422,7 @@ void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
   const std::uint64_t told = process.recorder->header().end_mono_ns.load(std::memory_order_acquire);
   const std::uint64_t end = told != 0 && told < now_ns ? told : now_ns;
   process.recorder->finish(end);
+  if (live_) process.recorder->take_new_times(&*live_);
   ProcessReport report = process.recorder->report(end);
   process.recorder.reset();
   if (!process.past) {
@@ -592,13 +593,10 @@ void NodeState::update_series(RankGroup& group, Process& process, std::uint64_t 
   }
 }
 
-void NodeState::update_rss(RankGroup& group, std::uint64_t now_ns) {
+std::uint64_t NodeState::rss_bytes(const RankGroup& group) {
   std::uint64_t rss_bytes = 0;
-  std::uint64_t begin_ns = now_ns;
   for (const Process& process : group.processes) {
-    begin_ns = std::min(begin_ns, process.start.mono_ns);
     if (!process.alive) continue;
-    // For a process that was never looked at, the most it ever had.
     const wire::ProcessUsage* const told = process.recorder ? &process.recorder->header().usage
                                            : process.past   ? &process.past->usage
                                                             : nullptr;
@@ -606,8 +604,15 @@ void NodeState::update_rss(RankGroup& group, std::uint64_t now_ns) {
         std::max(told != nullptr ? told->max_rss_bytes : 0, process.usage ? process.usage->max_rss_bytes : 0);
     rss_bytes += process.look.rss_bytes != 0 ? process.look.rss_bytes : most;
   }
-  if (rss_bytes == 0) return;
-  group.series.level(grid_, kRss, std::max(group.rss_until_ns, begin_ns), now_ns, rss_bytes);
+  return rss_bytes;
+}
+
+void NodeState::update_rss(RankGroup& group, std::uint64_t now_ns) {
+  std::uint64_t begin_ns = now_ns;
+  for (const Process& process : group.processes) begin_ns = std::min(begin_ns, process.start.mono_ns);
+  const std::uint64_t bytes = rss_bytes(group);
+  if (bytes == 0) return;
+  group.series.level(grid_, kRss, std::max(group.rss_until_ns, begin_ns), now_ns, bytes);
   group.rss_until_ns = now_ns;
 }
 
@@ -716,6 +721,46 @@ bool NodeState::left_mpi_open(ProcessId id) const {
 bool NodeState::has_rank(std::int32_t rank) const {
   const auto numbers = rank_numbers();
   return std::any_of(numbers.begin(), numbers.end(), [&](const auto& entry) { return entry.second == rank; });
+}
+
+std::uint64_t NodeState::still_ns(std::uint64_t now_ns) const {
+  std::optional<std::uint64_t> shortest;
+  for (const auto& [key, group] : ranks_) {
+    if (is_above_ranks(key)) continue;
+    bool runs = false;
+    std::uint64_t longest = 0;  // a rank's shell or launcher waits for it; which it is does not matter here
+    for (const Process& process : group.processes) {
+      runs = runs || process.alive;
+      if (process.alive && process.recorder)
+        longest = std::max(longest, process.recorder->main_thread_still_ns(now_ns));
+    }
+    if (runs) shortest = std::min(shortest.value_or(longest), longest);
+  }
+  return shortest.value_or(0);
+}
+
+void NodeState::hold_places() {
+  for (auto& [key, group] : ranks_)
+    for (Process& process : group.processes)
+      if (process.recorder) process.recorder->hold_places();
+}
+
+std::vector<NodeState::ProcessId> NodeState::main_processes() const {
+  std::vector<ProcessId> found;
+  for (const auto& [key, group] : ranks_) {
+    if (is_above_ranks(key)) continue;
+    const Process* main = nullptr;
+    const auto place = [](const Process& process) {
+      const bool uses_mpi =
+          process.recorder && process.recorder->header().mpi_state.load(std::memory_order_acquire) !=
+                                  static_cast<std::uint32_t>(wire::MpiState::kNone);
+      return std::tuple(!uses_mpi, !process.announced, process.id);
+    };
+    for (const Process& process : group.processes)
+      if (process.alive && (main == nullptr || place(process) < place(*main))) main = &process;
+    if (main != nullptr) found.push_back(main->id);
+  }
+  return found;
 }
 
 wire::MpiState NodeState::mpi_progress() const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/secrets.hpp"
+#include "collector/charge/live_times.hpp"
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/time_series.hpp"
 #include "collector/node/node_snapshot.hpp"
@@ -142,6 +143,13 @@ class NodeState {
   // Whether the process, or a helper of its rank, initialised MPI and did not finalise it.
   [[nodiscard]] bool left_mpi_open(ProcessId process) const;
   [[nodiscard]] bool has_rank(std::int32_t rank) const;
+  // How long no rank that runs has moved at the most: as long as its main thread has been at one place or in
+  // one MPI call. 0: one moves, or it is not known. What else a rank does is not looked at here.
+  [[nodiscard]] std::uint64_t still_ns(std::uint64_t now_ns) const;
+  // All ranks are being ended by a signal: where their threads were last stays what it is now.
+  void hold_places();
+  // Of each rank that runs, the process that stands for it: the one that uses MPI, or else the first.
+  [[nodiscard]] std::vector<ProcessId> main_processes() const;
   // The furthest state of MPI that any process has reached, in worlds of several ranks.
   [[nodiscard]] wire::MpiState mpi_progress() const;
 
@@ -160,6 +168,12 @@ class NodeState {
 
   // The content for a shard, as it is now. `complete`: all ranks have ended.
   [[nodiscard]] NodeSnapshot snapshot(Instant now, bool complete, Events events = Events::kAll);
+
+  // Somebody begins to watch the run: from now on the time of call paths is kept for live_snapshot().
+  void begin_live(std::uint64_t watch);
+  void end_live();
+  // The content for a live file, as it is now. begin_live() comes first.
+  [[nodiscard]] NodeSnapshot live_snapshot(Instant now);
 
  private:
   struct Process {
@@ -243,13 +257,18 @@ class NodeState {
   [[nodiscard]] bool is_spawned(std::int32_t rank) const;
   void update_series(RankGroup& group, Process& process, std::uint64_t now_ns);
   void update_rss(RankGroup& group, std::uint64_t now_ns);
-  static ProcessView view(Process& process, std::uint64_t now_ns, Events events);
+  // `live`: null, or for a live file.
+  static ProcessView view(Process& process, std::uint64_t now_ns, Events events, LiveTimes* live);
   void set_event_budget(ProcessRecorder& recorder) const;
   // Leaves less room for call paths, the more the other tables take.
   void fit_store(std::uint64_t now_ns);
   static std::size_t main_process(const std::vector<ProcessView>& views);
   static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
-                                    Events events, std::size_t thread_rows, std::vector<shard::Note>& notes);
+                                    Events events, std::size_t thread_rows, std::vector<shard::Note>& notes,
+                                    LiveTimes* live);
+  NodeSnapshot make_snapshot(Instant now, bool complete, Events events, LiveTimes* live);
+  // What its living processes have; for one that was never looked at, the most it ever had.
+  static std::uint64_t rss_bytes(const RankGroup& group);
 
   NodeOptions options_;
   bool saves_memory_ = false;
@@ -271,6 +290,8 @@ class NodeState {
   std::uint64_t notes_left_out_ = 0;
   std::uint64_t memory_kills_ = 0;
   std::uint64_t turned_off_ns_ = 0;  // 0: recording is on
+  std::optional<LiveTimes> live_;    // while somebody watches
+  std::uint64_t watch_ = 0;
   std::uint32_t window_number_ = 0;
   bool window_open_ = false;
 };

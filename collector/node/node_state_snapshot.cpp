@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/command_text.hpp"
@@ -91,6 +92,8 @@ void set_flags(shard::Rank& rank, const ProcessReport& sum, const ProcessReport&
   if (sum.knows_page_faults) rank.flags |= shard::kFaultsApart;
   if (sum.samples != 0 && !sum.python_unread && !sum.python_partly) rank.flags |= shard::kGarbageApart;
   if (sum.python_unread) rank.flags |= shard::kPythonUnread;
+  if ((sum.mpi_unseen & wire::kReceivesUnseen) != 0) rank.flags |= shard::kReceivesUnseen;
+  if ((sum.mpi_unseen & wire::kSendsUnsure) != 0) rank.flags |= shard::kSendsUnsure;
 }
 
 // How a process ended; both empty while it runs, and if nobody knows.
@@ -140,7 +143,8 @@ void set_failure(RankSnapshot& snapshot, const ProcessReport& main, const std::o
     snapshot.failure->flags |= shard::Failure::kStackOverflow;
 }
 
-// Keeps the rows of those that failed by themselves, and of them the first.
+// Keeps the rows of those that called MPI_Abort, which a launcher may have ended then, and of those that
+// failed by themselves, and of them the first.
 void bound_failures(std::vector<RankSnapshot>& ranks) {
   std::vector<RankSnapshot*> failed;
   for (RankSnapshot& rank : ranks)
@@ -149,7 +153,9 @@ void bound_failures(std::vector<RankSnapshot>& ranks) {
   const auto place = [](const RankSnapshot* snapshot) {
     const shard::Rank& rank = snapshot->rank;
     const bool ended_by_launcher = rank.exit_signal == SIGTERM || rank.exit_signal == SIGKILL;
-    return std::pair(ended_by_launcher, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
+    const bool aborted = (snapshot->failure->flags & shard::Failure::kCalledAbort) != 0;
+    return std::tuple(!aborted, ended_by_launcher,
+                      rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
   };
   std::ranges::stable_sort(failed, {}, place);
   for (std::size_t i = shard::kMaxFailureRows; i < failed.size(); ++i) failed[i]->failure.reset();
@@ -257,10 +263,12 @@ shard::Process NodeState::row_of(const Process& process, const ProcessReport& re
   return row;
 }
 
-NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, Events events) {
+NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, Events events,
+                                       LiveTimes* live) {
   ProcessView view{&process, {}, process.recorder || process.past, {}, process.start, now_ns};
   if (process.recorder) {
-    view.report = process.recorder->report(now_ns, events);
+    view.report = live != nullptr ? process.recorder->live_report(now_ns, *live)
+                                  : process.recorder->report(now_ns, events);
     if (process.past) view.report.begin_with(*process.past);
   } else if (process.past) {
     view.report = *process.past;
@@ -285,11 +293,11 @@ std::size_t NodeState::main_process(const std::vector<ProcessView>& views) {
 }
 
 RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
-                                      Events events, std::size_t thread_rows,
-                                      std::vector<shard::Note>& notes) {
+                                      Events events, std::size_t thread_rows, std::vector<shard::Note>& notes,
+                                      LiveTimes* live) {
   std::vector<ProcessView> views;
   views.reserve(group.processes.size());
-  for (Process& process : group.processes) views.push_back(view(process, now_ns, events));
+  for (Process& process : group.processes) views.push_back(view(process, now_ns, events, live));
   const std::size_t main_index = main_process(views);
   const ProcessView& main = views[main_index];
 
@@ -297,7 +305,7 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   shard::Rank& rank = snapshot.rank;
   ProcessReport& sum = snapshot.report;
   SystemUsage usage = group.helpers_usage;
-  sum.add_amounts(group.helpers, false);
+  if (live == nullptr) sum.add_amounts(group.helpers, false);
   bool any_segment = group.helpers.processes != 0;
   for (std::size_t i = 0; i < views.size(); ++i) {
     sum.add_amounts(views[i].report, i == main_index);
@@ -323,12 +331,22 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   set_end(rank, main.report, main.process->wait_status, main.process->alive);
   if ((rank.flags & shard::kLost) != 0 || rank.exit_status != 0) snapshot.last_path = sum.last_path;
   if ((rank.flags & shard::kStillRan) == 0) set_failure(snapshot, main.report, main.process->wait_status);
-  snapshot.series = group.series;
   snapshot.command = group.command;
   snapshot.affinity = main.process->look.affinity;
   snapshot.numa_nodes = main.process->look.numa_nodes;
   snapshot.events = sum.events[static_cast<std::size_t>(events)];
   sum.events = {};
+  ThreadTable threads;  // those of the main process have rows of their own first
+  threads.add(main.report.thread_table);
+  if (live == nullptr) threads.add(group.helpers.thread_table);
+  for (std::size_t i = 0; i < views.size(); ++i)
+    if (i != main_index) threads.add(views[i].report.thread_table);
+  snapshot.threads = threads.rows(thread_rows);
+  if (live != nullptr) {
+    snapshot.rss_bytes = rss_bytes(group);
+    return snapshot;
+  }
+  snapshot.series = group.series;
   snapshot.processes = group.ended;
   snapshot.processes.insert(snapshot.processes.end(), group.ended_alike.begin(), group.ended_alike.end());
   for (const ProcessView& each : views)
@@ -337,12 +355,6 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
             [](const shard::Process& a, const shard::Process& b) {
               return std::pair(a.start_utc_ns, a.pid) < std::pair(b.start_utc_ns, b.pid);
             });
-  ThreadTable threads;  // those of the main process have rows of their own first
-  threads.add(main.report.thread_table);
-  threads.add(group.helpers.thread_table);
-  for (std::size_t i = 0; i < views.size(); ++i)
-    if (i != main_index) threads.add(views[i].report.thread_table);
-  snapshot.threads = threads.rows(thread_rows);
   // Without a budget there are no events, so there is no level.
   if (snapshot.events && snapshot.events->budget() != 0) rank.event_level = snapshot.events->level();
 
@@ -352,6 +364,33 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
 }
 
 NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
+  return make_snapshot(now, complete, events, nullptr);
+}
+
+void NodeState::begin_live(std::uint64_t watch) {
+  live_.emplace(store_);
+  watch_ = watch;
+  for (auto& [key, group] : ranks_)
+    for (Process& process : group.processes)
+      if (process.recorder) process.recorder->take_new_times(nullptr);
+}
+
+void NodeState::end_live() {
+  live_.reset();
+  for (auto& [key, group] : ranks_)
+    for (Process& process : group.processes)
+      if (process.recorder) process.recorder->stop_taking_times();
+}
+
+NodeSnapshot NodeState::live_snapshot(Instant now) {
+  live_->begin_look();
+  NodeSnapshot snapshot = make_snapshot(now, false, Events::kFew, &*live_);
+  snapshot.live_times = live_->rows();
+  snapshot.watch = watch_;
+  return snapshot;
+}
+
+NodeSnapshot NodeState::make_snapshot(Instant now, bool complete, Events events, LiveTimes* live) {
   NodeSnapshot snapshot;
   shard::Run& run = snapshot.run;
   run.id = options_.run_id;
@@ -390,8 +429,8 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   for (auto& [key, group] : ranks_) {
     if (group.processes.empty() || is_above_ranks(key)) continue;
     snapshot.ranks.push_back(
-        rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows, run.notes));
-    snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
+        rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows, run.notes, live));
+    if (live == nullptr) snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
     // One that was attached to was running before, and may go on.
     if (options_.attached && (snapshot.ranks.back().rank.flags & shard::kStillRan) != 0)
       snapshot.ranks.back().rank.flags &= ~shard::kLost;
@@ -428,7 +467,9 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
     run.notes.push_back(
         shard::note_of_node(shard::NoteCode::kMemoryKills, options_.node_name, memory_kills_));
   if (options_.time_limit_utc_ns != 0 && now.utc_ns >= options_.time_limit_utc_ns)
-    run.notes.push_back(shard::note_of_node(shard::NoteCode::kTimeLimit, options_.node_name));
+    run.notes.push_back(
+        shard::note_of_node(shard::NoteCode::kTimeLimit, options_.node_name,
+                            static_cast<std::uint64_t>(options_.time_limit_utc_ns / 1'000'000'000)));
   if (!options_.only_ranks.empty()) run.world_size = 0;  // the others are not missing
   std::sort(snapshot.ranks.begin(), snapshot.ranks.end(),
             [](const RankSnapshot& a, const RankSnapshot& b) { return a.rank.rank < b.rank.rank; });
@@ -442,9 +483,11 @@ NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   }
   if (run.counters_multiplexed) run.notes.push_back(shard::note_of_run(shard::NoteCode::kCountersTookTurns));
   unite(run.notes);
-  snapshot.grid = grid_;
-  snapshot.series = series_;
-  snapshot.path_times = path_times_.cells(open_times);
+  if (live == nullptr) {
+    snapshot.grid = grid_;
+    snapshot.series = series_;
+    snapshot.path_times = path_times_.cells(open_times);
+  }
   snapshot.tables = store_.tables();  // after the reports, which add call paths of MPI call sites
   return snapshot;
 }

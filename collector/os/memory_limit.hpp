@@ -44,8 +44,8 @@ class MemoryLimit {
   };
   [[nodiscard]] std::uint64_t all_kills() const;
 
-  std::vector<Group> groups_;                        // those with a limit
-  std::vector<std::filesystem::path> kill_counts_;   // files with a line "oom_kill NUMBER"
+  std::vector<Group> groups_;                       // those with a limit
+  std::vector<std::filesystem::path> kill_counts_;  // files with a line "oom_kill NUMBER"
   std::filesystem::path machine_;
   std::uint64_t kills_before_ = 0;
 };

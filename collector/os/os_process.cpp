@@ -157,6 +157,12 @@ std::optional<int> exit_wait_status(int pidfd, pid_t pid) {
   return kept();  // its parent waited for it in between
 }
 
+std::uint64_t process_start_ticks(pid_t pid) {
+  constexpr std::size_t kStartTime = 22 - 3;  // of proc(5), counted from the third
+  const auto fields = stat_fields(pid);
+  return fields.size() > kStartTime ? std::strtoull(fields[kStartTime].c_str(), nullptr, 10) : 0;
+}
+
 std::optional<SystemUsage> read_usage(pid_t pid) {
   const auto fields = stat_fields(pid);
   if (fields.size() < 13) return std::nullopt;

@@ -41,6 +41,10 @@ namespace clusterprof::collector {
 // for it), or from /proc while it is a zombie.
 [[nodiscard]] std::optional<int> exit_wait_status(int pidfd, pid_t pid);
 
+// When the process with this pid started, in ticks of the kernel's clock: tells it from another one that gets
+// its pid later. 0: not known.
+[[nodiscard]] std::uint64_t process_start_ticks(pid_t pid);
+
 // Reads /proc. For a zombie, only times and faults are known. No value: the process is gone.
 [[nodiscard]] std::optional<SystemUsage> read_usage(pid_t pid);
 

@@ -26,17 +26,20 @@ constexpr std::uint64_t kMaxUnrecordedPrograms = std::uint64_t{1} << 32;
 // Adds the time that a thread has not been charged yet to a report on the present state.
 struct ReportSink {
   ProcessReport& report;
+  LiveTimes* live;  // null: not for a live file
   const std::vector<std::uint32_t>& counter_numbers;
   TimeGrid& grid;
   bool main_thread;
 
   void operator()(const ChargeTarget& target, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
-    RawAmount& amount = report.values[RawValueKey{target.path, target.category, main_thread}];
+    if (live != nullptr) live->add_open(target.path, target.category, main_thread ? wall_ns : cpu_ns);
+    RawAmount& amount =
+        report.values[RawValueKey{live != nullptr ? 0 : target.path, target.category, main_thread}];
     amount.wall_ns += wall_ns;
     amount.cpu_ns += cpu_ns;
   }
   void counter(const ChargeTarget& target, std::uint32_t index, std::uint64_t value) const {
-    if (index < counter_numbers.size())
+    if (live == nullptr && index < counter_numbers.size())
       report.counters[RawCounterKey{target.path, counter_numbers[index]}] += value;
   }
   void paused(std::uint64_t) const {}  // ProcessRecorder::paused_ns is more exact
@@ -44,6 +47,7 @@ struct ReportSink {
   [[nodiscard]] static ChargeTarget runnable(const ChargeTarget& of) { return of; }
   void runnable_in_mpi(const Stretch&, std::uint64_t) const {}
   void spent(const ChargeTarget& target, const Stretch& when, std::uint64_t wall_ns) const {
+    if (live != nullptr) return;
     report.open_times.push_back({target.path, when, wall_ns});
     if (main_thread)
       report.main_series.spread(grid, static_cast<std::uint32_t>(target.category), when.begin_ns, when.end_ns,
@@ -54,7 +58,7 @@ struct ReportSink {
     spent(of, when, wall_ns);
   }
   void counted(std::uint32_t index, const Stretch& when, std::uint64_t value) const {
-    if (index < counter_numbers.size())
+    if (live == nullptr && index < counter_numbers.size())
       report.counter_series.spread(grid, counter_numbers[index], when.begin_ns, when.end_ns, value);
   }
 };
@@ -184,6 +188,18 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   update_measured_mpi(now_ns);
   events_.agree_on_level();
   return std::max(fullest, static_cast<double>(freed_slots_) / std::max(1u, segment_.layout().thread_slots));
+}
+
+std::uint64_t ProcessRecorder::main_thread_still_ns(std::uint64_t now_ns) const {
+  for (const std::uint32_t index : slots_.found()) {
+    const auto thread = threads_.find(index);
+    if (thread == threads_.end() || !thread->second.main ||
+        thread->second.state != RecordedThread::State::kActive)
+      continue;
+    return std::max(thread->second.stay.unmoved_ns(now_ns),
+                    TimeInMpi::in_call_ns(segment_.thread_slot(index), now_ns));
+  }
+  return 0;
 }
 
 void ProcessRecorder::finish(std::uint64_t end_ns) {
@@ -404,16 +420,32 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   add_mpi_state(report, now_ns);
   add_notes(report);
   add_statistics(report);
-  add_charges(report, now_ns);
+  add_charges(report);
+  add_sums(report, now_ns);
   tables_.read(report, now_ns);
   add_drops(report);
   add_events(report, which);
   add_unrecorded_threads(report, now_ns);
   add_ended_threads(report);
-  if (!finished_) add_living_threads(report, now_ns);
+  if (!finished_) add_living_threads(report, now_ns, nullptr);
   const bool ended_by_itself = (report.exit_flags & wire::kExitStatusKnown) != 0;
   report.last_path = samples_.last_path().find(report.calls_under_way, ended_by_itself, stacks_);
   if (finished_ || report.exit_flags != 0) add_last_words(report);
+  return report;
+}
+
+ProcessReport ProcessRecorder::live_report(std::uint64_t now_ns, LiveTimes& times) {
+  ProcessReport report;
+  add_identity(report, now_ns);
+  add_mpi_state(report, now_ns);
+  add_notes(report);
+  add_statistics(report);
+  add_live_charges(report, times);
+  add_sums(report, now_ns);
+  tables_.read_communicators(report);
+  report.mpi_ns = time_in_mpi_.ended_main_ns();
+  for (const RawCallUnderWay& call : time_in_mpi_.calls_at_end()) add_call_under_way(report, call);
+  if (!finished_) add_living_threads(report, now_ns, &times);
   return report;
 }
 
@@ -426,7 +458,11 @@ void ProcessRecorder::add_last_words(ProcessReport& report) {
     last.flags |= shard::Failure::kFault;
     if (words.stack_overflow.load(std::memory_order_relaxed) != 0)
       last.flags |= shard::Failure::kStackOverflow;
-    last.address = words.fault_address.load(std::memory_order_relaxed);
+    // A general protection fault: an address that no memory can have, or that is not aligned.
+    if (words.fault_code.load(std::memory_order_relaxed) == SI_KERNEL)
+      last.flags |= shard::Failure::kNoAddress;
+    else
+      last.address = words.fault_address.load(std::memory_order_relaxed);
     last.instruction = stacks_.place_in_module(words.fault_pc.load(std::memory_order_relaxed));
   } else {
     last.signal = 0;
@@ -435,9 +471,9 @@ void ProcessRecorder::add_last_words(ProcessReport& report) {
     last.flags |= shard::Failure::kCalledAbort;
     last.abort_code = words.mpi_abort_code.load(std::memory_order_relaxed);
   }
-  last.message =
-      bounded_text(words.abort_message, std::min(words.abort_message_bytes.load(std::memory_order_relaxed),
-                                                 wire::kAbortMessageBytes));
+  last.message = bounded_text(
+      words.abort_message,
+      std::min(words.abort_message_bytes.load(std::memory_order_relaxed), wire::kAbortMessageBytes));
   last.stderr_tail = stderr_tail(words);
   if (words.stderr_bytes.load(std::memory_order_relaxed) != 0) last.flags |= shard::Failure::kHasStderr;
 }
@@ -515,13 +551,30 @@ void ProcessRecorder::add_statistics(ProcessReport& report) const {
                                         bounded_text(h.unavailable_reasons[i], wire::kCounterNameBytes));
 }
 
-void ProcessRecorder::add_charges(ProcessReport& report, std::uint64_t now_ns) const {
+void ProcessRecorder::add_live_charges(ProcessReport& report, LiveTimes& times) {
+  std::array<std::array<RawAmount, shard::kCategories>, 2> sums{};
+  for (const auto& [key, amount] : charges_.rows()) {
+    RawAmount& sum = sums[key.main_thread ? 1 : 0][static_cast<std::size_t>(key.category)];
+    sum.wall_ns += amount.wall_ns;
+    sum.cpu_ns += amount.cpu_ns;
+  }
+  for (const bool main : {false, true})
+    for (std::size_t c = 0; c < shard::kCategories; ++c)
+      if (const RawAmount& sum = sums[main ? 1 : 0][c]; sum.wall_ns != 0 || sum.cpu_ns != 0)
+        report.values[RawValueKey{0, static_cast<shard::Category>(c), main}] = sum;
+  charges_.take_new(&times);
+}
+
+void ProcessRecorder::add_charges(ProcessReport& report) const {
   report.values.reserve(charges_.rows().size());
   for (const ProcessCharges::Row& row : charges_.rows()) report.values.emplace(row.key, row.amount);
   report.counters = charges_.counters();
   report.accesses = charges_.accesses();
   report.main_series = charges_.main_series();
   report.counter_series = charges_.counter_series();
+}
+
+void ProcessRecorder::add_sums(ProcessReport& report, std::uint64_t now_ns) const {
   report.paused_ns = paused_ns(now_ns);
   report.windows = windows_.windows(now_ns);
   report.leaves_gaps = windows_.leaves_gaps();
@@ -592,7 +645,7 @@ void ProcessRecorder::add_ended_threads(ProcessReport& report) const {
   report.add_loops(ended_loops_);
 }
 
-void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t now_ns) {
+void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t now_ns, LiveTimes* live) {
   for (const std::uint32_t index : slots_.found()) {
     RecordedThread& thread = threads_[index];
     if (thread.state == RecordedThread::State::kNone) continue;
@@ -603,15 +656,17 @@ void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t no
     report.mpi_helpers.add(time_in_mpi_.of_helper(caller, slot, now_ns));
     if (const auto call = time_in_mpi_.call_under_way(caller, slot, now_ns))
       add_call_under_way(report, *call);
-    std::vector<RawLoop> loops;
-    add_loops(loops, thread, slot, now_ns);
-    report.add_loops(loops);
+    if (live == nullptr) {
+      std::vector<RawLoop> loops;
+      add_loops(loops, thread, slot, now_ns);
+      report.add_loops(loops);
+    }
     if (thread.state == RecordedThread::State::kEnded)
       report.thread_table.add(row_of(thread, thread.account, thread.ended_ns, false));
     if (thread.state != RecordedThread::State::kActive) continue;
     ThreadAccount provisional = thread.account;
     provisional.end(now_ns, std::nullopt, samples_.period_ns(), {}, {},
-                    ReportSink{report, charges_.counter_numbers(), grid_, thread.main});
+                    ReportSink{report, live, charges_.counter_numbers(), grid_, thread.main});
     report.thread_table.add(row_of(thread, provisional, now_ns, true));
   }
 }

@@ -20,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collector/charge/live_times.hpp"
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/process_charges.hpp"
 #include "collector/charge/time_series.hpp"
@@ -62,6 +63,9 @@ class ProcessRecorder {
   // Tells the process that nothing is to be recorded any more.
   void turn_off(std::uint64_t now_ns);
 
+  // The process is being ended by a signal: where its threads were last stays what it is now.
+  void hold_places() noexcept { samples_.hold_places(); }
+
   // Tells a process with windows of recording to have one open or not. `number`: of the request.
   void want_window(std::uint32_t number, bool open);
   // Whether it has done so.
@@ -77,6 +81,18 @@ class ProcessRecorder {
 
   // The state at this instant. For a living process it includes the time since each thread's last sample.
   [[nodiscard]] ProcessReport report(std::uint64_t now_ns, Events which = Events::kAll);
+
+  // The same with only what a live file has, quickly: of `values` only sums by category, on path 0. Gives the
+  // time of call paths to `times`.
+  [[nodiscard]] ProcessReport live_report(std::uint64_t now_ns, LiveTimes& times);
+  // Gives what was charged since the last call, or live_report(), to `times`; null: to nobody, so that
+  // the next one begins here.
+  void take_new_times(LiveTimes* times) { charges_.take_new(times); }
+  void stop_taking_times() noexcept { charges_.stop_taking(); }
+
+  // At least since when the main thread has been at one place or in one MPI call, as of the last poll; 0: it
+  // moves, or it is not known.
+  [[nodiscard]] std::uint64_t main_thread_still_ns(std::uint64_t now_ns) const;
 
   // The call path on which this process made another one (wire::Creation). No value: not known.
   [[nodiscard]] std::optional<std::uint32_t> creation_path(std::uint64_t arena_offset, std::uint32_t words) {
@@ -111,12 +127,15 @@ class ProcessRecorder {
   void add_notes(ProcessReport& report) const;
   void add_statistics(ProcessReport& report) const;
   void add_last_words(ProcessReport& report);
-  void add_charges(ProcessReport& report, std::uint64_t now_ns) const;
+  void add_charges(ProcessReport& report) const;
+  void add_sums(ProcessReport& report, std::uint64_t now_ns) const;
+  void add_live_charges(ProcessReport& report, LiveTimes& times);
   void add_drops(ProcessReport& report) const;
   void add_events(ProcessReport& report, Events which);
   void add_unrecorded_threads(ProcessReport& report, std::uint64_t now_ns);
   void add_ended_threads(ProcessReport& report) const;
-  void add_living_threads(ProcessReport& report, std::uint64_t now_ns);
+  // `live`: null, or as for live_report().
+  void add_living_threads(ProcessReport& report, std::uint64_t now_ns, LiveTimes* live);
   void add_loops(std::vector<RawLoop>& loops, const RecordedThread& thread, const wire::ThreadSlot& slot,
                  std::uint64_t now_ns);
   // The names that the slot has at this moment.

@@ -111,6 +111,9 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
     RawCollectives& known = collectives.try_emplace(identity, begun).first->second;
     if (begun.count > known.count) known = begun;
   }
+  mpi_errors.insert(mpi_errors.end(), other.mpi_errors.begin(), other.mpi_errors.end());
+  open_requests.insert(open_requests.end(), other.open_requests.begin(), other.open_requests.end());
+  mpi_unseen |= other.mpi_unseen;
   if (!keep_main_thread) return;
   const auto has_events = [](const ProcessReport& report) {
     return std::any_of(report.events.begin(), report.events.end(),

@@ -82,6 +82,9 @@ struct ProcessReport {
   std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
   std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity
   std::map<std::uint64_t, RawCollectives> collectives;                  // by identity of the communicator
+  std::vector<RawMpiError> mpi_errors;
+  std::vector<RawOpenRequests> open_requests;
+  std::uint32_t mpi_unseen = 0;  // wire::MpiUnseen
   std::uint64_t mpi_operations = 0;
   std::array<std::shared_ptr<const EventLog>, 2> events;  // by Events; null: not asked for
   std::vector<ClockReading> clocks;

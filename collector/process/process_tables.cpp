@@ -18,12 +18,19 @@ namespace {
 
 constexpr std::uint64_t kMaxClockErrorNs = 1'000'000'000'000;
 
+// A world rank, or one of the special values.
+bool is_peer(std::int32_t peer) {
+  return peer >= wire::kAnyPeer && peer < static_cast<std::int32_t>(shard::kMaxWorldSize);
+}
+
 }  // namespace
 
 void ProcessTables::read(ProcessReport& report, std::uint64_t now_ns) {
   read_call_sites(report, read_communicators(report));
   read_traffic(report);
   read_message_sizes(report);
+  read_errors(report, now_ns);
+  read_open_requests(report);
   read_regions(report);
   read_files(report);
   read_clocks(report, now_ns);
@@ -114,6 +121,60 @@ void ProcessTables::read_message_sizes(ProcessReport& report) const {
         if (std::any_of(bins.begin(), bins.end(), [](std::uint64_t n) { return n != 0; }))
           report.sizes[op] = bins;
       });
+}
+
+void ProcessTables::read_errors(ProcessReport& report, std::uint64_t now_ns) {
+  const auto& layout = segment_.layout();
+  const std::uint64_t begin_ns = start_.not_after(now_ns);
+  for (const wire::MpiError& row : segment_.header().mpi_errors) {
+    if (row.ready.load(std::memory_order_acquire) != 1) continue;
+    const std::uint16_t op = row.op;
+    RawMpiError error;
+    error.channel = row.channel;
+    error.error_class = row.error_class;
+    error.peer = row.peer;
+    error.tag = row.tag;
+    error.message = row.message;
+    error.count = row.count.load(std::memory_order_relaxed);
+    const std::uint64_t first_ns = row.first_ns;
+    if (op >= layout.mpi_ops || op >= wire::kFunctionCount || error.count == 0 || !is_peer(error.peer) ||
+        first_ns < begin_ns || first_ns > now_ns + kClockToleranceNs) {
+      ++report.drops["damaged_mpi_error"];
+      continue;
+    }
+    error.first_ns = first_ns - begin_ns;
+    error.path = sites_.path_of_event(row.site, op);
+    error.name = bounded_text(row.name, sizeof row.name);
+    error.text = bounded_text(row.text, sizeof row.text);
+    report.mpi_errors.push_back(std::move(error));
+  }
+  report.mpi_unseen = segment_.header().mpi_unseen.load(std::memory_order_relaxed) &
+                      (wire::kReceivesUnseen | wire::kSendsUnsure);
+}
+
+void ProcessTables::read_open_requests(ProcessReport& report) {
+  if (segment_.header().open_requests_ready.load(std::memory_order_acquire) != 1) return;
+  const auto& layout = segment_.layout();
+  const auto* const sites = segment_.table<wire::MpiSite>(layout.mpi_sites_offset);
+  for (const wire::OpenRequests& row : segment_.header().open_requests) {
+    RawOpenRequests open;
+    open.count = row.count;
+    if (open.count == 0) continue;
+    open.channel = row.channel;
+    open.peer = row.peer;
+    open.tag = row.tag;
+    const std::uint32_t kind = row.kind, site = row.site;
+    if (kind > static_cast<std::uint32_t>(wire::PendingKind::kCollective) || !is_peer(open.peer)) {
+      ++report.drops["damaged_open_requests"];
+      continue;
+    }
+    open.kind = static_cast<std::uint8_t>(kind);
+    if (site < wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops)) {
+      const std::uint16_t op = sites[site].op;
+      if (op < layout.mpi_ops && op < wire::kFunctionCount) open.path = sites_.path_of_event(site, op);
+    }
+    report.open_requests.push_back(open);
+  }
 }
 
 void ProcessTables::read_regions(ProcessReport& report) {

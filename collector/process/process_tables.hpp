@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads the tables of sums that agent and wrappers keep in a process's shared memory into a ProcessReport:
-// MPI calls by call site, communicators, traffic between ranks, sizes of messages, regions, calls on files,
-// measurements of the clock.
+// MPI calls by call site, communicators, traffic between ranks, sizes of messages, errors of MPI, requests
+// that stayed open, regions, calls on files, measurements of the clock.
 //
 // Every index and length is checked before it is used; impossible rows are counted ("damaged_...") and left
 // out. Rows keep growing while they are read, so numbers that belong together may differ by one call. Times
@@ -39,17 +39,19 @@ class ProcessTables {
 
   // Adds all tables, as they are now, to a report that has none of them yet.
   void read(ProcessReport& report, std::uint64_t now_ns);
+  // Adds communicators and collective operations only. Returns identities by row of the table; 0: none.
+  std::vector<std::uint64_t> read_communicators(ProcessReport& report) const;
 
   // Adds what performance counters counted inside MPI since the last call to the series of counters. Call it
   // about once a second.
   void update_mpi_counters(std::uint64_t now_ns);
 
  private:
-  // Identities by row of the table; 0: none.
-  [[nodiscard]] std::vector<std::uint64_t> read_communicators(ProcessReport& report) const;
   void read_call_sites(ProcessReport& report, const std::vector<std::uint64_t>& identities);
   void read_traffic(ProcessReport& report) const;
   void read_message_sizes(ProcessReport& report) const;
+  void read_errors(ProcessReport& report, std::uint64_t now_ns);
+  void read_open_requests(ProcessReport& report);
   void read_regions(ProcessReport& report);
   void read_files(ProcessReport& report);
   void read_clocks(ProcessReport& report, std::uint64_t now_ns) const;

@@ -178,7 +178,7 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
   StackContext context = context_of(record);
   const ChargeSink sink(charges_, thread.main);
   const ChargeTarget target = find_target(thread, record.flags, context);
-  if (thread.main) last_path_.note(thread.words.words(), target.path, time_ns);
+  if (thread.main && !holds_places_) last_path_.note(thread.words.words(), target.path, time_ns);
   if (record.trigger == wire::Trigger::kEvent) {
     thread.account.event(time_ns, kernel_use(record), target, sample.counter_values(), sink);
     return;
@@ -214,8 +214,9 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
     thread.loops.sample(time_ns, record.cpu_ns, blocked,
                         context.in_syscall && waits_for_events(record.syscall_nr), target.path);
   count(thread, record, blocked, target, charged);
+  if (holds_places_) return;
   know_thread(thread, blocked, target, charged);
-  thread.stay.sample(place_of(target.path, target.category), time_ns, record.cpu_ns);
+  thread.stay.sample(place_of(target, record), time_ns, record.cpu_ns);
 }
 
 // Whose thread it is has to be known before the first sample, or be seen from it: its paths begin there.
@@ -252,21 +253,25 @@ void SampleCharger::know_thread(RecordedThread& thread, bool blocked, const Char
 }
 
 // Instructions of one function are places of one caller: how far they are apart tells whether it is a loop.
-Place SampleCharger::place_of(std::uint32_t path, shard::Category category) const {
+Place SampleCharger::place_of(const ChargeTarget& target, const wire::SampleRecord& record) const {
   const RawTables& tables = store_.tables();
+  const std::uint32_t path = target.path;
   const RawFrame& leaf = tables.frames[tables.nodes[path].frame];
-  Place place{path, 0, 0, 0, category};
+  Place place;
+  place.path = path;
+  place.category = target.category;
   if (path == 0 || (leaf.kind != RawKind::kNativeExact && leaf.kind != RawKind::kPython)) return place;
   place.path = tables.nodes[path].parent;
-  place.code = std::uint64_t{leaf.a} << 1 | (leaf.kind == RawKind::kPython ? 1 : 0);
+  place.code = (std::uint64_t{leaf.a} + 1) << 1 | (leaf.kind == RawKind::kPython ? 1 : 0);
   place.instruction = leaf.b;
+  place.is_native = leaf.kind == RawKind::kNativeExact;
+  if (place.is_native && (record.flags & wire::kMemoryOperand) != 0) place.data = record.data_address;
   // From Python 3.11 on, instructions have their caches behind them.
   constexpr std::uint32_t kPython311 = 0x030b'0000;
-  const bool has_caches =
-      segment_.header().python_version.load(std::memory_order_relaxed) >= kPython311;
-  place.loop = leaf.kind == RawKind::kNativeExact ? Place::kNativeLoopBytes
-               : has_caches                       ? Place::kPythonLoopUnits
-                                                  : Place::kPythonLoopUnitsWithoutCaches;
+  const bool has_caches = segment_.header().python_version.load(std::memory_order_relaxed) >= kPython311;
+  place.loop = place.is_native ? Place::kNativeLoopBytes
+               : has_caches    ? Place::kPythonLoopUnits
+                               : Place::kPythonLoopUnitsWithoutCaches;
   return place;
 }
 

@@ -88,6 +88,10 @@ class SampleCharger {
   // Closes the account of a thread that did not report its end: it was killed, or its process is gone.
   void end_without_record(RecordedThread& thread, std::uint64_t time_ns);
 
+  // From now on samples do not change where threads were last: the process is being ended by a signal, whose
+  // handler is not what it was doing.
+  void hold_places() noexcept { holds_places_ = true; }
+
   [[nodiscard]] const SampleStatistics& statistics() const noexcept { return statistics_; }
   [[nodiscard]] const LastPath& last_path() const noexcept { return last_path_; }
   // The time between samples, as it was asked for; and whether the CPU clock is the base of all times.
@@ -104,7 +108,7 @@ class SampleCharger {
   // What the sample says of the thread, besides where its time is charged to.
   void know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
                    const ThreadAccount::Charged& charged) const;
-  [[nodiscard]] Place place_of(std::uint32_t path, shard::Category category) const;
+  [[nodiscard]] Place place_of(const ChargeTarget& target, const wire::SampleRecord& record) const;
   [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context);
   void end_account(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
                    const KernelUse* kernel, std::span<const std::uint64_t> counters);
@@ -124,6 +128,7 @@ class SampleCharger {
   const bool cpu_clock_;
   SampleStatistics statistics_;
   LastPath last_path_;
+  bool holds_places_ = false;
 };
 
 }  // namespace clusterprof::collector

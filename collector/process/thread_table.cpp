@@ -53,9 +53,18 @@ void ThreadTable::add(shard::Thread row) {
     alike_.push_back(std::move(row));
     return;
   }
+  const bool found_runs = (found->flags & shard::Thread::kRuns) != 0;
+  if ((row.flags & shard::Thread::kRuns) == 0) {
+    if (!found_runs) found->unmoved_ns = found->unmoved_cpu_ns = 0;
+  } else if (found_runs) {
+    found->unmoved_ns = std::min(found->unmoved_ns, row.unmoved_ns);
+    found->unmoved_cpu_ns = std::max(found->unmoved_cpu_ns, row.unmoved_cpu_ns);
+  } else {
+    found->unmoved_ns = row.unmoved_ns;
+    found->unmoved_cpu_ns = row.unmoved_cpu_ns;
+  }
   join(*found, row);
   found->count += row.count;
-  found->unmoved_ns = found->unmoved_cpu_ns = 0;
   found->cpu_min_ns = std::min(found->cpu_min_ns, row.cpu_min_ns);
   found->cpu_max_ns = std::max(found->cpu_max_ns, row.cpu_max_ns);
 }

@@ -509,14 +509,33 @@ void ShardBuilder::add_mpi_calls(const ProcessReport& report, std::uint32_t rank
                               call.sent_bytes, call.recv_bytes, !helper, call.unfinished});
   }
   for (const RawCallUnderWay& call : report.calls_under_way) {
-    data.calls_under_way.push_back({rank, call.tid, call.main_thread, path_of[call.path],
-                                    communicator_of(call.channel), call.sequence, call.peer, call.tag,
-                                    call.root, call.enter_ns, call.lasted_ns, call.requests,
-                                    call.open_requests});
+    data.calls_under_way.push_back(
+        {rank, call.tid, call.main_thread, path_of[call.path], communicator_of(call.channel), call.sequence,
+         call.peer, call.tag, call.root, call.enter_ns, call.lasted_ns, call.requests, call.open_requests});
     for (const RawCallUnderWay::Pending& pending : call.pending)
       data.pending_requests.push_back(
           {rank, call.tid, call.enter_ns, static_cast<shard::PendingKind>(pending.kind), pending.peer});
   }
+  // A communicator without an entry in the process's table gets a row of its own, as for events.
+  const auto row_of_communicator = [&](std::uint64_t identity) {
+    if (identity == 0) return shard::kNone;
+    const auto [found, added] =
+        communicators.try_emplace(identity, static_cast<std::uint32_t>(data.communicators.size()));
+    if (added) data.communicators.push_back({identity, 0, {}});
+    return found->second;
+  };
+  const std::size_t first_error = data.mpi_errors.size(), first_open = data.open_requests.size();
+  for (const RawMpiError& error : report.mpi_errors)
+    data.mpi_errors.push_back({rank, path_of[error.path], row_of_communicator(error.channel),
+                               error.error_class, error.peer, error.tag, error.message, error.count,
+                               error.first_ns, error.name, error.text});
+  std::stable_sort(data.mpi_errors.begin() + static_cast<std::ptrdiff_t>(first_error), data.mpi_errors.end(),
+                   [](const auto& a, const auto& b) { return a.path < b.path; });
+  for (const RawOpenRequests& open : report.open_requests)
+    data.open_requests.push_back({rank, path_of[open.path], row_of_communicator(open.channel), open.kind,
+                                  open.peer, open.tag, open.count});
+  std::stable_sort(data.open_requests.begin() + static_cast<std::ptrdiff_t>(first_open),
+                   data.open_requests.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
   // Nobody waits for others on a communicator of one.
   for (const auto& [identity, begun] : report.collectives)
     if (const std::uint32_t communicator = communicator_of(identity);
@@ -599,23 +618,17 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
   if (from.events) add_events(*from.events, rank, path_of, communicators, shard, data);
 }
 
-shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines) {
-  const RawTables& tables = snapshot.tables;
-  shard::ShardData data;
-  data.run = snapshot.run;
-  data.nodes.push_back(snapshot.node);
-  data.counters = tables.counters;
+std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, const std::vector<bool>& wanted,
+                                                   const MayReadLines& may_read_lines, Interned& shard) {
   while (modules_.size() < tables.modules.size()) {
     const ModuleInfo& module = *tables.modules[modules_.size()];
     modules_.push_back(symbolizer_.add_module(module.path, module.build_id));
   }
-
-  Interned shard(data);
-  std::vector<std::uint32_t> path_of(tables.nodes.size(),
-                                     0);  // raw node -> path; parents come first
+  std::vector<std::uint32_t> path_of(tables.nodes.size(), 0);  // parents come first
   std::vector<bool> is_root(tables.nodes.size());
   for (const std::uint32_t node : tables.process_roots) is_root[node] = true;
   for (std::size_t i = 1; i < tables.nodes.size(); ++i) {
+    if (!wanted.empty() && !wanted[i]) continue;
     std::uint32_t path = path_of[tables.nodes[i].parent];
     add_frames(tables.frames[tables.nodes[i].frame], tables, may_read_lines, shard, path);
     path_of[i] = path;
@@ -623,6 +636,50 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayRead
     const bool is_pool = tables.frames[tables.nodes[i].frame].kind == RawKind::kPool;
     if (path != 0 && (is_root[i] || is_pool)) shard.process_roots.insert(path);
   }
+  return path_of;
+}
+
+shard::LiveState ShardBuilder::build_live(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines) {
+  const RawTables& tables = snapshot.tables;
+  std::vector<bool> wanted(tables.nodes.size());
+  for (const RankSnapshot& rank : snapshot.ranks) {
+    for (const shard::Thread& thread : rank.threads) wanted[thread.last_path] = true;
+    for (const RawCallUnderWay& call : rank.report.calls_under_way) wanted[call.path] = true;
+    for (const auto& [identity, begun] : rank.report.collectives) wanted[begun.last_path] = true;
+  }
+  for (const LiveTimes::Row& row : snapshot.live_times) wanted[row.path] = true;
+  for (std::size_t i = tables.nodes.size(); i-- > 1;)
+    if (wanted[i]) wanted[tables.nodes[i].parent] = true;
+
+  shard::LiveState state;
+  state.watch = snapshot.watch;
+  state.memory_used_bytes = snapshot.memory_used_bytes;
+  state.memory_limit_bytes = snapshot.memory_limit_bytes;
+  state.data.run = snapshot.run;
+  state.data.nodes.push_back(snapshot.node);
+  Interned shard(state.data);
+  const std::vector<std::uint32_t> path_of = add_paths(tables, wanted, may_read_lines, shard);
+  Communicators communicators;
+  for (const RankSnapshot& from : snapshot.ranks) {
+    add_rank(from, path_of, communicators, shard, state.data);
+    state.rss_bytes.push_back(from.rss_bytes);
+  }
+  std::map<std::pair<std::uint32_t, shard::Category>, std::uint64_t>
+      times;  // different addresses may be one line
+  for (const LiveTimes::Row& row : snapshot.live_times)
+    times[{path_of[row.path], row.category}] += row.wall_ns;
+  for (const auto& [key, ns] : times) state.times.push_back({key.first, key.second, ns});
+  return state;
+}
+
+shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines) {
+  const RawTables& tables = snapshot.tables;
+  shard::ShardData data;
+  data.run = snapshot.run;
+  data.nodes.push_back(snapshot.node);
+  data.counters = tables.counters;
+  Interned shard(data);
+  const std::vector<std::uint32_t> path_of = add_paths(tables, {}, may_read_lines, shard);
 
   std::size_t events = 0;
   for (const RankSnapshot& from : snapshot.ranks)

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "collector/names/symbolize.hpp"
 #include "collector/node/node_state.hpp"
+#include "formats/shard/live_state.hpp"
 #include "formats/shard/shard_data.hpp"
 
 namespace clusterprof::collector {
@@ -27,9 +29,17 @@ class ShardBuilder {
   // information may not be read get their name from the symbol table, and no line and no inlined calls.
   shard::ShardData build(
       const NodeSnapshot& snapshot, const MayReadLines& may_read_lines = [](auto) { return true; });
+  // The same of NodeState::live_snapshot(), but for sequence and the node's collector. Names only the call
+  // paths that it has.
+  shard::LiveState build_live(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines);
 
  private:
   struct Interned;  // the tables of one shard
+
+  // By raw node: its path, and 0 for those that are not wanted; empty: all are. Whose child is wanted is
+  // wanted, too.
+  std::vector<std::uint32_t> add_paths(const RawTables& tables, const std::vector<bool>& wanted,
+                                       const MayReadLines& may_read_lines, Interned& shard);
 
   void add_frames(RawFrame raw, const RawTables& tables, const MayReadLines& may_read_lines, Interned& shard,
                   std::uint32_t& path);
@@ -72,6 +82,12 @@ class ShardBuilder {
   Symbolizer symbolizer_;
   std::vector<Symbolizer::ModuleHandle> modules_;  // RawTables::modules -> handle
   std::vector<std::string> file_systems_;          // by RawTables::files
+};
+
+// For threads that take turns.
+struct SharedShardBuilder {
+  std::mutex mutex;
+  ShardBuilder builder;
 };
 
 }  // namespace clusterprof::collector

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -37,8 +38,8 @@ bool has_memory_to_write() {
 
 }  // namespace
 
-ShardFile::ShardFile(const ShardPlace& place)
-    : name_(place), copies_(name_.path(), name_.claim(), name_.take_file()) {
+ShardFile::ShardFile(const ShardPlace& place, std::shared_ptr<SharedShardBuilder> builder)
+    : name_(place), copies_(name_.path(), name_.claim(), name_.take_file()), builder_(std::move(builder)) {
   if (!place.local) return;
   std::optional<LocalCheckpoints> file =
       LocalCheckpoints::create(name_.claim(), name_.path(), places_for_checkpoints());
@@ -78,7 +79,11 @@ Result<void> ShardFile::try_to_write(const NodeSnapshot& snapshot, Which which,
                                      const ShardBuilder::MayReadLines& may_read_lines) {
   try {
     if (!has_memory_to_write()) throw std::bad_alloc();
-    shard::ShardData data = builder_.build(snapshot, may_read_lines);
+    shard::ShardData data;
+    {
+      const std::lock_guard lock(builder_->mutex);
+      data = builder_->builder.build(snapshot, may_read_lines);
+    }
     rusage own{};
     getrusage(RUSAGE_SELF, &own);
     data.nodes[0].collector_cpu_ns = ns(own.ru_utime) + ns(own.ru_stime);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,7 +21,9 @@ namespace clusterprof::collector {
 
 class ShardFile {
  public:
-  explicit ShardFile(const ShardPlace& place);
+  // `builder`: also used by others.
+  explicit ShardFile(const ShardPlace& place,
+                     std::shared_ptr<SharedShardBuilder> builder = std::make_shared<SharedShardBuilder>());
   ShardFile(const ShardFile&) = delete;
   ShardFile& operator=(const ShardFile&) = delete;
   ~ShardFile();
@@ -50,7 +53,7 @@ class ShardFile {
   std::optional<Local> local_;
   bool lacks_local_place_ = false;
   const std::string own_mark_ = to_string(mark_of_this_process());
-  ShardBuilder builder_;
+  const std::shared_ptr<SharedShardBuilder> builder_;
 };
 
 }  // namespace clusterprof::collector

@@ -18,15 +18,19 @@
 #include "base/directory.hpp"
 #include "base/unique_fd.hpp"
 #include "base/write_all.hpp"
+#include "formats/shard/run_files.hpp"
 
 namespace clusterprof {
 namespace {
 
-constexpr const char* kDirectory = ".control";
-constexpr const char* kRequestName = "request";
-constexpr std::string_view kNodePrefix = "node-", kTemporaryPrefix = ".new-";
+constexpr const char* kDirectory = shard::kControlDirectory;
+constexpr const char *kRequestName = "request", *kWriteName = "write", *kHangName = "hang",
+                     *kWatchName = "watch";
+constexpr std::string_view kNodePrefix = "node-", kWrotePrefix = "wrote-", kLivePrefix = "live-",
+                           kTemporaryPrefix = ".new-";
 constexpr std::string_view kHeader = "clusterprof-control 1\n", kEnd = "end\n";
 constexpr std::size_t kMostBytes = 1024;
+constexpr std::size_t kMostLiveBytes = std::size_t{1} << 28;
 constexpr mode_t kDirectoryMode = 0700, kFileMode = 0600;
 
 bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
@@ -35,22 +39,28 @@ UniqueFd open_run(const std::string& run) {
   return UniqueFd(::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
+std::string live_name(const std::string& node) { return std::string(kLivePrefix) + node; }
 std::string answer_name(const std::string& node) { return std::string(kNodePrefix) + node; }
 
-// Not with O_PATH: it is for NFS to ask its server, so that what others have renamed is seen.
+// Not with O_PATH: it is for NFS to ask its server, so that what others have made and renamed is seen.
 UniqueFd open_control(const std::string& run) {
-  const UniqueFd directory = open_run(run);
+  const UniqueFd directory(::open(run.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return {};
   return UniqueFd(::openat(directory.get(), kDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// The text of a file of this user, of root, or of `owner`.
-std::optional<std::string> read_trusted(int directory, const std::string& name, uid_t owner) {
+// A file of this user, of root, or of `owner`.
+UniqueFd open_trusted(int directory, const std::string& name, uid_t owner) {
   // A pipe of that name must not keep us waiting.
-  const UniqueFd file(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  UniqueFd file(::openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   const auto status = file ? status_of(file.get()) : std::nullopt;
-  if (!status || !S_ISREG(status->st_mode) || (!is_trusted(*status) && status->st_uid != owner))
-    return std::nullopt;
+  if (!status || !S_ISREG(status->st_mode) || (!is_trusted(*status) && status->st_uid != owner)) return {};
+  return file;
+}
+
+std::optional<std::string> read_trusted(int directory, const std::string& name, uid_t owner) {
+  const UniqueFd file = open_trusted(directory, name, owner);
+  if (!file) return std::nullopt;
   char text[kMostBytes];
   const ssize_t bytes = ::read(file.get(), text, sizeof text);
   return bytes > 0 ? std::optional(std::string(text, static_cast<std::size_t>(bytes))) : std::nullopt;
@@ -69,6 +79,24 @@ Result<void> replace_file(int directory, const std::string& name, const std::str
   Error why = failed();
   ::unlinkat(directory, temporary.c_str(), 0);
   return why;
+}
+
+// Writes a file from its beginning on, and closes it, which is when NFS sends it to the server.
+Result<void> rewrite_file(int directory, const std::string& name, std::span<const std::byte> bytes,
+                          const struct stat& owner) {
+  const auto failed = [&] { return Error{name + ": " + std::strerror(errno)}; };
+  UniqueFd file(
+      ::openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kFileMode));
+  if (!file) return failed();
+  const auto status = status_of(file.get());
+  if (!status || !S_ISREG(status->st_mode)) return Error{name + ": is not a file"};
+  // What root makes has to be readable for the run's user.
+  if (::geteuid() == 0 && status->st_uid != owner.st_uid &&
+      ::fchown(file.get(), owner.st_uid, owner.st_gid) != 0)
+    return failed();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!write_all(file.get(), text) || ::close(file.release()) != 0) return failed();
+  return {};
 }
 
 using Fields = std::map<std::string_view, std::uint64_t>;
@@ -114,7 +142,34 @@ std::optional<std::array<std::uint64_t, kCount>> take_fields(
 }
 
 constexpr std::array<std::string_view, 4> kRequestFields = {"sequence", "open", "at_unix_ns", "lasting_ns"};
+constexpr std::array<std::string_view, 1> kWatchFields = {"watch"};
 constexpr std::array<std::string_view, 4> kAnswerFields = {"sequence", "light", "open", "ranks"};
+constexpr std::array<std::string_view, 1> kWriteFields = {"sequence"};
+constexpr std::array<std::string_view, 2> kHangFields = {"lasted_s", "end_ranks"};
+
+std::string text_of_number(std::uint64_t number) { return text_of_fields({{kWriteFields[0], number}}); }
+std::uint64_t parse_number(std::string_view text) {
+  const auto values = take_fields(text, kWriteFields);
+  return values ? (*values)[0] : 0;
+}
+
+// Opens the directory to write to it, and makes it if it is missing. One that root makes belongs to the user
+// of the run, whose collectors are to answer there.
+Result<UniqueFd> make_control(const std::string& run) {
+  const UniqueFd directory = open_run(run);
+  const auto owner = directory ? status_of(directory.get()) : std::nullopt;
+  if (!owner) return Error{run + ": " + std::strerror(errno)};
+  const bool made = ::mkdirat(directory.get(), kDirectory, kDirectoryMode) == 0;
+  if (!made && errno != EEXIST) return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
+  UniqueFd control = open_directory(directory.get(), kDirectory);
+  const auto status = control ? status_of(control.get()) : std::nullopt;
+  if (!status || (!is_trusted(*status) && ::geteuid() != 0))
+    return Error{run + ": belongs to another user, who alone can ask for this"};
+  if (made && ::geteuid() == 0 && owner->st_uid != 0 &&
+      ::fchownat(directory.get(), kDirectory, owner->st_uid, owner->st_gid, AT_SYMLINK_NOFOLLOW) != 0)
+    return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
+  return control;
+}
 
 }  // namespace
 
@@ -167,10 +222,57 @@ std::optional<ControlAnswer> parse_answer(std::string_view text, std::string nod
   return ControlAnswer{std::move(node), sequence, light == 1, open == 1, static_cast<std::uint32_t>(ranks)};
 }
 
-std::optional<ControlRequest> read_request(const std::string& run) {
+std::string text_of(const HangNotice& notice) {
+  return text_of_fields({{kHangFields[0], notice.lasted_s}, {kHangFields[1], notice.end_ranks ? 1 : 0}});
+}
+
+std::optional<HangNotice> parse_hang_notice(std::string_view text) {
+  const auto values = take_fields(text, kHangFields);
+  if (!values || (*values)[1] > 1) return std::nullopt;
+  return HangNotice{(*values)[0], (*values)[1] == 1};
+}
+
+ControlFiles read_control(const std::string& run) {
+  ControlFiles files;
   const UniqueFd control = open_control(run);
-  const auto text = control ? read_trusted(control.get(), kRequestName, ::geteuid()) : std::nullopt;
-  return text ? parse_request(*text) : std::nullopt;
+  if (!control) return files;
+  files.any = true;
+  const auto read = [&](const char* name) { return read_trusted(control.get(), name, ::geteuid()); };
+  if (const auto text = read(kRequestName)) files.window = parse_request(*text);
+  if (const auto text = read(kWriteName)) files.write = parse_number(*text);
+  if (const auto text = read(kHangName)) files.hang = parse_hang_notice(*text);
+  return files;
+}
+
+std::optional<ControlRequest> read_request(const std::string& run) { return read_control(run).window; }
+
+Result<std::uint64_t> request_write(const std::string& run) {
+  const Result<UniqueFd> control = make_control(run);
+  if (!control) return control.error();
+  const int directory = control.value().get();
+  const auto owner = status_of(directory);
+  const auto text = owner ? read_trusted(directory, kWriteName, owner->st_uid) : std::nullopt;
+  const std::uint64_t before = text ? parse_number(*text) : 0;
+  const std::uint64_t number = std::max(before + 1, static_cast<std::uint64_t>(unix_now_ns()));
+  const Result<void> written = replace_file(directory, kWriteName, text_of_number(number));
+  if (!written) return Error{run + "/" + kDirectory + "/" + written.error().message};
+  return number;
+}
+
+Result<void> write_answer(const std::string& run, const WriteAnswer& answer) {
+  const Result<UniqueFd> control = make_control(run);
+  if (!control) return control.error();
+  return replace_file(control.value().get(), std::string(kWrotePrefix) + answer.node,
+                      text_of_number(answer.number));
+}
+
+Result<void> write_hang_notice(const std::string& run, const HangNotice& notice) {
+  const Result<UniqueFd> control = make_control(run);
+  if (!control) return control.error();
+  if (status_of(control.value().get(), kHangName)) return {};
+  const Result<void> written = replace_file(control.value().get(), kHangName, text_of(notice));
+  if (!written) return Error{run + "/" + kDirectory + "/" + written.error().message};
+  return {};
 }
 
 Result<ControlRequest> write_request(const std::string& run, ControlRequest request) {
@@ -204,7 +306,8 @@ void withdraw_answer(const std::string& run, const std::string& node) {
   {
     const UniqueFd control = open_directory(directory.get(), kDirectory);
     if (!control) return;
-    ::unlinkat(control.get(), answer_name(node).c_str(), 0);
+    ::unlinkat(control.get(), (std::string(kWrotePrefix) + node).c_str(), 0);
+    if (::unlinkat(control.get(), answer_name(node).c_str(), 0) != 0) return;  // of a run without windows
     if (!entries_of(control.get(), [](const std::string& name) {
            return name.starts_with(kNodePrefix);
          }).empty())
@@ -213,21 +316,124 @@ void withdraw_answer(const std::string& run, const std::string& node) {
   remove_control(directory.get());
 }
 
-std::vector<ControlAnswer> read_answers(const std::string& run) {
-  std::vector<ControlAnswer> answers;
+namespace {
+
+// The node and the text of each file of a node's answer.
+std::vector<std::pair<std::string, std::string>> answers_of_nodes(const std::string& run,
+                                                                  std::string_view prefix) {
+  std::vector<std::pair<std::string, std::string>> answers;
   const UniqueFd control = open_control(run);
   if (!control) return answers;
   std::vector<std::string> names =
-      entries_of(control.get(), [](const std::string& name) { return name.starts_with(kNodePrefix); });
+      entries_of(control.get(), [&](const std::string& name) { return name.starts_with(prefix); });
   std::sort(names.begin(), names.end());
   const auto owner = status_of(control.get());
-  for (const std::string& name : names) {
-    const auto text = owner ? read_trusted(control.get(), name, owner->st_uid) : std::nullopt;
-    if (!text) continue;
-    if (auto answer = parse_answer(*text, name.substr(kNodePrefix.size())))
-      answers.push_back(std::move(*answer));
-  }
+  for (const std::string& name : names)
+    if (auto text = owner ? read_trusted(control.get(), name, owner->st_uid) : std::nullopt)
+      answers.emplace_back(name.substr(prefix.size()), std::move(*text));
   return answers;
+}
+
+}  // namespace
+
+std::vector<ControlAnswer> read_answers(const std::string& run) {
+  std::vector<ControlAnswer> answers;
+  for (auto& [node, text] : answers_of_nodes(run, kNodePrefix))
+    if (auto answer = parse_answer(text, std::move(node))) answers.push_back(std::move(*answer));
+  return answers;
+}
+
+std::vector<WriteAnswer> read_write_answers(const std::string& run) {
+  std::vector<WriteAnswer> answers;
+  for (auto& [node, text] : answers_of_nodes(run, kWrotePrefix))
+    if (const std::uint64_t number = parse_number(text); number != 0)
+      answers.push_back({std::move(node), number});
+  return answers;
+}
+
+Result<void> write_watch(const std::string& run, std::uint64_t number) {
+  const UniqueFd directory = open_run(run);
+  const auto owner = directory ? status_of(directory.get()) : std::nullopt;
+  if (!owner) return Error{run + ": " + std::strerror(errno)};
+  if (owner->st_uid != ::geteuid() && ::geteuid() != 0)
+    return Error{run + ": belongs to another user, who alone can ask its nodes what they do now"};
+  const auto failed = [&] { return Error{run + "/" + kDirectory + ": " + std::strerror(errno)}; };
+  const bool is_new = ::mkdirat(directory.get(), kDirectory, kDirectoryMode) == 0;
+  if (!is_new && errno != EEXIST) return failed();
+  const UniqueFd control(
+      ::openat(directory.get(), kDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!control) return failed();
+  if (is_new && ::geteuid() == 0 && ::fchown(control.get(), owner->st_uid, owner->st_gid) != 0)
+    return failed();
+  const std::string text = text_of_fields({{kWatchFields[0], number}});
+  const Result<void> written =
+      rewrite_file(control.get(), kWatchName, std::as_bytes(std::span(text)), *owner);
+  return written ? written : Error{run + "/" + kDirectory + "/" + written.error().message};
+}
+
+void end_watch(const std::string& run) {
+  const UniqueFd directory = open_run(run);
+  if (!directory) return;
+  {
+    const UniqueFd control = open_directory(directory.get(), kDirectory);
+    if (!control) return;
+    ::unlinkat(control.get(), kWatchName, 0);
+  }
+  ::unlinkat(directory.get(), kDirectory, AT_REMOVEDIR);  // fails where something else is there
+}
+
+std::optional<std::uint64_t> read_watch(const std::string& run) {
+  const UniqueFd control = open_control(run);
+  const auto text = control ? read_trusted(control.get(), kWatchName, ::geteuid()) : std::nullopt;
+  const auto values = text ? take_fields(*text, kWatchFields) : std::nullopt;
+  return values ? std::optional((*values)[0]) : std::nullopt;
+}
+
+Result<void> write_live(const std::string& run, const std::string& node, std::span<const std::byte> bytes) {
+  const UniqueFd control = open_control(run);
+  const auto status = control ? status_of(control.get()) : std::nullopt;
+  if (!status) return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
+  if (!is_trusted(*status)) return Error{run + "/" + kDirectory + ": belongs to another user"};
+  return rewrite_file(control.get(), live_name(node), bytes, *status);
+}
+
+void withdraw_live(const std::string& run, const std::string& node) {
+  const UniqueFd directory = open_run(run);
+  const UniqueFd control = directory ? open_directory(directory.get(), kDirectory) : UniqueFd();
+  if (!control) return;
+  ::unlinkat(control.get(), live_name(node).c_str(), 0);
+  // After the last node's only where there is nothing else: it may be for nodes that go on.
+  if (!entries_of(control.get(), [](const std::string& name) { return name != kWatchName; }).empty()) return;
+  ::unlinkat(control.get(), kWatchName, 0);
+  ::unlinkat(directory.get(), kDirectory, AT_REMOVEDIR);
+}
+
+std::vector<std::string> live_nodes(const std::string& run) {
+  std::vector<std::string> nodes;
+  const UniqueFd control = open_control(run);
+  if (!control) return nodes;
+  nodes = entries_of(control.get(), [](const std::string& name) { return name.starts_with(kLivePrefix); });
+  for (std::string& name : nodes) name.erase(0, kLivePrefix.size());
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+std::optional<std::vector<std::byte>> read_live(const std::string& run, const std::string& node) {
+  const UniqueFd control = open_control(run);
+  const auto owner = control ? status_of(control.get()) : std::nullopt;
+  const UniqueFd file = owner ? open_trusted(control.get(), live_name(node), owner->st_uid) : UniqueFd();
+  const auto status = file ? status_of(file.get()) : std::nullopt;
+  if (!status || status->st_size < 0) return std::nullopt;
+  std::vector<std::byte> bytes(std::min(static_cast<std::size_t>(status->st_size), kMostLiveBytes));
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
 }
 
 void remove_control(int run_directory) {

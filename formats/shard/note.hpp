@@ -27,6 +27,8 @@ enum class NoteCode : std::uint8_t {
   kRanksWithoutEvents,
   kOnlySomeRanks,
   kLauncherGone,  // the MPI launcher ended while these ranks were running
+  kNoProgress,    // no rank made progress for so long (--hang-after)
+  kEndedForHang,  // likewise, and so all of them were ended by SIGABRT (--hang-abort)
   // Processes that a collector could not record, or only in part
   kNoSamples,
   kTooManyFiles,
@@ -87,6 +89,7 @@ enum class NoteCode : std::uint8_t {
   kNeverStarted,
   kOnlyWindows,
   kFullInWindows,
+  kSnapshot,  // of a run that was running, made by `clusterprof snapshot`
   kMoreNotes
 };
 
@@ -113,6 +116,8 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"ranks_without_events", NoteScope::kRun, "ranks", nullptr, nullptr},
     {"only_some_ranks", NoteScope::kRun, nullptr, "ranks_option", nullptr},
     {"launcher_gone", NoteScope::kRanks, nullptr, "launcher", nullptr},
+    {"no_progress", NoteScope::kRun, "seconds", nullptr, nullptr},
+    {"ended_for_hang", NoteScope::kRun, "seconds", nullptr, nullptr},
     {"no_samples", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"too_many_files", NoteScope::kNode, "file_limit", nullptr, nullptr},
     {"connection_failed", NoteScope::kNode, "errno", nullptr, nullptr},
@@ -153,7 +158,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"no_local_checkpoints", NoteScope::kNode, nullptr, nullptr, nullptr},
     {"shard_left_on_node", NoteScope::kNode, nullptr, "file", nullptr},
     {"memory_kills", NoteScope::kNode, "processes", nullptr, nullptr},
-    {"time_limit", NoteScope::kNode, nullptr, nullptr, nullptr},
+    {"time_limit", NoteScope::kNode, "limit_utc_s", nullptr, nullptr},
     {"memory_bound", NoteScope::kNode, "limit_bytes", nullptr, nullptr},
     {"job_memory_short", NoteScope::kNode, "limit_bytes", nullptr, nullptr},
     {"processor_bound", NoteScope::kNode, "waited_ms", nullptr, nullptr},
@@ -165,6 +170,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"never_started", NoteScope::kRun, nullptr, nullptr, nullptr},
     {"only_windows", NoteScope::kRun, "windows", nullptr, nullptr},
     {"full_in_windows", NoteScope::kRun, "windows", nullptr, nullptr},
+    {"snapshot", NoteScope::kRun, "utc_s", nullptr, nullptr},
     {"more_notes", NoteScope::kNode, "notes", nullptr, nullptr},
 });
 inline constexpr std::size_t kNoteCodes = kNoteKinds.size();

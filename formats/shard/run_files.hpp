@@ -23,6 +23,8 @@ inline constexpr std::string_view kRendezvousLinkPrefix =
     ".clusterprof-";                                           // in the parent directory; followed by the key
 inline constexpr std::string_view kExitMarkPrefix = ".left-";  // a node whose ranks have all met
 inline constexpr std::string_view kClocksDirectoryPrefix = ".clocks";  // directories
+inline constexpr const char* kControlDirectory =
+    ".control";  // requests from outside (formats/run/run_control.hpp)
 inline constexpr std::string_view kStartsDirectory = ".starts";  // of ranks that their launcher starts again
 inline constexpr std::string_view kClaimSuffix = ".claim";       // .node-NAME.claim
 inline bool is_claim(std::string_view name) {

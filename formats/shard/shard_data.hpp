@@ -128,6 +128,10 @@ enum RankFlags : std::uint32_t {
   // known.
   kRunDelayKnown = 1u << 13,
   kStillRan = 1u << 14,  // when the shard was written: kLost, unless a later shard has its end
+  // Receives of it may have taken messages without an event that says so / a send that has an event may never
+  // have happened.
+  kReceivesUnseen = 1u << 15,
+  kSendsUnsure = 1u << 16,
 };
 
 // One rank: its main process (the one that initialised MPI, otherwise the first), with the sums over the
@@ -240,6 +244,45 @@ struct PendingRequest {
   std::int32_t peer = CallUnderWay::kNoRank;  // world rank of the other side, kAnyRank, kNoRank
   friend bool operator==(const PendingRequest&, const PendingRequest&) = default;
 };
+
+// Calls of one call site that have returned an error of one class, about messages with one other side and
+// tag. peer and tag as in CallUnderWay.
+struct MpiError {
+  std::uint32_t rank = 0, path = 0;    // path: the last frame is the MPI function
+  std::uint32_t communicator = kNone;  // index into communicators
+  std::int32_t error_class = 0;        // as the MPI library numbers them
+  std::int32_t peer = CallUnderWay::kNoRank, tag = CallUnderWay::kNoTag;
+  std::uint32_t message =
+      kNone;  // number of the first one's message, as MpiEvent::sequence; kNone: not known
+  std::uint64_t count = 0;
+  std::uint64_t first_ns = 0;  // when the first such call began, since the rank's start
+  std::string name;            // of the class, "MPI_ERR_TRUNCATE"; empty: it is the program's own
+  std::string text;            // the MPI library's
+  friend bool operator==(const MpiError&, const MpiError&) = default;
+};
+
+// Requests that one call site had started and that were not complete when MPI_Finalize was called.
+struct OpenRequests {
+  static constexpr std::uint8_t kOther = 0;  // kind: neither of PendingKind
+  std::uint32_t rank = 0, path = 0;          // path: of the call; 0: of all that found no room
+  std::uint32_t communicator = kNone;        // index into communicators
+  std::uint8_t kind = kOther;                // PendingKind
+  std::int32_t peer = CallUnderWay::kNoRank, tag = CallUnderWay::kNoTag;  // as in CallUnderWay
+  std::uint64_t count = 0;
+  friend bool operator==(const OpenRequests&, const OpenRequests&) = default;
+};
+
+// Messages that one call site has sent to one rank with one tag, and that nobody has received. Only in
+// profiles.
+struct UnmatchedMessages {
+  std::uint32_t rank = 0, path = 0;    // of the sender
+  std::uint32_t communicator = kNone;  // index into communicators
+  std::uint32_t receiver = 0;          // index into ranks
+  std::int32_t tag = 0;
+  std::uint64_t count = 0;
+  friend bool operator==(const UnmatchedMessages&, const UnmatchedMessages&) = default;
+};
+inline constexpr std::size_t kMaxUnmatchedRows = 4096;  // those with the most messages
 
 // How many collective operations a rank has begun on a communicator that it belongs to. A blocking one counts
 // from its end: the number of the call under way is the count.
@@ -354,6 +397,7 @@ struct WaitAnalysis {
   std::uint64_t operations = 0, events = 0;  // MPI operations of all ranks; events analysed
   std::uint64_t messages = 0, unmatched_messages = 0;
   std::uint64_t collectives = 0, unmatched_collectives = 0;  // instances
+  std::uint64_t unreceived_messages = 0;                     // that are known to have been received by nobody
   std::uint64_t clock_error_ns = 0;                          // shorter waits between nodes are not counted
   std::uint64_t clock_violations = 0;                        // messages received before they were sent
   std::uint64_t worst_violation_ns = 0;
@@ -628,8 +672,9 @@ struct Thread {
   std::uint64_t elapsed_ns = 0;  // of several: from the first start to the last end
   std::uint64_t cpu_ns = 0;      // of several: the sum
   std::uint64_t cpu_min_ns = 0, cpu_max_ns = 0;
-  // Since when it had not moved when it was last looked at: samples showed it on one call path only, and if
-  // it ran, at instructions as close together as those of an empty loop. And its CPU time since then.
+  // Since when it had not moved when it was last looked at: it was blocked and did not wake up, or it ran at
+  // instructions as close together as those of an empty loop. And its CPU time since then. Of several: the
+  // shortest and the most of those that run.
   std::uint64_t unmoved_ns = 0, unmoved_cpu_ns = 0;
   Category last_category = Category::kNative;  // of last_path
   std::string name;                            // empty: it has none
@@ -648,18 +693,20 @@ struct RecordingWindow {
 
 // What the main process of a rank that has failed left behind; only such ranks have a row, at most one.
 struct Failure {
-  static constexpr std::uint8_t kFault = 1, kStackOverflow = 2, kCalledAbort = 4, kHasStderr = 8;  // flags
-  std::uint32_t rank = 0;        // index into ranks
-  std::uint8_t flags = 0;        // kHasStderr: it has written to descriptor 2, and that was seen and kept
-  std::int32_t signal = 0;       // kFault: of the last fault
-  std::uint64_t address = 0;     // kFault: that was accessed
-  std::string instruction;       // kFault: "solver+0x11d3", an address in an object file; empty: not known
-  std::int32_t abort_code = 0;   // kCalledAbort: of MPI_Abort
-  std::string message;           // glibc's before it aborted: of assert(), of a damaged heap
-  std::string stderr_tail;       // the last of what it wrote to descriptor 2, without secrets
+  static constexpr std::uint8_t kFault = 1, kStackOverflow = 2, kCalledAbort = 4, kHasStderr = 8,
+                                kNoAddress = 16;  // flags
+  std::uint32_t rank = 0;                         // index into ranks
+  std::uint8_t flags = 0;       // kHasStderr: it has written to descriptor 2, and that was seen and kept
+  std::int32_t signal = 0;      // kFault: of the last fault
+  std::uint64_t address = 0;    // kFault: that was accessed; kNoAddress: the kernel does not tell
+  std::string instruction;      // kFault: "solver+0x11d3", an address in an object file; empty: not known
+  std::int32_t abort_code = 0;  // kCalledAbort: of MPI_Abort
+  std::string message;          // glibc's before it aborted: of assert(), of a damaged heap
+  std::string stderr_tail;      // the last of what it wrote to descriptor 2, without secrets
   friend bool operator==(const Failure&, const Failure&) = default;
 };
-inline constexpr std::size_t kMaxFailureRows = 64;  // of a node: the ranks that failed by themselves, and first
+inline constexpr std::size_t kMaxFailureRows =
+    64;  // of a node: the ranks that failed by themselves, and first
 
 // Samples of a rank whose handler took at most le_ns, and more than the next smaller le_ns.
 struct HandlerCost {
@@ -708,6 +755,8 @@ struct ShardData {
   std::vector<CallUnderWay> calls_under_way;     // by rank, then tid
   std::vector<PendingRequest> pending_requests;  // by rank, then tid
   std::vector<CollectiveCount> collective_counts;
+  std::vector<MpiError> mpi_errors;         // by rank, then path
+  std::vector<OpenRequests> open_requests;  // by rank, then path
   std::vector<Communicator> communicators;
   std::vector<MatrixCell> matrix;
   std::vector<MpiSize> mpi_sizes;
@@ -741,6 +790,7 @@ struct ShardData {
   std::vector<RootCause> root_causes;
   std::vector<CriticalTime> critical_times;
   std::vector<TimeWindow> time_windows;
+  std::vector<UnmatchedMessages> unmatched_messages;  // by rank, path, communicator, receiver, tag
   friend bool operator==(const ShardData&, const ShardData&) = default;
 };
 

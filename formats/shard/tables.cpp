@@ -274,6 +274,7 @@ void visit_waiting(Archive& archive, Data& data) {
     field("unmatched_messages", analysis.unmatched_messages);
     field("collectives", analysis.collectives);
     field("unmatched_collectives", analysis.unmatched_collectives);
+    field("unreceived_messages", analysis.unreceived_messages);
     field("clock_error_ns", analysis.clock_error_ns);
     field("clock_violations", analysis.clock_violations);
     field("worst_violation_ns", analysis.worst_violation_ns);
@@ -286,6 +287,14 @@ void visit_waiting(Archive& archive, Data& data) {
     table.column("cause_path", &WaitState::cause_path);
     table.column("wait_ns", &WaitState::wait_ns);
     table.column("count", &WaitState::count);
+  });
+  archive.table("unmatched_messages", data.unmatched_messages, [](auto& table) {
+    table.column("rank", &UnmatchedMessages::rank);
+    table.column("path", &UnmatchedMessages::path);
+    table.column("communicator", &UnmatchedMessages::communicator);
+    table.column("receiver", &UnmatchedMessages::receiver);
+    table.column("tag", &UnmatchedMessages::tag);
+    table.column("count", &UnmatchedMessages::count);
   });
   archive.table("root_causes", data.root_causes, [](auto& table) {
     table.column("rank", &RootCause::rank);
@@ -464,6 +473,26 @@ void visit_mpi_calls(Archive& archive, Data& data) {
     table.column("path", &CollectiveCount::path);
     table.column("communicator", &CollectiveCount::communicator);
     table.column("count", &CollectiveCount::count);
+  });
+  archive.ranked_table("mpi_errors", data.mpi_errors, data.ranks.size(), [](auto& table) {
+    table.column("path", &MpiError::path);
+    table.column("communicator", &MpiError::communicator);
+    table.column("error_class", &MpiError::error_class);
+    table.column("peer", &MpiError::peer);
+    table.column("tag", &MpiError::tag);
+    table.column("message", &MpiError::message);
+    table.column("count", &MpiError::count);
+    table.column("first_ns", &MpiError::first_ns);
+    table.strings("name", &MpiError::name);
+    table.strings("text", &MpiError::text);
+  });
+  archive.ranked_table("open_requests", data.open_requests, data.ranks.size(), [](auto& table) {
+    table.column("path", &OpenRequests::path);
+    table.column("communicator", &OpenRequests::communicator);
+    table.column("kind", &OpenRequests::kind);
+    table.column("peer", &OpenRequests::peer);
+    table.column("tag", &OpenRequests::tag);
+    table.column("count", &OpenRequests::count);
   });
   archive.table("communicators", data.communicators, [](auto& table) {
     table.column("identity", &Communicator::identity);

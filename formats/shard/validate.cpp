@@ -181,7 +181,8 @@ Result<void> validate_waiting(const ShardData& data) {
   for (const std::uint64_t amount :
        {analysis.ideal_ns, analysis.operations, analysis.events, analysis.messages,
         analysis.unmatched_messages, analysis.collectives, analysis.unmatched_collectives,
-        analysis.clock_error_ns, analysis.clock_violations, analysis.worst_violation_ns})
+        analysis.clock_error_ns, analysis.clock_violations, analysis.worst_violation_ns,
+        analysis.unreceived_messages})
     if (amount > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
       return Error{"wait_analysis: a number is out of range"};
   for (std::size_t i = 0; i < data.wait_states.size(); ++i) {
@@ -191,6 +192,13 @@ Result<void> validate_waiting(const ShardData& data) {
     if (static_cast<std::size_t>(state.kind) >= kWaitKinds) return at("wait_states", i, "unknown kind");
     if (state.cause_rank != kNone && state.cause_rank >= ranks)
       return at("wait_states", i, "cause_rank out of range");
+  }
+  for (std::size_t i = 0; i < data.unmatched_messages.size(); ++i) {
+    const UnmatchedMessages& row = data.unmatched_messages[i];
+    if (row.rank >= ranks || row.receiver >= ranks) return at("unmatched_messages", i, "rank out of range");
+    if (row.path >= paths) return at("unmatched_messages", i, "path out of range");
+    if (row.communicator != kNone && row.communicator >= data.communicators.size())
+      return at("unmatched_messages", i, "communicator out of range");
   }
   for (std::size_t i = 0; i < data.root_causes.size(); ++i) {
     if (data.root_causes[i].rank >= ranks) return at("root_causes", i, "rank out of range");
@@ -297,6 +305,22 @@ Result<void> validate_mpi_calls(const ShardData& data) {
     if (row.path >= paths) return at("collective_counts", i, "path out of range");
     if (row.communicator >= data.communicators.size())
       return at("collective_counts", i, "communicator out of range");
+  }
+  for (std::size_t i = 0; i < data.mpi_errors.size(); ++i) {
+    const MpiError& row = data.mpi_errors[i];
+    if (row.rank >= ranks) return at("mpi_errors", i, "rank out of range");
+    if (row.path >= paths) return at("mpi_errors", i, "path out of range");
+    if (row.communicator != kNone && row.communicator >= data.communicators.size())
+      return at("mpi_errors", i, "communicator out of range");
+  }
+  for (std::size_t i = 0; i < data.open_requests.size(); ++i) {
+    const OpenRequests& row = data.open_requests[i];
+    if (row.rank >= ranks) return at("open_requests", i, "rank out of range");
+    if (row.path >= paths) return at("open_requests", i, "path out of range");
+    if (row.communicator != kNone && row.communicator >= data.communicators.size())
+      return at("open_requests", i, "communicator out of range");
+    if (row.kind > static_cast<std::uint8_t>(PendingKind::kCollective))
+      return at("open_requests", i, "unknown kind");
   }
   for (std::size_t i = 0; i < data.mpi_sizes.size(); ++i)
     if (data.mpi_sizes[i].op >= strings) return at("mpi_sizes", i, "string out of range");

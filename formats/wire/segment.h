@@ -40,8 +40,8 @@
 
 namespace clusterprof::wire {
 
-inline constexpr std::uint64_t kSegmentMagic = 0x37'47'45'53'46'52'50'43ull;  // "CPRFSEG7"
-inline constexpr std::uint32_t kWireMajor = 11;
+inline constexpr std::uint64_t kSegmentMagic = 0x38'47'45'53'46'52'50'43ull;  // "CPRFSEG8"
+inline constexpr std::uint32_t kWireMajor = 12;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
@@ -69,6 +69,7 @@ enum class DropReason : std::uint32_t {
   kIoPathRoomFull,    // an operation on a file whose call path found no room in the path arena
   // A wait of a thread that already has kThreadLoops event loops.
   kEventLoopTableFull,
+  kMpiErrorTableFull,  // a call that returned an error of which there is no row
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -92,7 +93,8 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
                                                                "io_site_table_full",
                                                                "throttled",
                                                                "io_path_room_full",
-                                                               "event_loop_table_full"};
+                                                               "event_loop_table_full",
+                                                               "mpi_error_table_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -176,6 +178,43 @@ struct LastWords {
   std::uint32_t reserved;
   std::atomic<std::uint64_t> stderr_bytes;
   char stderr_tail[kStderrTailBytes];
+};
+
+// Calls from one call site that have returned an error of one class, about messages with one other side and
+// tag.
+inline constexpr std::uint32_t kMpiErrors = 32, kMpiErrorNameBytes = 32, kMpiErrorTextBytes = 96;
+struct MpiError {
+  std::atomic<std::uint32_t> ready;  // 1 when all but the count is complete
+  std::uint32_t site;                // index into the MpiSite table
+  std::uint16_t op;                  // MPI function number
+  std::uint16_t reserved;
+  std::int32_t error_class;  // as the MPI library numbers them
+  std::int32_t peer, tag;    // as in MpiCallUnderWay
+  std::uint32_t message;     // number of the first such message, as MpiEvent::sequence; kNoSequence
+  std::uint32_t padding;
+  std::uint64_t channel;   // identity of the communicator, 0 not known or none
+  std::uint64_t first_ns;  // CLOCK_MONOTONIC, when the first such call began
+  std::atomic<std::uint64_t> count;
+  char name[kMpiErrorNameBytes];  // of the class, "MPI_ERR_TRUNCATE"; empty: it is none of MPI's
+  char text[kMpiErrorTextBytes];  // MPI_Error_string's, terminated
+};
+static_assert(sizeof(MpiError) == 184);
+
+// Requests that a call site had started and that were not complete when MPI_Finalize was called.
+inline constexpr std::uint32_t kOpenRequestRows = 64;  // the last one is for all that found no room
+struct OpenRequests {
+  std::uint64_t channel;   // as in MpiError
+  std::uint64_t count;     // 0: not used
+  std::uint32_t site;      // index into the MpiSite table; 0xffffffff in the row for the rest
+  std::uint32_t kind;      // PendingKind; 0: something else
+  std::int32_t peer, tag;  // as in MpiCallUnderWay
+};
+static_assert(sizeof(OpenRequests) == 32);
+
+// What the events do not tell of all messages of the process.
+enum MpiUnseen : std::uint32_t {
+  kReceivesUnseen = 1u << 0,  // a receive may have taken a message, and has no event
+  kSendsUnsure = 1u << 1,     // what a send has an event for may never have been sent
 };
 
 // How a process was made. The values are those of shard::ProcessOrigin.
@@ -352,6 +391,10 @@ struct SegmentHeader {
   std::atomic<std::uint64_t> fork_requests_made;
   ForkRequest fork_requests[kForkRequests];
   LastWords last_words;
+  MpiError mpi_errors[kMpiErrors];
+  std::atomic<std::uint32_t> mpi_unseen;           // MpiUnseen
+  std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete
+  OpenRequests open_requests[kOpenRequestRows];
 };
 
 // What is wanted: the number of the request, and whether a window is to be open.

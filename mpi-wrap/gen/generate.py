@@ -411,19 +411,48 @@ class Wrapper:
         """Returns the statements for a call that is not measured, because it is made inside another MPI call or by a
         thread without a slot. What it frees or makes is noted nevertheless, since libraries reuse handles."""
         f = self.f
+        unseen = ["  lose_track(wire::kReceivesUnseen);"] if f.get("receives") or f.get("new_message") else []
         if f.get("frees"):
             return [f"if (start == 0) return pass_on_free(key_of(*{f.get('frees')}), [&] {{ return real({names}); }});"]
         if f.get("message"):
             subject = f.get("message")
-            return ["if (start == 0) {", f"  take_message(key_of({subject}));", f"  release(key_of({subject}));",
+            return ["if (start == 0) {", *unseen, f"  take_message(key_of({subject}));", f"  release(key_of({subject}));",
                     f"  return real({names});", "}"]
         made = f.get("new_comm").split()[1] if f.get("new_comm") else \
             next((f.get(x) for x in ("new_window", "new_file", "new_message") if f.get(x)), None)
+        if made is None and unseen:
+            return ["if (start == 0) {", *unseen, f"  return real({names});", "}"]
         if made is None:
             return [f"if (start == 0) return real({names});"]
         flag = " && *flag != 0" if "flag" in f.by_name else ""
-        return ["if (start == 0) {", f"  const int passed_on = real({names});",
+        return ["if (start == 0) {", *unseen, f"  const int passed_on = real({names});",
                 f"  if (passed_on == MPI_SUCCESS{flag}) release(key_of(*{made}));", "  return passed_on;", "}"]
+
+    def other_side(self):
+        """Returns the arguments that say who is on the other side, and with which tag; none, one or two."""
+        f = self.f
+        peer = (f.get("peer") or "").split()
+        if f.get("receives") not in (None, "message"):
+            return f.get("receives").split()[:2]
+        if {"source", "tag"} <= set(f.by_name):
+            return ["source", "tag"]
+        if f.get("sends"):
+            return f.get("sends").split()[:2]
+        if len(peer) == 2:
+            return [peer[1]]
+        if f.category == "rma" and "rank" in f.by_name and not f.by_name["rank"].is_pointer:
+            return ["rank"]
+        return []
+
+    def failed(self, has_status):
+        """Returns C++ that notes an error."""
+        arguments = ["returned"]
+        side = self.other_side()
+        if side:
+            arguments += side if len(side) == 2 else [*side, "wire::kNoTag"]
+        if has_status and self.f.get("receives") and len(arguments) == 3:
+            arguments.append("*seen_status")
+        return f"record.failed({', '.join(arguments)});"
 
     def intent(self, op, subject):
         """Returns C++ for the Intent, which describes the call while it is under way."""
@@ -431,17 +460,8 @@ class Wrapper:
         text = f"Intent({op}, key_of({subject}))" if subject else f"Intent({op})"
         if f.request_verb() is not None:
             return text
-        peer = (f.get("peer") or "").split()
-        if f.get("receives") not in (None, "message"):
-            text += f".with({', '.join(f.get('receives').split()[:2])})"
-        elif {"source", "tag"} <= set(f.by_name):
-            text += ".with(source, tag)"
-        elif f.get("sends"):
-            text += f".with({', '.join(f.get('sends').split()[:2])})"
-        elif len(peer) == 2:
-            text += f".with({peer[1]})"
-        elif f.category == "rma" and "rank" in f.by_name and not f.by_name["rank"].is_pointer:
-            text += ".with(rank)"
+        if self.other_side():
+            text += f".with({', '.join(self.other_side())})"
         if f.get("root"):
             text += f".rooted({f.get('root')})"
         elif f.get("sync"):
@@ -507,6 +527,9 @@ class Wrapper:
             self.lines += ["    " + a for a in after]
             self.add("}")
         self.add("record.finish();")
+        self.add(f"if (returned != MPI_SUCCESS) [[unlikely]] {self.failed(blocking_status)}")
+        if f.get("receives") == "message":
+            self.add("if (returned != MPI_SUCCESS) [[unlikely]] lose_track(wire::kReceivesUnseen);")
         last = self.started_events() if verb == "starts" else [] if initializes else self.events()
         # The events of a call that frees its communicator speak of it.
         if f.get("frees"):

@@ -27,6 +27,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather(const void *sendbuf, int sendcount
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -47,6 +48,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv(const void *sendbuf, int sendcoun
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -64,6 +66,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce(const void *sendbuf, void *recvbuf
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -84,6 +87,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall(const void *sendbuf, int sendcount,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -104,6 +108,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv(const void *sendbuf, const int sen
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -124,6 +129,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw(const void *sendbuf, const int sen
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -136,6 +142,7 @@ extern "C" int clusterprof_wrap_MPI_Barrier(MPI_Comm comm) {
   Record record(wire::kMPI_Barrier, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -154,6 +161,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast(void *buffer, int count, MPI_Datatype 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -171,6 +179,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan(const void *sendbuf, void *recvbuf, i
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -192,6 +201,7 @@ extern "C" int clusterprof_wrap_MPI_Gather(const void *sendbuf, int sendcount, M
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -213,6 +223,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv(const void *sendbuf, int sendcount, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -233,6 +244,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgather(const void *sendbuf, int sendcoun
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -253,6 +265,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv(const void *sendbuf, int sendcou
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -270,6 +283,7 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce(const void *sendbuf, void *recvbu
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -290,6 +304,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall(const void *sendbuf, int sendcount
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -310,6 +325,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv(const void *sendbuf, const int se
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -330,6 +346,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw(const void *sendbuf, const int se
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -342,6 +359,7 @@ extern "C" int clusterprof_wrap_MPI_Ibarrier(MPI_Comm comm, MPI_Request *request
   Record record(wire::kMPI_Ibarrier, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -360,6 +378,7 @@ extern "C" int clusterprof_wrap_MPI_Ibcast(void *buffer, int count, MPI_Datatype
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -377,6 +396,7 @@ extern "C" int clusterprof_wrap_MPI_Iexscan(const void *sendbuf, void *recvbuf, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -398,6 +418,7 @@ extern "C" int clusterprof_wrap_MPI_Igather(const void *sendbuf, int sendcount, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -419,6 +440,7 @@ extern "C" int clusterprof_wrap_MPI_Igatherv(const void *sendbuf, int sendcount,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -437,6 +459,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce(const void *sendbuf, void *recvbuf, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -454,6 +477,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter(const void *sendbuf, void *r
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -471,6 +495,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block(const void *sendbuf, v
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -488,6 +513,7 @@ extern "C" int clusterprof_wrap_MPI_Iscan(const void *sendbuf, void *recvbuf, in
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -509,6 +535,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatter(const void *sendbuf, int sendcount,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -530,6 +557,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatterv(const void *sendbuf, const int sen
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -541,6 +569,7 @@ extern "C" int clusterprof_wrap_MPI_Op_commutative(MPI_Op op, int *commute) {
   const int returned = real(op, commute);
   Record record(wire::kMPI_Op_commutative, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -551,6 +580,7 @@ extern "C" int clusterprof_wrap_MPI_Op_create(MPI_User_function *user_fn, int co
   const int returned = real(user_fn, commute, op);
   Record record(wire::kMPI_Op_create, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -561,6 +591,7 @@ extern "C" int clusterprof_wrap_MPI_Op_free(MPI_Op *op) {
   const int returned = real(op);
   Record record(wire::kMPI_Op_free, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -578,6 +609,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce(const void *sendbuf, void *recvbuf, i
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -589,6 +621,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_local(const void *inbuf, void *inoutb
   const int returned = real(inbuf, inoutbuf, count, datatype, op);
   Record record(wire::kMPI_Reduce_local, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -605,6 +638,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter(const void *sendbuf, void *re
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -622,6 +656,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block(const void *sendbuf, vo
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -639,6 +674,7 @@ extern "C" int clusterprof_wrap_MPI_Scan(const void *sendbuf, void *recvbuf, int
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -660,6 +696,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter(const void *sendbuf, int sendcount, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -681,6 +718,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv(const void *sendbuf, const int send
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -702,6 +740,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_c(const void *sendbuf, MPI_Count s
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -727,6 +766,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init(const void *sendbuf, int send
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -751,6 +791,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init_c(const void *sendbuf, MPI_Co
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -772,6 +813,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_c(const void *sendbuf, MPI_Count 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -797,6 +839,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init(const void *sendbuf, int sen
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -821,6 +864,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_C
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -839,6 +883,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_c(const void *sendbuf, void *recvb
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -861,6 +906,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init(const void *sendbuf, void *re
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -882,6 +928,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -903,6 +950,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_c(const void *sendbuf, MPI_Count se
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -928,6 +976,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init(const void *sendbuf, int sendc
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -952,6 +1001,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init_c(const void *sendbuf, MPI_Cou
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -973,6 +1023,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_c(const void *sendbuf, const MPI_C
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -998,6 +1049,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init(const void *sendbuf, const in
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1022,6 +1074,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init_c(const void *sendbuf, const 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1043,6 +1096,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_c(const void *sendbuf, const MPI_C
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1068,6 +1122,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init(const void *sendbuf, const in
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1092,6 +1147,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init_c(const void *sendbuf, const 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1110,6 +1166,7 @@ extern "C" int clusterprof_wrap_MPI_Barrier_init(MPI_Comm comm, MPI_Info info, M
     record.init_collective();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1129,6 +1186,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_D
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -1152,6 +1210,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init(void *buffer, int count, MPI_Data
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1174,6 +1233,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1192,6 +1252,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_c(const void *sendbuf, void *recvbuf,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1214,6 +1275,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init(const void *sendbuf, void *recvb
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1235,6 +1297,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *rec
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1257,6 +1320,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_c(const void *sendbuf, MPI_Count send
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -1283,6 +1347,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_init(const void *sendbuf, int sendcou
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1308,6 +1373,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_init_c(const void *sendbuf, MPI_Count
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1330,6 +1396,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_c(const void *sendbuf, MPI_Count sen
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -1356,6 +1423,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init(const void *sendbuf, int sendco
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1381,6 +1449,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Coun
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1402,6 +1471,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -1424,6 +1494,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv_c(const void *sendbuf, MPI_Count
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -1443,6 +1514,7 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recv
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -1465,6 +1537,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count s
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -1487,6 +1560,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv_c(const void *sendbuf, const MPI_
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -1509,6 +1583,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw_c(const void *sendbuf, const MPI_
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -1529,6 +1604,7 @@ extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -1548,6 +1624,7 @@ extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -1571,6 +1648,7 @@ extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sen
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -1594,6 +1672,7 @@ extern "C" int clusterprof_wrap_MPI_Igatherv_c(const void *sendbuf, MPI_Count se
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -1614,6 +1693,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -1633,6 +1713,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -1652,6 +1733,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_c(const void *sendbuf, void 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -1671,6 +1753,7 @@ extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -1694,6 +1777,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count se
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -1717,6 +1801,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatterv_c(const void *sendbuf, const MPI_C
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request, root);
   return returned;
 }
@@ -1730,6 +1815,7 @@ extern "C" int clusterprof_wrap_MPI_Op_create_c(MPI_User_function_c *user_fn, in
   const int returned = real(user_fn, commute, op);
   Record record(wire::kMPI_Op_create_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1749,6 +1835,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_c(const void *sendbuf, void *recvbuf,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -1772,6 +1859,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init(const void *sendbuf, void *recvb
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1794,6 +1882,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init_c(const void *sendbuf, void *rec
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1806,6 +1895,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_local_c(const void *inbuf, void *inou
   const int returned = real(inbuf, inoutbuf, count, datatype, op);
   Record record(wire::kMPI_Reduce_local_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1824,6 +1914,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_c(const void *sendbuf, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1846,6 +1937,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init(const void *sendbu
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1867,6 +1959,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init_c(const void *send
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1885,6 +1978,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_c(const void *sendbuf, void *
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1907,6 +2001,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init(const void *sendbuf, voi
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1928,6 +2023,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, v
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1946,6 +2042,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_c(const void *sendbuf, void *recvbuf, M
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1968,6 +2065,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_init(const void *sendbuf, void *recvbuf
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1989,6 +2087,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvb
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -2011,6 +2110,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_c(const void *sendbuf, MPI_Count sen
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -2037,6 +2137,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init(const void *sendbuf, int sendco
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -2062,6 +2163,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init_c(const void *sendbuf, MPI_Coun
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -2084,6 +2186,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_c(const void *sendbuf, const MPI_Co
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended(root);
   return returned;
 }
@@ -2110,6 +2213,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_init(const void *sendbuf, const int
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -2135,6 +2239,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_init_c(const void *sendbuf, const M
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

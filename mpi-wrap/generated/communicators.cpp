@@ -19,6 +19,7 @@ extern "C" int clusterprof_wrap_MPI_Attr_delete(MPI_Comm comm, int keyval) {
   Record record(wire::kMPI_Attr_delete, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -30,6 +31,7 @@ extern "C" int clusterprof_wrap_MPI_Attr_get(MPI_Comm comm, int keyval, void *at
   Record record(wire::kMPI_Attr_get, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -41,6 +43,7 @@ extern "C" int clusterprof_wrap_MPI_Attr_put(MPI_Comm comm, int keyval, void *at
   Record record(wire::kMPI_Attr_put, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -52,6 +55,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_call_errhandler(MPI_Comm comm, int erro
   Record record(wire::kMPI_Comm_call_errhandler, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -62,6 +66,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2,
   const int returned = real(comm1, comm2, result);
   Record record(wire::kMPI_Comm_compare, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -80,6 +85,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create(MPI_Comm comm, MPI_Group group, 
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -91,6 +97,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create_errhandler(MPI_Comm_errhandler_f
   const int returned = real(comm_errhandler_fn, errhandler);
   Record record(wire::kMPI_Comm_create_errhandler, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -109,6 +116,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create_group(MPI_Comm comm, MPI_Group g
     record.make_communicator(Derivation::kGroup, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -119,6 +127,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create_keyval(MPI_Comm_copy_attr_functi
   const int returned = real(comm_copy_attr_fn, comm_delete_attr_fn, comm_keyval, extra_state);
   Record record(wire::kMPI_Comm_create_keyval, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -130,6 +139,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_delete_attr(MPI_Comm comm, int comm_key
   Record record(wire::kMPI_Comm_delete_attr, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -148,6 +158,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm) {
     record.make_communicator(Derivation::kDup, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -167,6 +178,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info i
     record.make_communicator(Derivation::kDup, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -181,6 +193,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_free(MPI_Comm *comm) {
   Record record(wire::kMPI_Comm_free, start, returned == MPI_SUCCESS);
   record.use(use);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) release(subject, use);
   drop_reference(use);
   return returned;
@@ -193,6 +206,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_free_keyval(int *comm_keyval) {
   const int returned = real(comm_keyval);
   Record record(wire::kMPI_Comm_free_keyval, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -204,6 +218,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_attr(MPI_Comm comm, int comm_keyval
   Record record(wire::kMPI_Comm_get_attr, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -215,6 +230,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_errhandler(MPI_Comm comm, MPI_Errha
   Record record(wire::kMPI_Comm_get_errhandler, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -226,6 +242,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_
   Record record(wire::kMPI_Comm_get_info, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -237,6 +254,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_name(MPI_Comm comm, char *comm_name
   Record record(wire::kMPI_Comm_get_name, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -248,6 +266,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_group(MPI_Comm comm, MPI_Group *group) 
   Record record(wire::kMPI_Comm_group, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -266,6 +285,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, 
     record.make_communicator(Derivation::kDup, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -278,6 +298,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_rank(MPI_Comm comm, int *rank) {
   Record record(wire::kMPI_Comm_rank, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -289,6 +310,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_remote_group(MPI_Comm comm, MPI_Group *
   Record record(wire::kMPI_Comm_remote_group, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -300,6 +322,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_remote_size(MPI_Comm comm, int *size) {
   Record record(wire::kMPI_Comm_remote_size, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -311,6 +334,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_set_attr(MPI_Comm comm, int comm_keyval
   Record record(wire::kMPI_Comm_set_attr, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -322,6 +346,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errha
   Record record(wire::kMPI_Comm_set_errhandler, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -333,6 +358,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) 
   Record record(wire::kMPI_Comm_set_info, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -344,6 +370,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_size(MPI_Comm comm, int *size) {
   Record record(wire::kMPI_Comm_size, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -362,6 +389,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_split(MPI_Comm comm, int color, int key
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -381,6 +409,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_split_type(MPI_Comm comm, int split_typ
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -393,6 +422,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_test_inter(MPI_Comm comm, int *flag) {
   Record record(wire::kMPI_Comm_test_inter, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -403,6 +433,7 @@ extern "C" int clusterprof_wrap_MPI_Group_compare(MPI_Group group1, MPI_Group gr
   const int returned = real(group1, group2, result);
   Record record(wire::kMPI_Group_compare, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -413,6 +444,7 @@ extern "C" int clusterprof_wrap_MPI_Group_difference(MPI_Group group1, MPI_Group
   const int returned = real(group1, group2, newgroup);
   Record record(wire::kMPI_Group_difference, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -423,6 +455,7 @@ extern "C" int clusterprof_wrap_MPI_Group_excl(MPI_Group group, int n, const int
   const int returned = real(group, n, ranks, newgroup);
   Record record(wire::kMPI_Group_excl, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -433,6 +466,7 @@ extern "C" int clusterprof_wrap_MPI_Group_free(MPI_Group *group) {
   const int returned = real(group);
   Record record(wire::kMPI_Group_free, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -443,6 +477,7 @@ extern "C" int clusterprof_wrap_MPI_Group_incl(MPI_Group group, int n, const int
   const int returned = real(group, n, ranks, newgroup);
   Record record(wire::kMPI_Group_incl, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -453,6 +488,7 @@ extern "C" int clusterprof_wrap_MPI_Group_intersection(MPI_Group group1, MPI_Gro
   const int returned = real(group1, group2, newgroup);
   Record record(wire::kMPI_Group_intersection, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -463,6 +499,7 @@ extern "C" int clusterprof_wrap_MPI_Group_range_excl(MPI_Group group, int n, int
   const int returned = real(group, n, ranges, newgroup);
   Record record(wire::kMPI_Group_range_excl, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -473,6 +510,7 @@ extern "C" int clusterprof_wrap_MPI_Group_range_incl(MPI_Group group, int n, int
   const int returned = real(group, n, ranges, newgroup);
   Record record(wire::kMPI_Group_range_incl, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -483,6 +521,7 @@ extern "C" int clusterprof_wrap_MPI_Group_rank(MPI_Group group, int *rank) {
   const int returned = real(group, rank);
   Record record(wire::kMPI_Group_rank, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -493,6 +532,7 @@ extern "C" int clusterprof_wrap_MPI_Group_size(MPI_Group group, int *size) {
   const int returned = real(group, size);
   Record record(wire::kMPI_Group_size, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -503,6 +543,7 @@ extern "C" int clusterprof_wrap_MPI_Group_translate_ranks(MPI_Group group1, int 
   const int returned = real(group1, n, ranks1, group2, ranks2);
   Record record(wire::kMPI_Group_translate_ranks, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -513,6 +554,7 @@ extern "C" int clusterprof_wrap_MPI_Group_union(MPI_Group group1, MPI_Group grou
   const int returned = real(group1, group2, newgroup);
   Record record(wire::kMPI_Group_union, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -531,6 +573,7 @@ extern "C" int clusterprof_wrap_MPI_Intercomm_create(MPI_Comm local_comm, int lo
     record.make_communicator(Derivation::kInter, *newintercomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -550,6 +593,7 @@ extern "C" int clusterprof_wrap_MPI_Intercomm_merge(MPI_Comm intercomm, int high
     record.make_communicator(Derivation::kChild, *newintracomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -560,6 +604,7 @@ extern "C" int clusterprof_wrap_MPI_Keyval_create(MPI_Copy_function *copy_fn, MP
   const int returned = real(copy_fn, delete_fn, keyval, extra_state);
   Record record(wire::kMPI_Keyval_create, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -570,6 +615,7 @@ extern "C" int clusterprof_wrap_MPI_Keyval_free(int *keyval) {
   const int returned = real(keyval);
   Record record(wire::kMPI_Keyval_free, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -588,6 +634,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_create_from_group(MPI_Group group, cons
     record.make_communicator(Derivation::kGroup, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -608,6 +655,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info 
     record.make_communicator(Derivation::kDup, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -621,6 +669,7 @@ extern "C" int clusterprof_wrap_MPI_Group_from_session_pset(MPI_Session session,
   const int returned = real(session, pset_name, newgroup);
   Record record(wire::kMPI_Group_from_session_pset, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -640,6 +689,7 @@ extern "C" int clusterprof_wrap_MPI_Intercomm_create_from_groups(MPI_Group local
     record.make_communicator(Derivation::kInter, *newintercomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

@@ -19,6 +19,7 @@ extern "C" int clusterprof_wrap_MPI_Address(void *location, MPI_Aint *address) {
   const int returned = real(location, address);
   Record record(wire::kMPI_Address, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -30,6 +31,7 @@ extern "C" int clusterprof_wrap_MPI_Get_address(const void *location, MPI_Aint *
   const int returned = real(location, address);
   Record record(wire::kMPI_Get_address, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -40,6 +42,7 @@ extern "C" int clusterprof_wrap_MPI_Get_count(const MPI_Status *status, MPI_Data
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Get_count, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -50,6 +53,7 @@ extern "C" int clusterprof_wrap_MPI_Get_elements(const MPI_Status *status, MPI_D
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Get_elements, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -60,6 +64,7 @@ extern "C" int clusterprof_wrap_MPI_Get_elements_x(const MPI_Status *status, MPI
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Get_elements_x, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -71,6 +76,7 @@ extern "C" int clusterprof_wrap_MPI_Pack(const void *inbuf, int incount, MPI_Dat
   Record record(wire::kMPI_Pack, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -81,6 +87,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_external(const char *datarep, const voi
   const int returned = real(datarep, inbuf, incount, datatype, outbuf, outsize, position);
   Record record(wire::kMPI_Pack_external, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -91,6 +98,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_external_size(const char *datarep, int 
   const int returned = real(datarep, incount, datatype, size);
   Record record(wire::kMPI_Pack_external_size, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -102,6 +110,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_size(int incount, MPI_Datatype datatype
   Record record(wire::kMPI_Pack_size, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -112,6 +121,7 @@ extern "C" int clusterprof_wrap_MPI_Type_commit(MPI_Datatype *datatype) {
   const int returned = real(datatype);
   Record record(wire::kMPI_Type_commit, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -122,6 +132,7 @@ extern "C" int clusterprof_wrap_MPI_Type_contiguous(int count, MPI_Datatype oldt
   const int returned = real(count, oldtype, newtype);
   Record record(wire::kMPI_Type_contiguous, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -132,6 +143,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_darray(int size, int rank, int n
   const int returned = real(size, rank, ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype);
   Record record(wire::kMPI_Type_create_darray, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -142,6 +154,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_f90_complex(int p, int r, MPI_Da
   const int returned = real(p, r, newtype);
   Record record(wire::kMPI_Type_create_f90_complex, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -152,6 +165,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_f90_integer(int r, MPI_Datatype 
   const int returned = real(r, newtype);
   Record record(wire::kMPI_Type_create_f90_integer, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -162,6 +176,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_f90_real(int p, int r, MPI_Datat
   const int returned = real(p, r, newtype);
   Record record(wire::kMPI_Type_create_f90_real, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -172,6 +187,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hindexed(int count, const int ar
   const int returned = real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hindexed, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -182,6 +198,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_block(int count, int bl
   const int returned = real(count, blocklength, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hindexed_block, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -192,6 +209,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hvector(int count, int blockleng
   const int returned = real(count, blocklength, stride, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hvector, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -202,6 +220,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_indexed_block(int count, int blo
   const int returned = real(count, blocklength, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_indexed_block, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -212,6 +231,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_keyval(MPI_Type_copy_attr_functi
   const int returned = real(type_copy_attr_fn, type_delete_attr_fn, type_keyval, extra_state);
   Record record(wire::kMPI_Type_create_keyval, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -222,6 +242,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_resized(MPI_Datatype oldtype, MP
   const int returned = real(oldtype, lb, extent, newtype);
   Record record(wire::kMPI_Type_create_resized, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -232,6 +253,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_struct(int count, const int arra
   const int returned = real(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   Record record(wire::kMPI_Type_create_struct, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -242,6 +264,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_subarray(int ndims, const int ar
   const int returned = real(ndims, array_of_sizes, array_of_subsizes, array_of_starts, order, oldtype, newtype);
   Record record(wire::kMPI_Type_create_subarray, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -252,6 +275,7 @@ extern "C" int clusterprof_wrap_MPI_Type_delete_attr(MPI_Datatype datatype, int 
   const int returned = real(datatype, type_keyval);
   Record record(wire::kMPI_Type_delete_attr, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -262,6 +286,7 @@ extern "C" int clusterprof_wrap_MPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype 
   const int returned = real(oldtype, newtype);
   Record record(wire::kMPI_Type_dup, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -273,6 +298,7 @@ extern "C" int clusterprof_wrap_MPI_Type_extent(MPI_Datatype datatype, MPI_Aint 
   const int returned = real(datatype, extent);
   Record record(wire::kMPI_Type_extent, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -284,6 +310,7 @@ extern "C" int clusterprof_wrap_MPI_Type_free(MPI_Datatype *datatype) {
   const int returned = real(datatype);
   Record record(wire::kMPI_Type_free, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -294,6 +321,7 @@ extern "C" int clusterprof_wrap_MPI_Type_free_keyval(int *type_keyval) {
   const int returned = real(type_keyval);
   Record record(wire::kMPI_Type_free_keyval, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -304,6 +332,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_attr(MPI_Datatype datatype, int typ
   const int returned = real(datatype, type_keyval, attribute_val, flag);
   Record record(wire::kMPI_Type_get_attr, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -314,6 +343,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_contents(MPI_Datatype datatype, int
   const int returned = real(datatype, max_integers, max_addresses, max_datatypes, array_of_integers, array_of_addresses, array_of_datatypes);
   Record record(wire::kMPI_Type_get_contents, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -324,6 +354,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_envelope(MPI_Datatype datatype, int
   const int returned = real(datatype, num_integers, num_addresses, num_datatypes, combiner);
   Record record(wire::kMPI_Type_get_envelope, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -334,6 +365,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_extent(MPI_Datatype datatype, MPI_A
   const int returned = real(datatype, lb, extent);
   Record record(wire::kMPI_Type_get_extent, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -344,6 +376,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_extent_x(MPI_Datatype datatype, MPI
   const int returned = real(datatype, lb, extent);
   Record record(wire::kMPI_Type_get_extent_x, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -354,6 +387,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_name(MPI_Datatype datatype, char *t
   const int returned = real(datatype, type_name, resultlen);
   Record record(wire::kMPI_Type_get_name, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -364,6 +398,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_true_extent(MPI_Datatype datatype, 
   const int returned = real(datatype, true_lb, true_extent);
   Record record(wire::kMPI_Type_get_true_extent, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -374,6 +409,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_true_extent_x(MPI_Datatype datatype
   const int returned = real(datatype, true_lb, true_extent);
   Record record(wire::kMPI_Type_get_true_extent_x, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -385,6 +421,7 @@ extern "C" int clusterprof_wrap_MPI_Type_hindexed(int count, int array_of_blockl
   const int returned = real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_hindexed, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -397,6 +434,7 @@ extern "C" int clusterprof_wrap_MPI_Type_hvector(int count, int blocklength, MPI
   const int returned = real(count, blocklength, stride, oldtype, newtype);
   Record record(wire::kMPI_Type_hvector, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -408,6 +446,7 @@ extern "C" int clusterprof_wrap_MPI_Type_indexed(int count, const int array_of_b
   const int returned = real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_indexed, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -419,6 +458,7 @@ extern "C" int clusterprof_wrap_MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *dis
   const int returned = real(datatype, displacement);
   Record record(wire::kMPI_Type_lb, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -430,6 +470,7 @@ extern "C" int clusterprof_wrap_MPI_Type_match_size(int typeclass, int size, MPI
   const int returned = real(typeclass, size, datatype);
   Record record(wire::kMPI_Type_match_size, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -440,6 +481,7 @@ extern "C" int clusterprof_wrap_MPI_Type_set_attr(MPI_Datatype datatype, int typ
   const int returned = real(datatype, type_keyval, attribute_val);
   Record record(wire::kMPI_Type_set_attr, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -450,6 +492,7 @@ extern "C" int clusterprof_wrap_MPI_Type_set_name(MPI_Datatype datatype, const c
   const int returned = real(datatype, type_name);
   Record record(wire::kMPI_Type_set_name, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -460,6 +503,7 @@ extern "C" int clusterprof_wrap_MPI_Type_size(MPI_Datatype datatype, int *size) 
   const int returned = real(datatype, size);
   Record record(wire::kMPI_Type_size, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -470,6 +514,7 @@ extern "C" int clusterprof_wrap_MPI_Type_size_x(MPI_Datatype datatype, MPI_Count
   const int returned = real(datatype, size);
   Record record(wire::kMPI_Type_size_x, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -481,6 +526,7 @@ extern "C" int clusterprof_wrap_MPI_Type_struct(int count, int array_of_blocklen
   const int returned = real(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   Record record(wire::kMPI_Type_struct, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -493,6 +539,7 @@ extern "C" int clusterprof_wrap_MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *dis
   const int returned = real(datatype, displacement);
   Record record(wire::kMPI_Type_ub, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -504,6 +551,7 @@ extern "C" int clusterprof_wrap_MPI_Type_vector(int count, int blocklength, int 
   const int returned = real(count, blocklength, stride, oldtype, newtype);
   Record record(wire::kMPI_Type_vector, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -515,6 +563,7 @@ extern "C" int clusterprof_wrap_MPI_Unpack(const void *inbuf, int insize, int *p
   Record record(wire::kMPI_Unpack, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -525,6 +574,7 @@ extern "C" int clusterprof_wrap_MPI_Unpack_external(const char datarep[], const 
   const int returned = real(datarep, inbuf, insize, position, outbuf, outcount, datatype);
   Record record(wire::kMPI_Unpack_external, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -536,6 +586,7 @@ extern "C" int clusterprof_wrap_MPI_Get_count_c(const MPI_Status *status, MPI_Da
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Get_count_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -548,6 +599,7 @@ extern "C" int clusterprof_wrap_MPI_Get_elements_c(const MPI_Status *status, MPI
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Get_elements_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -561,6 +613,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_c(const void *inbuf, MPI_Count incount,
   Record record(wire::kMPI_Pack_c, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -573,6 +626,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_external_c(const char *datarep, const v
   const int returned = real(datarep, inbuf, incount, datatype, outbuf, outsize, position);
   Record record(wire::kMPI_Pack_external_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -585,6 +639,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_external_size_c(const char *datarep, MP
   const int returned = real(datarep, incount, datatype, size);
   Record record(wire::kMPI_Pack_external_size_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -598,6 +653,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_size_c(MPI_Count incount, MPI_Datatype 
   Record record(wire::kMPI_Pack_size_c, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -610,6 +666,7 @@ extern "C" int clusterprof_wrap_MPI_Type_contiguous_c(MPI_Count count, MPI_Datat
   const int returned = real(count, oldtype, newtype);
   Record record(wire::kMPI_Type_contiguous_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -622,6 +679,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_darray_c(int size, int rank, int
   const int returned = real(size, rank, ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, order, oldtype, newtype);
   Record record(wire::kMPI_Type_create_darray_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -634,6 +692,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_block_c(MPI_Count count
   const int returned = real(count, blocklength, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hindexed_block_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -646,6 +705,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_c(MPI_Count count, cons
   const int returned = real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hindexed_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -658,6 +718,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hvector_c(MPI_Count count, MPI_C
   const int returned = real(count, blocklength, stride, oldtype, newtype);
   Record record(wire::kMPI_Type_create_hvector_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -670,6 +731,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_indexed_block_c(MPI_Count count,
   const int returned = real(count, blocklength, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_create_indexed_block_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -682,6 +744,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_resized_c(MPI_Datatype oldtype, 
   const int returned = real(oldtype, lb, extent, newtype);
   Record record(wire::kMPI_Type_create_resized_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -694,6 +757,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_struct_c(MPI_Count count, const 
   const int returned = real(count, array_of_blocklengths, array_of_displacements, array_of_types, newtype);
   Record record(wire::kMPI_Type_create_struct_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -706,6 +770,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_subarray_c(int ndims, const MPI_
   const int returned = real(ndims, array_of_sizes, array_of_subsizes, array_of_starts, order, oldtype, newtype);
   Record record(wire::kMPI_Type_create_subarray_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -718,6 +783,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_contents_c(MPI_Datatype datatype, M
   const int returned = real(datatype, max_integers, max_addresses, max_large_counts, max_datatypes, array_of_integers, array_of_addresses, array_of_large_counts, array_of_datatypes);
   Record record(wire::kMPI_Type_get_contents_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -730,6 +796,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_envelope_c(MPI_Datatype datatype, M
   const int returned = real(datatype, num_integers, num_addresses, num_large_counts, num_datatypes, combiner);
   Record record(wire::kMPI_Type_get_envelope_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -742,6 +809,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_extent_c(MPI_Datatype datatype, MPI
   const int returned = real(datatype, lb, extent);
   Record record(wire::kMPI_Type_get_extent_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -754,6 +822,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_true_extent_c(MPI_Datatype datatype
   const int returned = real(datatype, true_lb, true_extent);
   Record record(wire::kMPI_Type_get_true_extent_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -766,6 +835,7 @@ extern "C" int clusterprof_wrap_MPI_Type_indexed_c(MPI_Count count, const MPI_Co
   const int returned = real(count, array_of_blocklengths, array_of_displacements, oldtype, newtype);
   Record record(wire::kMPI_Type_indexed_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -778,6 +848,7 @@ extern "C" int clusterprof_wrap_MPI_Type_size_c(MPI_Datatype datatype, MPI_Count
   const int returned = real(datatype, size);
   Record record(wire::kMPI_Type_size_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -790,6 +861,7 @@ extern "C" int clusterprof_wrap_MPI_Type_vector_c(MPI_Count count, MPI_Count blo
   const int returned = real(count, blocklength, stride, oldtype, newtype);
   Record record(wire::kMPI_Type_vector_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -803,6 +875,7 @@ extern "C" int clusterprof_wrap_MPI_Unpack_c(const void *inbuf, MPI_Count insize
   Record record(wire::kMPI_Unpack_c, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -815,6 +888,7 @@ extern "C" int clusterprof_wrap_MPI_Unpack_external_c(const char datarep[], cons
   const int returned = real(datarep, inbuf, insize, position, outbuf, outcount, datatype);
   Record record(wire::kMPI_Unpack_external_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

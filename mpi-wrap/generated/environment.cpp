@@ -18,6 +18,7 @@ extern "C" int clusterprof_wrap_MPI_Add_error_class(int *errorclass) {
   const int returned = real(errorclass);
   Record record(wire::kMPI_Add_error_class, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -28,6 +29,7 @@ extern "C" int clusterprof_wrap_MPI_Add_error_code(int errorclass, int *errorcod
   const int returned = real(errorclass, errorcode);
   Record record(wire::kMPI_Add_error_code, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -38,6 +40,7 @@ extern "C" int clusterprof_wrap_MPI_Add_error_string(int errorcode, const char *
   const int returned = real(errorcode, string);
   Record record(wire::kMPI_Add_error_string, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -48,6 +51,7 @@ extern "C" int clusterprof_wrap_MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void
   const int returned = real(size, info, baseptr);
   Record record(wire::kMPI_Alloc_mem, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -59,6 +63,7 @@ extern "C" int clusterprof_wrap_MPI_Errhandler_create(MPI_Comm_errhandler_functi
   const int returned = real(comm_errhandler_fn, errhandler);
   Record record(wire::kMPI_Errhandler_create, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -70,6 +75,7 @@ extern "C" int clusterprof_wrap_MPI_Errhandler_free(MPI_Errhandler *errhandler) 
   const int returned = real(errhandler);
   Record record(wire::kMPI_Errhandler_free, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -82,6 +88,7 @@ extern "C" int clusterprof_wrap_MPI_Errhandler_get(MPI_Comm comm, MPI_Errhandler
   Record record(wire::kMPI_Errhandler_get, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -95,6 +102,7 @@ extern "C" int clusterprof_wrap_MPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler
   Record record(wire::kMPI_Errhandler_set, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -106,6 +114,7 @@ extern "C" int clusterprof_wrap_MPI_Error_class(int errorcode, int *errorclass) 
   const int returned = real(errorcode, errorclass);
   Record record(wire::kMPI_Error_class, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -116,6 +125,7 @@ extern "C" int clusterprof_wrap_MPI_Error_string(int errorcode, char *string, in
   const int returned = real(errorcode, string, resultlen);
   Record record(wire::kMPI_Error_string, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -126,6 +136,7 @@ extern "C" int clusterprof_wrap_MPI_Free_mem(void *base) {
   const int returned = real(base);
   Record record(wire::kMPI_Free_mem, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -136,6 +147,7 @@ extern "C" int clusterprof_wrap_MPI_Get_library_version(char *version, int *resu
   const int returned = real(version, resultlen);
   Record record(wire::kMPI_Get_library_version, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -146,6 +158,7 @@ extern "C" int clusterprof_wrap_MPI_Get_processor_name(char *name, int *resultle
   const int returned = real(name, resultlen);
   Record record(wire::kMPI_Get_processor_name, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -156,6 +169,7 @@ extern "C" int clusterprof_wrap_MPI_Get_version(int *version, int *subversion) {
   const int returned = real(version, subversion);
   Record record(wire::kMPI_Get_version, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -166,6 +180,7 @@ extern "C" int clusterprof_wrap_MPI_Is_thread_main(int *flag) {
   const int returned = real(flag);
   Record record(wire::kMPI_Is_thread_main, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -176,6 +191,7 @@ extern "C" int clusterprof_wrap_MPI_Query_thread(int *provided) {
   const int returned = real(provided);
   Record record(wire::kMPI_Query_thread, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

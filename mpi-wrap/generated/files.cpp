@@ -19,6 +19,7 @@ extern "C" int clusterprof_wrap_MPI_File_call_errhandler(MPI_File fh, int errorc
   Record record(wire::kMPI_File_call_errhandler, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -32,6 +33,7 @@ extern "C" int clusterprof_wrap_MPI_File_close(MPI_File *fh) {
   Record record(wire::kMPI_File_close, start, returned == MPI_SUCCESS);
   record.use(use);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) {
     record.collective_ended();
     release(subject, use);
@@ -47,6 +49,7 @@ extern "C" int clusterprof_wrap_MPI_File_create_errhandler(MPI_File_errhandler_f
   const int returned = real(file_errhandler_fn, errhandler);
   Record record(wire::kMPI_File_create_errhandler, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -57,6 +60,7 @@ extern "C" int clusterprof_wrap_MPI_File_delete(const char *filename, MPI_Info i
   const int returned = real(filename, info);
   Record record(wire::kMPI_File_delete, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -68,6 +72,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_amode(MPI_File fh, int *amode) {
   Record record(wire::kMPI_File_get_amode, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -79,6 +84,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_atomicity(MPI_File fh, int *flag) {
   Record record(wire::kMPI_File_get_atomicity, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -90,6 +96,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_byte_offset(MPI_File fh, MPI_Offset
   Record record(wire::kMPI_File_get_byte_offset, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -100,6 +107,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_errhandler(MPI_File file, MPI_Errha
   const int returned = real(file, errhandler);
   Record record(wire::kMPI_File_get_errhandler, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -111,6 +119,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_group(MPI_File fh, MPI_Group *group
   Record record(wire::kMPI_File_get_group, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -122,6 +131,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_info(MPI_File fh, MPI_Info *info_us
   Record record(wire::kMPI_File_get_info, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -133,6 +143,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_position(MPI_File fh, MPI_Offset *o
   Record record(wire::kMPI_File_get_position, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -144,6 +155,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_position_shared(MPI_File fh, MPI_Of
   Record record(wire::kMPI_File_get_position_shared, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -155,6 +167,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_size(MPI_File fh, MPI_Offset *size)
   Record record(wire::kMPI_File_get_size, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -166,6 +179,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_type_extent(MPI_File fh, MPI_Dataty
   Record record(wire::kMPI_File_get_type_extent, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -177,6 +191,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_view(MPI_File fh, MPI_Offset *disp,
   Record record(wire::kMPI_File_get_view, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -192,6 +207,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread(MPI_File fh, void *buf, int count
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -208,6 +224,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all(MPI_File fh, void *buf, int c
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -224,6 +241,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at(MPI_File fh, MPI_Offset offset
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -240,6 +258,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all(MPI_File fh, MPI_Offset of
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -256,6 +275,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared(MPI_File fh, void *buf, in
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -272,6 +292,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite(MPI_File fh, const void *buf, in
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -288,6 +309,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all(MPI_File fh, const void *buf
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -304,6 +326,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at(MPI_File fh, MPI_Offset offse
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -320,6 +343,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all(MPI_File fh, MPI_Offset o
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -336,6 +360,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_shared(MPI_File fh, const void *
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -355,6 +380,7 @@ extern "C" int clusterprof_wrap_MPI_File_open(MPI_Comm comm, const char *filenam
     record.bind(key_of(*fh));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -367,6 +393,7 @@ extern "C" int clusterprof_wrap_MPI_File_preallocate(MPI_File fh, MPI_Offset siz
   Record record(wire::kMPI_File_preallocate, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -383,6 +410,7 @@ extern "C" int clusterprof_wrap_MPI_File_read(MPI_File fh, void *buf, int count,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -398,6 +426,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all(MPI_File fh, void *buf, int co
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -414,6 +443,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_begin(MPI_File fh, void *buf, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -426,6 +456,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_end(MPI_File fh, void *buf, MP
   Record record(wire::kMPI_File_read_all_end, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -441,6 +472,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at(MPI_File fh, MPI_Offset offset,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -456,6 +488,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all(MPI_File fh, MPI_Offset off
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -472,6 +505,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin(MPI_File fh, MPI_Offs
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -484,6 +518,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_end(MPI_File fh, void *buf,
   Record record(wire::kMPI_File_read_at_all_end, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -499,6 +534,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered(MPI_File fh, void *buf, in
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -515,6 +551,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin(MPI_File fh, void *b
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -527,6 +564,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_end(MPI_File fh, void *buf
   Record record(wire::kMPI_File_read_ordered_end, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -542,6 +580,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_shared(MPI_File fh, void *buf, int
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -553,6 +592,7 @@ extern "C" int clusterprof_wrap_MPI_File_seek(MPI_File fh, MPI_Offset offset, in
   Record record(wire::kMPI_File_seek, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -564,6 +604,7 @@ extern "C" int clusterprof_wrap_MPI_File_seek_shared(MPI_File fh, MPI_Offset off
   Record record(wire::kMPI_File_seek_shared, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -576,6 +617,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_atomicity(MPI_File fh, int flag) {
   Record record(wire::kMPI_File_set_atomicity, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -587,6 +629,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_errhandler(MPI_File file, MPI_Errha
   const int returned = real(file, errhandler);
   Record record(wire::kMPI_File_set_errhandler, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -598,6 +641,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_info(MPI_File fh, MPI_Info info) {
   Record record(wire::kMPI_File_set_info, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -610,6 +654,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_size(MPI_File fh, MPI_Offset size) 
   Record record(wire::kMPI_File_set_size, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -622,6 +667,7 @@ extern "C" int clusterprof_wrap_MPI_File_set_view(MPI_File fh, MPI_Offset disp, 
   Record record(wire::kMPI_File_set_view, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -634,6 +680,7 @@ extern "C" int clusterprof_wrap_MPI_File_sync(MPI_File fh) {
   Record record(wire::kMPI_File_sync, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -650,6 +697,7 @@ extern "C" int clusterprof_wrap_MPI_File_write(MPI_File fh, const void *buf, int
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -665,6 +713,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all(MPI_File fh, const void *buf,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -681,6 +730,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_begin(MPI_File fh, const void
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -693,6 +743,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_end(MPI_File fh, const void *
   Record record(wire::kMPI_File_write_all_end, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -708,6 +759,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at(MPI_File fh, MPI_Offset offset
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -723,6 +775,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all(MPI_File fh, MPI_Offset of
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -739,6 +792,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin(MPI_File fh, MPI_Off
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -751,6 +805,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_end(MPI_File fh, const voi
   Record record(wire::kMPI_File_write_at_all_end, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -766,6 +821,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered(MPI_File fh, const void *
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -782,6 +838,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin(MPI_File fh, const 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -794,6 +851,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_end(MPI_File fh, const vo
   Record record(wire::kMPI_File_write_ordered_end, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -809,6 +867,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_shared(MPI_File fh, const void *b
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -819,6 +878,7 @@ extern "C" int clusterprof_wrap_MPI_Register_datarep(const char *datarep, MPI_Da
   const int returned = real(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
   Record record(wire::kMPI_Register_datarep, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -831,6 +891,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_type_extent_c(MPI_File fh, MPI_Data
   Record record(wire::kMPI_File_get_type_extent_c, start, returned == MPI_SUCCESS);
   record.use(fh);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -848,6 +909,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all_c(MPI_File fh, void *buf, MPI
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -866,6 +928,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -884,6 +947,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_c(MPI_File fh, MPI_Offset offs
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -902,6 +966,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_c(MPI_File fh, void *buf, MPI_Cou
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -920,6 +985,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared_c(MPI_File fh, void *buf, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -938,6 +1004,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all_c(MPI_File fh, const void *b
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -956,6 +1023,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_collective(*request);
   return returned;
 }
@@ -974,6 +1042,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset off
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -992,6 +1061,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_c(MPI_File fh, const void *buf, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -1010,6 +1080,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_shared_c(MPI_File fh, const void
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -1028,6 +1099,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_begin_c(MPI_File fh, void *buf
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1046,6 +1118,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_c(MPI_File fh, void *buf, MPI_
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1064,6 +1137,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin_c(MPI_File fh, MPI_Of
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1082,6 +1156,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_c(MPI_File fh, MPI_Offset o
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1100,6 +1175,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_c(MPI_File fh, MPI_Offset offse
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1117,6 +1193,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_c(MPI_File fh, void *buf, MPI_Coun
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1134,6 +1211,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin_c(MPI_File fh, void 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1152,6 +1230,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_c(MPI_File fh, void *buf, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1170,6 +1249,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_shared_c(MPI_File fh, void *buf, M
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1187,6 +1267,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_begin_c(MPI_File fh, const vo
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1205,6 +1286,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_c(MPI_File fh, const void *bu
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1223,6 +1305,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin_c(MPI_File fh, MPI_O
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1241,6 +1324,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_c(MPI_File fh, MPI_Offset 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1259,6 +1343,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_c(MPI_File fh, MPI_Offset offs
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1276,6 +1361,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_c(MPI_File fh, const void *buf, M
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1293,6 +1379,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin_c(MPI_File fh, cons
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1311,6 +1398,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_c(MPI_File fh, const void
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -1329,6 +1417,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_shared_c(MPI_File fh, const void 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -1341,6 +1430,7 @@ extern "C" int clusterprof_wrap_MPI_Register_datarep_c(const char *datarep, MPI_
   const int returned = real(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state);
   Record record(wire::kMPI_Register_datarep_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

@@ -18,6 +18,7 @@ extern "C" int clusterprof_wrap_MPI_Info_create(MPI_Info *info) {
   const int returned = real(info);
   Record record(wire::kMPI_Info_create, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -28,6 +29,7 @@ extern "C" int clusterprof_wrap_MPI_Info_delete(MPI_Info info, const char *key) 
   const int returned = real(info, key);
   Record record(wire::kMPI_Info_delete, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -38,6 +40,7 @@ extern "C" int clusterprof_wrap_MPI_Info_dup(MPI_Info info, MPI_Info *newinfo) {
   const int returned = real(info, newinfo);
   Record record(wire::kMPI_Info_dup, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -48,6 +51,7 @@ extern "C" int clusterprof_wrap_MPI_Info_free(MPI_Info *info) {
   const int returned = real(info);
   Record record(wire::kMPI_Info_free, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -58,6 +62,7 @@ extern "C" int clusterprof_wrap_MPI_Info_get(MPI_Info info, const char *key, int
   const int returned = real(info, key, valuelen, value, flag);
   Record record(wire::kMPI_Info_get, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -68,6 +73,7 @@ extern "C" int clusterprof_wrap_MPI_Info_get_nkeys(MPI_Info info, int *nkeys) {
   const int returned = real(info, nkeys);
   Record record(wire::kMPI_Info_get_nkeys, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -78,6 +84,7 @@ extern "C" int clusterprof_wrap_MPI_Info_get_nthkey(MPI_Info info, int n, char *
   const int returned = real(info, n, key);
   Record record(wire::kMPI_Info_get_nthkey, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -88,6 +95,7 @@ extern "C" int clusterprof_wrap_MPI_Info_get_valuelen(MPI_Info info, const char 
   const int returned = real(info, key, valuelen, flag);
   Record record(wire::kMPI_Info_get_valuelen, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -98,6 +106,7 @@ extern "C" int clusterprof_wrap_MPI_Info_set(MPI_Info info, const char *key, con
   const int returned = real(info, key, value);
   Record record(wire::kMPI_Info_set, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -109,6 +118,7 @@ extern "C" int clusterprof_wrap_MPI_Info_create_env(int argc, char *argv[], MPI_
   const int returned = real(argc, argv, info);
   Record record(wire::kMPI_Info_create_env, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -121,6 +131,7 @@ extern "C" int clusterprof_wrap_MPI_Info_get_string(MPI_Info info, const char *k
   const int returned = real(info, key, buflen, value, flag);
   Record record(wire::kMPI_Info_get_string, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

@@ -24,6 +24,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather(const void *sendbuf, int
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -41,6 +42,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv(const void *sendbuf, in
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -58,6 +60,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall(const void *sendbuf, int 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -75,6 +78,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv(const void *sendbuf, con
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -92,6 +96,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw(const void *sendbuf, con
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -109,6 +114,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather(const void *sendbuf, int 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -125,6 +131,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv(const void *sendbuf, int
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -141,6 +148,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall(const void *sendbuf, int s
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -157,6 +165,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv(const void *sendbuf, cons
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -173,6 +182,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw(const void *sendbuf, cons
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -190,6 +200,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather_c(const void *sendbuf, M
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -209,6 +220,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv_c(const void *sendbuf, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -228,6 +240,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall_c(const void *sendbuf, MP
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -247,6 +260,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv_c(const void *sendbuf, c
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -266,6 +280,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw_c(const void *sendbuf, c
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -285,6 +300,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_c(const void *sendbuf, MP
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -305,6 +321,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init(const void *sendbuf,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -325,6 +342,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init_c(const void *sendbu
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -343,6 +361,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_c(const void *sendbuf, M
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -363,6 +382,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init(const void *sendbuf
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -383,6 +403,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init_c(const void *sendb
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -401,6 +422,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_c(const void *sendbuf, MPI
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -421,6 +443,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init(const void *sendbuf, 
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -441,6 +464,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init_c(const void *sendbuf
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -459,6 +483,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_c(const void *sendbuf, co
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -479,6 +504,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init(const void *sendbuf,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -499,6 +525,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init_c(const void *sendbu
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -517,6 +544,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_c(const void *sendbuf, co
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -537,6 +565,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init(const void *sendbuf,
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -557,6 +586,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init_c(const void *sendbu
     record.count_size();
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

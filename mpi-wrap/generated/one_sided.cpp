@@ -22,6 +22,7 @@ extern "C" int clusterprof_wrap_MPI_Accumulate(const void *origin_addr, int orig
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   return returned;
 }
 
@@ -37,6 +38,7 @@ extern "C" int clusterprof_wrap_MPI_Compare_and_swap(const void *origin_addr, co
     record.get_from(target_rank, bytes_of(1, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   return returned;
 }
 
@@ -52,6 +54,7 @@ extern "C" int clusterprof_wrap_MPI_Fetch_and_op(const void *origin_addr, void *
     record.get_from(target_rank, bytes_of(1, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   return returned;
 }
 
@@ -66,6 +69,7 @@ extern "C" int clusterprof_wrap_MPI_Get(void *origin_addr, int origin_count, MPI
     record.get_from(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   return returned;
 }
 
@@ -81,6 +85,7 @@ extern "C" int clusterprof_wrap_MPI_Get_accumulate(const void *origin_addr, int 
     record.get_from(target_rank, bytes_of(result_count, result_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   return returned;
 }
 
@@ -95,6 +100,7 @@ extern "C" int clusterprof_wrap_MPI_Put(const void *origin_addr, int origin_coun
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   return returned;
 }
 
@@ -109,6 +115,7 @@ extern "C" int clusterprof_wrap_MPI_Raccumulate(const void *origin_addr, int ori
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -124,6 +131,7 @@ extern "C" int clusterprof_wrap_MPI_Rget(void *origin_addr, int origin_count, MP
     record.get_from(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -140,6 +148,7 @@ extern "C" int clusterprof_wrap_MPI_Rget_accumulate(const void *origin_addr, int
     record.get_from(target_rank, bytes_of(result_count, result_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -155,6 +164,7 @@ extern "C" int clusterprof_wrap_MPI_Rput(const void *origin_addr, int origin_cou
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -174,6 +184,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate(MPI_Aint size, int disp_unit, M
     record.bind(key_of(*win));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -193,6 +204,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_shared(MPI_Aint size, int disp_
     record.bind(key_of(*win));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -205,6 +217,7 @@ extern "C" int clusterprof_wrap_MPI_Win_attach(MPI_Win win, void *base, MPI_Aint
   Record record(wire::kMPI_Win_attach, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -216,6 +229,7 @@ extern "C" int clusterprof_wrap_MPI_Win_call_errhandler(MPI_Win win, int errorco
   Record record(wire::kMPI_Win_call_errhandler, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -227,6 +241,7 @@ extern "C" int clusterprof_wrap_MPI_Win_complete(MPI_Win win) {
   Record record(wire::kMPI_Win_complete, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.epoch_ended(win, false);
   return returned;
 }
@@ -246,6 +261,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create(void *base, MPI_Aint size, int di
     record.bind(key_of(*win));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -265,6 +281,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_dynamic(MPI_Info info, MPI_Comm c
     record.bind(key_of(*win));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -276,6 +293,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_errhandler(MPI_Win_errhandler_fun
   const int returned = real(win_errhandler_fn, errhandler);
   Record record(wire::kMPI_Win_create_errhandler, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -286,6 +304,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_keyval(MPI_Win_copy_attr_function
   const int returned = real(win_copy_attr_fn, win_delete_attr_fn, win_keyval, extra_state);
   Record record(wire::kMPI_Win_create_keyval, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -297,6 +316,7 @@ extern "C" int clusterprof_wrap_MPI_Win_delete_attr(MPI_Win win, int win_keyval)
   Record record(wire::kMPI_Win_delete_attr, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -308,6 +328,7 @@ extern "C" int clusterprof_wrap_MPI_Win_detach(MPI_Win win, const void *base) {
   Record record(wire::kMPI_Win_detach, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -319,6 +340,7 @@ extern "C" int clusterprof_wrap_MPI_Win_fence(int assert, MPI_Win win) {
   Record record(wire::kMPI_Win_fence, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -331,6 +353,7 @@ extern "C" int clusterprof_wrap_MPI_Win_flush(int rank, MPI_Win win) {
   Record record(wire::kMPI_Win_flush, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, rank, wire::kNoTag);
   return returned;
 }
 
@@ -342,6 +365,7 @@ extern "C" int clusterprof_wrap_MPI_Win_flush_all(MPI_Win win) {
   Record record(wire::kMPI_Win_flush_all, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -353,6 +377,7 @@ extern "C" int clusterprof_wrap_MPI_Win_flush_local(int rank, MPI_Win win) {
   Record record(wire::kMPI_Win_flush_local, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, rank, wire::kNoTag);
   return returned;
 }
 
@@ -364,6 +389,7 @@ extern "C" int clusterprof_wrap_MPI_Win_flush_local_all(MPI_Win win) {
   Record record(wire::kMPI_Win_flush_local_all, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -377,6 +403,7 @@ extern "C" int clusterprof_wrap_MPI_Win_free(MPI_Win *win) {
   Record record(wire::kMPI_Win_free, start, returned == MPI_SUCCESS);
   record.use(use);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) {
     record.collective_ended();
     release(subject, use);
@@ -392,6 +419,7 @@ extern "C" int clusterprof_wrap_MPI_Win_free_keyval(int *win_keyval) {
   const int returned = real(win_keyval);
   Record record(wire::kMPI_Win_free_keyval, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -403,6 +431,7 @@ extern "C" int clusterprof_wrap_MPI_Win_get_attr(MPI_Win win, int win_keyval, vo
   Record record(wire::kMPI_Win_get_attr, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -414,6 +443,7 @@ extern "C" int clusterprof_wrap_MPI_Win_get_errhandler(MPI_Win win, MPI_Errhandl
   Record record(wire::kMPI_Win_get_errhandler, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -425,6 +455,7 @@ extern "C" int clusterprof_wrap_MPI_Win_get_group(MPI_Win win, MPI_Group *group)
   Record record(wire::kMPI_Win_get_group, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -436,6 +467,7 @@ extern "C" int clusterprof_wrap_MPI_Win_get_info(MPI_Win win, MPI_Info *info_use
   Record record(wire::kMPI_Win_get_info, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -447,6 +479,7 @@ extern "C" int clusterprof_wrap_MPI_Win_get_name(MPI_Win win, char *win_name, in
   Record record(wire::kMPI_Win_get_name, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -458,6 +491,7 @@ extern "C" int clusterprof_wrap_MPI_Win_lock(int lock_type, int rank, int assert
   Record record(wire::kMPI_Win_lock, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, rank, wire::kNoTag);
   return returned;
 }
 
@@ -469,6 +503,7 @@ extern "C" int clusterprof_wrap_MPI_Win_lock_all(int assert, MPI_Win win) {
   Record record(wire::kMPI_Win_lock_all, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -480,6 +515,7 @@ extern "C" int clusterprof_wrap_MPI_Win_post(MPI_Group group, int assert, MPI_Wi
   Record record(wire::kMPI_Win_post, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.epoch_begun(win, group, true);
   return returned;
 }
@@ -492,6 +528,7 @@ extern "C" int clusterprof_wrap_MPI_Win_set_attr(MPI_Win win, int win_keyval, vo
   Record record(wire::kMPI_Win_set_attr, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -503,6 +540,7 @@ extern "C" int clusterprof_wrap_MPI_Win_set_errhandler(MPI_Win win, MPI_Errhandl
   Record record(wire::kMPI_Win_set_errhandler, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -514,6 +552,7 @@ extern "C" int clusterprof_wrap_MPI_Win_set_info(MPI_Win win, MPI_Info info) {
   Record record(wire::kMPI_Win_set_info, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -525,6 +564,7 @@ extern "C" int clusterprof_wrap_MPI_Win_set_name(MPI_Win win, const char *win_na
   Record record(wire::kMPI_Win_set_name, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -536,6 +576,7 @@ extern "C" int clusterprof_wrap_MPI_Win_shared_query(MPI_Win win, int rank, MPI_
   Record record(wire::kMPI_Win_shared_query, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -547,6 +588,7 @@ extern "C" int clusterprof_wrap_MPI_Win_start(MPI_Group group, int assert, MPI_W
   Record record(wire::kMPI_Win_start, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.epoch_begun(win, group, false);
   return returned;
 }
@@ -559,6 +601,7 @@ extern "C" int clusterprof_wrap_MPI_Win_sync(MPI_Win win) {
   Record record(wire::kMPI_Win_sync, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -570,6 +613,7 @@ extern "C" int clusterprof_wrap_MPI_Win_test(MPI_Win win, int *flag) {
   Record record(wire::kMPI_Win_test, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) {
     if (*flag != 0) record.epoch_ended(win, true);
   }
@@ -584,6 +628,7 @@ extern "C" int clusterprof_wrap_MPI_Win_unlock(int rank, MPI_Win win) {
   Record record(wire::kMPI_Win_unlock, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, rank, wire::kNoTag);
   return returned;
 }
 
@@ -595,6 +640,7 @@ extern "C" int clusterprof_wrap_MPI_Win_unlock_all(MPI_Win win) {
   Record record(wire::kMPI_Win_unlock_all, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -606,6 +652,7 @@ extern "C" int clusterprof_wrap_MPI_Win_wait(MPI_Win win) {
   Record record(wire::kMPI_Win_wait, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.epoch_ended(win, true);
   return returned;
 }
@@ -622,6 +669,7 @@ extern "C" int clusterprof_wrap_MPI_Accumulate_c(const void *origin_addr, MPI_Co
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   return returned;
 }
 
@@ -639,6 +687,7 @@ extern "C" int clusterprof_wrap_MPI_Get_accumulate_c(const void *origin_addr, MP
     record.get_from(target_rank, bytes_of(result_count, result_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   return returned;
 }
 
@@ -655,6 +704,7 @@ extern "C" int clusterprof_wrap_MPI_Get_c(void *origin_addr, MPI_Count origin_co
     record.get_from(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   return returned;
 }
 
@@ -671,6 +721,7 @@ extern "C" int clusterprof_wrap_MPI_Put_c(const void *origin_addr, MPI_Count ori
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   return returned;
 }
 
@@ -687,6 +738,7 @@ extern "C" int clusterprof_wrap_MPI_Raccumulate_c(const void *origin_addr, MPI_C
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -705,6 +757,7 @@ extern "C" int clusterprof_wrap_MPI_Rget_accumulate_c(const void *origin_addr, M
     record.get_from(target_rank, bytes_of(result_count, result_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -722,6 +775,7 @@ extern "C" int clusterprof_wrap_MPI_Rget_c(void *origin_addr, MPI_Count origin_c
     record.get_from(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -739,6 +793,7 @@ extern "C" int clusterprof_wrap_MPI_Rput_c(const void *origin_addr, MPI_Count or
     record.send_to(target_rank, bytes_of(origin_count, origin_datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, target_rank, wire::kNoTag);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -760,6 +815,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_
     record.bind(key_of(*win));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -781,6 +837,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Ain
     record.bind(key_of(*win));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -802,6 +859,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_c(void *base, MPI_Aint size, MPI_
     record.bind(key_of(*win));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -816,6 +874,7 @@ extern "C" int clusterprof_wrap_MPI_Win_shared_query_c(MPI_Win win, int rank, MP
   Record record(wire::kMPI_Win_shared_query_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

@@ -22,6 +22,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend(const void *buf, int count, MPI_Dataty
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
@@ -40,6 +41,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init(const void *buf, int count, MPI_D
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   return returned;
 }
 
@@ -50,6 +52,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_attach(void *buffer, int size) {
   const int returned = real(buffer, size);
   Record record(wire::kMPI_Buffer_attach, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -60,6 +63,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_detach(void *buffer_addr, int *size) 
   const int returned = real(buffer_addr, size);
   Record record(wire::kMPI_Buffer_detach, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -70,6 +74,7 @@ extern "C" int clusterprof_wrap_MPI_Grequest_complete(MPI_Request request) {
   const int returned = real(request);
   Record record(wire::kMPI_Grequest_complete, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -80,6 +85,7 @@ extern "C" int clusterprof_wrap_MPI_Grequest_start(MPI_Grequest_query_function *
   const int returned = real(query_fn, free_fn, cancel_fn, extra_state, request);
   Record record(wire::kMPI_Grequest_start, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.start_other(*request);
   return returned;
 }
@@ -95,6 +101,7 @@ extern "C" int clusterprof_wrap_MPI_Ibsend(const void *buf, int count, MPI_Datat
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
@@ -103,6 +110,7 @@ extern "C" int clusterprof_wrap_MPI_Improbe(int source, int tag, MPI_Comm comm, 
   const auto real = CLUSTERPROF_REAL(MPI_Improbe);
   const std::uint64_t start = enter(wire::kMPI_Improbe, [&] { return Intent(wire::kMPI_Improbe, key_of(comm)).with(source, tag); });
   if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
     const int passed_on = real(source, tag, comm, flag, message, status);
     if (passed_on == MPI_SUCCESS && *flag != 0) release(key_of(*message));
     return passed_on;
@@ -116,6 +124,7 @@ extern "C" int clusterprof_wrap_MPI_Improbe(int source, int tag, MPI_Comm comm, 
     if (*flag != 0) record.bind(key_of(*message));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, tag);
   if (record.counts()) {
     if (*flag != 0) record.message_taken(*message, *seen_status, false);
   }
@@ -126,6 +135,7 @@ extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype da
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv);
   const std::uint64_t start = enter(wire::kMPI_Imrecv, [&] { return Intent(wire::kMPI_Imrecv, key_of(*message)); });
   if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
     take_message(key_of(*message));
     release(key_of(*message));
     return real(buf, count, datatype, message, request);
@@ -138,6 +148,8 @@ extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype da
   Record record(wire::kMPI_Imrecv, start, returned == MPI_SUCCESS);
   record.use(use);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  if (returned != MPI_SUCCESS) [[unlikely]] lose_track(wire::kReceivesUnseen);
   if (record.counts()) record.start_receive(*request, taken);
   drop_reference(use);
   return returned;
@@ -151,17 +163,22 @@ extern "C" int clusterprof_wrap_MPI_Iprobe(int source, int tag, MPI_Comm comm, i
   Record record(wire::kMPI_Iprobe, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, tag);
   return returned;
 }
 
 extern "C" int clusterprof_wrap_MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irecv);
   const std::uint64_t start = enter(wire::kMPI_Irecv, [&] { return Intent(wire::kMPI_Irecv, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(buf, count, datatype, source, tag, comm, request);
+  }
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Irecv, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, tag);
   if (record.counts()) record.start_receive(*request, source, tag);
   return returned;
 }
@@ -177,6 +194,7 @@ extern "C" int clusterprof_wrap_MPI_Irsend(const void *buf, int count, MPI_Datat
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
@@ -192,6 +210,7 @@ extern "C" int clusterprof_wrap_MPI_Isend(const void *buf, int count, MPI_Dataty
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
@@ -207,6 +226,7 @@ extern "C" int clusterprof_wrap_MPI_Issend(const void *buf, int count, MPI_Datat
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.start_send(*request, dest, tag, wire::kEventSynchronous);
   return returned;
 }
@@ -215,6 +235,7 @@ extern "C" int clusterprof_wrap_MPI_Mprobe(int source, int tag, MPI_Comm comm, M
   const auto real = CLUSTERPROF_REAL(MPI_Mprobe);
   const std::uint64_t start = enter(wire::kMPI_Mprobe, [&] { return Intent(wire::kMPI_Mprobe, key_of(comm)).with(source, tag); });
   if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
     const int passed_on = real(source, tag, comm, message, status);
     if (passed_on == MPI_SUCCESS) release(key_of(*message));
     return passed_on;
@@ -228,6 +249,7 @@ extern "C" int clusterprof_wrap_MPI_Mprobe(int source, int tag, MPI_Comm comm, M
     record.bind(key_of(*message));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, tag);
   if (record.counts()) record.message_taken(*message, *seen_status, true);
   return returned;
 }
@@ -236,6 +258,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype dat
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv);
   const std::uint64_t start = enter(wire::kMPI_Mrecv, [&] { return Intent(wire::kMPI_Mrecv, key_of(*message)); });
   if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
     take_message(key_of(*message));
     release(key_of(*message));
     return real(buf, count, datatype, message, status);
@@ -253,6 +276,8 @@ extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype dat
     record.received(*seen_status);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  if (returned != MPI_SUCCESS) [[unlikely]] lose_track(wire::kReceivesUnseen);
   if (record.has_message(returned)) record.message_received(taken);
   drop_reference(use);
   return returned;
@@ -268,6 +293,7 @@ extern "C" int clusterprof_wrap_MPI_Probe(int source, int tag, MPI_Comm comm, MP
   Record record(wire::kMPI_Probe, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, tag);
   if (record.counts()) record.message_found(*seen_status);
   return returned;
 }
@@ -275,7 +301,10 @@ extern "C" int clusterprof_wrap_MPI_Probe(int source, int tag, MPI_Comm comm, MP
 extern "C" int clusterprof_wrap_MPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv);
   const std::uint64_t start = enter(wire::kMPI_Recv, [&] { return Intent(wire::kMPI_Recv, key_of(comm)).with(source, tag); });
-  if (start == 0) return real(buf, count, datatype, source, tag, comm, status);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(buf, count, datatype, source, tag, comm, status);
+  }
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(buf, count, datatype, source, tag, comm, seen_status);
@@ -285,6 +314,7 @@ extern "C" int clusterprof_wrap_MPI_Recv(void *buf, int count, MPI_Datatype data
     record.received(*seen_status);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, tag, *seen_status);
   if (record.has_message(returned)) record.message_received(*seen_status);
   return returned;
 }
@@ -292,7 +322,10 @@ extern "C" int clusterprof_wrap_MPI_Recv(void *buf, int count, MPI_Datatype data
 extern "C" int clusterprof_wrap_MPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_init);
   const std::uint64_t start = enter(wire::kMPI_Recv_init, [&] { return Intent(wire::kMPI_Recv_init, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(buf, count, datatype, source, tag, comm, request);
+  }
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -302,6 +335,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_init(void *buf, int count, MPI_Datatype
     record.init_receive(source, tag);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, tag);
   return returned;
 }
 
@@ -312,6 +346,7 @@ extern "C" int clusterprof_wrap_MPI_Request_get_status(MPI_Request request, int 
   const int returned = real(request, flag, status);
   Record record(wire::kMPI_Request_get_status, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -326,6 +361,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend(const void *buf, int count, MPI_Dataty
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
@@ -344,6 +380,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init(const void *buf, int count, MPI_D
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   return returned;
 }
 
@@ -358,6 +395,7 @@ extern "C" int clusterprof_wrap_MPI_Send(const void *buf, int count, MPI_Datatyp
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
@@ -376,13 +414,17 @@ extern "C" int clusterprof_wrap_MPI_Send_init(const void *buf, int count, MPI_Da
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   return returned;
 }
 
 extern "C" int clusterprof_wrap_MPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv);
   const std::uint64_t start = enter(wire::kMPI_Sendrecv, [&] { return Intent(wire::kMPI_Sendrecv, key_of(comm)).with(source, recvtag); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
+  }
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, seen_status);
@@ -393,6 +435,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv(const void *sendbuf, int sendcount,
     record.received(*seen_status);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, recvtag, *seen_status);
   if (record.has_message(returned)) {
     record.message_sent(dest, sendtag);
     record.message_received(*seen_status);
@@ -403,7 +446,10 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv(const void *sendbuf, int sendcount,
 extern "C" int clusterprof_wrap_MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_replace);
   const std::uint64_t start = enter(wire::kMPI_Sendrecv_replace, [&] { return Intent(wire::kMPI_Sendrecv_replace, key_of(comm)).with(source, recvtag); });
-  if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+  }
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, seen_status);
@@ -414,6 +460,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace(void *buf, int count, MPI_D
     record.received(*seen_status);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, recvtag, *seen_status);
   if (record.has_message(returned)) {
     record.message_sent(dest, sendtag);
     record.message_received(*seen_status);
@@ -432,6 +479,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend(const void *buf, int count, MPI_Dataty
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.message_sent(dest, tag, wire::kEventSynchronous);
   return returned;
 }
@@ -450,6 +498,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend_init(const void *buf, int count, MPI_D
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   return returned;
 }
 
@@ -460,6 +509,7 @@ extern "C" int clusterprof_wrap_MPI_Status_set_cancelled(MPI_Status *status, int
   const int returned = real(status, flag);
   Record record(wire::kMPI_Status_set_cancelled, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -470,6 +520,7 @@ extern "C" int clusterprof_wrap_MPI_Status_set_elements(MPI_Status *status, MPI_
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Status_set_elements, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -480,6 +531,7 @@ extern "C" int clusterprof_wrap_MPI_Status_set_elements_x(MPI_Status *status, MP
   const int returned = real(status, datatype, count);
   Record record(wire::kMPI_Status_set_elements_x, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -490,6 +542,7 @@ extern "C" int clusterprof_wrap_MPI_Test_cancelled(const MPI_Status *status, int
   const int returned = real(status, flag);
   Record record(wire::kMPI_Test_cancelled, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -505,6 +558,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_c(const void *buf, MPI_Count count, MP
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
@@ -525,6 +579,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init_c(const void *buf, MPI_Count coun
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   return returned;
 }
 
@@ -537,6 +592,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_attach_c(void *buffer, MPI_Count size
   const int returned = real(buffer, size);
   Record record(wire::kMPI_Buffer_attach_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -549,6 +605,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_detach_c(void *buffer_addr, MPI_Count
   const int returned = real(buffer_addr, size);
   Record record(wire::kMPI_Buffer_detach_c, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -565,6 +622,7 @@ extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, M
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
@@ -575,6 +633,7 @@ extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Dat
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv_c);
   const std::uint64_t start = enter(wire::kMPI_Imrecv_c, [&] { return Intent(wire::kMPI_Imrecv_c, key_of(*message)); });
   if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
     take_message(key_of(*message));
     release(key_of(*message));
     return real(buf, count, datatype, message, request);
@@ -587,6 +646,8 @@ extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Dat
   Record record(wire::kMPI_Imrecv_c, start, returned == MPI_SUCCESS);
   record.use(use);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  if (returned != MPI_SUCCESS) [[unlikely]] lose_track(wire::kReceivesUnseen);
   if (record.counts()) record.start_receive(*request, taken);
   drop_reference(use);
   return returned;
@@ -597,11 +658,15 @@ extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Dat
 extern "C" int clusterprof_wrap_MPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irecv_c);
   const std::uint64_t start = enter(wire::kMPI_Irecv_c, [&] { return Intent(wire::kMPI_Irecv_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(buf, count, datatype, source, tag, comm, request);
+  }
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Irecv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, tag);
   if (record.counts()) record.start_receive(*request, source, tag);
   return returned;
 }
@@ -619,6 +684,7 @@ extern "C" int clusterprof_wrap_MPI_Irsend_c(const void *buf, MPI_Count count, M
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
@@ -636,6 +702,7 @@ extern "C" int clusterprof_wrap_MPI_Isend_c(const void *buf, MPI_Count count, MP
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.start_send(*request, dest, tag);
   return returned;
 }
@@ -645,7 +712,10 @@ extern "C" int clusterprof_wrap_MPI_Isend_c(const void *buf, MPI_Count count, MP
 extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv);
   const std::uint64_t start = enter(wire::kMPI_Isendrecv, [&] { return Intent(wire::kMPI_Isendrecv, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+  }
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -654,6 +724,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount
     record.add_received(bytes_of(recvcount, recvtype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, recvtag);
   if (record.counts()) record.start_exchange(*request, dest, sendtag, source, recvtag);
   return returned;
 }
@@ -663,7 +734,10 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount
 extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_c);
   const std::uint64_t start = enter(wire::kMPI_Isendrecv_c, [&] { return Intent(wire::kMPI_Isendrecv_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+  }
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -672,6 +746,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count s
     record.add_received(bytes_of(recvcount, recvtype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, recvtag);
   if (record.counts()) record.start_exchange(*request, dest, sendtag, source, recvtag);
   return returned;
 }
@@ -681,7 +756,10 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count s
 extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_replace);
   const std::uint64_t start = enter(wire::kMPI_Isendrecv_replace, [&] { return Intent(wire::kMPI_Isendrecv_replace, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+  }
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_replace, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -690,6 +768,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_
     record.add_received(bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, recvtag);
   if (record.counts()) record.start_exchange(*request, dest, sendtag, source, recvtag);
   return returned;
 }
@@ -699,7 +778,10 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_
 extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_replace_c);
   const std::uint64_t start = enter(wire::kMPI_Isendrecv_replace_c, [&] { return Intent(wire::kMPI_Isendrecv_replace_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+  }
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_replace_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -708,6 +790,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count cou
     record.add_received(bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, recvtag);
   if (record.counts()) record.start_exchange(*request, dest, sendtag, source, recvtag);
   return returned;
 }
@@ -725,6 +808,7 @@ extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, M
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.start_send(*request, dest, tag, wire::kEventSynchronous);
   return returned;
 }
@@ -735,6 +819,7 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv_c);
   const std::uint64_t start = enter(wire::kMPI_Mrecv_c, [&] { return Intent(wire::kMPI_Mrecv_c, key_of(*message)); });
   if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
     take_message(key_of(*message));
     release(key_of(*message));
     return real(buf, count, datatype, message, status);
@@ -752,6 +837,8 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
     record.received(*seen_status);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  if (returned != MPI_SUCCESS) [[unlikely]] lose_track(wire::kReceivesUnseen);
   if (record.has_message(returned)) record.message_received(taken);
   drop_reference(use);
   return returned;
@@ -766,6 +853,7 @@ extern "C" int clusterprof_wrap_MPI_Parrived(MPI_Request request, int partition,
   const int returned = real(request, partition, flag);
   Record record(wire::kMPI_Parrived, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -778,6 +866,7 @@ extern "C" int clusterprof_wrap_MPI_Pready(int partition, MPI_Request request) {
   const int returned = real(partition, request);
   Record record(wire::kMPI_Pready, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -790,6 +879,7 @@ extern "C" int clusterprof_wrap_MPI_Pready_list(int length, int array_of_partiti
   const int returned = real(length, array_of_partitions, request);
   Record record(wire::kMPI_Pready_list, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -802,6 +892,7 @@ extern "C" int clusterprof_wrap_MPI_Pready_range(int partition_low, int partitio
   const int returned = real(partition_low, partition_high, request);
   Record record(wire::kMPI_Pready_range, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -819,6 +910,7 @@ extern "C" int clusterprof_wrap_MPI_Precv_init(void *buf, int partitions, MPI_Co
     record.init_persistent(persistent, *request, true);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -837,6 +929,7 @@ extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, 
     record.send_to(dest, count_of(partitions) * bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, wire::kNoTag);
   return returned;
 }
 
@@ -845,7 +938,10 @@ extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, 
 extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_c);
   const std::uint64_t start = enter(wire::kMPI_Recv_c, [&] { return Intent(wire::kMPI_Recv_c, key_of(comm)).with(source, tag); });
-  if (start == 0) return real(buf, count, datatype, source, tag, comm, status);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(buf, count, datatype, source, tag, comm, status);
+  }
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(buf, count, datatype, source, tag, comm, seen_status);
@@ -855,6 +951,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datat
     record.received(*seen_status);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, tag, *seen_status);
   if (record.has_message(returned)) record.message_received(*seen_status);
   return returned;
 }
@@ -864,7 +961,10 @@ extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datat
 extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Recv_init_c, [&] { return Intent(wire::kMPI_Recv_init_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, source, tag, comm, request);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(buf, count, datatype, source, tag, comm, request);
+  }
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -874,6 +974,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_
     record.init_receive(source, tag);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, tag);
   return returned;
 }
 
@@ -890,6 +991,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend_c(const void *buf, MPI_Count count, MP
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
@@ -910,6 +1012,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init_c(const void *buf, MPI_Count coun
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   return returned;
 }
 
@@ -926,6 +1029,7 @@ extern "C" int clusterprof_wrap_MPI_Send_c(const void *buf, MPI_Count count, MPI
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.message_sent(dest, tag);
   return returned;
 }
@@ -946,6 +1050,7 @@ extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   return returned;
 }
 
@@ -954,7 +1059,10 @@ extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count
 extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_c);
   const std::uint64_t start = enter(wire::kMPI_Sendrecv_c, [&] { return Intent(wire::kMPI_Sendrecv_c, key_of(comm)).with(source, recvtag); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, status);
+  }
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, seen_status);
@@ -965,6 +1073,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count se
     record.received(*seen_status);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, recvtag, *seen_status);
   if (record.has_message(returned)) {
     record.message_sent(dest, sendtag);
     record.message_received(*seen_status);
@@ -977,7 +1086,10 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count se
 extern "C" int clusterprof_wrap_MPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_replace_c);
   const std::uint64_t start = enter(wire::kMPI_Sendrecv_replace_c, [&] { return Intent(wire::kMPI_Sendrecv_replace_c, key_of(comm)).with(source, recvtag); });
-  if (start == 0) return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, status);
+  }
   MPI_Status own_status;
   MPI_Status* const seen_status = status == MPI_STATUS_IGNORE ? &own_status : status;
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, seen_status);
@@ -988,6 +1100,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace_c(void *buf, MPI_Count coun
     record.received(*seen_status);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, source, recvtag, *seen_status);
   if (record.has_message(returned)) {
     record.message_sent(dest, sendtag);
     record.message_received(*seen_status);
@@ -1008,6 +1121,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend_c(const void *buf, MPI_Count count, MP
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   if (record.counts()) record.message_sent(dest, tag, wire::kEventSynchronous);
   return returned;
 }
@@ -1028,6 +1142,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend_init_c(const void *buf, MPI_Count coun
     record.send_to(dest, bytes_of(count, datatype));
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   return returned;
 }
 

@@ -18,6 +18,7 @@ extern "C" int clusterprof_wrap_MPI_Close_port(const char *port_name) {
   const int returned = real(port_name);
   Record record(wire::kMPI_Close_port, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -36,6 +37,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_accept(const char *port_name, MPI_Info 
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -55,6 +57,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_connect(const char *port_name, MPI_Info
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -69,6 +72,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_disconnect(MPI_Comm *comm) {
   Record record(wire::kMPI_Comm_disconnect, start, returned == MPI_SUCCESS);
   record.use(use);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) {
     record.collective_ended();
     release(subject, use);
@@ -84,6 +88,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_get_parent(MPI_Comm *parent) {
   const int returned = real(parent);
   Record record(wire::kMPI_Comm_get_parent, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -101,6 +106,7 @@ extern "C" int clusterprof_wrap_MPI_Comm_join(int fd, MPI_Comm *intercomm) {
     record.make_communicator(Derivation::kInter, *intercomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -111,6 +117,7 @@ extern "C" int clusterprof_wrap_MPI_Lookup_name(const char *service_name, MPI_In
   const int returned = real(service_name, info, port_name);
   Record record(wire::kMPI_Lookup_name, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -121,6 +128,7 @@ extern "C" int clusterprof_wrap_MPI_Open_port(MPI_Info info, char *port_name) {
   const int returned = real(info, port_name);
   Record record(wire::kMPI_Open_port, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -131,6 +139,7 @@ extern "C" int clusterprof_wrap_MPI_Publish_name(const char *service_name, MPI_I
   const int returned = real(service_name, info, port_name);
   Record record(wire::kMPI_Publish_name, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -141,6 +150,7 @@ extern "C" int clusterprof_wrap_MPI_Unpublish_name(const char *service_name, MPI
   const int returned = real(service_name, info, port_name);
   Record record(wire::kMPI_Unpublish_name, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

@@ -19,6 +19,7 @@ extern "C" int clusterprof_wrap_MPI_Session_call_errhandler(MPI_Session session,
   const int returned = real(session, errorcode);
   Record record(wire::kMPI_Session_call_errhandler, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -31,6 +32,7 @@ extern "C" int clusterprof_wrap_MPI_Session_create_errhandler(MPI_Session_errhan
   const int returned = real(session_errhandler_fn, errhandler);
   Record record(wire::kMPI_Session_create_errhandler, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -43,6 +45,7 @@ extern "C" int clusterprof_wrap_MPI_Session_get_errhandler(MPI_Session session, 
   const int returned = real(session, errhandler);
   Record record(wire::kMPI_Session_get_errhandler, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -55,6 +58,7 @@ extern "C" int clusterprof_wrap_MPI_Session_get_info(MPI_Session session, MPI_In
   const int returned = real(session, info_used);
   Record record(wire::kMPI_Session_get_info, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -67,6 +71,7 @@ extern "C" int clusterprof_wrap_MPI_Session_get_nth_pset(MPI_Session session, MP
   const int returned = real(session, info, n, pset_len, pset_name);
   Record record(wire::kMPI_Session_get_nth_pset, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -79,6 +84,7 @@ extern "C" int clusterprof_wrap_MPI_Session_get_num_psets(MPI_Session session, M
   const int returned = real(session, info, npset_names);
   Record record(wire::kMPI_Session_get_num_psets, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -91,6 +97,7 @@ extern "C" int clusterprof_wrap_MPI_Session_get_pset_info(MPI_Session session, c
   const int returned = real(session, pset_name, info);
   Record record(wire::kMPI_Session_get_pset_info, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -103,6 +110,7 @@ extern "C" int clusterprof_wrap_MPI_Session_set_errhandler(MPI_Session session, 
   const int returned = real(session, errhandler);
   Record record(wire::kMPI_Session_set_errhandler, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

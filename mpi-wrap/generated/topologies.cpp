@@ -19,6 +19,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_coords(MPI_Comm comm, int rank, int max
   Record record(wire::kMPI_Cart_coords, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -37,6 +38,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_create(MPI_Comm comm_old, int ndims, co
     record.make_communicator(Derivation::kChild, *comm_cart);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -49,6 +51,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_get(MPI_Comm comm, int maxdims, int dim
   Record record(wire::kMPI_Cart_get, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -60,6 +63,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_map(MPI_Comm comm, int ndims, const int
   Record record(wire::kMPI_Cart_map, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -71,6 +75,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_rank(MPI_Comm comm, const int coords[],
   Record record(wire::kMPI_Cart_rank, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -82,6 +87,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_shift(MPI_Comm comm, int direction, int
   Record record(wire::kMPI_Cart_shift, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -100,6 +106,7 @@ extern "C" int clusterprof_wrap_MPI_Cart_sub(MPI_Comm comm, const int remain_dim
     record.make_communicator(Derivation::kChild, *newcomm);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -112,6 +119,7 @@ extern "C" int clusterprof_wrap_MPI_Cartdim_get(MPI_Comm comm, int *ndims) {
   Record record(wire::kMPI_Cartdim_get, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -122,6 +130,7 @@ extern "C" int clusterprof_wrap_MPI_Dims_create(int nnodes, int ndims, int dims[
   const int returned = real(nnodes, ndims, dims);
   Record record(wire::kMPI_Dims_create, start, returned == MPI_SUCCESS);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -140,6 +149,7 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_create(MPI_Comm comm_old, int n, 
     record.make_communicator(Derivation::kChild, *comm_dist_graph);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -159,6 +169,7 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_create_adjacent(MPI_Comm comm_old
     record.make_communicator(Derivation::kChild, *comm_dist_graph);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -171,6 +182,7 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_neighbors(MPI_Comm comm, int maxi
   Record record(wire::kMPI_Dist_graph_neighbors, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -182,6 +194,7 @@ extern "C" int clusterprof_wrap_MPI_Dist_graph_neighbors_count(MPI_Comm comm, in
   Record record(wire::kMPI_Dist_graph_neighbors_count, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -200,6 +213,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_create(MPI_Comm comm_old, int nnodes, 
     record.make_communicator(Derivation::kChild, *comm_graph);
   }
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   if (record.counts()) record.collective_ended();
   return returned;
 }
@@ -212,6 +226,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_get(MPI_Comm comm, int maxindex, int m
   Record record(wire::kMPI_Graph_get, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -223,6 +238,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_map(MPI_Comm comm, int nnodes, const i
   Record record(wire::kMPI_Graph_map, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -234,6 +250,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_neighbors(MPI_Comm comm, int rank, int
   Record record(wire::kMPI_Graph_neighbors, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -245,6 +262,7 @@ extern "C" int clusterprof_wrap_MPI_Graph_neighbors_count(MPI_Comm comm, int ran
   Record record(wire::kMPI_Graph_neighbors_count, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -256,6 +274,7 @@ extern "C" int clusterprof_wrap_MPI_Graphdims_get(MPI_Comm comm, int *nnodes, in
   Record record(wire::kMPI_Graphdims_get, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 
@@ -267,6 +286,7 @@ extern "C" int clusterprof_wrap_MPI_Topo_test(MPI_Comm comm, int *status) {
   Record record(wire::kMPI_Topo_test, start, returned == MPI_SUCCESS);
   record.use(comm);
   record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
   return returned;
 }
 

@@ -28,4 +28,10 @@ std::uint64_t raised_written;
   raised_written = call.ring->written.load(std::memory_order_relaxed);
 }
 
+[[gnu::cold, gnu::noinline]] void lose_track(wire::MpiUnseen what) noexcept {
+  auto* const segment = static_cast<wire::SegmentHeader*>(agent->segment());
+  if (segment != nullptr && (segment->mpi_unseen.load(std::memory_order_relaxed) & what) == 0)
+    segment->mpi_unseen.fetch_or(what, std::memory_order_relaxed);
+}
+
 }  // namespace clusterprof::mpi_wrap

@@ -37,6 +37,9 @@ struct Operation {
 // next one, so the level does not rise again until the collector has read what was in the ring when it rose.
 void lose_event(const EndedCall& call, std::uint32_t level) noexcept;
 
+// From now on the events do not tell of all messages of this process whether they were sent or received.
+void lose_track(wire::MpiUnseen what) noexcept;
+
 inline bool is_selected(const wire::SegmentHeader* segment, wire::MpiEventKind kind,
                         const Operation& operation, std::uint32_t level) noexcept {
   if (level == 0) return true;
@@ -72,7 +75,10 @@ inline void remember_call(const EndedCall& call) noexcept {
 inline constexpr std::uint64_t kShortestBetween_ns = 10'000;
 
 inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Operation& operation) noexcept {
-  if (call.paused || call.segment->mpi_events_off.load(std::memory_order_relaxed) != 0) return;
+  if (call.paused || call.segment->mpi_events_off.load(std::memory_order_relaxed) != 0) {
+    if (kind == wire::MpiEventKind::kReceive) lose_track(wire::kReceivesUnseen);
+    return;
+  }
   const std::uint32_t level = call.segment->mpi_event_level.load(std::memory_order_relaxed);
   if (!is_selected(call.segment, kind, operation, level)) return;
   wire::MpiEvent* const place = call.ring != nullptr ? wire::reserve_event(*call.ring) : nullptr;

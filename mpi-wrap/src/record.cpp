@@ -5,17 +5,13 @@
 
 #include "mpi-wrap/src/communicator_entries.hpp"
 #include "mpi-wrap/src/epochs.hpp"
-#include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/requests.hpp"
 #include "mpi-wrap/src/state.hpp"
 
 namespace clusterprof::mpi_wrap {
 
 [[gnu::cold]] bool is_truncated(int returned) noexcept {
-  const auto error_class = CLUSTERPROF_LIBRARY(MPI_Error_class);
-  int found = MPI_SUCCESS;
-  return returned != MPI_SUCCESS && error_class != nullptr && error_class(returned, &found) == MPI_SUCCESS &&
-         found == MPI_ERR_TRUNCATE;
+  return returned != MPI_SUCCESS && error_class_of(returned) == MPI_ERR_TRUNCATE;
 }
 
 Intent& Intent::completes(const MPI_Request* requests, int count) noexcept {
@@ -67,6 +63,36 @@ void Record::allocate_peers(std::uint32_t count) noexcept {
   persistent_->each.peers = list;
 }
 
+// --- errors ---
+
+[[gnu::cold]] void Record::failed(int error, const KnownMessage& about) const noexcept {
+  note_error(call_, op_, error, about);
+}
+
+[[gnu::cold]] void Record::failed(int error) const noexcept {
+  failed(error, KnownMessage{communicator_ == nullptr ? 0 : communicator_->identity});
+}
+
+[[gnu::cold]] void Record::failed(int error, int peer, int tag) const noexcept {
+  KnownMessage about{communicator_ == nullptr ? 0 : communicator_->identity};
+  about.peer = peer == MPI_ANY_SOURCE ? wire::kAnyPeer : world_rank(peer);
+  about.tag = tag;
+  failed(error, about);
+}
+
+[[gnu::cold]] void Record::failed(int error, int peer, int tag, const MPI_Status& status) const noexcept {
+  if (!is_truncated(error)) {
+    lose_track(wire::kReceivesUnseen);
+    return failed(error, peer, tag);
+  }
+  KnownMessage about{communicator_ == nullptr ? 0 : communicator_->identity};
+  about.peer = world_rank(status.MPI_SOURCE);
+  about.tag = status.MPI_TAG;
+  if (has_events() && about.peer >= 0)
+    peek_number(*communicator_, about.peer, about.tag, Direction::kReceived, about.number);
+  failed(error, about);
+}
+
 // --- events ---
 
 Operation Record::operation(std::int32_t peer, std::int32_t tag) const noexcept {
@@ -98,9 +124,12 @@ void Record::message_sent(int destination, int tag, std::uint8_t flags) noexcept
 }
 
 void Record::message_received(const MPI_Status& status) noexcept {
-  if (!has_events()) return;
-  Operation got = operation(world_rank(status.MPI_SOURCE), status.MPI_TAG);
-  if (!take(got, Direction::kReceived)) return;
+  Operation got{};
+  if (has_events()) got = operation(world_rank(status.MPI_SOURCE), status.MPI_TAG);
+  if (!has_events() || !take(got, Direction::kReceived)) {
+    if (status.MPI_SOURCE >= 0) lose_track(wire::kReceivesUnseen);
+    return;
+  }
   got.bytes = received_;
   write_event(call_, wire::MpiEventKind::kReceive, got);
 }
@@ -117,9 +146,12 @@ void Record::message_found(const MPI_Status& status) noexcept {
 }
 
 void Record::message_taken(MPI_Message message, const MPI_Status& status, bool waited) noexcept {
-  if (!has_events()) return;
-  Operation found = operation(world_rank(status.MPI_SOURCE), status.MPI_TAG);
-  if (!take(found, Direction::kReceived)) return;
+  Operation found{};
+  if (has_events()) found = operation(world_rank(status.MPI_SOURCE), status.MPI_TAG);
+  if (!has_events() || !take(found, Direction::kReceived)) {
+    if (status.MPI_SOURCE >= 0) lose_track(wire::kReceivesUnseen);
+    return;
+  }
   found.bytes = status_bytes(status);
   if (waited) write_event(call_, wire::MpiEventKind::kProbe, found);
   if (!is_selected(call_.segment, wire::MpiEventKind::kReceive, found)) return;
@@ -134,7 +166,7 @@ void Record::message_taken(MPI_Message message, const MPI_Status& status, bool w
 }
 
 void Record::message_received(const Request& taken) noexcept {
-  if (taken.key == 0 || !has_events()) return;
+  if (taken.key == 0 || !has_events()) return lose_track(wire::kReceivesUnseen);
   Operation got = operation(taken.peer, taken.tag);
   got.sequence = taken.sequence;
   got.bytes = received_;
@@ -222,10 +254,17 @@ void Record::receive_into(Request& receive, int source, int tag) const noexcept 
   if (source == MPI_ANY_SOURCE || receive.peer >= 0) receive.communicator = communicator_;
 }
 
+// A receive that has no events, and is not of MPI_PROC_NULL.
+void Record::watch_receive(const Request& receive, int source) noexcept {
+  if (receive.communicator == nullptr && (source == MPI_ANY_SOURCE || source >= 0))
+    lose_track(wire::kReceivesUnseen);
+}
+
 void Record::start_receive(MPI_Request request, int source, int tag) noexcept {
   Request receive = request_of(request, RequestKind::kReceive);
   receive.sized = true;
   receive_into(receive, source, tag);
+  watch_receive(receive, source);
   if (receive.communicator != nullptr) number_receive(receive);
   track(receive, nullptr);
 }
@@ -240,6 +279,8 @@ void Record::start_receive(MPI_Request request, const Request& taken) noexcept {
     receive.peer = taken.peer;
     receive.tag = taken.tag;
     receive.event_flags = wire::kEventNonblocking;
+  } else {
+    lose_track(wire::kReceivesUnseen);
   }
   track(receive, nullptr);
 }
@@ -249,6 +290,7 @@ void Record::start_exchange(MPI_Request request, int destination, int send_tag, 
   Request receive = request_of(request, RequestKind::kReceive);
   receive.bytes = received_;
   receive_into(receive, source, recv_tag);
+  watch_receive(receive, source);
   if (receive.communicator != nullptr) number_receive(receive);
   Operation sent{};
   if (has_events()) {
@@ -290,7 +332,10 @@ void Record::init_send(int destination, int tag, std::uint8_t flags) noexcept {
   request.kind = RequestKind::kSend;
 }
 
-void Record::init_receive(int source, int tag) noexcept { receive_into(persistent_->request, source, tag); }
+void Record::init_receive(int source, int tag) noexcept {
+  receive_into(persistent_->request, source, tag);
+  watch_receive(persistent_->request, source);
+}
 
 void Record::init_collective(int root) noexcept {
   if (!has_collective_events()) return;

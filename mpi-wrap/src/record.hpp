@@ -10,6 +10,7 @@
 #include "formats/wire/segment.h"
 #include "mpi-wrap/src/communicator_handles.hpp"
 #include "mpi-wrap/src/communicator_registry.hpp"
+#include "mpi-wrap/src/errors.hpp"
 #include "mpi-wrap/src/events.hpp"
 #include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/request_table.hpp"
@@ -230,6 +231,14 @@ class Record {
   // Counts the call at its site.
   void finish() noexcept;
 
+  // The call has returned an error. Call these after finish(), and before the events. peer and tag: of its
+  // message, as the program gave them. status: of a receive, which knows better where the message is too
+  // long.
+  void failed(int error) const noexcept;
+  void failed(int error, int peer, int tag) const noexcept;
+  void failed(int error, int peer, int tag, const MPI_Status& status) const noexcept;
+  void failed(int error, const KnownMessage& about) const noexcept;
+
   // Events of a call that counts. Call these after finish(). Ranks and tags are as the program gave them.
   static constexpr int kNoRoot = -1000;
   void message_sent(int destination, int tag, std::uint8_t flags = 0) noexcept;
@@ -276,6 +285,7 @@ class Record {
   Request request_of(MPI_Request request, RequestKind kind) const noexcept;
   Request send_of(MPI_Request request, const Operation& sent) const noexcept;
   void receive_into(Request& receive, int source, int tag) const noexcept;
+  static void watch_receive(const Request& receive, int source) noexcept;
   void set(Communicator* communicator) noexcept {
     communicator_ = communicator;
     if (communicator != nullptr) index_ = communicator->index;

@@ -79,6 +79,8 @@ struct alignas(64) Request {
   bool unmatched : 1;
   // Started while recording was paused, so its completion has no event.
   bool paused : 1;
+  // A call that is not measured may have completed or freed it.
+  bool unseen : 1;
 };
 static_assert(sizeof(Request) == 64);
 

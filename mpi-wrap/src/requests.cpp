@@ -118,10 +118,15 @@ void drop(Request* request) noexcept {
   free_request(removed);
 }
 
+bool is_receive_with_events(const Request& request) noexcept {
+  return request.kind == RequestKind::kReceive && request.communicator != nullptr;
+}
+
 // Invalidates pointers into the table.
 void forget_locked(HandleKey key) noexcept {
   Request* request = table.find(key);
   if (request == nullptr) return;
+  if (is_receive_with_events(*request) && request->active) lose_track(wire::kReceivesUnseen);
   const bool has_send = request->has_send;
   drop(request);
   if (has_send && (request = table.find(key | kSendHalf)) != nullptr) drop(request);
@@ -167,6 +172,7 @@ void each_numbered(const Request& receive, std::uint32_t first, Visit&& visit) n
 
 // It would take too long to find out which numbers are right.
 void give_up_receives(Communicator& communicator) noexcept {
+  lose_track(wire::kReceivesUnseen);
   communicator.receives_lost = communicator.receives_given_up = true;
 }
 
@@ -204,6 +210,7 @@ void return_number(const Request& cancelled) noexcept {
 // The message is never sent: the next one takes its number. If others were sent after it, the next number is
 // no longer known.
 void retract_send(const Request& cancelled) noexcept {
+  lose_track(wire::kSendsUnsure);  // it has an event
   Communicator& communicator = *cancelled.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
   std::uint32_t* const next = find_next_number(communicator, cancelled.peer, cancelled.tag, Direction::kSent);
@@ -214,6 +221,7 @@ void retract_send(const Request& cancelled) noexcept {
 // It may or may not get a message, and there is no way to find out: from here on the numbers of the messages
 // that it may take are unknown.
 void lose_numbers(Request& receive) noexcept {
+  lose_track(wire::kReceivesUnseen);
   Communicator& communicator = *receive.communicator;
   const LockIf held(communicator.sequences_lock, state.shared);
   if (receive.any_message) {
@@ -255,7 +263,9 @@ void complete_receive(const EndedCall& call, Request& request, const MPI_Status&
   if (request.communicator == nullptr || request.unmatched || request.communicator->receives_given_up) return;
   if (request.numbered_late) {
     end_late_numbering(request);
-    if (!got_message || (request.any_message && !filled) || !number_late(request, status)) return;
+    if (!got_message) return;
+    if ((request.any_message && !filled) || !number_late(request, status))
+      return lose_track(wire::kReceivesUnseen);
   } else if (cancelled) {
     return return_number(request);
   }
@@ -267,9 +277,14 @@ void complete_receive(const EndedCall& call, Request& request, const MPI_Status&
 
 void complete_one(const EndedCall& call, Request& request, const MPI_Status* status,
                   Completion how) noexcept {
-  if (how == Completion::kFailed) return;
+  if (how == Completion::kFailed) {
+    if (is_receive_with_events(request)) lose_track(wire::kReceivesUnseen);
+    if (request.kind == RequestKind::kSend) lose_track(wire::kSendsUnsure);
+    return;
+  }
   if (request.kind == RequestKind::kReceive) {
-    if (status != nullptr) complete_receive(call, request, *status, how);
+    if (status != nullptr) return complete_receive(call, request, *status, how);
+    if (is_receive_with_events(request)) lose_track(wire::kReceivesUnseen);
   } else if (request.communicator == nullptr || request.unmatched) {
     return;
   } else if (request.kind == RequestKind::kSend) {
@@ -314,10 +329,7 @@ struct Pending {
   const Request* last;
 
   void add(const Request& request) noexcept {
-    const wire::PendingKind kind = request.kind == RequestKind::kSend         ? wire::PendingKind::kSend
-                                   : request.kind == RequestKind::kReceive    ? wire::PendingKind::kReceive
-                                   : request.kind == RequestKind::kCollective ? wire::PendingKind::kCollective
-                                                                              : wire::PendingKind::kNone;
+    const wire::PendingKind kind = kind_of(request);
     if (kind == wire::PendingKind::kNone) return;
     last = &request;
     const std::int32_t peer = kind == wire::PendingKind::kCollective ? wire::kNoPeer : peer_of(request);
@@ -340,10 +352,42 @@ struct Pending {
     call.peer = peer_of(*last);
     call.tag = last->tag == MPI_ANY_TAG ? wire::kAnyTag : last->tag;
   }
+  static wire::PendingKind kind_of(const Request& request) noexcept {
+    return request.kind == RequestKind::kSend         ? wire::PendingKind::kSend
+           : request.kind == RequestKind::kReceive    ? wire::PendingKind::kReceive
+           : request.kind == RequestKind::kCollective ? wire::PendingKind::kCollective
+                                                      : wire::PendingKind::kNone;
+  }
   static std::int32_t peer_of(const Request& request) noexcept {
     return request.any_message && request.peer < 0 ? wire::kAnyPeer : request.peer;
   }
 };
+
+// Adds a request to those of its kind.
+void count_open_request(wire::SegmentHeader& segment, const Request& request) noexcept {
+  wire::OpenRequests made{};
+  made.count = 1;
+  made.site = request.site;
+  made.kind = static_cast<std::uint32_t>(Pending::kind_of(request));
+  const KnownMessage about = message_of(request);
+  made.peer = about.peer;
+  made.tag = about.tag;
+  made.channel = about.channel;
+  for (std::uint32_t i = 0; i + 1 < wire::kOpenRequestRows; ++i) {
+    wire::OpenRequests& row = segment.open_requests[i];
+    if (row.count == 0) {
+      row = made;
+      return;
+    }
+    if (row.site != made.site || row.kind != made.kind || row.peer != made.peer || row.tag != made.tag ||
+        row.channel != made.channel)
+      continue;
+    ++row.count;
+    return;
+  }
+  wire::OpenRequests& rest = segment.open_requests[wire::kOpenRequestRows - 1];
+  rest = {0, rest.count + 1, kNoSite, 0, wire::kNoPeer, wire::kNoTag};
+}
 
 }  // namespace
 
@@ -368,6 +412,7 @@ void number_receive(Request& request) noexcept {
     request.sequence = (*next)++;
   } else {
     request.unmatched = true;
+    lose_track(wire::kReceivesUnseen);
   }
 }
 
@@ -379,6 +424,7 @@ void track(const Request& request, const PersistentOperation* persistent) noexce
   if ((persistent != nullptr && kept.persistent == nullptr) || !insert(kept, false)) {
     // Its bytes will be missing from its site, and its events.
     agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiSiteTableFull));
+    if (request.kind == RequestKind::kReceive) lose_track(wire::kReceivesUnseen);
     end_late_numbering(kept);
     if (kept.persistent != nullptr) {
       free_persistent(kept.persistent);
@@ -494,7 +540,9 @@ void put_back(Claimed& claimed) noexcept {
   for (Request* request : {&claimed.request, &claimed.send}) {
     if (request->key == 0) continue;
     forget_locked(request->key);
-    if (!insert(*request, true)) free_request(*request);
+    if (insert(*request, true)) continue;
+    if (request->kind == RequestKind::kReceive) lose_track(wire::kReceivesUnseen);
+    free_request(*request);
   }
   claimed.request.key = claimed.send.key = 0;
 }
@@ -508,6 +556,7 @@ void activate(const EndedCall& call, HandleKey key) noexcept {
   end_activity(*request);  // of a start whose completion failed
   if (request->communicator != nullptr) start_one(call, *request);
   request->active = true;
+  request->unseen = false;
   if (call.paused) return;
   wire::MpiSite* site = site_of(segment, *request);
   if (site != nullptr) {
@@ -539,6 +588,54 @@ void describe_requests(const MPI_Request* requests, int count, clusterprof_mpi_c
     if (const Request* const send = table.find(key | kSendHalf); send != nullptr) pending.add(*send);
   }
   if (call.requests == 1 && pending.count == 1) pending.describe_only();
+}
+
+void passed_on(const MPI_Request* requests, int count) noexcept {
+  if (!any_tracked() || requests == nullptr) return;
+  const LockIf held(lock, state.shared);
+  for (int i = 0; i < count; ++i) {
+    Request* const request = table.find(key_of(requests[i]));
+    if (request == nullptr) continue;
+    request->unseen = true;
+    if (is_receive_with_events(*request)) lose_track(wire::kReceivesUnseen);
+  }
+}
+
+KnownMessage message_of(const Request& request) noexcept {
+  KnownMessage about;
+  if (request.communicator == nullptr) return about;
+  about.channel = request.communicator->identity;
+  if (request.kind != RequestKind::kSend && request.kind != RequestKind::kReceive) return about;
+  about.peer = Pending::peer_of(request);
+  about.tag = request.tag == MPI_ANY_TAG ? wire::kAnyTag : request.tag;
+  if (!request.numbered_late && !request.unmatched && request.sequence != SequenceTable::kLost)
+    about.number = request.sequence;
+  return about;
+}
+
+KnownMessage message_of(HandleKey key) noexcept {
+  if (!any_tracked()) return {};
+  const LockIf held(lock, state.shared);
+  const Request* const request = table.find(key);
+  return request == nullptr ? KnownMessage{} : message_of(*request);
+}
+
+void write_open_requests() noexcept {
+  auto* const segment = static_cast<wire::SegmentHeader*>(agent->segment());
+  if (segment == nullptr) return;
+  segment->open_requests_ready.store(0, std::memory_order_relaxed);
+  for (wire::OpenRequests& row : segment->open_requests) row = {};
+  const LockIf held(lock, state.shared);
+  table.each([&](const Request& request) {
+    if (request.kind == RequestKind::kMessage) return lose_track(wire::kReceivesUnseen);
+    if (!request.active || request.unseen || (request.key & kSendHalf) != 0) return;
+    if (request.paused) {
+      if (is_receive_with_events(request)) lose_track(wire::kReceivesUnseen);
+      return;
+    }
+    count_open_request(*segment, request);
+  });
+  segment->open_requests_ready.store(1, std::memory_order_release);
 }
 
 Request take_message(HandleKey message) noexcept {

@@ -6,6 +6,7 @@
 
 #include "agent/agent_api.h"
 #include "formats/wire/segment.h"
+#include "mpi-wrap/src/errors.hpp"
 #include "mpi-wrap/src/events.hpp"
 #include "mpi-wrap/src/mpi_header.hpp"
 #include "mpi-wrap/src/request_table.hpp"
@@ -62,6 +63,17 @@ void pending_receive_freed(HandleKey key, const MPI_Status* status) noexcept;
 // kMaxDescribed are not complete, and the first of these. Does not ask the library.
 inline constexpr int kMaxDescribed = 1024;
 void describe_requests(const MPI_Request* requests, int count, clusterprof_mpi_call& call) noexcept;
+
+// A call that is not measured, since it is made inside another MPI call or by a thread without a slot, may
+// complete or free these requests.
+void passed_on(const MPI_Request* requests, int count) noexcept;
+
+// What is known of a request's message: of one that has failed, before its completion.
+KnownMessage message_of(const Request& request) noexcept;
+KnownMessage message_of(HandleKey key) noexcept;
+
+// Before MPI_Finalize: writes down which requests are not complete (wire::OpenRequests).
+void write_open_requests() noexcept;
 
 // A persistent request was started.
 void activate(const EndedCall& call, HandleKey key) noexcept;

@@ -59,6 +59,7 @@ void forget_world() noexcept {
 
 void end_world() noexcept {
   if (!state.running) return;
+  write_open_requests();
   agent->mpi_ended();
   state.running = false;
   end_communicators();

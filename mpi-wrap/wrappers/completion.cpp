@@ -106,12 +106,34 @@ class Requests {
     }
   }
 
+  // The call has returned an error, its own or those in the statuses 0 ... count. `positions`: which requests
+  // these are of; null: that of each status. Call this before complete().
+  [[gnu::cold]] void failed(const Record& record, int result, int count,
+                            const int* positions = nullptr) const noexcept {
+    if (result != MPI_ERR_IN_STATUS) {
+      if (count != 1) return record.failed(result);
+      return record.failed(result, message_at(positions == nullptr ? 0 : *positions));
+    }
+    if (statuses_ == MPI_STATUSES_IGNORE) return record.failed(result);
+    for (int i = 0; i < count; ++i) {
+      const int error = statuses_[i].MPI_ERROR;
+      if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) continue;
+      record.failed(error, message_at(positions == nullptr ? i : positions[i]));
+    }
+  }
+
   void complete_all(const EndedCall& call, int result, const MPI_Request* requests) const noexcept {
     for (int i = 0; i < count_; ++i) complete(call, i, i, result, requests[i]);
   }
 
  private:
   static constexpr std::size_t kFew = 64;
+
+  KnownMessage message_at(int position) const noexcept {
+    if (position < 0 || position >= count_) return {};
+    const bool is_claimed = claimed_ != nullptr && claimed_[position].request.key != 0;
+    return is_claimed ? message_of(claimed_[position].request) : message_of(key_of(kept_[position]));
+  }
 
   static Completion completion_of(int result, const MPI_Status* status) noexcept {
     if (result == MPI_ERR_IN_STATUS) {
@@ -153,11 +175,16 @@ int clusterprof_wrap_MPI_Wait(MPI_Request* request, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Wait);
   const std::uint64_t start =
       enter(wire::kMPI_Wait, [&] { return Intent(wire::kMPI_Wait).completes(request, 1); });
-  if (start == 0) return real(request, status);
+  if (start == 0) {
+    passed_on(request, 1);
+    return real(request, status);
+  }
   const Requests requests(1, request, status, 1);
   const int result = real(request, requests.statuses());
   Record record(wire::kMPI_Wait, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    requests.failed(record, result, 1);
   if (state.running && record.call().segment != nullptr)
     requests.complete(record.call(), 0, 0, result, *request);
   return result;
@@ -166,11 +193,16 @@ int clusterprof_wrap_MPI_Wait(MPI_Request* request, MPI_Status* status) {
 int clusterprof_wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Test);
   const std::uint64_t start = enter(wire::kMPI_Test, [] { return Intent(wire::kMPI_Test); });
-  if (start == 0) return real(request, flag, status);
+  if (start == 0) {
+    passed_on(request, 1);
+    return real(request, flag, status);
+  }
   const Requests requests(1, request, status, 1);
   const int result = real(request, flag, requests.statuses());
   Record record(wire::kMPI_Test, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    requests.failed(record, result, 1);
   if (state.running && record.call().segment != nullptr && (result != MPI_SUCCESS || *flag != 0)) {
     requests.complete(record.call(), 0, 0, result, *request);
   }
@@ -181,11 +213,16 @@ int clusterprof_wrap_MPI_Waitall(int count, MPI_Request array_of_requests[], MPI
   const auto real = CLUSTERPROF_REAL(MPI_Waitall);
   const std::uint64_t start = enter(
       wire::kMPI_Waitall, [&] { return Intent(wire::kMPI_Waitall).completes(array_of_requests, count); });
-  if (start == 0) return real(count, array_of_requests, array_of_statuses);
+  if (start == 0) {
+    passed_on(array_of_requests, count);
+    return real(count, array_of_requests, array_of_statuses);
+  }
   const Requests requests(count, array_of_requests, array_of_statuses, count);
   const int result = real(count, array_of_requests, requests.statuses());
   Record record(wire::kMPI_Waitall, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    requests.failed(record, result, count);
   if (completions_count(record.call(), result))
     requests.complete_all(record.call(), result, array_of_requests);
   return result;
@@ -195,11 +232,16 @@ int clusterprof_wrap_MPI_Testall(int count, MPI_Request array_of_requests[], int
                                  MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Testall);
   const std::uint64_t start = enter(wire::kMPI_Testall, [] { return Intent(wire::kMPI_Testall); });
-  if (start == 0) return real(count, array_of_requests, flag, array_of_statuses);
+  if (start == 0) {
+    passed_on(array_of_requests, count);
+    return real(count, array_of_requests, flag, array_of_statuses);
+  }
   const Requests requests(count, array_of_requests, array_of_statuses, count);
   const int result = real(count, array_of_requests, flag, requests.statuses());
   Record record(wire::kMPI_Testall, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    requests.failed(record, result, count);
   if (completions_count(record.call(), result) && (*flag != 0 || result == MPI_ERR_IN_STATUS)) {
     requests.complete_all(record.call(), result, array_of_requests);
   }
@@ -210,11 +252,16 @@ int clusterprof_wrap_MPI_Waitany(int count, MPI_Request array_of_requests[], int
   const auto real = CLUSTERPROF_REAL(MPI_Waitany);
   const std::uint64_t start = enter(
       wire::kMPI_Waitany, [&] { return Intent(wire::kMPI_Waitany).completes(array_of_requests, count); });
-  if (start == 0) return real(count, array_of_requests, index, status);
+  if (start == 0) {
+    passed_on(array_of_requests, count);
+    return real(count, array_of_requests, index, status);
+  }
   const Requests requests(count, array_of_requests, status, 1);
   const int result = real(count, array_of_requests, index, requests.statuses());
   Record record(wire::kMPI_Waitany, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    requests.failed(record, result, 1, index);
   if (record.has_message(result) && *index >= 0 && *index < count) {
     requests.complete(record.call(), *index, 0, result, array_of_requests[*index]);
   }
@@ -225,11 +272,16 @@ int clusterprof_wrap_MPI_Testany(int count, MPI_Request array_of_requests[], int
                                  MPI_Status* status) {
   const auto real = CLUSTERPROF_REAL(MPI_Testany);
   const std::uint64_t start = enter(wire::kMPI_Testany, [] { return Intent(wire::kMPI_Testany); });
-  if (start == 0) return real(count, array_of_requests, index, flag, status);
+  if (start == 0) {
+    passed_on(array_of_requests, count);
+    return real(count, array_of_requests, index, flag, status);
+  }
   const Requests requests(count, array_of_requests, status, 1);
   const int result = real(count, array_of_requests, index, flag, requests.statuses());
   Record record(wire::kMPI_Testany, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    requests.failed(record, result, 1, index);
   if (record.has_message(result) && *flag != 0 && *index >= 0 && *index < count) {
     requests.complete(record.call(), *index, 0, result, array_of_requests[*index]);
   }
@@ -241,11 +293,16 @@ int clusterprof_wrap_MPI_Waitsome(int incount, MPI_Request array_of_requests[], 
   const auto real = CLUSTERPROF_REAL(MPI_Waitsome);
   const std::uint64_t start = enter(
       wire::kMPI_Waitsome, [&] { return Intent(wire::kMPI_Waitsome).completes(array_of_requests, incount); });
-  if (start == 0) return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+  if (start == 0) {
+    passed_on(array_of_requests, incount);
+    return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+  }
   const Requests requests(incount, array_of_requests, array_of_statuses, incount);
   const int result = real(incount, array_of_requests, outcount, array_of_indices, requests.statuses());
   Record record(wire::kMPI_Waitsome, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    requests.failed(record, result, result == MPI_ERR_IN_STATUS ? *outcount : 0, array_of_indices);
   for (int i = 0; completions_count(record.call(), result) && i < *outcount; ++i) {
     requests.complete(record.call(), array_of_indices[i], i, result, array_of_requests[array_of_indices[i]]);
   }
@@ -256,11 +313,16 @@ int clusterprof_wrap_MPI_Testsome(int incount, MPI_Request array_of_requests[], 
                                   int array_of_indices[], MPI_Status array_of_statuses[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Testsome);
   const std::uint64_t start = enter(wire::kMPI_Testsome, [] { return Intent(wire::kMPI_Testsome); });
-  if (start == 0) return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+  if (start == 0) {
+    passed_on(array_of_requests, incount);
+    return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+  }
   const Requests requests(incount, array_of_requests, array_of_statuses, incount);
   const int result = real(incount, array_of_requests, outcount, array_of_indices, requests.statuses());
   Record record(wire::kMPI_Testsome, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    requests.failed(record, result, result == MPI_ERR_IN_STATUS ? *outcount : 0, array_of_indices);
   for (int i = 0; completions_count(record.call(), result) && i < *outcount; ++i) {
     requests.complete(record.call(), array_of_indices[i], i, result, array_of_requests[array_of_indices[i]]);
   }
@@ -270,10 +332,15 @@ int clusterprof_wrap_MPI_Testsome(int incount, MPI_Request array_of_requests[], 
 int clusterprof_wrap_MPI_Start(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Start);
   const std::uint64_t start = enter(wire::kMPI_Start, [] { return Intent(wire::kMPI_Start); });
-  if (start == 0) return real(request);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(request);
+  }
   const int result = real(request);
   Record record(wire::kMPI_Start, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    record.failed(result);
   if (record.counts()) activate(record.call(), key_of(*request));
   return result;
 }
@@ -281,10 +348,15 @@ int clusterprof_wrap_MPI_Start(MPI_Request* request) {
 int clusterprof_wrap_MPI_Startall(int count, MPI_Request array_of_requests[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Startall);
   const std::uint64_t start = enter(wire::kMPI_Startall, [] { return Intent(wire::kMPI_Startall); });
-  if (start == 0) return real(count, array_of_requests);
+  if (start == 0) {
+    lose_track(wire::kReceivesUnseen);
+    return real(count, array_of_requests);
+  }
   const int result = real(count, array_of_requests);
   Record record(wire::kMPI_Startall, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    record.failed(result);
   for (int i = 0; record.counts() && i < count; ++i) activate(record.call(), key_of(array_of_requests[i]));
   return result;
 }
@@ -292,10 +364,15 @@ int clusterprof_wrap_MPI_Startall(int count, MPI_Request array_of_requests[]) {
 int clusterprof_wrap_MPI_Cancel(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Cancel);
   const std::uint64_t start = enter(wire::kMPI_Cancel, [] { return Intent(wire::kMPI_Cancel); });
-  if (start == 0) return real(request);
+  if (start == 0) {
+    lose_track(wire::kSendsUnsure);
+    return real(request);
+  }
   const int result = real(request);
   Record record(wire::kMPI_Cancel, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    record.failed(result);
   if (record.counts() && request != nullptr) try_cancel(key_of(*request));
   return result;
 }
@@ -303,7 +380,10 @@ int clusterprof_wrap_MPI_Cancel(MPI_Request* request) {
 int clusterprof_wrap_MPI_Request_free(MPI_Request* request) {
   const auto real = CLUSTERPROF_REAL(MPI_Request_free);
   const std::uint64_t start = enter(wire::kMPI_Request_free, [] { return Intent(wire::kMPI_Request_free); });
-  if (start == 0) return real(request);
+  if (start == 0) {
+    passed_on(request, 1);
+    return real(request);
+  }
   // Before the handle can become another request's.
   if (request != nullptr) {
     const HandleKey key = key_of(*request);
@@ -316,5 +396,7 @@ int clusterprof_wrap_MPI_Request_free(MPI_Request* request) {
   const int result = real(request);
   Record record(wire::kMPI_Request_free, start, result == MPI_SUCCESS);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    record.failed(result);
   return result;
 }

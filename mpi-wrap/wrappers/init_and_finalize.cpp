@@ -93,6 +93,8 @@ int clusterprof_wrap_MPI_Comm_set_name(MPI_Comm comm, const char* comm_name) {
   const Communicator* communicator = communicator_of(key_of(comm));
   if (record.counts() && communicator != nullptr) rename_communicator(*communicator, comm_name);
   record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    record.failed(result);
   return result;
 }
 

@@ -162,6 +162,8 @@ class Spawn {
     record.use(callers);
     settle_world(record, succeeded, made);
     record.finish();
+    if (!succeeded) [[unlikely]]
+      record.failed(returned);
     if (record.counts()) record.collective_ended();
   }
 

@@ -202,9 +202,10 @@ struct RunInfo {
   std::uint64_t samples = 0;
   std::map<std::string, std::uint64_t> dropped;  // by reason, only what is above 0
   bool complete = false;
-  RunState state = RunState::kEnded;        // by find_run_state(), like the next one
-  Seconds as_of_s;                          // of a run that is running: how old the oldest data of a node are
-  std::size_t missing = 0;                  // ranks below world_size that are not in the profile
+  RunState state = RunState::kEnded;  // by find_run_state(), like the next one
+  Seconds as_of_s;                    // of a run that is running: how old the oldest data of a node are
+  std::int64_t snapshot_utc_ns = 0;   // of a snapshot of a run that was running: as of when; 0: it is none
+  std::size_t missing = 0;            // ranks below world_size that are not in the profile
   std::vector<std::int32_t> missing_ranks;  // the first kMaxMissingListed of them
   std::vector<NoteRecord> notes;
 };
@@ -478,6 +479,43 @@ struct CallUnderWayRow {
   std::uint32_t call_path = 0;          // index into Analysis::call_paths_under_way
 };
 
+// Calls of one line that have returned an error of one class to one rank, about messages with one other side
+// and tag.
+struct MpiErrorRow {
+  SourceLocation place;
+  std::int32_t rank = -1;
+  std::string name;              // of the class, "MPI_ERR_TRUNCATE"; empty: it is the program's own
+  std::int32_t error_class = 0;  // as the MPI library numbers them
+  std::string text;              // the MPI library's
+  PendingPeer peer;
+  std::optional<std::int32_t> tag;
+  bool any_tag = false;
+  std::string communicator;              // its name; empty: not known
+  std::optional<std::uint64_t> message;  // which of the messages of this sender, communicator and tag; from 1
+  std::uint64_t count = 0;
+  double first_s = 0;  // when the first of these calls began, since the start of the run
+};
+
+// Requests that one line had started on one rank and that were not complete at MPI_Finalize.
+struct OpenRequestRow {
+  SourceLocation place;  // without op: of all that found no room
+  std::int32_t rank = -1;
+  std::optional<shard::PendingKind> kind;  // empty: none of these
+  PendingPeer peer;
+  std::optional<std::int32_t> tag;
+  bool any_tag = false;
+  std::string communicator;
+  std::uint64_t count = 0;
+};
+
+// Messages that nobody has received.
+struct UnmatchedRow {
+  SourceLocation place;  // of the sends
+  std::int32_t rank = -1, receiver = -1, tag = 0;
+  std::string communicator;
+  std::uint64_t count = 0;
+};
+
 // Bytes that a collective operation moved. The communication matrix leaves them out because the operation
 // addresses no single rank.
 struct CollectiveRow {
@@ -735,7 +773,8 @@ struct WaitQuality {
   Seconds clock_error_s;  // empty: some nodes' clocks cannot be compared
   double worst_violation_s = 0;
   std::uint64_t clock_violations = 0;
-  Seconds ideal_s;  // elapsed time on an ideal network
+  Seconds ideal_s;                        // elapsed time on an ideal network
+  std::uint64_t unreceived_messages = 0;  // of the unmatched ones, those that are known to have no receive
 };
 
 struct CounterSpread {
@@ -769,8 +808,15 @@ struct Quality {
   double unsampled_cpu_s = 0;                                        // of those threads
 };
 
+// The end of a run, since its start, in whole bins of the timeline.
+struct EndOfRun {
+  double begin_s = 0, end_s = 0;
+  Seconds functions_begin_s;  // their bins are wider; empty: there are none
+};
+
 struct Analysis {
   RunInfo run;
+  std::optional<EndOfRun> last;  // all is of this alone (analyse_end()); empty: of the whole run
   Quality quality;
   std::vector<NodeInfo> nodes;
   std::vector<RankInfo> ranks;                              // by rank
@@ -821,6 +867,9 @@ struct Analysis {
   std::optional<Failure> failure;                                 // why the run failed
   std::vector<CallUnderWayRow> calls_under_way;                   // by rank
   std::vector<std::vector<SourceLocation>> call_paths_under_way;  // of these, the outermost frame first
+  std::vector<MpiErrorRow> mpi_errors;                            // by first_s
+  std::vector<OpenRequestRow> open_requests;                      // by rank
+  std::vector<UnmatchedRow> unmatched_messages;                   // by count, largest first
   std::vector<shard::MatrixCell> matrix;                          // by source, then destination
   std::vector<NodeCell> node_matrix;       // by source, then destination; what is not known last
   std::vector<MpiSizeRow> mpi_sizes;       // by op, then size

@@ -361,7 +361,7 @@ CLUSTERPROF_MEMBERS(RecordingWindow, begin_s, end_s, ranks)
 CLUSTERPROF_MEMBERS(RunInfo, id, command, commands, start_utc_ns, elapsed_s, lasted_s, nodes, ranks,
                     spawned_ranks, world_size, rate_hz, clock, region, launcher, restarts, sample_on,
                     only_regions, standby, windows, version, mpi_library, samples, dropped, complete, state,
-                    as_of_s, missing, missing_ranks, notes)
+                    as_of_s, snapshot_utc_ns, missing, missing_ranks, notes)
 CLUSTERPROF_MEMBERS(Quality, truncated, merges_tried, merges_failed, merge_success, handler_median_s,
                     handler_p99_s, rate_reached_hz, unsampled_threads, unsampled_cpu_s)
 CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, collector_max_rss_bytes, cpus,
@@ -417,6 +417,10 @@ CLUSTERPROF_MEMBERS(Failure, kind, rank, status, signal, address, instruction, s
 CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s, communicator,
                     communicator_size, sequence, peer, tag, root, any_tag, requests, pending, waits_for,
                     waits_for_count, call_path)
+CLUSTERPROF_MEMBERS(MpiErrorRow, place, rank, name, error_class, text, peer, tag, any_tag, communicator,
+                    message, count, first_s)
+CLUSTERPROF_MEMBERS(OpenRequestRow, place, rank, kind, peer, tag, any_tag, communicator, count)
+CLUSTERPROF_MEMBERS(UnmatchedRow, place, rank, receiver, tag, communicator, count)
 CLUSTERPROF_MEMBERS(ProcessRow, rank, pid, parent_pid, how, count, group, command, runs, unrecorded,
                     exit_status, exit_signal, start_s, elapsed_s, cpu_s, children_cpu_s, created_by, top,
                     top_s)
@@ -442,7 +446,8 @@ CLUSTERPROF_MEMBERS(RootCauseRow, rank, place, wait_s, share, waiting_ranks, at_
 CLUSTERPROF_MEMBERS(CriticalRow, place, time_s, share, mean_s, max_rank)
 CLUSTERPROF_MEMBERS(WindowRow, begin_s, end_s, parallel, communication, wait_s, load_balance)
 CLUSTERPROF_MEMBERS(WaitQuality, event_level, operations, events, messages, unmatched_messages, collectives,
-                    unmatched_collectives, clock_error_s, worst_violation_s, clock_violations, ideal_s)
+                    unmatched_collectives, clock_error_s, worst_violation_s, clock_violations, ideal_s,
+                    unreceived_messages)
 CLUSTERPROF_MEMBERS(CounterSpread, name, total, min, mean, max, max_rank)
 CLUSTERPROF_MEMBERS(RankCounters, rank, values)
 void CEREAL_SAVE_FUNCTION_NAME(Writer& out, const Evidence::Value& value) {
@@ -482,17 +487,19 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
   static_cast<void>(ranks);
   archive_(bin_s, begin_s, bins, series, nodes);
 }
-CLUSTERPROF_MEMBERS(Analysis, run, quality, nodes, ranks, processes, process_groups, creation_paths,
+CLUSTERPROF_MEMBERS(EndOfRun, begin_s, end_s, functions_begin_s)
+CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
                     event_loops, threads, thread_groups, category_s, activity_s, active_activity_s,
                     native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s,
                     focus_s, limits, memory_functions, io, off_cpu, imports, import_sum, timeline, regions,
                     counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
                     threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
                     functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
-                    mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, matrix, node_matrix,
-                    mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch, wait_quality,
-                    mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
-                    critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
+                    mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, mpi_errors,
+                    open_requests, unmatched_messages, matrix, node_matrix, mpi_sizes, collectives,
+                    collective_matrix, collective_node_matrix, torch, wait_quality, mpi_wait_s,
+                    mpi_transfer_s, places, waits, delays, root_causes, root_functions, critical_path,
+                    critical_functions, windows, counters, unavailable_counters, rank_counters,
                     counter_spreads, bottlenecks, findings)
 
 #undef CLUSTERPROF_MEMBERS
@@ -648,9 +655,9 @@ bool is_consistent(const Analysis& a) {
                       all(rank.last_call_path, [&](const SourceLocation& row) { return frame(row.kind); });
              }) &&
          (!a.hang || is_consistent(*a.hang)) &&
-         (!a.failure || (known(a.failure->kind, kFailureKinds) && frame(a.failure->place.kind) &&
-                         all(a.failure->call_path,
-                             [&](const SourceLocation& row) { return frame(row.kind); }))) &&
+         (!a.failure ||
+          (known(a.failure->kind, kFailureKinds) && frame(a.failure->place.kind) &&
+           all(a.failure->call_path, [&](const SourceLocation& row) { return frame(row.kind); }))) &&
          all(a.calls_under_way,
              [&](const CallUnderWayRow& row) {
                return frame(row.place.kind) && row.call_path < a.call_paths_under_way.size() &&
@@ -659,6 +666,13 @@ bool is_consistent(const Analysis& a) {
                                request.kind <= shard::PendingKind::kCollective;
                       });
              }) &&
+         all(a.mpi_errors, [&](const MpiErrorRow& row) { return frame(row.place.kind); }) &&
+         all(a.open_requests,
+             [&](const OpenRequestRow& row) {
+               return frame(row.place.kind) && (!row.kind || (*row.kind >= shard::PendingKind::kSend &&
+                                                              *row.kind <= shard::PendingKind::kCollective));
+             }) &&
+         all(a.unmatched_messages, [&](const UnmatchedRow& row) { return frame(row.place.kind); }) &&
          all(a.call_paths_under_way,
              [&](const std::vector<SourceLocation>& path) {
                return all(path, [&](const SourceLocation& row) { return frame(row.kind); });

@@ -33,6 +33,7 @@
 #include "report/analysis/memory.hpp"
 #include "report/analysis/mpi_calls.hpp"
 #include "report/analysis/mpi_collectives.hpp"
+#include "report/analysis/mpi_problems.hpp"
 #include "report/analysis/off_cpu.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/path_time.hpp"
@@ -202,6 +203,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
                          });
   torch.finish(ranks, analysis);
   list_calls_under_way(head, paths, analysis);
+  list_mpi_problems(head, paths, analysis);
   find_last_seen(paths, analysis);
   list_processes(head, paths, analysis);
   list_event_loops(head, paths, analysis);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "report/analysis/choose_failure.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <iterator>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "report/analysis/frame_owner.hpp"
 #include "report/analysis/stderr_text.hpp"
@@ -13,30 +17,61 @@
 namespace clusterprof::report {
 namespace {
 
+// By number; others are rare where a program does not handle its errors.
+std::string_view open_mpi_error_class(int number) {
+  static constexpr std::string_view kNames[] = {"",
+                                                "MPI_ERR_BUFFER",
+                                                "MPI_ERR_COUNT",
+                                                "MPI_ERR_TYPE",
+                                                "MPI_ERR_TAG",
+                                                "MPI_ERR_COMM",
+                                                "MPI_ERR_RANK",
+                                                "MPI_ERR_REQUEST",
+                                                "MPI_ERR_ROOT",
+                                                "MPI_ERR_GROUP",
+                                                "MPI_ERR_OP",
+                                                "MPI_ERR_TOPOLOGY",
+                                                "MPI_ERR_DIMS",
+                                                "MPI_ERR_ARG",
+                                                "MPI_ERR_UNKNOWN",
+                                                "MPI_ERR_TRUNCATE",
+                                                "MPI_ERR_OTHER",
+                                                "MPI_ERR_INTERN"};
+  return number > 0 && number < static_cast<int>(std::size(kNames)) ? kNames[number] : std::string_view();
+}
+
 constexpr int kSigAbrt = 6, kSigKill = 9, kSigTerm = 15;
 constexpr int kPythonExceptionStatus = 1;
+// Slurm looks for jobs past their limit every half minute or so, and kills what is left 30 s later
+// (OverTimeLimit, KillWait). A job that ends much later was given more time, which it is not told.
+constexpr std::int64_t kLimitPatience_ns = 300'000'000'000;
 
 class FailureChoice {
  public:
   FailureChoice(const shard::ShardData& head, const Analysis& analysis) : head_(head), analysis_(analysis) {
     for (const shard::Failure& row : head.failures)
       if (row.rank < head.ranks.size()) rows_.emplace(head.ranks[row.rank].rank, &row);
+    for (const shard::Rank& rank : head.ranks)
+      end_utc_ns_.emplace(rank.rank, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
   }
 
   [[nodiscard]] std::optional<Failure> choose() const {
     if (const auto& hang = analysis_.hang; hang && hang->is_deadlock && !hang->follows_failure)
-      return failure_of_deadlock(*hang);
+      return failure_of_hang(FailureKind::kDeadlock, *hang);
     const RankInfo* const victim = earliest([](const RankInfo& rank) { return failed(rank) || rank.lost; });
     if (victim == nullptr) return std::nullopt;
-    const bool past_limit = has_note(shard::NoteCode::kTimeLimit, *victim);
+    const bool past_limit = note_on(shard::NoteCode::kTimeLimit, *victim) != nullptr;
+    const auto first = first_of_all();
+    // MPICH's launcher may end before the ranks that it ends because of an MPI_Abort.
+    if (first && first->second == FailureKind::kAbort) return failure_of(*first->first, first->second);
     if (launcher_that_ended_first(analysis_) != nullptr)
       return past_limit ? std::optional(failure_of(*victim, FailureKind::kTimeLimit)) : std::nullopt;
-    if (const RankInfo* const rank = aborted(); rank != nullptr) return failure_of(*rank, FailureKind::kAbort);
-    if (const RankInfo* const rank = first_by_itself(); rank != nullptr)
+    if (first) return failure_of(*first->first, first->second);
+    // Its launcher may have been faster than its own exit.
+    if (const RankInfo* const rank = ended_by_mpi(); rank != nullptr)
       return failure_of(*rank, kind_of(*rank));
+    if (ended_for_hang()) return failure_of_hang(FailureKind::kHang, analysis_.hang.value_or(Hang()));
     if (past_limit) return failure_of(*victim, FailureKind::kTimeLimit);
-    const RankInfo* const killed = earliest([&](const RankInfo& rank) { return was_out_of_memory(rank); });
-    if (killed != nullptr) return failure_of(*killed, FailureKind::kOutOfMemory);
     // Without SIGTERM nobody but the kernel or a person kills before a launcher does.
     if (const RankInfo* const rank = killed_before_others(); rank != nullptr)
       return failure_of(*rank, FailureKind::kSignal);
@@ -59,12 +94,21 @@ class FailureChoice {
     return row == rows_.end() ? nullptr : row->second;
   }
 
-  bool has_note(shard::NoteCode code, const RankInfo& rank) const {
-    if (rank.node >= analysis_.nodes.size()) return false;
+  const shard::Note* note_on(shard::NoteCode code, const RankInfo& rank) const {
+    if (rank.node >= analysis_.nodes.size()) return nullptr;
     const std::string& node = analysis_.nodes[rank.node].name;
-    return std::ranges::any_of(head_.run.notes, [&](const shard::Note& note) {
-      return note.code == code && note.node == node;
-    });
+    const auto note = std::ranges::find_if(
+        head_.run.notes, [&](const shard::Note& row) { return row.code == code && row.node == node; });
+    return note == head_.run.notes.end() ? nullptr : &*note;
+  }
+
+  // When the job's time was up already. A program may catch the SIGTERM that says so, and end in its own way.
+  bool was_past_limit(const RankInfo& rank, double earlier_s = 0) const {
+    const shard::Note* const limit = note_on(shard::NoteCode::kTimeLimit, rank);
+    if (limit == nullptr) return false;
+    const std::int64_t past_ns = end_utc_ns_.at(rank.rank) - static_cast<std::int64_t>(earlier_s * 1e9) -
+                                 static_cast<std::int64_t>(limit->number) * 1'000'000'000;
+    return past_ns >= 0 && past_ns < kLimitPatience_ns;
   }
 
   bool is_silent(const RankInfo& rank) const {
@@ -75,17 +119,86 @@ class FailureChoice {
   // Of a rank that nobody saw die it is not known that it was SIGKILL.
   bool was_out_of_memory(const RankInfo& rank) const {
     const bool vanished = rank.lost && !rank.exit_signal && !rank.exit_status && !is_silent(rank);
-    return (rank.exit_signal == kSigKill || vanished) && has_note(shard::NoteCode::kMemoryKills, rank);
+    return (rank.exit_signal == kSigKill || vanished) &&
+           note_on(shard::NoteCode::kMemoryKills, rank) != nullptr && !was_past_limit(rank);
   }
 
-  const RankInfo* first_by_itself() const {
-    return earliest([&](const RankInfo& rank) { return failed_by_itself(rank); });
+  // The collectors ended all ranks by SIGABRT.
+  bool ended_for_hang() const {
+    return std::ranges::any_of(
+        head_.run.notes, [](const shard::Note& note) { return note.code == shard::NoteCode::kEndedForHang; });
+  }
+
+  bool called_abort(const RankInfo& rank) const {
+    const shard::Failure* const row = row_of(rank);
+    return row != nullptr && (row->flags & shard::Failure::kCalledAbort) != 0;
+  }
+
+  // What came first of MPI_Abort, an end that a rank came to by itself, and a kill for lack of memory: the
+  // others fail, or abort, when they notice that a rank is gone.
+  std::optional<std::pair<const RankInfo*, FailureKind>> first_of_all() const {
+    std::optional<std::pair<const RankInfo*, FailureKind>> first;
+    const bool aborts_are_ours = ended_for_hang();
+    double first_s = 0;
+    const auto offer = [&](const RankInfo& rank, FailureKind kind, double at_s) {
+      if (first && first_s <= at_s) return;
+      first.emplace(&rank, kind);
+      first_s = at_s;
+    };
+    for (const RankInfo& rank : analysis_.ranks) {
+      if (aborts_are_ours && rank.exit_signal == kSigAbrt) continue;
+      const double in_abort_s = called_abort(rank) ? abort_lasted_s(rank) : 0;
+      if (called_abort(rank)) {
+        if (!was_past_limit(rank, in_abort_s)) offer(rank, FailureKind::kAbort, rank.end_s - in_abort_s);
+      } else if (failed_by_itself(rank)) {
+        const FailureKind kind = kind_of(rank);
+        if (kind != FailureKind::kExit || !was_past_limit(rank)) offer(rank, kind, rank.end_s);
+      } else if (was_out_of_memory(rank)) {
+        offer(rank, FailureKind::kOutOfMemory, rank.end_s);
+      }
+    }
+    return first;
+  }
+
+  // What the MPI library has said before it ended the rank, because one of its calls had failed.
+  std::optional<FatalMpiError> fatal_error_of(const RankInfo& rank) const {
+    const shard::Failure* const row = row_of(rank);
+    if (row == nullptr || (row->flags & shard::Failure::kCalledAbort) != 0) return std::nullopt;
+    std::optional<FatalMpiError> error = fatal_mpi_error(row->stderr_tail);
+    if (error) return error;
+    // Open MPI may say it through its launcher only. Its error codes are the classes, and the rank exits with
+    // the code from inside the call. 1 is what error handlers of programs exit with, too; and where all ranks
+    // have ended alike, they may have exited with the number of a signal that all of them got.
+    const CallUnderWayRow* const call = call_of(rank);
+    const int status = rank.exit_status.value_or(0);
+    const std::string_view error_class = open_mpi_error_class(status);
+    const bool all_alike = std::ranges::all_of(
+        analysis_.ranks, [&](const RankInfo& other) { return other.exit_status == status; });
+    if (call == nullptr || status == EXIT_FAILURE || error_class.empty() || all_alike ||
+        !head_.run.mpi_library.starts_with("Open MPI"))
+      return std::nullopt;
+    return FatalMpiError{call->place.op, std::string(error_class), ""};
+  }
+
+  const CallUnderWayRow* call_of(const RankInfo& rank) const {
+    const auto call = std::ranges::find_if(analysis_.calls_under_way, [&](const CallUnderWayRow& row) {
+      return row.rank == rank.rank && row.main_thread && row.ended && row.place.op.starts_with("MPI_");
+    });
+    return call == analysis_.calls_under_way.end() ? nullptr : &*call;
+  }
+
+  const RankInfo* ended_by_mpi() const {
+    return earliest([&](const RankInfo& rank) {
+      const shard::Failure* const row = row_of(rank);
+      return (failed(rank) || rank.lost) && row != nullptr && fatal_mpi_error(row->stderr_tail);
+    });
   }
 
   // A rank that was killed before a launcher ended the others by SIGTERM, for example because memory was
   // full.
   const RankInfo* killed_before_others() const {
-    const RankInfo* const killed = earliest([](const RankInfo& rank) { return rank.exit_signal == kSigKill; });
+    const RankInfo* const killed =
+        earliest([](const RankInfo& rank) { return rank.exit_signal == kSigKill; });
     const RankInfo* const ended = earliest([](const RankInfo& rank) { return rank.exit_signal == kSigTerm; });
     return killed != nullptr && ended != nullptr && killed->end_s < ended->end_s ? killed : nullptr;
   }
@@ -98,25 +211,9 @@ class FailureChoice {
   }
 
   // In MPI_Abort a rank may wait for the launcher's signal.
-  double abort_began_s(const RankInfo& rank) const {
+  double abort_lasted_s(const RankInfo& rank) const {
     const CallUnderWayRow* const call = abort_of(rank);
-    return call == nullptr ? rank.end_s : rank.end_s - call->age_s;
-  }
-
-  // The first rank that called MPI_Abort, unless another one had failed before.
-  const RankInfo* aborted() const {
-    const RankInfo* first = nullptr;
-    for (const RankInfo& rank : analysis_.ranks) {
-      const shard::Failure* const row = row_of(rank);
-      if (row == nullptr || (row->flags & shard::Failure::kCalledAbort) == 0) continue;
-      if (first == nullptr || abort_began_s(rank) < abort_began_s(*first)) first = &rank;
-    }
-    if (first == nullptr) return nullptr;
-    const RankInfo* const other = earliest([&](const RankInfo& rank) {
-      const shard::Failure* const row = row_of(rank);
-      return failed_by_itself(rank) && (row == nullptr || (row->flags & shard::Failure::kCalledAbort) == 0);
-    });
-    return other != nullptr && other->end_s < abort_began_s(*first) ? nullptr : first;
+    return call == nullptr ? 0 : call->age_s;
   }
 
   FailureKind kind_of(const RankInfo& rank) const {
@@ -159,11 +256,16 @@ class FailureChoice {
     failure.stack_overflow = (row->flags & shard::Failure::kStackOverflow) != 0;
     // The program may have handled an earlier fault of another kind.
     if ((row->flags & shard::Failure::kFault) != 0 && rank.exit_signal == row->signal) {
-      failure.address = row->address;
+      if ((row->flags & shard::Failure::kNoAddress) == 0) failure.address = row->address;
       failure.instruction = row->instruction;
     }
     if ((row->flags & shard::Failure::kCalledAbort) != 0) failure.abort_code = row->abort_code;
     if (rank.exit_signal == kSigAbrt) failure.message = first_line(row->message);
+    if (const auto error = fatal_error_of(rank)) {
+      failure.message = words_of(*error);
+      const CallUnderWayRow* const call = call_of(rank);
+      if (call != nullptr && call->place.op == error->op) failure.place = call->place;
+    }
     if (const auto exception = exception_of(rank, *row)) {
       failure.exception = exception->type;
       failure.message = exception->message;
@@ -178,20 +280,31 @@ class FailureChoice {
     return failure;
   }
 
-  Failure failure_of_deadlock(const Hang& hang) const {
+  static Failure failure_of_hang(FailureKind kind, const Hang& hang) {
     Failure failure;
-    failure.kind = FailureKind::kDeadlock;
+    failure.kind = kind;
     failure.rank = hang.rank;
     failure.place = hang.place;
     failure.call_path = hang.call_path;
     return failure;
   }
 
-  static std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+  // "MPI_ERR_TRUNCATE in MPI_Recv: message truncated"
+  static std::string words_of(const FatalMpiError& error) {
+    std::string words = (error.error_class.empty() ? "an error" : error.error_class) + " in " + error.op;
+    if (!error.text.empty()) words += ": " + error.text;
+    return words;
+  }
+
+  static std::string first_line(std::string_view text) {
+    return std::string(text.substr(0, text.find('\n')));
+  }
 
   const shard::ShardData& head_;
   const Analysis& analysis_;
-  std::unordered_map<std::int32_t, const shard::Failure*> rows_;  // by rank number
+  // By rank number.
+  std::unordered_map<std::int32_t, const shard::Failure*> rows_;
+  std::unordered_map<std::int32_t, std::int64_t> end_utc_ns_;
 };
 
 }  // namespace
@@ -209,7 +322,11 @@ const NoteRecord* launcher_that_ended_first(const Analysis& analysis) {
   return &*note;
 }
 
-std::string address_text(std::uint64_t address) { return fmt::format("{:#x}", address); }
+std::string address_text(std::uint64_t address) {
+  std::array<char, 16> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), address, 16).ptr;
+  return "0x" + std::string(digits.data(), end);
+}
 
 bool failed(const RankInfo& rank) { return rank.exit_signal || rank.exit_status.value_or(0) != 0; }
 

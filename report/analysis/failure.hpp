@@ -22,11 +22,12 @@ enum class FailureKind : std::uint8_t {
   kOutOfMemory,  // killed by the kernel
   kTimeLimit,    // of the job
   kNode,         // it went away
+  kHang,         // all ranks were ended because none made progress (--hang-abort), and it is no deadlock
 };
-inline constexpr std::size_t kFailureKinds = 8;
+inline constexpr std::size_t kFailureKinds = 9;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFailureKinds> kFailureKindNames = {
-    "deadlock", "exit", "signal", "abort", "exception", "oom", "time_limit", "node"};
+    "deadlock", "exit", "signal", "abort", "exception", "oom", "time_limit", "node", "hang"};
 constexpr const char* name_of(FailureKind kind) { return kFailureKindNames[static_cast<std::size_t>(kind)]; }
 
 struct Failure {
@@ -38,9 +39,11 @@ struct Failure {
   bool stack_overflow = false;
   std::optional<std::int32_t> abort_code;
   std::string exception;  // its type; empty: there was none
-  std::string message;    // the exception's, or that of assert() and the like; empty: there was none
-  SourceLocation place;   // where the exception was raised, or where the rank was last seen
-  std::vector<SourceLocation> call_path;  // where the rank was last seen, the outermost frame first
+  // The exception's, or that of assert() and the like, or "MPI_ERR_TRUNCATE in MPI_Recv: message truncated"
+  // where MPI itself has ended the rank; empty: there was none.
+  std::string message;
+  SourceLocation place;                    // where the exception was raised, or where the rank was last seen
+  std::vector<SourceLocation> call_path;   // where the rank was last seen, the outermost frame first
   std::optional<std::string> stderr_tail;  // no value: nothing was seen, or it was not kept
 };
 

@@ -25,6 +25,7 @@ class FailureFindings {
     const bool is_deadlock = hang && hang->is_deadlock;
     const bool comes_first = is_deadlock && !hang->follows_failure;
     if (comes_first) add_deadlock(*hang);
+    if (!is_deadlock) find_standstill();
     find_ends();
     if (is_deadlock && !comes_first) add_deadlock(*hang);
   }
@@ -83,6 +84,23 @@ class FailureFindings {
     finding.hang = hang;
   }
 
+  // As --hang-after found it.
+  void find_standstill() {
+    const auto found = std::ranges::find_if(analysis_.run.notes, [](const NoteRecord& note) {
+      return note.code == shard::NoteCode::kNoProgress || note.code == shard::NoteCode::kEndedForHang;
+    });
+    if (found == analysis_.run.notes.end()) return;
+    Finding& finding = builder_.add(Kind::kNoProgress, Severity::kHigh);
+    finding.evidence.set(Key::kTime, static_cast<double>(found->number));
+    const std::optional<Hang>& hang = analysis_.hang;
+    if (!hang || hang->waiting.empty()) return;
+    finding.ranks = hang->waiting.front().ranks;
+    if (hang->rank >= 0) finding.rank = hang->rank;
+    finding.place = hang->place;
+    finding.site = hang->waiting.front().place;
+    finding.hang = hang;
+  }
+
   static bool ended_alike(const RankInfo& x, const RankInfo& y) {
     return x.exit_signal == y.exit_signal && x.exit_status == y.exit_status;
   }
@@ -91,7 +109,7 @@ class FailureFindings {
   // deadlock waits for was ended afterwards.
   const RankInfo* first_failure() const {
     if (!analysis_.failure || analysis_.failure->kind == FailureKind::kNode ||
-        analysis_.failure->kind == FailureKind::kDeadlock)
+        analysis_.failure->kind == FailureKind::kDeadlock || analysis_.failure->kind == FailureKind::kHang)
       return nullptr;
     const auto rank = std::ranges::find(analysis_.ranks, analysis_.failure->rank, &RankInfo::rank);
     return rank == analysis_.ranks.end() ? nullptr : &*rank;
@@ -155,9 +173,10 @@ class FailureFindings {
     finding.evidence.set(Key::kStatuses, std::vector<std::int32_t>(statuses.begin(), statuses.end()));
   }
 
-  // Adds a finding if the launcher ended before the ranks that failed: it is the reason then. False: it did
-  // not.
+  // Adds a finding if the launcher ended before the ranks that failed: it is the reason then, unless a rank
+  // had called MPI_Abort. False: it is not.
   bool launcher_went_away() {
+    if (analysis_.failure && analysis_.failure->kind == FailureKind::kAbort) return false;
     const NoteRecord* const note = launcher_that_ended_first(analysis_);
     if (note == nullptr) return false;
     std::vector<const RankInfo*> victims;

@@ -20,6 +20,7 @@ namespace clusterprof::report {
 
 enum class FindingKind : std::uint8_t {
   kDeadlock = 0,
+  kNoProgress,
   kRankFailed,
   kLauncherGone,
   kRanksEndedAfter,
@@ -73,11 +74,15 @@ enum class FindingKind : std::uint8_t {
   kWaitsSampled,
   kUnmatched,
   kClocks,
-  kImports
+  kImports,
+  kMpiErrors,
+  kRequestsOpen,
+  kMessagesUnmatched
 };
-inline constexpr std::size_t kFindingKinds = 53;
+inline constexpr std::size_t kFindingKinds = 58;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
+                                                                             "no_progress",
                                                                              "rank_failed",
                                                                              "launcher_gone",
                                                                              "ranks_ended_after",
@@ -130,10 +135,13 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"de
                                                                              "waits_sampled",
                                                                              "unmatched",
                                                                              "clocks",
-                                                                             "imports"};
+                                                                             "imports",
+                                                                             "mpi_errors",
+                                                                             "requests_open",
+                                                                             "messages_unmatched"};
 constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
 
-// kInfo: about the measurement itself.
+// kInfo: about the measurement itself, or what may be as the program means it.
 enum class Severity : std::uint8_t { kHigh = 0, kMedium, kLow, kInfo };
 inline constexpr std::size_t kSeverities = 4;
 inline constexpr std::array<const char*, kSeverities> kSeverityNames = {"high", "medium", "low", "info"};
@@ -322,9 +330,17 @@ enum class EvidenceKey : std::uint8_t {
   kMessage,
   kAbortCode,
   kAddress,
-  kStackOverflow
+  kStackOverflow,
+  kErrorClass,
+  kErrorText,
+  kPeerRank,
+  kTag,
+  kMessageNumber,
+  kRequests,
+  kUnreceived,
+  kCallSites
 };
-inline constexpr std::size_t kEvidenceKeys = 105;
+inline constexpr std::size_t kEvidenceKeys = 113;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -422,14 +438,22 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "package",
                                                                              "workers",
                                                                              "worker_kind",
-                                                                                                                                                          "workers_busy_share",
+                                                                             "workers_busy_share",
                                                                              "workers_s",
                                                                              "failure",
                                                                              "exception",
                                                                              "message",
                                                                              "abort_code",
                                                                              "address",
-                                                                             "stack_overflow"};
+                                                                             "stack_overflow",
+                                                                             "error_class",
+                                                                             "error_text",
+                                                                             "peer_rank",
+                                                                             "tag",
+                                                                             "message_number",
+                                                                             "requests",
+                                                                             "messages",
+                                                                             "call_sites"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.

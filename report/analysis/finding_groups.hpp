@@ -15,6 +15,8 @@ void find_delays(FindingBuilder& builder);
 void find_late_ranks_by_samples(FindingBuilder& builder);
 // What the network costs, waiting without a single cause, transfer, and files through MPI.
 void find_mpi_costs(FindingBuilder& builder);
+// Errors that MPI calls returned, requests that stayed open, messages that nobody received.
+void find_mpi_problems(FindingBuilder& builder);
 // Threads that wait for the GIL.
 void find_gil_waits(FindingBuilder& builder);
 // Time in the Python interpreter and in its garbage collector.

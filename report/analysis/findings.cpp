@@ -135,6 +135,7 @@ void find_findings(const shard::ShardData& data, const PathTime& time, const Cal
   find_delays(builder);
   find_late_ranks_by_samples(builder);
   find_mpi_costs(builder);
+  find_mpi_problems(builder);
   find_gil_waits(builder);
   find_python_time(builder);
   find_imports(builder);

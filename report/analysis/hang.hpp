@@ -24,7 +24,7 @@ enum class MissingState : std::uint8_t {
   kInFinalize,
   kEnded,
   kAsleep,
-  kBlocked,  // by a lock or a condition, and none of its threads moves
+  kBlocked,  // by a lock or a condition
   kInLoop,
 };
 inline constexpr std::size_t kMissingStates = 10;

@@ -138,6 +138,10 @@ class HangSearch {
   }
   [[nodiscard]] bool has_ended(std::uint32_t row) const { return ended_[row]; }  // or is about to
 
+  [[nodiscard]] bool has_failed(std::uint32_t row) const {
+    return has_ended(row) && (data_.ranks[row].exit_signal != 0 || data_.ranks[row].exit_status != 0);
+  }
+
   // The latest time of which something is known of all ranks: what they do is compared as of then. Ranks are
   // looked at at different times, and one may have gone on since.
   bool find_time() {
@@ -163,16 +167,26 @@ class HangSearch {
 
   void find_main_threads() {
     main_thread_.assign(data_.ranks.size(), nullptr);
-    others_move_.assign(data_.ranks.size(), false);
+    others_may_move_.assign(data_.ranks.size(), false);
     for (const shard::Thread& thread : data_.threads) {
       if (thread.rank >= data_.ranks.size() || thread.last_path >= paths_.size()) continue;
       const shard::Rank& rank = data_.ranks[thread.rank];
       if (!was_alive(thread, rank)) continue;
       if (thread.kind == shard::ThreadKind::kMain && thread.pid == rank.pid)
         main_thread_[thread.rank] = &thread;
-      else if (!is_still(rank, thread.unmoved_ns))
-        others_move_[thread.rank] = true;
+      else if (may_move(thread, rank))
+        others_may_move_[thread.rank] = true;
     }
+  }
+
+  // Whether a thread or process besides the main thread may do something that this one waits for: work, or
+  // get what it waits for from a file or a connection. Those of a communication library wait for events all
+  // their lives.
+  [[nodiscard]] bool may_move(const shard::Thread& thread, const shard::Rank& rank) const {
+    const bool waits =
+        thread.last_category == shard::Category::kIdle || thread.last_category == shard::Category::kIo;
+    if (thread.kind == shard::ThreadKind::kHelper && waits) return false;
+    return !state_of_thread(thread, rank, false).stays;
   }
 
   [[nodiscard]] bool sleeps(std::uint32_t path) const {
@@ -181,8 +195,13 @@ class HangSearch {
            leaf == "pause";
   }
 
+  // A loop in a library waits for other threads or for a device.
+  [[nodiscard]] bool is_own_loop(const shard::Thread& thread) const {
+    return thread.last_category == shard::Category::kPython || paths_.owner(thread.last_path) == Owner::kOwn;
+  }
+
   [[nodiscard]] State state_of_thread(const shard::Thread& thread, const shard::Rank& rank,
-                                      bool others_move) const {
+                                      bool others_may_move) const {
     using Is = MissingState;
     const std::uint32_t path = thread.last_path;
     const bool has_category = static_cast<std::size_t>(thread.last_category) < shard::kCategories;
@@ -194,8 +213,8 @@ class HangSearch {
     switch (thread.last_category) {
       case shard::Category::kPython:
       case shard::Category::kNative:
-        return thread.unmoved_cpu_ns >= thread.unmoved_ns / kLoopCpuOneIn
-                   ? seen(Is::kInLoop, true)
+        return thread.unmoved_cpu_ns >= thread.unmoved_ns / kLoopCpuOneIn && is_own_loop(thread)
+                   ? seen(Is::kInLoop, !others_may_move)
                    : State{Is::kComputes, false, path, {}};
       case shard::Category::kIo:
         return seen(Is::kInIo, false);
@@ -204,15 +223,15 @@ class HangSearch {
       default:
         return {Is::kNotKnown, false, path, {}};
     }
-    if (thread.unmoved_cpu_ns > std::max(kAsleepCpu_ns, thread.unmoved_ns / kAsleepCpuOneIn))
+    if (wakes_up(thread))
       return {Is::kComputes, false, path, {}};  // it wakes up now and then, and looks for something
-    if (sleeps(path)) return seen(Is::kAsleep, true);
+    if (sleeps(path)) return seen(Is::kAsleep, !others_may_move);
     const std::string_view leaf = leaf_of(path);
     if (leaf == "wait4" || leaf == "waitid" || paths_.awaited(path) == Awaited::kChildren)
       return seen(Is::kChild, false);
-    if (paths_.awaited(path) == Awaited::kThreads) return seen(Is::kBlocked, !others_move);
+    if (paths_.awaited(path) == Awaited::kThreads) return seen(Is::kBlocked, !others_may_move);
     if (!contains(leaf, "futex")) return seen(Is::kInIo, false);
-    return seen(Is::kBlocked, !others_move);
+    return seen(Is::kBlocked, !others_may_move);
   }
 
   void find_states() {
@@ -225,7 +244,7 @@ class HangSearch {
         state = {MissingState::kEnded, is_before(look_utc_ns(rank)), 0,
                  static_cast<std::uint64_t>(std::max<std::int64_t>(for_ns, 0))};
       } else if (!stale_[row] && main_thread_[row] != nullptr) {
-        state = state_of_thread(*main_thread_[row], rank, others_move_[row]);
+        state = state_of_thread(*main_thread_[row], rank, others_may_move_[row]);
       }
     }
     for (const CallUnderWay& call : data_.calls_under_way) {
@@ -437,7 +456,7 @@ class HangSearch {
     const State& state = states_[row];
     if (has_ended(row)) return !state.stays;
     // Another thread of the program may call MPI.
-    if (data_.ranks[row].mpi_helper_threads != 0 && others_move_[row]) return true;
+    if (data_.ranks[row].mpi_helper_threads != 0 && others_may_move_[row]) return true;
     bool waits = false;
     for (const std::size_t i : waits_of_[row]) {
       const Wait& wait = waits_[i];
@@ -515,14 +534,14 @@ class HangSearch {
   }
 
   [[nodiscard]] std::vector<MissingRanks> groups_of(const std::vector<std::uint32_t>& rows) const {
-    std::map<std::tuple<bool, MissingState, std::uint32_t, std::int32_t, std::int32_t>,
+    std::map<std::tuple<bool, bool, MissingState, std::uint32_t, std::int32_t, std::int32_t>,
              std::vector<std::uint32_t>>
         groups;
     for (const std::uint32_t row : rows) {
       const shard::Rank& rank = data_.ranks[row];
       const bool ended = has_ended(row);
-      groups[{!is_reason(row), states_[row].what, states_[row].path, ended ? rank.exit_status : 0,
-              ended ? rank.exit_signal : 0}]
+      groups[{!is_reason(row), !has_failed(row), states_[row].what, states_[row].path,
+              ended ? rank.exit_status : 0, ended ? rank.exit_signal : 0}]
           .push_back(row);
     }
     std::vector<MissingRanks> result;
@@ -530,8 +549,8 @@ class HangSearch {
       if (result.size() == HangWait::kMostMissing) break;
       MissingRanks& group = result.emplace_back();
       group.ranks = numbers_of(of);
-      group.state = std::get<1>(what);
-      group.place = place_of_path(paths_, std::get<2>(what));
+      group.state = std::get<2>(what);
+      group.place = place_of_path(paths_, std::get<3>(what));
       for (const std::uint32_t row : of)
         if (const auto for_ns = states_[row].for_ns)
           group.for_s = std::min(group.for_s.value_or(to_seconds(*for_ns)), to_seconds(*for_ns));
@@ -615,8 +634,7 @@ class HangSearch {
     hang.rank = data_.ranks[row].rank;
     hang.place = place_of_path(paths_, states_[row].path);
     hang.call_path = frames_of(paths_, states_[row].path);
-    const shard::Rank& rank = data_.ranks[row];
-    hang.follows_failure = has_ended(row) && (rank.exit_signal != 0 || rank.exit_status != 0);
+    hang.follows_failure = has_failed(row);
   }
 
   void add_mismatch(const Operation& operation, Hang& hang) const {
@@ -652,8 +670,12 @@ class HangSearch {
       const bool explains = std::any_of(missing.begin(), missing.end(), [&](std::uint32_t row) {
         return hang.is_deadlock ? is_reason(row) : waits_of_[row].empty();
       });
+      const bool follows = std::any_of(missing.begin(), missing.end(), [&](std::uint32_t row) {
+        return hang.is_deadlock && is_reason(row) && has_failed(row);
+      });
       const bool finalizes = first.op == "MPI_Finalize";
-      return std::tuple(!mismatched, !explains, finalizes, -static_cast<std::int64_t>(alike.size()));
+      return std::tuple(!mismatched, !explains, !follows, finalizes,
+                        -static_cast<std::int64_t>(alike.size()));
     };
     std::vector<std::pair<decltype(place(waits.front())), std::size_t>> order;
     for (std::size_t i = 0; i < waits.size(); ++i) order.emplace_back(place(waits[i]), i);
@@ -686,7 +708,7 @@ class HangSearch {
   std::int64_t time_utc_ns_ = 0;
   std::unordered_map<std::int32_t, std::uint32_t> row_of_;
   // By row of ranks.
-  std::vector<bool> ended_, stale_, others_move_, moves_;
+  std::vector<bool> ended_, stale_, others_may_move_, moves_;
   std::vector<const shard::Thread*> main_thread_;
   std::vector<State> states_;
   std::vector<std::vector<std::size_t>> waits_of_, absent_from_, awaited_by_;
@@ -700,6 +722,10 @@ class HangSearch {
 };
 
 }  // namespace
+
+bool wakes_up(const shard::Thread& thread) {
+  return thread.unmoved_cpu_ns > std::max(kAsleepCpu_ns, thread.unmoved_ns / kAsleepCpuOneIn);
+}
 
 bool was_alive(const shard::Thread& thread, const shard::Rank& rank) {
   if (thread.count != 1) return (thread.flags & shard::Thread::kRuns) != 0;

@@ -13,6 +13,9 @@ namespace clusterprof::report {
 // How long nothing must have moved before anybody is said to hang.
 inline constexpr std::uint64_t kStill_ns = 5'000'000'000;
 
+// Whether a thread that is blocked at one place looks for something now and then, by its CPU time since.
+bool wakes_up(const shard::Thread& thread);
+
 // Whether the thread was there when its rank was last looked at.
 bool was_alive(const shard::Thread& thread, const shard::Rank& rank);
 

@@ -137,31 +137,59 @@ class InputFindings {
     }
   }
 
-  // The library's call that the user's code has made at the end of the path.
-  [[nodiscard]] ChannelCall channel_of(std::uint32_t path) const {
-    ChannelCall found;
-    bool in_library = false;
-    for (std::uint32_t at = path; at != 0; at = paths_.parent(at)) {
-      const shard::Frame* const frame = paths_.frame(at);
-      if (frame == nullptr) return {};
-      const bool is_python = frame->kind == shard::FrameKind::kPython;
-      const std::string& name = paths_.text(frame->name);
-      if (frame->kind == shard::FrameKind::kNative && name.find("SimpleQueue_get") != std::string::npos)
-        found = {Channel::kTake, Between::kThreads};
-      const bool is_own =
-          (is_python || frame->kind == shard::FrameKind::kNative) && paths_.owner(at) == Owner::kOwn;
-      if (is_own) break;
-      if (!is_python) continue;
-      in_library = true;
-      const std::string& file = paths_.text(frame->file);
-      if (awaits_results(file, last_name(name))) return {};
-      if (const ChannelCall call = channel_in(file, last_name(name)); call.channel != Channel::kNone)
-        found = call;
+  // The frames at the end of a path, up to the user's innermost function.
+  struct LibraryFrames {
+    ChannelCall outermost;
+    bool has_python = false;
+    bool is_refused = false;  // somebody's result is awaited there, or a frame is not known
+    bool is_known = false;    // of this row itself
+  };
+
+  [[nodiscard]] LibraryFrames frames_at(std::uint32_t path, const LibraryFrames& above) const {
+    LibraryFrames found;
+    found.is_known = true;
+    const shard::Frame* const frame = paths_.frame(path);
+    if (frame == nullptr) {
+      found.is_refused = true;
+      return found;
     }
-    // The user's code reads a pipe itself, such as the output of a child.
-    if (found.channel == Channel::kNone && !in_library && off_cpu_of(paths_, path) == OffCpu::kPipe)
-      return {Channel::kTake, Between::kProcesses};
+    const bool is_python = frame->kind == shard::FrameKind::kPython;
+    const bool is_native = frame->kind == shard::FrameKind::kNative;
+    const std::string& name = paths_.text(frame->name);
+    if (is_native && name.find("SimpleQueue_get") != std::string::npos)
+      found.outermost = {Channel::kTake, Between::kThreads};
+    if ((is_python || is_native) && paths_.owner(path) == Owner::kOwn) return found;
+    if (is_python) {
+      const std::string& file = paths_.text(frame->file);
+      found.is_refused = awaits_results(file, last_name(name));
+      found.has_python = true;
+      if (const ChannelCall call = channel_in(file, last_name(name)); call.channel != Channel::kNone)
+        found.outermost = call;
+    }
+    found.is_refused |= above.is_refused;
+    found.has_python |= above.has_python;
+    if (above.outermost.channel != Channel::kNone) found.outermost = above.outermost;
     return found;
+  }
+
+  // The library's call that the user's code has made at the end of the path.
+  ChannelCall channel_of(std::uint32_t path) {
+    if (library_frames_.empty()) {
+      library_frames_.resize(paths_.size());
+      library_frames_[0].is_known = true;
+    }
+    std::vector<std::uint32_t> inner;
+    std::uint32_t at = path;
+    for (; !library_frames_[at].is_known; at = paths_.parent(at)) inner.push_back(at);
+    for (auto next = inner.rbegin(); next != inner.rend(); at = *next++)
+      library_frames_[*next] = frames_at(*next, library_frames_[at]);
+    const LibraryFrames& found = library_frames_[path];
+    if (found.is_refused) return {};
+    // The user's code reads a pipe itself, such as the output of a child.
+    if (found.outermost.channel == Channel::kNone && !found.has_python &&
+        off_cpu_of(paths_, path) == OffCpu::kPipe)
+      return {Channel::kTake, Between::kProcesses};
+    return found.outermost;
   }
 
   // What the main threads have computed in and near the code that waits, apart from imports. Who only
@@ -394,6 +422,7 @@ class InputFindings {
   const CallPaths& paths_;
   Analysis& analysis_;
   std::vector<Workers> workers_;
+  std::vector<LibraryFrames> library_frames_;  // by path
 };
 
 }  // namespace

@@ -83,7 +83,8 @@ class MeasurementFindings {
     const auto share = [](std::uint64_t part, std::uint64_t whole) {
       return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
     };
-    const double messages = share(quality.unmatched_messages, quality.messages);
+    const std::uint64_t unreceived = std::min(quality.unreceived_messages, quality.unmatched_messages);
+    const double messages = share(quality.unmatched_messages - unreceived, quality.messages);
     const double collectives = share(quality.unmatched_collectives, quality.collectives);
     if (const double s = std::max(messages, collectives); s >= thresholds::kUnmatched) {
       Finding& finding = builder_.add(Kind::kUnmatched, Severity::kInfo, s);

@@ -119,6 +119,9 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   region.data_accesses.clear();
   keep(region.mpi_calls, inside);
   keep(region.calls_under_way, inside);
+  keep(region.mpi_errors, inside);
+  keep(region.open_requests, inside);
+  keep(region.unmatched_messages, inside);
   keep(region.io_calls, inside);
   keep(region.region_times, inside);
   keep(region.path_series, inside);

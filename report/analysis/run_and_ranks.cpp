@@ -203,6 +203,14 @@ RankSpread RankOrder::spread(std::uint64_t total, const Extremes& of) const {
   return result;
 }
 
+std::int64_t snapshot_utc_ns(const ShardData& data) {
+  constexpr std::uint64_t kSecond_ns = 1'000'000'000;
+  for (const shard::Note& note : data.run.notes)
+    if (note.code == shard::NoteCode::kSnapshot && note.number <= shard::kLatest_utc_ns / kSecond_ns)
+      return static_cast<std::int64_t>(note.number * kSecond_ns);
+  return 0;
+}
+
 RunInfo describe_run(const ShardData& data) {
   RunInfo run;
   run.id = data.run.id;
@@ -221,6 +229,7 @@ RunInfo describe_run(const ShardData& data) {
   run.complete = data.run.complete;
   const Elapsed elapsed = elapsed_of(data);
   run.elapsed_s = run.lasted_s = to_seconds(elapsed.ns);
+  run.snapshot_utc_ns = snapshot_utc_ns(data);
   run.standby = data.run.standby;
   run.windows = united_windows(data);
   std::vector<shard::Note> notes = data.run.notes;

@@ -13,6 +13,9 @@ namespace clusterprof::report {
 
 RunInfo describe_run(const shard::ShardData& data);
 
+// RunInfo::snapshot_utc_ns
+std::int64_t snapshot_utc_ns(const shard::ShardData& data);
+
 // Analysis::nodes, but for what rows and find_run_state() say of them.
 void describe_nodes(const shard::ShardData& data, Analysis& analysis);
 // Analysis::nodes, ranks (but for what rows say of them), run.commands, category_s, rank_seconds.

@@ -40,13 +40,21 @@ void keep_silent_ranks(Analysis& analysis) {
   std::erase_if(analysis.findings, [&](const Finding& finding) {
     return finding.kind == FindingKind::kRanksSilent && silent.empty();
   });
-  if (silent.empty() && analysis.failure && analysis.failure->kind == FailureKind::kNode)
-    analysis.failure.reset();
+  const bool is_node = analysis.failure && analysis.failure->kind == FailureKind::kNode;
+  if (silent.empty()) {
+    if (is_node) analysis.failure.reset();
+    return;
+  }
+  const RankInfo& first = **std::ranges::min_element(silent, {}, &RankInfo::end_s);
+  if (is_node) {
+    analysis.failure->rank = first.rank;
+    analysis.failure->place = first.last_seen;
+    analysis.failure->call_path = first.last_call_path;
+  }
   for (Finding& finding : analysis.findings) {
     if (finding.kind != FindingKind::kRanksSilent) continue;
     finding.ranks.clear();
     for (const RankInfo* const rank : silent) finding.ranks.push_back(rank->rank);
-    const RankInfo& first = **std::ranges::min_element(silent, {}, &RankInfo::end_s);
     finding.rank = first.rank;
     finding.place = first.last_seen;
     finding.evidence.set(EvidenceKey::kElapsed, first.end_s);
@@ -56,6 +64,7 @@ void keep_silent_ranks(Analysis& analysis) {
 }  // namespace
 
 bool has_collector_that_ended(const Analysis& analysis) {
+  if (analysis.run.snapshot_utc_ns != 0) return false;  // what became of the run is not in it
   return std::any_of(analysis.nodes.begin(), analysis.nodes.end(), has_ended_early);
 }
 
@@ -69,7 +78,8 @@ void find_run_state(Analysis& analysis, Job job, std::chrono::system_clock::time
     node.as_of_s.reset();
     if (node.as_of_utc_ns == 0) continue;
     node.as_of_s = std::max(0.0, static_cast<double>(now_ns - node.as_of_utc_ns) / 1e9);
-    const bool lost = job == Job::kEnded || has_ended_early(node) || is_much_too_old(node);
+    const bool is_snapshot = run.snapshot_utc_ns != 0;
+    const bool lost = !is_snapshot && (job == Job::kEnded || has_ended_early(node) || is_much_too_old(node));
     node.state = lost ? RunState::kLost : RunState::kRunning;
     run.state = std::max(run.state, node.state);
     run.as_of_s = std::max(run.as_of_s, node.as_of_s);

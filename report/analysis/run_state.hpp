@@ -18,6 +18,8 @@ enum class Job : std::uint8_t { kMayRun, kEnded };
 // shard was read: read it again before find_run_state().
 [[nodiscard]] bool has_collector_that_ended(const Analysis& analysis);
 
+// A snapshot of a run that was running stays one: the run is "running", whatever has become of it.
+//
 // Sets state and as_of_s of the run and its nodes. The run is lost if one of its nodes is, and else running
 // if one of them is. Ranks that still ran are not lost on a node that is running, and no finding says so. Of
 // a run that is running no note says that a shard is incomplete; and in the first seconds, in which nodes

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace clusterprof::report {
 namespace {
@@ -58,7 +59,89 @@ bool read_exception(std::string_view line, UncaughtException& into) {
   return true;
 }
 
+bool is_name(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return is_type_letter(c) && c != '.'; });
+}
+
+// What follows " *** " or stands at the beginning of the line; empty: it is another line.
+std::string_view behind_stars(std::string_view line) {
+  constexpr std::string_view kStars = "*** ";
+  const std::size_t at = line.find(kStars);
+  if (at == std::string_view::npos || (at != 0 && line[at - 1] != ' ')) return {};
+  return line.substr(at + kStars.size());
+}
+
+std::optional<FatalMpiError> error_of_open_mpi(std::string_view text) {
+  constexpr std::string_view kBegin = "*** An error occurred in ";
+  constexpr int kLines = 6;  // that may follow: "reported by process", "on communicator", ...
+  const std::size_t begin = text.rfind(kBegin);
+  if (begin == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(begin + kBegin.size());
+  FatalMpiError found;
+  found.op = next_line(text);
+  if (!is_name(found.op)) return std::nullopt;
+  for (int i = 0; i < kLines && !text.empty(); ++i) {
+    std::string_view line = behind_stars(next_line(text));
+    if (!line.starts_with("MPI_ERR_")) continue;
+    const std::size_t colon = line.find(": ");
+    if (colon == std::string_view::npos || !is_name(line.substr(0, colon))) continue;
+    found.error_class = line.substr(0, colon);
+    found.text = line.substr(colon + 2);
+    break;
+  }
+  return found;
+}
+
+// MPICH's words for the classes that a message or a call's arguments lead to.
+constexpr std::pair<std::string_view, std::string_view> kMpichTexts[] = {
+    {"Invalid buffer pointer", "MPI_ERR_BUFFER"},
+    {"Invalid count", "MPI_ERR_COUNT"},
+    {"Invalid datatype", "MPI_ERR_TYPE"},
+    {"Invalid tag", "MPI_ERR_TAG"},
+    {"Invalid communicator", "MPI_ERR_COMM"},
+    {"Invalid rank", "MPI_ERR_RANK"},
+    {"Invalid root", "MPI_ERR_ROOT"},
+    {"Message truncated", "MPI_ERR_TRUNCATE"},
+    {"Invalid group", "MPI_ERR_GROUP"},
+    {"Invalid MPI_Op", "MPI_ERR_OP"},
+    {"Invalid MPI_Request", "MPI_ERR_REQUEST"},
+    {"Invalid argument", "MPI_ERR_ARG"},
+    {"Other MPI error", "MPI_ERR_OTHER"},
+    {"Internal MPI error!", "MPI_ERR_INTERN"},
+    {"See the MPI_ERROR field in MPI_Status for the error code", "MPI_ERR_IN_STATUS"}};
+
+// "internal_Recv" and "PMPI_Recv" are MPI_Recv.
+std::string mpi_function(std::string_view name) {
+  if (take(name, "internal_")) return "MPI_" + std::string(name);
+  if (name.starts_with("PMPI_")) name.remove_prefix(1);
+  return name.starts_with("MPI_") ? std::string(name) : std::string();
+}
+
+std::optional<FatalMpiError> error_of_mpich(std::string_view text) {
+  constexpr std::string_view kBegin = "Fatal error in ", kStack = ", error stack:";
+  const std::size_t begin = text.rfind(kBegin);
+  if (begin == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(begin + kBegin.size());
+  std::string_view line = next_line(text);
+  const std::size_t colon = line.find(": ");
+  if (colon == std::string_view::npos || !is_name(line.substr(0, colon))) return std::nullopt;
+  FatalMpiError found;
+  found.op = mpi_function(line.substr(0, colon));
+  if (found.op.empty()) return std::nullopt;
+  line.remove_prefix(colon + 2);
+  if (line.ends_with(kStack)) line.remove_suffix(kStack.size());
+  found.text = line;
+  for (const auto& [words, error_class] : kMpichTexts)
+    if (line == words) found.error_class = error_class;
+  return found;
+}
+
 }  // namespace
+
+std::optional<FatalMpiError> fatal_mpi_error(std::string_view text) {
+  auto found = error_of_open_mpi(text);
+  return found ? found : error_of_mpich(text);
+}
 
 std::optional<UncaughtException> python_exception(std::string_view text) {
   const std::size_t begin = text.rfind(kTraceback);
@@ -80,7 +163,8 @@ std::optional<UncaughtException> python_exception(std::string_view text) {
 }
 
 std::optional<UncaughtException> cpp_exception(std::string_view text) {
-  constexpr std::string_view kBegin = "terminate called after throwing an instance of '", kWhat = "  what():  ";
+  constexpr std::string_view kBegin = "terminate called after throwing an instance of '",
+                             kWhat = "  what():  ";
   const std::size_t begin = text.rfind(kBegin);
   if (begin == std::string_view::npos) return std::nullopt;
   text.remove_prefix(begin + kBegin.size());

@@ -193,6 +193,7 @@ class Explainer {
     to.clock_violations = from.clock_violations;
     to.worst_violation_s = to_seconds(from.worst_violation_ns);
     if (from.ideal_ns != 0) to.ideal_s = to_seconds(from.ideal_ns);
+    to.unreceived_messages = from.unreceived_messages;
     for (const RankInfo& rank : a_.ranks)
       if (rank.mpi_wait_s) {
         a_.mpi_wait_s = a_.mpi_wait_s.value_or(0) + *rank.mpi_wait_s;

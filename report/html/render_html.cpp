@@ -275,6 +275,11 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   shortener.cut("mpi.calls", a.mpi_calls, kMaxMpiCalls);
   shortener.cut("torch_distributed.rows", a.torch.rows, kMaxMpiCalls);
   shortener.keep_largest("mpi.waits", a.waits, kMaxWaits, [](const WaitRow& row) { return row.wait_s; });
+  shortener.keep_largest("mpi.errors", a.mpi_errors, kMaxWaits,
+                         [](const MpiErrorRow& row) { return static_cast<double>(row.count); });
+  shortener.keep_largest("mpi.open_requests", a.open_requests, kMaxWaits,
+                         [](const OpenRequestRow& row) { return static_cast<double>(row.count); });
+  shortener.cut("mpi.unmatched", a.unmatched_messages, kMaxWaits);
   shortener.cut("root_causes", a.root_causes, kMaxRootCauses);
   keep_children(a, shortener);
   shortener.keep_largest("event_loops", a.event_loops, kMaxLoops,

@@ -38,7 +38,8 @@ void write_failure(JsonWriter& out, const Analysis& analysis) {
     return;
   }
   const Failure& failure = *analysis.failure;
-  const Hang hang = failure.kind == FailureKind::kDeadlock && analysis.hang ? *analysis.hang : Hang();
+  const bool is_hang = failure.kind == FailureKind::kDeadlock || failure.kind == FailureKind::kHang;
+  const Hang hang = is_hang && analysis.hang ? *analysis.hang : Hang();
   out.object("failure", [&] {
     out("kind", name_of(failure.kind))("rank", failure.rank < 0 ? std::nullopt : std::optional(failure.rank));
     out("status", failure.status)("signal", failure.signal);

@@ -29,6 +29,35 @@ void ReportDocument::under_way(const CallUnderWayRow& row) {
   out_("call_path", path);
 }
 
+template <typename Row>
+void ReportDocument::problem(const Row& row) {
+  out_("rank", row.rank)("op", text_or_null(row.place.op));
+  out_("file", text_or_null(row.place.file))("line", or_null(row.place.line));
+  out_("function", text_or_null(row.place.function))("communicator", text_or_null(row.communicator));
+  out_("count", row.count);
+}
+
+void ReportDocument::problems() {
+  static constexpr const char* kKinds[] = {"", "send", "receive", "collective"};
+  out_.rows("errors", a_.mpi_errors, [&](const MpiErrorRow& row) {
+    problem(row);
+    out_("error_class", text_or_null(row.name))("error_class_number", row.error_class);
+    out_("text", text_or_null(row.text));
+    peer(row.peer);
+    out_("tag", row.tag)("any_tag", row.any_tag)("message", row.message)("first_s", row.first_s);
+  });
+  out_.rows("open_requests", a_.open_requests, [&](const OpenRequestRow& row) {
+    problem(row);
+    out_("kind", row.kind ? MaybeText(kKinds[static_cast<std::size_t>(*row.kind)]) : MaybeText());
+    peer(row.peer);
+    out_("tag", row.tag)("any_tag", row.any_tag);
+  });
+  out_.rows("unmatched", a_.unmatched_messages, [&](const UnmatchedRow& row) {
+    problem(row);
+    out_("src", row.rank)("dst", row.receiver)("tag", row.tag);
+  });
+}
+
 void ReportDocument::mpi() {
   out_.object("mpi", [&] {
     if (!a_.mpi_watched) return;
@@ -41,6 +70,7 @@ void ReportDocument::mpi() {
       spread(row.spread);
     });
     out_.rows("calls_under_way", a_.calls_under_way, [&](const CallUnderWayRow& row) { under_way(row); });
+    problems();
     out_.rows("matrix", a_.matrix, [&](const shard::MatrixCell& cell) {
       out_("src", cell.source)("dst", cell.destination)("messages", cell.messages)("bytes", cell.bytes);
     });

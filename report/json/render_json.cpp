@@ -30,6 +30,10 @@ ReportDocument::ReportDocument(const Analysis& analysis, const JsonSink& sink)
       category_keys_(second_keys(shard::kCategoryNames)) {}
 
 void ReportDocument::write() {
+  if (a_.last) {
+    write_end(*a_.last);
+    return;
+  }
   out_.object([&] {
     out_("schema", "clusterprof.report/1");
     run();
@@ -101,6 +105,7 @@ void ReportDocument::run() {
           out_(reason, meaning);
     });
     out_("complete", run.complete)("state", name_of(run.state))("as_of_s", run.as_of_s);
+    out_("snapshot_utc", utc_or_null(run.snapshot_utc_ns));
     out_("version", run.version);
     out_("mpi_library", text_or_null(run.mpi_library));
     std::vector<std::string> sentences;

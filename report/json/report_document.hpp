@@ -31,6 +31,9 @@ class ReportDocument {
   void ranks();
   void threads_efficiency();
 
+  // end_of_run.cpp
+  void write_end(const EndOfRun& last);
+
   // code.cpp
   void functions();
   void lines();
@@ -46,6 +49,9 @@ class ReportDocument {
   // mpi.cpp
   void peer(const PendingPeer& peer);
   void under_way(const CallUnderWayRow& row);
+  template <typename Row>
+  void problem(const Row& row);
+  void problems();
   void mpi();
   void waits();
   void wait_parts(std::string_view name, const std::vector<WaitPart>& parts, bool causes);

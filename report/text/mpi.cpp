@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -105,7 +106,62 @@ class MpiSections : private Section {
     pairs(a_.node_matrix, node_name, total_bytes);
   }
 
+  // What MPI knew of mistakes. Nothing where there is none.
+  void problems() {
+    if (!a_.mpi_errors.empty()) {
+      std::uint64_t all = 0;
+      for (const MpiErrorRow& row : a_.mpi_errors) all += row.count;
+      page_.section("Errors that MPI calls returned", count(static_cast<double>(all)));
+      Table table({{"count"}, {"rank"}, {"from/to"}, {"tag"}, {"first"}, {"error", Align::kLeft}});
+      const std::size_t shown = std::min(rows_, a_.mpi_errors.size());
+      for (std::size_t i = 0; i < shown; ++i) {
+        const MpiErrorRow& row = a_.mpi_errors[i];
+        const std::string error =
+            row.name.empty() ? fmt::format("class {}", row.error_class) : printable(row.name);
+        table.row({count(static_cast<double>(row.count)), std::to_string(row.rank), peer_cell(row.peer),
+                   tag_cell(row), seconds(row.first_s),
+                   fmt::format("{} in {}", error, describe(row.place, paths_))});
+      }
+      table.print(page_);
+      note_the_rest(shown, a_.mpi_errors.size());
+    }
+    if (!a_.open_requests.empty()) {
+      std::uint64_t all = 0;
+      for (const OpenRequestRow& row : a_.open_requests) all += row.count;
+      page_.section("Requests not complete at MPI_Finalize", count(static_cast<double>(all)));
+      Table table({{"count"}, {"rank"}, {"from/to"}, {"tag"}, {"started in", Align::kLeft}});
+      const std::size_t shown = std::min(rows_, a_.open_requests.size());
+      for (std::size_t i = 0; i < shown; ++i) {
+        const OpenRequestRow& row = a_.open_requests[i];
+        table.row({count(static_cast<double>(row.count)), std::to_string(row.rank), peer_cell(row.peer),
+                   tag_cell(row), row.place.op.empty() ? "others" : describe(row.place, paths_)});
+      }
+      table.print(page_);
+      note_the_rest(shown, a_.open_requests.size());
+    }
+    if (a_.unmatched_messages.empty()) return;
+    page_.section("Messages that nobody received",
+                  count(static_cast<double>(a_.wait_quality ? a_.wait_quality->unreceived_messages : 0)));
+    Table table({{"count"}, {"from"}, {"to"}, {"tag"}, {"sent in", Align::kLeft}});
+    const std::size_t shown = std::min(rows_, a_.unmatched_messages.size());
+    for (std::size_t i = 0; i < shown; ++i) {
+      const UnmatchedRow& row = a_.unmatched_messages[i];
+      table.row({count(static_cast<double>(row.count)), std::to_string(row.rank),
+                 std::to_string(row.receiver), std::to_string(row.tag), describe(row.place, paths_)});
+    }
+    table.print(page_);
+    note_the_rest(shown, a_.unmatched_messages.size());
+  }
+
  private:
+  static std::string peer_cell(const PendingPeer& peer) {
+    return peer.any ? "any" : peer.rank ? std::to_string(*peer.rank) : "-";
+  }
+  template <typename Row>
+  static std::string tag_cell(const Row& row) {
+    return row.any_tag ? "any" : row.tag ? std::to_string(*row.tag) : "-";
+  }
+
   void message_sizes() {
     if (a_.mpi_sizes.empty()) return;
     page_.blank();
@@ -194,6 +250,7 @@ void print_mpi(Report& report) {
   const Analysis& analysis = report.analysis;
   if (is_missing("efficiency") && analysis.efficiency.parallel) print_efficiency(report);
   if (!MpiSections(report).call_sites()) return;
+  MpiSections(report).problems();
   if (is_missing("matrix") && !(analysis.matrix.empty() && analysis.collectives.empty()))
     print_matrix(report);
 }

@@ -145,8 +145,9 @@ class QualitySection : private Section {
     for (const std::string& line : split(*a_.failure->stderr_tail, '\n'))
       if (!line.empty()) lines.push_back(printable(line));
     for (std::size_t i = lines.size() - std::min(lines.size(), kMost); i < lines.size(); ++i)
-      fact(i + std::min(lines.size(), kMost) == lines.size() ? fmt::format("stderr of rank {}", a_.failure->rank)
-                                                              : std::string(),
+      fact(i + std::min(lines.size(), kMost) == lines.size()
+               ? fmt::format("stderr of rank {}", a_.failure->rank)
+               : std::string(),
            lines[i]);
   }
 

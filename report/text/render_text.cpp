@@ -8,6 +8,7 @@
 
 #include "report/format/names.hpp"
 #include "report/report.hpp"
+#include "report/text/end_of_run.hpp"
 #include "report/text/resources.hpp"
 #include "report/text/section.hpp"
 #include "report/text/sections.hpp"
@@ -155,6 +156,10 @@ const std::vector<std::string>& section_names() {
 std::string render_text(const Analysis& analysis, const TextOptions& options) {
   const auto width = static_cast<std::size_t>(std::max(options.width, kNarrowest));
   text::Report report{analysis, options, ShortPaths(analysis), Page(width, options.colour)};
+  if (analysis.last) {
+    text::print_end_of_run(report);
+    return report.page.take();
+  }
   const std::vector<std::string>& asked = options.sections;
   for (const auto& [name, print] : kSections)
     if (asked.empty() || std::find(asked.begin(), asked.end(), name) != asked.end()) print(report);

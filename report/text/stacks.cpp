@@ -95,4 +95,13 @@ std::string render_stacks_text(const StacksReport& report) {
   return text;
 }
 
+std::string render_standstill(const StacksReport& report, double for_s, std::string_view run_dir, bool ends) {
+  const format::ShortPaths names(report.run);
+  std::string text = fmt::format("clusterprof: {}\n", words::no_progress(for_s, report.run.hang, names));
+  text += fmt::format("clusterprof: where all ranks are: clusterprof stacks {}\n",
+                      format::shell_word(std::string(run_dir)));
+  if (ends) text += "clusterprof: the ranks are ended by SIGABRT, as --hang-abort asks\n";
+  return text;
+}
+
 }  // namespace clusterprof::report

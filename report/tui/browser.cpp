@@ -11,6 +11,7 @@
 
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
+#include "report/tui/view_parts.hpp"
 #include "report/tui/views.hpp"
 
 namespace clusterprof::report {
@@ -45,17 +46,6 @@ struct Pane {
   std::string filter;
   bool stale = true;
 };
-
-// Spans cut at `columns`, padded to them where `padded`.
-std::vector<Span> fitted(std::vector<Span> spans, std::size_t width, bool padded) {
-  std::size_t used = 0;
-  for (Span& span : spans) {
-    span.text = shorten(printable(span.text), width - used);
-    used += columns(span.text);
-  }
-  if (padded && used < width) spans.push_back({std::string(width - used, ' '), Style::kPlain});
-  return spans;
-}
 
 }  // namespace
 
@@ -310,7 +300,7 @@ std::vector<ScreenLine> Browser::draw(std::size_t columns, std::size_t rows) {
   State& s = *state_;
   std::vector<ScreenLine> lines;
   const auto add = [&](std::vector<Span> spans, bool selected = false) {
-    lines.push_back({fitted(std::move(spans), columns, selected), selected});
+    lines.push_back({tui::fitted(std::move(spans), columns, selected), selected});
   };
   if (columns < kMinColumns || rows < kMinRows) {
     add({{fmt::format("clusterprof needs {} columns and {} rows", kMinColumns, kMinRows), Style::kPlain}});

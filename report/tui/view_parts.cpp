@@ -45,4 +45,14 @@ void append(Spans& spans, Spans more) {
   for (Span& span : more) spans.push_back(std::move(span));
 }
 
+Spans fitted(Spans spans, std::size_t width, bool padded) {
+  std::size_t used = 0;
+  for (Span& span : spans) {
+    span.text = shorten(printable(span.text), width - used);
+    used += columns(span.text);
+  }
+  if (padded && used < width) spans.push_back({std::string(width - used, ' '), Style::kPlain});
+  return spans;
+}
+
 }  // namespace clusterprof::report::tui

@@ -27,5 +27,7 @@ std::size_t rest_of(std::size_t columns, std::size_t used);
 text::Style kind_style(shard::FrameKind kind);
 Spans bar_spans(double share, std::size_t width, text::Style style);
 void append(Spans& spans, Spans more);
+// Made printable, cut at `width`, and padded to it where `padded`.
+Spans fitted(Spans spans, std::size_t width, bool padded);
 
 }  // namespace clusterprof::report::tui

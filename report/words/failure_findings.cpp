@@ -21,7 +21,10 @@ class FailureSentences : private FindingPhrases {
   [[nodiscard]] std::optional<FindingText> text() const {
     switch (f_.kind) {
       case Kind::kDeadlock:
-        return FindingText{f_.hang ? verdict(*f_.hang, names_) : "Deadlock.", ""};
+        return FindingText{
+            f_.hang ? verdict(*f_.hang, names_) : "Deadlock: ranks wait for what nobody will complete.", ""};
+      case Kind::kNoProgress:
+        return FindingText{no_progress(e_.number(Key::kTime), f_.hang, names_), ""};
       case Kind::kRankFailed:
         return FindingText{rank_failed(), ""};
       case Kind::kTimeLimit:
@@ -71,12 +74,12 @@ class FailureSentences : private FindingPhrases {
 
   [[nodiscard]] FindingText time_limit() const {
     const std::string how = ends();
-    return {fmt::format("The job's time limit had passed: {} ended from {} into the run on{}{}.",
-                        fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks",
-                                    format::rank_list(f_.ranks)),
-                        time(Key::kElapsed), how.empty() ? "" : " (" + how + ")",
-                        last_seen("; rank {} was last seen")),
-            ""};
+    return {
+        fmt::format(
+            "The job's time limit had passed: {} ended from {} into the run on{}{}.",
+            fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks", format::rank_list(f_.ranks)),
+            time(Key::kElapsed), how.empty() ? "" : " (" + how + ")", last_seen("; rank {} was last seen")),
+        ""};
   }
 
   [[nodiscard]] std::string quoted(Key key) const {
@@ -119,6 +122,10 @@ class FailureSentences : private FindingPhrases {
       return fmt::format("{} ended by {}{}{}.", who(), format::signal_name(whole(Key::kSignal)),
                          last_seen(", rank {} first"), signal_details());
     const std::string first = f_.ranks.size() > 1 && f_.rank ? fmt::format(", rank {} first", rank()) : "";
+    // Without an exception it is MPI's.
+    if (e_.has(Key::kMessage))
+      return fmt::format("{} exited with status {}{}, by MPI itself: {}{}.", who(), whole(Key::kStatus),
+                         first, quoted(Key::kMessage), last_seen(""));
     const std::string where = name(f_.place, names_);
     return fmt::format("{} exited with status {}{}{}.", who(), whole(Key::kStatus), first,
                        where.empty() ? "" : "; last sampled in " + where);

@@ -145,4 +145,10 @@ std::string verdict(const Hang& hang, const format::ShortPaths& names) {
   return text + ".";
 }
 
+std::string no_progress(double for_s, const std::optional<Hang>& hang, const format::ShortPaths& names) {
+  std::string text = fmt::format("No rank has made progress for {}.", format::seconds(for_s));
+  if (hang && !hang->waiting.empty()) text += " " + verdict(*hang, names);
+  return text;
+}
+
 }  // namespace clusterprof::report::words

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "report/analysis/hang.hpp"
@@ -11,5 +12,8 @@ namespace clusterprof::report::words {
 // "Deadlock: ranks 0, 1, 3 wait in MPI_Barrier (train.py:57) on MPI_COMM_WORLD, operation 412, for rank 2,
 // which is in MPI_Finalize."; of no deadlock "Ranks 0-2 wait ..., which computes in f() train.py:3."
 std::string verdict(const Hang& hang, const format::ShortPaths& names);
+
+// "No rank has made progress for 60 s. Deadlock: ranks ..."
+std::string no_progress(double for_s, const std::optional<Hang>& hang, const format::ShortPaths& names);
 
 }  // namespace clusterprof::report::words

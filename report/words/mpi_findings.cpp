@@ -4,7 +4,9 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
 #include "report/words/finding_phrases.hpp"
@@ -67,12 +69,57 @@ class MpiSentences : private FindingPhrases {
       case Kind::kMpiFileIo:
         return FindingText{
             fmt::format("MPI-IO takes {} of all rank time{}.", share(), most_in(" of all ranks")), ""};
+      case Kind::kMpiErrors:
+        return mpi_errors();
+      case Kind::kRequestsOpen:
+        return FindingText{
+            fmt::format("{} that {} had started on {} {} not complete at MPI_Finalize{}.",
+                        format::plural(static_cast<std::uint64_t>(e_.number(Key::kRequests)), "request"),
+                        format::describe(f_.place, names_), who_here(),
+                        e_.number(Key::kRequests) == 1 ? "was" : "were", of_all("of them in all")),
+            "Wait for them, or free or cancel them."};
+      case Kind::kMessagesUnmatched:
+        return FindingText{
+            fmt::format("Rank {} sent {} to rank {}, tag {}, that nobody received: {}{}.", rank(),
+                        format::plural(static_cast<std::uint64_t>(e_.number(Key::kUnreceived)), "message"),
+                        whole(Key::kPeerRank), whole(Key::kTag), format::describe(f_.place, names_),
+                        of_all("such messages in all")),
+            ""};
       default:
         return {};
     }
   }
 
  private:
+  [[nodiscard]] std::string who_here() const {
+    return fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks", format::rank_list(f_.ranks));
+  }
+  // What the finding's line is only a part of.
+  [[nodiscard]] std::string of_all(std::string_view what) const {
+    return whole(Key::kCallSites) < 2 ? "" : fmt::format("; {} {}", count(Key::kOf), what);
+  }
+
+  [[nodiscard]] FindingText mpi_errors() const {
+    constexpr std::size_t kColumns = 120;
+    const auto words = [&](Key key) { return format::shorten(format::printable(e_.name(key)), kColumns); };
+    std::string error = words(Key::kErrorClass);
+    if (e_.has(Key::kErrorText)) error += fmt::format(" ({})", words(Key::kErrorText));
+    const auto calls = static_cast<std::uint64_t>(e_.number(Key::kCalls));
+    std::string text =
+        fmt::format("{} returned {} on {}", format::describe(f_.place, names_), error, who_here());
+    if (calls != 1) text += fmt::format(", {} times", format::count(static_cast<double>(calls)));
+    if (e_.has(Key::kMessageNumber) && e_.has(Key::kPeerRank))
+      text += fmt::format(", {}for message {} from rank {}", calls == 1 ? "" : "first ",
+                          whole(Key::kMessageNumber), whole(Key::kPeerRank));
+    else if (e_.has(Key::kPeerRank))
+      text += fmt::format(", other side: rank {}", whole(Key::kPeerRank));
+    if (e_.has(Key::kTag)) text += fmt::format(", tag {}", whole(Key::kTag));
+    text += f_.severity == Severity::kInfo ? "; the program went on." : ".";
+    return {text, whole(Key::kCallSites) < 2
+                      ? ""
+                      : fmt::format("In all, calls of {} lines returned errors.", count(Key::kCallSites))};
+  }
+
   [[nodiscard]] FindingText delay() const {
     const bool several = f_.ranks.size() > 1;
     std::string late = culprit(rank(), f_.place, names_);

@@ -103,6 +103,19 @@ std::optional<std::string> of_run(const NoteRecord& note) {
     case NoteCode::kLauncherGone:
       return by_rank(note, fmt::format("{}, which had started them, ended while they were running.",
                                        note.text.empty() ? "the MPI launcher" : note.text));
+    case NoteCode::kSnapshot:
+      return fmt::format(
+          "This is a snapshot that was made while the run was running (clusterprof snapshot), as of {}.",
+          format::utc(static_cast<std::int64_t>(note.number) * 1'000'000'000));
+    case NoteCode::kNoProgress:
+      return fmt::format(
+          "No rank had made progress for {} (--hang-after). What each was doing then is in hang.txt.",
+          format::seconds(static_cast<double>(note.number)));
+    case NoteCode::kEndedForHang:
+      return fmt::format(
+          "No rank had made progress for {} (--hang-after), and so all ranks were ended by SIGABRT "
+          "(--hang-abort). What each was doing then is in hang.txt.",
+          format::seconds(static_cast<double>(note.number)));
     case NoteCode::kCountersTookTurns:
       return "More counters were asked for than the processors count at a time: they took turns, and their "
              "values are estimates.";

@@ -17,6 +17,12 @@ std::string state(RunState state, bool complete, std::optional<double> as_of_s) 
   return fmt::format("running, as of {:.0f} h ago", age_s / 3600);
 }
 
+std::string state(const RunInfo& run) {
+  if (run.snapshot_utc_ns != 0)
+    return fmt::format("snapshot while running, as of {}", format::utc(run.snapshot_utc_ns));
+  return state(run.state, run.complete, run.as_of_s);
+}
+
 std::string windows(const RunInfo& run) {
   if (run.was_never_recorded())
     return fmt::format("nothing was recorded of {}: on standby, and never started",

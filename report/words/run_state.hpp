@@ -8,9 +8,10 @@
 
 namespace clusterprof::report::words {
 
-// "complete", "INCOMPLETE", "INCOMPLETE (lost)", or "running, as of 3 s ago".
+// "complete", "INCOMPLETE", "INCOMPLETE (lost)", or "running, as of 3 s ago"; of a snapshot
+// "snapshot while running, as of 2026-11-28 10:00:03 UTC".
 std::string state(RunState state, bool complete, std::optional<double> as_of_s);
-inline std::string state(const RunInfo& run) { return state(run.state, run.complete, run.as_of_s); }
+std::string state(const RunInfo& run);
 
 // How much of a run on standby, or of a light one, was recorded because somebody asked for it. Empty: it had
 // no windows of recording.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMaxRate_hz = 10000;
 constexpr int kMaxMinDuration_s = 7 * 24 * 3600;
+constexpr int kMinHangAfter_s = 5, kMaxHangAfter_s = 7 * 24 * 3600;
 constexpr int kMaxMinRanks = 1 << 24;
 
 std::string variable_of(std::string_view option) {
@@ -81,6 +82,11 @@ std::string complaint(const RecordOption& option, const std::string& value) {
         number > (is_time ? kMaxMinDuration_s : kMaxMinRanks))
       return std::string(option.name) +
              (is_time ? ": a whole number of seconds" : ": a whole number of ranks") + not_it;
+  } else if (option.name == "hang-after") {
+    int seconds = 0;
+    if (!to_number(value, seconds) || seconds < kMinHangAfter_s || seconds > kMaxHangAfter_s)
+      return "hang-after: a whole number of seconds from " + std::to_string(kMinHangAfter_s) + " to " +
+             std::to_string(kMaxHangAfter_s) + not_it;
   } else if (std::find(kCollectorOptions.begin(), kCollectorOptions.end(), option.name) !=
              kCollectorOptions.end()) {
     CollectorOptions ignored;
@@ -128,7 +134,7 @@ const std::vector<RecordOption>& record_options() {
       {"no-mpi", kSwitch},   {"only-regions", kSwitch}, {"no-children", kSwitch},  {"ranks", kList},
       {"own", kValue},       {"command", kValue},       {"no-arguments", kSwitch}, {"min-duration", kValue},
       {"min-ranks", kValue}, {"checkpoint", kValue},    {"max-memory", kValue},    {"max-cpu", kValue},
-      {"standby", kSwitch},  {"no-stderr", kSwitch}};
+      {"standby", kSwitch},  {"no-stderr", kSwitch},    {"hang-after", kValue},    {"hang-abort", kSwitch}};
   return kOptions;
 }
 

@@ -59,6 +59,7 @@ class Contract(recording.RecordingTest):
             jsonschema.validate(json.loads(done.stdout), rules, jsonschema.Draft7Validator)
 
         validate("report", "report", self.run_directory, "--json")
+        validate("top", "top", self.run_directory, "--once", "--json")
         validate("ls", "ls", os.path.dirname(self.run_directory), "--json")
         validate("diff", "diff", self.run_directory, self.run_directory, "--json", "--fail-if", "elapsed>+5%")
 

@@ -54,12 +54,14 @@ def work(jobs):
     while jobs.get():
         for _ in range(20):
             hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2000)
+        jobs.task_done()
 jobs = queue.Queue()
 threads = [threading.Thread(target=work, args=(jobs,)) for _ in range(3)]
 for thread in threads: thread.start()
 for _ in range(12):
     jobs.put(True)
-time.sleep(0.5)
+jobs.join()
+time.sleep(0.5)  # in which the threads are idle
 for _ in threads: jobs.put(False)
 for thread in threads: thread.join()
 """

@@ -35,8 +35,8 @@ RANKS, ROUNDS, VICTIM = 4, 25, 2
 KILL, TERM, ABRT, SEGV, BUS, ILL = 9, 15, 6, 11, 7, 4
 # Ends of a program by itself, the signal each is, and the function in which it has to be seen last. Of a fault the agent
 # takes a sample at the very instruction; of other signals the last one is up to a period older.
-ENDS = {"kill": (KILL, "last_phase"), "term": (TERM, "last_phase"), "abort": (ABRT, "last_phase"),
-        "segv": (SEGV, "fault_here"), "bus": (BUS, "fault_here"), "ill": (ILL, "last_phase"),
+ENDS = {"kill": (KILL, "last_phase"), "term": (TERM, "last_phase"), "abort": (ABRT, "abort"),
+        "segv": (SEGV, "fault_here"), "bus": (BUS, "fault_here"), "ill": (ILL, "fault_here"),
         "null_call": (SEGV, "last_phase"), "wild_call": (SEGV, None), "overflow": (SEGV, None), "_exit": (None, None), "exit": (None, None), "quick_exit": (None, None)}
 SHORT = ["kill", "abort", "segv", "null_call", "overflow", "_exit"]
 PYTHON = '''

@@ -308,6 +308,35 @@ void add_launch(Input& input) {
   header.launches_made = number;
 }
 
+// What MPI knew of mistakes.
+void add_mpi_error(Input& input) {
+  wire::MpiError& row = segment().fake().header().mpi_errors[input.byte() % wire::kMpiErrors];
+  row.site = input.byte() % 2 == 0 ? input.byte() : input.number<std::uint32_t>();
+  row.op = input.number<std::uint16_t>();
+  row.error_class = input.number<std::int32_t>();
+  row.peer = input.number<std::int8_t>();
+  row.tag = input.number<std::int32_t>();
+  row.message = input.number<std::uint32_t>();
+  row.channel = input.byte();
+  row.first_ns = some_time(input);
+  row.count = input.byte();
+  const auto text = input.take(input.byte() % (sizeof row.text + 1));  // perhaps without its end
+  std::copy(text.begin(), text.end(), row.text);
+  row.ready = 1;
+  segment().fake().header().mpi_unseen = input.byte();
+}
+
+void add_open_requests(Input& input) {
+  wire::OpenRequests& row = segment().fake().header().open_requests[input.byte() % wire::kOpenRequestRows];
+  row.channel = input.byte();
+  row.count = input.byte();
+  row.site = input.byte() % 2 == 0 ? input.byte() : input.number<std::uint32_t>();
+  row.kind = input.byte() % 6;
+  row.peer = input.number<std::int8_t>();
+  row.tag = input.number<std::int32_t>();
+  segment().fake().header().open_requests_ready = 1;
+}
+
 void add_turns(Input& input) {
   wire::ThreadLoops& all = some_slot(input).event_loops;
   wire::EventLoop& loop = all.loops[input.byte() % wire::kThreadLoops];
@@ -372,8 +401,9 @@ void act_rarely(Node& node, Input& input) {
   if (what < 128) return what % 2 == 0 ? node.greet() : node.end_segment();
   switch (what % 8) {
     case 0:
-    case 1:
       return add_launch(input);
+    case 1:
+      return input.byte() % 2 == 0 ? add_mpi_error(input) : add_open_requests(input);
     case 2:
     case 3:
       return add_turns(input);

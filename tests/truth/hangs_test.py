@@ -1,5 +1,5 @@
 """Jobs that hang in a way that is known by construction (programs/hangs.c): what `clusterprof stacks` says while they hang, and
-what the report says once all ranks were killed. A rank that computes is waited for as well, and that is no deadlock."""
+what the report says once the job was killed. A rank that computes is waited for as well, and that is no deadlock."""
 
 import json
 import os
@@ -29,8 +29,9 @@ class Hanging:
                 if words[:-1] == self.command]
 
     def end(self):
+        """Kills a rank; the launcher ends the others. Where all are killed at once, mpirun of Open MPI 4.1 may hang or crash."""
         if self.process.poll() is None:
-            for pid in self.ranks():
+            for pid in self.ranks()[:1]:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
@@ -91,7 +92,7 @@ class Hangs(recording.RecordingTest):
                              (2, function, [], []))
             waiting, = failure["waiting"]
             self.assertEqual((waiting["ranks"], waiting["op"], waiting["function"], waiting["missing_ranks"]),
-                             ([0, 1], "MPI_Barrier", "wait_in_barrier", [2]))
+                             ([0, 1], "MPI_Barrier", "wait_in_barrier", [2]), failure)
             self.assertEqual((waiting["communicator"], waiting["sequence"]), ("MPI_COMM_WORLD", 1))
             self.assertGreaterEqual(waiting["for_s"], 5)
             missing, = waiting["missing"]
@@ -146,7 +147,8 @@ class Hangs(recording.RecordingTest):
                 self.assertEqual(waiting["missing"][0]["state"], "computes")
                 self.assertRegex(job.stacks(), r"(?m)^Ranks 0, 1 wait in MPI_Barrier .* for rank 2, which computes in ")
                 report = job.report_after_end()
-                self.assertIsNone(report["failure"])
+                # The launcher may have ended some of them before the test had killed all.
+                self.assertNotEqual((report["failure"] or {}).get("kind"), "deadlock")
                 self.assertNotIn("deadlock", {finding["kind"] for finding in report["findings"]})
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes to descriptor 2 in every way that is seen, and fails: last_words HOW FILE. FILE becomes descriptor 2,
- * so that the test knows what was written there. */
+/* Writes to descriptor 2 in every way that is seen, and fails: last_words HOW FILE. FILE becomes descriptor
+ * 2, so that the test knows what was written there. */
 #define _GNU_SOURCE
 #undef NDEBUG
 #include <assert.h>
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   }
   if (strcmp(how, "assert") == 0) assert(zero != 0 && "the answer");
   if (strcmp(how, "segv") == 0) *nowhere = 1;
-  if (strcmp(how, "fpe") == 0) zero = 1 / zero;
+  if (strcmp(how, "fpe") == 0) zero = 7 / zero;
   if (strcmp(how, "ill") == 0) __builtin_trap();
   if (strcmp(how, "overflow") == 0) {
     static char room[65536];

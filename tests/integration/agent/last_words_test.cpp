@@ -48,8 +48,7 @@ class LastWords : public testing::Test {
     const std::uint64_t all = words.stderr_bytes.load();
     const std::uint64_t kept = std::min<std::uint64_t>(all, wire::kStderrTailBytes);
     std::string text;
-    for (std::uint64_t i = all - kept; i < all; ++i)
-      text += words.stderr_tail[i % wire::kStderrTailBytes];
+    for (std::uint64_t i = all - kept; i < all; ++i) text += words.stderr_tail[i % wire::kStderrTailBytes];
     return text;
   }
 
@@ -112,9 +111,9 @@ TEST_F(LastWords, HoldTheFault) {
     // The last sample is where it failed.
     const ThreadLog* const main = written.outcome.processes.at(0).main_thread();
     ASSERT_TRUE(main != nullptr && !main->samples.empty()) << how;
-    EXPECT_EQ(main->samples.back().record.time_ns <=
-                  written.outcome.processes.at(0).segment->end_mono_ns.load(),
-              true);
+    EXPECT_EQ(
+        main->samples.back().record.time_ns <= written.outcome.processes.at(0).segment->end_mono_ns.load(),
+        true);
   }
 }
 

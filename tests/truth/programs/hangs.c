@@ -9,6 +9,9 @@
 #include <string.h>
 #include <time.h>
 
+// Without it, the call before would be a jump, and the function in no call path.
+#define KEEP_THE_FRAME __asm__ volatile("")
+
 static int rank, value;
 
 __attribute__((noinline)) static void be_asleep(void) {
@@ -27,6 +30,7 @@ __attribute__((noinline)) static void lock_twice(void) {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&mutex);
   pthread_mutex_lock(&mutex);
+  KEEP_THE_FRAME;
 }
 
 static volatile double sum;
@@ -37,9 +41,13 @@ __attribute__((noinline)) static void compute(void) {
     for (int i = 0; i < 1000; ++i) sum = i % 2 != 0 ? grow(sum) : shrink(sum);
 }
 
-__attribute__((noinline)) static void wait_in_barrier(void) { MPI_Barrier(MPI_COMM_WORLD); }
+__attribute__((noinline)) static void wait_in_barrier(void) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  KEEP_THE_FRAME;
+}
 __attribute__((noinline)) static void wait_for(int source) {
   MPI_Recv(&value, 1, MPI_INT, source, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  KEEP_THE_FRAME;
 }
 
 int main(int argc, char** argv) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two functions inlined into one share its time about 70 to 30. Prints the share of the first one: the median
-// of what each sweep took by the wall clock, which waiting for a processor does not change. The thread's CPU
-// clock is read rarely: the kernel takes the processor away from a thread that reads it, if that is due, and
-// the sample that is due meanwhile is taken there. Usage: hot SECONDS
+// of what each sweep took by the wall clock, which waiting for a processor does not change: sweeps are short,
+// so that few are interrupted. The thread's CPU clock is read rarely: the kernel takes the processor away
+// from a thread that reads it, if that is due, and the sample that is due meanwhile is taken there. Usage:
+// hot SECONDS
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -46,7 +47,7 @@ int main(int, char** arguments) {
   const double end = clock_s(CLOCK_THREAD_CPUTIME_ID) + std::atof(arguments[1]);
   Grid<long> grid;
   while (clock_s(CLOCK_THREAD_CPUTIME_ID) < end)
-    for (int i = 0; i < 50; ++i) grid.sweep(50'000);
+    for (int i = 0; i < 500; ++i) grid.sweep(5'000);
   const auto median = g_shares.begin() + static_cast<std::ptrdiff_t>(g_shares.size() / 2);
   std::nth_element(g_shares.begin(), median, g_shares.end());
   std::printf("%.4f\n", *median);

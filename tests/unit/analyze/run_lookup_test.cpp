@@ -19,6 +19,8 @@ TEST(RunLookup, FindsTheJobInTheName) {
   EXPECT_EQ(job_in_name("clusterprof-train-1234.0"), "1234.0");
   EXPECT_EQ(job_in_name("clusterprof-train-1234.0-2"), "1234.0");
   EXPECT_EQ(job_in_name("clusterprof-train-1234"), "1234");
+  EXPECT_EQ(job_in_name("clusterprof-train-1234.snapshot-1"), "");
+  EXPECT_EQ(job_in_name("clusterprof-train-1234.0.snapshot-12"), "");
   EXPECT_EQ(job_in_name("clusterprof-train-1234-3"), "1234");
   EXPECT_EQ(job_in_name("clusterprof-train-1234_7.0"), "1234_7.0");
   EXPECT_EQ(job_in_name("clusterprof-train-1234_7"), "1234_7");

@@ -245,14 +245,35 @@ TEST(Options, HelpAndVersionGoToStdout) {
   }
   // Every option has its place in the help.
   for (const char* name :
-       {"--output",     "--rate",        "--clock",        "--event",        "--no-python", "--no-native",
-        "--no-mpi",     "--no-children", "--only-regions", "--ranks",        "--quiet",     "--no-html",
-        "--no-source",  "--command",     "--no-arguments", "--min-duration", "--min-ranks", "--mode",
-        "--checkpoint", "--max-memory",  "--max-cpu",      "--strict",       "--no-stderr"}) {
+       {"--output",       "--rate",      "--clock",       "--event",        "--no-python",
+        "--no-native",    "--no-mpi",    "--no-children", "--only-regions", "--ranks",
+        "--quiet",        "--no-html",   "--no-source",   "--command",      "--no-arguments",
+        "--min-duration", "--min-ranks", "--mode",        "--checkpoint",   "--max-memory",
+        "--max-cpu",      "--strict",    "--no-stderr",   "--hang-after",   "--hang-abort"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
   for (const char* name : {"--memory", "attach", " top RUN"})  // reserved
     EXPECT_EQ(bad({"--help"}).output.find(name), std::string::npos) << name;
+}
+
+TEST(Options, HangAfter) {
+  using std::chrono::seconds;
+  EXPECT_EQ(good({"true"}).hang_after, seconds(0));
+  const Options asked = good({"--hang-after", "600", "--hang-abort", "true"});
+  EXPECT_EQ(asked.hang_after, seconds(600));
+  EXPECT_TRUE(asked.hang_abort);
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_HANG_AFTER", "60"}}).hang_after, seconds(60));
+  EXPECT_FALSE(good({"true"}, {{"CLUSTERPROF_HANG_AFTER", "60"}}).hang_abort);
+  for (const char* value : {"", "0", "4", "60s", "-5", "1000000"})
+    EXPECT_EQ(bad({"--hang-after", value, "true"}).status, 2) << value;
+  EXPECT_NE(bad({"--hang-abort", "true"}).error.find("--hang-abort needs --hang-after"), std::string::npos);
+  for (const Words& other :
+       {Words{"--standby"}, Words{"--clock", "cpu"}, Words{"--only-regions"}, Words{"--ranks", "0"}}) {
+    Words words{"--hang-after", "60"};
+    words.insert(words.end(), other.begin(), other.end());
+    words.emplace_back("true");
+    EXPECT_NE(bad(words).error.find("does not go with " + other[0]), std::string::npos) << other[0];
+  }
 }
 
 TEST(Options, Checkpoint) {

@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace clusterprof {
 namespace {
@@ -94,6 +97,35 @@ TEST_F(RunControl, LaterRequestsHaveLargerNumbers) {
   EXPECT_TRUE(fs::is_empty(run));
 }
 
+TEST_F(RunControl, NodesAreAskedToWriteAndAnswerByNumber) {
+  EXPECT_EQ(read_control(run).write, 0u);
+  EXPECT_TRUE(read_write_answers(run).empty());
+  const Result<std::uint64_t> first = request_write(run), second = request_write(run);
+  ASSERT_TRUE(first && second);
+  EXPECT_GT(second.value(), first.value());
+  EXPECT_EQ(read_control(run).write, second.value());
+  EXPECT_FALSE(read_control(run).window);  // it is no request for a window
+  ASSERT_TRUE(write_answer(run, WriteAnswer{"n2", second.value()}));
+  ASSERT_TRUE(write_answer(run, WriteAnswer{"n1", first.value()}));
+  EXPECT_EQ(read_write_answers(run),
+            (std::vector<WriteAnswer>{{"n1", first.value()}, {"n2", second.value()}}));
+  EXPECT_TRUE(read_answers(run).empty());
+  withdraw_answer(run, "n1");
+  EXPECT_EQ(read_write_answers(run), (std::vector<WriteAnswer>{{"n2", second.value()}}));
+  EXPECT_EQ(read_control(run).write, second.value()) << "others may not have seen it yet";
+  withdraw_answer(run, "n2");
+}
+
+TEST_F(RunControl, AHangIsToldOnce) {
+  EXPECT_FALSE(read_control(run).hang);
+  ASSERT_TRUE(write_hang_notice(run, {60, false}));
+  ASSERT_TRUE(write_hang_notice(run, {90, true}));
+  EXPECT_EQ(read_control(run).hang, (HangNotice{60, false}));
+  EXPECT_EQ(parse_hang_notice(text_of(HangNotice{90, true})), (HangNotice{90, true}));
+  EXPECT_FALSE(parse_hang_notice("clusterprof-control 1\nlasted_s 60\nend_ranks 2\nend\n"));
+  EXPECT_FALSE(parse_hang_notice(text_of(ControlRequest{17, true, kNow, 5})));
+}
+
 TEST_F(RunControl, OnlyRegularFilesOfThisUserCount) {
   ASSERT_TRUE(write_answer(run, {"n1", 0, false, false, 0}));
   const fs::path request = fs::path(run) / ".control" / "request", other = fs::path(run) / "other";
@@ -156,6 +188,86 @@ TEST(ControlScheduleTest, ManyNodesLookLessOften) {
 
 TEST(ControlScheduleTest, StopClosesAtOnce) {
   EXPECT_FALSE(schedule_of({2, false, kNow + kSecond, 0}, kNow, kLatest, false).is_open(kNow));
+}
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
+}
+
+TEST_F(RunControl, WhoWatchesIsSeenWithoutAnybodyHavingMadeTheDirectory) {
+  EXPECT_FALSE(read_watch(run));
+  EXPECT_FALSE(write_live(run, "n0", bytes_of("x"))) << "nobody watches";
+  ASSERT_TRUE(write_watch(run, 1'800'000'000'000'000'000));
+  EXPECT_EQ(read_watch(run), 1'800'000'000'000'000'000u);
+  ASSERT_TRUE(write_watch(run, 1'800'000'001'000'000'000));
+  EXPECT_EQ(read_watch(run), 1'800'000'001'000'000'000u);
+  EXPECT_TRUE(read_answers(run).empty()) << "and no node can be asked to start recording";
+}
+
+TEST(WatchInterval, AsksAFileServerNoMoreThan64TimesASecondForAJob) {
+  constexpr std::int64_t kMinute = 60 * kSecond;
+  EXPECT_EQ(watch_interval_ns(1), 5 * kSecond);
+  EXPECT_EQ(watch_interval_ns(320), 5 * kSecond);
+  EXPECT_EQ(watch_interval_ns(321), 6 * kSecond);
+  EXPECT_EQ(watch_interval_ns(2000), 32 * kSecond);
+  EXPECT_EQ(watch_interval_ns(100'000), kMinute);
+}
+
+TEST_F(RunControl, AWatcherLeavesNothingBehind) {
+  ASSERT_TRUE(write_watch(run, 1));
+  ASSERT_TRUE(write_live(run, "n0", bytes_of("x")));
+  end_watch(run);
+  EXPECT_FALSE(read_watch(run));
+  EXPECT_EQ(live_nodes(run).size(), 1u) << "a node that is still running";
+  withdraw_live(run, "n0");
+  EXPECT_FALSE(fs::exists(fs::path(run) / ".control"));
+  ASSERT_TRUE(write_watch(run, 2));
+  end_watch(run);
+  EXPECT_FALSE(fs::exists(fs::path(run) / ".control"));
+}
+
+TEST_F(RunControl, HalfOfANumberIsNone) {
+  ASSERT_TRUE(write_watch(run, 12345));
+  const fs::path watch = fs::path(run) / ".control" / "watch";
+  fs::resize_file(watch, fs::file_size(watch) - 6);
+  EXPECT_FALSE(read_watch(run));
+}
+
+TEST_F(RunControl, ALiveFileIsRewrittenInPlace) {
+  ASSERT_TRUE(write_watch(run, 1));
+  ASSERT_TRUE(write_live(run, "n0", bytes_of("a longer text")));
+  struct stat before = {}, after = {};
+  const std::string file = run + "/.control/live-n0";
+  ASSERT_EQ(::stat(file.c_str(), &before), 0);
+  ASSERT_TRUE(write_live(run, "n0", bytes_of("short")));
+  ASSERT_EQ(::stat(file.c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_EQ(before.st_mode & 0777, 0600u);
+  EXPECT_EQ(read_live(run, "n0"), bytes_of("shortger text"));
+  ASSERT_TRUE(write_live(run, "n1", bytes_of("y")));
+  EXPECT_EQ(live_nodes(run), (std::vector<std::string>{"n0", "n1"}));
+  EXPECT_FALSE(read_live(run, "n2"));
+}
+
+TEST_F(RunControl, TheLastNodeRemovesTheDirectory) {
+  ASSERT_TRUE(write_watch(run, 1));
+  ASSERT_TRUE(write_live(run, "n0", bytes_of("x")));
+  ASSERT_TRUE(write_live(run, "n1", bytes_of("y")));
+  ASSERT_TRUE(write_answer(run, {"n1", 0, false, false, 0}));
+  withdraw_live(run, "n0");
+  EXPECT_EQ(live_nodes(run), std::vector<std::string>{"n1"});
+  withdraw_live(run, "n1");
+  EXPECT_EQ(read_answers(run).size(), 1u) << "it can still be asked to start recording";
+  withdraw_answer(run, "n1");
+  EXPECT_FALSE(fs::exists(fs::path(run) / ".control"));
+}
+
+TEST_F(RunControl, NoLiveFileIsReadThroughALink) {
+  ASSERT_TRUE(write_watch(run, 1));
+  fs::create_symlink("/etc/hostname", fs::path(run) / ".control" / "live-n0");
+  EXPECT_FALSE(read_live(run, "n0"));
+  EXPECT_FALSE(write_live(run, "n0", bytes_of("x")));
 }
 
 }  // namespace

@@ -20,6 +20,8 @@
 #include <vector>
 
 #include "collector/loop/checkpointer.hpp"
+#include "collector/loop/control_watch.hpp"
+#include "collector/loop/hang_watch.hpp"
 #include "collector/loop/launcher_channel.hpp"
 #include "collector/loop/listener.hpp"
 #include "collector/loop/poll_interval.hpp"
@@ -126,6 +128,110 @@ TEST(CheckpointSchedule, SecondOfALongIntervalComesEarlier) {
   schedule.wrote(milliseconds(0));
   EXPECT_FALSE(schedule.is_due(begin + milliseconds(59499)));
   EXPECT_TRUE(schedule.is_due(begin + milliseconds(59500)));
+}
+
+TEST(HangSchedule, LooksOnceNothingHasMovedForLongAndThenLessAndLess) {
+  HangSchedule schedule(seconds(60));
+  HangSchedule::Clock::time_point now{};
+  now += seconds(1000);
+  EXPECT_FALSE(schedule.is_due(seconds(59), now));
+  EXPECT_TRUE(schedule.is_due(seconds(60), now));
+  std::vector<int> waits;
+  seconds since{0};
+  for (int second = 1; second <= 100; ++second) {
+    ++since;
+    if (!schedule.is_due(seconds(60 + second), now + seconds(second))) continue;
+    waits.push_back(static_cast<int>(since.count()));
+    since = seconds(0);
+  }
+  EXPECT_EQ(waits, (std::vector<int>{5, 10, 20, 30, 30}));
+  // It moved, and stopped again.
+  EXPECT_FALSE(schedule.is_due(seconds(1), now + seconds(101)));
+  EXPECT_TRUE(schedule.is_due(seconds(61), now + seconds(161)));
+  EXPECT_TRUE(schedule.is_due(seconds(66), now + seconds(166)));
+}
+
+TEST(HangSchedule, OfAShortTimeLooksEveryFiveSeconds) {
+  HangSchedule schedule(seconds(5));
+  HangSchedule::Clock::time_point now{};
+  now += seconds(1000);
+  for (int second = 0; second <= 20; ++second)
+    EXPECT_EQ(schedule.is_due(seconds(5 + second), now + seconds(second)), second % 5 == 0) << second;
+}
+
+TEST(WatchedProcess, GetsASignalAndNoOtherOneWithItsPid) {
+  const auto child = [] {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      pause();
+      _exit(0);
+    }
+    return pid;
+  };
+  const auto signal_of = [](pid_t pid) {
+    int status = 0;
+    return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  };
+  boost::asio::io_context io;
+  WatchedProcesses watched(io);
+  const pid_t first = child();
+  watched.add(first, {}, open_process(first)).send(SIGKILL);
+  EXPECT_EQ(signal_of(first), SIGKILL);
+  // Without a pidfd.
+  const pid_t second = child();
+  WatchedProcess& process = watched.add(second, {}, UniqueFd());
+  ASSERT_NE(process.start_ticks, 0u);
+  ++process.start_ticks;  // as of an earlier process
+  process.send(SIGKILL);
+  EXPECT_FALSE(process.has_ended());
+  --process.start_ticks;
+  process.send(SIGTERM);
+  EXPECT_EQ(signal_of(second), SIGTERM);
+}
+
+// What the collector of an ordinary run is told, and what it leaves behind.
+TEST(ControlWatch, OfARunWithoutWindowsWritesWhenAskedAndTellsOfAHangOnce) {
+  std::string run = (std::filesystem::temp_directory_path() / "clusterprof-watch-XXXXXX").string();
+  ASSERT_NE(mkdtemp(run.data()), nullptr);
+  boost::asio::io_context io;
+  std::vector<std::uint64_t> asked;
+  std::vector<HangNotice> hangs;
+  bool is_asked = false;
+  ControlWatch watch(
+      io, run, "n1", 1, ControlWatch::Windows::kNone,
+      ControlWatch::Node{[](std::uint32_t, bool) { FAIL(); }, []() -> ControlWatch::Node::Done { return {}; },
+                         [&](std::uint64_t number) { asked.push_back(number); },
+                         [&](const HangNotice& notice) { hangs.push_back(notice); },
+                         [&] { is_asked = true; }});
+  const auto run_until = [&](const auto& condition) {
+    const auto end = std::chrono::steady_clock::now() + seconds(60);
+    while (!condition() && std::chrono::steady_clock::now() < end) io.run_one_for(milliseconds(100));
+    return condition();
+  };
+  watch.begin();
+  run_until([&, end = std::chrono::steady_clock::now() + seconds(2)] {  // it has looked
+    return std::chrono::steady_clock::now() >= end;
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(run)) << "nobody has asked for anything";
+  EXPECT_FALSE(is_asked);
+  ASSERT_TRUE(write_watch(run, 1));
+  ASSERT_TRUE(run_until([&] { return is_asked; })) << "who watches is looked for then";
+  EXPECT_TRUE(asked.empty());
+  const Result<std::uint64_t> number = request_write(run);
+  ASSERT_TRUE(number);
+  ASSERT_TRUE(run_until([&] { return !asked.empty(); }));
+  EXPECT_EQ(asked, std::vector<std::uint64_t>{number.value()});
+  EXPECT_TRUE(read_write_answers(run).empty());
+  watch.wrote(number.value());
+  ASSERT_TRUE(run_until([&] { return !read_write_answers(run).empty(); }));
+  EXPECT_EQ(read_write_answers(run)[0], (WriteAnswer{"n1", number.value()}));
+  ASSERT_TRUE(write_hang_notice(run, {7, true}));
+  ASSERT_TRUE(run_until([&] { return !hangs.empty(); }));
+  EXPECT_EQ(hangs, (std::vector<HangNotice>{{7, true}}));
+  EXPECT_EQ(asked.size(), 1u);
+  watch.withdraw();
+  EXPECT_TRUE(read_write_answers(run).empty());
+  std::filesystem::remove_all(run);
 }
 
 TEST(ProcessorShare, WaitsUntilWhatWasUsedIsTheShareOfTheTime) {

@@ -1133,10 +1133,12 @@ TEST_F(NodeStateTest, OfManyFailedRanksTheFirstOnesThatFailedByThemselvesLeaveWo
     run(*fakes.back(), 100 + r, 0, 10);
     fakes.back()->header().rank = r;
     fakes.back()->header().end_mono_ns = 0;
+    // The first to end was ended, and the later ones fail later. The last one was ended in MPI_Abort.
+    const bool aborts = r == kRanks - 1;
+    fakes.back()->header().last_words.mpi_abort_called = aborts ? 1 : 0;
     const auto id = state.announce(std::nullopt, r, kRanks, 100 + r, at(0));
     state.hello(id, 100 + r, view(*fakes.back()), at(0));
-    // The first to end was ended, and the later ones fail later.
-    state.gone(id, at(20 + static_cast<std::uint64_t>(r)).mono_ns, r == 0 ? SIGTERM : exited(1));
+    state.gone(id, at(20 + static_cast<std::uint64_t>(r)).mono_ns, r == 0 || aborts ? SIGTERM : exited(1));
   }
   const NodeSnapshot snapshot = state.snapshot(at(1000), true);
   std::set<int> kept;
@@ -1145,6 +1147,7 @@ TEST_F(NodeStateTest, OfManyFailedRanksTheFirstOnesThatFailedByThemselvesLeaveWo
   EXPECT_EQ(kept.size(), shard::kMaxFailureRows);
   EXPECT_EQ(kept.count(0), 0u);
   EXPECT_EQ(kept.count(1), 1u);
+  EXPECT_EQ(kept.count(kRanks - 1), 1u);
 }
 
 TEST_F(NodeStateTest, SaysWhatMayHaveEndedRanks) {
@@ -1154,7 +1157,8 @@ TEST_F(NodeStateTest, SaysWhatMayHaveEndedRanks) {
   NodeState state(options);
   EXPECT_TRUE(state.snapshot(at(49), true).run.notes.empty());
   EXPECT_EQ(state.snapshot(at(50), true).run.notes,
-            std::vector{note_of_node(shard::NoteCode::kTimeLimit, "n0")});
+            std::vector{note_of_node(shard::NoteCode::kTimeLimit, "n0",
+                                     static_cast<std::uint64_t>(at(50).utc_ns / 1'000'000'000))});
   state.set_memory_kills(2);
   EXPECT_EQ(state.snapshot(at(49), true).run.notes,
             std::vector{note_of_node(shard::NoteCode::kMemoryKills, "n0", 2)});

@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -618,6 +619,58 @@ TEST_F(Recording, LastPathOfAPythonProgramIsBeforeItsShutdown) {
   EXPECT_EQ(last(), "python3.11+50;<module>:5;step:3;python3.11+100!");
 }
 
+TEST_F(Recording, ErrorsOfMpiCalls) {
+  wire::MpiError& first = fake_.header().mpi_errors[0];
+  first.site = 0xffff'ffffu;
+  first.op = wire::kMPI_Recv;
+  first.error_class = 15;
+  first.peer = 3;
+  first.tag = 7;
+  first.message = 16;
+  first.channel = 1;
+  first.first_ns = kStart;
+  first.count = 2;
+  std::ranges::copy(std::string_view("MPI_ERR_TRUNCATE"), first.name);
+  std::ranges::copy(std::string_view("message truncated"), first.text);
+  EXPECT_TRUE(recorder().report(kStart).mpi_errors.empty());  // it is being written
+  first.ready = 1;
+  wire::MpiError& damaged = fake_.header().mpi_errors[1];
+  damaged.op = 0xffff;
+  damaged.count = 1;
+  damaged.first_ns = kStart;
+  damaged.ready = 1;
+  fake_.header().mpi_unseen = 0xff;
+  const ProcessReport report = recorder().report(kStart);
+  ASSERT_EQ(report.mpi_errors.size(), 1u);
+  const RawMpiError& row = report.mpi_errors[0];
+  EXPECT_EQ(std::tuple(row.error_class, row.peer, row.tag, row.message, row.count, row.channel),
+            std::tuple(15, 3, 7, 16u, 2u, 1u));
+  EXPECT_EQ(row.name, "MPI_ERR_TRUNCATE");
+  EXPECT_EQ(row.text, "message truncated");
+  EXPECT_NE(row.path, 0u) << "the function";
+  EXPECT_EQ(report.drops.at("damaged_mpi_error"), 1u);
+  EXPECT_EQ(report.mpi_unseen, wire::kReceivesUnseen | wire::kSendsUnsure);
+}
+
+TEST_F(Recording, OpenRequestsAreThoseAtMpiFinalize) {
+  wire::OpenRequests& row = fake_.header().open_requests[0];
+  row.count = 3;
+  row.site = 0xffff'ffffu;
+  row.kind = static_cast<std::uint32_t>(wire::PendingKind::kReceive);
+  row.peer = wire::kAnyPeer;
+  row.tag = wire::kAnyTag;
+  fake_.header().open_requests[1].count = 1;
+  fake_.header().open_requests[1].kind = 9;
+  EXPECT_TRUE(recorder().report(kStart).open_requests.empty());
+  fake_.header().open_requests_ready = 1;
+  const ProcessReport report = recorder().report(kStart);
+  ASSERT_EQ(report.open_requests.size(), 1u);
+  EXPECT_EQ(report.open_requests[0].count, 3u);
+  EXPECT_EQ(report.open_requests[0].peer, wire::kAnyPeer);
+  EXPECT_EQ(report.open_requests[0].path, 0u);
+  EXPECT_EQ(report.drops.at("damaged_open_requests"), 1u);
+}
+
 TEST_F(Recording, LastWordsAreThoseOfAProcessThatEnds) {
   wire::LastWords& words = fake_.header().last_words;
   words.fault_signal = SIGSEGV;
@@ -638,6 +691,8 @@ TEST_F(Recording, LastWordsAreThoseOfAProcessThatEnds) {
   EXPECT_EQ(last.instruction, "program+0x42");
   EXPECT_EQ(last.abort_code, -3);
   EXPECT_EQ(last.stderr_tail, kText);
+  words.fault_code = SI_KERNEL;  // with a si_addr of 0, wherever it was
+  EXPECT_NE(recorder().report(kStart).last_words.value().flags & shard::Failure::kNoAddress, 0);
 }
 
 // The line that was cut may hold half of a secret.

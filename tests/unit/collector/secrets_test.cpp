@@ -23,8 +23,9 @@ TEST(Secrets, ValuesOfOptions) {
 }
 
 TEST(Secrets, InTheLinesOfAText) {
-  EXPECT_EQ(mask_secrets_in_text("login failed: https://me:hunter2@host/x\r\nDB_PASSWORD=z\n\npassword: abc\nend"),
-            "login failed: https://me:***@host/x\r\nDB_PASSWORD=***\n\npassword: ***\nend");
+  EXPECT_EQ(
+      mask_secrets_in_text("login failed: https://me:hunter2@host/x\r\nDB_PASSWORD=z\n\npassword: abc\nend"),
+      "login failed: https://me:***@host/x\r\nDB_PASSWORD=***\n\npassword: ***\nend");
   for (const char* const plain : {"", "\n", "Traceback (most recent call last):\n  File \"a.py\", line 3\n"})
     EXPECT_EQ(mask_secrets_in_text(plain), plain);
 }

@@ -10,24 +10,38 @@ using shard::Category;
 
 constexpr std::uint64_t kSecond = 1'000'000'000, kPeriod = 10'000'000;
 
-Place asleep(std::uint32_t path) { return {path, 0, 0, 0, Category::kIdle}; }
+Place asleep(std::uint32_t path) { return {path, 0, 0, 0, Category::kIdle, false, 0}; }
 Place at(std::uint32_t path, std::uint64_t instruction) {
-  return {path, 7, instruction, Place::kPythonLoopUnits, Category::kPython};
+  return {path, 7, instruction, Place::kPythonLoopUnits, Category::kPython, false, 0};
+}
+// In a native loop of few bytes.
+Place native(std::uint64_t data) {
+  return {3, 7, 0x1000, Place::kNativeLoopBytes, Category::kNative, true, data};
 }
 
-TEST(Stay, LastsAsLongAsThePathIsTheSame) {
+TEST(Stay, OfABlockedThreadEndsWithItsNextSample) {
   Stay stay;
   EXPECT_EQ(stay.unmoved_ns(5 * kSecond), 0u);
   stay.sample(asleep(3), 1 * kSecond, 100);
-  stay.sample(asleep(3), 4 * kSecond, 170);
   EXPECT_EQ(stay.unmoved_ns(9 * kSecond), 8 * kSecond);
-  EXPECT_EQ(stay.cpu_ns(), 70u);
   EXPECT_EQ(stay.category(), Category::kIdle);
-  stay.sample(asleep(4), 10 * kSecond, 180);
+  // It has woken up, and sleeps again at the same place.
+  stay.sample(asleep(3), 10 * kSecond, 180);
   EXPECT_EQ(stay.unmoved_ns(12 * kSecond), 2 * kSecond);
   EXPECT_EQ(stay.cpu_ns(), 0u);
-  stay.sample({4, 0, 0, 0, Category::kIo}, 13 * kSecond, 180);
-  EXPECT_EQ(stay.unmoved_ns(14 * kSecond), 1 * kSecond);
+}
+
+// `while (!stop) {}` reads one place. A sum over an array has as few instructions.
+TEST(Stay, IsInANativeLoopThatReadsOnePlaceOnly) {
+  const auto unmoved_ns = [](std::uint64_t begin, std::uint64_t step) {
+    Stay stay;
+    for (std::uint64_t i = 0; i < 300; ++i)
+      stay.sample(native(i % 3 == 0 ? 0 : begin + i * step), kSecond + i * kPeriod, i * kPeriod);
+    return stay.unmoved_ns(kSecond + 300 * kPeriod);
+  };
+  EXPECT_EQ(unmoved_ns(0x5000, 0), 300 * kPeriod);
+  EXPECT_EQ(unmoved_ns(0x5000, 8), 0u);
+  EXPECT_EQ(unmoved_ns(0, 0), 0u) << "it waits for nothing in memory";
 }
 
 // Samples of a loop from instruction 20 on, of this many; what the stay is two seconds later.

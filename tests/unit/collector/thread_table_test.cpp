@@ -43,6 +43,28 @@ TEST(ThreadTable, JoinsOnlyWhatHasNoRowOfItsOwn) {
   EXPECT_EQ(rows[9].name, "saver");
 }
 
+TEST(ThreadTable, ThoseThatAreAlikeAreAsStillAsTheOneThatMovedLast) {
+  ThreadTable table(1);
+  const auto add = [&](std::int32_t tid, bool runs, std::uint64_t unmoved_ns, std::uint64_t cpu_ns) {
+    shard::Thread row = thread(tid, "loader-" + std::to_string(tid), 1);
+    row.flags = runs ? shard::Thread::kRuns : 0;
+    row.unmoved_ns = unmoved_ns;
+    row.unmoved_cpu_ns = cpu_ns;
+    table.add(row);
+  };
+  add(1, true, 1, 1);  // has a row of its own
+  add(2, false, 5, 3);
+  add(3, true, 900, 3);
+  add(4, true, 700, 8);
+  add(5, false, 2, 50);
+  add(6, true, 800, 4);
+  const auto rows = table.rows();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1].count, 5u);
+  EXPECT_EQ(rows[1].unmoved_ns, 700u);
+  EXPECT_EQ(rows[1].unmoved_cpu_ns, 8u);
+}
+
 TEST(ThreadTable, IsBounded) {
   ThreadTable table(8);
   for (std::int32_t tid = 0; tid < 1000; ++tid)

@@ -41,6 +41,15 @@ class Builder {
               [](const CollectiveCount& a, const CollectiveCount& b) {
                 return std::tie(a.rank, a.path, a.communicator) < std::tie(b.rank, b.path, b.communicator);
               });
+    std::sort(data_.mpi_errors.begin(), data_.mpi_errors.end(), [](const MpiError& a, const MpiError& b) {
+      return std::tie(a.rank, a.path, a.communicator, a.error_class, a.peer, a.tag) <
+             std::tie(b.rank, b.path, b.communicator, b.error_class, b.peer, b.tag);
+    });
+    std::sort(data_.open_requests.begin(), data_.open_requests.end(),
+              [](const OpenRequests& a, const OpenRequests& b) {
+                return std::tie(a.rank, a.path, a.communicator, a.kind, a.peer, a.tag) <
+                       std::tie(b.rank, b.path, b.communicator, b.kind, b.peer, b.tag);
+              });
     std::sort(data_.path_counters.begin(), data_.path_counters.end(),
               [](const PathCounter& a, const PathCounter& b) {
                 return std::tie(a.rank, a.path, a.counter) < std::tie(b.rank, b.path, b.counter);
@@ -266,6 +275,16 @@ class Builder {
     }
     for (std::uint32_t communicator = 0; communicator < 2 && chance(2); ++communicator)
       data_.collective_counts.push_back({row, below(data_.paths.size()), communicator, below(1000)});
+    for (std::uint32_t i = below(3); i > 0; --i) {
+      data_.mpi_errors.push_back(
+          {row, below(data_.paths.size()), chance(3) ? kNone : below(2), static_cast<std::int32_t>(below(60)),
+           static_cast<std::int32_t>(below(10)) - 2, static_cast<std::int32_t>(below(9)),
+           chance(3) ? kNone : below(1000), amount(), amount(), chance(3) ? "" : "MPI_ERR_TRUNCATE",
+           "message truncated"});
+      data_.open_requests.push_back(
+          {row, below(data_.paths.size()), chance(3) ? kNone : below(2), static_cast<std::uint8_t>(below(4)),
+           static_cast<std::int32_t>(below(10)) - 2, static_cast<std::int32_t>(below(9)), amount()});
+    }
     for (std::uint32_t counter = 0; counter < data_.counters.size(); ++counter) {
       data_.counter_values.push_back({row, counter, amount()});
       const std::uint32_t path = below(data_.paths.size());
@@ -434,7 +453,8 @@ class Builder {
     for (std::uint64_t* field :
          {&analysis.ideal_ns, &analysis.operations, &analysis.events, &analysis.messages,
           &analysis.unmatched_messages, &analysis.collectives, &analysis.unmatched_collectives,
-          &analysis.clock_error_ns, &analysis.clock_violations, &analysis.worst_violation_ns})
+          &analysis.clock_error_ns, &analysis.clock_violations, &analysis.worst_violation_ns,
+          &analysis.unreceived_messages})
       *field = chance(9) ? std::numeric_limits<std::int64_t>::max() : amount();
     const auto rank = [&] { return below(data_.ranks.size()); };
     const auto path = [&] { return below(data_.paths.size()); };
@@ -443,6 +463,8 @@ class Builder {
                                    chance(4) ? kNone : rank(), path(), amount(), amount()});
       data_.root_causes.push_back({rank(), path(), amount(), below(64)});
       data_.critical_times.push_back({rank(), path(), amount()});
+      data_.unmatched_messages.push_back({rank(), path(), chance(4) ? kNone : below(2), rank(),
+                                          static_cast<std::int32_t>(below(9)), amount()});
     }
     std::uint64_t now = 0;
     for (std::uint32_t i = below(20); i > 0; --i) {

@@ -210,6 +210,17 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.collective_counts.push_back({9, 0, 0, 1}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.collective_counts.push_back({0, 1'000'000, 0, 1}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.collective_counts.push_back({0, 0, 2, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_errors.push_back({9}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_errors.push_back({0, 1'000'000}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.mpi_errors.push_back({0, 0, 2}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.open_requests.push_back({9}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.open_requests.push_back({0, 1'000'000}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.open_requests.push_back({0, 0, 2}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.open_requests.push_back({0, 0, shard::kNone, 4}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.unmatched_messages.push_back({9}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.unmatched_messages.push_back({0, 1'000'000}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.unmatched_messages.push_back({0, 0, 2}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.unmatched_messages.push_back({0, 0, 0, 9}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.calls_under_way[0].communicator = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.counter_values[0].counter = 9; }));

@@ -17,8 +17,13 @@ namespace clusterprof::mpi_wrap {
 Handles handles;
 State state{true, false, 0};
 namespace {
+wire::SegmentHeader& segment() {
+  static const std::unique_ptr<wire::SegmentHeader> made = std::make_unique<wire::SegmentHeader>();
+  return *made;
+}
 const clusterprof_agent_api kAgent = [] {
   clusterprof_agent_api api{};
+  api.segment = []() -> void* { return &segment(); };
   api.count_drop = [](std::uint32_t) {};
   return api;
 }();

@@ -38,8 +38,7 @@ shard::ShardData ended(const std::vector<End>& ends) {
       rank.flags |= shard::kExitSignalKnown | shard::kLost, rank.exit_signal = ends[r].signal;
     else
       rank.flags |= shard::kExitStatusKnown, rank.exit_status = ends[r].status;
-    rank.last_call_path =
-        b.string("main\t/u/solver.c\t9\t/u/a.out\t1\nsolve\t/u/solver.c\t42\t/u/a.out\t1");
+    rank.last_call_path = b.string("main\t/u/solver.c\t9\t/u/a.out\t1\nsolve\t/u/solver.c\t42\t/u/a.out\t1");
     b.sampled(r, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, ends[r].elapsed_ms);
   }
   return std::move(b.data);
@@ -101,7 +100,7 @@ TEST(StderrText, WhatIsNoTracebackIsNotTaken) {
   for (const char* const text :
        {"", "ValueError: bad batch 17\n", "Traceback (most recent call last):\n",
         "Traceback (most recent call last):\nValueError: without frames\n",
-        "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n",             // cut off
+        "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n",              // cut off
         "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\nnot a type\n",  // interleaved
         "Traceback (most recent call last):\n  File \"a.py\", line x, in f\nKeyError: 1\n",
         "logged: Traceback (most recent call last):\n  File \"a.py\", line 3, in f\nKeyError: 1\n"})
@@ -122,7 +121,97 @@ TEST(StderrText, ExceptionsOfCpp) {
   EXPECT_FALSE(cpp_exception("terminate called after throwing an instance of 'in"));
 }
 
+TEST(StderrText, ErrorsThatMpiEndsTheRankFor) {
+  auto found = fatal_mpi_error(
+      "step 7\n[n0:4242] *** An error occurred in MPI_Recv\n[n0:4242] *** reported by process [123,1]\n"
+      "[n0:4242] *** on communicator MPI_COMM_WORLD\n[n0:4242] *** MPI_ERR_TRUNCATE: message truncated\n"
+      "[n0:4242] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,\n"
+      "[n0:4242] ***    and potentially your MPI job)\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->op, "MPI_Recv");
+  EXPECT_EQ(found->error_class, "MPI_ERR_TRUNCATE");
+  EXPECT_EQ(found->text, "message truncated");
+  found = fatal_mpi_error(
+      "Abort(672239118) on node 1 (rank 1 in comm 0): Fatal error in internal_Recv: Message truncated, error "
+      "stack:\ninternal_Recv(115).: MPI_Recv(buf=0x7ffd, count=1, MPI_INT, 0, 5, MPI_COMM_WORLD, status=0x1) "
+      "failed\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->op, "MPI_Recv");
+  EXPECT_EQ(found->error_class, "MPI_ERR_TRUNCATE");
+  EXPECT_EQ(found->text, "Message truncated");
+  found = fatal_mpi_error("Fatal error in PMPI_Bcast: Invalid root, error stack:\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->op, "MPI_Bcast");
+  EXPECT_EQ(found->error_class, "MPI_ERR_ROOT");
+  found = fatal_mpi_error("Fatal error in MPI_Wait: Something new, error stack:\n");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->error_class, "");
+  for (const char* const text :
+       {"", "Fatal error in main: no mesh\n", "Fatal error in MPI_Recv", "An error occurred in MPI_Recv\n",
+        "*** An error occurred in the solver of step 7\n"})
+    EXPECT_FALSE(fatal_mpi_error(text)) << text;
+}
+
 // --- the failure -----------------------------------------------------------------------------------
+
+namespace fatal {
+constexpr const char* kMpich =
+    "Abort(672239118) on node 1 (rank 1 in comm 0): Fatal error in internal_Recv: Message truncated, error "
+    "stack:\n";
+// Rank 1 was in MPI_Recv when it ended.
+shard::ShardData in_receive(shard::ShardData data) {
+  ProfileBuilder b(static_cast<std::uint32_t>(data.ranks.size()));
+  b.data = std::move(data);
+  const auto receive = b.path({b.native("main", "/u/a.out", "/u/solver.c", 77), b.mpi("MPI_Recv")});
+  b.data.calls_under_way.push_back({1, 51, true, receive, shard::kNone, shard::kNone, 0, 5, -1, 0, 10 * kMs});
+  return std::move(b.data);
+}
+}  // namespace fatal
+
+TEST(Failure, OfAnMpiErrorThatIsFatal) {
+  shard::ShardData data = fatal::in_receive(ended({{9000, kTerm, 0}, {8000, 0, 14}}));
+  left_behind(data, 1, shard::Failure::kHasStderr).stderr_tail = fatal::kMpich;
+  Analysis a = analyse(data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->kind, FailureKind::kExit);
+  EXPECT_EQ(a.failure->rank, 1);
+  EXPECT_EQ(a.failure->message, "MPI_ERR_TRUNCATE in MPI_Recv: Message truncated");
+  EXPECT_EQ(a.failure->place.line, 77u);
+  EXPECT_EQ(a.failure->place.op, "MPI_Recv");
+  EXPECT_NE(first_sentence(a).find("exited with status 14, by MPI itself: MPI_ERR_TRUNCATE in MPI_Recv"),
+            std::string::npos)
+      << first_sentence(a);
+  // The launcher was faster than its exit.
+  data.ranks[1].flags =
+      (data.ranks[1].flags & ~std::uint32_t{shard::kExitStatusKnown}) | shard::kExitSignalKnown;
+  data.ranks[1].exit_signal = kTerm;
+  a = analyse(data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->rank, 1);
+  EXPECT_EQ(a.failure->message, "MPI_ERR_TRUNCATE in MPI_Recv: Message truncated");
+}
+
+// Open MPI gives the text to its launcher, but the rank exits with the error's number inside the call.
+TEST(Failure, OfAnMpiErrorWithoutItsText) {
+  shard::ShardData data = fatal::in_receive(ended({{9000, kTerm, 0}, {8000, 0, 15}}));
+  left_behind(data, 1);
+  data.run.mpi_library = "Open MPI v4.1.4, package: Debian OpenMPI";
+  EXPECT_EQ(analyse(data).failure->message, "MPI_ERR_TRUNCATE in MPI_Recv");
+  data.run.mpi_library = "MPICH Version: 4.0.2";
+  EXPECT_EQ(analyse(data).failure->message, "");
+  data.run.mpi_library = "Open MPI v4.1.4";
+  data.ranks[1].exit_status = 1;  // the program's own handler may have ended it
+  EXPECT_EQ(analyse(data).failure->message, "");
+  data.ranks[1].exit_status = 15;
+  EXPECT_EQ(analyse(data).failure->message, "MPI_ERR_TRUNCATE in MPI_Recv");
+  shard::ShardData all = data;  // a handler of SIGTERM that exits with the signal's number
+  all.ranks[0].flags =
+      (all.ranks[0].flags & ~std::uint32_t{shard::kExitSignalKnown}) | shard::kExitStatusKnown;
+  all.ranks[0].exit_status = 15;
+  EXPECT_EQ(analyse(all).failure->message, "");
+  data.calls_under_way.clear();
+  EXPECT_EQ(analyse(data).failure->message, "");
+}
 
 TEST(Failure, ThereIsNoneWhereAllEndWell) {
   EXPECT_FALSE(analyse(ended({{100, 0, 0}, {200, 0, 0}})).failure);
@@ -141,8 +230,9 @@ TEST(Failure, OfAnUncaughtPythonException) {
   EXPECT_EQ(a.failure->place.function, "fail") << "the program's line, not the library's";
   EXPECT_EQ(a.failure->place.line, 33u);
   EXPECT_EQ(a.failure->stderr_tail, kPythonText);
-  EXPECT_EQ(first_sentence(a),
-            "Rank 1 ended by an uncaught exception (status 1) in fail() train.py:33: ValueError: bad batch 17.");
+  EXPECT_EQ(
+      first_sentence(a),
+      "Rank 1 ended by an uncaught exception (status 1) in fail() train.py:33: ValueError: bad batch 17.");
   // A traceback of an exception that was caught says nothing about another end.
   data.ranks[1].exit_status = 3;
   EXPECT_EQ(analyse(data).failure->kind, FailureKind::kExit);
@@ -184,8 +274,8 @@ TEST(Failure, OfMpiAbortIsNotThatOfTheRanksItEnds) {
   ProfileBuilder b(3);
   b.data = std::move(data);
   const auto abort = b.path({b.native("main", "/u/a.out", "/u/solver.c", 77), b.mpi("MPI_Abort")});
-  b.data.calls_under_way.push_back({2, 50, true, abort, shard::kNone, shard::kNone, -1,
-                                    shard::CallUnderWay::kNoTag, -1, 0, 1000 * kMs});
+  b.data.calls_under_way.push_back(
+      {2, 50, true, abort, shard::kNone, shard::kNone, -1, shard::CallUnderWay::kNoTag, -1, 0, 1000 * kMs});
   Analysis a = analyse(b.data);
   ASSERT_TRUE(a.failure);
   EXPECT_EQ(a.failure->kind, FailureKind::kAbort);
@@ -213,6 +303,15 @@ TEST(Failure, OutOfMemoryIsWhatTheKernelHasCounted) {
   EXPECT_EQ(a.failure->rank, 1);
   EXPECT_EQ(first_sentence(a), "Rank 1 was killed because memory was short in solve() solver.c:42.");
   EXPECT_EQ(a.findings[1].ranks, std::vector<std::int32_t>{0}) << "killed alike, but by the launcher";
+  // Rank 0 has noticed that rank 1 is gone. Had it failed before, the kill would be another matter.
+  data.ranks[0].flags = shard::kExitStatusKnown;
+  data.ranks[0].exit_signal = 0;
+  data.ranks[0].exit_status = 1;
+  EXPECT_EQ(analyse(data).failure->kind, FailureKind::kOutOfMemory);
+  left_behind(data, 0, shard::Failure::kCalledAbort).abort_code = 1;
+  EXPECT_EQ(analyse(data).failure->kind, FailureKind::kOutOfMemory);
+  data.ranks[0].elapsed_ns = 7000 * kMs;
+  EXPECT_EQ(analyse(data).failure->kind, FailureKind::kAbort);
 }
 
 TEST(Failure, TheTimeLimitEndsAllRanks) {
@@ -229,6 +328,29 @@ TEST(Failure, TheTimeLimitEndsAllRanks) {
   data.ranks[1].exit_signal = kSegv;
   a = analyse(data);
   EXPECT_EQ(a.failure->kind, FailureKind::kSignal);
+}
+
+TEST(Failure, OfAProgramThatCatchesTheSignalOfTheTimeLimitIsTheLimit) {
+  shard::ShardData data = ended({{8000, 0, 1}, {9000, kTerm, 0}});
+  const auto with_limit = [&](std::int64_t before_end_s) {
+    const std::int64_t end_s = data.ranks[0].start_utc_ns / 1'000'000'000 + 8;
+    data.run.notes = {note_of_node(shard::NoteCode::kTimeLimit, data.nodes[0].name,
+                                   static_cast<std::uint64_t>(end_s - before_end_s))};
+    return analyse(data).failure->kind;
+  };
+  EXPECT_EQ(with_limit(40), FailureKind::kTimeLimit);
+  EXPECT_EQ(with_limit(-2), FailureKind::kExit) << "before the limit";
+  EXPECT_EQ(with_limit(4000), FailureKind::kExit) << "the limit must have been raised";
+  left_behind(data, 0, shard::Failure::kHasStderr).stderr_tail = kPythonText;
+  EXPECT_EQ(with_limit(40), FailureKind::kException);
+}
+
+TEST(Failure, HasNoAddressWhereTheKernelDoesNotTell) {
+  shard::ShardData data = ended({{8000, kSegv, 0}});
+  left_behind(data, 0, shard::Failure::kFault | shard::Failure::kNoAddress).signal = kSegv;
+  const Analysis a = analyse(data);
+  EXPECT_FALSE(a.failure->address);
+  EXPECT_EQ(first_sentence(a), "Rank 0 ended by SIGSEGV in solve() solver.c:42.");
 }
 
 TEST(Failure, IsInJson) {

@@ -166,11 +166,65 @@ TEST(Hang, OfALockDependsOnTheOtherThreads) {
   EXPECT_FALSE(job.hang()->is_deadlock);
   job.data.threads.back().unmoved_ns = 9000 * kMs;
   EXPECT_TRUE(job.hang()->is_deadlock);
+  // It may get what it waits for, and then go on. A library's own threads wait for events all their lives.
+  job.data.threads.back().last_category = Category::kIo;
+  EXPECT_FALSE(job.hang()->is_deadlock);
+  job.data.threads.back().kind = shard::ThreadKind::kHelper;
+  EXPECT_TRUE(job.hang()->is_deadlock);
+  job.data.threads.back().kind = shard::ThreadKind::kPython;
+  job.data.threads.back().last_category = Category::kIdle;
+  EXPECT_TRUE(job.hang()->is_deadlock);
   // One that was gone before does not matter.
   job.data.threads.back().unmoved_ns = 100 * kMs;
   job.data.threads.back().flags = 0;
   job.data.threads.back().elapsed_ns = 4000 * kMs;
   EXPECT_TRUE(job.hang()->is_deadlock);
+}
+
+// The main thread may wait for them in whatever way.
+TEST(Hang, IsNoneWhereAnotherThreadOfTheMissingRankWorks) {
+  for (const bool sleeps : {true, false}) {
+    Barrier job;
+    if (sleeps)
+      job.thread(2, "lost", "train.py", 20, Category::kIdle, 8500, 0, "clock_nanosleep");
+    else
+      job.thread(2, "lost", "train.py", 20, Category::kPython, 8500, 8500);
+    EXPECT_TRUE(job.hang()->is_deadlock);
+    shard::Thread worker = job.data.threads.back();
+    worker.kind = shard::ThreadKind::kNative;
+    worker.last_category = Category::kNative;
+    worker.unmoved_ns = 0;
+    ++worker.tid;
+    job.data.threads.push_back(worker);
+    EXPECT_FALSE(job.hang()->is_deadlock);
+  }
+}
+
+TEST(Hang, IsNoneWhereALibraryLoops) {
+  Barrier job;
+  job.thread(2, "lost", "train.py", 20, Category::kNative, 8500, 8500);
+  const auto loops_in = [&](const char* module) {
+    job.data.threads.back().last_path = job.path({job.native("spin", module)});
+    return job.hang()->is_deadlock;
+  };
+  EXPECT_TRUE(loops_in("/home/u/solver"));
+  EXPECT_FALSE(loops_in("/usr/lib/x86_64-linux-gnu/libgomp.so.1"));
+}
+
+// Rank 3 has ended well, too early, and rank 2 has crashed.
+TEST(Hang, FollowsAFailureIfAnyRankThatIsAwaitedHasFailed) {
+  Job job(4);
+  for (const std::uint32_t r : {0u, 1u}) job.collective(r);
+  job.end(2, 6000, 3);
+  job.end(3, 6000, 0);
+  const std::optional<Hang> hang = job.hang();
+  ASSERT_TRUE(hang && hang->is_deadlock);
+  EXPECT_TRUE(hang->follows_failure);
+  EXPECT_EQ(hang->rank, 2);
+  const Analysis a = analyse(job.data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->kind, FailureKind::kExit);
+  EXPECT_EQ(a.failure->rank, 2);
 }
 
 TEST(Hang, OfARankThatIsInFinalize) {

@@ -63,6 +63,26 @@ TEST(RunState, EndedOnceAllCollectorsHaveWrittenTheirLastShards) {
   EXPECT_EQ(words::state(a.run), "complete");
 }
 
+TEST(RunState, OfASnapshotStaysRunning) {
+  shard::ShardData data = running_run(1h);
+  data.run.notes.push_back(note_of_run(shard::NoteCode::kSnapshot, 1'799'996'400));
+  unite(data.run.notes);
+  for (const Job job : {Job::kMayRun, Job::kEnded}) {
+    const Analysis a = analyse_now(data, job);
+    EXPECT_EQ(a.run.snapshot_utc_ns, 1'799'996'400'000'000'000);
+    EXPECT_EQ(a.run.state, RunState::kRunning);
+    EXPECT_EQ(a.run.as_of_s, 3600.0);
+    EXPECT_EQ(lost_ranks(a), 0u);
+    EXPECT_FALSE(has_collector_that_ended(a));
+    EXPECT_EQ(words::state(a.run), "snapshot while running, as of 2027-01-15 07:00:00 UTC");
+    EXPECT_NE(render_json(a).find("\"snapshot_utc\": \"2027-01-15T07:00:00"), std::string::npos);
+    const std::optional<Analysis> stored = decode(encode(a));
+    ASSERT_TRUE(stored);
+    EXPECT_EQ(stored->run.snapshot_utc_ns, a.run.snapshot_utc_ns);
+  }
+  EXPECT_EQ(analyse_now(running_run(1h)).run.snapshot_utc_ns, 0);
+}
+
 TEST(RunState, RunningSaysNothingAboutEnds) {
   const Analysis a = analyse_now(running_run(3s));
   EXPECT_EQ(a.run.state, RunState::kRunning);

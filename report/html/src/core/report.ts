@@ -224,6 +224,40 @@ export interface Mpi {
   node_matrix?: NodeMatrixCell[];
   sizes?: { op: string; le_bytes: number; count: number }[];
   waits?: WaitRow[];
+  errors?: MpiErrorRow[];
+  open_requests?: OpenRequestRow[];
+  unmatched?: UnmatchedRow[];
+}
+
+export interface MpiErrorRow extends Place {
+  rank: number;
+  count: number;
+  error_class: string | null;
+  error_class_number: number;
+  text: string | null;
+  peer: number | null;
+  any_peer: boolean;
+  tag: number | null;
+  any_tag: boolean;
+  message: number | null;
+  first_s: number;
+}
+
+export interface OpenRequestRow extends Place {
+  rank: number;
+  count: number;
+  kind: "send" | "receive" | "collective" | null;
+  peer: number | null;
+  any_peer: boolean;
+  tag: number | null;
+  any_tag: boolean;
+}
+
+export interface UnmatchedRow extends Place {
+  rank: number;
+  count: number;
+  dst: number;
+  tag: number;
 }
 
 export interface WaitAnalysis {

@@ -3,6 +3,7 @@
 import { callsPart } from "../comm/calls_part";
 import { MatrixPart } from "../comm/matrix_part";
 import { type Part, placeCell, rankLink, shortenedNote } from "../comm/parts";
+import { addProblems } from "../comm/problems_part";
 import { SizesPart } from "../comm/sizes_part";
 import { WaitsPart } from "../comm/waits_part";
 import { kindColour } from "../core/colours";
@@ -142,6 +143,7 @@ class CommPage implements PageHandle {
     if (calls && calls.length > 0) this.parts.push(callsPart(root, store, calls));
     this.addWaitsAndSizes();
     this.addCauses();
+    addProblems(root, store);
     this.update();
   }
 

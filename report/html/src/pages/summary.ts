@@ -229,6 +229,7 @@ const BALANCE: [string, string] = ["balance", "Balance"];
 const NODES: [string, string] = ["nodes", "Nodes"];
 const FINDING_PAGES: Record<string, [string, string]> = {
   ranks_missing: ["info", "Run info"],
+  no_progress: ["info", "Run info"],
   delay: COMMUNICATION,
   delay_passed_on: COMMUNICATION,
   late_by_samples: ["torch", "torch.distributed"],
@@ -237,6 +238,9 @@ const FINDING_PAGES: Record<string, [string, string]> = {
   mutual_waiting: COMMUNICATION,
   mpi_besides_waiting: COMMUNICATION,
   mpi_time: COMMUNICATION,
+  mpi_errors: COMMUNICATION,
+  requests_open: COMMUNICATION,
+  messages_unmatched: COMMUNICATION,
   load_imbalance: BALANCE,
   event_loop_blocked: ["event-loops", "Event loops"],
   input_bound: ["processes", "Processes"],

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/tui/terminal.hpp"
+
+#include <curses.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cwchar>
+#include <string>
+
+#include "cli/analyze/output.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+using report::Key;
+using report::ScreenLine;
+using report::text::Style;
+
+constexpr int kEscapeDelay_ms = 25;
+
+chtype attributes(Style style, bool colour) {
+  const auto pair = [&](int number) { return colour ? COLOR_PAIR(number) : A_NORMAL; };
+  switch (style) {
+    case Style::kPlain:
+      return A_NORMAL;
+    case Style::kTitle:
+      return A_BOLD;
+    case Style::kDim:
+      return A_DIM;
+    case Style::kBad:
+      return pair(1) | A_BOLD;
+    case Style::kWarning:
+      return pair(2);
+    case Style::kGood:
+      return pair(3);
+    case Style::kPython:
+      return pair(3);
+    case Style::kNative:
+      return pair(4);
+    case Style::kSystem:
+      return pair(1);
+    case Style::kMpi:
+      return pair(2);
+    case Style::kIo:
+      return pair(6);
+    case Style::kIdle:
+      return A_DIM;
+    case Style::kRunnable:
+      return pair(5);
+  }
+  return A_NORMAL;
+}
+
+}  // namespace
+
+Terminal::Terminal() {
+  ::initscr();
+  ::raw();  // Ctrl-C must not kill us before the terminal is what it was
+  ::noecho();
+  ::nonl();
+  ::keypad(stdscr, TRUE);
+  ::set_escdelay(kEscapeDelay_ms);
+  ::curs_set(0);
+  colour_ = wants_colour(STDOUT_FILENO) && ::has_colors();
+  if (colour_) {
+    ::start_color();
+    ::use_default_colors();
+    static constexpr short kColours[] = {COLOR_RED,  COLOR_YELLOW, COLOR_GREEN,
+                                         COLOR_BLUE, COLOR_CYAN,   COLOR_MAGENTA};
+    for (short i = 0; i < 6; ++i) ::init_pair(static_cast<short>(i + 1), kColours[i], -1);
+  }
+}
+
+Terminal::~Terminal() { ::endwin(); }
+
+void Terminal::show(const Draw& draw) const {
+  ::erase();
+  int row = 0;
+  for (const ScreenLine& line : draw(static_cast<std::size_t>(COLS), static_cast<std::size_t>(LINES))) {
+    ::move(row++, 0);
+    for (const report::text::Span& span : line.spans) {
+      ::attrset(static_cast<int>(line.selected ? A_REVERSE : attributes(span.style, colour_)));
+      ::addstr(span.text.c_str());  // into the last column too: an error that leaves the text in place
+    }
+  }
+  ::attrset(A_NORMAL);
+  ::refresh();
+}
+
+bool Terminal::await_key(const Press& press, int most_ms) const {
+  ::timeout(most_ms);
+  wint_t typed = 0;
+  errno = 0;
+  const int what = ::get_wch(&typed);
+  // Nothing was typed in time, or a signal came.
+  if (what == ERR)
+    return most_ms >= 0 && (errno == 0 || errno == EINTR || errno == EAGAIN) && ::isatty(STDIN_FILENO) == 1;
+  if (what == KEY_CODE_YES) {
+    switch (typed) {
+      case KEY_UP:
+        return press(Key::kUp, {});
+      case KEY_DOWN:
+        return press(Key::kDown, {});
+      case KEY_LEFT:
+        return press(Key::kLeft, {});
+      case KEY_RIGHT:
+        return press(Key::kRight, {});
+      case KEY_PPAGE:
+        return press(Key::kPageUp, {});
+      case KEY_NPAGE:
+        return press(Key::kPageDown, {});
+      case KEY_HOME:
+        return press(Key::kHome, {});
+      case KEY_END:
+        return press(Key::kEnd, {});
+      case KEY_ENTER:
+        return press(Key::kEnter, {});
+      case KEY_BTAB:
+        return press(Key::kBackTab, {});
+      case KEY_BACKSPACE:
+        return press(Key::kErase, {});
+      default:
+        return true;  // among them KEY_RESIZE: what is on the screen is drawn again
+    }
+  }
+  constexpr wint_t kControlC = 3, kControlH = 8, kEscape = 27, kDelete = 127;
+  if (typed == kControlC) return false;
+  if (typed == '\t') return press(Key::kTab, {});
+  if (typed == '\r' || typed == '\n') return press(Key::kEnter, {});
+  if (typed == kEscape) return press(Key::kBack, {});
+  if (typed == kControlH || typed == kDelete) return press(Key::kErase, {});
+  if (typed < ' ') return true;
+  char bytes[MB_LEN_MAX];
+  std::mbstate_t state{};
+  const std::size_t length = std::wcrtomb(bytes, static_cast<wchar_t>(typed), &state);
+  if (length == static_cast<std::size_t>(-1)) return true;
+  return press(Key::kText, {bytes, length});
+}
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What MPI knew of a program's mistakes (programs/mistakes.c): errors that calls returned, requests that stayed open, messages that
+nobody received, and an error that ends the job. How many there are of each, and on which line, is known by construction."""
+
+import os
+
+import recording
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs/mistakes.c")
+RANKS = 3
+FLAVOURS = ("openmpi", "mpich")
+# Otherwise Open MPI's ranks give the text of an error to mpirun, which writes it.
+OWN_STDERR = {"openmpi": ["--mca", "orte_base_help_aggregate", "0"], "mpich": []}
+
+
+def line_of(what):
+    with open(SOURCE) as source:
+        return next(number for number, line in enumerate(source, 1) if f"/* line of {what} */" in line)
+
+
+class Mistakes(recording.RecordingTest):
+    def reports(self, kind):
+        for flavour in FLAVOURS:
+            program = recording.program(flavour, "mistakes")
+            self.need(program)
+            with self.subTest(flavour):
+                yield self.recorded([program, kind], before=recording.launcher(flavour, RANKS), run=f"{kind}-{flavour}")
+
+    def finding(self, report, kind):
+        found = [finding for finding in report["findings"] if finding["kind"] == kind]
+        self.assertEqual(len(found), 1, report["findings"])
+        return found[0]
+
+    def test_errors(self):
+        for report in self.reports("errors"):
+            mpi = report["mpi"]
+            rows = sorted((row["rank"], row["op"], row["line"], row["error_class"], row["peer"], row["tag"], row["message"], row["count"])
+                          for row in mpi["errors"] if row["rank"] != 0)
+            self.assertEqual(rows, [(1, "MPI_Recv", line_of("recv"), "MPI_ERR_TRUNCATE", 0, 5, 3, 2),
+                                    (2, "MPI_Waitall", line_of("waitall"), "MPI_ERR_TRUNCATE", 0, 6, 1, 1)], mpi["errors"])
+            wrong, = [row for row in mpi["errors"] if row["rank"] == 0]
+            self.assertEqual((wrong["op"], wrong["line"], wrong["error_class"], wrong["peer"], wrong["tag"], wrong["count"]),
+                             ("MPI_Send", line_of("wrong rank"), "MPI_ERR_RANK", None, 9, 3))
+            for row in mpi["errors"]:
+                self.assertTrue(row["text"], row)
+                self.assertTrue(0 <= row["first_s"] <= report["run"]["elapsed_s"], row)
+            self.assertIn("truncated", mpi["errors"][0]["text"] + mpi["errors"][1]["text"] + mpi["errors"][2]["text"])
+            self.assertEqual(self.finding(report, "mpi_errors")["severity"], "info")
+            self.assertIsNone(report["failure"])
+            # Messages that are too long are received all the same.
+            self.assertEqual((mpi["open_requests"], mpi["unmatched"]), ([], []))
+
+    # What a callback returns is no code that the library knows: Open MPI would end the job if it were asked about it.
+    def test_errors_of_callbacks(self):
+        for report in self.reports("callback"):
+            row, = report["mpi"]["errors"]
+            self.assertEqual((row["rank"], row["op"], row["line"], row["count"]), (0, "MPI_Comm_dup", line_of("refused copy"), 1))
+            self.assertIsNone(report["failure"])
+
+    def test_open_requests(self):
+        for report in self.reports("open"):
+            mpi = report["mpi"]
+            rows = sorted((row["rank"], row["op"], row["line"], row["kind"], row["peer"] if row["peer"] is not None else -1, row["any_peer"],
+                           row["tag"], row["count"]) for row in mpi["open_requests"])
+            self.assertEqual(rows, sorted([(1, "MPI_Irecv", line_of("open receive"), "receive", 0, False, 40, 3),
+                                           (1, "MPI_Irecv", line_of("any receive"), "receive", -1, True, 41, 1),
+                                           (2, "MPI_Issend", line_of("open send"), "send", 0, False, 42, 2)]))
+            found = self.finding(report, "requests_open")
+            self.assertEqual((found["line"], found["rank"], found["evidence"]["requests"], found["evidence"]["of"]),
+                             (line_of("open receive"), 1, 3, 6))
+            self.assertEqual((mpi["errors"], mpi["unmatched"]), ([], []))
+
+    def test_unmatched(self):
+        for report in self.reports("unmatched"):
+            mpi = report["mpi"]
+            rows = [(row["src"], row["dst"], row["tag"], row["op"], row["line"], row["count"]) for row in mpi["unmatched"]]
+            self.assertEqual(rows, [(0, 2, 7, "MPI_Send", line_of("send"), 3), (0, 2, 8, "MPI_Send", line_of("send"), 1)])
+            self.assertEqual([(row["rank"], row["tag"], row["count"]) for row in mpi["open_requests"]], [(1, 9, 1)])
+            found = self.finding(report, "messages_unmatched")
+            self.assertIn("Rank 0 sent 3 messages to rank 2, tag 7, that nobody received", found["text"])
+
+    def test_fatal(self):
+        for flavour in FLAVOURS:
+            program = recording.program(flavour, "mistakes")
+            self.need(program)
+            with self.subTest(flavour):
+                run = f"fatal-{flavour}"
+                done = self.record([program, "fatal"], before=[*recording.launcher(flavour, RANKS), *OWN_STDERR[flavour]], run=run)
+                self.assertNotEqual(done.returncode, 0)
+                self.await_last_shard(run)
+                report = self.report(run)
+                failure = report["failure"]
+                self.assertIsNotNone(failure, [rank["exit"] for rank in report["ranks"]])
+                self.assertEqual(failure["rank"], 1)
+                self.assertRegex(failure["message"] or "", r"^MPI_ERR_TRUNCATE in MPI_Recv: .*truncated", failure["stderr_tail"])
+                self.assertEqual(failure["line"], line_of("recv"))
+
+
+if __name__ == "__main__":
+    recording.main()
