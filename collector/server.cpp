@@ -1037,9 +1037,6 @@ class Server::Impl {
   Clock::time_point let_go_by_;
   std::uint32_t attached_processes_ = 0;
 
-  std::optional<ControlWatch> control_;  // of a recording with windows, once there is a run directory
-  bool window_closed_ = false;           // and its data are not written yet
-  Clock::time_point window_closed_by_;   // then they are written, whatever ranks still have to do
   std::optional<LiveWatch> live_;        // once there is a run directory
   std::uint64_t watch_ = 0;              // for which the node's times are kept
   bool is_asked_ = false;                // somebody has asked for something from outside, or has watched
