@@ -198,10 +198,17 @@ bool attach_to(const Target& target, const Options& options, const InstallLayout
   injection.pid = target.facts.pid;
   injection.agent = layout.agent();
   injection.options = options_for(target, options, layout, collector.socket_name);
-  const auto result = inject_in_child(injection);
+  auto result = inject_in_child(injection);
+  const auto is_late = [&result] {
+    const auto* const failed = std::get_if<InjectionFailed>(&result);
+    return failed != nullptr && failed->what == InjectionProblem::kLate;
+  };
+  for (const auto end = std::chrono::steady_clock::now() + injection.patience;
+       is_late() && std::chrono::steady_clock::now() < end;)
+    result = inject_in_child(injection);
   if (const auto* const failed = std::get_if<InjectionFailed>(&result)) {
     const bool forbidden = failed->what == InjectionProblem::kNotPermitted;
-    const bool busy = failed->what == InjectionProblem::kNoThread;
+    const bool busy = failed->what == InjectionProblem::kNoThread || is_late();
     say(name_of(target) + ": " +
         (forbidden ? not_permitted(target.facts, own).text
          : busy    ? "none of its threads could be used for " +

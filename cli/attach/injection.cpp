@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -24,6 +25,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -44,32 +46,46 @@ constexpr unsigned kEventStop = 128;  // PTRACE_EVENT_STOP
 constexpr auto kGetMask = static_cast<__ptrace_request>(0x420a),
                kSetMask = static_cast<__ptrace_request>(0x420b);
 constexpr milliseconds kStopPatience{200};     // for a thread that was told to stop
-constexpr milliseconds kCallPatience{10'000};  // for pthread_create
+constexpr milliseconds kCallPatience{10'000};  // for a pthread_create that waits for a lock
+constexpr std::uint64_t kDirection = 0x400, kTrap = 0x100, kAlignment = 0x40000;  // of the flags
 
 // Where the new thread starts, with the address of the AttachBlock: loads the agent and goes on in its
-// function, which returns to libc. If that fails, it stores what dlerror returns, and ends.
-constexpr std::uint8_t kFirstCode[] = {0x53,                    // push rbx
-                                       0x48, 0x89, 0xfb,        // mov rbx, rdi
-                                       0x48, 0x8b, 0x3b,        // mov rdi, [rbx]         path
-                                       0x8b, 0x73, 0x08,        // mov esi, [rbx + 8]     mode
-                                       0xff, 0x53, 0x10,        // call [rbx + 16]        dlopen
-                                       0x48, 0x85, 0xc0,        // test rax, rax
-                                       0x74, 0x15,              // je failed
-                                       0x48, 0x89, 0xc7,        // mov rdi, rax
-                                       0x48, 0x8b, 0x73, 0x18,  // mov rsi, [rbx + 24]    function_name
-                                       0xff, 0x53, 0x20,        // call [rbx + 32]        dlsym
-                                       0x48, 0x85, 0xc0,        // test rax, rax
-                                       0x74, 0x06,              // je failed
-                                       0x48, 0x89, 0xdf,        // mov rdi, rbx
-                                       0x5b,                    // pop rbx
-                                       0xff, 0xe0,              // jmp rax
-                                       0xff, 0x53, 0x28,        // failed: call [rbx + 40]  dlerror
-                                       0x48, 0x89, 0x43, 0x30,  // mov [rbx + 48], rax    error
-                                       0xc7, 0x43, 0x38, 0x01,
-                                       0x00, 0x00, 0x00,  // mov dword [rbx + 56], 1  status = kNotLoaded
-                                       0x5b,              // pop rbx
-                                       0x31, 0xc0,        // xor eax, eax
-                                       0xc3};             // ret
+// function, which returns to libc. If that fails, it copies what dlerror says, which goes with the thread,
+// and ends.
+constexpr std::uint8_t kFirstCode[] = {0x53,                          // push rbx
+                                       0x48, 0x89, 0xfb,              // mov rbx, rdi
+                                       0x48, 0x8b, 0x3b,              // mov rdi, [rbx]         path
+                                       0x8b, 0x73, 0x08,              // mov esi, [rbx + 8]     mode
+                                       0xff, 0x53, 0x10,              // call [rbx + 16]        dlopen
+                                       0x48, 0x85, 0xc0,              // test rax, rax
+                                       0x74, 0x15,                    // je failed
+                                       0x48, 0x89, 0xc7,              // mov rdi, rax
+                                       0x48, 0x8b, 0x73, 0x18,        // mov rsi, [rbx + 24]    function_name
+                                       0xff, 0x53, 0x20,              // call [rbx + 32]        dlsym
+                                       0x48, 0x85, 0xc0,              // test rax, rax
+                                       0x74, 0x06,                    // je failed
+                                       0x48, 0x89, 0xdf,              // mov rdi, rbx
+                                       0x5b,                          // pop rbx
+                                       0xff, 0xe0,                    // jmp rax
+                                       0xff, 0x53, 0x28,              // failed: call [rbx + 40]  dlerror
+                                       0x48, 0x85, 0xc0,              // test rax, rax
+                                       0x74, 0x17,                    // je said
+                                       0x48, 0x8d, 0x7b, 0x50,        // lea rdi, [rbx + 80]    error
+                                       0xb9, 0x8f, 0x01, 0x00, 0x00,  // mov ecx, 399
+                                       0x8a, 0x10,                    // again: mov dl, [rax]
+                                       0x88, 0x17,                    // mov [rdi], dl
+                                       0x48, 0xff, 0xc0,              // inc rax
+                                       0x48, 0xff, 0xc7,              // inc rdi
+                                       0x84, 0xd2,                    // test dl, dl
+                                       0xe0, 0xf2,                    // loopne again
+                                       0x48, 0x8b, 0x7b, 0x40,        // said: mov rdi, [rbx + 64]  thread
+                                       0xff, 0x53, 0x30,              // call [rbx + 48]        pthread_detach
+                                       0xc7, 0x43, 0x38, 0x01, 0x00,
+                                       0x00, 0x00,  // mov dword [rbx + 56], 1  status = kNotLoaded
+                                       0x5b,        // pop rbx
+                                       0x31, 0xc0,  // xor eax, eax
+                                       0xc3};       // ret
+static_assert(sizeof(wire::AttachBlock::error) == 400);
 static_assert(static_cast<int>(wire::AttachStatus::kNotLoaded) == 1);
 
 // Where pthread_create returns to: keeps its result in rbx and gives the processor away until it is fetched.
@@ -78,7 +94,7 @@ constexpr std::uint8_t kLanding[] = {0x89, 0xc3,                    // mov ebx, 
                                      0x0f, 0x05,                    // syscall
                                      0xeb, 0xf7};                   // jmp again
 static_assert(SYS_sched_yield == 0x18);
-constexpr std::size_t kLandingAt = 64, kLandedAt = kLandingAt + 2;
+constexpr std::size_t kLandingAt = 128, kLandedAt = kLandingAt + 2;
 static_assert(sizeof kFirstCode <= kLandingAt);
 
 // The memory that the process gets: code, a stack for the call, and the block.
@@ -115,6 +131,15 @@ struct Candidate {
   int suits;
 };
 
+// A transfer that would return what has come so far. `call`: as in /proc, with the arguments in hexadecimal.
+bool would_be_cut(const std::string& call, long number) {
+  std::istringstream text(call);
+  const std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
+  const std::size_t flags = number == SYS_recvfrom ? 4 : number == SYS_recvmsg ? 3 : 0;
+  return flags != 0 && words.size() > flags &&
+         (std::strtoull(words[flags].c_str(), nullptr, 16) & MSG_WAITALL) != 0;
+}
+
 // The best first.
 std::vector<Candidate> candidates_of(pid_t pid) {
   std::vector<Candidate> candidates;
@@ -128,11 +153,19 @@ std::vector<Candidate> candidates_of(pid_t pid) {
     const long number = call.empty() || call[0] == 'r' ? -1 : std::atol(call.c_str());
     constexpr int kUnknown = 3;  // who may not read it may not trace the thread either, and is told so then
     const int suited = call.empty() ? kUnknown : suits(stat[close + 2], number);
-    if (suited >= 0) candidates.push_back({tid, suited});
+    if (suited >= 0 && !would_be_cut(call, number)) candidates.push_back({tid, suited});
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.suits < b.suits; });
   return candidates;
+}
+
+// One that ends may not be traced any more.
+bool has_ended(pid_t pid, pid_t tid) {
+  const std::string stat = read_text(task(pid, tid, "stat"));
+  const std::size_t close = stat.rfind(')');
+  return close == std::string::npos || close + 2 >= stat.size() || stat[close + 2] == 'Z' ||
+         stat[close + 2] == 'X';
 }
 
 // A signal that the thread does not block waits for it.
@@ -155,7 +188,8 @@ class HeldThread {
     if (is_stopped_) let_go();
   }
 
-  // 0, or an error number; ESRCH: it has ended; EBUSY: it cannot be stopped now.
+  // 0, or an error number; ESRCH: it has ended; ETIME: it will stop later; EBUSY: is_in_restartable_code();
+  // EAGAIN: the whole process is stopped.
   int stop();
   [[nodiscard]] long call() const {
     return static_cast<long>(registers_.orig_rax) >= 0 ? static_cast<long>(registers_.orig_rax) : -1;
@@ -169,34 +203,40 @@ class HeldThread {
   void let_go();
 
  private:
-  bool wait_for_stop(milliseconds patience);
+  enum class Stop : std::uint8_t { kDone, kLate, kEnded };
+  Stop wait_for_stop(std::optional<milliseconds> patience);
   bool resume_to_system_call_stop();
   std::optional<long> make_call(std::uint64_t instruction, long number,
                                 std::array<std::uint64_t, 6> arguments);
   bool interrupt_and_wait();
+  bool is_in_restartable_code();
 
   pid_t pid_, tid_;
-  bool is_stopped_ = false, changed_ = false;
+  bool is_stopped_ = false, changed_ = false, masked_ = false;
+  bool with_process_ = false;  // stopped with its process
   user_regs_struct registers_{};
   std::uint64_t mask_ = 0;
   alignas(64) std::array<std::uint8_t, 32768> state_{};  // of floating point and vectors
   std::size_t state_bytes_ = 0;
 };
 
-// Waits until the thread has stopped because it was told to. Signals that come first are passed on.
-bool HeldThread::wait_for_stop(milliseconds patience) {
-  const auto end = Clock::now() + patience;
+// Waits until the thread has stopped because it was told to, or because the whole process was stopped
+// meanwhile. Signals that come first are passed on.
+HeldThread::Stop HeldThread::wait_for_stop(std::optional<milliseconds> patience) {
+  const auto begin = Clock::now();
   for (;;) {
     int status = 0;
     const pid_t got = ::waitpid(tid_, &status, __WALL | WNOHANG);
     if (got == tid_) {
-      if (!WIFSTOPPED(status)) return false;  // it has ended
-      if (static_cast<unsigned>(status) >> 16 == kEventStop) return WSTOPSIG(status) == SIGTRAP;
+      if (!WIFSTOPPED(status)) return Stop::kEnded;
+      with_process_ = WSTOPSIG(status) != SIGTRAP;
+      if (static_cast<unsigned>(status) >> 16 == kEventStop) return Stop::kDone;
       const int signal = WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
       trace(PTRACE_CONT, tid_, 0, reinterpret_cast<void*>(static_cast<std::uintptr_t>(signal)));
       continue;
     }
-    if (got < 0 || Clock::now() >= end) return false;
+    if (got < 0) return Stop::kEnded;
+    if (patience && Clock::now() - begin >= *patience) return Stop::kLate;
     std::this_thread::sleep_for(microseconds(20));
   }
 }
@@ -205,14 +245,31 @@ int HeldThread::stop() {
   if (trace(PTRACE_SEIZE, tid_, 0, reinterpret_cast<void*>(std::uintptr_t{PTRACE_O_TRACESYSGOOD})) != 0)
     return errno;
   if (trace(PTRACE_INTERRUPT, tid_) != 0) return errno;
-  if (!wait_for_stop(kStopPatience)) return EBUSY;  // the kernel lets it go when this process ends, or below
+  const Stop stop = wait_for_stop(kStopPatience);
+  if (stop == Stop::kLate) return ETIME;
+  if (stop == Stop::kEnded) return ESRCH;
   is_stopped_ = true;
   if (trace(PTRACE_GETREGS, tid_, 0, &registers_) != 0 || trace(kGetMask, tid_, sizeof mask_, &mask_) != 0)
     return errno;
   iovec state{state_.data(), state_.size()};
   if (trace(PTRACE_GETREGSET, tid_, NT_X86_XSTATE, &state) != 0) return errno;
   state_bytes_ = state.iov_len;
-  return 0;
+  return with_process_ ? EAGAIN : is_in_restartable_code() ? EBUSY : 0;
+}
+
+// Code that the kernel begins again when it was interrupted (rseq(2)). It would not find out that it was,
+// since the thread is elsewhere when the kernel looks.
+bool HeldThread::is_in_restartable_code() {
+  constexpr auto kGetRseq = static_cast<__ptrace_request>(0x420f);  // since Linux 5.13
+  struct {
+    std::uint64_t area;
+    std::uint32_t bytes, signature, flags, padding;
+  } configuration{};
+  constexpr std::uint64_t kCodeAt = 8;  // in the area: of the code's description
+  std::uint64_t code = 0;
+  return call() < 0 && trace(kGetRseq, tid_, sizeof configuration, &configuration) > 0 &&
+         configuration.area != 0 && read_memory(pid_, configuration.area + kCodeAt, &code, sizeof code) &&
+         code != 0;
 }
 
 void HeldThread::let_go() {
@@ -231,17 +288,23 @@ void HeldThread::let_go() {
     changed_ = true;
   }
   if (changed_) trace(PTRACE_SETREGS, tid_, 0, &back);
-  trace(kSetMask, tid_, sizeof mask_, &mask_);
+  if (masked_) trace(kSetMask, tid_, sizeof mask_, &mask_);
   trace(PTRACE_DETACH, tid_);
   is_stopped_ = false;
 }
 
+// What cannot be blocked (SIGSTOP) is passed on, and takes effect when the thread is let go.
 bool HeldThread::resume_to_system_call_stop() {
-  if (trace(PTRACE_SYSCALL, tid_) != 0) return false;
-  int status = 0;
-  while (::waitpid(tid_, &status, __WALL) < 0)
-    if (errno != EINTR) return false;
-  return WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80);
+  for (std::uintptr_t signal = 0;;) {
+    if (trace(PTRACE_SYSCALL, tid_, 0, reinterpret_cast<void*>(signal)) != 0) return false;
+    int status = 0;
+    while (::waitpid(tid_, &status, __WALL) < 0)
+      if (errno != EINTR) return false;
+    if (!WIFSTOPPED(status)) return false;
+    if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return true;
+    const bool is_event = static_cast<unsigned>(status) >> 16 == kEventStop;
+    signal = is_event ? 0 : static_cast<std::uintptr_t>(WSTOPSIG(status));
+  }
 }
 
 std::optional<long> HeldThread::make_call(std::uint64_t instruction, long number,
@@ -265,22 +328,23 @@ std::optional<long> HeldThread::make_call(std::uint64_t instruction, long number
   return static_cast<long>(after.rax);
 }
 
+// Waits for however long it takes: nobody else can put the thread back where it was.
 bool HeldThread::interrupt_and_wait() {
-  return trace(PTRACE_INTERRUPT, tid_) == 0 && wait_for_stop(kStopPatience);
+  return trace(PTRACE_INTERRUPT, tid_) == 0 && wait_for_stop({}) == Stop::kDone;
 }
 
 std::optional<std::string> HeldThread::start_thread(std::uint64_t system_call, std::uint64_t pthread_create,
                                                     std::uint64_t start, wire::AttachBlock& block,
                                                     std::uint64_t& block_at) {
   std::uint64_t all = ~0ull;
+  masked_ = true;
   if (trace(kSetMask, tid_, sizeof all, &all) != 0) return "its signal mask cannot be set";
   const auto mapped =
       make_call(system_call, SYS_mmap,
                 {0, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0});
   const auto back_to_stop = [this] {
     // Only in such a stop the kernel looks whether a call is to be made again.
-    if (trace(PTRACE_INTERRUPT, tid_) == 0 && trace(PTRACE_CONT, tid_) == 0)
-      (void)wait_for_stop(kStopPatience);
+    if (trace(PTRACE_INTERRUPT, tid_) == 0 && trace(PTRACE_CONT, tid_) == 0) (void)wait_for_stop({});
   };
   if (!mapped) return "it does not do what it is told";
   const auto memory = static_cast<std::uint64_t>(*mapped);
@@ -315,6 +379,7 @@ std::optional<std::string> HeldThread::start_thread(std::uint64_t system_call, s
   to.rip = pthread_create;
   to.rax = 0;
   to.orig_rax = ~0ull;
+  to.eflags &= ~(kDirection | kTrap | kAlignment);
   to.rsp = stack - sizeof landing;  // as after a call
   to.rdi = block_at + offsetof(wire::AttachBlock, thread);
   to.rsi = 0;
@@ -323,13 +388,14 @@ std::optional<std::string> HeldThread::start_thread(std::uint64_t system_call, s
   if (trace(PTRACE_SETREGS, tid_, 0, &to) != 0) return "its registers cannot be set";
   const auto end = Clock::now() + kCallPatience;
   user_regs_struct at{};
-  do {
+  for (microseconds pause{50};; pause = std::min(pause * 2, microseconds(10'000))) {
     if (trace(PTRACE_CONT, tid_) != 0) return "it does not go on";
-    std::this_thread::sleep_for(microseconds(50));
-    if (!interrupt_and_wait() || trace(PTRACE_GETREGS, tid_, 0, &at) != 0) return "it does not stop any more";
-  } while ((at.rip < memory + kLandedAt || at.rip >= landing + sizeof kLanding) && Clock::now() < end);
-  if (at.rip < memory + kLandedAt || at.rip >= landing + sizeof kLanding)
-    return "pthread_create has not returned";  // the call is given up
+    std::this_thread::sleep_for(pause);
+    if (!interrupt_and_wait() || trace(PTRACE_GETREGS, tid_, 0, &at) != 0) return "it has ended";
+    if (at.rip >= memory + kLandedAt && at.rip < landing + sizeof kLanding) break;
+    // Given up only where it may wait for ever: anywhere else it may hold a lock itself.
+    if (Clock::now() >= end && at.orig_rax == SYS_futex) return "pthread_create has not returned";
+  }
   const int error = static_cast<int>(at.rbx);
   if (error == 0) return std::nullopt;
   (void)make_call(system_call, SYS_munmap, {memory, kMemoryBytes, 0, 0, 0, 0});
@@ -387,9 +453,11 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection) {
   block->dlsym_address = first_of({"dlsym", "__libc_dlsym"});
   block->dlerror_address = first_of({"dlerror"});
   const std::uint64_t pthread_create = first_of({"pthread_create"});
+  block->pthread_detach_address = first_of({"pthread_detach"});
   const std::uint64_t system_call = find_system_call(pid, first_of({"syscall"}));
   const std::uint64_t there = memory_map.function_of(base_name(injection.agent), wire::kAttachFunction);
-  if (block->dlopen_address == 0 || block->dlsym_address == 0 || pthread_create == 0 || system_call == 0)
+  if (block->dlopen_address == 0 || block->dlsym_address == 0 || pthread_create == 0 ||
+      block->pthread_detach_address == 0 || system_call == 0)
     return failed(InjectionProblem::kOther, "its libc lacks functions that are needed");
   // Any function without arguments that returns an address does where there is no dlerror.
   if (block->dlerror_address == 0) block->dlerror_address = first_of({"__errno_location"});
@@ -412,9 +480,16 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection) {
       HeldThread thread(pid, candidates[i].tid);
       const auto begin = Clock::now();
       const int error = thread.stop();
-      if (error == EPERM) return failed(InjectionProblem::kNotPermitted, "");
+      if (error == EPERM && !has_ended(pid, candidates[i].tid))
+        return failed(InjectionProblem::kNotPermitted, "");
+      if (error == ETIME) return failed(InjectionProblem::kLate, "a thread does not stop");
       if (error != 0) {
-        if (error != ESRCH) objection = std::string("a thread does not stop: ") + std::strerror(error);
+        if (error == EBUSY)
+          objection = "it is in code that the kernel may begin again (rseq)";
+        else if (error == EAGAIN)
+          objection = "it was stopped";
+        else if (error != ESRCH && error != EPERM)
+          objection = std::string("a thread does not stop: ") + std::strerror(error);
         continue;
       }
       const ThreadStack stack = memory_map.stack_of(candidates[i].tid, thread.call());
@@ -451,11 +526,9 @@ AgentAnswer wait_for_agent(pid_t pid, const Injected& injected, milliseconds pat
     std::this_thread::sleep_for(milliseconds(1));
   } while (Clock::now() < end);
   if (answer.status == wire::AttachStatus::kNotLoaded) {
-    std::uint64_t text_at = 0;
-    (void)read_memory(pid, at(offsetof(wire::AttachBlock, error)), &text_at, sizeof text_at);
-    for (char next = 0; answer.text.size() < 400 && read_memory(pid, text_at, &next, 1) && next != 0;
-         ++text_at)
-      answer.text += next;
+    char text[sizeof wire::AttachBlock::error] = {};
+    (void)read_memory(pid, at(offsetof(wire::AttachBlock, error)), text, sizeof text - 1);
+    answer.text = text;
   }
   (void)tell(2);
   return answer;

@@ -24,6 +24,7 @@ enum class InjectionProblem : std::uint8_t {
   kNotPermitted,  // EPERM
   kGone,
   kNoThread,  // none that could be used; see the text
+  kLate,      // a thread did not stop in time. It goes on when this process ends
   kOther,
 };
 

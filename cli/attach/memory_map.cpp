@@ -39,7 +39,9 @@ std::uint64_t find_function(Dwfl_Module* module, const std::string& name) {
     GElf_Word section = SHN_UNDEF;
     const char* const found =
         dwfl_module_getsym_info(module, i, &symbol, &address, &section, nullptr, nullptr);
-    if (found == nullptr || section == SHN_UNDEF || GELF_ST_TYPE(symbol.st_info) != STT_FUNC) continue;
+    if (found == nullptr || section == SHN_UNDEF || GELF_ST_TYPE(symbol.st_info) != STT_FUNC ||
+        GELF_ST_BIND(symbol.st_info) == STB_LOCAL)
+      continue;
     if (name == found) return address;
   }
   return 0;
@@ -113,11 +115,15 @@ Result<MemoryMap> MemoryMap::read(pid_t pid) {
                  (error > 0 ? std::strerror(error) : dwfl_errmsg(-1))};
   if (dwfl_report_end(dwfl, nullptr, nullptr) != 0) return failed();
   if (dwfl_getmodules(dwfl, Impl::add, impl.get(), 0) < 0) return failed();
-  for (const Impl::Object& object : impl->objects) {
+  for (Impl::Object& object : impl->objects) {
     GElf_Addr bias = 0;
     (void)dwfl_module_getelf(object.module, &bias);
     (void)dwfl_module_eh_cfi(object.module, &bias);
-    if (object.place == Place::kLibc) (void)dwfl_module_getsymtab(object.module);
+    // Under whatever name. The program itself is never out of its own stack: has_own_malloc().
+    if (object.place == Place::kLibc || &object == impl->objects.data())
+      (void)dwfl_module_getsymtab(object.module);
+    else if (object.place == Place::kProgram && find_function(object.module, "malloc") != 0)
+      object.place = Place::kAllocator;
   }
   // The threads are stopped by this process when their stacks are asked for.
   if (const int error = dwfl_linux_proc_attach(dwfl, pid, true); error != 0) return failed();

@@ -17,25 +17,17 @@ bool has(const List& list, std::string_view name) {
 }
 
 // Functions of libc that wait for a futex and hold no lock of libc's meanwhile.
-constexpr std::string_view kWaits[] = {"pthread_cond_wait",
-                                       "pthread_cond_timedwait",
-                                       "pthread_cond_clockwait",
-                                       "sem_wait",
-                                       "sem_timedwait",
-                                       "sem_clockwait",
-                                       "pthread_mutex_lock",
-                                       "pthread_mutex_timedlock",
-                                       "pthread_join",
-                                       "pthread_timedjoin_np",
-                                       "pthread_clockjoin_np",
-                                       "pthread_barrier_wait",
-                                       "pthread_rwlock_rdlock",
-                                       "pthread_rwlock_wrlock",
-                                       "__pthread_mutex_lock",
-                                       "__pthread_cond_wait",
-                                       "__pthread_rwlock_rdlock",
-                                       "__pthread_rwlock_wrlock",
-                                       "syscall"};
+constexpr std::string_view kWaits[] = {
+    "pthread_cond_wait",     "pthread_cond_timedwait", "pthread_cond_clockwait", "sem_wait",
+    "sem_timedwait",         "sem_clockwait",          "pthread_mutex_lock",     "pthread_mutex_timedlock",
+    "pthread_join",          "pthread_timedjoin_np",   "pthread_clockjoin_np",   "pthread_barrier_wait",
+    "pthread_rwlock_rdlock", "pthread_rwlock_wrlock",  "new_sem_wait",           "syscall"};
+
+// A symbol table may have several names at one place: __pthread_mutex_lock, pthread_cond_wait@@GLIBC_2.3.2.
+std::string_view plain(std::string_view name) {
+  name.remove_prefix(std::min(name.find_first_not_of('_'), name.size()));
+  return name.substr(0, name.find('@'));
+}
 
 // That call the program back.
 constexpr std::string_view kCallers[] = {
@@ -105,7 +97,7 @@ std::string objection_to(const ThreadStack& stack, bool own_malloc) {
   if (caller != frames.begin()) {
     if (!waits) return "it is in libc";
     const std::string& entered = (caller - 1)->function;  // what was called from outside of libc
-    if (stack.call == SYS_futex && !has(kWaits, entered))
+    if (stack.call == SYS_futex && !has(kWaits, plain(entered)))
       return "it waits for a lock in libc" + (entered.empty() ? std::string() : " (" + entered + ")");
   }
   if (caller == frames.end()) return stack.complete ? "" : "its stack cannot be walked out of libc";

@@ -54,12 +54,17 @@ std::string link_at(const std::string& path) {
 }
 
 std::string find_other_namespace(const std::string& target, const std::string& own) {
-  for (const auto& [file, name] :
-       {std::pair("mnt", "mount"), {"net", "network"}, {"pid", "process id"}, {"user", "user"}}) {
+  for (const auto& [file, name] : {std::pair("mnt", "mount"),
+                                   {"net", "network"},
+                                   {"pid", "process id"},
+                                   {"user", "user"},
+                                   {"time", "time"}}) {
     const std::string theirs = link_at(target + "/ns/" + file);
     if (!theirs.empty() && theirs != link_at(own + "/ns/" + file)) return name;
   }
-  return {};
+  // chroot(2): the agent's file has another name there.
+  const std::string root = link_at(target + "/root");
+  return root.empty() || root == link_at(own + "/root") ? "" : "mount";
 }
 
 Machine machine_of(const std::string& file) {
@@ -110,6 +115,8 @@ TargetFacts read_target(pid_t pid, const std::string& proc) {
   target.uids.resize(std::min<std::size_t>(target.uids.size(), 3));  // not that of the file system
   target.tracer = number_of(status, "TracerPid");
   target.filter = filter_of(status);
+  const std::vector<std::string> features = words_of(status, "x86_Thread_features");
+  target.has_shadow_stack = std::find(features.begin(), features.end(), "shstk") != features.end();
   target.is_kernel_thread = words_of(status, "VmSize").empty() && target.state != 'Z';
   target.other_namespace = find_other_namespace(directory, proc + "/self");
   target.machine = machine_of(directory + "/exe");
@@ -172,6 +179,10 @@ std::optional<Refused> refusal_of(const TargetFacts& target, const OwnFacts& own
         Refusal::kFilter,
         "it has a filter of system calls (seccomp) of its own, which may kill it for calls of ours" +
             std::string(kStandby));
+  if (target.has_shadow_stack)
+    return refuse(Refusal::kShadowStack,
+                  "it has a shadow stack (x86_Thread_features: shstk), so that nothing can be called in it" +
+                      std::string(kStandby));
   if (!target.knows_objects) return std::nullopt;  // the kernel will say what is wrong
   if (has_object(target, {"ld-musl", "libc.musl"}))
     return refuse(Refusal::kOtherLibc, "it is linked to musl, not to glibc: it cannot be recorded");
@@ -179,6 +190,10 @@ std::optional<Refused> refusal_of(const TargetFacts& target, const OwnFacts& own
     return refuse(Refusal::kStatic,
                   "it is linked statically, or without glibc, so that nothing can be loaded into it: link it "
                   "dynamically");
+  if (has_object(target, {"libasan", "libtsan", "libmsan", "libclang_rt."}))
+    return refuse(
+        Refusal::kSanitizer,
+        "it is checked by a sanitizer of the compiler, which does not know threads that it has not made");
   // Before glibc 2.34 threads were a library of their own, and loading that later is not safe.
   if (has_object(target, {"libc-2."}) && !has_object(target, {"libpthread"}))
     return refuse(Refusal::kNoThreads,

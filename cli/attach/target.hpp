@@ -28,7 +28,8 @@ struct TargetFacts {
   std::vector<uid_t> uids;  // real, effective, saved
   pid_t tracer = 0;
   SystemCallFilter filter;
-  std::string other_namespace;  // "mount", "network", ...: the first one that is not ours; empty: none
+  std::string other_namespace;    // "mount", "network", ...: the first one that is not ours; empty: none
+  bool has_shadow_stack = false;  // a thread that is led elsewhere could not return from there
   Machine machine = Machine::kUnknown;
   bool knows_objects = false;        // `objects` could be read
   std::vector<std::string> objects;  // files that are mapped with code
@@ -60,6 +61,8 @@ enum class Refusal : std::uint8_t {
   kOtherLibc,
   kNoThreads,
   kFilter,
+  kShadowStack,
+  kSanitizer,
   kNotPermitted,
 };
 

@@ -19,7 +19,7 @@ inline constexpr const char* kMpiWrapVariable = "CLUSTERPROF_AGENT_MPI_WRAP";
 // Stored by the process, except for the first.
 enum class AttachStatus : std::uint32_t {
   kStarting = 0,
-  kNotLoaded = 1,         // AttachBlock::error has the address of the loader's message; the mapping stays
+  kNotLoaded = 1,         // AttachBlock::error has the loader's message; the mapping stays
   kAttached = 2,          // recording has begun
   kRecordedAlready = 3,   // by clusterprof
   kOtherVersion = 4,      // the agent that is loaded is of another clusterprof
@@ -35,21 +35,24 @@ struct AttachBlock {
   std::uint64_t function_name;  // kAttachFunction
   std::uint64_t dlsym_address;
   std::uint64_t dlerror_address;
-  std::uint64_t error;
+  std::uint64_t pthread_detach_address;
   std::atomic<std::uint32_t> status;    // AttachStatus
   std::atomic<std::uint32_t> released;  // 1: the thread that was used runs again, outside of this mapping
-
+  std::uint64_t thread;                 // a pthread_t, stored by pthread_create
   std::uint64_t magic;
+  char error[400];  // what the loader says
+
   std::uint32_t wire_major, wire_minor;
   std::uint64_t memory, memory_bytes;  // the whole mapping, which the agent removes
-  std::uint64_t thread;                // a pthread_t, stored by pthread_create
   std::uint32_t options_bytes, reserved;
-  char options[7936];  // NAME=VALUE, each with a NUL, as in an environment
+  char options[7536];  // NAME=VALUE, each with a NUL, as in an environment
   char agent_path[4096], name[64];
 };
 static_assert(offsetof(AttachBlock, path) == 0 && offsetof(AttachBlock, mode) == 8 &&
               offsetof(AttachBlock, dlopen_address) == 16 && offsetof(AttachBlock, function_name) == 24 &&
               offsetof(AttachBlock, dlsym_address) == 32 && offsetof(AttachBlock, dlerror_address) == 40 &&
-              offsetof(AttachBlock, error) == 48 && offsetof(AttachBlock, status) == 56);
+              offsetof(AttachBlock, pthread_detach_address) == 48 && offsetof(AttachBlock, status) == 56 &&
+              offsetof(AttachBlock, released) == 60 && offsetof(AttachBlock, thread) == 64 &&
+              offsetof(AttachBlock, error) == 80);
 
 }  // namespace clusterprof::wire

@@ -8,6 +8,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import threading
 import time
 
 import recording
@@ -162,6 +163,7 @@ class Programs(AttachTest):
     def test_threads_of_a_c_program(self):
         pid = self.begin([PLAIN, "threads", "3", self.stop_file])
         self.ready()
+        self.compute_for(pid, 2)  # which does not count
         before_s = cpu_s(pid)
         self.clusterprof("attach", pid, "-o", self.run_directory)
         attached_s = cpu_s(pid)
@@ -176,6 +178,7 @@ class Programs(AttachTest):
         # Threads are taken up within a sampling period of the beginning.
         self.assertGreater(spin, 0.85 * (detaching_s - attached_s) - 0.1)
         self.assertLess(spin, 1.05 * (after_s - before_s) + 0.1)
+        self.assertLess(report["ranks"][0]["cpu_s"], 1.05 * (after_s - before_s) + 0.1)
         self.assertEqual([row["rank"] for row in report["ranks"]], [0])
         self.assertEqual(report["ranks"][0]["pid"], pid)
         self.assertFalse(report["ranks"][0]["exit"]["lost"])
@@ -253,6 +256,34 @@ class Programs(AttachTest):
             self.clusterprof("attach", pid, "-o", run, "--for", "1s")
             shutil.rmtree(run)
         self.assert_as_before(pid, before)
+        self.assertIn("ok\n", self.finish())
+
+
+    def test_while_it_is_stopped_and_goes_on(self):
+        pid = self.begin([PLAIN, "storm", "2", self.stop_file])
+        self.ready()
+        done = threading.Event()
+
+        def stop_and_go():
+            while not done.wait(0.001):
+                os.kill(pid, signal.SIGSTOP)
+                os.kill(pid, signal.SIGCONT)
+
+        stopper = threading.Thread(target=stop_and_go)
+        stopper.start()
+        try:
+            for number in range(8):  # it may be refused, as it is stopped
+                run = f"{self.run_directory}-{number}"
+                attached = subprocess.run([recording.CLUSTERPROF, "attach", str(pid), "-o", run], cwd=self.directory,
+                                          capture_output=True, text=True, timeout=PATIENCE_S)
+                if attached.returncode == 0:
+                    self.clusterprof("detach", run)
+                else:
+                    self.assertIn("stopped", attached.stderr)
+        finally:
+            done.set()
+            stopper.join()
+        os.kill(pid, signal.SIGCONT)
         self.assertIn("ok\n", self.finish())
 
 

@@ -43,6 +43,9 @@ TEST(StackRules, CallsThatCannotBeMadeAgain) {
 TEST(StackRules, LocksOfLibc) {
   EXPECT_TRUE(may(stack(SYS_futex, {libc(""), libc("pthread_cond_wait"), kUser})));
   EXPECT_TRUE(may(stack(SYS_futex, {kUser})));
+  EXPECT_TRUE(may(stack(SYS_futex, {libc(""), libc("___pthread_mutex_lock"), kUser})));
+  EXPECT_TRUE(may(stack(SYS_futex, {libc(""), libc("pthread_cond_wait@@GLIBC_2.3.2"), kUser})));
+  EXPECT_FALSE(may(stack(SYS_futex, {libc(""), libc("__"), kUser})));
   EXPECT_FALSE(may(stack(SYS_futex, {libc(""), libc("malloc"), kUser})));
   EXPECT_FALSE(may(stack(SYS_futex, {libc(""), libc("fputs"), kUser})));
   EXPECT_FALSE(may(stack(SYS_futex, {libc(""), kUser})));

@@ -68,6 +68,9 @@ TEST(AttachTarget, ReasonsToRefuse) {
   EXPECT_EQ(why([](TargetFacts& t) { t.machine = Machine::k32Bit; }), Refusal::k32Bit);
   EXPECT_EQ(why([](TargetFacts& t) { t.machine = Machine::kOther; }), Refusal::kOtherMachine);
   EXPECT_EQ(why([](TargetFacts& t) { t.objects = {"/bin/static"}; }), Refusal::kStatic);
+  EXPECT_EQ(why([](TargetFacts& t) { t.has_shadow_stack = true; }), Refusal::kShadowStack);
+  EXPECT_EQ(why([](TargetFacts& t) { t.objects.emplace_back("/usr/lib/libtsan.so.2"); }),
+            Refusal::kSanitizer);
   EXPECT_EQ(why([](TargetFacts& t) {
               t.objects = {"/bin/a", "/lib/ld-musl-x86_64.so.1"};
             }),
@@ -128,9 +131,11 @@ class FakeProc : public testing::Test {
     root_ = fs::path(testing::TempDir()) / ("attach-target-" + std::to_string(::getpid()));
     fs::create_directories(root_ / "42" / "ns");
     fs::create_directories(root_ / "self" / "ns");
-    for (const char* const space : {"mnt", "net", "pid", "user"})
-      for (const char* const process : {"42", "self"})
+    for (const char* const process : {"42", "self"}) {
+      for (const char* const space : {"mnt", "net", "pid", "user", "time"})
         fs::create_symlink(std::string(space) + ":[1]", root_ / process / "ns" / space);
+      fs::create_symlink("/", root_ / process / "root");
+    }
     write(
         "42/status",
         "Name:\ttrain\nState:\tR (running)\nTracerPid:\t7\nUid:\t1000\t1001\t1002\t1003\nVmSize:\t  100 kB\n"
@@ -160,6 +165,7 @@ TEST_F(FakeProc, IsRead) {
   EXPECT_EQ(target.filter.mode, 2);
   EXPECT_EQ(target.filter.count, 3);
   EXPECT_EQ(target.other_namespace, "");
+  EXPECT_FALSE(target.has_shadow_stack);
   EXPECT_EQ(target.machine, Machine::kX86_64);
   EXPECT_TRUE(target.knows_objects);
   EXPECT_EQ(target.objects, (std::vector<std::string>{"/usr/bin/train", "/usr/lib/a name.so"}));
@@ -169,6 +175,20 @@ TEST_F(FakeProc, AnotherNamespace) {
   fs::remove(root_ / "42" / "ns" / "net");
   fs::create_symlink("net:[2]", root_ / "42" / "ns" / "net");
   EXPECT_EQ(read_target(42, root_).other_namespace, "network");
+}
+
+TEST_F(FakeProc, AnotherRoot) {
+  fs::remove(root_ / "42" / "root");
+  fs::create_symlink("/jail", root_ / "42" / "root");
+  EXPECT_EQ(read_target(42, root_).other_namespace, "mount");
+}
+
+TEST_F(FakeProc, AShadowStack) {
+  write("42/status", "Name:\ttrain\nState:\tR (running)\nx86_Thread_features:\tshstk wrss \n");
+  EXPECT_TRUE(read_target(42, root_).has_shadow_stack);
+  write("42/status",
+        "Name:\ttrain\nState:\tR (running)\nx86_Thread_features:\t\nx86_Thread_features_locked:\tshstk\n");
+  EXPECT_FALSE(read_target(42, root_).has_shadow_stack);
 }
 
 TEST_F(FakeProc, OtherPrograms) {
