@@ -106,6 +106,8 @@ bool others_have_gone_on() noexcept {
       done = now_ns == 0 || now_ns > cpu_ns + kMillisecondNs || is_blocked_in_call(tid);
       all = all && done;
     }
+    // A handler of ours may be in a call of the kernel, too.
+    all = all && g_handlers.running.load() == 0;
     if (all || monotonic_ns() >= end_ns) break;
     sleep_ns(kPauseNs);
   }
@@ -202,6 +204,7 @@ bool begin(const wire::AttachBlock& block) noexcept {
   forbid_high_events();  // their descriptors would be in the program's table
   const bool locked = pause_watcher();
   prepare_process();
+  count_usage_from_now();
   const bool opened = open_process(nullptr, false);
   if (opened) {
     start_mpi();

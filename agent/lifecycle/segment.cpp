@@ -249,7 +249,10 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.knows_run_delay = kernel_tells_run_delay() ? 1 : 0;
   if (g_options.standby) header.outside_windows = wire::OutsideWindows::kNothing;
   // There is no telling who waits for whom: the numbers of messages of before are not known.
-  if (g_process.attached) header.mpi_events_off.store(1, std::memory_order_relaxed);
+  if (g_process.attached) {
+    header.mpi_events_off.store(1, std::memory_order_relaxed);
+    header.mpi_unseen.store(wire::kReceivesUnseen | wire::kSendsUnsure, std::memory_order_relaxed);
+  }
   if (g_options.light) header.outside_windows = wire::OutsideWindows::kLight;
   read_command(header, parents);
   header.creation = creation_of_this_process();

@@ -59,7 +59,7 @@ void forget_world() noexcept {
 
 void end_world() noexcept {
   if (!state.running) return;
-  write_open_requests();
+  if (!state.attached) write_open_requests();  // else a call that is not ours may have completed some
   agent->mpi_ended();
   state.running = false;
   end_communicators();
