@@ -398,8 +398,12 @@ void restore_program_signals() noexcept {
   for (int signal = 1; signal <= 64; ++signal) {
     SignalAction action;
     if (handled_signal(signal) == nullptr && change_other_action(signal, nullptr, &action) == 0 &&
-        is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0)
-      __sigaction(signal, &action, nullptr);
+        is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0) {
+      // In a program that was attached to, another thread may have set another one since.
+      SignalAction replaced;
+      if (__sigaction(signal, &action, &replaced) == 0 && replaced.sa_sigaction != action.sa_sigaction)
+        __sigaction(signal, &replaced, nullptr);
+    }
   }
   const Lock lock;
   g_installed.store(false, std::memory_order_release);

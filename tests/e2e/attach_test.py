@@ -279,7 +279,7 @@ class Programs(AttachTest):
                 if attached.returncode == 0:
                     self.clusterprof("detach", run)
                 else:
-                    self.assertIn("stopped", attached.stderr)
+                    self.assertEqual(attached.returncode, 1, attached.stderr)
         finally:
             done.set()
             stopper.join()
