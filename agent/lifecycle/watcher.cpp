@@ -429,8 +429,8 @@ std::uint64_t longest_look_ns() noexcept {
 }
 
 // Threads that wait for each other's lock are found asleep at nearly every look, which alone cost 0.1 % of a
-// processor in light mode. Looks are not less frequent by themselves: of a thread that was last seen an
-// interval ago, it must be known that it has not been in a short sleep for long.
+// processor in light mode. The looks themselves must stay as frequent: a thread in a short sleep is only
+// signalled if it was seen running shortly before (would_last_too_long).
 std::uint64_t light_rest() noexcept {
   constexpr std::uint64_t kLightRest = 2;
   // In a window of a light run the period is shorter.

@@ -63,7 +63,6 @@ struct ReportSink {
   }
 };
 
-// What a slot has, which its process may be writing.
 // Without the line that its beginning has cut: half of a secret would not be recognised as one.
 std::string stderr_tail(const wire::LastWords& words) {
   constexpr std::uint64_t kRoom = wire::kStderrTailBytes;
@@ -79,6 +78,7 @@ std::string stderr_tail(const wire::LastWords& words) {
   return text;
 }
 
+// What a slot has, which its process may be writing.
 std::string name_in(const char (&name)[16]) { return bounded_text(name, sizeof name); }
 
 shard::ThreadKind kind_of(PoolKind pool) {

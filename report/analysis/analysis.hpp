@@ -41,8 +41,8 @@ inline constexpr double kPageFaults = 0.05;       // in page faults and calls th
 inline constexpr double kIdle = 0.10;             // blocked otherwise
 inline constexpr double kInput = 0.10;            // main threads that wait for data of their own workers
 inline constexpr double kWorkersBusy = 0.60;      // of their time; less busy workers are not the bottleneck
-inline constexpr double kConsumed =
-    0.05;  // computing near the wait, of the wait; with less, results are only collected
+// Computing near the wait, of the wait; with less, results are only collected.
+inline constexpr double kConsumed = 0.05;
 inline constexpr double kSystem = 0.10;  // in other system calls
 inline constexpr double kPython = 0.30;  // running bytecode
 // Imports: from kImports of the ranks' time on, but only where a rank spends as much as kImports_s on them,

@@ -75,7 +75,7 @@ class FailureChoice {
     // Without SIGTERM nobody but the kernel or a person kills before a launcher does.
     if (const RankInfo* const rank = killed_before_others(); rank != nullptr)
       return failure_of(*rank, FailureKind::kSignal);
-    const RankInfo* const silent = earliest([&](const RankInfo& rank) { return is_silent(rank); });
+    const RankInfo* const silent = earliest([&](const RankInfo& rank) { return is_silent(rank, analysis_); });
     if (silent != nullptr) return failure_of(*silent, FailureKind::kNode);
     return std::nullopt;
   }
@@ -111,14 +111,9 @@ class FailureChoice {
     return past_ns >= 0 && past_ns < kLimitPatience_ns;
   }
 
-  bool is_silent(const RankInfo& rank) const {
-    return rank.still_ran && rank.node < analysis_.nodes.size() &&
-           analysis_.nodes[rank.node].as_of_utc_ns != 0;
-  }
-
   // Of a rank that nobody saw die it is not known that it was SIGKILL.
   bool was_out_of_memory(const RankInfo& rank) const {
-    const bool vanished = rank.lost && !rank.exit_signal && !rank.exit_status && !is_silent(rank);
+    const bool vanished = rank.lost && !rank.exit_signal && !rank.exit_status && !is_silent(rank, analysis_);
     return (rank.exit_signal == kSigKill || vanished) &&
            note_on(shard::NoteCode::kMemoryKills, rank) != nullptr && !was_past_limit(rank);
   }
@@ -334,6 +329,10 @@ bool failed_by_itself(const RankInfo& rank) {
   if (rank.exit_signal) return *rank.exit_signal != kSigTerm && *rank.exit_signal != kSigKill;
   const int status = rank.exit_status.value_or(0);
   return status != 0 && status != 128 + kSigTerm && status != 128 + kSigKill;
+}
+
+bool is_silent(const RankInfo& rank, const Analysis& analysis) {
+  return rank.still_ran && rank.node < analysis.nodes.size() && analysis.nodes[rank.node].as_of_utc_ns != 0;
 }
 
 std::optional<Failure> choose_failure(const shard::ShardData& head, const Analysis& analysis) {

@@ -16,6 +16,8 @@ std::string address_text(std::uint64_t address);
 bool failed(const RankInfo& rank);
 // Failed by itself, and was not ended by a launcher.
 bool failed_by_itself(const RankInfo& rank);
+// It was running when its node was last heard of, and the node has not said that it ended.
+bool is_silent(const RankInfo& rank, const Analysis& analysis);
 
 // The note that says that the launcher ended, if it did so before any rank had failed by itself: it is the
 // reason then. null: it is not.

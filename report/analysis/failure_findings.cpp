@@ -21,23 +21,19 @@ class FailureFindings {
   explicit FailureFindings(FindingBuilder& builder) : builder_(builder), analysis_(builder.analysis()) {}
 
   void find() {
-    const std::optional<Hang>& hang = analysis_.hang;
-    const bool is_deadlock = hang && hang->is_deadlock;
-    const bool comes_first = is_deadlock && !hang->follows_failure;
-    if (comes_first) add_deadlock(*hang);
+    const bool is_deadlock = analysis_.hang && analysis_.hang->is_deadlock;
+    const bool comes_first = analysis_.failure && analysis_.failure->kind == FailureKind::kDeadlock;
+    if (comes_first) add_deadlock(*analysis_.hang);
     if (!is_deadlock) find_standstill();
     find_ends();
-    if (is_deadlock && !comes_first) add_deadlock(*hang);
+    if (is_deadlock && !comes_first) add_deadlock(*analysis_.hang);
   }
 
  private:
   void find_ends() {
-    if (analysis_.failure && analysis_.failure->kind == FailureKind::kTimeLimit) {
-      time_limit();
-      missing_ranks();
-      return;
-    }
-    if (launcher_went_away()) {
+    const bool was_past_limit = analysis_.failure && analysis_.failure->kind == FailureKind::kTimeLimit;
+    if (was_past_limit) add_ended(Kind::kTimeLimit);
+    if (was_past_limit || launcher_went_away()) {
       missing_ranks();
       return;
     }
@@ -48,7 +44,7 @@ class FailureFindings {
         alike.push_back(&rank);
       else if (failed(rank))
         after.push_back(&rank);
-      else if (rank.still_ran && analysis_.nodes[rank.node].as_of_utc_ns != 0)
+      else if (is_silent(rank, analysis_))
         silent.push_back(&rank);
       else if (rank.lost)
         (rank.exit_status ? unfinished : lost).push_back(&rank);
@@ -136,16 +132,20 @@ class FailureFindings {
     if (failure.stack_overflow) evidence.set(Key::kStackOverflow, 1);
   }
 
-  void time_limit() {
+  // Adds a finding on all ranks that failed or vanished, where the reason is not one of them. `launcher`: the
+  // note that it ended, if that is the reason. False: there is no such rank.
+  bool add_ended(Kind kind, const NoteRecord* launcher = nullptr) {
     std::vector<const RankInfo*> ended;
     for (const RankInfo& rank : analysis_.ranks)
       if (failed(rank) || rank.lost) ended.push_back(&rank);
-    if (ended.empty()) return;
+    if (ended.empty()) return false;
     const RankInfo& first = **std::ranges::min_element(ended, {}, &RankInfo::end_s);
-    Finding& finding = add_failure(Kind::kTimeLimit, ended, first);
+    Finding& finding = add_failure(kind, ended, first);
     finding.evidence.entries.clear();
+    if (launcher != nullptr) finding.evidence.set(Key::kLauncher, launcher->text);
     finding.evidence.set(Key::kElapsed, first.end_s);
     add_ends(finding, ended);
+    return true;
   }
 
   Finding& add_failure(Kind kind, const std::vector<const RankInfo*>& ranks, const RankInfo& first) {
@@ -178,18 +178,7 @@ class FailureFindings {
   bool launcher_went_away() {
     if (analysis_.failure && analysis_.failure->kind == FailureKind::kAbort) return false;
     const NoteRecord* const note = launcher_that_ended_first(analysis_);
-    if (note == nullptr) return false;
-    std::vector<const RankInfo*> victims;
-    for (const RankInfo& rank : analysis_.ranks)
-      if (failed(rank) || rank.lost) victims.push_back(&rank);
-    if (victims.empty()) return false;
-    const RankInfo& first = **std::ranges::min_element(victims, {}, &RankInfo::end_s);
-    Finding& finding = add_failure(Kind::kLauncherGone, victims, first);
-    finding.evidence.entries.clear();
-    finding.evidence.set(Key::kLauncher, note->text);
-    finding.evidence.set(Key::kElapsed, first.end_s);
-    add_ends(finding, victims);
-    return true;
+    return note != nullptr && add_ended(Kind::kLauncherGone, note);
   }
 
   void missing_ranks() {

@@ -516,8 +516,8 @@ struct Finding {
   std::vector<std::int32_t> ranks;   // that it is about, ascending; empty: all, or no particular ones
   std::optional<std::int32_t> rank;  // of them the first to look at
   SourceLocation place;              // the program's line, and the MPI function called from there
-  std::optional<SourceLocation>
-      site;  // where others waited, or where the awaited processes or threads spent their time
+  // Where others waited, or where the awaited processes or threads spent their time.
+  std::optional<SourceLocation> site;
   Evidence evidence;
   FindingAction action = FindingAction::kNone;
   bool is_estimate = false;  // then never high

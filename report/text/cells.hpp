@@ -51,6 +51,7 @@ std::string with_called(std::string place, const std::string& called, std::size_
 // Both; "-" where the place is not known.
 std::string place_cell(const SourceLocation& place, const format::ShortPaths& paths, std::size_t room);
 // "8 x worker", with the name in at most so many columns.
-std::string counted_name(std::uint64_t count, const std::string& name, std::size_t columns);
+std::string counted_name(std::uint64_t count, const std::string& name,
+                         std::size_t columns = std::string::npos);
 
 }  // namespace clusterprof::report::text

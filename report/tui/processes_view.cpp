@@ -9,6 +9,7 @@
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
+#include "report/text/cells.hpp"
 #include "report/tui/view_parts.hpp"
 #include "report/tui/views.hpp"
 #include "report/words/unrecorded.hpp"
@@ -64,8 +65,7 @@ class ProcessesView final : public View {
     const ProcessGroup& group = run_.analysis.process_groups[index];
     const std::size_t room = rest_of(columns, 4 * kNumber + 6 + kHow);
     if (row != shard::kNone) return render_row(run_.analysis.processes[row], room);
-    std::string name = group.program.empty() ? "?" : printable(group.program);
-    if (group.count > 1) name = fmt::format("{} x {}", group.count, name);
+    const std::string name = counted_name(group.count, group.program);
     const std::string mark = open_.contains(index) ? "- " : "+ ";
     const auto time = [&](double time_s) {
       return group.measured == 0 ? cell("-") : time_cell(scale_, time_s);

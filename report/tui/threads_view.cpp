@@ -10,6 +10,7 @@
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
+#include "report/text/cells.hpp"
 #include "report/tui/view_parts.hpp"
 #include "report/tui/views.hpp"
 
@@ -103,9 +104,7 @@ class ThreadsView final : public View {
     Spans text;               // kText
   };
 
-  static const char* kind_name(const ThreadGroup& group) {
-    return shard::kThreadKindNames[static_cast<std::size_t>(group.kind)];
-  }
+  static const char* kind_name(const ThreadGroup& group) { return shard::thread_kind_name(group.kind); }
 
   void list_threads(std::string_view filter) {
     const Analysis& a = run_.analysis;
@@ -170,8 +169,7 @@ class ThreadsView final : public View {
 
   Spans group_spans(std::uint32_t index, std::size_t columns) const {
     const ThreadGroup& group = run_.analysis.thread_groups[index];
-    std::string name = group.name.empty() ? "?" : printable(group.name);
-    if (group.count > 1) name = fmt::format("{} x {}", group.count, name);
+    const std::string name = counted_name(group.count, group.name);
     Spans spans{{time_cell(scale_, group.cpu_s) + time_cell(scale_, group.cpu_min_s) +
                  time_cell(scale_, group.cpu_mean_s) + time_cell(scale_, group.cpu_max_s) +
                  cell(std::to_string(group.rank), kRank) + pad_right(kind_name(group), kKind)}};

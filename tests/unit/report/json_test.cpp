@@ -141,9 +141,12 @@ TEST(Json, MpiIsNullWhereItWasNotWatched) {
   ProfileBuilder b(2);
   EXPECT_EQ(report_of(b.data)["mpi"], (Json{{"calls", Json::array()},
                                             {"calls_under_way", Json::array()},
+                                            {"errors", Json::array()},
                                             {"matrix", Json::array()},
                                             {"node_matrix", Json::array()},
+                                            {"open_requests", Json::array()},
                                             {"sizes", Json::array()},
+                                            {"unmatched", Json::array()},
                                             {"collectives", Json::array()},
                                             {"collective_matrix", Json::array()},
                                             {"collective_node_matrix", Json::array()}}))
