@@ -168,6 +168,13 @@ std::variant<Injected, InjectionFailed> inject_in_child(const Injection& injecti
   return InjectionFailed{static_cast<InjectionProblem>(message[1]), message.substr(2)};
 }
 
+// On what the loader says, in the words of glibc.
+std::string advice_on(const std::string& said) {
+  if (said.find("static TLS") == std::string::npos) return {};
+  return " (other libraries have used up the room that glibc keeps for thread-local data: start it with "
+         "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2048, or with clusterprof --standby)";
+}
+
 // Why the agent has not begun; empty: it has.
 std::string problem_of(const AgentAnswer& answer) {
   switch (answer.status) {
@@ -178,7 +185,7 @@ std::string problem_of(const AgentAnswer& answer) {
              std::to_string(std::chrono::duration_cast<std::chrono::seconds>(kAgentPatience).count()) +
              " s: the process is loading something, or has ended";
     case wire::AttachStatus::kNotLoaded:
-      return "it cannot load the agent: " + answer.text;
+      return "it cannot load the agent: " + answer.text + advice_on(answer.text);
     case wire::AttachStatus::kRecordedAlready:
       return "it is recorded already";
     case wire::AttachStatus::kOtherVersion:

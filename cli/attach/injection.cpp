@@ -50,56 +50,88 @@ constexpr milliseconds kCallPatience{10'000};  // for a pthread_create that wait
 constexpr std::uint64_t kDirection = 0x400, kTrap = 0x100, kAlignment = 0x40000;  // of the flags
 
 // Where the new thread starts, with the address of the AttachBlock: loads the agent and goes on in its
-// function, which returns to libc. If that fails, it copies what dlerror says, which goes with the thread,
-// and ends.
-constexpr std::uint8_t kFirstCode[] = {0x53,                          // push rbx
-                                       0x48, 0x89, 0xfb,              // mov rbx, rdi
-                                       0x48, 0x8b, 0x3b,              // mov rdi, [rbx]         path
-                                       0x8b, 0x73, 0x08,              // mov esi, [rbx + 8]     mode
-                                       0xff, 0x53, 0x10,              // call [rbx + 16]        dlopen
-                                       0x48, 0x85, 0xc0,              // test rax, rax
-                                       0x74, 0x15,                    // je failed
-                                       0x48, 0x89, 0xc7,              // mov rdi, rax
-                                       0x48, 0x8b, 0x73, 0x18,        // mov rsi, [rbx + 24]    function_name
-                                       0xff, 0x53, 0x20,              // call [rbx + 32]        dlsym
-                                       0x48, 0x85, 0xc0,              // test rax, rax
-                                       0x74, 0x06,                    // je failed
-                                       0x48, 0x89, 0xdf,              // mov rdi, rbx
-                                       0x5b,                          // pop rbx
-                                       0xff, 0xe0,                    // jmp rax
-                                       0xff, 0x53, 0x28,              // failed: call [rbx + 40]  dlerror
-                                       0x48, 0x85, 0xc0,              // test rax, rax
-                                       0x74, 0x17,                    // je said
-                                       0x48, 0x8d, 0x7b, 0x50,        // lea rdi, [rbx + 80]    error
-                                       0xb9, 0x8f, 0x01, 0x00, 0x00,  // mov ecx, 399
-                                       0x8a, 0x10,                    // again: mov dl, [rax]
-                                       0x88, 0x17,                    // mov [rdi], dl
-                                       0x48, 0xff, 0xc0,              // inc rax
-                                       0x48, 0xff, 0xc7,              // inc rdi
-                                       0x84, 0xd2,                    // test dl, dl
-                                       0xe0, 0xf2,                    // loopne again
-                                       0x48, 0x8b, 0x7b, 0x40,        // said: mov rdi, [rbx + 64]  thread
-                                       0xff, 0x53, 0x30,              // call [rbx + 48]        pthread_detach
-                                       0xc7, 0x43, 0x38, 0x01, 0x00,
-                                       0x00, 0x00,  // mov dword [rbx + 56], 1  status = kNotLoaded
-                                       0x5b,        // pop rbx
-                                       0x31, 0xc0,  // xor eax, eax
-                                       0xc3};       // ret
+// function, which returns to libc. If that fails, it copies what dlerror says, which goes with the thread, and
+// ends. Forks of the program wait meanwhile, for two seconds at most: one that is made in a constructor has the
+// lock that the load waits for.
+constexpr std::uint8_t kCode[] = {
+    0x53,                                      // push rbx
+    0x48, 0x89, 0xfb,                          // mov rbx, rdi
+    0x48, 0x8d, 0x3d, 0x82, 0x00, 0x00, 0x00,  // lea rdi, [rip + wait_for_load]
+    0x31, 0xf6,                                // xor esi, esi
+    0x48, 0x8d, 0x15, 0xa6, 0x00, 0x00, 0x00,  // lea rdx, [rip + in_child]
+    0x48, 0x89, 0xd9,                          // mov rcx, rbx             whose handlers these are
+    0xff, 0x53, 0x48,                          // call [rbx + 72]          __register_atfork
+    0x48, 0x8b, 0x3b,                          // mov rdi, [rbx]           path
+    0x8b, 0x73, 0x08,                          // mov esi, [rbx + 8]       mode
+    0xff, 0x53, 0x10,                          // call [rbx + 16]          dlopen
+    0x48, 0x85, 0xc0,                          // test rax, rax
+    0x74, 0x22,                                // je failed
+    0x48, 0x89, 0xc7,                          // mov rdi, rax
+    0x48, 0x8b, 0x73, 0x18,                    // mov rsi, [rbx + 24]      function_name
+    0xff, 0x53, 0x20,                          // call [rbx + 32]          dlsym
+    0x48, 0x85, 0xc0,                          // test rax, rax
+    0x74, 0x13,                                // je failed
+    0x48, 0x89, 0x43, 0x58,                    // mov [rbx + 88], rax      function
+    0xe8, 0x40, 0x00, 0x00, 0x00,              // call loaded
+    0x48, 0x8b, 0x43, 0x58,                    // mov rax, [rbx + 88]
+    0x48, 0x89, 0xdf,                          // mov rdi, rbx
+    0x5b,                                      // pop rbx
+    0xff, 0xe0,                                // jmp rax
+    0xff, 0x53, 0x28,                          // failed: call [rbx + 40]  dlerror
+    0x48, 0x85, 0xc0,                          // test rax, rax
+    0x74, 0x17,                                // je said
+    0x48, 0x8d, 0x7b, 0x70,                    // lea rdi, [rbx + 112]     error
+    0xb9, 0x8f, 0x01, 0x00, 0x00,              // mov ecx, 399
+    0x8a, 0x10,                                // again: mov dl, [rax]
+    0x88, 0x17,                                // mov [rdi], dl
+    0x48, 0xff, 0xc0,                          // inc rax
+    0x48, 0xff, 0xc7,                          // inc rdi
+    0x84, 0xd2,                                // test dl, dl
+    0xe0, 0xf2,                                // loopne again
+    0xe8, 0x12, 0x00, 0x00, 0x00,              // said: call loaded
+    0x48, 0x8b, 0x7b, 0x40,                    // mov rdi, [rbx + 64]      thread
+    0xff, 0x53, 0x30,                          // call [rbx + 48]          pthread_detach
+    0xc7, 0x43, 0x38, 0x01, 0x00, 0x00, 0x00,  // mov dword [rbx + 56], 1  status = kNotLoaded
+    0x5b,                                      // pop rbx
+    0x31, 0xc0,                                // xor eax, eax
+    0xc3,                                      // ret
+    0xc7, 0x43, 0x60, 0x02, 0x00, 0x00, 0x00,  // loaded: mov dword [rbx + 96], 2  loading = kLoaded
+    0x48, 0x89, 0xdf,                          // mov rdi, rbx             whose handlers are to go
+    0xff, 0x63, 0x50,                          // jmp [rbx + 80]           __cxa_finalize
+    // Before a fork.
+    0x31, 0xff,                                // wait_for_load: xor edi, edi
+    0xb8, 0xc9, 0x00, 0x00, 0x00,              // mov eax, SYS_time
+    0x0f, 0x05,                                // syscall
+    0x49, 0x89, 0xc0,                          // mov r8, rax
+    0x83, 0x3d, 0xc0, 0x0f, 0x01, 0x00, 0x01,  // look: cmp dword [rip + loading], kLoading
+    0x75, 0x17,                                // jne go_on
+    0xb8, 0x18, 0x00, 0x00, 0x00,              // mov eax, SYS_sched_yield
+    0x0f, 0x05,                                // syscall
+    0xb8, 0xc9, 0x00, 0x00, 0x00,              // mov eax, SYS_time
+    0x0f, 0x05,                                // syscall
+    0x4c, 0x29, 0xc0,                          // sub rax, r8
+    0x48, 0x83, 0xf8, 0x02,                    // cmp rax, 2
+    0x72, 0xe0,                                // jb look
+    0xc3,                                      // go_on: ret
+    // In the child of a fork, which has no such thread: mov dword [rip + loading], kLoaded
+    0xc7, 0x05, 0x9c, 0x0f, 0x01, 0x00, 0x02, 0x00, 0x00, 0x00,  // in_child
+    0xc3,                                                        // ret
+    // Where pthread_create returns to: keeps its result and gives the processor away until it is fetched.
+    0x89, 0xc3,                    // landing: mov ebx, eax
+    0xb8, 0x18, 0x00, 0x00, 0x00,  // again: mov eax, SYS_sched_yield
+    0x0f, 0x05,                    // syscall
+    0xeb, 0xf7};                   // jmp again
 static_assert(sizeof(wire::AttachBlock::error) == 400);
 static_assert(static_cast<int>(wire::AttachStatus::kNotLoaded) == 1);
-
-// Where pthread_create returns to: keeps its result in rbx and gives the processor away until it is fetched.
-constexpr std::uint8_t kLanding[] = {0x89, 0xc3,                    // mov ebx, eax
-                                     0xb8, 0x18, 0x00, 0x00, 0x00,  // again: mov eax, SYS_sched_yield
-                                     0x0f, 0x05,                    // syscall
-                                     0xeb, 0xf7};                   // jmp again
-static_assert(SYS_sched_yield == 0x18);
-constexpr std::size_t kLandingAt = 128, kLandedAt = kLandingAt + 2;
-static_assert(sizeof kFirstCode <= kLandingAt);
+static_assert(wire::kLoading == 1 && wire::kLoaded == 2);
+static_assert(SYS_sched_yield == 0x18 && SYS_time == 0xc9);
+constexpr std::size_t kLandingAt = 0xc5, kLandedAt = kLandingAt + 2;
+static_assert(sizeof kCode == kLandingAt + 11);
 
 // The memory that the process gets: code, a stack for the call, and the block.
 constexpr std::uint64_t kPageBytes = 4096, kCallStackBytes = 64 * 1024;
 constexpr std::uint64_t kBlockAt = kPageBytes + kCallStackBytes;
+static_assert(kBlockAt + offsetof(wire::AttachBlock, loading) == 0x11060);  // in the code
 constexpr std::uint64_t kMemoryBytes =
     kBlockAt + (sizeof(wire::AttachBlock) + kPageBytes - 1) / kPageBytes * kPageBytes;
 
@@ -168,14 +200,14 @@ bool has_ended(pid_t pid, pid_t tid) {
          stat[close + 2] == 'X';
 }
 
-// A signal that the thread does not block waits for it.
+// A signal waits for it that it does not block and has a handler for. Others end no call.
 bool has_signal(pid_t pid, pid_t tid, std::uint64_t blocked) {
   const std::string status = read_text(task(pid, tid, "status"));
   const auto mask = [&](const char* name) {
     const std::size_t at = status.find(name);
     return at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + std::strlen(name), nullptr, 16);
   };
-  return ((mask("SigPnd:") | mask("ShdPnd:")) & ~blocked) != 0;
+  return ((mask("SigPnd:") | mask("ShdPnd:")) & mask("SigCgt:") & ~blocked) != 0;
 }
 
 // One thread, stopped.
@@ -359,11 +391,8 @@ std::optional<std::string> HeldThread::start_thread(std::uint64_t system_call, s
   block.memory = memory;
   block.memory_bytes = kMemoryBytes;
 
-  std::array<std::uint8_t, kLandingAt + sizeof kLanding> code{};
-  std::copy(std::begin(kFirstCode), std::end(kFirstCode), code.begin());
-  std::copy(std::begin(kLanding), std::end(kLanding), code.begin() + kLandingAt);
   const std::uint64_t stack = memory + kBlockAt, landing = memory + kLandingAt;
-  const bool written = write_memory(pid_, memory, code.data(), code.size()) &&
+  const bool written = write_memory(pid_, memory, kCode, sizeof kCode) &&
                        write_memory(pid_, stack - sizeof landing, &landing, sizeof landing) &&
                        write_memory(pid_, block_at, &block, sizeof block);
   const auto protection =
@@ -392,7 +421,7 @@ std::optional<std::string> HeldThread::start_thread(std::uint64_t system_call, s
     if (trace(PTRACE_CONT, tid_) != 0) return "it does not go on";
     std::this_thread::sleep_for(pause);
     if (!interrupt_and_wait() || trace(PTRACE_GETREGS, tid_, 0, &at) != 0) return "it has ended";
-    if (at.rip >= memory + kLandedAt && at.rip < landing + sizeof kLanding) break;
+    if (at.rip >= memory + kLandedAt && at.rip < memory + sizeof kCode) break;
     // Given up only where it may wait for ever: anywhere else it may hold a lock itself.
     if (Clock::now() >= end && at.orig_rax == SYS_futex) return "pthread_create has not returned";
   }
@@ -454,10 +483,13 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection) {
   block->dlerror_address = first_of({"dlerror"});
   const std::uint64_t pthread_create = first_of({"pthread_create"});
   block->pthread_detach_address = first_of({"pthread_detach"});
+  block->register_atfork_address = first_of({"__register_atfork"});
+  block->finalize_address = first_of({"__cxa_finalize"});
   const std::uint64_t system_call = find_system_call(pid, first_of({"syscall"}));
   const std::uint64_t there = memory_map.function_of(base_name(injection.agent), wire::kAttachFunction);
   if (block->dlopen_address == 0 || block->dlsym_address == 0 || pthread_create == 0 ||
-      block->pthread_detach_address == 0 || system_call == 0)
+      block->pthread_detach_address == 0 || block->register_atfork_address == 0 ||
+      block->finalize_address == 0 || system_call == 0)
     return failed(InjectionProblem::kOther, "its libc lacks functions that are needed");
   // Any function without arguments that returns an address does where there is no dlerror.
   if (block->dlerror_address == 0) block->dlerror_address = first_of({"__errno_location"});
@@ -466,6 +498,7 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection) {
     return failed(InjectionProblem::kOther, "the options are too long");
   std::copy(injection.options.begin(), injection.options.end(), block->options);
   block->options_bytes = static_cast<std::uint32_t>(injection.options.size());
+  block->loading.store(there == 0 ? wire::kLoading : 0);
   const bool own_malloc = memory_map.has_own_malloc();
 
   std::string objection = "all of its threads are in system calls that cannot be interrupted and made again";

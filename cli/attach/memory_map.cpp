@@ -3,7 +3,9 @@
 
 #include <elfutils/libdwfl.h>
 
+#include <chrono>
 #include <cstring>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,9 @@
 
 namespace clusterprof::cli::attach {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kLongestWalk{10};  // the thread is held meanwhile
 
 // Nothing but what is in the objects themselves is needed.
 int no_debug_file(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
@@ -31,6 +36,13 @@ std::string file_of(Dwfl_Module* module) {
   return main_file != nullptr ? main_file : name != nullptr ? name : "";
 }
 
+// Where an object has all of its symbols, those with versions are called "dlopen@@GLIBC_2.34", and older ones, which
+// nothing is linked to any more, "dlopen@GLIBC_2.2.5".
+bool is_named(std::string_view symbol, std::string_view name) {
+  return symbol.starts_with(name) &&
+         (symbol.size() == name.size() || symbol.substr(name.size()).starts_with("@@"));
+}
+
 std::uint64_t find_function(Dwfl_Module* module, const std::string& name) {
   const int count = dwfl_module_getsymtab(module);
   for (int i = 1; i < count; ++i) {
@@ -42,7 +54,7 @@ std::uint64_t find_function(Dwfl_Module* module, const std::string& name) {
     if (found == nullptr || section == SHN_UNDEF || GELF_ST_TYPE(symbol.st_info) != STT_FUNC ||
         GELF_ST_BIND(symbol.st_info) == STB_LOCAL)
       continue;
-    if (name == found) return address;
+    if (is_named(found, name)) return address;
   }
   return 0;
 }
@@ -77,6 +89,7 @@ struct MemoryMap::Impl {
   struct Walk {
     const Impl* self;
     ThreadStack* stack;
+    Clock::time_point end;
   };
   static int frame(Dwfl_Frame* state, void* given) {
     constexpr std::size_t kMostFrames = 2000;
@@ -93,7 +106,8 @@ struct MemoryMap::Impl {
       if (name != nullptr) frame.function = name;
     }
     walk.stack->frames.push_back(std::move(frame));
-    return walk.stack->frames.size() == kMostFrames ? DWARF_CB_ABORT : DWARF_CB_OK;
+    const bool is_enough = walk.stack->frames.size() == kMostFrames || Clock::now() >= walk.end;
+    return is_enough ? DWARF_CB_ABORT : DWARF_CB_OK;
   }
 };
 
@@ -152,7 +166,7 @@ bool MemoryMap::has_own_malloc() const {
 ThreadStack MemoryMap::stack_of(pid_t tid, long call) const {
   ThreadStack stack;
   stack.call = call;
-  Impl::Walk walk{impl_.get(), &stack};
+  Impl::Walk walk{impl_.get(), &stack, Clock::now() + kLongestWalk};
   stack.complete = dwfl_getthread_frames(impl_->dwfl.get(), tid, Impl::frame, &walk) == 0;
   return stack;
 }

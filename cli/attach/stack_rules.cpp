@@ -30,9 +30,24 @@ std::string_view plain(std::string_view name) {
 }
 
 // That call the program back.
-constexpr std::string_view kCallers[] = {
-    "qsort",        "qsort_r",      "bsearch",       "__libc_start_main", "__libc_start_call_main",
-    "start_thread", "pthread_once", "__pthread_once"};
+constexpr std::string_view kCallers[] = {"qsort",        "qsort_r",     "bsearch",
+                                         "start_thread", "pthread_once"};
+// The frame of libc's that is next to the program's entry point.
+constexpr std::string_view kStarters[] = {"libc_start_main", "libc_start_main_impl"};
+
+bool is_libc(const StackFrame& frame) { return frame.place == Place::kLibc; }
+
+// Behind the frames of a complete stack that are the program's doing: where threads begin there are functions of
+// libc's, which in most installations have no names; where the main thread begins, the entry point is behind them.
+std::vector<StackFrame>::const_iterator end_of_program(const std::vector<StackFrame>& frames,
+                                                       std::vector<StackFrame>::const_iterator begin) {
+  auto end = frames.end();
+  if (end - begin >= 2 && (end - 1)->place == Place::kProgram && is_libc(*(end - 2)) &&
+      has(kStarters, plain((end - 2)->function)))
+    --end;
+  while (end != begin && is_libc(*(end - 1))) --end;
+  return end;
+}
 
 }  // namespace
 
@@ -88,7 +103,6 @@ std::string objection_to(const ThreadStack& stack, bool own_malloc) {
   if (frames.empty()) return "its stack cannot be read";
   if (!waits && !stack.complete) return "its stack cannot be walked to its end";
   if (own_malloc && (!waits || stack.call == SYS_futex)) return "it may be in the program's own malloc";
-  const auto is_libc = [](const StackFrame& frame) { return frame.place == Place::kLibc; };
   for (const StackFrame& frame : frames) {
     if (frame.place == Place::kLoader) return "it is in the loader";
     if (frame.place == Place::kAllocator) return "it is in malloc";
@@ -101,11 +115,10 @@ std::string objection_to(const ThreadStack& stack, bool own_malloc) {
       return "it waits for a lock in libc" + (entered.empty() ? std::string() : " (" + entered + ")");
   }
   if (caller == frames.end()) return stack.complete ? "" : "its stack cannot be walked out of libc";
-  auto end = frames.end();
-  if (stack.complete)  // where threads begin
-    while (end != caller && is_libc(*(end - 1))) --end;
-  const auto inside = std::find_if(
-      caller, end, [&](const StackFrame& frame) { return is_libc(frame) && !has(kCallers, frame.function); });
+  const auto end = stack.complete ? end_of_program(frames, caller) : frames.end();
+  const auto inside = std::find_if(caller, end, [](const StackFrame& frame) {
+    return is_libc(frame) && !has(kCallers, plain(frame.function));
+  });
   if (inside == end) return {};
   return "it is in libc" + (inside->function.empty() ? std::string() : " (" + inside->function + ")");
 }

@@ -99,6 +99,12 @@ bool has_object(const TargetFacts& target, std::initializer_list<std::string_vie
   });
 }
 
+bool is_of_libc(const std::string& path) {
+  const std::string name = base_name(path);
+  return name.starts_with("libc.so.6") || name.starts_with("libc-2.");
+}
+constexpr std::string_view kDeleted = " (deleted)";  // as the kernel says it
+
 }  // namespace
 
 TargetFacts read_target(pid_t pid, const std::string& proc) {
@@ -186,10 +192,15 @@ std::optional<Refused> refusal_of(const TargetFacts& target, const OwnFacts& own
   if (!target.knows_objects) return std::nullopt;  // the kernel will say what is wrong
   if (has_object(target, {"ld-musl", "libc.musl"}))
     return refuse(Refusal::kOtherLibc, "it is linked to musl, not to glibc: it cannot be recorded");
-  if (!has_object(target, {"libc.so.6", "libc-2."}))
+  if (std::none_of(target.objects.begin(), target.objects.end(), is_of_libc))
     return refuse(Refusal::kStatic,
                   "it is linked statically, or without glibc, so that nothing can be loaded into it: link it "
                   "dynamically");
+  if (std::any_of(target.objects.begin(), target.objects.end(), [](const std::string& path) {
+        return is_of_libc(path) && path.ends_with(kDeleted);
+      }))
+    return refuse(Refusal::kReplaced,
+                  "its libc has been replaced on disk since it was started, by an update: start it anew");
   if (has_object(target, {"libasan", "libtsan", "libmsan", "libclang_rt."}))
     return refuse(
         Refusal::kSanitizer,

@@ -59,6 +59,7 @@ enum class Refusal : std::uint8_t {
   kOtherMachine,
   kStatic,
   kOtherLibc,
+  kReplaced,
   kNoThreads,
   kFilter,
   kShadowStack,

@@ -27,6 +27,10 @@ enum class AttachStatus : std::uint32_t {
   kNoDescriptorTable = 6  // of the agent's own: the kernel refuses it
 };
 
+// While the first code loads the agent, the program's forks wait for it (AttachBlock::loading): in the child of a
+// fork the loader's lock would be held for ever.
+inline constexpr std::uint32_t kLoading = 1, kLoaded = 2;
+
 struct AttachBlock {
   // For the first code, which knows these places: addresses in the process.
   std::uint64_t path;  // of the agent
@@ -39,12 +43,17 @@ struct AttachBlock {
   std::atomic<std::uint32_t> status;    // AttachStatus
   std::atomic<std::uint32_t> released;  // 1: the thread that was used runs again, outside of this mapping
   std::uint64_t thread;                 // a pthread_t, stored by pthread_create
+  std::uint64_t register_atfork_address;
+  std::uint64_t finalize_address;
+  std::uint64_t function;              // stored by the first code
+  std::atomic<std::uint32_t> loading;  // 0: the agent is there already
+  std::uint32_t reserved;
   std::uint64_t magic;
   char error[400];  // what the loader says
 
   std::uint32_t wire_major, wire_minor;
   std::uint64_t memory, memory_bytes;  // the whole mapping, which the agent removes
-  std::uint32_t options_bytes, reserved;
+  std::uint32_t options_bytes, reserved_too;
   char options[7536];  // NAME=VALUE, each with a NUL, as in an environment
   char agent_path[4096], name[64];
 };
@@ -53,6 +62,8 @@ static_assert(offsetof(AttachBlock, path) == 0 && offsetof(AttachBlock, mode) ==
               offsetof(AttachBlock, dlsym_address) == 32 && offsetof(AttachBlock, dlerror_address) == 40 &&
               offsetof(AttachBlock, pthread_detach_address) == 48 && offsetof(AttachBlock, status) == 56 &&
               offsetof(AttachBlock, released) == 60 && offsetof(AttachBlock, thread) == 64 &&
-              offsetof(AttachBlock, error) == 80);
+              offsetof(AttachBlock, register_atfork_address) == 72 &&
+              offsetof(AttachBlock, finalize_address) == 80 && offsetof(AttachBlock, function) == 88 &&
+              offsetof(AttachBlock, loading) == 96 && offsetof(AttachBlock, error) == 112);
 
 }  // namespace clusterprof::wire

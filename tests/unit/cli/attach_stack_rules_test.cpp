@@ -26,6 +26,11 @@ TEST(StackRules, ThreadsThatSleep) {
                                               libc("start_thread"), libc("")})));
   EXPECT_TRUE(may(stack(SYS_poll, {libc("poll"), kUser, kUser}, false)));
   EXPECT_TRUE(may(stack(SYS_read, {libc("read"), libc("fgets"), kUser, libc("__libc_start_main"), kUser})));
+  // As the main thread begins where libc has kept the names of exported functions only.
+  EXPECT_TRUE(may(stack(SYS_read, {libc("read"), kUser, libc(""), libc("__libc_start_main"), kUser})));
+  EXPECT_TRUE(may(stack(-1, {kUser, libc(""), libc("__libc_start_main@@GLIBC_2.34"), kUser})));
+  EXPECT_FALSE(may(stack(-1, {kUser, libc(""), kUser, libc(""), libc("__libc_start_main"), kUser})));
+  EXPECT_FALSE(may(stack(-1, {kUser, libc(""), libc("exit"), kUser})));
   EXPECT_TRUE(may(stack(SYS_poll, {kUser, kUser})));  // by its own instruction
   EXPECT_FALSE(may(stack(SYS_poll, {}, false)));
   EXPECT_FALSE(may(stack(SYS_poll, {libc("poll"), libc("")}, false)));  // whoever called it is not known

@@ -68,6 +68,8 @@ TEST(AttachTarget, ReasonsToRefuse) {
   EXPECT_EQ(why([](TargetFacts& t) { t.machine = Machine::k32Bit; }), Refusal::k32Bit);
   EXPECT_EQ(why([](TargetFacts& t) { t.machine = Machine::kOther; }), Refusal::kOtherMachine);
   EXPECT_EQ(why([](TargetFacts& t) { t.objects = {"/bin/static"}; }), Refusal::kStatic);
+  EXPECT_EQ(why([](TargetFacts& t) { t.objects[2] += " (deleted)"; }), Refusal::kReplaced);
+  EXPECT_EQ(why([](TargetFacts& t) { t.objects[1] += " (deleted)"; }), std::nullopt);
   EXPECT_EQ(why([](TargetFacts& t) { t.has_shadow_stack = true; }), Refusal::kShadowStack);
   EXPECT_EQ(why([](TargetFacts& t) { t.objects.emplace_back("/usr/lib/libtsan.so.2"); }),
             Refusal::kSanitizer);
