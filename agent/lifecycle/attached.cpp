@@ -81,33 +81,37 @@ Tasks* list_tasks() noexcept {
   return tasks;
 }
 
-// In a call of the kernel, where none of our code reads or writes anything.
+// In a call of the kernel, behind which no code of ours follows that uses what is about to go. Calls for
+// memory are made in the middle of such code.
 bool is_blocked_in_call(std::int32_t tid) noexcept {
   char path[64], text[256];
   task_file(tid, "/syscall", path);
-  return read_small_file(path, text, sizeof text) != 0 && text[0] >= '0' && text[0] <= '9';
+  if (read_small_file(path, text, sizeof text) == 0 || text[0] < '0' || text[0] > '9') return false;
+  const int number = atoi(text);
+  for (const int of_memory : {SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise})
+    if (number == of_memory) return false;
+  return true;
 }
 
 // Waits until each thread has been seen outside of the few instructions of ours in which it could be: it has
-// run for longer than they take, or sleeps in a call of the kernel. What it does then finds the recording
-// ended. False: one of them got no processor in that time.
+// run for longer than they take, or sleeps in a call of the kernel. What it does then finds our doing ended.
+// False: one of them got no processor in that time, or there are too many.
 bool others_have_gone_on() noexcept {
   constexpr std::uint64_t kLongestNs = 5'000 * kMillisecondNs, kPauseNs = 2 * kMillisecondNs;
+  constexpr std::uint64_t kLongestStretchNs = 5 * kMillisecondNs;  // of such instructions
   Tasks* const tasks = list_tasks();
   if (tasks == nullptr) return false;
   const std::uint64_t end_ns = monotonic_ns() + kLongestNs;
   bool all = false;
-  while (!all) {
+  while (!all && tasks->count < Tasks::kMost) {
     all = true;
     for (std::uint32_t i = 0; i < tasks->count; ++i) {
       auto& [tid, cpu_ns, done] = tasks->task[i];
       if (done) continue;
       const std::uint64_t now_ns = clock_ns(cpu_clock_of(tid));  // 0: it has ended
-      done = now_ns == 0 || now_ns > cpu_ns + kMillisecondNs || is_blocked_in_call(tid);
+      done = now_ns == 0 || now_ns > cpu_ns + kLongestStretchNs || is_blocked_in_call(tid);
       all = all && done;
     }
-    // A handler of ours may be in a call of the kernel, too.
-    all = all && g_handlers.running.load() == 0;
     if (all || monotonic_ns() >= end_ns) break;
     sleep_ns(kPauseNs);
   }
@@ -115,25 +119,20 @@ bool others_have_gone_on() noexcept {
   return all;
 }
 
-// False when only threads of ours are left: libc ends the process with the last thread, which must not be one
-// of these.
-bool program_has_threads() noexcept {
-  DIR* const directory = opendir("/proc/self/task");
-  if (directory == nullptr) return true;
-  const std::int32_t self = own_tid();
-  bool any = false;
-  while (const dirent* entry = any ? nullptr : readdir(directory)) {
-    const auto tid = static_cast<std::int32_t>(atoi(entry->d_name));
-    if (tid <= 0 || tid == self) continue;
-    char path[64], text[512];
-    task_file(tid, "/stat", path);
-    if (read_small_file(path, text, sizeof text) == 0) continue;
-    const char* const close = strrchr(text, ')');
-    const bool is_gone = close == nullptr || close[1] != ' ' || close[2] == 'Z' || close[2] == 'X';
-    any = !is_gone && strstr(text, "(clusterprof)") == nullptr;
-  }
-  closedir(directory);
-  return any;
+// A handler of ours may be in a call of the kernel, too. Those that begin now end at once.
+bool handlers_have_ended() noexcept {
+  constexpr std::uint32_t kMostLooks = 5'000;
+  for (std::uint32_t i = 0; i < kMostLooks && g_handlers.running.load() != 0; ++i) sleep_ns(kMillisecondNs);
+  return g_handlers.running.load() == 0;
+}
+
+// Once the main thread has ended, libc ends the process with the last thread, which must not be ours.
+bool main_thread_goes_on() noexcept {
+  char path[64], text[512];
+  task_file(g_process.pid, "/stat", path);
+  if (read_small_file(path, text, sizeof text) == 0) return true;
+  const char* const close = strrchr(text, ')');
+  return close == nullptr || close[1] != ' ' || (close[2] != 'Z' && close[2] != 'X');
 }
 
 // Threads that calls to libc's pthread_create, which were on their way, have made since those that existed
@@ -174,6 +173,7 @@ void end_threads() noexcept {
 }
 
 void start_mpi() noexcept {
+  replace_mpi_calls_by(nullptr);  // of an earlier recording
   if (g_options.mpi_wrap[0] == 0) return;
   void* const handle = dlopen(g_options.mpi_wrap, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -195,6 +195,7 @@ bool begin(const wire::AttachBlock& block) noexcept {
   g_process.paused.store(0);
   allow_watcher();
   reset_end();
+  keep_segment_for_end(nullptr);
   g_process.attached = true;
   if (!watches) {
     watch_fork();
@@ -223,7 +224,7 @@ void wait_for_end() noexcept {
   for (;;) {
     pollfd connection = {collector_connection(), POLLIN | POLLRDHUP, 0};
     if (raw_syscall(SYS_poll, &connection, 1, kPauseMs) > 0) return;
-    if (recording_has_ended() || !program_has_threads()) return;
+    if (recording_has_ended() || attachment_is_to_end() || !main_thread_goes_on()) return;
   }
 }
 
@@ -235,26 +236,30 @@ void unmap_recording(wire::SegmentHeader* segment) noexcept {
   }
   g_process.records_used.store(0, std::memory_order_relaxed);
   drop_path_table();
-  unmap_segment(segment);
+  if (segment != nullptr) unmap_segment(segment);
 }
 
 // Records stay, since a transfer that is under way notes its end there. So do our handlers and all memory if
 // a thread may still be in code of ours.
 void let_go() noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  const bool locked = pause_watcher();
-  restore_calls();
-  if (locked) resume_watcher();
   stop_watcher_for_good();
-  if (!recording_has_ended()) refresh_usage(segment);
+  if (segment != nullptr && !recording_has_ended()) refresh_usage(segment);
   stop_ticks_for_good();
   end_threads();
+  const bool locked = pause_watcher();
+  restore_calls();  // now that no signal of ours can cut a transfer any more
+  if (locked) resume_watcher();
   g_process.segment.store(nullptr, std::memory_order_release);
-  ++g_process.generation;
-  const bool gone_on = others_have_gone_on();
+  __atomic_add_fetch(&g_process.generation, 1, __ATOMIC_RELEASE);  // after that: register_this_thread
+  const bool gone_on = others_have_gone_on() && handlers_have_ended();
   end_threads();
   if (gone_on) {
+    // Until then the program sets its handlers by our functions, which do not do so at the same instant.
     restore_program_signals();
+    const bool locked_again = pause_watcher();
+    restore_calls_that_set_handlers();
+    if (locked_again) resume_watcher();
     unmap_recording(segment);
   }
   g_process.attached = false;
@@ -271,8 +276,10 @@ void answer(wire::AttachBlock& block, wire::AttachStatus status) noexcept {
   for (std::uint32_t i = 0; i < kMostLooks && block.released.load(std::memory_order_acquire) < 2; ++i)
     sleep_ns(kPauseNs);
   // Else the thread that was used may still be there.
-  if (block.released.load(std::memory_order_acquire) != 0)
-    unmap_memory(reinterpret_cast<void*>(memory), bytes);
+  if (block.released.load(std::memory_order_acquire) == 0) return;
+  // A thread that forks may be about to leave the handler that has made it wait.
+  if (block.loading.load(std::memory_order_acquire) != 0 && !others_have_gone_on()) return;
+  unmap_memory(reinterpret_cast<void*>(memory), bytes);
 }
 
 void serve(wire::AttachBlock& block) noexcept {

@@ -88,6 +88,7 @@ void begin_as_child() noexcept {
   keep_segment_for_end(nullptr);
   if (g_process.attached) reset_watcher_after_fork();
   forget_attachment();
+  reset_signals_after_fork();
   if (recording_has_ended()) {
     g_process.segment.store(nullptr, std::memory_order_release);  // the parent's
     return;
@@ -95,7 +96,6 @@ void begin_as_child() noexcept {
   const CancellationOff no_cancellation;
   g_process.pid = getpid();
   g_handlers.running.store(0, std::memory_order_relaxed);
-  reset_signals_after_fork();
   wire::SegmentHeader* const parents = g_process.segment.exchange(nullptr, std::memory_order_acq_rel);
   if (parents == nullptr) return;
   reset_watcher_after_fork();

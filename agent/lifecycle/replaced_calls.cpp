@@ -76,6 +76,16 @@ bool is_stand_in(const char* name) noexcept {
   return false;
 }
 
+// Of these, those by which a program sets handlers.
+constexpr const char* kSetHandlers[] = {"sigaction",     "signal",       "bsd_signal", "sysv_signal",
+                                        "__sysv_signal", "siginterrupt", "sigignore"};
+
+bool sets_handlers(const char* name) noexcept {
+  for (const char* const ours : kSetHandlers)
+    if (strcmp(ours, name) == 0) return true;
+  return false;
+}
+
 bool is_mpi_function(const char* name) noexcept {
   return strncmp(name, "MPI_", 4) == 0 || strncmp(name, "PMPI_", 5) == 0;
 }
@@ -141,6 +151,7 @@ constinit void* g_wrap_handle = nullptr;  // of the preload object for MPI; null
 struct Pass {
   Places libc, mpi, ours;
   const LoadedObject* object;  // at present
+  bool of_handlers;            // to restore those that set handlers, or else all others
 };
 
 void note_place(const LoadedObject& object, void* given) {
@@ -183,7 +194,7 @@ void replace_calls_of(const LoadedObject& object, void* given) {
 void restore_call(const CallSlot& slot, void* given) {
   const Pass& pass = *static_cast<const Pass*>(given);
   void* const now = __atomic_load_n(slot.place, __ATOMIC_RELAXED);
-  if (!pass.ours.have(now)) return;
+  if (!pass.ours.have(now) || sets_handlers(slot.name) != pass.of_handlers) return;
   for (std::uint32_t i = 0; i < g_replaced_count; ++i) {
     const Replaced& replaced = g_replaced[i];
     if (replaced.slot != slot.place || replaced.after != now) continue;
@@ -196,6 +207,13 @@ void restore_calls_of(const LoadedObject& object, void* given) {
   if (starts_with_any(object.name, kOurs)) return;
   static_cast<Pass*>(given)->object = &object;
   for_each_slot(object, restore_call, given);
+}
+
+void restore(bool of_handlers) noexcept {
+  Pass pass = {};
+  pass.of_handlers = of_handlers;
+  for_each_object(note_place, &pass);
+  for_each_object(restore_calls_of, &pass);
 }
 
 }  // namespace
@@ -220,10 +238,12 @@ void replace_calls() noexcept {
 }
 
 void restore_calls() noexcept {
+  if (g_replaced != nullptr) restore(false);
+}
+
+void restore_calls_that_set_handlers() noexcept {
   if (g_replaced == nullptr) return;
-  Pass pass = {};
-  for_each_object(note_place, &pass);
-  for_each_object(restore_calls_of, &pass);
+  restore(true);
   unmap_memory(g_replaced, sizeof(Replaced) * kMaxReplaced);
   g_replaced = nullptr;
   g_replaced_count = 0;

@@ -5,14 +5,16 @@
 
 namespace clusterprof::agent {
 
-// A handle of the preload object for MPI; without one, calls of MPI are left alone.
+// A handle of the preload object for MPI; null: calls of MPI are left alone.
 void replace_mpi_calls_by(void* wrappers) noexcept;
 
 // Leads calls of MPI, and of the functions of libc that samples need to know of, to ours, in all objects that
 // are loaded now. Calls through addresses that the program has from dlsym, or keeps elsewhere, go on as
 // before.
 void replace_calls() noexcept;
-// Puts everything back.
+// Puts everything back, but for functions that set handlers (sigaction and the like). These lead to ours
+// until the handlers are the program's again.
 void restore_calls() noexcept;
+void restore_calls_that_set_handlers() noexcept;
 
 }  // namespace clusterprof::agent

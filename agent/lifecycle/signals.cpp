@@ -154,9 +154,9 @@ void note_handler_mask(int signal, const SignalAction& action) noexcept {
 
 // If the program has a handler, the kernel applies the program's own mask and flags, since our handler calls
 // the program's. If it has none, the program must not notice ours.
-void install(const HandledSignal& entry) noexcept {
+void install(const HandledSignal& entry, SignalAction* replaced = nullptr) noexcept {
   if (only_tells_of_failure(entry.signal) && entry.program.sa_handler == SIG_IGN) {
-    __sigaction(entry.signal, &entry.program, nullptr);  // also for programs that it executes
+    __sigaction(entry.signal, &entry.program, replaced);  // also for programs that it executes
     return;
   }
   SignalAction action = {};
@@ -171,7 +171,7 @@ void install(const HandledSignal& entry) noexcept {
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     fill_sample_mask(action.sa_mask);
   }
-  __sigaction(entry.signal, &action, nullptr);
+  __sigaction(entry.signal, &action, replaced);
 }
 
 bool is_fault(int signal, const siginfo_t& info) noexcept {
@@ -270,7 +270,9 @@ void exchange_program_action(int signal, const SignalAction* action, SignalActio
   {
     const Lock lock;
     before = entry->program;
-    if (action != nullptr) {
+    if (!handlers_are_installed()) {  // the process has been let go meanwhile
+      __sigaction(signal, action != nullptr ? &next : nullptr, &before);
+    } else if (action != nullptr) {
       entry->program = next;
       note_alternate_stack(next);
       note_handler_mask(signal, next);
@@ -337,6 +339,7 @@ void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept
 
 namespace {
 
+int change_action_locked(int signal, const SignalAction* action, SignalAction* old) noexcept;
 int change_other_action(int signal, const SignalAction* action, SignalAction* old) noexcept;
 
 // Takes over handlers that were installed before the agent started. A one-shot handler may be gone before it
@@ -365,10 +368,15 @@ void install_handlers() noexcept {
     const Lock lock;
     for (HandledSignal& entry : g_handled_signals) {
       if (handled_signal(entry.signal) == nullptr) continue;
+      SignalAction replaced = {};
       __sigaction(entry.signal, nullptr, &entry.program);
+      install(entry, &replaced);
+      if (replaced.sa_sigaction != entry.program.sa_sigaction) {  // a thread of the program has set it since
+        entry.program = replaced;
+        install(entry);
+      }
       note_alternate_stack(entry.program);
       note_handler_mask(entry.signal, entry.program);
-      install(entry);
     }
     KernelAction ours = {};
     raw_syscall(SYS_rt_sigaction, kSampleSignal, nullptr, &ours, sizeof ours.mask);
@@ -388,27 +396,32 @@ void watch_signals() noexcept {
   real_function(g_real_signalfd, "signalfd");
 }
 
+// The program's calls of our functions wait meanwhile, and then find no handlers of ours. Past our functions,
+// one of its threads may set a handler at any instant: it is not overwritten, or put back at once.
 void restore_program_signals() noexcept {
-  {
-    const Lock lock;
-    SignalAction ignored = {};
-    ignored.sa_handler = SIG_IGN;
-    __sigaction(kSampleSignal, &ignored, nullptr);  // what waits is dropped
-  }
+  const Lock lock;
+  if (!handlers_are_installed()) return;
+  SignalAction ignored = {};
+  ignored.sa_handler = SIG_IGN;
+  __sigaction(kSampleSignal, &ignored, nullptr);  // what waits is dropped
   for (int signal = 1; signal <= 64; ++signal) {
     SignalAction action;
-    if (handled_signal(signal) == nullptr && change_other_action(signal, nullptr, &action) == 0 &&
+    if (handled_signal(signal) == nullptr && change_action_locked(signal, nullptr, &action) == 0 &&
         is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0) {
-      // In a program that was attached to, another thread may have set another one since.
       SignalAction replaced;
       if (__sigaction(signal, &action, &replaced) == 0 && replaced.sa_sigaction != action.sa_sigaction)
         __sigaction(signal, &replaced, nullptr);
     }
   }
-  const Lock lock;
   g_installed.store(false, std::memory_order_release);
-  for (const HandledSignal& entry : g_handled_signals)
-    if (handled_signal(entry.signal) != nullptr) __sigaction(entry.signal, &entry.program, nullptr);
+  for (const HandledSignal& entry : g_handled_signals) {
+    if (handled_signal(entry.signal) == nullptr) continue;
+    SignalAction now;
+    if (__sigaction(entry.signal, nullptr, &now) != 0) continue;
+    const bool is_ours =
+        entry.signal == kSampleSignal ? now.sa_handler == SIG_IGN : now.sa_sigaction == entry.handler;
+    if (is_ours) __sigaction(entry.signal, &entry.program, nullptr);
+  }
 }
 
 void reset_signals_after_fork() noexcept { g_lock.store(0, std::memory_order_relaxed); }
@@ -533,7 +546,8 @@ int set_action(int signal, const SignalAction* action, SignalAction* old) noexce
   return 0;
 }
 
-int change_other_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
+// The caller holds g_lock, unless this is a child of vfork or nothing is changed.
+int change_action_locked(int signal, const SignalAction* action, SignalAction* old) noexcept {
   const bool is_of_libc = signal == 32 || signal == 33;
   if (!handlers_are_installed() || signal < 1 || signal > 64 || is_of_libc)
     return __sigaction(signal, action, old);
@@ -567,6 +581,22 @@ int change_other_action(int signal, const SignalAction* action, SignalAction* ol
     sigdelset(&old->sa_mask, kSampleSignal);
   }
   return 0;
+}
+
+// For a signal that is not handled by us.
+int change_other_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
+  if (action == nullptr || !handlers_are_installed() || raw_syscall(SYS_getpid) != g_process.pid)
+    return change_action_locked(signal, action, old);
+  // Pointers of the program's are not followed while the lock is held.
+  const SignalAction next = *action;
+  SignalAction before = {};
+  int result = 0;
+  {
+    const Lock lock;
+    result = change_action_locked(signal, &next, &before);
+  }
+  if (result == 0 && old != nullptr) *old = before;
+  return result;
 }
 
 // One of the variants of signal(2).

@@ -152,6 +152,8 @@ bool prepare_threads(const wire::SegmentHeader* segment) noexcept {
 void register_this_thread(std::uintptr_t start_function, const char* inherited_name) noexcept {
   const CancellationOff no_cancellation;
   ThreadContext& context = t_context;
+  // First: a process that is let go loses its segment, and then its number changes.
+  const std::uint32_t generation = __atomic_load_n(&g_process.generation, __ATOMIC_ACQUIRE);
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (segment == nullptr || slot_of(context) != nullptr || recording_has_ended()) return;
   // The masks of a program that was not started by us stay as they are.
@@ -173,12 +175,12 @@ void register_this_thread(std::uintptr_t start_function, const char* inherited_n
   }
   find_stack(made);
   const std::int32_t tid = own_tid();
-  const bool has_just_begun = start_function != 0 || g_process.generation > 1;
+  const bool has_just_begun = start_function != 0 || generation > 1;
   fill_record(*record,
               {tid, number, start_function, has_just_begun ? 0 : earlier_run_delay_ns(tid), inherited_name});
   made.slot = record->slot;
   made.record = record;
-  made.generation = g_process.generation;
+  made.generation = generation;
   context = made;
   start_counters(record->counters);
   if (g_have_end_key) pthread_setspecific(g_end_key, record);

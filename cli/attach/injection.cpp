@@ -50,9 +50,9 @@ constexpr milliseconds kCallPatience{10'000};  // for a pthread_create that wait
 constexpr std::uint64_t kDirection = 0x400, kTrap = 0x100, kAlignment = 0x40000;  // of the flags
 
 // Where the new thread starts, with the address of the AttachBlock: loads the agent and goes on in its
-// function, which returns to libc. If that fails, it copies what dlerror says, which goes with the thread, and
-// ends. Forks of the program wait meanwhile, for two seconds at most: one that is made in a constructor has the
-// lock that the load waits for.
+// function, which returns to libc. If that fails, it copies what dlerror says, which goes with the thread,
+// and ends. Forks of the program wait meanwhile, for two seconds at most: one that is made in a constructor
+// has the lock that the load waits for.
 constexpr std::uint8_t kCode[] = {
     0x53,                                      // push rbx
     0x48, 0x89, 0xfb,                          // mov rbx, rdi

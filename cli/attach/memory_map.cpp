@@ -36,8 +36,8 @@ std::string file_of(Dwfl_Module* module) {
   return main_file != nullptr ? main_file : name != nullptr ? name : "";
 }
 
-// Where an object has all of its symbols, those with versions are called "dlopen@@GLIBC_2.34", and older ones, which
-// nothing is linked to any more, "dlopen@GLIBC_2.2.5".
+// Where an object has all of its symbols, those with versions are called "dlopen@@GLIBC_2.34", and older
+// ones, which nothing is linked to any more, "dlopen@GLIBC_2.2.5".
 bool is_named(std::string_view symbol, std::string_view name) {
   return symbol.starts_with(name) &&
          (symbol.size() == name.size() || symbol.substr(name.size()).starts_with("@@"));

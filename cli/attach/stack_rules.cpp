@@ -30,15 +30,15 @@ std::string_view plain(std::string_view name) {
 }
 
 // That call the program back.
-constexpr std::string_view kCallers[] = {"qsort",        "qsort_r",     "bsearch",
-                                         "start_thread", "pthread_once"};
+constexpr std::string_view kCallers[] = {"qsort", "qsort_r", "bsearch", "start_thread", "pthread_once"};
 // The frame of libc's that is next to the program's entry point.
 constexpr std::string_view kStarters[] = {"libc_start_main", "libc_start_main_impl"};
 
 bool is_libc(const StackFrame& frame) { return frame.place == Place::kLibc; }
 
-// Behind the frames of a complete stack that are the program's doing: where threads begin there are functions of
-// libc's, which in most installations have no names; where the main thread begins, the entry point is behind them.
+// Behind the frames of a complete stack that are the program's doing: where threads begin there are functions
+// of libc's, which in most installations have no names; where the main thread begins, the entry point is
+// behind them.
 std::vector<StackFrame>::const_iterator end_of_program(const std::vector<StackFrame>& frames,
                                                        std::vector<StackFrame>::const_iterator begin) {
   auto end = frames.end();

@@ -196,9 +196,8 @@ std::optional<Refused> refusal_of(const TargetFacts& target, const OwnFacts& own
     return refuse(Refusal::kStatic,
                   "it is linked statically, or without glibc, so that nothing can be loaded into it: link it "
                   "dynamically");
-  if (std::any_of(target.objects.begin(), target.objects.end(), [](const std::string& path) {
-        return is_of_libc(path) && path.ends_with(kDeleted);
-      }))
+  if (std::any_of(target.objects.begin(), target.objects.end(),
+                  [](const std::string& path) { return is_of_libc(path) && path.ends_with(kDeleted); }))
     return refuse(Refusal::kReplaced,
                   "its libc has been replaced on disk since it was started, by an update: start it anew");
   if (has_object(target, {"libasan", "libtsan", "libmsan", "libclang_rt."}))

@@ -27,8 +27,8 @@ enum class AttachStatus : std::uint32_t {
   kNoDescriptorTable = 6  // of the agent's own: the kernel refuses it
 };
 
-// While the first code loads the agent, the program's forks wait for it (AttachBlock::loading): in the child of a
-// fork the loader's lock would be held for ever.
+// While the first code loads the agent, the program's forks wait for it (AttachBlock::loading): in the child
+// of a fork the loader's lock would be held for ever.
 inline constexpr std::uint32_t kLoading = 1, kLoaded = 2;
 
 struct AttachBlock {

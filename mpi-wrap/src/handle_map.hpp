@@ -70,12 +70,12 @@ class HandleMap {
     return nullptr;
   }
 
-  // Calls drop(object) for each key and forgets all. Nobody looks anything up meanwhile.
-  template <typename Drop>
-  void clear(Drop drop) noexcept {
+  // Calls act(object) for each key and forgets all. find() may run at the same time.
+  template <typename Act>
+  void clear(Act act) noexcept {
     for (Slot& slot : slots_) {
       const std::uint64_t key = slot.key.load(std::memory_order_relaxed);
-      if (key > kErased) drop(slot.object.load(std::memory_order_relaxed));
+      if (key > kErased) act(slot.object.load(std::memory_order_relaxed));
       if (key != kFree) slot.key.store(kFree, std::memory_order_release);
     }
   }

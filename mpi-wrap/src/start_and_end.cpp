@@ -54,6 +54,10 @@ void forget_world() noexcept {
   forget_requests();
   forget_communicators();
   forget_entries();
+  session_started.store(false);
+#if CLUSTERPROF_MPI_HAS_4_0
+  open_sessions.store(0);
+#endif
   world_started.store(false);
 }
 

@@ -55,9 +55,9 @@ int add_code_ranges(dl_phdr_info* info, std::size_t, void*) noexcept {
 }
 
 bool wanted(void* library) noexcept {
-  const char* off = getenv("CLUSTERPROF_NO_MPI");
-  if (off != nullptr && off[0] != '\0' && strcmp(off, "0") != 0) return false;
   if (!state.attached) {
+    const char* off = getenv("CLUSTERPROF_NO_MPI");
+    if (off != nullptr && off[0] != '\0' && strcmp(off, "0") != 0) return false;
     if (&clusterprof_agent_v1 == nullptr) return false;
     agent = clusterprof_agent_v1();
   }
@@ -85,6 +85,7 @@ bool measuring(void* library) noexcept {
     static bool has_ranges;  // of an earlier recording
     if (!has_ranges) dl_iterate_phdr(add_code_ranges, nullptr);
     has_ranges = true;
+    if (state.attached) forget_world();
     // Someone else's MPI_Init may have run before this object's first call.
     start_if_initialised();
   }
@@ -136,9 +137,9 @@ extern void* clusterprof_mpi_slots[];
   if (!state.attached) {
     memcpy(first_targets, clusterprof_mpi_slots, sizeof first_targets);
   } else {
+    state.running = false;  // calls that began before and end now count nothing
     for (std::size_t i = 0; i < kSlots; ++i)
       __atomic_store_n(&clusterprof_mpi_slots[i], first_targets[i], __ATOMIC_RELEASE);
-    forget_world();
   }
   agent = given;
   state.attached = true;
