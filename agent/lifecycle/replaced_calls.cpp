@@ -106,7 +106,7 @@ bool starts_with_any(const char* path, const char* const (&prefixes)[kCount]) no
 constexpr const char* kOfLibc[] = {"libc.so",  "libc-2.",  "libpthread", "librt.so",
                                    "librt-2.", "libdl.so", "libdl-2."};
 constexpr const char* kLoader[] = {"ld-linux", "ld-2.", "ld.so"};
-constexpr const char* kOfMpi[] = {"libmpi.", "libmpich", "libpmpi"};
+constexpr const char* kOfMpi[] = {"libmpi.", "libmpi_", "libmpich", "libpmpi"};
 constexpr const char* kOurs[] = {"libclusterprof_"};
 
 // Where objects are in memory.

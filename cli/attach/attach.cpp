@@ -234,9 +234,8 @@ bool attach_to(const Target& target, const Options& options, const InstallLayout
   tell_attached(collector, target.facts.pid, target.rank);
   if (!options.quiet) {
     std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(),
-                  "process %d: recorded as rank %d (its thread %d was held for %.1f ms)",
-                  static_cast<int>(target.facts.pid), target.rank, static_cast<int>(injected.held_thread),
+    std::snprintf(line.data(), line.size(), "process %d: recorded as rank %d (a thread was held for %.1f ms)",
+                  static_cast<int>(target.facts.pid), target.rank,
                   std::chrono::duration<double, std::milli>(injected.held).count());
     say(line.data());
   }

@@ -216,9 +216,7 @@ class HeldThread {
   HeldThread(pid_t pid, pid_t tid) : pid_(pid), tid_(tid) {}
   HeldThread(const HeldThread&) = delete;
   HeldThread& operator=(const HeldThread&) = delete;
-  ~HeldThread() {
-    if (is_stopped_) let_go();
-  }
+  ~HeldThread() { let_go(); }
 
   // 0, or an error number; ESRCH: it has ended; ETIME: it will stop later; EBUSY: is_in_restartable_code();
   // EAGAIN: the whole process is stopped.
@@ -231,7 +229,7 @@ class HeldThread {
   std::optional<std::string> start_thread(std::uint64_t system_call, std::uint64_t pthread_create,
                                           std::uint64_t start, wire::AttachBlock& block,
                                           std::uint64_t& block_at);
-  // It goes on where it was stopped.
+  // It goes on where it was stopped, unless it does so already.
   void let_go();
 
  private:
@@ -305,6 +303,7 @@ bool HeldThread::is_in_restartable_code() {
 }
 
 void HeldThread::let_go() {
+  if (!is_stopped_) return;
   if (changed_) {
     iovec state{state_.data(), state_bytes_};
     trace(PTRACE_SETREGSET, tid_, NT_X86_XSTATE, &state);
@@ -504,38 +503,38 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection) {
   std::string objection = "all of its threads are in system calls that cannot be interrupted and made again";
   const auto end = Clock::now() + injection.patience;
   milliseconds pause{1};
+  Injected injected;
   do {
     const std::vector<Candidate> candidates = candidates_of(pid);
     if (candidates.empty() && ::kill(pid, 0) != 0 && errno == ESRCH)
       return failed(InjectionProblem::kGone, "it has ended");
     constexpr std::size_t kMostAtOnce = 16;
     for (std::size_t i = 0; i < std::min(candidates.size(), kMostAtOnce); ++i) {
-      HeldThread thread(pid, candidates[i].tid);
+      const pid_t tid = candidates[i].tid;
+      HeldThread thread(pid, tid);
       const auto begin = Clock::now();
       const int error = thread.stop();
-      if (error == EPERM && !has_ended(pid, candidates[i].tid))
-        return failed(InjectionProblem::kNotPermitted, "");
+      if (error == EPERM && !has_ended(pid, tid)) return failed(InjectionProblem::kNotPermitted, "");
       if (error == ETIME) return failed(InjectionProblem::kLate, "a thread does not stop");
-      if (error != 0) {
-        if (error == EBUSY)
-          objection = "it is in code that the kernel may begin again (rseq)";
-        else if (error == EAGAIN)
-          objection = "it was stopped";
-        else if (error != ESRCH && error != EPERM)
-          objection = std::string("a thread does not stop: ") + std::strerror(error);
-        continue;
+      std::string against;
+      if (error == 0) {
+        against = objection_to(memory_map.stack_of(tid, thread.call()), own_malloc);
+      } else if (error == EBUSY) {
+        against = "it is in code that the kernel may begin again (rseq)";
+      } else if (error == EAGAIN) {
+        against = "it was stopped";
+      } else if (error != ESRCH && error != EPERM) {  // these: it has ended
+        against = std::string("a thread does not stop: ") + std::strerror(error);
       }
-      const ThreadStack stack = memory_map.stack_of(candidates[i].tid, thread.call());
-      if (std::string against = objection_to(stack, own_malloc); !against.empty()) {
-        objection = std::move(against);
-        continue;
+      const bool is_usable = error == 0 && against.empty();
+      if (is_usable) {
+        const auto problem = thread.start_thread(system_call, pthread_create, there, *block, injected.block);
+        if (problem) return failed(InjectionProblem::kOther, *problem);
       }
-      Injected injected{candidates[i].tid, {}, 0};
-      const auto problem = thread.start_thread(system_call, pthread_create, there, *block, injected.block);
-      if (problem) return failed(InjectionProblem::kOther, *problem);
       thread.let_go();
-      injected.held = Clock::now() - begin;
-      return injected;
+      injected.held = std::max<std::chrono::nanoseconds>(injected.held, Clock::now() - begin);
+      if (is_usable) return injected;
+      if (!against.empty()) objection = std::move(against);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, milliseconds(50));

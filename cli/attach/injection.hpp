@@ -15,9 +15,8 @@
 namespace clusterprof::cli::attach {
 
 struct Injected {
-  pid_t held_thread = 0;
-  std::chrono::nanoseconds held{0};
-  std::uint64_t block = 0;  // address of the wire::AttachBlock in the process
+  std::chrono::nanoseconds held{0};  // the longest stop of a thread, of those that could not be used, too
+  std::uint64_t block = 0;           // address of the wire::AttachBlock in the process
 };
 
 enum class InjectionProblem : std::uint8_t {

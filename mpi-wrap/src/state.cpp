@@ -6,6 +6,6 @@
 namespace clusterprof::mpi_wrap {
 
 const clusterprof_agent_api* agent;
-State state{false, false, kUnknownRank, false};
+State state{false, false, kUnknownRank};
 
 }  // namespace clusterprof::mpi_wrap

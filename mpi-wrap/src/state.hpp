@@ -17,7 +17,7 @@ struct State {
   std::int32_t world_rank;  // in the run (worlds.hpp); kUnknownRank without a world
   // `clusterprof attach` has loaded this object into a process that runs. Numbers of operations do not agree
   // with those of other ranks.
-  bool attached;
+  bool attached = false;
 };
 extern State state;
 

@@ -80,11 +80,11 @@ def status_of(pid, *names):
 
 
 def files_of(pid):
-    """Everything that is mapped from files, but for our code."""
+    """Everything that is mapped from files, but for our code and the libraries of glibc that it names, which stay."""
     with open(f"/proc/{pid}/maps") as file:
         lines = [line.split() for line in file]
-    return sorted((words[0], words[1], words[5]) for words in lines
-                  if len(words) > 5 and words[5].startswith("/") and "libclusterprof_" not in words[5])
+    return sorted((words[0], words[1], words[5]) for words in lines if len(words) > 5 and words[5].startswith("/")
+                  and not os.path.basename(words[5]).startswith(("libclusterprof_", "libdl", "libpthread")))
 
 
 def state_of(pid):
@@ -257,7 +257,6 @@ class Programs(AttachTest):
             shutil.rmtree(run)
         self.assert_as_before(pid, before)
         self.assertIn("ok\n", self.finish())
-
 
     def test_while_it_is_stopped_and_goes_on(self):
         pid = self.begin([PLAIN, "storm", "2", self.stop_file])
