@@ -238,6 +238,13 @@ __asm__(
 """)
     for f in wrapped(functions):
         out += guarded(f, [f"ENTRY({f.name}, {2 * f.number});", f"ENTRY(P{f.name}, {2 * f.number + 1});"])
+    out.append(f"""
+// Slots of functions that this MPI lacks are there, too.
+__asm__(
+    ".pushsection .data.clusterprof_mpi_slots,\\"aw\\",@progbits\\n"
+    ".org 8 * {2 * len(functions)}\\n"
+    ".size clusterprof_mpi_slots, . - clusterprof_mpi_slots\\n"
+    ".popsection\\n");""")
     out.append("// clang-format on\n")
     return "\n".join(out)
 
