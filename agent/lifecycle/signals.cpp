@@ -599,6 +599,14 @@ int change_other_action(int signal, const SignalAction* action, SignalAction* ol
   return result;
 }
 
+// sigaction(2). Functions of ours do not call each other by the names that they export: in a process that was
+// attached to, those are libc's.
+int change_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
+  if (!is_kept_from_kernel(signal)) return change_other_action(signal, action, old);
+  exchange_program_action(signal, action, old);
+  return 0;
+}
+
 // One of the variants of signal(2).
 sighandler_t set_handler(int signal, sighandler_t handler, int flags, bool block_itself,
                          SignalFunction otherwise) noexcept {
@@ -622,6 +630,11 @@ sighandler_t set_handler(int signal, sighandler_t handler, int flags, bool block
     return SIG_ERR;
   }
   return old.sa_handler;
+}
+
+sighandler_t set_sysv_handler(int signal, sighandler_t handler) noexcept {
+  return set_handler(signal, handler, static_cast<int>(SA_RESETHAND | SA_NODEFER), false,
+                     real_function(g_real_sysv_signal, "sysv_signal"));
 }
 
 bool on_alternate_stack() noexcept {
@@ -718,10 +731,7 @@ int wait_for_signal(const sigset_t* set, siginfo_t* info, const timespec* timeou
 extern "C" {
 
 CLUSTERPROF_EXPORT int sigaction(int signal, const SignalAction* action, SignalAction* old) noexcept {
-  using namespace clusterprof::agent;
-  if (!is_kept_from_kernel(signal)) return change_other_action(signal, action, old);
-  exchange_program_action(signal, action, old);
-  return 0;
+  return clusterprof::agent::change_action(signal, action, old);
 }
 
 CLUSTERPROF_EXPORT sighandler_t signal(int signal, sighandler_t handler) noexcept {
@@ -735,21 +745,19 @@ CLUSTERPROF_EXPORT sighandler_t bsd_signal(int signal, sighandler_t handler) noe
 }
 
 CLUSTERPROF_EXPORT sighandler_t sysv_signal(int signal, sighandler_t handler) noexcept {
-  using namespace clusterprof::agent;
-  return set_handler(signal, handler, static_cast<int>(SA_RESETHAND | SA_NODEFER), false,
-                     real_function(g_real_sysv_signal, "sysv_signal"));
+  return clusterprof::agent::set_sysv_handler(signal, handler);
 }
 
 // The function that signal() becomes in programs that ask for System V semantics.
 CLUSTERPROF_EXPORT sighandler_t __sysv_signal(int signal, sighandler_t handler) noexcept {
-  return sysv_signal(signal, handler);
+  return clusterprof::agent::set_sysv_handler(signal, handler);
 }
 
 CLUSTERPROF_EXPORT int siginterrupt(int signal, int interrupts) noexcept {
   using namespace clusterprof::agent;
   auto* const function = real_function(g_real_siginterrupt, "siginterrupt");
   SignalAction action;
-  if (sigaction(signal, nullptr, &action) != 0) return -1;
+  if (change_action(signal, nullptr, &action) != 0) return -1;
   const std::uint64_t bit = std::uint64_t{1} << (signal - 1);
   if (interrupts != 0) {
     g_interrupting.fetch_or(bit, std::memory_order_relaxed);
@@ -759,16 +767,17 @@ CLUSTERPROF_EXPORT int siginterrupt(int signal, int interrupts) noexcept {
     action.sa_flags |= SA_RESTART;
   }
   if (!handlers_are_installed() && function != nullptr) return function(signal, interrupts);
-  return sigaction(signal, &action, nullptr);
+  return change_action(signal, &action, nullptr);
 }
 
 CLUSTERPROF_EXPORT int sigignore(int signal) noexcept {
   SignalAction action = {};
   action.sa_handler = SIG_IGN;
-  return sigaction(signal, &action, nullptr);
+  return clusterprof::agent::change_action(signal, &action, nullptr);
 }
 
 CLUSTERPROF_EXPORT sighandler_t sigset(int signal, sighandler_t handler) noexcept {
+  using namespace clusterprof::agent;
   sigset_t set, before;
   sigemptyset(&set);
   if (handler == SIG_ERR || sigaddset(&set, signal) != 0) {
@@ -778,8 +787,11 @@ CLUSTERPROF_EXPORT sighandler_t sigset(int signal, sighandler_t handler) noexcep
   SignalAction action = {}, old;
   const bool hold = handler == SIG_HOLD;
   action.sa_handler = handler;
-  if (sigaction(signal, hold ? nullptr : &action, &old) != 0) return SIG_ERR;
-  if (sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, &before) != 0) return SIG_ERR;
+  if (change_action(signal, hold ? nullptr : &action, &old) != 0) return SIG_ERR;
+  if (const int error = change_program_mask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, &before); error != 0) {
+    errno = error;
+    return SIG_ERR;
+  }
   return sigismember(&before, signal) == 1 ? SIG_HOLD : old.sa_handler;
 }
 
