@@ -258,6 +258,18 @@ class Programs(AttachTest):
         self.assert_as_before(pid, before)
         self.assertIn("ok\n", self.finish())
 
+    def test_children_of_forks_can_load_libraries(self):
+        for number in range(3):  # the agent is loaded once into each
+            stop = f"{self.stop_file}-{number}"
+            run = f"{self.run_directory}-{number}"
+            pid = self.begin([PLAIN, "forks", "0", stop])
+            self.ready()
+            self.clusterprof("attach", pid, "-o", run)
+            self.clusterprof("detach", run)
+            open(stop, "w").close()
+            stdout, _ = self.process.communicate(timeout=PATIENCE_S)
+            self.assertEqual((self.process.returncode, stdout.splitlines()[-1]), (0, "ok"))
+
     def test_while_it_is_stopped_and_goes_on(self):
         pid = self.begin([PLAIN, "storm", "2", self.stop_file])
         self.ready()

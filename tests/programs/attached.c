@@ -2,10 +2,12 @@
 //
 //   attached threads N STOP   N threads compute in spin_work() until the file STOP exists; the main thread sleeps
 //   attached storm N STOP     N threads allocate, check and free memory until then
+//   attached forks 0 STOP     the main thread makes children until then, one after the other, each of which uses the loader
 //
 // Prints "ready" once all threads run, and at the end "ok", or how many mistakes it has found. It has a handler for
 // SIGUSR1, whose number of calls it prints.
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static atomic_int stop, running, mistakes, signals;
@@ -61,8 +64,21 @@ static void* allocate(void* given) {
   return NULL;
 }
 
+static void make_child(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    _exit(dlopen(NULL, RTLD_NOW) == NULL);
+  }
+  int status = 1;
+  while (child > 0 && waitpid(child, &status, 0) < 0) {
+  }
+  if (status != 0) atomic_fetch_add(&mistakes, 1);
+}
+
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
+  const int forks = strcmp(argv[1], "forks") == 0;
   const int count = atoi(argv[2]);
   struct sigaction action = {0};
   action.sa_handler = count_signal;
@@ -74,7 +90,12 @@ int main(int argc, char** argv) {
   while (atomic_load(&running) != count) usleep(1000);
   puts("ready");
   fflush(stdout);
-  while (access(argv[3], F_OK) != 0) poll(NULL, 0, 50);
+  while (access(argv[3], F_OK) != 0) {
+    if (forks)
+      make_child();
+    else
+      poll(NULL, 0, 50);
+  }
   atomic_store(&stop, 1);
   for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
   printf("signals %d\n", atomic_load(&signals));
