@@ -116,15 +116,15 @@ constexpr std::uint8_t kCode[] = {
     // In the child of a fork, which has no such thread: mov dword [rip + loading], kLoaded
     0xc7, 0x05, 0x9c, 0x0f, 0x01, 0x00, 0x02, 0x00, 0x00, 0x00,  // in_child
     0xc3,                                                        // ret
-    // Where pthread_create returns to: keeps its result and gives the processor away until it is fetched.
+    // Where pthread_create returns to: keeps its result and sleeps until it is fetched.
     0x89, 0xc3,                    // landing: mov ebx, eax
-    0xb8, 0x18, 0x00, 0x00, 0x00,  // again: mov eax, SYS_sched_yield
+    0xb8, 0x22, 0x00, 0x00, 0x00,  // again: mov eax, SYS_pause
     0x0f, 0x05,                    // syscall
     0xeb, 0xf7};                   // jmp again
 static_assert(sizeof(wire::AttachBlock::error) == 400);
 static_assert(static_cast<int>(wire::AttachStatus::kNotLoaded) == 1);
 static_assert(wire::kLoading == 1 && wire::kLoaded == 2);
-static_assert(SYS_sched_yield == 0x18 && SYS_time == 0xc9);
+static_assert(SYS_sched_yield == 0x18 && SYS_pause == 0x22 && SYS_time == 0xc9);
 constexpr std::size_t kLandingAt = 0xc5, kLandedAt = kLandingAt + 2;
 static_assert(sizeof kCode == kLandingAt + 11);
 
