@@ -751,10 +751,9 @@ class Server::Impl {
     node.any = [this] {
       if (!std::exchange(is_asked_, true)) live_->begin();
     };
-    const auto windows = options_.light ? ControlWatch::Windows::kOfLight
-                         : options_.node.standby || options_.node.attached
-                             ? ControlWatch::Windows::kOfStandby
-                             : ControlWatch::Windows::kNone;
+    const auto windows = options_.light                                    ? ControlWatch::Windows::kOfLight
+                         : options_.node.standby || options_.node.attached ? ControlWatch::Windows::kOfStandby
+                                                                           : ControlWatch::Windows::kNone;
     control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes, windows,
                      std::move(node));
     control_->begin(options_.node.attached);
