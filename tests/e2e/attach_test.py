@@ -343,7 +343,7 @@ class Mpi(AttachTest):
         sent = sum(row["sent_bytes"] for row in report["mpi"]["calls"] if row["op"] == "MPI_Allreduce")
         self.assertEqual(sent, count["MPI_Allreduce"] * SENT_BYTES)
         self.assertEqual({rank["mpi_wait_s"] for rank in report["ranks"]}, {None})
-        self.assertEqual(report["mpi"]["waits"], [])
+        self.assertFalse(report["mpi"].get("waits"))
         self.assertIn("attached", [note["code"] for note in report["run"]["note_records"]])
 
 
