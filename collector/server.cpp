@@ -339,7 +339,7 @@ class Server::Impl {
   // their connections, to undo what they have changed; they answer by closing theirs.
   void let_go() {
     if (std::exchange(lets_go_, true) || off_since_) return;
-    if (!told_off_at_) state_.turn_off(instant_now().mono_ns);
+    if (!told_off_at_) tell_off();
     told_off_at_ = Clock::now();
   }
 
@@ -599,19 +599,30 @@ class Server::Impl {
     if (!told_off_at_) {
       if (wire::off_file([](const char* path) { return access(path, F_OK) == 0; }) == nullptr) return;
       told_off_at_ = clock;
-      state_.turn_off(instant_now().mono_ns);
+      tell_off();
     } else if (clock - *told_off_at_ >= kAgentsStop) {
-      const Instant now = instant_now();
-      poll_rings(now);
-      update_series();
+      Instant end = instant_now();
+      poll_rings(end);
+      // What comes after the last record is not of the run: nobody has looked at what the program did then.
+      const std::uint64_t recorded_ns = std::max(told_off_ns_, state_.latest_record_ns());
+      if (recorded_ns < end.mono_ns) {
+        end.utc_ns -= static_cast<std::int64_t>(end.mono_ns - recorded_ns);
+        end.mono_ns = recorded_ns;
+      }
+      update_series(end.mono_ns);
       if (lets_go_) {
         end_connections();
       } else {
         add_note(NoteCode::kTurnedOff,
                  static_cast<std::uint64_t>(std::chrono::duration_cast<seconds>(clock - started_).count()));
       }
-      off_since_ = now;
+      off_since_ = end;
     }
+  }
+
+  void tell_off() {
+    told_off_ns_ = instant_now().mono_ns;
+    state_.turn_off(told_off_ns_);
   }
 
   // Moves to the processors on which the ranks may run. Their launcher bound them, or they bind themselves.
@@ -675,8 +686,9 @@ class Server::Impl {
   }
 
   void update_series() {
-    if (off_since_) return;
-    const std::uint64_t now_ns = instant_now().mono_ns;
+    if (!off_since_) update_series(instant_now().mono_ns);
+  }
+  void update_series(std::uint64_t now_ns) {
     state_.update_series(now_ns);
     state_.update_node_series(now_ns, machine_.usage());
   }
@@ -1029,6 +1041,7 @@ class Server::Impl {
   std::optional<Clock::time_point> terminate_at_;
   std::optional<Clock::time_point>
       told_off_at_;                   // when the agents were told that the site has turned recording off
+  std::uint64_t told_off_ns_ = 0;     // likewise
   std::optional<Instant> off_since_;  // nothing is recorded from here on
   bool last_is_written_ = false;      // a shard with all that was recorded until then
 

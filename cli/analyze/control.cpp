@@ -102,13 +102,18 @@ int start_recording(const ControlOptions& options) {
 int stop_recording(const ControlOptions& options) { return control(options, ControlRequest{}); }
 
 int detach(const ControlOptions& options) {
+  constexpr seconds kAnswerPatience{3};
   constexpr seconds kDetachPatience{60};  // for the last shard of a large run, too
   const Result<fs::path> found = find_path(options.run, "run");
   if (!found) return complain(found.error());
   const std::string run = found.value().string();
   std::error_code error;
   if (!fs::is_directory(run, error)) return complain(kBadUsage, options.run + ": is not a run directory");
-  const std::vector<ControlAnswer> nodes = read_answers(run);
+  // `clusterprof attach` may have returned a moment before the collector's answer is there.
+  std::vector<ControlAnswer> nodes = read_answers(run);
+  for (const auto end = std::chrono::steady_clock::now() + kAnswerPatience;
+       nodes.empty() && std::chrono::steady_clock::now() < end; nodes = read_answers(run))
+    std::this_thread::sleep_for(kLookInterval);
   if (nodes.empty())
     return complain(
         kNothingFound,

@@ -106,6 +106,8 @@ class NodeState {
 
   // Tells all processes, and those to come, that nothing is to be recorded any more.
   void turn_off(std::uint64_t now_ns);
+  // When the latest record of a process that lives was written; 0: there is none.
+  [[nodiscard]] std::uint64_t latest_record_ns() const;
 
   // The segment gets no more records, but the process continues: it has executed something that is not
   // recorded.
