@@ -238,6 +238,7 @@ class HeldThread {
   bool resume_to_system_call_stop();
   std::optional<long> make_call(std::uint64_t instruction, long number,
                                 std::array<std::uint64_t, 6> arguments);
+  bool run_for(microseconds time);
   bool interrupt_and_wait();
   bool is_in_restartable_code();
 
@@ -325,6 +326,11 @@ void HeldThread::let_go() {
 }
 
 // What cannot be blocked (SIGSTOP) is passed on, and takes effect when the thread is let go.
+std::uintptr_t passed_on(int status) {
+  const bool is_event = static_cast<unsigned>(status) >> 16 == kEventStop;
+  return is_event ? 0 : static_cast<std::uintptr_t>(WSTOPSIG(status));
+}
+
 bool HeldThread::resume_to_system_call_stop() {
   for (std::uintptr_t signal = 0;;) {
     if (trace(PTRACE_SYSCALL, tid_, 0, reinterpret_cast<void*>(signal)) != 0) return false;
@@ -333,9 +339,25 @@ bool HeldThread::resume_to_system_call_stop() {
       if (errno != EINTR) return false;
     if (!WIFSTOPPED(status)) return false;
     if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return true;
-    const bool is_event = static_cast<unsigned>(status) >> 16 == kEventStop;
-    signal = is_event ? 0 : static_cast<std::uintptr_t>(WSTOPSIG(status));
+    signal = passed_on(status);
   }
+}
+
+// Lets it run, also where the process is stopped and goes on again and again: each time the thread stops, and
+// would not get on if it had to wait for the end of the time.
+bool HeldThread::run_for(microseconds time) {
+  constexpr microseconds kLook{20};
+  const auto end = Clock::now() + time;
+  if (trace(PTRACE_CONT, tid_) != 0) return false;
+  do {
+    std::this_thread::sleep_for(kLook);
+    int status = 0;
+    const pid_t got = ::waitpid(tid_, &status, __WALL | WNOHANG);
+    if (got < 0 || (got == tid_ && !WIFSTOPPED(status))) return false;
+    if (got == tid_ && trace(PTRACE_CONT, tid_, 0, reinterpret_cast<void*>(passed_on(status))) != 0)
+      return false;
+  } while (Clock::now() < end);
+  return true;
 }
 
 std::optional<long> HeldThread::make_call(std::uint64_t instruction, long number,
@@ -417,8 +439,7 @@ std::optional<std::string> HeldThread::start_thread(std::uint64_t system_call, s
   const auto end = Clock::now() + kCallPatience;
   user_regs_struct at{};
   for (microseconds pause{50};; pause = std::min(pause * 2, microseconds(10'000))) {
-    if (trace(PTRACE_CONT, tid_) != 0) return "it does not go on";
-    std::this_thread::sleep_for(pause);
+    if (!run_for(pause)) return "it does not go on";
     if (!interrupt_and_wait() || trace(PTRACE_GETREGS, tid_, 0, &at) != 0) return "it has ended";
     if (at.rip >= memory + kLandedAt && at.rip < memory + sizeof kCode) break;
     // Given up only where it may wait for ever: anywhere else it may hold a lock itself.
