@@ -125,13 +125,9 @@ std::optional<std::string> of_run(const NoteRecord& note) {
           "only in windows that clusterprof start opened. --mode full records it always.",
           note.number);
     case NoteCode::kAttached:
-      return "The processes were running when clusterprof attach was called: all times and bytes are from "
-             "then on, and "
-             "nothing is known of who waits for whom (no waiting analysis). Not recorded: calls of MPI "
-             "through "
-             "addresses from dlsym, file operations, programs and processes that they start, "
-             "torch.distributed. "
-             "With --standby from the start, all of that is recorded.";
+      return "clusterprof attach began the recording: times and bytes are from then on, and who waits for "
+             "whom is not known. Not recorded: file operations, programs and processes that they start, "
+             "torch.distributed, calls of MPI by way of dlsym. With --standby from the start, all of that is.";
     case NoteCode::kNeverStarted:
       return "Nothing was recorded: the run was on standby (--standby), and nobody started recording "
              "(clusterprof start RUN).";
