@@ -529,7 +529,9 @@ class Wrapper:
                 condition = "if (*flag != 0) " if "flag" in f.by_name else ""
                 after.append(f"{condition}record.bind(key_of(*{f.get(field)}));")
         if before or body.lines or after:
-            self.add("if (record.counts()) {" if before or after else "if (record.counts_bytes()) {")
+            # What an exchange receives is not known from its status, if it is completed after a pause.
+            exchanges = verb == "starts" and any("start_exchange" in line for line in self.started_events())
+            self.add("if (record.counts()) {" if before or after or exchanges else "if (record.counts_bytes()) {")
             self.lines += ["    " + b for b in before] + body.lines
             self.lines += ["    " + a for a in after]
             self.add("}")
