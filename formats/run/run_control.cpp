@@ -178,18 +178,6 @@ std::int64_t unix_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
 }
 
-std::optional<std::uint64_t> parse_lasting_ns(std::string_view text) {
-  double value = 0;
-  const auto [stop, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (error != std::errc()) return std::nullopt;
-  const std::string_view unit(stop, static_cast<std::size_t>(text.data() + text.size() - stop));
-  const double unit_s = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  const double lasting_s = value * unit_s;
-  if (!(lasting_s >= 1) || lasting_s > static_cast<double>(kLongestWindow_ns) / 1e9) return std::nullopt;
-  return static_cast<std::uint64_t>(lasting_s * 1e9);
-}
-
 std::string text_of(const ControlRequest& request) {
   return text_of_fields({{kRequestFields[0], request.sequence},
                          {kRequestFields[1], request.open ? 1 : 0},
