@@ -126,6 +126,10 @@ void serialize(Archive& archive, EventLoop& loop) {
           loop.longest_utc_ns, loop.lengths, loop.thread);
 }
 template <typename Archive>
+void serialize(Archive& archive, TaskTime& task) {
+  archive(task.rank, task.path, task.task_path, task.wall_ns, task.cpu_ns, task.samples, task.name);
+}
+template <typename Archive>
 void serialize(Archive& archive, Thread& thread) {
   archive(thread.rank, thread.path, thread.top_path, thread.last_path, thread.pid, thread.tid, thread.kind,
           thread.flags, thread.count, thread.start_utc_ns, thread.elapsed_ns, thread.cpu_ns,
@@ -148,6 +152,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
           head.io_files, head.drops, head.processes, head.event_loops, head.threads, head.failures,
           head.mpi_errors);
+  archive(head.task_times);
   archive_rows(archive, head.loop_blocks);
   archive_rows(archive, head.frames);
   archive_rows(archive, head.paths);

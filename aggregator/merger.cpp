@@ -182,6 +182,7 @@ void renumber(std::vector<Row>& rows, const NewRows& to) {
   for (Row& row : rows) {
     if constexpr (requires { row.path; }) row.path = to.path[row.path];
     if constexpr (requires { row.top_path; }) row.top_path = to.path[row.top_path];
+    if constexpr (requires { row.task_path; }) row.task_path = to.path[row.task_path];
     if constexpr (requires { row.last_path; }) row.last_path = to.path[row.last_path];
     if constexpr (requires { row.communicator; })
       if (row.communicator != kNone) row.communicator = to.communicator[row.communicator];
@@ -230,6 +231,7 @@ struct Merger::State {
   std::vector<std::vector<Process>> processes;
   std::vector<std::vector<EventLoop>> event_loops;
   std::vector<std::vector<LoopBlock>> loop_blocks;
+  std::vector<std::vector<TaskTime>> task_times;
   std::vector<std::vector<Thread>> threads;
   std::vector<std::vector<RecordingWindow>> recording_windows;
   std::vector<std::vector<Failure>> failures;
@@ -373,6 +375,7 @@ struct Merger::State {
     use(processes, &ShardData::processes);
     use(event_loops, &ShardData::event_loops);
     use(loop_blocks, &ShardData::loop_blocks);
+    use(task_times, &ShardData::task_times);
     use(threads, &ShardData::threads);
     use(recording_windows, &ShardData::recording_windows);
     use(failures, &ShardData::failures);

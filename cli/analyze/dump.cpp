@@ -368,6 +368,10 @@ void dump_losses(const ShardData& data, Text& out) {
   for (const LoopBlock& b : data.loop_blocks)
     out.row(b.rank, b.path, b.pid, b.tid, b.number, b.start_utc_ns, b.begin_utc_ns, b.turn_ns, b.wall_ns,
             unsigned{b.flags});
+  out.table("task_times", data.task_times.size(),
+            "rank_row\tpath\ttask_path\twall_ns\tcpu_ns\tsamples\tname");
+  for (const TaskTime& t : data.task_times)
+    out.row(t.rank, t.path, t.task_path, t.wall_ns, t.cpu_ns, t.samples, t.name);
   out.table(
       "threads", data.threads.size(),
       "rank_row\tpath\ttop_path\tlast_path\tpid\ttid\tkind\tflags\tcount\tstart_utc_ns\telapsed_ns\tcpu_ns\t"

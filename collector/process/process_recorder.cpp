@@ -27,7 +27,7 @@ constexpr std::uint64_t kMaxUnrecordedPrograms = std::uint64_t{1} << 32;
 struct ReportSink {
   ProcessReport& report;
   LiveTimes* live;  // null: not for a live file
-  const std::vector<std::uint32_t>& counter_numbers;
+  const ProcessCharges& charges;
   TimeGrid& grid;
   bool main_thread;
 
@@ -37,10 +37,13 @@ struct ReportSink {
         report.values[RawValueKey{live != nullptr ? 0 : target.path, target.category, main_thread}];
     amount.wall_ns += wall_ns;
     amount.cpu_ns += cpu_ns;
+    if (live == nullptr && target.task != ChargeTarget::kNoRow)
+      add(report.tasks[charges.tasks().key(target.task)], {wall_ns, cpu_ns, 0});
   }
   void counter(const ChargeTarget& target, std::uint32_t index, std::uint64_t value) const {
-    if (live == nullptr && index < counter_numbers.size())
-      report.counters[RawCounterKey{target.path, counter_numbers[index]}] += value;
+    const std::vector<std::uint32_t>& known = charges.counter_numbers();
+    if (live == nullptr && index < known.size())
+      report.counters[RawCounterKey{target.path, known[index]}] += value;
   }
   void paused(std::uint64_t) const {}  // ProcessRecorder::paused_ns is more exact
   // Only the kernel knows this time, and it is not asked for a report on the present state.
@@ -58,8 +61,9 @@ struct ReportSink {
     spent(of, when, wall_ns);
   }
   void counted(std::uint32_t index, const Stretch& when, std::uint64_t value) const {
-    if (live == nullptr && index < counter_numbers.size())
-      report.counter_series.spread(grid, counter_numbers[index], when.begin_ns, when.end_ns, value);
+    const std::vector<std::uint32_t>& known = charges.counter_numbers();
+    if (live == nullptr && index < known.size())
+      report.counter_series.spread(grid, known[index], when.begin_ns, when.end_ns, value);
   }
 };
 
@@ -579,6 +583,7 @@ void ProcessRecorder::add_sums(ProcessReport& report, std::uint64_t now_ns) cons
   report.windows = windows_.windows(now_ns);
   report.leaves_gaps = windows_.leaves_gaps();
   report.mpi_runnable_ns = charges_.mpi_runnable_ns();
+  report.tasks = charges_.tasks().amounts();
   report.knows_run_delay = segment_.header().knows_run_delay == 1 && !samples_.cpu_clock();
 }
 
@@ -666,7 +671,7 @@ void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t no
     if (thread.state != RecordedThread::State::kActive) continue;
     ThreadAccount provisional = thread.account;
     provisional.end(now_ns, std::nullopt, samples_.period_ns(), {}, {},
-                    ReportSink{report, live, charges_.counter_numbers(), grid_, thread.main});
+                    ReportSink{report, live, charges_, grid_, thread.main});
     report.thread_table.add(row_of(thread, provisional, now_ns, true));
   }
 }

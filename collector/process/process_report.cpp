@@ -95,6 +95,10 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   for (const auto& [path, access] : other.accesses) accesses[path].add(access);
   for (const auto& [key, calls_of_file] : other.io) io[key].add(calls_of_file);
   add_loops(other.loops);
+  for (const auto& [key, amount] : other.tasks) {
+    const bool has_room = tasks.size() < 2 * TaskTimes::kMostRows || tasks.contains(key);
+    add(tasks[has_room ? key : RawTaskKey()], amount);
+  }
   for (const auto& [pair, cell] : other.traffic) {
     traffic[pair].messages += cell.messages;
     traffic[pair].bytes += cell.bytes;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace clusterprof::collector {
 namespace {
@@ -177,7 +178,8 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
   if ((record.flags & wire::kHasPython) != 0) thread.runs_python = true;
   StackContext context = context_of(record);
   const ChargeSink sink(charges_, thread.main);
-  const ChargeTarget target = find_target(thread, record.flags, context);
+  ChargeTarget target = find_target(thread, record.flags, context);
+  target.task = task_row(thread, sample, context);
   if (thread.main && !holds_places_) last_path_.note(thread.words.words(), target.path, time_ns);
   if (record.trigger == wire::Trigger::kEvent) {
     thread.account.event(time_ns, kernel_use(record), target, sample.counter_values(), sink);
@@ -236,6 +238,35 @@ ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t fl
   return stack_charges_.target(thread.words.words(), context, thread.main);
 }
 
+// The task's own frames, without those of C, below those that await it.
+std::uint32_t SampleCharger::task_row(const RecordedThread& thread, const RingSample& sample,
+                                      const StackContext& context) {
+  std::uint32_t missing = sample.record.task_frames;
+  if (missing == 0) return ChargeTarget::kNoRow;
+  task_words_.clear();
+  const std::span<const std::uint64_t> words = thread.words.words();
+  for (std::size_t i = 0; i + 1 < words.size() && missing != 0; ++i) {
+    if ((words[i] & wire::kFrameTagMask) != wire::kPythonFrameTag) continue;
+    task_words_.insert(task_words_.end(), {words[i], words[i + 1]});
+    ++i;
+    --missing;
+  }
+  if (missing != 0) return ChargeTarget::kNoRow;
+  const std::size_t own = task_words_.size();
+  task_words_.resize(own + sample.record.await_words);
+  if (sample.record.await_words != 0)
+    std::memcpy(task_words_.data() + own, sample.await_words, 8u * sample.record.await_words);
+  StackContext of_task;
+  of_task.epoch = context.epoch;
+  of_task.pool = context.pool;
+  char name[wire::kTaskNameBytes];  // the process may be writing it
+  std::memcpy(name, sample.task_name, sample.record.task_name_bytes);
+  const std::uint32_t path = stacks_.resolve(task_words_, of_task).path;
+  const auto from_coroutine = std::span<const std::uint64_t>(task_words_).subspan(own - 2);
+  return charges_.tasks().row(path, stacks_.resolve(from_coroutine, of_task).path,
+                              {name, sample.record.task_name_bytes});
+}
+
 void SampleCharger::know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
                                 const ThreadAccount::Charged& charged) const {
   thread.last_path = target.path;
@@ -279,6 +310,7 @@ void SampleCharger::count(RecordedThread& thread, const wire::SampleRecord& reco
                           const ChargeTarget& target, const ThreadAccount::Charged& charged) {
   const bool is_fault = 2 * charged.page_fault_ns > charged.cpu_ns;
   charges_.add_sample(is_fault ? ChargeSink(charges_, thread.main).fault_target(target).row : target.row);
+  if (target.task != ChargeTarget::kNoRow) charges_.tasks().add_sample(target.task);
   ++statistics_.samples;
   if (!blocked) {
     ++statistics_.running_samples;

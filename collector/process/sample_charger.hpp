@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "collector/charge/amounts.hpp"
 #include "collector/charge/process_charges.hpp"
@@ -110,6 +111,10 @@ class SampleCharger {
                    const ThreadAccount::Charged& charged) const;
   [[nodiscard]] Place place_of(const ChargeTarget& target, const wire::SampleRecord& record) const;
   [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context);
+  // The row of the task that ran at the sample; ChargeTarget::kNoRow: none did, or its frames are not all
+  // there.
+  [[nodiscard]] std::uint32_t task_row(const RecordedThread& thread, const RingSample& sample,
+                                       const StackContext& context);
   void end_account(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
                    const KernelUse* kernel, std::span<const std::uint64_t> counters);
   [[nodiscard]] KernelUse kernel_use(const wire::SampleRecord& record) const;
@@ -128,6 +133,7 @@ class SampleCharger {
   const bool cpu_clock_;
   SampleStatistics statistics_;
   LastPath last_path_;
+  std::vector<std::uint64_t> task_words_;  // of task_row()
   bool holds_places_ = false;
 };
 

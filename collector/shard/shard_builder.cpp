@@ -370,6 +370,22 @@ void ShardBuilder::add_loops(const ProcessReport& report, std::uint32_t rank,
     }
   }
 }
+// A report has those of all ranks in memory, so in a large job there are fewer of each.
+void ShardBuilder::add_tasks(const ProcessReport& report, std::uint32_t rank,
+                             const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  constexpr std::size_t kRanks = 16, kFewest = 64;  // ranks with kMaxTaskRows each
+  RawTasks tasks;                                   // different instructions may be one line
+  for (const auto& [key, amount] : report.tasks)
+    add(tasks[{path_of[key.path], path_of[key.task_path], key.name}], amount);
+  limit_tasks(tasks,
+              std::clamp(shard::kMaxTaskRows * kRanks / std::max<std::size_t>(data.run.world_size, 1),
+                         kFewest, shard::kMaxTaskRows),
+              [&](std::uint32_t path) { return data.paths[path].parent; });
+  for (const auto& [key, amount] : tasks)
+    data.task_times.push_back(
+        {rank, key.path, key.task_path, amount.wall_ns, amount.cpu_ns, amount.samples, key.name});
+}
+
 
 void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,
                                 const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
@@ -582,6 +598,7 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
     data.ranks.back().last_call_path = shard.interner.string(call_path_text(data, path_of[*from.last_path]));
   add_regions(report, rank, path_of, data);
   add_accesses(report, rank, path_of, data);
+  add_tasks(report, rank, path_of, data);
   add_loops(report, rank, path_of, data);
   add_values(report, rank, path_of, data);
   add_counters(report, rank, path_of, data);

@@ -363,6 +363,12 @@ Result<void> validate_counts(const ShardData& data) {
     if (!are_times(block.begin_utc_ns, block.turn_ns) || !are_times(block.start_utc_ns, 0))
       return at("loop_blocks", i, "times are out of range");
   }
+  for (std::size_t i = 0; i < data.task_times.size(); ++i) {
+    const TaskTime& task = data.task_times[i];
+    if (task.rank >= ranks) return at("task_times", i, "rank out of range");
+    if (task.path >= data.paths.size() || task.task_path >= data.paths.size())
+      return at("task_times", i, "path out of range");
+  }
   for (std::size_t i = 0; i < data.threads.size(); ++i) {
     const Thread& thread = data.threads[i];
     if (thread.rank >= ranks) return at("threads", i, "rank out of range");

@@ -339,6 +339,11 @@ class Run:
         return self._with_rank_numbers("loop_blocks")
 
     @functools.cached_property
+    def task_times(self):
+        """Time of asyncio's tasks, by rank, `path` and name: a task's frames are below those of what awaits it."""
+        return self._with_rank_numbers("task_times")
+
+    @functools.cached_property
     def threads(self):
         """The recorded threads, by rank: pid, tid, kind, name, times; formats/FORMATS.md has all columns."""
         rows = self._with_rank_numbers("threads")

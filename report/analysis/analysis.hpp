@@ -92,6 +92,7 @@ inline constexpr std::size_t kMaxPassedOn = 2;
 inline constexpr std::size_t kMaxFindings = 8;
 inline constexpr double kCallTree = 0.002;  // of the time of the call tree: rows with less are left out
 inline constexpr std::size_t kMaxCallTree = 1024;
+inline constexpr std::size_t kMaxTasks = 1000;  // of the whole run: those with less time are left out
 }  // namespace thresholds
 
 inline constexpr std::size_t kMaxMissingListed = 65536;
@@ -708,6 +709,15 @@ struct EventLoopRow {
   std::vector<LoopBlockRow> blocks;                              // the largest first
 };
 
+// Time of asyncio's tasks of a rank that have one name and run one coroutine. docs/metrics.md, "Tasks".
+struct TaskRow {
+  std::int32_t rank = -1;
+  std::string name;             // that the program has given them; empty: none
+  std::string coroutine, file;  // the outermost one of the task; empty: of further ones
+  std::uint32_t line = 0;       // where it starts; 0 unknown
+  double time_s = 0, cpu_s = 0;
+};
+
 // Time that the import of a package takes, with what that imports in turn; of all threads, without MPI calls.
 struct ImportRow {
   std::string package;         // the top-level one; empty: not known
@@ -826,6 +836,9 @@ struct Analysis {
   std::vector<ThreadGroup> thread_groups;                   // by rank, then start
   std::vector<std::vector<SourceLocation>> creation_paths;  // outermost first; the first one is empty
   std::vector<EventLoopRow> event_loops;                    // by rank, then the most blocked one first
+  std::vector<TaskRow> tasks;                               // by time_s, largest first
+  std::vector<CallTreeRow> task_tree;                       // as call_tree: tasks below those that await them
+  double tasks_s = 0;                                       // of all tasks
   OptionalCategorySeconds category_s;                       // sum over ranks
   OptionalActivitySeconds activity_s;                       // sum over ranks, all threads
   OptionalActivitySeconds active_activity_s;                // without idle helper threads

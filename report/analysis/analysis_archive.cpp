@@ -429,6 +429,7 @@ CLUSTERPROF_MEMBERS(ProcessGroup, rank, how, unrecorded, program, count, measure
 CLUSTERPROF_MEMBERS(LoopBlockRow, time_s, awaited_s, count, longest_s, place, task)
 CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, turns, blocked, idle_s, busy_s,
                     blocked_s, awaited_s, longest_s, longest_at_s, lengths, blocks)
+CLUSTERPROF_MEMBERS(TaskRow, rank, name, coroutine, file, line, time_s, cpu_s)
 CLUSTERPROF_MEMBERS(ImportRow, package, file, function, line, is_direct, own, time_s, self_s, main_thread_s,
                     ranks, spread)
 CLUSTERPROF_MEMBERS(ImportSum, time_s, main_thread_s, main_thread_io_s, main_spread)
@@ -489,17 +490,17 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
 }
 CLUSTERPROF_MEMBERS(EndOfRun, begin_s, end_s, functions_begin_s)
 CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
-                    event_loops, threads, thread_groups, category_s, activity_s, active_activity_s,
-                    native_modules, system_calls, active_system_calls, rank_seconds, recorded_s, startup_s,
-                    focus_s, limits, memory_functions, io, off_cpu, imports, import_sum, timeline, regions,
-                    counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
-                    threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
-                    functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
-                    mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, mpi_errors,
-                    open_requests, unmatched_messages, matrix, node_matrix, mpi_sizes, collectives,
-                    collective_matrix, collective_node_matrix, torch, wait_quality, mpi_wait_s,
-                    mpi_transfer_s, places, waits, delays, root_causes, root_functions, critical_path,
-                    critical_functions, windows, counters, unavailable_counters, rank_counters,
+                    event_loops, tasks, task_tree, tasks_s, threads, thread_groups, category_s, activity_s,
+                    active_activity_s, native_modules, system_calls, active_system_calls, rank_seconds,
+                    recorded_s, startup_s, focus_s, limits, memory_functions, io, off_cpu, imports,
+                    import_sum, timeline, regions, counters_multiplexed, derived, mean_useful_s, max_useful_s,
+                    slowest_rank, efficiency, threads_efficiency, threads_mean_useful_s, threads_max_useful_s,
+                    threads_slowest_rank, functions, lines, call_tree, sampled_s, without_function_s,
+                    without_line_s, helper_idle_s, mpi_watched, mpi_calls, hang, failure, calls_under_way,
+                    call_paths_under_way, mpi_errors, open_requests, unmatched_messages, matrix, node_matrix,
+                    mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch, wait_quality,
+                    mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
+                    critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
                     counter_spreads, bottlenecks, findings)
 
 #undef CLUSTERPROF_MEMBERS
@@ -623,6 +624,7 @@ bool is_consistent(const Analysis& a) {
                        a.threads_slowest_rank.has_value()) &&
          all(a.functions, [&](const FunctionRow& row) { return frame(row.kind) && counted(row.counters); }) &&
          all(a.lines, [&](const LineRow& row) { return counted(row.counters); }) && is_tree(a.call_tree) &&
+         is_tree(a.task_tree) &&
          all(a.regions,
              [&](const RegionRow& row) {
                return !row.names.empty() && counted(row.counters) &&

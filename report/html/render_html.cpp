@@ -284,6 +284,7 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   keep_children(a, shortener);
   shortener.keep_largest("event_loops", a.event_loops, kMaxLoops,
                          [](const EventLoopRow& row) { return row.blocked_s; });
+  shortener.cut("tasks", a.tasks, kMaxLoops);
   keep_threads(a, shortener);
   shortener.cut("bottleneck", a.bottlenecks, kMaxBottlenecks);
   shortener.cut("critical_path", a.critical_path, kMaxRootCauses);

@@ -65,6 +65,7 @@ void ReportDocument::write() {
     timeline();
     processes();
     event_loops();
+    tasks();
     threads();
     regions();
     quality();

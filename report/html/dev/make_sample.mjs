@@ -777,6 +777,15 @@ export function makeSample(options = {}) {
         blocks: [{ time_s: 1.5, awaited_s: 1.2, count: 3, longest_s: 1.2, function: "handle", file: "/home/ada/heat/server.py", line: 40, called: "json.loads", task: hostile ? "<img src=x onerror=alert(8)>" : "Server.handle" }],
       },
     ],
+    tasks: plain ? [] : [
+      { rank: 0, name: hostile ? "<img src=x onerror=alert(9)>" : "crawler", function: "fetch", file: "/home/ada/heat/server.py", line: 60, time_s: 5.5, cpu_s: 5.1 },
+      { rank: 0, name: null, function: "Server.handle", file: "/home/ada/heat/server.py", line: 30, time_s: 2.5, cpu_s: 2.4 },
+    ],
+    task_tree: plain ? [] : [
+      { parent: null, name: "main", fold: null, file: "/home/ada/heat/server.py", line: 80, kind: "python", module: null, self_s: 0.1, total_s: 8 },
+      { parent: 0, name: "fetch", fold: null, file: "/home/ada/heat/server.py", line: 60, kind: "python", module: null, self_s: 5.4, total_s: 5.4 },
+      { parent: 0, name: hostile ? "<img src=x onerror=alert(9)>" : "Server.handle", fold: null, file: "/home/ada/heat/server.py", line: 30, kind: "python", module: null, self_s: 2.5, total_s: 2.5 },
+    ],
     threads: plain ? [] : sampleThreads(),
     thread_groups: plain ? [] : sampleThreadGroups(),
     regions: plain ? [] : [regionRow("epoch", 0.86, 20, 0.16), regionRow("epoch/step", 0.7, 2000, 0.12), regionRow("checkpoint", 0.08, 20, 0.2)],

@@ -248,6 +248,55 @@ TEST_F(Recording, SystemCallInGarbageCollectionIsASystemCall) {
   EXPECT_EQ(row.category, Category::kSystem);
 }
 
+TEST_F(Recording, TheTimeOfATaskIsBelowWhatAwaitsIt) {
+  fake_.code(8, "app.py", "fetch", 20);
+  fake_.code(9, "app.py", "main", 40);
+  fake_.code(10, "events.py", "_run", 80);
+  Sample s;
+  s.words = {kNumpy + 1, python_word(3), 7, kPython + 0x100, python_word(4), 8, python_word(5), 10};
+  s.task_frames = 2;
+  s.task_name = "crawler";
+  s.await_words = {python_word(6), 9};
+  s.time_ns = kStart + 10 * kMs;
+  s.cpu_ns = 10 * kMs;
+  fake_.sample(0, s);
+  s.time_ns += 30 * kMs;  // blocks
+  s.trigger = wire::Trigger::kBlocked;
+  s.flags = wire::kInSyscall;
+  s.syscall_nr = SYS_nanosleep;
+  s.cpu_ns += 4 * kMs;
+  s.task_name = "Task-12";
+  fake_.sample(0, s);
+  // The loop itself.
+  Sample loop;
+  loop.words = {kLibc + 1, python_word(5), 10};
+  loop.time_ns = s.time_ns + 50 * kMs;
+  loop.cpu_ns = s.cpu_ns + 10 * kMs;
+  fake_.sample(0, loop);
+  // Of what the stack has too few frames of, nothing is said.
+  s.task_frames = 4;
+  s.time_ns = loop.time_ns + 10 * kMs;
+  s.cpu_ns = loop.cpu_ns + 10 * kMs;
+  fake_.sample(0, s);
+  recorder().poll(s.time_ns);
+  recorder().finish(s.time_ns);
+  const ProcessReport report = recorder().report(s.time_ns);
+  ASSERT_EQ(report.tasks.size(), 2u);
+  const auto& [named, of_named] = *report.tasks.rbegin();
+  EXPECT_EQ(named.name, "crawler");
+  EXPECT_EQ(text(named.path), "main:6;fetch:4;step:3");
+  EXPECT_EQ(text(named.task_path), "main:6;fetch:4");
+  EXPECT_EQ(of_named.wall_ns, 10 * kMs);
+  EXPECT_EQ(of_named.cpu_ns, 10 * kMs);
+  EXPECT_EQ(of_named.samples, 1u);
+  const auto& [unnamed, of_unnamed] = *report.tasks.begin();
+  EXPECT_EQ(unnamed.name, "");
+  EXPECT_EQ(unnamed.path, named.path);
+  // 26 ms until the sample and 40 behind it were waited; what ran before it is the next running sample's.
+  EXPECT_EQ(of_unnamed.wall_ns, 66 * kMs);
+  EXPECT_EQ(of_unnamed.cpu_ns, 0u);
+}
+
 TEST_F(Recording, PageFaultsHaveAPathOfTheirOwn) {
   Sample s;
   s.words = {kNumpy + 1, python_word(3), 7};

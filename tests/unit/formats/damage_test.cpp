@@ -331,7 +331,7 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            !d.wait_states.empty() && d.rank_series.size() > 1 && d.node_series.size() > 1 &&
            d.path_series.size() > 1 && !d.io_calls.empty() && !d.data_accesses.empty() &&
            !d.region_times.empty() && !d.processes.empty() && !d.event_loops.empty() &&
-           !d.loop_blocks.empty() && !d.threads.empty();
+           !d.loop_blocks.empty() && !d.task_times.empty() && !d.threads.empty();
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)
@@ -378,6 +378,9 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.event_loops[0].rank = 77; }, "event_loops");
   refused([](ShardData& d) { d.event_loops[0].start_utc_ns = INT64_MAX; }, "event_loops");
   refused([](ShardData& d) { d.event_loops[0].longest_utc_ns = INT64_MAX; }, "event_loops");
+  refused([](ShardData& d) { d.task_times[0].path = 9999; }, "task_times");
+  refused([](ShardData& d) { d.task_times[0].task_path = 9999; }, "task_times");
+  refused([](ShardData& d) { d.task_times[0].rank = 77; }, "task_times");
   refused([](ShardData& d) { d.loop_blocks[0].path = 9999; }, "loop_blocks");
   refused([](ShardData& d) { d.loop_blocks[0].rank = 77; }, "loop_blocks");
   refused([](ShardData& d) { d.loop_blocks[0].wall_ns = d.loop_blocks[0].turn_ns + 1; }, "loop_blocks");
