@@ -188,10 +188,19 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   stacks_.read_descriptions(now_ns);
   double fullest = 0;
   freed_slots_ = 0;
-  for (const std::uint32_t slot : slots_.find(now_ns)) fullest = std::max(fullest, drain(slot, now_ns));
+  const std::vector<std::uint32_t>& slots = slots_.find(now_ns);
+  // Last those that others may use: their samples say whose time it is.
+  for (const bool used : {false, true})
+    for (const std::uint32_t slot : slots)
+      if (may_be_used(slot) == used) fullest = std::max(fullest, drain(slot, now_ns));
   update_measured_mpi(now_ns);
   events_.agree_on_level();
   return std::max(fullest, static_cast<double>(freed_slots_) / std::max(1u, segment_.layout().thread_slots));
+}
+
+bool ProcessRecorder::may_be_used(std::uint32_t slot) const {
+  const auto thread = threads_.find(slot);
+  return thread != threads_.end() && samples_.may_be_used(thread->second);
 }
 
 std::uint64_t ProcessRecorder::main_thread_still_ns(std::uint64_t now_ns) const {
@@ -574,6 +583,7 @@ void ProcessRecorder::add_charges(ProcessReport& report) const {
   for (const ProcessCharges::Row& row : charges_.rows()) report.values.emplace(row.key, row.amount);
   report.counters = charges_.counters();
   report.accesses = charges_.accesses();
+  report.tasks = charges_.tasks().amounts();
   report.main_series = charges_.main_series();
   report.counter_series = charges_.counter_series();
 }
@@ -583,7 +593,6 @@ void ProcessRecorder::add_sums(ProcessReport& report, std::uint64_t now_ns) cons
   report.windows = windows_.windows(now_ns);
   report.leaves_gaps = windows_.leaves_gaps();
   report.mpi_runnable_ns = charges_.mpi_runnable_ns();
-  report.tasks = charges_.tasks().amounts();
   report.knows_run_delay = segment_.header().knows_run_delay == 1 && !samples_.cpu_clock();
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/thread_pools.hpp"
+
 namespace clusterprof::collector {
 namespace {
 
@@ -81,8 +83,10 @@ void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire:
     if ((sample.record.flags & wire::kPaused) != 0)
       take_pause(thread, sample, time_ns);
     else
-      take_stack(thread, sample, time_ns);
+      take_stack(thread, slot, sample, time_ns);
   }
+  if (thread.runs_python && thread.state != RecordedThread::State::kActive)
+    callers_.sample(slot, time_ns, false, 0);
 }
 
 KernelUse SampleCharger::kernel_use(const wire::SampleRecord& record) const {
@@ -172,13 +176,19 @@ void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample,
   events_.sampled_until(thread.events, time_ns);
 }
 
-void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns) {
+void SampleCharger::take_stack(RecordedThread& thread, std::uint32_t slot, const RingSample& sample,
+                               std::uint64_t time_ns) {
   const wire::SampleRecord& record = sample.record;
   thread.words.update(sample);
   if ((record.flags & wire::kHasPython) != 0) thread.runs_python = true;
   StackContext context = context_of(record);
   const ChargeSink sink(charges_, thread.main);
-  ChargeTarget target = find_target(thread, record.flags, context);
+  // A thread in the interpreter's take_gil waits, even if a tick finds it awake there: its CPU time is the
+  // cost of handing the GIL over, not work.
+  const bool blocked =
+      (record.trigger == wire::Trigger::kBlocked && context.in_syscall) || context.waiting_for_gil;
+  ChargeTarget target = find_target(thread, record.flags, blocked, time_ns, context);
+  if (thread.runs_python) callers_.sample(slot, time_ns, blocked, target.path);
   target.task = task_row(thread, sample, context);
   if (thread.main && !holds_places_) last_path_.note(thread.words.words(), target.path, time_ns);
   if (record.trigger == wire::Trigger::kEvent) {
@@ -186,10 +196,6 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
     return;
   }
 
-  // A thread in the interpreter's take_gil waits, even if a tick finds it awake there: its CPU time is the
-  // cost of handing the GIL over, not work.
-  const bool blocked =
-      (record.trigger == wire::Trigger::kBlocked && context.in_syscall) || context.waiting_for_gil;
   KernelUse kernel = kernel_use(record);
   kernel.in_syscall = context.in_syscall;
   kernel.may_fault =
@@ -221,8 +227,15 @@ void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample,
   thread.stay.sample(place_of(target, record), time_ns, record.cpu_ns);
 }
 
+bool SampleCharger::may_be_used(const RecordedThread& thread) const {
+  if (thread.main || thread.runs_python || thread.origin.module == kNoModule) return false;
+  const ThreadPool* const pool = stacks_.pool(thread.origin.module);
+  return pool == nullptr || pool->kind != PoolKind::kHelper;
+}
+
 // Whose thread it is has to be known before the first sample, or be seen from it: its paths begin there.
-ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context) {
+ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t flags, bool blocked,
+                                        std::uint64_t time_ns, StackContext& context) {
   constexpr std::uint32_t kMostLooks = 4;  // modules are described a moment after they are used
   using Of = StackResolver::ThreadOf;
   const bool looks =
@@ -235,6 +248,11 @@ ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t fl
       thread.origin = stacks_.origin_on_path(stacks_.resolve(thread.words.words(), context).path);
   }
   context.pool = thread.origin.pool;
+  if (may_be_used(thread)) {
+    // What a thread waits for between two uses is nobody's.
+    if (!blocked) context.below = callers_.caller(time_ns, thread.origin.module, period_ns_, store_.tables());
+    if (context.below != 0) context.pool = thread.origin.module;
+  }
   return stack_charges_.target(thread.words.words(), context, thread.main);
 }
 

@@ -23,6 +23,7 @@
 #include "collector/mpi/gap_timeline.hpp"
 #include "collector/process/busiest_path.hpp"
 #include "collector/process/last_path.hpp"
+#include "collector/process/native_callers.hpp"
 #include "collector/process/stay.hpp"
 #include "collector/process/thread_loops.hpp"
 #include "collector/rings/drop_counts.hpp"
@@ -95,6 +96,9 @@ class SampleCharger {
 
   [[nodiscard]] const SampleStatistics& statistics() const noexcept { return statistics_; }
   [[nodiscard]] const LastPath& last_path() const noexcept { return last_path_; }
+  // Whether the thread's time may count for the thread that uses it: samples of other threads are to be taken
+  // first.
+  [[nodiscard]] bool may_be_used(const RecordedThread& thread) const;
   // The time between samples, as it was asked for; and whether the CPU clock is the base of all times.
   [[nodiscard]] std::uint64_t period_ns() const noexcept { return period_ns_; }
   [[nodiscard]] bool cpu_clock() const noexcept { return cpu_clock_; }
@@ -102,7 +106,8 @@ class SampleCharger {
  private:
   void take_end(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
   void take_pause(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
-  void take_stack(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
+  void take_stack(RecordedThread& thread, std::uint32_t slot, const RingSample& sample,
+                  std::uint64_t time_ns);
   void take_edge(RecordedThread& thread, bool begins, std::uint64_t time_ns, std::uint64_t cpu_ns);
   void count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
              const ChargeTarget& target, const ThreadAccount::Charged& charged);
@@ -110,7 +115,8 @@ class SampleCharger {
   void know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
                    const ThreadAccount::Charged& charged) const;
   [[nodiscard]] Place place_of(const ChargeTarget& target, const wire::SampleRecord& record) const;
-  [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context);
+  [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, std::uint32_t flags, bool blocked,
+                                         std::uint64_t time_ns, StackContext& context);
   // The row of the task that ran at the sample; ChargeTarget::kNoRow: none did, or its frames are not all
   // there.
   [[nodiscard]] std::uint32_t task_row(const RecordedThread& thread, const RingSample& sample,
@@ -133,6 +139,7 @@ class SampleCharger {
   const bool cpu_clock_;
   SampleStatistics statistics_;
   LastPath last_path_;
+  NativeCallers callers_;
   std::vector<std::uint64_t> task_words_;  // of task_row()
   bool holds_places_ = false;
 };

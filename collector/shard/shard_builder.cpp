@@ -185,8 +185,7 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
       name(shard::FrameKind::kNative, shard::kOtherCallSitesName);
       break;
     case RawKind::kPool:
-      if (const ThreadPool* const pool = thread_pool_of(tables.modules[raw.a]->path); pool != nullptr)
-        name(shard::FrameKind::kNative, pool_frame_name(*pool));
+      name(shard::FrameKind::kNative, pool_frame_name(tables.modules[raw.a]->path));
       break;
     case RawKind::kRegion:
       name(shard::FrameKind::kRegion, *tables.names[raw.a]);
@@ -370,6 +369,7 @@ void ShardBuilder::add_loops(const ProcessReport& report, std::uint32_t rank,
     }
   }
 }
+
 // A report has those of all ranks in memory, so in a large job there are fewer of each.
 void ShardBuilder::add_tasks(const ProcessReport& report, std::uint32_t rank,
                              const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
@@ -385,7 +385,6 @@ void ShardBuilder::add_tasks(const ProcessReport& report, std::uint32_t rank,
     data.task_times.push_back(
         {rank, key.path, key.task_path, amount.wall_ns, amount.cpu_ns, amount.samples, key.name});
 }
-
 
 void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,
                                 const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
@@ -598,8 +597,8 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
     data.ranks.back().last_call_path = shard.interner.string(call_path_text(data, path_of[*from.last_path]));
   add_regions(report, rank, path_of, data);
   add_accesses(report, rank, path_of, data);
-  add_tasks(report, rank, path_of, data);
   add_loops(report, rank, path_of, data);
+  add_tasks(report, rank, path_of, data);
   add_values(report, rank, path_of, data);
   add_counters(report, rank, path_of, data);
   add_mpi_calls(report, rank, path_of, communicators, data);

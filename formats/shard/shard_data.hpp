@@ -44,7 +44,7 @@ inline constexpr std::string_view kCallersLeftOutName = "[callers left out]";
 // Native, in no object file: all call sites of an MPI function for which the table had no room.
 inline constexpr std::string_view kOtherCallSitesName = "[other call sites]";
 // There are also native frames in no object file below which the paths of a library's own threads are:
-// "[OpenMP threads]" and the like (base/thread_pools.hpp).
+// "[OpenMP threads]", "[libwork.so threads]" and the like (base/thread_pools.hpp).
 
 // Kernel, below a system call such as read: what kind of descriptor it was called with.
 inline constexpr std::string_view kOnFileName = "of a file";

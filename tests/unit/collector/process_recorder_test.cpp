@@ -120,7 +120,7 @@ class Recording : public testing::Test {
         frame = "others";
         break;
       case RawKind::kPool:
-        frame = pool_frame_name(*thread_pool_of(t.modules[raw.a]->path));
+        frame = pool_frame_name(t.modules[raw.a]->path);
         break;
     }
     const std::string above = text(t.nodes[path].parent);
@@ -295,6 +295,33 @@ TEST_F(Recording, TheTimeOfATaskIsBelowWhatAwaitsIt) {
   // 26 ms until the sample and 40 behind it were waited; what ran before it is the next running sample's.
   EXPECT_EQ(of_unnamed.wall_ns, 66 * kMs);
   EXPECT_EQ(of_unnamed.cpu_ns, 0u);
+}
+
+TEST_F(Recording, AThreadOfALibraryCountsForTheLineThatUsesIt) {
+  constexpr std::uint64_t kPool = 0x80000;
+  fake_.module("/home/u/libpool.so", kPool, kPool + 0x10000, kPool);
+  fake_.slot(1).start_function = kPool + 0x50;
+  fake_.thread(1, 101, kStart);
+  Sample main, worker;
+  main.words = {kPool + 1, kPool + 0x30, kNumpy + 0x10, python_word(3), 7};
+  worker.words = {kPool + 0x70, kPool + 0x60};
+  for (std::uint64_t i = 1; i <= 6; ++i) {
+    main.time_ns = kStart + 10 * i * kMs;
+    main.cpu_ns = 10 * i * kMs;
+    if (i == 5) main.words = {kPython + 1, python_word(9), 7};
+    fake_.sample(0, main);
+    worker.time_ns = main.time_ns + 5 * kMs;
+    worker.cpu_ns = main.cpu_ns;
+    fake_.sample(1, worker);
+    recorder().poll(worker.time_ns);
+  }
+  recorder().finish(worker.time_ns);
+  std::map<std::string, std::uint64_t> found;
+  for (const Row& row : rows(recorder().report(worker.time_ns)))
+    if (!row.main) found[row.path] += row.samples;
+  EXPECT_EQ(found, (std::map<std::string, std::uint64_t>{
+                       {"step:3;_multiarray.so+10;[libpool.so threads];libpool.so+60;libpool.so+70!", 4},
+                       {"libpool.so+60;libpool.so+70!", 2}}));
 }
 
 TEST_F(Recording, PageFaultsHaveAPathOfTheirOwn) {
