@@ -537,6 +537,8 @@ void ProcessRecorder::add_notes(ProcessReport& report) const {
   }
   if (charges_.left_callers_out() || stacks_.left_callers_out())
     report.add_note(shard::NoteCode::kCallersLeftOut);
+  if (h.torch_not_recorded.load(std::memory_order_relaxed) != 0)
+    report.add_note(shard::NoteCode::kTorchNotRecorded);
 }
 
 void ProcessRecorder::add_statistics(ProcessReport& report) const {

@@ -332,6 +332,7 @@ struct SegmentHeader {
   std::atomic<std::int32_t> exit_status;
   std::atomic<std::uint32_t> fatal_signal;
   std::atomic<std::uint32_t> mpi_state;                     // MpiState
+  std::atomic<std::uint32_t> torch_not_recorded;            // 1: its calls over gloo are left alone
   std::atomic<std::uint64_t> mpi_init_ns, mpi_finalize_ns;  // CLOCK_MONOTONIC at their ends / starts
   std::atomic<std::uint32_t> python_state;                  // PythonState
   std::atomic<std::uint32_t> python_version;                // PY_VERSION_HEX, 0 when unknown

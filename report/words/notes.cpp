@@ -193,6 +193,8 @@ std::optional<std::string> of_processes(const NoteRecord& note) {
       return by_rank(note, fmt::format("there were too many different call paths. Those that came late are "
                                        "shown as their innermost function below {}.",
                                        shard::kCallersLeftOutName));
+    case NoteCode::kTorchNotRecorded:
+      return by_rank(note, "calls of torch.distributed were not recorded: its libtorch is not 1.13.");
     default:
       return {};
   }
