@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/analysis/channels.hpp"
 #include "report/analysis/evidence.hpp"
 #include "report/analysis/finding_groups.hpp"
 #include "report/analysis/limits.hpp"
@@ -47,27 +48,29 @@ bool awaits_results(std::string_view file, std::string_view name) {
          file.ends_with("/multiprocessing/managers.py") ||
          file.find("/multiprocessing/popen_") != file.npos ||
          file.find("/concurrent/futures/") != file.npos || file.ends_with("/subprocess.py") ||
-         file.find("/asyncio/") != file.npos || (file.ends_with("/queue.py") && name == "join");
+         file.find("/asyncio/") != file.npos ||
+         (channel_file(file) == ChannelFile::kThreadQueue && name == "join");
 }
 
 ChannelCall channel_in(std::string_view file, std::string_view name) {
-  if (file.ends_with("/queue.py"))
-    return {name == "get"   ? Channel::kTake
-            : name == "put" ? Channel::kGive
-                            : Channel::kNone,
-            Between::kThreads};
-  if (file.ends_with("/multiprocessing/queues.py"))
-    return {name == "get"   ? Channel::kTake
-            : name == "put" ? Channel::kGive
-                            : Channel::kNone,
-            Between::kProcesses};
-  if (file.ends_with("/multiprocessing/connection.py"))
-    return {is_one_of(name, {"recv", "recv_bytes", "recv_bytes_into", "poll", "wait"}) ? Channel::kTake
-            : is_one_of(name, {"send", "send_bytes"})                                  ? Channel::kGive
-                                                                                       : Channel::kNone,
-            Between::kProcesses};
-  // With pinned memory, a thread passes on what processes have made.
-  if (file.ends_with("/torch/utils/data/dataloader.py")) return {Channel::kTake, Between::kEither};
+  const ChannelFile where = channel_file(file);
+  switch (where) {
+    case ChannelFile::kThreadQueue:
+    case ChannelFile::kProcessQueue:
+      return {name == "get"   ? Channel::kTake
+              : name == "put" ? Channel::kGive
+                              : Channel::kNone,
+              where == ChannelFile::kThreadQueue ? Between::kThreads : Between::kProcesses};
+    case ChannelFile::kConnection:
+      return {is_one_of(name, {"recv", "recv_bytes", "recv_bytes_into", "poll", "wait"}) ? Channel::kTake
+              : is_one_of(name, {"send", "send_bytes"})                                  ? Channel::kGive
+                                                                                         : Channel::kNone,
+              Between::kProcesses};
+    case ChannelFile::kDataLoader:
+      return {Channel::kTake, Between::kEither};
+    case ChannelFile::kNone:
+      break;
+  }
   return {};
 }
 
@@ -307,7 +310,7 @@ class InputFindings {
     const std::string& name = paths_.text(frame->name);
     if (frame->kind == shard::FrameKind::kNative) return name.starts_with('[') && name.ends_with(" threads]");
     return frame->kind == shard::FrameKind::kPython && last_name(name) == "_feed" &&
-           paths_.text(frame->file).ends_with("/multiprocessing/queues.py");
+           channel_file(paths_.text(frame->file)) == ChannelFile::kProcessQueue;
   }
 
   // The innermost frame of code on the path below `above`.

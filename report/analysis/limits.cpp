@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 
+#include "report/analysis/channels.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
@@ -51,11 +51,7 @@ bool awaits_processes(const CallPaths& paths, std::uint32_t path) {
     const bool is_python = frame->kind == shard::FrameKind::kPython;
     if ((is_python || frame->kind == shard::FrameKind::kNative) && paths.owner(at) == Owner::kOwn)
       return false;
-    const std::string_view file = paths.text(frame->file);
-    if (is_python &&
-        (file.ends_with("/multiprocessing/queues.py") || file.ends_with("/multiprocessing/connection.py") ||
-         file.ends_with("/torch/utils/data/dataloader.py")))
-      return true;
+    if (is_python && is_between_processes(channel_file(paths.text(frame->file)))) return true;
   }
   return false;
 }
