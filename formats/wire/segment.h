@@ -380,6 +380,8 @@ struct SegmentHeader {
   UnrecordedThreads unrecorded[kUnrecordedStarts];
   std::atomic<std::uint64_t> unrecorded_programs[kUnrecordedReasons];
   Creation creation;  // of this process; complete before the segment is sent
+  // Each process writes to its beginning, which is on the page of what is above.
+  LastWords last_words;
   // The latest calls of system() and popen(), call n at n modulo kShellCalls: libc starts their shells
   // without telling us, so these know their parent only.
   std::atomic<std::uint64_t> shell_calls_made;
@@ -391,7 +393,6 @@ struct SegmentHeader {
   // The latest requests to a fork server, request n at n modulo kForkRequests.
   std::atomic<std::uint64_t> fork_requests_made;
   ForkRequest fork_requests[kForkRequests];
-  LastWords last_words;
   MpiError mpi_errors[kMpiErrors];
   std::atomic<std::uint32_t> mpi_unseen;           // MpiUnseen
   std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete
