@@ -114,6 +114,11 @@ std::vector<Header> read_headers(int fd, std::uint64_t file_bytes) {
   return headers;
 }
 
+// For a second copy above a first one that ends at `end`.
+std::uint64_t second_place_beyond(std::uint64_t end) {
+  return std::bit_ceil(std::max(kRoomToGrow * end, kFirstRoom)) - kHeaderBytes;
+}
+
 }  // namespace
 
 std::optional<std::vector<std::byte>> read_newest_copy(const std::filesystem::path& path) {
@@ -150,7 +155,7 @@ Error TwoCopies::failed() const {
 void TwoCopies::forget() {
   fd_.reset();
   current_.reset();
-  second_place_ = 0;
+  second_place_ = file_bytes_ = 0;
 }
 
 // Where the file's name has been removed, or the file server has forgotten the file, a new one is begun.
@@ -178,7 +183,16 @@ std::uint64_t TwoCopies::place_beside_current(std::uint64_t image_bytes) const {
   // The last copy is written at 0 once more, so this one must be behind its end, too.
   const std::uint64_t end = std::max(current_->end, bytes);
   if (current_->place == 0 && second_place_ >= end) return second_place_;
-  return std::bit_ceil(std::max(kRoomToGrow * end, kFirstRoom)) - kHeaderBytes;
+  return second_place_beyond(end);
+}
+
+// HDF5 asks for the size of a file once, when it opens it, and looks for nothing beyond that. A reader that
+// opens the file before the second copy is there, and reads on when the first one is no longer the newest,
+// would find none. So the file has its later size long before. The room is a hole.
+void TwoCopies::reserve_second() {
+  if (second_place_ == 0) second_place_ = second_place_beyond(current_->end);
+  const std::uint64_t wanted = 2 * (second_place_ + kHeaderBytes);
+  if (file_bytes_ < wanted && ::ftruncate(fd_.get(), static_cast<off_t>(wanted)) == 0) file_bytes_ = wanted;
 }
 
 Result<void> TwoCopies::write_copy(std::uint64_t place, std::span<const std::byte> image, bool last) {
@@ -202,7 +216,7 @@ Result<void> TwoCopies::write_copy(std::uint64_t place, std::span<const std::byt
     Error why = failed();
     // What fitted of it takes no room.
     const std::uint64_t whole = current_ ? current_->end : 0;
-    [[maybe_unused]] const int cut = place >= whole ? ::ftruncate(fd_.get(), static_cast<off_t>(whole)) : 0;
+    if (place >= whole && ::ftruncate(fd_.get(), static_cast<off_t>(whole)) == 0) file_bytes_ = 0;
     if (is_forgotten) forget();  // the file server has forgotten it: the next copy goes to a new file
     return why;
   }
@@ -224,6 +238,7 @@ Result<void> TwoCopies::write_copy(std::uint64_t place, std::span<const std::byt
   }
   current_ = Copy{place, place + copy.size()};
   if (place != 0) second_place_ = place;
+  if (!last) reserve_second();
   return {};
 }
 

@@ -59,12 +59,14 @@ class TwoCopies {
   Result<void> write_copy(std::uint64_t place, std::span<const std::byte> image, bool last);
   Result<void> give_name();
   [[nodiscard]] std::uint64_t place_beside_current(std::uint64_t image_bytes) const;
+  void reserve_second();
   [[nodiscard]] Error failed() const;
 
   std::filesystem::path path_, unnamed_;
   UniqueFd fd_;
   std::optional<Copy> current_;  // the newest whole copy
   std::uint64_t second_place_ = 0;
+  std::uint64_t file_bytes_ = 0;  // if it was made longer than the copies need
   std::uint64_t sequence_ = 0;
   bool made_unnamed_ = false;
   bool makes_files_ = true;

@@ -412,8 +412,8 @@ CLUSTERPROF_MEMBERS(TorchRow, op, kind, file, function, line, time_s, spread, co
 CLUSTERPROF_MEMBERS(TorchTimes, source, rows)
 CLUSTERPROF_MEMBERS(PendingPeer, rank, any)
 CLUSTERPROF_MEMBERS(PendingRow, kind, peer)
-CLUSTERPROF_MEMBERS(Failure, kind, rank, status, signal, address, instruction, stack_overflow, abort_code,
-                    exception, message, place, call_path, stderr_tail)
+CLUSTERPROF_MEMBERS(Failure, kind, rank, status, signal, address, instruction, stack_overflow, ended_by_mpi,
+                    abort_code, exception, message, place, call_path, stderr_tail)
 CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s, communicator,
                     communicator_size, sequence, peer, tag, root, any_tag, requests, pending, waits_for,
                     waits_for_count, call_path)

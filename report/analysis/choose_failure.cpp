@@ -62,14 +62,13 @@ class FailureChoice {
     if (victim == nullptr) return std::nullopt;
     const bool past_limit = note_on(shard::NoteCode::kTimeLimit, *victim) != nullptr;
     const auto first = first_of_all();
-    // MPICH's launcher may end before the ranks that it ends because of an MPI_Abort.
+    // MPICH's launcher may end before the ranks that it ends because of an MPI_Abort or an error of MPI.
     if (first && first->second == FailureKind::kAbort) return failure_of(*first->first, first->second);
+    const RankInfo* const mpi_error = ended_by_mpi();
+    if (!first && mpi_error != nullptr) return failure_of(*mpi_error, kind_of(*mpi_error));
     if (launcher_that_ended_first(analysis_) != nullptr)
       return past_limit ? std::optional(failure_of(*victim, FailureKind::kTimeLimit)) : std::nullopt;
     if (first) return failure_of(*first->first, first->second);
-    // Its launcher may have been faster than its own exit.
-    if (const RankInfo* const rank = ended_by_mpi(); rank != nullptr)
-      return failure_of(*rank, kind_of(*rank));
     if (ended_for_hang()) return failure_of_hang(FailureKind::kHang, analysis_.hang.value_or(Hang()));
     if (past_limit) return failure_of(*victim, FailureKind::kTimeLimit);
     // Without SIGTERM nobody but the kernel or a person kills before a launcher does.
@@ -257,6 +256,7 @@ class FailureChoice {
     if ((row->flags & shard::Failure::kCalledAbort) != 0) failure.abort_code = row->abort_code;
     if (rank.exit_signal == kSigAbrt) failure.message = first_line(row->message);
     if (const auto error = fatal_error_of(rank)) {
+      failure.ended_by_mpi = true;
       failure.message = words_of(*error);
       const CallUnderWayRow* const call = call_of(rank);
       if (call != nullptr && call->place.op == error->op) failure.place = call->place;

@@ -37,6 +37,7 @@ struct Failure {
   std::optional<std::uint64_t> address;  // of the fault
   std::string instruction;               // that faulted: "solver+0x11d3"; empty: not known
   bool stack_overflow = false;
+  bool ended_by_mpi = false;  // the library ended the rank, because a call had failed: what `message` says
   std::optional<std::int32_t> abort_code;
   std::string exception;  // its type; empty: there was none
   // The exception's, or that of assert() and the like, or "MPI_ERR_TRUNCATE in MPI_Recv: message truncated"

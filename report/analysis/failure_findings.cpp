@@ -111,11 +111,12 @@ class FailureFindings {
     return rank == analysis_.ranks.end() ? nullptr : &*rank;
   }
 
-  // After MPI_Abort and SIGKILL the launcher ends the others, which may look the same.
+  // After MPI_Abort and the like the launcher ends the others, which may look the same.
   bool fails_with(const RankInfo& rank, const RankInfo& first) const {
     if (&rank == &first) return true;
     const FailureKind kind = analysis_.failure->kind;
-    if (kind == FailureKind::kAbort || kind == FailureKind::kOutOfMemory) return false;
+    if (kind == FailureKind::kAbort || kind == FailureKind::kOutOfMemory || analysis_.failure->ended_by_mpi)
+      return false;
     return failed(rank) && ended_alike(rank, first);
   }
 
@@ -130,6 +131,7 @@ class FailureFindings {
     if (failure.abort_code) evidence.set(Key::kAbortCode, *failure.abort_code);
     if (failure.address) evidence.set(Key::kAddress, address_text(*failure.address));
     if (failure.stack_overflow) evidence.set(Key::kStackOverflow, 1);
+    if (failure.ended_by_mpi) evidence.set(Key::kEndedByMpi, 1);
   }
 
   // Adds a finding on all ranks that failed or vanished, where the reason is not one of them. `launcher`: the
@@ -173,10 +175,12 @@ class FailureFindings {
     finding.evidence.set(Key::kStatuses, std::vector<std::int32_t>(statuses.begin(), statuses.end()));
   }
 
-  // Adds a finding if the launcher ended before the ranks that failed: it is the reason then, unless a rank
-  // had called MPI_Abort. False: it is not.
+  // Adds a finding if the launcher ended before the ranks that failed: it is the reason then, unless MPI had
+  // told it to. False: it is not.
   bool launcher_went_away() {
-    if (analysis_.failure && analysis_.failure->kind == FailureKind::kAbort) return false;
+    if (analysis_.failure &&
+        (analysis_.failure->kind == FailureKind::kAbort || analysis_.failure->ended_by_mpi))
+      return false;
     const NoteRecord* const note = launcher_that_ended_first(analysis_);
     return note != nullptr && add_ended(Kind::kLauncherGone, note);
   }

@@ -331,6 +331,7 @@ enum class EvidenceKey : std::uint8_t {
   kAbortCode,
   kAddress,
   kStackOverflow,
+  kEndedByMpi,
   kErrorClass,
   kErrorText,
   kPeerRank,
@@ -340,7 +341,7 @@ enum class EvidenceKey : std::uint8_t {
   kUnreceived,
   kCallSites
 };
-inline constexpr std::size_t kEvidenceKeys = 113;
+inline constexpr std::size_t kEvidenceKeys = 114;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -446,6 +447,7 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "abort_code",
                                                                              "address",
                                                                              "stack_overflow",
+                                                                             "ended_by_mpi",
                                                                              "error_class",
                                                                              "error_text",
                                                                              "peer_rank",

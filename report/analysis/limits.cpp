@@ -32,30 +32,6 @@ std::uint64_t scaled(std::uint64_t ns, std::uint64_t part, std::uint64_t whole) 
                                                     static_cast<double>(whole));
 }
 
-// Whether a thread that is blocked there waits for a process of its own, or for what such a process sends.
-bool awaits_processes(const CallPaths& paths, std::uint32_t path) {
-  switch (off_cpu_of(paths, path)) {
-    case OffCpu::kChild:
-      return true;
-    case OffCpu::kLock:
-    case OffCpu::kPoll:
-    case OffCpu::kPipe:
-    case OffCpu::kNetwork:
-      break;
-    default:
-      return false;
-  }
-  for (std::uint32_t at = path; at != 0; at = paths.parent(at)) {
-    const shard::Frame* const frame = paths.frame(at);
-    if (frame == nullptr) return false;
-    const bool is_python = frame->kind == shard::FrameKind::kPython;
-    if ((is_python || frame->kind == shard::FrameKind::kNative) && paths.owner(at) == Owner::kOwn)
-      return false;
-    if (is_python && is_between_processes(channel_file(paths.text(frame->file)))) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 double verdict_s(const Limits& limits, Limit limit) {
@@ -202,6 +178,43 @@ void LimitTime::add_worker(const shard::Value& value, std::uint32_t cell, std::u
   add_to_place(causes_[cell].place, cause, ns);
 }
 
+// Whether the user's innermost function on the path has called what passes data between processes. Every path
+// is looked at once, however many there are below it.
+bool LimitTime::passes_data(std::uint32_t path) {
+  if (passes_data_.empty()) passes_data_.resize(paths_.size());
+  std::vector<std::uint32_t> inner;
+  std::uint32_t at = path;
+  for (; at != 0 && !passes_data_[at]; at = paths_.parent(at)) {
+    const shard::Frame* const frame = paths_.frame(at);
+    const bool is_python = frame != nullptr && frame->kind == shard::FrameKind::kPython;
+    const bool is_native = frame != nullptr && frame->kind == shard::FrameKind::kNative;
+    if (frame == nullptr || ((is_python || is_native) && paths_.owner(at) == Owner::kOwn))
+      passes_data_[at] = false;
+    else if (is_python && is_between_processes(channel_file(paths_.text(frame->file))))
+      passes_data_[at] = true;
+    if (passes_data_[at]) break;
+    inner.push_back(at);
+  }
+  const bool found = at != 0 && *passes_data_[at];
+  for (const std::uint32_t below : inner) passes_data_[below] = found;
+  return found;
+}
+
+// Whether a thread that is blocked there waits for a process of its own, or for what such a process sends.
+bool LimitTime::awaits_processes(std::uint32_t path) {
+  switch (off_cpu_of(paths_, path)) {
+    case OffCpu::kChild:
+      return true;
+    case OffCpu::kLock:
+    case OffCpu::kPoll:
+    case OffCpu::kPipe:
+    case OffCpu::kNetwork:
+      return passes_data(path);
+    default:
+      return false;
+  }
+}
+
 // Of the cells that have been added since.
 void LimitTime::find_causes() {
   for (std::size_t cell = causes_.size(); cell < cells_.size(); ++cell) {
@@ -209,8 +222,7 @@ void LimitTime::find_causes() {
     grow(causes_, cell + 1);
     const bool is_blocked = category == Category::kIdle || category == Category::kIo;
     causes_.back() = {places_.of(path), cause_of(paths_, path, category),
-                      !cpu_clock_ || category != Category::kIdle,
-                      is_blocked && awaits_processes(paths_, path)};
+                      !cpu_clock_ || category != Category::kIdle, is_blocked && awaits_processes(path)};
   }
 }
 

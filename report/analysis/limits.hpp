@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "formats/shard/shard_data.hpp"
@@ -98,6 +99,8 @@ class LimitTime {
   };
 
   void find_causes();
+  [[nodiscard]] bool passes_data(std::uint32_t path);
+  [[nodiscard]] bool awaits_processes(std::uint32_t path);
   void find_processes();
   [[nodiscard]] bool is_worker(const shard::Value& value, const Cause& known) const;
   [[nodiscard]] Workers sum_workers(const RankInput& rank) const;
@@ -118,10 +121,11 @@ class LimitTime {
   std::vector<std::uint64_t> memory_ns_, helper_memory_ns_;  // by path
   // For the verdict: what main threads waited for processes, by cell, and what these did instead.
   std::vector<std::uint64_t> relayed_ns_, worker_ns_;
-  std::vector<std::uint64_t> worker_memory_ns_;  // of it, by path
-  std::vector<bool> of_process_;                 // by path: it is below the creation of a process
-  std::vector<bool> makes_processes_;            // by row of the head's ranks
-  std::vector<Bound> bound_;                     // by function
+  std::vector<std::uint64_t> worker_memory_ns_;   // of it, by path
+  std::vector<bool> of_process_;                  // by path: it is below the creation of a process
+  std::vector<std::optional<bool>> passes_data_;  // by path, where it was asked for
+  std::vector<bool> makes_processes_;             // by row of the head's ranks
+  std::vector<Bound> bound_;                      // by function
 
   // Of the rank at hand; 0 between ranks.
   std::vector<std::uint64_t> of_place_;  // by place and limit

@@ -44,7 +44,8 @@ void write_failure(JsonWriter& out, const Analysis& analysis) {
     out("kind", name_of(failure.kind))("rank", failure.rank < 0 ? std::nullopt : std::optional(failure.rank));
     out("status", failure.status)("signal", failure.signal);
     out("address", failure.address ? std::optional(address_text(*failure.address)) : std::nullopt);
-    out("instruction", text_or_null(failure.instruction))("stack_overflow", failure.stack_overflow);
+    out("instruction", text_or_null(failure.instruction))("stack_overflow", failure.stack_overflow)(
+        "ended_by_mpi", failure.ended_by_mpi);
     out("abort_code", failure.abort_code)("exception", text_or_null(failure.exception));
     out("message", text_or_null(failure.message));
     out("file", text_or_null(failure.place.file))("line", or_null(failure.place.line));

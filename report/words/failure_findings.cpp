@@ -118,14 +118,14 @@ class FailureSentences : private FindingPhrases {
                          last_seen(", rank {} first"), exception());
     if (kind == name_of(FailureKind::kOutOfMemory))
       return fmt::format("{} was killed because memory was short{}.", who(), last_seen(""));
+    const std::string first = f_.ranks.size() > 1 && f_.rank ? fmt::format(", rank {} first", rank()) : "";
+    if (e_.has(Key::kEndedByMpi))
+      return fmt::format("{} {} ended by MPI itself ({}){}: {}{}.", who(),
+                         f_.ranks.size() == 1 ? "was" : "were", end(), first, quoted(Key::kMessage),
+                         last_seen(""));
     if (e_.has(Key::kSignal))
       return fmt::format("{} ended by {}{}{}.", who(), format::signal_name(whole(Key::kSignal)),
                          last_seen(", rank {} first"), signal_details());
-    const std::string first = f_.ranks.size() > 1 && f_.rank ? fmt::format(", rank {} first", rank()) : "";
-    // Without an exception it is MPI's.
-    if (e_.has(Key::kMessage))
-      return fmt::format("{} exited with status {}{}, by MPI itself: {}{}.", who(), whole(Key::kStatus),
-                         first, quoted(Key::kMessage), last_seen(""));
     const std::string where = name(f_.place, names_);
     return fmt::format("{} exited with status {}{}{}.", who(), whole(Key::kStatus), first,
                        where.empty() ? "" : "; last sampled in " + where);

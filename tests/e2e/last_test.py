@@ -48,7 +48,8 @@ class Last(recording.RecordingTest):
         whole_s = {function["name"]: function["total_s"] for function in whole["functions"]}
         end_s = {function["name"]: function["total_s"] for function in end["functions"]}
         self.assertGreater(whole_s["compute"], 1.4)
-        self.assertNotIn("compute", end_s)
+        # What the interpreter uses to end, after the last sample, is charged to where it ran last.
+        self.assertLess(end_s.get("compute", 0), 0.05)
         self.assertGreater(end_s["rest"], 2)
         for key in "mpi", "lines", "counters", "memory", "efficiency", "io", "call_tree":
             self.assertNotIn(key, end)
@@ -62,7 +63,7 @@ class Last(recording.RecordingTest):
         text = self.clusterprof("--last", "3s")
         self.assertRegex(text, r"the last 3\.[0-9]+ s, from ")
         self.assertIn("are known of the whole run only", " ".join(text.split()))
-        self.assertNotIn("compute()", text)
+        self.assertIn("rest()", text)
         self.clusterprof("--last", "soon", status=2)
         self.clusterprof("--last", "3s", "--section", "ranks", status=2)
 

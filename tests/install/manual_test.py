@@ -80,8 +80,6 @@ class Pages(Installed):
         main = self.page("clusterprof")
         for verb in there:
             self.assertIn(f"\\fBclusterprof-{verb}\\fR(1)", main)
-        for reserved in ("attach", "top"):
-            self.assertNotRegex(help_of() + main, rf"\b{reserved}\b (RUN|PID)|clusterprof-{reserved}")
 
     def test_pages_have_every_option(self):
         for verb in [(), *((verb,) for verb in verbs())]:

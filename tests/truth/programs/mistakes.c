@@ -34,6 +34,8 @@ static void return_errors(void) {
     MPI_Status statuses[2];
     for (int i = 0; i < 2; ++i) MPI_Irecv(&values[i], 1, MPI_INT, 0, 6, MPI_COMM_WORLD, &requests[i]);
     MPI_Waitall(2, requests, statuses); /* line of waitall */
+    for (int i = 0; i < 2; ++i)
+      if (statuses[i].MPI_ERROR == MPI_ERR_PENDING) MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
   }
 }
 
@@ -64,8 +66,8 @@ static void leave_open(void) {
   if (rank == 1) {
     for (int i = 0; i < 3; ++i)
       MPI_Irecv(&values[i], 1, MPI_INT, 0, 40, MPI_COMM_WORLD, &requests[i]); /* line of open receive */
-    MPI_Irecv(&values[3], 1, MPI_INT, MPI_ANY_SOURCE, 41, MPI_COMM_WORLD,
-              &requests[3]); /* line of any receive */
+    const int any = MPI_ANY_SOURCE;
+    MPI_Irecv(&values[3], 1, MPI_INT, any, 41, MPI_COMM_WORLD, &requests[3]); /* line of any receive */
     MPI_Recv_init(&values[4], 1, MPI_INT, 0, 44, MPI_COMM_WORLD, &requests[4]);
     MPI_Irecv(&values[5], 1, MPI_INT, 0, 45, MPI_COMM_WORLD, &requests[5]);
     MPI_Cancel(&requests[5]);

@@ -145,6 +145,19 @@ TEST_F(Copies, CheckpointIsTwoWritesAndOneFlush) {
   EXPECT_EQ(watch.done.size(), 3u);
 }
 
+// A program may open the file, be interrupted, and search it for the newest copy when that is the second one.
+TEST_F(Copies, FileHasItsSizeBeforeTheSecondCopyIsThere) {
+  ASSERT_TRUE(write(1));
+  const std::uintmax_t bytes = size();
+  for (std::uint32_t generation = 2; generation <= 6; ++generation) {
+    ASSERT_TRUE(write(generation, 1 + generation / 2));
+    EXPECT_EQ(size(), bytes) << generation;
+  }
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_LT(static_cast<std::uintmax_t>(status.st_blocks) * 512, bytes / 2) << "the rest is a hole";
+}
+
 TEST_F(Copies, ShardThatIsNeverRewrittenTakesOneWrite) {
   ASSERT_TRUE(write(1, 1, true));
   EXPECT_EQ(watch.writes, 1);
@@ -192,7 +205,7 @@ TEST_F(Copies, FailedWriteLeavesTheLastCopy) {
 TEST_F(Copies, DamageToTheNewestGivesTheOneBefore) {
   for (std::uint32_t generation = 1; generation <= 2; ++generation) ASSERT_TRUE(write(generation));
   std::vector<std::uint8_t> bytes = testing::read_bytes(path);
-  bytes[bytes.size() - 1000] ^= 1;  // the second copy is behind
+  bytes[bytes.size() / 2 + 2000] ^= 1;  // the second copy
   testing::write_bytes(path, bytes);
   EXPECT_EQ(generation_in(path), 1u);
   bytes[2000] ^= 1;

@@ -178,7 +178,7 @@ TEST(Failure, OfAnMpiErrorThatIsFatal) {
   EXPECT_EQ(a.failure->message, "MPI_ERR_TRUNCATE in MPI_Recv: Message truncated");
   EXPECT_EQ(a.failure->place.line, 77u);
   EXPECT_EQ(a.failure->place.op, "MPI_Recv");
-  EXPECT_NE(first_sentence(a).find("exited with status 14, by MPI itself: MPI_ERR_TRUNCATE in MPI_Recv"),
+  EXPECT_NE(first_sentence(a).find("was ended by MPI itself (status 14): MPI_ERR_TRUNCATE in MPI_Recv"),
             std::string::npos)
       << first_sentence(a);
   // The launcher was faster than its exit.
@@ -189,6 +189,17 @@ TEST(Failure, OfAnMpiErrorThatIsFatal) {
   ASSERT_TRUE(a.failure);
   EXPECT_EQ(a.failure->rank, 1);
   EXPECT_EQ(a.failure->message, "MPI_ERR_TRUNCATE in MPI_Recv: Message truncated");
+  // MPICH's launcher kills all ranks, and may end before them.
+  for (shard::Rank& rank : data.ranks) rank.exit_signal = kKill;
+  data.run.notes = {shard::note_of_ranks(shard::NoteCode::kLauncherGone, {0, 1})};
+  a = analyse(data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->rank, 1);
+  EXPECT_TRUE(a.failure->ended_by_mpi);
+  EXPECT_EQ(a.findings[0].ranks, std::vector<std::int32_t>{1});
+  EXPECT_TRUE(
+      first_sentence(a).starts_with("Rank 1 was ended by MPI itself (SIGKILL): MPI_ERR_TRUNCATE in MPI_Recv"))
+      << first_sentence(a);
 }
 
 // Open MPI gives the text to its launcher, but the rank exits with the error's number inside the call.
