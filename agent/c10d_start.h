@@ -14,7 +14,7 @@ bool c10d_started(std::int32_t rank, std::int32_t size, const char* library) noe
 // same in all its ranks, and another one for each launch. Otherwise 0.
 std::uint64_t launch_id() noexcept;
 
-// It is used, but not recorded: reports show `library` as the one that was seen.
-void c10d_not_recorded(const char* library) noexcept;
+// It is used, but not recorded.
+void c10d_not_recorded() noexcept;
 
 }  // namespace clusterprof::agent

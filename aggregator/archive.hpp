@@ -130,6 +130,10 @@ void serialize(Archive& archive, OmpRank& row) {
   archive(row.rank, row.method, row.flags, row.processors, row.runtime);
 }
 template <typename Archive>
+void serialize(Archive& archive, TaskTime& task) {
+  archive(task.rank, task.path, task.task_path, task.wall_ns, task.cpu_ns, task.samples, task.name);
+}
+template <typename Archive>
 void serialize(Archive& archive, Thread& thread) {
   archive(thread.rank, thread.path, thread.top_path, thread.last_path, thread.pid, thread.tid, thread.kind,
           thread.flags, thread.count, thread.start_utc_ns, thread.elapsed_ns, thread.cpu_ns,
@@ -157,6 +161,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.omp_regions);
   archive_rows(archive, head.omp_threads);
   archive_rows(archive, head.omp_constructs);
+  archive(head.task_times);
   archive_rows(archive, head.loop_blocks);
   archive_rows(archive, head.frames);
   archive_rows(archive, head.paths);

@@ -182,6 +182,7 @@ void renumber(std::vector<Row>& rows, const NewRows& to) {
   for (Row& row : rows) {
     if constexpr (requires { row.path; }) row.path = to.path[row.path];
     if constexpr (requires { row.top_path; }) row.top_path = to.path[row.top_path];
+    if constexpr (requires { row.task_path; }) row.task_path = to.path[row.task_path];
     if constexpr (requires { row.last_path; }) row.last_path = to.path[row.last_path];
     if constexpr (requires { row.holder_path; }) row.holder_path = to.path[row.holder_path];
     if constexpr (requires { row.region_path; }) row.region_path = to.path[row.region_path];
@@ -237,6 +238,7 @@ struct Merger::State {
   std::vector<std::vector<Process>> processes;
   std::vector<std::vector<EventLoop>> event_loops;
   std::vector<std::vector<LoopBlock>> loop_blocks;
+  std::vector<std::vector<TaskTime>> task_times;
   std::vector<std::vector<Thread>> threads;
   std::vector<std::vector<RecordingWindow>> recording_windows;
   std::vector<std::vector<Failure>> failures;
@@ -385,6 +387,7 @@ struct Merger::State {
     use(processes, &ShardData::processes);
     use(event_loops, &ShardData::event_loops);
     use(loop_blocks, &ShardData::loop_blocks);
+    use(task_times, &ShardData::task_times);
     use(threads, &ShardData::threads);
     use(recording_windows, &ShardData::recording_windows);
     use(failures, &ShardData::failures);

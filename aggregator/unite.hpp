@@ -108,6 +108,15 @@ inline auto key(const shard::LoopBlock& row) {
                     ~row.wall_ns, row.path, row.flags);
 }
 
+inline void unite(shard::TaskTime& into, const shard::TaskTime& row) {
+  into.wall_ns += row.wall_ns;
+  into.cpu_ns += row.cpu_ns;
+  into.samples += row.samples;
+}
+inline auto key(const shard::TaskTime& row) {
+  return std::tuple(row.path, row.task_path, std::string_view(row.name));
+}
+
 inline void unite(shard::Thread& into, const shard::Thread& row) {
   const auto knows = [](const shard::Thread& thread) {
     return std::tuple(thread.elapsed_ns, thread.cpu_ns, thread.top_path, thread.last_path, thread.flags,

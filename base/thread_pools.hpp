@@ -70,6 +70,13 @@ inline std::string pool_frame_name(const ThreadPool& pool) {
   return "[" + std::string(pool.name) + " threads]";
 }
 
+// The same of a library that may have no row.
+inline std::string pool_frame_name(std::string_view library_path) {
+  if (const ThreadPool* const pool = thread_pool_of(library_path); pool != nullptr)
+    return pool_frame_name(*pool);
+  return "[" + std::string(library_path.substr(library_path.rfind('/') + 1)) + " threads]";
+}
+
 // What the names of threads that are alike have in common: "loader-12" is "loader-*".
 inline std::string without_numbers(std::string_view name) {
   std::string text;

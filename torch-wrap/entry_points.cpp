@@ -55,7 +55,7 @@ int decide() noexcept {
   if (agent == nullptr || agent->segment() == nullptr) return kPassThrough;
   mpi_wrap::agent = agent;
   if (known_release() == nullptr) {
-    clusterprof::agent::c10d_not_recorded(wire::kC10dNotRecorded);
+    clusterprof::agent::c10d_not_recorded();
     return kPassThrough;
   }
   return pthread_atfork(nullptr, nullptr, begin_child) == 0 ? kMeasuring : kPassThrough;

@@ -14,6 +14,7 @@
 
 #include <atomic>
 
+#include "agent/discovery/asyncio_debug.h"
 #include "agent/discovery/collector_code.h"
 #include "agent/pyabi/cpython_3_08.h"
 #include "agent/pyabi/cpython_3_09.h"
@@ -315,6 +316,7 @@ bool python_attach(wire::SegmentHeader* segment) noexcept {
     }
   }
   if (g_outcome.state != wire::PythonState::kNone) report(*segment);
+  if (g_outcome.state == wire::PythonState::kActive) find_asyncio_debug(g_storage);
   const bool has_more = g_gc_collect != 0;
   g_busy.store(0, std::memory_order_release);
   return has_more;

@@ -11,13 +11,6 @@
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
-namespace {
-
-void set_library(wire::SegmentHeader& header, const char* library) noexcept {
-  strncpy(header.mpi_library, library, sizeof(header.mpi_library) - 1);
-}
-
-}  // namespace
 
 bool c10d_started(std::int32_t rank, std::int32_t size, const char* library) noexcept {
   wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
@@ -25,7 +18,7 @@ bool c10d_started(std::int32_t rank, std::int32_t size, const char* library) noe
   if (header->mpi_state.load(std::memory_order_acquire) != 0)
     return header->mpi_rank.load(std::memory_order_relaxed) == rank &&
            header->mpi_size.load(std::memory_order_relaxed) == size;
-  set_library(*header, library);
+  strncpy(header->mpi_library, library, sizeof(header->mpi_library) - 1);
   if (header->world_size > 0 && header->world_size != size) return false;
   header->mpi_rank.store(rank, std::memory_order_relaxed);
   header->mpi_size.store(size, std::memory_order_relaxed);
@@ -35,10 +28,9 @@ bool c10d_started(std::int32_t rank, std::int32_t size, const char* library) noe
 
 std::uint64_t launch_id() noexcept { return g_options.launch; }
 
-void c10d_not_recorded(const char* library) noexcept {
+void c10d_not_recorded() noexcept {
   wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
-  if (header != nullptr && header->mpi_state.load(std::memory_order_acquire) == 0)
-    set_library(*header, library);
+  if (header != nullptr) header->torch_not_recorded.store(1, std::memory_order_relaxed);
 }
 
 }  // namespace clusterprof::agent

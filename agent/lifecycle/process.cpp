@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "agent/lifecycle/process.h"
 
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
 #include "agent/lifecycle/counters.h"
@@ -15,16 +18,24 @@
 #include "agent/lifecycle/windows.h"
 #include "agent/sigsafe/call_path.h"
 #include "agent/sigsafe/process_state.h"
+#include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
 namespace {
 
 constinit void* g_path_table = nullptr;
+constinit bool g_fork_empties_path_table = false;
 
+// Called once in a process. A kernel that empties the table in the child of a fork copies none of it.
 bool renew_path_table() noexcept {
-  if (g_path_table != nullptr) unmap_memory(g_path_table, path_table_bytes());
-  g_path_table = map_memory(path_table_bytes());
+  if (!g_fork_empties_path_table) {
+    if (g_path_table != nullptr) unmap_memory(g_path_table, path_table_bytes());
+    g_path_table = map_memory(path_table_bytes());
+    g_fork_empties_path_table =
+        g_path_table != nullptr &&
+        raw_syscall(SYS_madvise, g_path_table, path_table_bytes(), MADV_WIPEONFORK) == 0;
+  }
   set_path_table(g_path_table);
   return g_path_table != nullptr;
 }

@@ -100,6 +100,8 @@ Layout lay_out(const Capacities& c) noexcept {
     return offset;
   };
   const std::uint32_t all_sites = wire::all_mpi_sites(c.mpi_sites, wire::kFunctionCount);
+  // What every process uses is near the header: a child of a fork pays for the page tables, too.
+  layout.thread_slots = place(sizeof(wire::ThreadSlot) * c.threads);
   layout.code_slots = place(sizeof(wire::CodeSlot) * c.code_slots);
   layout.code_arena = place(c.code_arena);
   layout.module_arena = place(c.module_arena);
@@ -108,7 +110,6 @@ Layout lay_out(const Capacities& c) noexcept {
   layout.mpi_peers = place(sizeof(wire::MpiPeer) * c.peers);
   layout.mpi_sizes = place(sizeof(wire::MpiSizeBins) * wire::kFunctionCount);
   layout.communicators = place(sizeof(wire::MpiCommunicator) * c.communicators);
-  layout.thread_slots = place(sizeof(wire::ThreadSlot) * c.threads);
   layout.event_rings = place(sizeof(wire::MpiEventRing) * c.rings);
   layout.site_counters = place(sizeof(wire::MpiSiteCounters) * all_sites);
   layout.regions = place(sizeof(wire::Region) * kRegions);

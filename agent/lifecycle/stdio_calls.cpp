@@ -114,6 +114,18 @@ std::size_t taken_between(const ReadBuffer& before, const ReadBuffer& after) noe
   return rest + (after.next > after.base ? static_cast<std::size_t>(after.next - after.base) : 0);
 }
 
+bool is_kept(int descriptor) noexcept { return descriptor == kStderr && keeps_stderr(); }
+
+// Makes a call that writes. `note(result)` then tells what it has written, if that was to stderr:
+// `descriptor` is from before the call, since another thread may have closed the stream.
+template <typename Function, typename Note>
+[[gnu::always_inline]] inline auto writing(int descriptor, Function function, Note note) {
+  const auto result = function();
+  if (is_kept(descriptor)) [[unlikely]]
+    note(result);
+  return result;
+}
+
 template <typename Function>
 FILE* opening(const void* caller, Path path, Function function) {
   const NameCall call(caller);
@@ -195,11 +207,11 @@ template <typename Function>
                                           std::size_t more, Function function) {
   const int descriptor = descriptor_of(stream);
   const FileCall call(descriptor, IoOperation::kWrite, caller);
-  const int result = function();
-  if (descriptor == kStderr && result != EOF) {
+  const int result = writing(descriptor, function, [=](int written) {
+    if (written == EOF) return;
     note_stderr(text, strlen(text));
     if (more != 0) note_stderr("\n", 1);
-  }
+  });
   if (call.is_counted_call()) call.end(result == EOF ? -1 : static_cast<std::int64_t>(strlen(text) + more));
   return result;
 }
@@ -234,7 +246,7 @@ template <typename Function>
 [[gnu::always_inline]] inline int printing(const void* caller, int descriptor, const char* format,
                                            va_list list, Function function) {
   const FileCall call(descriptor, IoOperation::kWrite, caller);
-  if (descriptor == kStderr && keeps_stderr()) return printing_to_stderr(call, format, list, function);
+  if (is_kept(descriptor)) return printing_to_stderr(call, format, list, function);
   const int result = function();
   call.end(result);
   return result;
@@ -278,13 +290,12 @@ template <typename Function>
 
 template <typename Function>
 [[gnu::always_inline]] inline int putting_any_character(const void* caller, FILE* stream, Function function) {
-  const bool is_stderr = descriptor_of(stream) == kStderr;  // afterwards another thread may have closed it
-  const int result = putting_character(caller, stream, function);
-  if (result != EOF && is_stderr) {
-    const auto character = static_cast<char>(result);
-    note_stderr(&character, 1);
-  }
-  return result;
+  return writing(
+      descriptor_of(stream), [=] { return putting_character(caller, stream, function); },
+      [](int written) {
+        const auto character = static_cast<char>(written);
+        if (written != EOF) note_stderr(&character, 1);
+      });
 }
 
 // The kernel makes its description of this process when the file is first read.
@@ -393,15 +404,17 @@ CLUSTERPROF_READ(fread_unlocked)
 CLUSTERPROF_READ_CHECKED(__fread_chk)
 CLUSTERPROF_READ_CHECKED(__fread_unlocked_chk)
 
-#define CLUSTERPROF_WRITE(name)                                                                           \
-  CLUSTERPROF_STANDS_FOR(size_t, name, const void* from, size_t item_bytes, size_t items, FILE* stream) { \
-    auto* const function = g_##name.find();                                                               \
-    const bool is_stderr = descriptor_of(stream) == kStderr;                                              \
-    const size_t moved =                                                                                  \
-        moving(CLUSTERPROF_CALLER, stream, IoOperation::kWrite, item_bytes, items,                        \
-               [=](size_t bytes, size_t count) { return function(from, bytes, count, stream); });         \
-    if (is_stderr) note_stderr(from, moved* item_bytes);                                                  \
-    return moved;                                                                                         \
+#define CLUSTERPROF_WRITE(name)                                                                            \
+  CLUSTERPROF_STANDS_FOR(size_t, name, const void* from, size_t item_bytes, size_t items, FILE* stream) {  \
+    auto* const function = g_##name.find();                                                                \
+    const void* const caller = CLUSTERPROF_CALLER;                                                         \
+    return writing(                                                                                        \
+        descriptor_of(stream),                                                                             \
+        [=] {                                                                                              \
+          return moving(caller, stream, IoOperation::kWrite, item_bytes, items,                            \
+                        [=](size_t bytes, size_t count) { return function(from, bytes, count, stream); }); \
+        },                                                                                                 \
+        [=](size_t moved) { note_stderr(from, moved* item_bytes); });                                      \
   }
 CLUSTERPROF_WRITE(fwrite)
 CLUSTERPROF_WRITE(fwrite_unlocked)

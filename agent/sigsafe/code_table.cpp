@@ -11,6 +11,7 @@ namespace clusterprof::agent {
 
 std::atomic<std::uint64_t> g_known_codes[kKnownCodes];
 std::atomic<std::uint64_t> g_hidden_code{0};
+std::atomic<std::uint64_t> g_handle_run{0};
 
 namespace {
 
@@ -66,6 +67,14 @@ std::uint32_t code_point(const Text& text, std::uint64_t index) noexcept {
   return peek<std::uint32_t>(address);
 }
 
+// Whether the `length` last characters of the text are these.
+bool has_last(const Text& text, const char* expected, std::uint64_t length) noexcept {
+  if (text.length < length) return false;
+  for (std::uint64_t i = 0; i < length; ++i)
+    if (code_point(text, text.length - length + i) != static_cast<std::uint8_t>(expected[i])) return false;
+  return true;
+}
+
 std::uint32_t utf8_bytes(std::uint32_t point) noexcept {
   return point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
 }
@@ -95,6 +104,14 @@ std::uint32_t to_utf8(const Text& text, std::uint8_t* out, std::uint32_t limit) 
     size += bytes;
   }
   return size;
+}
+
+bool is_handle_run(const Text& filename, const Text& name) noexcept {
+  constexpr char kName[] = "_run", kQualifiedName[] = "Handle._run", kFile[] = "/asyncio/events.py";
+  const bool named =
+      (name.length == sizeof kName - 1 && has_last(name, kName, sizeof kName - 1)) ||
+      (name.length == sizeof kQualifiedName - 1 && has_last(name, kQualifiedName, sizeof kQualifiedName - 1));
+  return named && has_last(filename, kFile, sizeof kFile - 1);
 }
 
 // Whether a location table (3.11 and later) consists of entries without location: one byte each.
@@ -144,6 +161,12 @@ std::uint32_t copy_text(const PythonRuntime& runtime, std::uint64_t object, char
   return to_utf8(text_of(runtime, object), reinterpret_cast<std::uint8_t*>(out), limit);
 }
 
+bool has_text(const PythonRuntime& runtime, std::uint64_t object, const char* expected, std::uint32_t length,
+              bool whole) noexcept {
+  const Text text = text_of(runtime, object);
+  return (!whole || text.length == length) && has_last(text, expected, length);
+}
+
 std::uint64_t segment_generation(const wire::SegmentHeader& segment) noexcept {
   return (segment.start_mono_ns + static_cast<std::uint32_t>(segment.pid)) * 0x9e3779b97f4a7c15ull;
 }
@@ -176,6 +199,7 @@ bool describe_code(const PythonRuntime& runtime, wire::SegmentHeader& segment, s
 
   const Text filename = text_of(runtime, fingerprint.filename);
   const Text name = text_of(runtime, fingerprint.name);
+  if (is_handle_run(filename, name)) g_handle_run.store(code_id, std::memory_order_relaxed);
   wire::CodeEntry entry;
   entry.code_id = code_id;
   entry.first_line = fingerprint.first_line;

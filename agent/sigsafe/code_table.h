@@ -2,6 +2,7 @@
 // Describes Python code objects to the collector, each once, in the segment's code table.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "agent/sigsafe/python_runtime.h"
@@ -34,6 +35,19 @@ inline std::uint64_t code_id_of(const CodeFingerprint& fingerprint) noexcept {
 std::uint32_t copy_text(const PythonRuntime& runtime, std::uint64_t object, char* out,
                         std::uint32_t limit) noexcept;
 
+// Whether the text of a str object ends with these characters (ASCII), or is no more than them if `whole`.
+// Conditions as for copy_text.
+bool has_text(const PythonRuntime& runtime, std::uint64_t object, const char* expected, std::uint32_t length,
+              bool whole) noexcept;
+template <std::size_t N>
+bool is_text(const PythonRuntime& runtime, std::uint64_t object, const char (&expected)[N]) noexcept {
+  return has_text(runtime, object, expected, N - 1, true);
+}
+template <std::size_t N>
+bool ends_with(const PythonRuntime& runtime, std::uint64_t object, const char (&expected)[N]) noexcept {
+  return has_text(runtime, object, expected, N - 1, false);
+}
+
 inline constexpr std::uint32_t kMaxNameBytes = 4096;             // of UTF-8; longer ones are cut
 inline constexpr std::uint32_t kMaxLineTableBytes = 256 * 1024;  // longer ones are left out
 
@@ -56,6 +70,10 @@ inline bool is_known_code(std::uint64_t code_id, std::uint64_t generation) noexc
 // Code that the interpreter runs for its own purposes (the caller of an inlined __init__ from 3.12 on) and
 // does not show in tracebacks either. Nothing in it has a line number. The id of the one seen last.
 extern std::atomic<std::uint64_t> g_hidden_code;
+
+// The id of asyncio's Handle._run, which runs every callback of an event loop and every step of a task. 0:
+// not seen yet.
+extern std::atomic<std::uint64_t> g_handle_run;
 
 // Makes sure that the code object is in the table. If there is no room, counts kCodeTableFull, at most once
 // per code object. Reads the code object, so run it under a guard. If a read faults, the slot stays without

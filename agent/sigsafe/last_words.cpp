@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "agent/sigsafe/last_words.h"
 
+#include <sys/syscall.h>
+
 #include <cstring>
 
+#include "agent/sigsafe/guard.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/thread_context.h"
@@ -18,7 +21,7 @@ wire::LastWords* last_words() noexcept {
 
 // Two threads that write at a time get places of their own. What was written is read once the process has
 // ended, so nothing more is needed.
-void append(wire::LastWords& words, const char* from, std::size_t count) noexcept {
+[[gnu::noipa]] void append(wire::LastWords& words, const char* from, std::size_t count) noexcept {
   constexpr std::size_t kRoom = wire::kStderrTailBytes;
   const std::size_t kept = count < kRoom ? count : kRoom;
   const std::uint64_t end = words.stderr_bytes.fetch_add(count, std::memory_order_relaxed) + count;
@@ -27,6 +30,26 @@ void append(wire::LastWords& words, const char* from, std::size_t count) noexcep
   const std::size_t first = kept < kRoom - place ? kept : kRoom - place;
   memcpy(words.stderr_tail + place, from, first);
   memcpy(words.stderr_tail, from + first, kept - first);
+}
+
+[[gnu::noinline]] void append_guarded(ThreadContext& context, wire::LastWords& words, const char* from,
+                                      std::size_t count) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) return;
+  append(words, from, count);
+  guard_leave(context.guard);
+}
+
+// The kernel has read these bytes, but another thread may have unmapped them since. There is no guard in
+// handlers of the program that block SIGSEGV, as those of a fault do, or have interrupted a guarded read.
+void append_written(wire::LastWords& words, const char* from, std::size_t count) noexcept {
+  constexpr std::uint64_t kFaults = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
+  std::uint64_t mask = kFaults;
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &mask, sizeof mask);
+  ThreadContext& context = t_context;
+  if (context.guard.armed == 0 && (mask & kFaults) == 0)
+    append_guarded(context, words, from, count);
+  else
+    append(words, from, count);
 }
 
 // A fault at the end of a stack is near the stack pointer, and no signal can be delivered there: the handler
@@ -53,7 +76,7 @@ bool keeps_stderr() noexcept {
 }
 
 void note_stderr(const void* bytes, std::size_t count) noexcept {
-  if (keeps_stderr()) append(*last_words(), static_cast<const char*>(bytes), count);
+  if (keeps_stderr()) append_written(*last_words(), static_cast<const char*>(bytes), count);
 }
 
 void note_stderr(const iovec* parts, std::size_t count, std::size_t moved) noexcept {
@@ -61,7 +84,7 @@ void note_stderr(const iovec* parts, std::size_t count, std::size_t moved) noexc
   wire::LastWords* const words = last_words();
   for (std::size_t i = 0; i < count && moved != 0; ++i) {
     const std::size_t here = parts[i].iov_len < moved ? parts[i].iov_len : moved;
-    append(*words, static_cast<const char*>(parts[i].iov_base), here);
+    append_written(*words, static_cast<const char*>(parts[i].iov_base), here);
     moved -= here;
   }
 }

@@ -15,7 +15,7 @@ inline constexpr int kStderr = 2;
 
 // Whether they are kept.
 bool keeps_stderr() noexcept;
-// Bytes that were written to descriptor 2, after the call: the kernel has read them, so they are readable.
+// Bytes that were written to descriptor 2, after the call.
 void note_stderr(const void* bytes, std::size_t count) noexcept;
 // The first `moved` bytes of a vector.
 void note_stderr(const iovec* parts, std::size_t count, std::size_t moved) noexcept;

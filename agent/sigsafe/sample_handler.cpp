@@ -46,6 +46,16 @@ namespace {
   guard_leave(context.guard);
 }
 
+[[gnu::noinline]] void find_task_guarded(ThreadContext& context, wire::SegmentHeader& segment,
+                                         Scratch& scratch) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) {
+    count_drop(&segment, wire::DropReason::kFaultInWalk);
+    return;
+  }
+  find_task(segment, scratch.python, scratch.task);
+  guard_leave(context.guard);
+}
+
 // A name may change, but rarely does.
 constexpr std::uint64_t kNameEveryNs = 1'000'000'000;
 
@@ -56,6 +66,8 @@ void look_for_name(ThreadContext& context, const PythonStack& python, std::uint6
   context.python_name_time_ns = now_ns;
   name_thread_guarded(context, python);
 }
+
+void reset(TaskStack& task) noexcept { task.running = task.awaiting = task.name_bytes = 0; }
 
 void reset(Scratch& scratch) noexcept {
   scratch.native.count = 0;
@@ -231,6 +243,25 @@ std::uint32_t share_with_last(Scratch& scratch, const std::uint64_t* words, std:
   return shared;
 }
 
+// Writes what is known of the task that runs, and returns the number of words.
+std::uint32_t tell_task(const TaskStack& task, std::uint64_t* words, wire::SampleRecord& sample) noexcept {
+  sample.task_frames = static_cast<std::uint16_t>(task.running);
+  sample.task_name_bytes = 0;
+  sample.await_words = 0;
+  memset(sample.reserved, 0, sizeof sample.reserved);
+  if (task.running == 0) return 0;
+  sample.task_name_bytes = static_cast<std::uint8_t>(task.name_bytes);
+  const std::uint32_t name_words = wire::task_name_words(task.name_bytes);
+  memcpy(words, task.name, name_words * sizeof *words);
+  std::uint64_t* at = words + name_words;
+  for (std::uint32_t i = 0; i < task.awaiting; ++i) {
+    *at++ = wire::kPythonFrameTag | task.frames[i].instruction;
+    *at++ = task.frames[i].code_id;
+  }
+  sample.await_words = static_cast<std::uint16_t>(2 * task.awaiting);
+  return static_cast<std::uint32_t>(at - words);
+}
+
 // Not clock_gettime: the vdso would only pass it on to the kernel.
 std::uint64_t thread_cpu_ns() noexcept {
   timespec time;
@@ -251,7 +282,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   wire::ThreadSlot& slot = *context.slot;
   constexpr auto kMaxBytes =
       static_cast<std::uint32_t>(sizeof(wire::SampleRecord) + wire::kMaxCounters * sizeof(std::uint64_t) +
-                                 wire::kMaxFrameWords * sizeof(std::uint64_t));
+                                 (wire::kMaxFrameWords + wire::kMaxTaskWords) * sizeof(std::uint64_t));
   std::uint64_t position = 0;
   std::uint8_t* const bytes = wire::ring_reserve(slot.ring, kMaxBytes, position);
   if (bytes == nullptr) {
@@ -267,9 +298,11 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   const std::uint32_t epoch = segment->module_epoch.load(std::memory_order_acquire);
 
   Scratch& scratch = *context.handler_scratch;
+  reset(scratch.task);
   if (may_guard) {
     walk_stacks(context, segment, registers_of(interrupted), g_process.walk_native_frames, scratch);
     look_for_name(context, scratch.python, now.time_ns);
+    if (may_run_task(scratch.python)) find_task_guarded(context, *segment, scratch);
   } else {
     reset(scratch);
     scratch.native.truncated = true;
@@ -288,7 +321,6 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
 
   sample.data_address = 0;
   sample.mutex_holder = 0;
-  sample.unused = 0;
   if (call.in_syscall) {
     flags |= subject_of(context, call, interrupted, may_guard);
     if (trigger == wire::Trigger::kBlocked) {
@@ -305,8 +337,9 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   sample.header.type = wire::kSample;
   sample.header.detail = ticks;
   const std::uint32_t shared = share_with_last(scratch, values + counters, words);
-  sample.header.bytes =
-      static_cast<std::uint32_t>(sizeof sample + (counters + words - shared) * sizeof(std::uint64_t));
+  const std::uint32_t of_task = tell_task(scratch.task, values + counters + words - shared, sample);
+  sample.header.bytes = static_cast<std::uint32_t>(sizeof sample + (counters + words - shared + of_task) *
+                                                                       sizeof(std::uint64_t));
   sample.time_ns = now.time_ns;
   sample.cpu_ns = now.cpu_ns;
   sample.flags = flags;

@@ -7,6 +7,7 @@
 #include "agent/sigsafe/native_stack.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_stack.h"
+#include "agent/sigsafe/python_task.h"
 
 namespace clusterprof::agent {
 
@@ -14,6 +15,7 @@ namespace clusterprof::agent {
 struct Scratch {
   NativeStack native;
   PythonStack python;
+  TaskStack task;  // of the handler
   // Of the handler: the frame words of the last record that went to the ring, at the end of `sent`.
   std::uint32_t sent_words;
   std::uint32_t sent_flags;  // and what else of it says where the thread was

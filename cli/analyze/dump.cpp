@@ -394,6 +394,10 @@ void dump_losses(const ShardData& data, Text& out) {
     out.row(c.rank, c.region_path, c.threads, unsigned{c.level}, unsigned{c.main}, c.path,
             omp_kind_name(c.kind), c.count, c.time_ns, c.wait_ns, c.schedule_ns, c.chunks, c.iterations,
             c.longest_ns, c.used);
+  out.table("task_times", data.task_times.size(),
+            "rank_row\tpath\ttask_path\twall_ns\tcpu_ns\tsamples\tname");
+  for (const TaskTime& t : data.task_times)
+    out.row(t.rank, t.path, t.task_path, t.wall_ns, t.cpu_ns, t.samples, t.name);
   out.table(
       "threads", data.threads.size(),
       "rank_row\tpath\ttop_path\tlast_path\tpid\ttid\tkind\tflags\tcount\tstart_utc_ns\telapsed_ns\tcpu_ns\t"

@@ -15,6 +15,7 @@
 #include "collector/charge/amounts.hpp"
 #include "collector/charge/live_times.hpp"
 #include "collector/charge/path_times.hpp"
+#include "collector/charge/task_times.hpp"
 #include "collector/charge/thread_account.hpp"
 #include "collector/charge/time_series.hpp"
 #include "collector/stacks/flat_index.hpp"
@@ -48,7 +49,10 @@ class ProcessCharges {
         target.row != ChargeTarget::kNoRow ? target.row : row_of({target.path, target.category, main_thread});
     rows_[row].amount.wall_ns += wall_ns;
     rows_[row].amount.cpu_ns += cpu_ns;
+    if (target.task != ChargeTarget::kNoRow) tasks_.add(target.task, wall_ns, cpu_ns);
   }
+  [[nodiscard]] TaskTimes& tasks() noexcept { return tasks_; }
+  [[nodiscard]] const TaskTimes& tasks() const noexcept { return tasks_; }
   // Gives all time since the last call to `times`; null: to nobody. What helper threads waited counts for
   // nothing.
   void take_new(LiveTimes* times);
@@ -108,6 +112,7 @@ class ProcessCharges {
   std::vector<std::uint32_t> counter_numbers_;
   Counters counters_;
   std::uint64_t paused_ns_ = 0, mpi_runnable_ns_ = 0;
+  TaskTimes tasks_;
   SeriesBlock main_series_{kMainColumns}, counter_series_;
   std::vector<Access> accesses_;
   std::vector<std::uint32_t> access_of_row_;  // FlatIndex::kAbsent: none
@@ -124,8 +129,10 @@ class ChargeSink {
   }
   [[nodiscard]] ChargeTarget fault_target(const ChargeTarget& of) const {
     RawStore& store = charges_.store_;
-    return charges_.target({store.leaf(of.path, store.frame({RawKind::kPageFault, 0, 0})),
-                            shard::Category::kSystem, main_thread_});
+    ChargeTarget target = charges_.target({store.leaf(of.path, store.frame({RawKind::kPageFault, 0, 0})),
+                                           shard::Category::kSystem, main_thread_});
+    target.task = of.task;
+    return target;
   }
   void page_fault(const ChargeTarget& of, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
     (*this)(fault_target(of), wall_ns, cpu_ns);
@@ -138,7 +145,9 @@ class ChargeSink {
     if (main_thread_) charges_.paused_ns_ += wall_ns;
   }
   [[nodiscard]] ChargeTarget runnable(const ChargeTarget& of) const {
-    return charges_.target({of.path, shard::Category::kRunnable, main_thread_});
+    ChargeTarget target = charges_.target({of.path, shard::Category::kRunnable, main_thread_});
+    target.task = of.task;
+    return target;
   }
   void runnable_in_mpi(const Stretch& when, std::uint64_t wall_ns) const {
     if (!main_thread_) return;

@@ -61,7 +61,8 @@ struct ChargeTarget {
   static constexpr std::uint32_t kNoRow = 0xffff'ffffu;
   std::uint32_t path = 0;
   shard::Category category = shard::Category::kNative;
-  std::uint32_t row = kNoRow;  // where the sink keeps the amounts of both, if it has told
+  std::uint32_t row = kNoRow;   // where the sink keeps the amounts of both, if it has told
+  std::uint32_t task = kNoRow;  // TaskTimes::row of the asyncio task that runs there
   friend bool operator==(const ChargeTarget&, const ChargeTarget&) = default;
 };
 

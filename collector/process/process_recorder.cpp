@@ -27,7 +27,7 @@ constexpr std::uint64_t kMaxUnrecordedPrograms = std::uint64_t{1} << 32;
 struct ReportSink {
   ProcessReport& report;
   LiveTimes* live;  // null: not for a live file
-  const std::vector<std::uint32_t>& counter_numbers;
+  const ProcessCharges& charges;
   TimeGrid& grid;
   bool main_thread;
 
@@ -37,10 +37,13 @@ struct ReportSink {
         report.values[RawValueKey{live != nullptr ? 0 : target.path, target.category, main_thread}];
     amount.wall_ns += wall_ns;
     amount.cpu_ns += cpu_ns;
+    if (live == nullptr && target.task != ChargeTarget::kNoRow)
+      add(report.tasks[charges.tasks().key(target.task)], {wall_ns, cpu_ns, 0});
   }
   void counter(const ChargeTarget& target, std::uint32_t index, std::uint64_t value) const {
-    if (live == nullptr && index < counter_numbers.size())
-      report.counters[RawCounterKey{target.path, counter_numbers[index]}] += value;
+    const std::vector<std::uint32_t>& known = charges.counter_numbers();
+    if (live == nullptr && index < known.size())
+      report.counters[RawCounterKey{target.path, known[index]}] += value;
   }
   void paused(std::uint64_t) const {}  // ProcessRecorder::paused_ns is more exact
   // Only the kernel knows this time, and it is not asked for a report on the present state.
@@ -58,8 +61,9 @@ struct ReportSink {
     spent(of, when, wall_ns);
   }
   void counted(std::uint32_t index, const Stretch& when, std::uint64_t value) const {
-    if (live == nullptr && index < counter_numbers.size())
-      report.counter_series.spread(grid, counter_numbers[index], when.begin_ns, when.end_ns, value);
+    const std::vector<std::uint32_t>& known = charges.counter_numbers();
+    if (live == nullptr && index < known.size())
+      report.counter_series.spread(grid, known[index], when.begin_ns, when.end_ns, value);
   }
 };
 
@@ -191,10 +195,19 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   stacks_.read_descriptions(now_ns);
   double fullest = 0;
   freed_slots_ = 0;
-  for (const std::uint32_t slot : slots_.find(now_ns)) fullest = std::max(fullest, drain(slot, now_ns));
+  const std::vector<std::uint32_t>& slots = slots_.find(now_ns);
+  // Last those that others may use: their samples say whose time it is.
+  for (const bool used : {false, true})
+    for (const std::uint32_t slot : slots)
+      if (may_be_used(slot) == used) fullest = std::max(fullest, drain(slot, now_ns));
   update_measured_mpi(now_ns);
   events_.agree_on_level();
   return std::max(fullest, static_cast<double>(freed_slots_) / std::max(1u, segment_.layout().thread_slots));
+}
+
+bool ProcessRecorder::may_be_used(std::uint32_t slot) const {
+  const auto thread = threads_.find(slot);
+  return thread != threads_.end() && samples_.may_be_used(thread->second);
 }
 
 std::uint64_t ProcessRecorder::main_thread_still_ns(std::uint64_t now_ns) const {
@@ -535,6 +548,8 @@ void ProcessRecorder::add_notes(ProcessReport& report) const {
     report.add_note(shard::NoteCode::kAnnotationsElsewhere, h.annotations_elsewhere);
   if (charges_.left_callers_out() || stacks_.left_callers_out())
     report.add_note(shard::NoteCode::kCallersLeftOut);
+  if (h.torch_not_recorded.load(std::memory_order_relaxed) != 0)
+    report.add_note(shard::NoteCode::kTorchNotRecorded);
 }
 
 void ProcessRecorder::add_statistics(ProcessReport& report) const {
@@ -586,6 +601,7 @@ void ProcessRecorder::add_charges(ProcessReport& report, std::uint64_t now_ns) c
     if (const std::uint64_t wait_ns = thread.mutex_wait_ns(now_ns, std::nullopt);
         wait_ns != 0 && thread.state == RecordedThread::State::kActive)
       report.mutex_waits[thread.mutex].add({wait_ns, 1});
+  report.tasks = charges_.tasks().amounts();
   report.main_series = charges_.main_series();
   report.counter_series = charges_.counter_series();
 }
@@ -682,7 +698,7 @@ void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t no
     if (thread.state != RecordedThread::State::kActive) continue;
     ThreadAccount provisional = thread.account;
     provisional.end(now_ns, std::nullopt, samples_.period_ns(), {}, {},
-                    ReportSink{report, live, charges_.counter_numbers(), grid_, thread.main});
+                    ReportSink{report, live, charges_, grid_, thread.main});
     report.thread_table.add(row_of(thread, provisional, now_ns, true));
   }
 }

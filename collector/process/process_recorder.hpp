@@ -119,6 +119,7 @@ class ProcessRecorder {
   [[nodiscard]] const wire::SegmentHeader& header() const noexcept { return segment_.header(); }
 
  private:
+  [[nodiscard]] bool may_be_used(std::uint32_t slot) const;
   // Empties the rings of a slot. Returns how full the fuller one was, 0..1.
   double drain(std::uint32_t slot_index, std::uint64_t now_ns);
   void begin_thread(RecordedThread& thread, const wire::ThreadSlot& slot, std::uint64_t now_ns);

@@ -96,6 +96,10 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   for (const auto& [key, wait] : other.mutex_waits) mutex_waits[key].add(wait);
   for (const auto& [key, calls_of_file] : other.io) io[key].add(calls_of_file);
   add_loops(other.loops);
+  for (const auto& [key, amount] : other.tasks) {
+    const bool has_room = tasks.size() < 2 * TaskTimes::kMostRows || tasks.contains(key);
+    add(tasks[has_room ? key : RawTaskKey()], amount);
+  }
   for (const auto& [pair, cell] : other.traffic) {
     traffic[pair].messages += cell.messages;
     traffic[pair].bytes += cell.bytes;

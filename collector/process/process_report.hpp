@@ -17,6 +17,7 @@
 
 #include "collector/charge/amounts.hpp"
 #include "collector/charge/path_times.hpp"
+#include "collector/charge/task_times.hpp"
 #include "collector/charge/time_series.hpp"
 #include "collector/mpi/event_log.hpp"
 #include "collector/mpi/mpi_amounts.hpp"
@@ -93,6 +94,7 @@ struct ProcessReport {
   ThreadTable thread_table;
   RawOpenMp openmp;
 
+  RawTasks tasks;
   std::vector<RawLoop> loops;  // of all threads; of many loops the busiest
 
   // Of a rank. More is counted ("event_loop_rows").

@@ -4,6 +4,9 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <cstring>
+
+#include "base/thread_pools.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -83,8 +86,10 @@ void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire:
     if ((sample.record.flags & wire::kPaused) != 0)
       take_pause(thread, sample, time_ns);
     else
-      take_stack(thread, sample, time_ns);
+      take_stack(thread, slot, sample, time_ns);
   }
+  if (thread.runs_python && thread.state != RecordedThread::State::kActive)
+    callers_.sample(slot, time_ns, false, 0);
 }
 
 KernelUse SampleCharger::kernel_use(const wire::SampleRecord& record) const {
@@ -177,23 +182,26 @@ void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample,
   events_.sampled_until(thread.events, time_ns);
 }
 
-void SampleCharger::take_stack(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns) {
+void SampleCharger::take_stack(RecordedThread& thread, std::uint32_t slot, const RingSample& sample,
+                               std::uint64_t time_ns) {
   const wire::SampleRecord& record = sample.record;
   thread.words.update(sample);
   if ((record.flags & wire::kHasPython) != 0) thread.runs_python = true;
   StackContext context = context_of(record);
   const ChargeSink sink(charges_, thread.main);
-  const ChargeTarget target = find_target(thread, record.flags, context);
+  // A thread in the interpreter's take_gil waits, even if a tick finds it awake there: its CPU time is the
+  // cost of handing the GIL over, not work.
+  const bool blocked =
+      (record.trigger == wire::Trigger::kBlocked && context.in_syscall) || context.waiting_for_gil;
+  ChargeTarget target = find_target(thread, record.flags, blocked, time_ns, context);
+  if (thread.runs_python) callers_.sample(slot, time_ns, blocked, target.path);
+  target.task = task_row(thread, sample, context);
   if (thread.main && !holds_places_) last_path_.note(thread.words.words(), target.path, time_ns);
   if (record.trigger == wire::Trigger::kEvent) {
     thread.account.event(time_ns, kernel_use(record), target, sample.counter_values(), sink);
     return;
   }
 
-  // A thread in the interpreter's take_gil waits, even if a tick finds it awake there: its CPU time is the
-  // cost of handing the GIL over, not work.
-  const bool blocked =
-      (record.trigger == wire::Trigger::kBlocked && context.in_syscall) || context.waiting_for_gil;
   KernelUse kernel = kernel_use(record);
   kernel.in_syscall = context.in_syscall;
   kernel.may_fault =
@@ -255,8 +263,15 @@ void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord&
   thread.mutex_since_cpu_ns = record.cpu_ns;
 }
 
+bool SampleCharger::may_be_used(const RecordedThread& thread) const {
+  if (thread.main || thread.runs_python || thread.origin.module == kNoModule) return false;
+  const ThreadPool* const pool = stacks_.pool(thread.origin.module);
+  return pool == nullptr || pool->kind != PoolKind::kHelper;
+}
+
 // Whose thread it is has to be known before the first sample, or be seen from it: its paths begin there.
-ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context) {
+ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t flags, bool blocked,
+                                        std::uint64_t time_ns, StackContext& context) {
   constexpr std::uint32_t kMostLooks = 4;  // modules are described a moment after they are used
   using Of = StackResolver::ThreadOf;
   const bool looks =
@@ -269,7 +284,41 @@ ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t fl
       thread.origin = stacks_.origin_on_path(stacks_.resolve(thread.words.words(), context).path);
   }
   context.pool = thread.origin.pool;
+  if (may_be_used(thread)) {
+    // What a thread waits for between two uses is nobody's.
+    if (!blocked) context.below = callers_.caller(time_ns, thread.origin.module, period_ns_, store_.tables());
+    if (context.below != 0) context.pool = thread.origin.module;
+  }
   return stack_charges_.target(thread.words.words(), context, thread.main);
+}
+
+// The task's own frames, without those of C, below those that await it.
+std::uint32_t SampleCharger::task_row(const RecordedThread& thread, const RingSample& sample,
+                                      const StackContext& context) {
+  std::uint32_t missing = sample.record.task_frames;
+  if (missing == 0) return ChargeTarget::kNoRow;
+  task_words_.clear();
+  const std::span<const std::uint64_t> words = thread.words.words();
+  for (std::size_t i = 0; i + 1 < words.size() && missing != 0; ++i) {
+    if ((words[i] & wire::kFrameTagMask) != wire::kPythonFrameTag) continue;
+    task_words_.insert(task_words_.end(), {words[i], words[i + 1]});
+    ++i;
+    --missing;
+  }
+  if (missing != 0) return ChargeTarget::kNoRow;
+  const std::size_t own = task_words_.size();
+  task_words_.resize(own + sample.record.await_words);
+  if (sample.record.await_words != 0)
+    std::memcpy(task_words_.data() + own, sample.await_words, 8u * sample.record.await_words);
+  StackContext of_task;
+  of_task.epoch = context.epoch;
+  of_task.pool = context.pool;
+  char name[wire::kTaskNameBytes];  // the process may be writing it
+  std::memcpy(name, sample.task_name, sample.record.task_name_bytes);
+  const std::uint32_t path = stacks_.resolve(task_words_, of_task).path;
+  const auto from_coroutine = std::span<const std::uint64_t>(task_words_).subspan(own - 2);
+  return charges_.tasks().row(path, stacks_.resolve(from_coroutine, of_task).path,
+                              {name, sample.record.task_name_bytes});
 }
 
 void SampleCharger::know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
@@ -315,6 +364,7 @@ void SampleCharger::count(RecordedThread& thread, const wire::SampleRecord& reco
                           const ChargeTarget& target, const ThreadAccount::Charged& charged) {
   const bool is_fault = 2 * charged.page_fault_ns > charged.cpu_ns;
   charges_.add_sample(is_fault ? ChargeSink(charges_, thread.main).fault_target(target).row : target.row);
+  if (target.task != ChargeTarget::kNoRow) charges_.tasks().add_sample(target.task);
   ++statistics_.samples;
   if (!blocked) {
     ++statistics_.running_samples;

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "collector/charge/amounts.hpp"
 #include "collector/charge/process_charges.hpp"
@@ -25,6 +26,7 @@
 #include "collector/mpi/gap_timeline.hpp"
 #include "collector/process/busiest_path.hpp"
 #include "collector/process/last_path.hpp"
+#include "collector/process/native_callers.hpp"
 #include "collector/process/stay.hpp"
 #include "collector/process/thread_loops.hpp"
 #include "collector/rings/drop_counts.hpp"
@@ -112,6 +114,9 @@ class SampleCharger {
   [[nodiscard]] std::uint64_t latest_record_ns() const noexcept { return latest_record_ns_; }
   [[nodiscard]] const SampleStatistics& statistics() const noexcept { return statistics_; }
   [[nodiscard]] const LastPath& last_path() const noexcept { return last_path_; }
+  // Whether the thread's time may count for the thread that uses it: samples of other threads are to be taken
+  // first.
+  [[nodiscard]] bool may_be_used(const RecordedThread& thread) const;
   // The time between samples, as it was asked for; and whether the CPU clock is the base of all times.
   [[nodiscard]] std::uint64_t period_ns() const noexcept { return period_ns_; }
   [[nodiscard]] bool cpu_clock() const noexcept { return cpu_clock_; }
@@ -119,7 +124,8 @@ class SampleCharger {
  private:
   void take_end(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
   void take_pause(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
-  void take_stack(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
+  void take_stack(RecordedThread& thread, std::uint32_t slot, const RingSample& sample,
+                  std::uint64_t time_ns);
   void take_edge(RecordedThread& thread, bool begins, std::uint64_t time_ns, std::uint64_t cpu_ns);
   // A wait that the sample before has seen ends; and one may begin.
   void end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns);
@@ -131,7 +137,12 @@ class SampleCharger {
   void know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
                    const ThreadAccount::Charged& charged) const;
   [[nodiscard]] Place place_of(const ChargeTarget& target, const wire::SampleRecord& record) const;
-  [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, std::uint32_t flags, StackContext& context);
+  [[nodiscard]] ChargeTarget find_target(RecordedThread& thread, std::uint32_t flags, bool blocked,
+                                         std::uint64_t time_ns, StackContext& context);
+  // The row of the task that ran at the sample; ChargeTarget::kNoRow: none did, or its frames are not all
+  // there.
+  [[nodiscard]] std::uint32_t task_row(const RecordedThread& thread, const RingSample& sample,
+                                       const StackContext& context);
   void end_account(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
                    const KernelUse* kernel, std::span<const std::uint64_t> counters);
   [[nodiscard]] KernelUse kernel_use(const wire::SampleRecord& record) const;
@@ -153,6 +164,8 @@ class SampleCharger {
   LastPath last_path_;
   std::map<RawMutexKey, RawMutexWait> mutex_waits_;
   PathOfThread path_of_thread_;
+  NativeCallers callers_;
+  std::vector<std::uint64_t> task_words_;  // of task_row()
   bool holds_places_ = false;
 };
 

@@ -19,11 +19,17 @@ RecordKind read_record(const wire::RecordHeader& record, const wire::Ring& ring,
   const std::uint32_t new_words = std::uint32_t{copy.frame_words} - copy.shared_words;
   if (copy.counter_count > wire::kMaxCounters || copy.frame_words > wire::kMaxFrameWords ||
       copy.shared_words > std::min<std::size_t>(copy.frame_words, known_words) ||
-      sizeof copy + 8u * (copy.counter_count + new_words) > std::min(copy.header.bytes, room))
+      copy.task_frames > copy.frame_words || copy.task_name_bytes > wire::kTaskNameBytes ||
+      copy.await_words > wire::kMaxAwaitWords ||
+      sizeof copy + 8u * (copy.counter_count + new_words + wire::task_name_words(copy.task_name_bytes) +
+                          copy.await_words) >
+          std::min(copy.header.bytes, room))
     return RecordKind::kDamagedSample;
   std::memcpy(sample.counters.data(), from + sizeof copy, 8u * copy.counter_count);
   sample.new_words = from + sizeof copy + 8u * copy.counter_count;
   sample.new_word_count = new_words;
+  sample.task_name = sample.new_words + 8u * new_words;
+  sample.await_words = sample.task_name + 8u * wire::task_name_words(copy.task_name_bytes);
   return RecordKind::kSample;
 }
 

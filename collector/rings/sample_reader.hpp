@@ -24,6 +24,9 @@ struct RingSample {
   // The frames that the sample before it does not have; they are still in the ring.
   const std::uint8_t* new_words = nullptr;
   std::uint32_t new_word_count = 0;
+  // Of the asyncio task that runs, if record.task_frames != 0; likewise in the ring.
+  const std::uint8_t* task_name = nullptr;
+  const std::uint8_t* await_words = nullptr;
 
   [[nodiscard]] std::span<const std::uint64_t> counter_values() const noexcept {
     return {counters.data(), record.counter_count};

@@ -264,8 +264,7 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
       name(shard::FrameKind::kKernel, name_of_wait(raw.a));
       break;
     case RawKind::kPool:
-      if (const ThreadPool* const pool = thread_pool_of(tables.modules[raw.a]->path); pool != nullptr)
-        name(shard::FrameKind::kNative, pool_frame_name(*pool));
+      name(shard::FrameKind::kNative, pool_frame_name(tables.modules[raw.a]->path));
       break;
     case RawKind::kRegion:
       name(shard::FrameKind::kRegion, *tables.names[raw.a]);
@@ -605,6 +604,22 @@ void ShardBuilder::add_mutex_waits(const ProcessReport& report, std::uint32_t ra
     data.mutex_waits.push_back({rank, key.path, key.holder_path, key.address, wait.wait_ns, wait.samples});
 }
 
+// A report has those of all ranks in memory, so in a large job there are fewer of each.
+void ShardBuilder::add_tasks(const ProcessReport& report, std::uint32_t rank,
+                             const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  constexpr std::size_t kRanks = 16, kFewest = 64;  // ranks with kMaxTaskRows each
+  RawTasks tasks;                                   // different instructions may be one line
+  for (const auto& [key, amount] : report.tasks)
+    add(tasks[{path_of[key.path], path_of[key.task_path], key.name}], amount);
+  limit_tasks(tasks,
+              std::clamp(shard::kMaxTaskRows * kRanks / std::max<std::size_t>(data.run.world_size, 1),
+                         kFewest, shard::kMaxTaskRows),
+              [&](std::uint32_t path) { return data.paths[path].parent; });
+  for (const auto& [key, amount] : tasks)
+    data.task_times.push_back(
+        {rank, key.path, key.task_path, amount.wall_ns, amount.cpu_ns, amount.samples, key.name});
+}
+
 void ShardBuilder::add_accesses(const ProcessReport& report, std::uint32_t rank,
                                 const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
   std::map<std::uint32_t, RawAccess> by_path;
@@ -819,6 +834,7 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
   add_accesses(report, rank, path_of, data);
   add_loops(report, rank, path_of, data);
   add_openmp(report, rank, path_of, data);
+  add_tasks(report, rank, path_of, data);
   add_values(report, rank, path_of, data);
   add_counters(report, rank, path_of, data);
   add_mpi_calls(report, rank, path_of, communicators, data);

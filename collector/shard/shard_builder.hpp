@@ -66,6 +66,8 @@ class ShardBuilder {
                         const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_openmp(const ProcessReport& report, std::uint32_t rank,
                          const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_tasks(const ProcessReport& report, std::uint32_t rank,
+                        const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_events(const EventLog& events, std::uint32_t rank,
                          const std::vector<std::uint32_t>& path_of, Communicators& communicators,
                          Interned& shard, shard::ShardData& data);

@@ -68,7 +68,7 @@ Stack StackResolver::resolve(std::span<const std::uint64_t> words, const StackCo
   std::uint64_t seed = (std::uint64_t{context.epoch} << 32) | (std::uint64_t{context.mpi_op} << 8) |
                        (context.collecting_garbage ? 128u : 0u) | (context.call_site ? 64u : 0u);
   if (leaf) seed |= 1u + static_cast<std::uint64_t>(leaf->role);
-  seed ^= seed_of_pool(context.pool);
+  seed ^= seed_of_pool(context);
   seed ^= (is_wait(context.openmp) ? 1ull : 0ull) << 56;
   const std::uint64_t hash = XXH3_64bits_withSeed(words.data(), words.size_bytes(), seed);
   Stack stack;
@@ -161,8 +161,8 @@ StackResolver::ThreadOrigin StackResolver::origin_of_module(std::uint32_t module
   const std::string_view name = std::string_view(info.path).substr(info.path.rfind('/') + 1);
   if (info.role == ModuleRole::kSystem || name.starts_with("libstdc++") || name.starts_with("libc++"))
     return {ThreadOf::kUnknown};
-  return thread_pool_of(info.path) != nullptr ? ThreadOrigin{ThreadOf::kPool, module}
-                                              : ThreadOrigin{ThreadOf::kOther};
+  return thread_pool_of(info.path) != nullptr ? ThreadOrigin{ThreadOf::kPool, module, module}
+                                              : ThreadOrigin{ThreadOf::kOther, kNoModule, module};
 }
 
 const ThreadPool* StackResolver::pool(std::uint32_t module) const {
@@ -352,10 +352,13 @@ std::size_t StackResolver::frames_of_mpi(bool call_site) const {
 
 // Regions are the outermost frames of a path. So where the process has regions of its own, these take the
 // place of those that its creation was in.
-std::uint32_t StackResolver::begin_path(std::uint32_t pool) {
+std::uint32_t StackResolver::begin_path(const StackContext& context) {
+  // A worker in a region has the region's call path, whoever else is in a call of its library.
   const auto below_pool = [&](std::uint32_t path) {
-    return pool == kNoModule ? path : store_.node(path, store_.frame({RawKind::kPool, pool, 0}));
+    return context.pool == kNoModule || joined_ ? path
+                                     : store_.node(path, store_.frame({RawKind::kPool, context.pool, 0}));
   };
+  if (context.below != 0 && !joined_) return below_pool(context.below);
   if (region_frames_.empty()) return below_pool(base_);
   std::uint32_t path = 0;
   for (std::size_t i = region_frames_.size(); i-- > 0;) path = store_.region(path, region_frames_[i].frame);
@@ -392,7 +395,7 @@ Stack StackResolver::build(const std::optional<Frame>& leaf, std::span<const std
   };
   stack.leaf_shown = leaf && first == 0 && !is_own(*leaf);
   const std::size_t callers = std::max<std::size_t>(first, leaf ? 1 : 0);
-  stack.path = begin_path(joined_ ? kNoModule : context.pool);
+  stack.path = begin_path(context);
   const bool garbage = context.collecting_garbage && context.mpi_op == 0;
   path_frames_.clear();
   const auto add_collection = [&] {

@@ -42,11 +42,13 @@ struct StackContext {
   std::int32_t syscall_nr = -1;
   std::uint32_t epoch = 0;         // SegmentHeader::module_epoch
   std::uint32_t pool = kNoModule;  // that the thread belongs to: its path begins below the pool's frame
+  std::uint32_t below = 0;         // the call path that the thread computes for: the pool's frame is below it
 };
 
 // For hashes of stacks: 0 without a pool.
-constexpr std::uint64_t seed_of_pool(std::uint32_t pool) {
-  return std::uint64_t{static_cast<std::uint32_t>(pool + 1)} * 0x9e37'79b9'7f4a'7c15ull;
+constexpr std::uint64_t seed_of_pool(const StackContext& context) {
+  return std::uint64_t{static_cast<std::uint32_t>(context.pool + 1)} * 0x9e37'79b9'7f4a'7c15ull ^
+         std::uint64_t{context.below} * 0xd6e8'feb8'6659'fd93ull;
 }
 
 struct Stack {
@@ -80,7 +82,8 @@ class StackResolver {
   enum class ThreadOf : std::uint8_t { kUnknown, kPython, kPool, kOther };
   struct ThreadOrigin {
     ThreadOf of = ThreadOf::kUnknown;
-    std::uint32_t pool = kNoModule;  // kPool: the module
+    std::uint32_t pool = kNoModule;    // kPool: the module
+    std::uint32_t module = kNoModule;  // kPool, kOther
   };
   // The pool of threads that this library makes. Null: none is known.
   [[nodiscard]] const ThreadPool* pool(std::uint32_t module) const;
@@ -128,7 +131,7 @@ class StackResolver {
   // How many of frames_ belong to a run time of OpenMP, and what that calls, from the leaf on.
   [[nodiscard]] std::size_t frames_of_openmp() const;
   // The node below which a path begins that has region_frames_ outermost.
-  std::uint32_t begin_path(std::uint32_t pool);
+  std::uint32_t begin_path(const StackContext& context);
   [[nodiscard]] ThreadOrigin origin_of_module(std::uint32_t module) const;
   // How many of frames_ belong to an MPI call, its wrapper included.
   [[nodiscard]] std::size_t frames_of_mpi(bool call_site) const;

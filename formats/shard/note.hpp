@@ -46,6 +46,7 @@ enum class NoteCode : std::uint8_t {
   kSpawnedWithoutNumbers,
   kUnrecordedPrograms,  // that recorded processes executed
   kCallersLeftOut,
+  kTorchNotRecorded,  // calls of torch.distributed over gloo
   // Why there are no Python frames
   kPythonVersionNotTold,
   kPythonVersionNotSupported,
@@ -135,6 +136,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"spawned_without_numbers", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"unrecorded_programs", NoteScope::kNode, "programs", "reason", nullptr},
     {"callers_left_out", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"torch_not_recorded", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"python_version_not_told", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"python_version_not_supported", NoteScope::kRanks, "python_version", nullptr, nullptr},
     {"python_free_threaded", NoteScope::kRanks, "python_version", nullptr, nullptr},

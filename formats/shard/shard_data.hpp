@@ -53,7 +53,7 @@ inline constexpr std::string_view kOmpCriticalName = "waiting for an OpenMP crit
 inline constexpr std::string_view kOmpOrderedName = "waiting for an ordered OpenMP iteration";
 inline constexpr std::string_view kOmpIdleName = "waiting for the next OpenMP region";
 // There are also native frames in no object file below which the paths of a library's own threads are:
-// "[OpenMP threads]" and the like (base/thread_pools.hpp).
+// "[OpenMP threads]", "[libwork.so threads]" and the like (base/thread_pools.hpp).
 
 // Kernel, below a system call such as read: what kind of descriptor it was called with.
 inline constexpr std::string_view kOnFileName = "of a file";
@@ -764,6 +764,19 @@ struct LoopBlock {
   friend bool operator==(const LoopBlock&, const LoopBlock&) = default;
 };
 
+// Time of asyncio's tasks of one name (empty: of those without a name of their own) on one call path: the
+// task's frames are below those of the coroutines and tasks that await it. This time is in `values`, too, on
+// the paths of the threads.
+struct TaskTime {
+  std::uint32_t rank = 0;       // index into ranks
+  std::uint32_t path = 0;       // 0: of further ones
+  std::uint32_t task_path = 0;  // of the task's outermost coroutine: `path` or above it
+  std::uint64_t wall_ns = 0, cpu_ns = 0, samples = 0;
+  std::string name;
+  friend bool operator==(const TaskTime&, const TaskTime&) = default;
+};
+inline constexpr std::size_t kMaxTaskRows = 4096;  // of a rank; in a large job fewer
+
 // What a thread is for. kMain: of each process. kHelper: of the MPI library, of what it communicates with, or
 // of a device's run time.
 enum class ThreadKind : std::uint8_t { kMain = 0, kPython, kOpenMp, kNative, kHelper };
@@ -888,6 +901,7 @@ struct ShardData {
   std::vector<Process> processes;      // by rank, then start_utc_ns, then pid
   std::vector<EventLoop> event_loops;  // by rank, pid, tid, start_utc_ns, number
   std::vector<LoopBlock> loop_blocks;  // by the same, then begin_utc_ns, then the largest wall_ns first
+  std::vector<TaskTime> task_times;    // by rank, path, task_path, name
   std::vector<Thread> threads;         // by rank, then start_utc_ns, then tid
   std::vector<RecordingWindow> recording_windows;  // by rank, then begin_ns
   std::vector<Failure> failures;                   // by rank

@@ -272,6 +272,19 @@ void visit_openmp(Archive& archive, Data& data) {
 }
 
 template <typename Archive, typename Data>
+void visit_task_times(Archive& archive, Data& data) {
+  archive.table("task_times", data.task_times, [](auto& table) {
+    table.column("rank", &TaskTime::rank);
+    table.column("path", &TaskTime::path);
+    table.column("task_path", &TaskTime::task_path);
+    table.column("wall_ns", &TaskTime::wall_ns);
+    table.column("cpu_ns", &TaskTime::cpu_ns);
+    table.column("samples", &TaskTime::samples);
+    table.strings("name", &TaskTime::name);
+  });
+}
+
+template <typename Archive, typename Data>
 void visit_threads(Archive& archive, Data& data) {
   archive.table("threads", data.threads, [](auto& table) {
     table.column("rank", &Thread::rank);
@@ -611,6 +624,7 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_event_loops(archive, data);
   visit_mutex_waits(archive, data);
   visit_openmp(archive, data);
+  visit_task_times(archive, data);
   visit_threads(archive, data);
   visit_recording_windows(archive, data);
   visit_failures(archive, data);

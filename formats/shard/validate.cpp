@@ -402,6 +402,12 @@ Result<void> validate_counts(const ShardData& data) {
       return at("omp_constructs", i, "threads out of range");
     if (row.wait_ns > row.time_ns) return at("omp_constructs", i, "it waits for longer than there is time");
   }
+  for (std::size_t i = 0; i < data.task_times.size(); ++i) {
+    const TaskTime& task = data.task_times[i];
+    if (task.rank >= ranks) return at("task_times", i, "rank out of range");
+    if (task.path >= data.paths.size() || task.task_path >= data.paths.size())
+      return at("task_times", i, "path out of range");
+  }
   for (std::size_t i = 0; i < data.threads.size(); ++i) {
     const Thread& thread = data.threads[i];
     if (thread.rank >= ranks) return at("threads", i, "rank out of range");

@@ -14,9 +14,6 @@ namespace clusterprof::wire {
 // announce its end. Then mpi_rank and mpi_size are its own.
 inline constexpr std::uint32_t kC10dState = 3;
 
-// SegmentHeader::mpi_library where calls over gloo are left alone.
-inline constexpr const char* kC10dNotRecorded = "torch.distributed (not recorded: its libtorch is not 1.13)";
-
 // In MpiEvent::flags, beside MpiEventFlags, for collective operations: `peer` is not a world rank but the
 // root's number in the communicator, which is the `tag` of its event.
 inline constexpr std::uint8_t kEventRootInGroup = 1u << 7;

@@ -45,7 +45,8 @@ inline constexpr std::uint32_t kOmpActivityShift = 16;
 
 // Followed by counter_count values, then by the first frame_words - shared_words words of the
 // frames; the others are the last shared_words ones of the previous sample of this thread. The first
-// sample of a thread shares none.
+// sample of a thread shares none. Then come task_name_words(task_name_bytes) words with the name of the
+// asyncio task that runs, and await_words words of the Python frames that await it, the innermost first.
 //
 // Counters are absolute values since the thread's start, in the order of
 // SegmentHeader::counter_names; of a thread that lacks some, the first ones. With SegmentHeader::counts_mpi_sites
@@ -87,15 +88,22 @@ struct SampleRecord {
   std::uint64_t run_delay_ns;   // ThreadSlot::run_delay_ns, so it may be as old as the watcher's last look
   std::uint64_t mpi_ns;         // time inside MPI since the thread's start, the call under way included
   std::int32_t mutex_holder;    // with kAtMutex: a thread of the process; else 0
-  std::uint32_t unused;
+  std::uint16_t task_frames;    // how many Python frames, counted from the leaf, are the task's; 0: none runs
+  std::uint16_t await_words;    // at most kMaxAwaitWords
+  std::uint8_t task_name_bytes; // of UTF-8, at most kTaskNameBytes; 0: it has no name that could be read
+  std::uint8_t reserved[7];
 };
-static_assert(sizeof(SampleRecord) == 96);
+static_assert(sizeof(SampleRecord) == 104);
 
 inline constexpr std::uint64_t kFrameTagMask = 0xf000'0000'0000'0000ull;
 inline constexpr std::uint64_t kPythonFrameTag = 0x8000'0000'0000'0000ull;
 inline constexpr std::uint64_t kRegionFrameTag = 0x9000'0000'0000'0000ull;
 inline constexpr std::uint64_t kOmpFrameTag = 0xa000'0000'0000'0000ull;
 inline constexpr std::uint32_t kMaxFrameWords = 2048;
+inline constexpr std::uint32_t kMaxAwaitWords = 256;
+inline constexpr std::uint32_t kTaskNameBytes = 64;
+constexpr std::uint32_t task_name_words(std::uint32_t bytes) { return (bytes + 7) / 8; }
+inline constexpr std::uint32_t kMaxTaskWords = kMaxAwaitWords + task_name_words(kTaskNameBytes);
 inline constexpr std::uint32_t kInstructionNotStarted = 0xffff'ffffu;
 
 }  // namespace clusterprof::wire

@@ -44,7 +44,7 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x38'47'45'53'46'52'50'43ull;  // "CPRFSEG8"
-inline constexpr std::uint32_t kWireMajor = 12;
+inline constexpr std::uint32_t kWireMajor = 13;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
@@ -354,6 +354,7 @@ struct SegmentHeader {
   std::atomic<std::int32_t> exit_status;
   std::atomic<std::uint32_t> fatal_signal;
   std::atomic<std::uint32_t> mpi_state;                     // MpiState
+  std::atomic<std::uint32_t> torch_not_recorded;            // 1: its calls over gloo are left alone
   std::atomic<std::uint64_t> mpi_init_ns, mpi_finalize_ns;  // CLOCK_MONOTONIC at their ends / starts
   std::atomic<std::uint32_t> python_state;                  // PythonState
   std::atomic<std::uint32_t> python_version;                // PY_VERSION_HEX, 0 when unknown
@@ -401,6 +402,8 @@ struct SegmentHeader {
   UnrecordedThreads unrecorded[kUnrecordedStarts];
   std::atomic<std::uint64_t> unrecorded_programs[kUnrecordedReasons];
   Creation creation;  // of this process; complete before the segment is sent
+  // Each process writes to its beginning, which is on the page of what is above.
+  LastWords last_words;
   // The latest calls of system() and popen(), call n at n modulo kShellCalls: libc starts their shells
   // without telling us, so these know their parent only.
   std::atomic<std::uint64_t> shell_calls_made;
@@ -412,7 +415,6 @@ struct SegmentHeader {
   // The latest requests to a fork server, request n at n modulo kForkRequests.
   std::atomic<std::uint64_t> fork_requests_made;
   ForkRequest fork_requests[kForkRequests];
-  LastWords last_words;
   MpiError mpi_errors[kMpiErrors];
   std::atomic<std::uint32_t> mpi_unseen;           // MpiUnseen
   std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete

@@ -37,7 +37,7 @@ OMP_KINDS = ["parallel", "teams", "loop", "sections", "single", "barrier", "impl
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank", "request"]
 UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
-_SHARD_VERSION, _PROFILE_VERSION = (2, 8), (3, 9)
+_SHARD_VERSION, _PROFILE_VERSION = (2, 9), (3, 10)
 _NONE = 0xFFFFFFFF
 _MATRIX_TABLES = ("values", "path_counters", "data_accesses")
 
@@ -374,6 +374,11 @@ class Run:
         if len(rows) and "kind" in rows:
             rows["kind"] = _named(rows["kind"].to_numpy(), OMP_KINDS)
         return rows
+
+    @functools.cached_property
+    def task_times(self):
+        """Time of asyncio's tasks, by rank, `path` and name: a task's frames are below those of what awaits it."""
+        return self._with_rank_numbers("task_times")
 
     @functools.cached_property
     def threads(self):

@@ -102,6 +102,7 @@ inline constexpr std::size_t kMaxPassedOn = 2;
 inline constexpr std::size_t kMaxFindings = 8;
 inline constexpr double kCallTree = 0.002;  // of the time of the call tree: rows with less are left out
 inline constexpr std::size_t kMaxCallTree = 1024;
+inline constexpr std::size_t kMaxTasks = 1000;  // of the whole run: those with less time are left out
 }  // namespace thresholds
 
 inline constexpr std::size_t kMaxMissingListed = 65536;
@@ -806,6 +807,15 @@ struct OpenMp {
   std::vector<OpenMpRank> ranks;                                            // by rank
 };
 
+// Time of asyncio's tasks of a rank that have one name and run one coroutine. docs/metrics.md, "Tasks".
+struct TaskRow {
+  std::int32_t rank = -1;
+  std::string name;             // that the program has given them; empty: none
+  std::string coroutine, file;  // the outermost one of the task; empty: of further ones
+  std::uint32_t line = 0;       // where it starts; 0 unknown
+  double time_s = 0, cpu_s = 0;
+};
+
 // Time that the import of a package takes, with what that imports in turn; of all threads, without MPI calls.
 struct ImportRow {
   std::string package;         // the top-level one; empty: not known
@@ -926,6 +936,9 @@ struct Analysis {
   std::vector<EventLoopRow> event_loops;                    // by rank, then the most blocked one first
   std::vector<MutexRow> mutexes;                            // by wait_s, largest first
   std::optional<OpenMp> openmp;                             // empty: no rank has used it
+  std::vector<TaskRow> tasks;                               // by time_s, largest first
+  std::vector<CallTreeRow> task_tree;                       // as call_tree: tasks below those that await them
+  double tasks_s = 0;                                       // of all tasks
   OptionalCategorySeconds category_s;                       // sum over ranks
   OptionalActivitySeconds activity_s;                       // sum over ranks, all threads
   OptionalActivitySeconds active_activity_s;                // without idle helper threads

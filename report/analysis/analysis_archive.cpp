@@ -443,6 +443,7 @@ CLUSTERPROF_MEMBERS(OpenMpRank, rank, method, runtime, other_runtime, threads, p
 CLUSTERPROF_MEMBERS(OpenMpEfficiency, parallel, load_balance, scheduling, serialization)
 CLUSTERPROF_MEMBERS(OpenMp, efficiency, hybrid_parallel, hybrid_mpi, hybrid_openmp, work_s, imbalance_s,
                     schedule_s, serialization_s, regions, serial, ranks)
+CLUSTERPROF_MEMBERS(TaskRow, rank, name, coroutine, file, line, time_s, cpu_s)
 CLUSTERPROF_MEMBERS(ImportRow, package, file, function, line, is_direct, own, time_s, self_s, main_thread_s,
                     ranks, spread)
 CLUSTERPROF_MEMBERS(ImportSum, time_s, main_thread_s, main_thread_io_s, main_spread)
@@ -503,7 +504,7 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
 }
 CLUSTERPROF_MEMBERS(EndOfRun, begin_s, end_s, functions_begin_s)
 CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
-                    event_loops, mutexes, openmp, threads, thread_groups, category_s, activity_s,
+                    event_loops, tasks, task_tree, tasks_s, mutexes, openmp, threads, thread_groups, category_s, activity_s,
                     active_activity_s, native_modules, system_calls, active_system_calls, rank_seconds,
                     recorded_s, startup_s, focus_s, limits, memory_functions, io, off_cpu, imports,
                     import_sum, timeline, regions, counters_multiplexed, derived, mean_useful_s, max_useful_s,
@@ -654,6 +655,7 @@ bool is_consistent(const Analysis& a) {
                        a.threads_slowest_rank.has_value()) &&
          all(a.functions, [&](const FunctionRow& row) { return frame(row.kind) && counted(row.counters); }) &&
          all(a.lines, [&](const LineRow& row) { return counted(row.counters); }) && is_tree(a.call_tree) &&
+         is_tree(a.task_tree) &&
          all(a.regions,
              [&](const RegionRow& row) {
                return !row.names.empty() && counted(row.counters) &&

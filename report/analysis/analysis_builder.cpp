@@ -42,6 +42,7 @@
 #include "report/analysis/processes.hpp"
 #include "report/analysis/regions.hpp"
 #include "report/analysis/run_and_ranks.hpp"
+#include "report/analysis/tasks.hpp"
 #include "report/analysis/threads.hpp"
 #include "report/analysis/timeline.hpp"
 #include "report/analysis/torch_calls.hpp"
@@ -213,6 +214,8 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   find_last_seen(paths, analysis);
   list_processes(head, paths, analysis);
   list_event_loops(head, paths, analysis);
+  list_tasks(head, paths, analysis);
+  find_task_tree(head, paths, analysis);
   list_threads(head, paths, analysis);
   list_mutexes(head, paths, ranks, analysis);
   openmp.finish(ranks, analysis);

@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "report/analysis/activities.hpp"
@@ -33,9 +34,32 @@ struct TreeNode {
   std::array<std::uint64_t, kCategories> category_ns{};  // of total
 };
 
+struct Charge {
+  std::uint32_t path = 0;
+  Category category = Category::kPython;
+  std::uint64_t ns = 0;
+};
+
+std::vector<Charge> charges_of(const PathTime& time, const CallPaths& paths) {
+  std::vector<Charge> charges;
+  for (std::uint32_t path = 0; path < paths.size(); ++path)
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      const auto category = static_cast<Category>(c);
+      const std::uint32_t cell = time.cell(path, category);
+      std::uint64_t ns = time.observed_main_ns(cell);
+      // As for functions: helper threads that are idle spend no time, unless it is for the GIL.
+      if (const std::uint64_t helper_ns = time.observed_helper_ns(cell);
+          helper_ns != 0 &&
+          (category != Category::kIdle || activity_of(paths, path, category) == Activity::kGilWait))
+        ns += helper_ns;
+      if (ns != 0) charges.push_back({paths.counted(path, category), category, ns});
+    }
+  return charges;
+}
+
 class Tree {
  public:
-  Tree(const PathTime& time, const CallPaths& paths) : time_(time), paths_(paths) {
+  Tree(std::vector<Charge> charges, const CallPaths& paths) : charges_(std::move(charges)), paths_(paths) {
     sum_paths();
     find_hidden();
     make_nodes();
@@ -46,27 +70,10 @@ class Tree {
   [[nodiscard]] std::uint64_t whole_ns() const { return total_[0]; }
 
  private:
-  template <typename Use>
-  void for_each_charge(const Use& use) const {
-    for (std::uint32_t path = 0; path < paths_.size(); ++path)
-      for (std::size_t c = 0; c < kCategories; ++c) {
-        const auto category = static_cast<Category>(c);
-        const std::uint32_t cell = time_.cell(path, category);
-        std::uint64_t ns = time_.observed_main_ns(cell);
-        // As for functions: helper threads that are idle spend no time, unless it is for the GIL.
-        if (const std::uint64_t helper_ns = time_.observed_helper_ns(cell);
-            helper_ns != 0 &&
-            (category != Category::kIdle || activity_of(paths_, path, category) == Activity::kGilWait))
-          ns += helper_ns;
-        if (ns != 0) use(paths_.counted(path, category), c, ns);
-      }
-  }
-
   void sum_paths() {
     total_.assign(paths_.size(), 0);
     if (paths_.size() == 0) total_.assign(1, 0);
-    for_each_charge(
-        [this](std::uint32_t path, std::size_t /*category*/, std::uint64_t ns) { total_[path] += ns; });
+    for (const Charge& charge : charges_) total_[charge.path] += charge.ns;
     for (auto path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;)
       total_[paths_.parent(path)] += total_[path];
   }
@@ -152,13 +159,13 @@ class Tree {
   }
 
   void sum_nodes() {
-    for_each_charge([this](std::uint32_t path, std::size_t category, std::uint64_t ns) {
-      if (node_of_[path] == kNone) return;
+    for (const auto& [path, category, ns] : charges_) {
+      if (node_of_[path] == kNone) continue;
       TreeNode& node = nodes_[node_of_[path]];
       node.self_ns += ns;
       node.total_ns += ns;
-      node.category_ns[category] += ns;
-    });
+      node.category_ns[static_cast<std::size_t>(category)] += ns;
+    }
     for (std::size_t n = nodes_.size(); n-- > 0;) {
       const TreeNode& node = nodes_[n];
       if (node.parent == kNone) continue;
@@ -195,7 +202,7 @@ class Tree {
     return row;
   }
 
-  const PathTime& time_;
+  const std::vector<Charge> charges_;
   const CallPaths& paths_;
   std::vector<std::uint64_t> total_;    // by path, of it and what is below
   std::vector<bool> hidden_;            // by path
@@ -237,8 +244,19 @@ void Tree::give(std::uint64_t whole_ns, std::vector<CallTreeRow>& rows) const {
 }  // namespace
 
 void find_call_tree(const PathTime& time, const CallPaths& paths, Analysis& analysis) {
-  const Tree tree(time, paths);
+  const Tree tree(charges_of(time, paths), paths);
   tree.give(tree.whole_ns(), analysis.call_tree);
+}
+
+void find_task_tree(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis) {
+  std::vector<Charge> charges;
+  for (const shard::TaskTime& task : data.task_times)
+    if (task.path < paths.size() && task.wall_ns != 0)
+      charges.push_back({task.path, Category::kPython, task.wall_ns});
+  if (charges.empty()) return;
+  const Tree tree(std::move(charges), paths);
+  tree.give(tree.whole_ns(), analysis.task_tree);
+  analysis.tasks_s = to_seconds(tree.whole_ns());
 }
 
 }  // namespace clusterprof::report

@@ -10,4 +10,7 @@ namespace clusterprof::report {
 // Fills in Analysis::call_tree from the sums over all ranks.
 void find_call_tree(const PathTime& time, const CallPaths& paths, Analysis& analysis);
 
+// Fills in Analysis::task_tree and tasks_s from the times of asyncio's tasks.
+void find_task_tree(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis);
+
 }  // namespace clusterprof::report

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/device_libraries.hpp"
 #include "report/analysis/calls_under_way.hpp"
 #include "report/analysis/tables.hpp"
 
@@ -195,6 +196,17 @@ class HangSearch {
            leaf == "pause";
   }
 
+  // Its work may take longer than anything that is seen.
+  [[nodiscard]] bool waits_for_device(std::uint32_t path) const {
+    for (; path != 0; path = paths_.parent(path)) {
+      const shard::Frame* const frame = paths_.frame(path);
+      if (frame != nullptr && frame->kind == shard::FrameKind::kNative &&
+          is_device_library(paths_.text(frame->module)))
+        return true;
+    }
+    return false;
+  }
+
   // A loop in a library waits for other threads or for a device.
   [[nodiscard]] bool is_own_loop(const shard::Thread& thread) const {
     return thread.last_category == shard::Category::kPython || paths_.owner(thread.last_path) == Owner::kOwn;
@@ -230,7 +242,7 @@ class HangSearch {
     if (leaf == "wait4" || leaf == "waitid" || paths_.awaited(path) == Awaited::kChildren)
       return seen(Is::kChild, false);
     if (paths_.awaited(path) == Awaited::kThreads) return seen(Is::kBlocked, !others_may_move);
-    if (!contains(leaf, "futex")) return seen(Is::kInIo, false);
+    if (!contains(leaf, "futex") || waits_for_device(path)) return seen(Is::kInIo, false);
     return seen(Is::kBlocked, !others_may_move);
   }
 

@@ -402,7 +402,7 @@ class InputFindings {
     };
     if (workers.are_threads) {
       for (const shard::Thread& thread : data_.threads) {
-        if (thread.kind == shard::ThreadKind::kMain || thread.rank >= data_.ranks.size()) continue;
+        if (thread.kind != shard::ThreadKind::kPython || thread.rank >= data_.ranks.size()) continue;
         for (const std::uint32_t path : {thread.top_path, thread.last_path}) {
           if (path == 0 || path >= paths_.size()) continue;
           const std::uint32_t outermost = outermost_own(paths_, path);

@@ -139,6 +139,7 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   region.matrix.clear();
   region.event_loops.clear();
   region.loop_blocks.clear();
+  region.task_times.clear();
   region.threads.clear();
   region.mpi_sizes.clear();
   region.time_windows.clear();

@@ -242,9 +242,12 @@ void TorchTime::finish(const RankOrder& ranks, Analysis& analysis) const {
            std::tie(x.time_s, y.op, y.file, y.line, y.function);
   });
   if (result.rows.empty()) return;
-  result.source = !analysis.mpi_watched                                ? TorchSource::kNotWatched
-                  : analysis.run.mpi_library == wire::kC10dNotRecorded ? TorchSource::kOtherLibtorch
-                                                                       : TorchSource::kNoGlooCall;
+  const bool is_other =
+      std::any_of(analysis.run.notes.begin(), analysis.run.notes.end(),
+                  [](const NoteRecord& note) { return note.code == shard::NoteCode::kTorchNotRecorded; });
+  result.source = !analysis.mpi_watched ? TorchSource::kNotWatched
+                  : is_other            ? TorchSource::kOtherLibtorch
+                                        : TorchSource::kNoGlooCall;
 }
 
 TorchRow TorchTime::row_of(const Call& call, const std::vector<RankTime>& times,

@@ -293,6 +293,7 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
     shortener.cut("openmp.serial", a.openmp->serial, kMaxOpenMpRegions);
     shortener.none_above("openmp.ranks", a.openmp->ranks, kMaxRanks);
   }
+  shortener.cut("tasks", a.tasks, kMaxLoops);
   keep_threads(a, shortener);
   shortener.cut("bottleneck", a.bottlenecks, kMaxBottlenecks);
   shortener.cut("critical_path", a.critical_path, kMaxRootCauses);

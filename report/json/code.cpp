@@ -38,16 +38,21 @@ void ReportDocument::lines() {
   });
 }
 
-void ReportDocument::call_tree() {
-  out_.rows("call_tree", a_.call_tree, [&](const CallTreeRow& row) {
+template <typename More>
+void ReportDocument::tree(std::string_view name, const std::vector<CallTreeRow>& rows, const More& more) {
+  out_.rows(name, rows, [&](const CallTreeRow& row) {
     out_("parent", row.parent == shard::kNone ? std::nullopt : std::optional(row.parent));
     static constexpr std::string_view kFolds[] = {"", "calls", "import"};
     out_("name", row.name)("fold", text_or_null(kFolds[static_cast<std::size_t>(row.fold)]));
     out_("file", text_or_null(row.file))("line", or_null(row.line));
     out_("kind", format::frame_kind_name(row.kind));
     out_("module", text_or_null(row.module))("self_s", row.self_s)("total_s", row.total_s);
-    categories(row.category_s);
+    more(row);
   });
+}
+
+void ReportDocument::call_tree() {
+  tree("call_tree", a_.call_tree, [&](const CallTreeRow& row) { categories(row.category_s); });
 }
 
 void ReportDocument::imports() {
@@ -125,6 +130,14 @@ void ReportDocument::event_loops() {
       out_("called", text_or_null(block.place.called))("task", text_or_null(block.task));
     });
   });
+}
+
+void ReportDocument::tasks() {
+  out_.rows("tasks", a_.tasks, [&](const TaskRow& row) {
+    out_("rank", row.rank)("name", text_or_null(row.name))("function", text_or_null(row.coroutine));
+    out_("file", text_or_null(row.file))("line", or_null(row.line))("time_s", row.time_s)("cpu_s", row.cpu_s);
+  });
+  tree("task_tree", a_.task_tree, [](const CallTreeRow&) {});
 }
 
 void ReportDocument::threads() {

@@ -67,6 +67,7 @@ void ReportDocument::write() {
     processes();
     event_loops();
     openmp();
+    tasks();
     threads();
     regions();
     quality();

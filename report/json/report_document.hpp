@@ -38,9 +38,13 @@ class ReportDocument {
   void functions();
   void lines();
   void call_tree();
+  // `more` writes what else a row has.
+  template <typename More>
+  void tree(std::string_view name, const std::vector<CallTreeRow>& rows, const More& more);
   void regions();
   void processes();
   void event_loops();
+  void tasks();
   void threads();
   void timeline();
   void off_cpu();

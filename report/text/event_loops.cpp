@@ -12,6 +12,7 @@
 #include "report/text/cells.hpp"
 #include "report/text/resources.hpp"
 #include "report/text/section.hpp"
+#include "report/text/tree.hpp"
 
 namespace clusterprof::report::text {
 
@@ -58,10 +59,38 @@ void print_blocks(Page& page, const std::vector<Blocking>& blocks, const ShortPa
   note_the_rest(page, shown, blocks.size());
 }
 
-}  // namespace
+std::string coroutine_cell(const TaskRow& row, const ShortPaths& paths, std::size_t room) {
+  if (row.coroutine.empty()) return "others";
+  FunctionRow function;
+  function.name = row.coroutine, function.file = row.file, function.line = row.line;
+  function.kind = shard::FrameKind::kPython;
+  return describe(function, paths, room);
+}
 
-void print_event_loops(Page& page, const Analysis& a, const ShortPaths& paths,
-                       const ResourceOptions& options) {
+void print_tasks(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
+  title(page, "Tasks");
+  const std::size_t shown = rows_shown(a.tasks.size(), options);
+  const TimeScale scale(a.tasks.front().time_s);
+  print_table(page,
+              {{fmt::format("time [{}]", scale.unit())},
+               {"cpu"},
+               {"rank"},
+               {"name", Align::kLeft},
+               {"coroutine", Align::kLeft}},
+              [&](Table& table, std::size_t room) {
+                for (std::size_t i = 0; i < shown; ++i) {
+                  const TaskRow& row = a.tasks[i];
+                  table.row({scale(row.time_s), scale(row.cpu_s), std::to_string(row.rank),
+                             row.name.empty() ? "-" : shorten_middle(printable(row.name), 24),
+                             room == 0 ? "" : coroutine_cell(row, paths, room)});
+                }
+              });
+  note_the_rest(page, shown, a.tasks.size());
+  title(page, "Tasks below those that await them");
+  print_tree(page, a.task_tree, a.tasks_s, paths, {options.rows, options.full});
+}
+
+void print_loops(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
   std::vector<const EventLoopRow*> loops;
   std::vector<Blocking> blocks;
   for (const EventLoopRow& row : a.event_loops) {
@@ -72,9 +101,6 @@ void print_event_loops(Page& page, const Analysis& a, const ShortPaths& paths,
                    [](const EventLoopRow* x, const EventLoopRow* y) { return x->blocked_s > y->blocked_s; });
   std::stable_sort(blocks.begin(), blocks.end(),
                    [](const Blocking& x, const Blocking& y) { return x.block->time_s > y.block->time_s; });
-  page.section("Event loops",
-               fmt::format("blocked: in turns of {} or more",
-                           seconds(static_cast<double>(shard::EventLoop::kBlockedTurnNs) / 1e9)));
   const std::size_t shown = rows_shown(loops.size(), options);
   print_table(page,
               {{"blocked"},
@@ -98,6 +124,17 @@ void print_event_loops(Page& page, const Analysis& a, const ShortPaths& paths,
   page.line("  awaited: of the blocked time, while something was ready that waited for the loop",
             Style::kDim);
   print_blocks(page, blocks, paths, options);
+}
+
+}  // namespace
+
+void print_event_loops(Page& page, const Analysis& a, const ShortPaths& paths,
+                       const ResourceOptions& options) {
+  page.section("Event loops",
+               fmt::format("blocked: in turns of {} or more",
+                           seconds(static_cast<double>(shard::EventLoop::kBlockedTurnNs) / 1e9)));
+  if (!a.event_loops.empty()) print_loops(page, a, paths, options);
+  if (!a.tasks.empty() && !a.task_tree.empty()) print_tasks(page, a, paths, options);
 }
 
 }  // namespace clusterprof::report::text

@@ -105,7 +105,7 @@ class HotspotSections : private Section {
   void tree() {
     if (!worth(!a_.call_tree.empty(), "Call tree", "There are no samples.")) return;
     page_.section("Call tree", "callers above what they call; all ranks and threads");
-    print_tree(page_, a_, paths_, {rows_, !all_});
+    print_tree(page_, a_.call_tree, a_.sampled_s - a_.helper_idle_s, paths_, {rows_, !all_});
     note_idle_helpers(page_, a_);
   }
 

@@ -23,6 +23,7 @@ using namespace text;
 constexpr int kNarrowest = 40;             // columns
 constexpr double kWorthMentioning = 0.01;  // of rank time: calls on files, torch.distributed, blocked loops
 constexpr double kMuchImported = 0.05;     // of rank time: imports
+constexpr double kMuchInTasks = 0.10;      // of rank time: tasks of asyncio
 constexpr double kMuchBlocked = 0.10;      // of rank time: blocked time
 
 // The sections with options of their own.
@@ -70,8 +71,10 @@ class ResourceSections : private Section {
   void event_loops() {
     double blocked_s = 0;
     for (const EventLoopRow& row : a_.event_loops) blocked_s += row.blocked_s;
-    if (all_ && share_of(blocked_s, a_.rank_seconds) < kWorthMentioning) return;
-    if (worth(!a_.event_loops.empty(), "Event loops", "No thread had one."))
+    if (all_ && share_of(blocked_s, a_.rank_seconds) < kWorthMentioning &&
+        share_of(a_.tasks_s, a_.rank_seconds) < kMuchInTasks)
+      return;
+    if (worth(!a_.event_loops.empty() || !a_.tasks.empty(), "Event loops", "No thread had one."))
       print_event_loops(page_, a_, paths_, resource_options());
   }
 

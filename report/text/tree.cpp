@@ -26,11 +26,12 @@ constexpr std::size_t kWide = 100, kUsual = 80;  // columns of the page
 
 class TreeText {
  public:
-  TreeText(Page& page, const Analysis& analysis, const ShortPaths& paths, const TreeOptions& options)
+  TreeText(Page& page, const std::vector<CallTreeRow>& rows, double whole_s, const ShortPaths& paths,
+           const TreeOptions& options)
       : page_(page),
-        rows_(analysis.call_tree),
+        rows_(rows),
         paths_(paths),
-        whole_s_(analysis.sampled_s - analysis.helper_idle_s),
+        whole_s_(whole_s),
         least_s_((options.full ? kSmall : kSmallShort) * whole_s_),
         scale_(largest()),
         bar_width_(page.width() >= kWide    ? 16
@@ -142,8 +143,9 @@ class TreeText {
 
 }  // namespace
 
-void print_tree(Page& page, const Analysis& analysis, const ShortPaths& paths, const TreeOptions& options) {
-  TreeText(page, analysis, paths, options).print();
+void print_tree(Page& page, const std::vector<CallTreeRow>& rows, double whole_s, const ShortPaths& paths,
+                const TreeOptions& options) {
+  TreeText(page, rows, whole_s, paths, options).print();
 }
 
 }  // namespace clusterprof::report::text

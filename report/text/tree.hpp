@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "report/analysis/analysis.hpp"
 #include "report/format/names.hpp"
@@ -14,9 +15,9 @@ struct TreeOptions {
   bool full = true;       // false: only the largest rows
 };
 
-// Prints the call tree, callers above what they call. Nodes with less than 1 % of the time are summed up.
-// Needs an analysis with a call tree.
-void print_tree(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
-                const TreeOptions& options);
+// Prints a call tree, callers above what they call. Nodes with less than 1 % of `whole_s` are summed up.
+// There are rows.
+void print_tree(Page& page, const std::vector<CallTreeRow>& rows, double whole_s,
+                const format::ShortPaths& paths, const TreeOptions& options);
 
 }  // namespace clusterprof::report::text

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Threads, those that are alike as one line, which opens; below them event loops and the lines that blocked
-// them, and parallel regions of OpenMP with what is inside.
+// them, parallel regions of OpenMP with what is inside, and asyncio's tasks, by name and below those that await
+// them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,6 +43,7 @@ class ThreadsView final : public View {
     list_threads(filter);
     list_loops(filter);
     list_regions(filter);
+    list_tasks(filter);
   }
   std::size_t size() const override { return items_.size(); }
   bool selectable(std::size_t item) const override { return items_[item].kind != Item::Kind::kText; }
@@ -69,6 +71,10 @@ class ThreadsView final : public View {
         return region_spans(at.index, columns);
       case Item::Kind::kConstruct:
         return construct_spans(a.openmp->regions[at.index].constructs[at.part], columns);
+      case Item::Kind::kTask:
+        return task_spans(a.tasks[at.index], columns);
+      case Item::Kind::kAwaited:
+        return awaited_spans(at, columns);
       case Item::Kind::kText:
         break;
     }
@@ -79,6 +85,9 @@ class ThreadsView final : public View {
     const Item& at = items_[item];
     const Analysis& a = run_.analysis;
     const SourceLocation* place = nullptr;
+    if (at.kind == Item::Kind::kTask) return source_of(a.tasks[at.index].file, a.tasks[at.index].line);
+    if (at.kind == Item::Kind::kAwaited)
+      return source_of(a.task_tree[at.index].file, a.task_tree[at.index].line);
     if (at.kind == Item::Kind::kGroup) place = &a.thread_groups[at.index].top;
     if (at.kind == Item::Kind::kThread) place = &a.threads[at.index].top;
     if (at.kind == Item::Kind::kRegion) place = &a.openmp->regions[at.index].place;
@@ -86,8 +95,7 @@ class ThreadsView final : public View {
     const std::size_t block = at.kind == Item::Kind::kBlock ? at.part : 0;  // of a loop: the largest
     if (at.kind == Item::Kind::kLoop || at.kind == Item::Kind::kBlock)
       if (block < a.event_loops[at.index].blocks.size()) place = &a.event_loops[at.index].blocks[block].place;
-    if (place == nullptr || place->file.empty() || place->line == 0) return {};
-    return {ViewRequest::Kind::kSource, 0, place->file, place->line, {}};
+    return place != nullptr ? source_of(place->file, place->line) : ViewRequest{};
   }
   bool right(std::size_t& item) override {
     const Item& at = items_[item];
@@ -110,12 +118,17 @@ class ThreadsView final : public View {
 
  private:
   struct Item {
-    enum class Kind { kGroup, kThread, kText, kLoop, kBlock, kRegion, kConstruct };
+    enum class Kind { kGroup, kThread, kText, kLoop, kBlock, kRegion, kConstruct, kTask, kAwaited };
     Kind kind = Kind::kText;
     std::uint32_t index = 0;  // into the table of the kind; kBlock: of its loop; kConstruct: of its region
-    std::size_t part = 0;     // kBlock, kConstruct
+    std::size_t part = 0;     // kBlock, kConstruct; kAwaited: its depth in the tree
     Spans text;               // kText
   };
+
+  static ViewRequest source_of(const std::string& file, std::uint32_t line) {
+    if (file.empty() || line == 0) return {};
+    return {ViewRequest::Kind::kSource, 0, file, line, {}};
+  }
 
   static const char* kind_name(const ThreadGroup& group) { return shard::thread_kind_name(group.kind); }
 
@@ -139,6 +152,36 @@ class ThreadsView final : public View {
       if (!open_groups_.contains(group)) continue;
       for (std::uint32_t row = 0; row < a.threads.size(); ++row)
         if (a.threads[row].group == group) items_.push_back({Item::Kind::kThread, row, 0, {}});
+    }
+  }
+
+  void add_text(Spans spans) { items_.push_back({Item::Kind::kText, 0, 0, std::move(spans)}); }
+
+  void list_tasks(std::string_view filter) {
+    const Analysis& a = run_.analysis;
+    std::vector<Item> tasks;
+    for (std::uint32_t i = 0; i < a.tasks.size(); ++i) {
+      const TaskRow& task = a.tasks[i];
+      if (!run_.is_chosen(task.rank)) continue;
+      if (matches(printable(task.name), filter) || matches(printable(task.coroutine), filter))
+        tasks.push_back({Item::Kind::kTask, i, 0, {}});
+    }
+    if (tasks.empty()) return;
+    task_scale_ = TimeScale(a.tasks_s);
+    add_text({});
+    add_text({{"Tasks", Style::kTitle}});
+    add_text({{cell(fmt::format("time {}", task_scale_.unit()), kLoopTime) + cell("cpu", kLoopTime) +
+                   cell("rank", kRank) + "name, coroutine",
+               Style::kDim}});
+    items_.insert(items_.end(), tasks.begin(), tasks.end());
+    add_text({});
+    add_text({{"Tasks below those that await them", Style::kTitle}, {"  all ranks", Style::kDim}});
+    add_text({{cell("total", kLoopTime) + cell("self", kLoopTime) + "  function", Style::kDim}});
+    std::vector<std::size_t> depth(a.task_tree.size());
+    for (std::uint32_t i = 0; i < a.task_tree.size(); ++i) {
+      const std::uint32_t parent = a.task_tree[i].parent;
+      if (parent != shard::kNone) depth[i] = depth[parent] + 1;
+      items_.push_back({Item::Kind::kAwaited, i, depth[i], {}});
     }
   }
 
@@ -169,8 +212,6 @@ class ThreadsView final : public View {
         items_.push_back({Item::Kind::kBlock, loop, block, {}});
     }
   }
-
-  void add_text(Spans spans) { items_.push_back({Item::Kind::kText, 0, 0, std::move(spans)}); }
 
   void list_regions(std::string_view filter) {
     const std::optional<OpenMp>& openmp = run_.analysis.openmp;
@@ -267,10 +308,33 @@ class ThreadsView final : public View {
     return spans;
   }
 
+  Spans task_spans(const TaskRow& task, std::size_t columns) const {
+    Spans spans{{cell(task_scale_(task.time_s), kLoopTime) + cell(task_scale_(task.cpu_s), kLoopTime) +
+                 cell(std::to_string(task.rank), kRank)}};
+    SourceLocation place;
+    place.function = task.coroutine, place.file = task.file, place.line = task.line;
+    place.kind = shard::FrameKind::kPython;
+    append(spans, name_and(task.name.empty() ? "-" : printable(task.name), place,
+                           rest_of(columns, 2 * kLoopTime + kRank)));
+    return spans;
+  }
+
+  Spans awaited_spans(const Item& at, std::size_t columns) const {
+    const CallTreeRow& row = run_.analysis.task_tree[at.index];
+    constexpr std::size_t kMostIndent = 24;
+    const std::size_t indent = 2 + std::min(at.part, kMostIndent);
+    const std::size_t used = 2 * kLoopTime + indent;
+    FunctionRow function;
+    function.name = row.name, function.file = row.file, function.module = row.module;
+    function.line = row.line, function.kind = row.kind;
+    return {{cell(task_scale_(row.total_s), kLoopTime) + cell(task_scale_(row.self_s), kLoopTime) +
+             std::string(indent, ' ') + describe(function, run_.names, rest_of(columns, used))}};
+  }
+
   const Run& run_;
   std::vector<Item> items_;
   std::set<std::uint32_t> open_groups_, open_loops_, open_regions_;
-  TimeScale scale_{1};
+  TimeScale scale_{1}, task_scale_{1};
 };
 
 }  // namespace

@@ -212,6 +212,8 @@ std::optional<std::string> of_processes(const NoteRecord& note) {
                      fmt::format("what the program names itself was not recorded as regions where these "
                                  "variables had named another library before: {}.",
                                  annotation_variables(note.number)));
+    case NoteCode::kTorchNotRecorded:
+      return by_rank(note, "calls of torch.distributed were not recorded: its libtorch is not 1.13.");
     default:
       return {};
   }

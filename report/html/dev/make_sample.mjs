@@ -810,6 +810,15 @@ export function makeSample(options = {}) {
         rank, recorded_by: "gomp", runtime: "libgomp.so.1", other_runtime: hostile && rank === 0, threads: 4, processors: 4, region_s: 10.5, serial_s: 2.4, mpi_s: 5, work_s: 28.8, wait_s: 12.1,
       })),
     },
+    tasks: plain ? [] : [
+      { rank: 0, name: hostile ? "<img src=x onerror=alert(9)>" : "crawler", function: "fetch", file: "/home/ada/heat/server.py", line: 60, time_s: 5.5, cpu_s: 5.1 },
+      { rank: 0, name: null, function: "Server.handle", file: "/home/ada/heat/server.py", line: 30, time_s: 2.5, cpu_s: 2.4 },
+    ],
+    task_tree: plain ? [] : [
+      { parent: null, name: "main", fold: null, file: "/home/ada/heat/server.py", line: 80, kind: "python", module: null, self_s: 0.1, total_s: 8 },
+      { parent: 0, name: "fetch", fold: null, file: "/home/ada/heat/server.py", line: 60, kind: "python", module: null, self_s: 5.4, total_s: 5.4 },
+      { parent: 0, name: hostile ? "<img src=x onerror=alert(9)>" : "Server.handle", fold: null, file: "/home/ada/heat/server.py", line: 30, kind: "python", module: null, self_s: 2.5, total_s: 2.5 },
+    ],
     threads: plain ? [] : sampleThreads(),
     thread_groups: plain ? [] : sampleThreadGroups(),
     regions: plain ? [] : [regionRow("epoch", 0.86, 20, 0.16), regionRow("epoch/step", 0.7, 2000, 0.12), regionRow("checkpoint", 0.08, 20, 0.2)],

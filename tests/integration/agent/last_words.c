@@ -6,11 +6,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -34,6 +36,30 @@ static void write_in_all_ways(void) {
   perror("by perror");
   fprintf(stdout, "not on descriptor 2\n");
   if (write(2, no_memory, 5) >= 0) _exit(94); /* it fails, and must do no more with the agent */
+}
+
+/* What is written may be gone when the call returns. */
+enum { kPage = 4096, kTimes = 20000 };
+static char* volatile page;
+static volatile int ended;
+
+static void* take_away(void* unused) {
+  while (!ended) {
+    munmap(page, kPage);
+    if (mmap(page, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != page) _exit(96);
+  }
+  return unused;
+}
+
+static int write_what_goes_away(void) {
+  pthread_t thread;
+  page = mmap(NULL, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED || pthread_create(&thread, NULL, take_away, NULL) != 0) return 97;
+  for (int i = 0; i < kTimes; ++i)
+    if (write(2, page, 64) < 0 && errno != EFAULT) return 98;
+  ended = 1;
+  pthread_join(thread, NULL);
+  return ftruncate(2, 0) == 0 ? 5 : 99; /* how much was there is chance */
 }
 
 __attribute__((noinline)) static int fall(volatile int depth) {
@@ -69,6 +95,7 @@ int main(int argc, char** argv) {
     if (write(2, block, 10000) != 10000) return 95;
     return 5;
   }
+  if (strcmp(how, "gone") == 0) return write_what_goes_away();
   if (strcmp(how, "assert") == 0) assert(zero != 0 && "the answer");
   if (strcmp(how, "segv") == 0) *nowhere = 1;
   if (strcmp(how, "fpe") == 0) zero = 7 / zero;

@@ -83,6 +83,13 @@ TEST_F(LastWords, HoldNothingOfItWhereItIsNotWanted) {
   EXPECT_NE(words(written).abort_message_bytes.load(), 0u);  // it is not the program's stderr
 }
 
+TEST_F(LastWords, AreNotReadWhereAnotherThreadHasUnmappedThem) {
+  const Written written = fail("gone");
+  ASSERT_TRUE(WIFEXITED(written.outcome.wait_status));
+  EXPECT_EQ(WEXITSTATUS(written.outcome.wait_status), 5);
+  EXPECT_NE(words(written).stderr_bytes.load(), 0u);
+}
+
 TEST_F(LastWords, HoldTheMessageOfAssert) {
   const Written written = fail("assert");
   const wire::LastWords& last = words(written);

@@ -39,7 +39,7 @@ FOLDERS = {
     "collector/rings": ["base", "formats/wire"],
     "collector/names": ["base", "formats/wire", "formats/shard"],
     "collector/stacks": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/names"],
-    "collector/charge": ["formats/wire", "formats/shard", "collector/rings", "collector/names", "collector/stacks"],
+    "collector/charge": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/names", "collector/stacks"],
     "collector/mpi": ["formats/wire", "formats/shard", "collector/rings", "collector/stacks"],
     "collector/process": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/names", "collector/stacks",
                           "collector/charge", "collector/mpi"],

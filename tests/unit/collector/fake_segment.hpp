@@ -11,7 +11,9 @@
 #include <cstring>
 #include <initializer_list>
 #include <new>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -195,12 +197,19 @@ class FakeSegment {
     std::vector<std::uint64_t> words;  // without the shared ones
     std::vector<std::uint64_t> counters;
     std::uint16_t shared_words = 0;
+    std::uint16_t task_frames = 0;
+    std::string task_name;
+    std::vector<std::uint64_t> await_words;
   };
   // False when the ring is full.
   bool sample(std::uint32_t index, const Sample& from) {
     wire::Ring& ring = slot(index).ring;
-    const auto bytes = static_cast<std::uint32_t>(sizeof(wire::SampleRecord) +
-                                                  8 * (from.words.size() + from.counters.size()));
+    std::vector<std::uint64_t> behind(
+        wire::task_name_words(static_cast<std::uint32_t>(from.task_name.size())));
+    std::memcpy(behind.data(), from.task_name.data(), from.task_name.size());
+    behind.insert(behind.end(), from.await_words.begin(), from.await_words.end());
+    const auto bytes = static_cast<std::uint32_t>(
+        sizeof(wire::SampleRecord) + 8 * (from.words.size() + from.counters.size() + behind.size()));
     std::uint64_t position = 0;
     std::uint8_t* const to = wire::ring_reserve(ring, bytes, position);
     if (to == nullptr) return false;
@@ -221,14 +230,15 @@ class FakeSegment {
     record.page_faults = from.page_faults;
     record.data_address = from.data_address;
     record.mutex_holder = from.mutex_holder;
+    record.task_frames = from.task_frames;
+    record.task_name_bytes = static_cast<std::uint8_t>(from.task_name.size());
+    record.await_words = static_cast<std::uint16_t>(from.await_words.size());
     std::memcpy(to, &record, sizeof record);
-    if (!from.counters.empty())
-      std::memcpy(to + sizeof record, from.counters.data(), 8 * from.counters.size());
-    if (from.words.empty()) {
-      wire::ring_commit(ring, position, bytes);
-      return true;
+    std::uint8_t* at = to + sizeof record;
+    for (const auto* list : {&from.counters, &from.words, &std::as_const(behind)}) {
+      if (!list->empty()) std::memcpy(at, list->data(), 8 * list->size());
+      at += 8 * list->size();
     }
-    std::memcpy(to + sizeof record + 8 * from.counters.size(), from.words.data(), 8 * from.words.size());
     wire::ring_commit(ring, position, bytes);
     return true;
   }

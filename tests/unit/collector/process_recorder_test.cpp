@@ -123,7 +123,7 @@ class Recording : public testing::Test {
         frame = "omp" + std::to_string(raw.a);
         break;
       case RawKind::kPool:
-        frame = pool_frame_name(*thread_pool_of(t.modules[raw.a]->path));
+        frame = pool_frame_name(t.modules[raw.a]->path);
         break;
     }
     const std::string above = text(t.nodes[path].parent);
@@ -249,6 +249,82 @@ TEST_F(Recording, SystemCallInGarbageCollectionIsASystemCall) {
   const Row row = only(s);
   EXPECT_EQ(row.path, "step:3;gc /usr/bin/python3.11;python3.11+100;libc.so.6+1!;sys11");
   EXPECT_EQ(row.category, Category::kSystem);
+}
+
+TEST_F(Recording, TheTimeOfATaskIsBelowWhatAwaitsIt) {
+  fake_.code(8, "app.py", "fetch", 20);
+  fake_.code(9, "app.py", "main", 40);
+  fake_.code(10, "events.py", "_run", 80);
+  Sample s;
+  s.words = {kNumpy + 1, python_word(3), 7, kPython + 0x100, python_word(4), 8, python_word(5), 10};
+  s.task_frames = 2;
+  s.task_name = "crawler";
+  s.await_words = {python_word(6), 9};
+  s.time_ns = kStart + 10 * kMs;
+  s.cpu_ns = 10 * kMs;
+  fake_.sample(0, s);
+  s.time_ns += 30 * kMs;  // blocks
+  s.trigger = wire::Trigger::kBlocked;
+  s.flags = wire::kInSyscall;
+  s.syscall_nr = SYS_nanosleep;
+  s.cpu_ns += 4 * kMs;
+  s.task_name = "Task-12";
+  fake_.sample(0, s);
+  // The loop itself.
+  Sample loop;
+  loop.words = {kLibc + 1, python_word(5), 10};
+  loop.time_ns = s.time_ns + 50 * kMs;
+  loop.cpu_ns = s.cpu_ns + 10 * kMs;
+  fake_.sample(0, loop);
+  // Of what the stack has too few frames of, nothing is said.
+  s.task_frames = 4;
+  s.time_ns = loop.time_ns + 10 * kMs;
+  s.cpu_ns = loop.cpu_ns + 10 * kMs;
+  fake_.sample(0, s);
+  recorder().poll(s.time_ns);
+  recorder().finish(s.time_ns);
+  const ProcessReport report = recorder().report(s.time_ns);
+  ASSERT_EQ(report.tasks.size(), 2u);
+  const auto& [named, of_named] = *report.tasks.rbegin();
+  EXPECT_EQ(named.name, "crawler");
+  EXPECT_EQ(text(named.path), "main:6;fetch:4;step:3");
+  EXPECT_EQ(text(named.task_path), "main:6;fetch:4");
+  EXPECT_EQ(of_named.wall_ns, 10 * kMs);
+  EXPECT_EQ(of_named.cpu_ns, 10 * kMs);
+  EXPECT_EQ(of_named.samples, 1u);
+  const auto& [unnamed, of_unnamed] = *report.tasks.begin();
+  EXPECT_EQ(unnamed.name, "");
+  EXPECT_EQ(unnamed.path, named.path);
+  // 26 ms until the sample and 40 behind it were waited; what ran before it is the next running sample's.
+  EXPECT_EQ(of_unnamed.wall_ns, 66 * kMs);
+  EXPECT_EQ(of_unnamed.cpu_ns, 0u);
+}
+
+TEST_F(Recording, AThreadOfALibraryCountsForTheLineThatUsesIt) {
+  constexpr std::uint64_t kPool = 0x80000;
+  fake_.module("/home/u/libpool.so", kPool, kPool + 0x10000, kPool);
+  fake_.slot(1).start_function = kPool + 0x50;
+  fake_.thread(1, 101, kStart);
+  Sample main, worker;
+  main.words = {kPool + 1, kPool + 0x30, kNumpy + 0x10, python_word(3), 7};
+  worker.words = {kPool + 0x70, kPool + 0x60};
+  for (std::uint64_t i = 1; i <= 6; ++i) {
+    main.time_ns = kStart + 10 * i * kMs;
+    main.cpu_ns = 10 * i * kMs;
+    if (i == 5) main.words = {kPython + 1, python_word(9), 7};
+    fake_.sample(0, main);
+    worker.time_ns = main.time_ns + 5 * kMs;
+    worker.cpu_ns = main.cpu_ns;
+    fake_.sample(1, worker);
+    recorder().poll(worker.time_ns);
+  }
+  recorder().finish(worker.time_ns);
+  std::map<std::string, std::uint64_t> found;
+  for (const Row& row : rows(recorder().report(worker.time_ns)))
+    if (!row.main) found[row.path] += row.samples;
+  EXPECT_EQ(found, (std::map<std::string, std::uint64_t>{
+                       {"step:3;_multiarray.so+10;[libpool.so threads];libpool.so+60;libpool.so+70!", 4},
+                       {"libpool.so+60;libpool.so+70!", 2}}));
 }
 
 TEST_F(Recording, PageFaultsHaveAPathOfTheirOwn) {

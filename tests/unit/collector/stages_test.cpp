@@ -134,6 +134,22 @@ TEST(SampleReader, CountersComeBeforeTheWords) {
   EXPECT_EQ(words_of(words), (std::vector<std::uint64_t>{1}));
 }
 
+TEST(SampleReader, TheTaskIsBehindTheWords) {
+  Record record({1, 2, 0x6c72'6163, 8, 9}, 0, {40});
+  record.sample.frame_words = 2;
+  record.sample.task_frames = 1;
+  record.sample.task_name_bytes = 3;
+  record.sample.await_words = 2;
+  RingSample sample;
+  ASSERT_EQ(record.read(0, sample), RecordKind::kSample);
+  EXPECT_EQ(std::memcmp(sample.task_name, "car", 3), 0);
+  const std::uint64_t expected[] = {8, 9};
+  EXPECT_EQ(std::memcmp(sample.await_words, expected, sizeof expected), 0);
+  FrameWords words;
+  words.update(sample);
+  EXPECT_EQ(words_of(words), (std::vector<std::uint64_t>{1, 2}));
+}
+
 TEST(SampleReader, RefusesLengthsThatDoNotFit) {
   const auto kind = [](std::size_t known, auto&& damage) {
     Record record({1, 2}, 1);
@@ -149,6 +165,12 @@ TEST(SampleReader, RefusesLengthsThatDoNotFit) {
   EXPECT_EQ(kind(1, [](Sample& s) { s.frame_words = wire::kMaxFrameWords + 1; }), RecordKind::kDamagedSample);
   EXPECT_EQ(kind(1, [](Sample& s) { s.counter_count = wire::kMaxCounters + 1; }), RecordKind::kDamagedSample);
   EXPECT_EQ(kind(1, [](Sample& s) { s.counter_count = 1; }), RecordKind::kDamagedSample);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.task_frames = 4; }), RecordKind::kDamagedSample);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.await_words = 1; }), RecordKind::kDamagedSample);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.await_words = wire::kMaxAwaitWords + 1; }), RecordKind::kDamagedSample);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.task_name_bytes = 1; }), RecordKind::kDamagedSample);
+  EXPECT_EQ(kind(1, [](Sample& s) { s.task_name_bytes = wire::kTaskNameBytes + 1; }),
+            RecordKind::kDamagedSample);
   EXPECT_EQ(kind(1, [](Sample& s) { s.header.bytes = sizeof(Sample) - 8; }), RecordKind::kTooShort);
   EXPECT_EQ(kind(1, [](Sample& s) { s.header.type = wire::kSample + 7; }), RecordKind::kOther);
 }

@@ -331,7 +331,8 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            !d.wait_states.empty() && d.rank_series.size() > 1 && d.node_series.size() > 1 &&
            d.path_series.size() > 1 && !d.io_calls.empty() && !d.data_accesses.empty() &&
            !d.region_times.empty() && !d.processes.empty() && !d.event_loops.empty() &&
-           !d.loop_blocks.empty() && !d.threads.empty() && !d.omp_regions.empty() && !d.mutex_waits.empty();
+           !d.loop_blocks.empty() && !d.task_times.empty() && !d.threads.empty() && !d.omp_regions.empty() &&
+           !d.mutex_waits.empty();
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)
@@ -392,6 +393,9 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.omp_constructs[0].kind = static_cast<shard::OmpKind>(99); }, "omp_constructs");
   refused([](ShardData& d) { d.omp_constructs[0].wait_ns = d.omp_constructs[0].time_ns + 1; },
           "omp_constructs");
+  refused([](ShardData& d) { d.task_times[0].path = 9999; }, "task_times");
+  refused([](ShardData& d) { d.task_times[0].task_path = 9999; }, "task_times");
+  refused([](ShardData& d) { d.task_times[0].rank = 77; }, "task_times");
   refused([](ShardData& d) { d.loop_blocks[0].path = 9999; }, "loop_blocks");
   refused([](ShardData& d) { d.loop_blocks[0].rank = 77; }, "loop_blocks");
   refused([](ShardData& d) { d.loop_blocks[0].wall_ns = d.loop_blocks[0].turn_ns + 1; }, "loop_blocks");

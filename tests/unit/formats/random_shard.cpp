@@ -364,6 +364,11 @@ class Builder {
                                      loop.longest_utc_ns, 500, wall_ns--, flags});
       data_.event_loops.push_back(std::move(loop));
     }
+    std::set<std::uint32_t> of_tasks;
+    while (chance(2)) of_tasks.insert(below(data_.paths.size()));
+    for (const std::uint32_t path : of_tasks)
+      data_.task_times.push_back(
+          {row, path, below(data_.paths.size()), amount(), amount(), amount(), chance(2) ? "crawler" : ""});
     for (std::int32_t tid = 300; chance(2); ++tid) {
       Thread thread;
       thread.rank = row;

@@ -76,6 +76,29 @@ def expressions(minor):
         fields["keys_kind"] = offset("struct _dictkeysobject", "dk_kind")
     if minor == 13:
         fields["values_valid"] = offset("struct _dictvalues", "valid")
+    fields["generator_frame"] = offset("PyGenObject", "gi_frame" if old else "gi_iframe")
+    if not old:
+        fields["generator_frame_state"] = offset("PyGenObject", "gi_frame_state")
+    fields["stack_field"] = offset(frame, "f_stacktop" if minor < 10 else "f_stackdepth" if minor == 10 else
+                                   "stacktop" if minor <= 13 else "stackpointer")
+    if minor == 10:
+        fields["stack_values"] = offset(frame, "f_valuestack")
+    if 11 <= minor <= 13:
+        fields["stack_values"] = offset(frame, "localsplus")
+    if minor <= 13:
+        fields["function_code"] = offset("PyFunctionObject", "func_code")
+        fields["function_closure"] = offset("PyFunctionObject", "func_closure")
+    for name, type_, member in (("type_name", "PyTypeObject", "tp_name"), ("type_base", "PyTypeObject", "tp_base"),
+                                ("builtin_definition", "PyCFunctionObject", "m_ml"),
+                                ("builtin_self", "PyCFunctionObject", "m_self"),
+                                ("method_function", "PyMethodObject", "im_func"),
+                                ("method_self", "PyMethodObject", "im_self"),
+                                ("sequence_size", "PyTupleObject", "ob_base.ob_size"),
+                                ("tuple_items", "PyTupleObject", "ob_item"), ("list_items", "PyListObject", "ob_item"),
+                                ("cell_content", "PyCellObject", "ob_ref"), ("set_mask", "PySetObject", "mask"),
+                                ("set_table", "PySetObject", "table")):
+        fields[name] = offset(type_, member)
+    fields["set_entry_bytes"] = "sizeof(setentry)"
     if minor >= 15:
         fields["tstate_base_frame"] = offset(state, "base_frame")
     return fields
@@ -87,7 +110,7 @@ def offsets(compiler, include, minor, folder):
     if minor < 11:
         lines += ["#include <frameobject.h>"]
     else:
-        lines += ["#include <internal/pycore_frame.h>"]
+        lines += ["#include <internal/pycore_frame.h>", "#include <internal/pycore_genobject.h>"]
     if 11 <= minor <= 13:
         lines += ["#include <internal/pycore_dict.h>"]
     if minor <= 12:

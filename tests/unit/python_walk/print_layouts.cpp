@@ -12,6 +12,7 @@
 #include "agent/pyabi/cpython_3_14.h"
 #include "agent/pyabi/cpython_3_15.h"
 #include "agent/pyabi/instance_layout.h"
+#include "agent/pyabi/task_layout.h"
 #include "agent/sigsafe/gc_state.h"
 
 using namespace clusterprof::agent;
@@ -66,6 +67,29 @@ int main() {
         print("keys_kind", kKeysKind);
       }
       if (instance->minor == 13) print("values_valid", kValuesValid);
+    }
+    if (const TaskLayout* const task = task_layout(layout->minor)) {
+      print("generator_frame", task->generator_frame);
+      print("generator_frame_state", task->generator_state);
+      print("stack_field", task->stack_field);
+      if (task->stack_values != 0) print("stack_values", task->stack_values);
+      if (task->function_code != 0) {
+        print("function_code", task->function_code);
+        print("function_closure", task->function_closure);
+      }
+      print("type_name", kTypeName);
+      print("type_base", kTypeBase);
+      print("builtin_definition", kBuiltinDefinition);
+      print("builtin_self", kBuiltinSelf);
+      print("method_function", kMethodFunction);
+      print("method_self", kMethodSelf);
+      print("sequence_size", kSequenceSize);
+      print("tuple_items", kTupleItems);
+      print("list_items", kListItems);
+      print("cell_content", kCellContent);
+      print("set_mask", kSetMask);
+      print("set_table", kSetTable);
+      print("set_entry_bytes", kSetEntryBytes);
     }
     if (layout->minor > 12) continue;
     print("gc_enabled", kGcEnabled);

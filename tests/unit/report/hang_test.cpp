@@ -154,6 +154,20 @@ TEST(Hang, IsADeadlockIfTheMissingRankLoops) {
   EXPECT_EQ(job.said(), "R" + kBarrier + "computes in spin() train.py:25.");
 }
 
+TEST(Hang, IsNoDeadlockIfTheMissingRankWaitsForADevice) {
+  const auto with = [](const char* library) {
+    Barrier job;
+    shard::Thread& thread = job.thread(2, "step", "train.py", 40, Category::kIdle, 9000, 0, nullptr);
+    const std::uint32_t call = job.child(thread.last_path, job.native("synchronize", library));
+    thread.last_path =
+        job.child(job.child(call, job.native("__futex_wait", "/usr/lib/libc.so.6")), job.kernel("futex"));
+    return job.hang()->is_deadlock;
+  };
+  EXPECT_FALSE(with("/usr/lib/x86_64-linux-gnu/libcuda.so.535.104.05"));
+  EXPECT_FALSE(with("/opt/rocm/lib/libhsa-runtime64.so.1"));
+  EXPECT_TRUE(with("/usr/lib/libcudasim.so"));
+}
+
 TEST(Hang, OfALockDependsOnTheOtherThreads) {
   Barrier job;
   job.thread(2, "take", "train.py", 31, Category::kIdle, 7000, 0, "futex");

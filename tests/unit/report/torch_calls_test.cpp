@@ -178,7 +178,8 @@ TEST_F(Torch, ReportSaysWhyThereAreOnlySamples) {
   EXPECT_EQ(analyse(b.data).torch.source, TorchSource::kNone);
   EXPECT_TRUE(Json::parse(render_json(analyse(b.data)))["torch_distributed"]["method"].is_null());
   b.sampled(0, wait, Category::kIdle, 1000);
-  b.data.run.mpi_library = "torch.distributed (not recorded: its libtorch is not 1.13)";
+  EXPECT_EQ(analyse(b.data).torch.source, TorchSource::kNoGlooCall);
+  b.data.run.notes.push_back(note_of_ranks(shard::NoteCode::kTorchNotRecorded, {0, 0}));
   EXPECT_EQ(analyse(b.data).torch.source, TorchSource::kOtherLibtorch);
   for (shard::Rank& rank : b.data.ranks) rank.flags |= shard::kMpiUnwatched;
   EXPECT_EQ(analyse(b.data).torch.source, TorchSource::kNotWatched);

@@ -552,6 +552,27 @@ export interface OpenMp {
   ranks: OpenMpRankRow[];
 }
 
+export interface TaskRow {
+  rank: number;
+  name: string | null;
+  function: string | null;
+  file: string | null;
+  line: number | null;
+  time_s: number;
+  cpu_s: number;
+}
+
+export interface TaskTreeRow {
+  parent: number | null;
+  name: string;
+  fold: "calls" | "import" | null;
+  file: string | null;
+  line: number | null;
+  kind: "python" | "native" | "mpi" | "kernel" | "region";
+  self_s: number;
+  total_s: number;
+}
+
 export interface ThreadGroupRow {
   rank: number;
   name: string | null;
@@ -675,6 +696,8 @@ export interface Report {
   event_loops: EventLoopRow[];
   mutexes: MutexRow[];
   openmp: OpenMp | null;
+  tasks: TaskRow[];
+  task_tree: TaskTreeRow[];
   threads: ThreadRow[];
   thread_groups: ThreadGroupRow[];
   regions: RegionRow[];

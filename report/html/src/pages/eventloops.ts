@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The event loops of threads. A row opens into the lines that blocked the loop.
+// The event loops of threads. A row opens into the lines that blocked the loop. Below them, asyncio's tasks: by name, and
+// as a call tree in which a task is below the coroutines and tasks that await it.
 import { placeCell, rankLink, shortenedNote } from "../comm/parts";
 import { el, ofWholeRun, replace, section } from "../core/dom";
 import { count, printable, seconds } from "../core/format";
 import type { Page, PageHandle } from "../core/page";
-import type { EventLoopRow, LoopBlockRow } from "../core/report";
+import type { EventLoopRow, LoopBlockRow, TaskRow, TaskTreeRow } from "../core/report";
 import type { Store } from "../core/selection";
 import { table } from "../core/table";
 
@@ -16,6 +17,8 @@ const KINDS: Record<string, string> = {
 
 class EventLoopsPage implements PageHandle {
   private readonly loops = el("div");
+  private readonly tasks = el("div");
+  private readonly tree = el("div");
 
   constructor(
     root: HTMLElement,
@@ -29,6 +32,16 @@ class EventLoopsPage implements PageHandle {
         this.loops,
       ),
     );
+    if ((store.model.report.tasks ?? []).length !== 0)
+      root.append(
+        section("Tasks", { class: "chart-card", aside: [shortenedNote(store.model, "tasks", "task"), ofWholeRun()] }, this.tasks),
+        section(
+          "Tasks below those that await them",
+          { class: "chart-card", aside: [ofWholeRun()] },
+          el("p", { class: "page-note" }, "Of all ranks. What a task runs is below its coroutines, and these below the coroutines and tasks that await it."),
+          this.tree,
+        ),
+      );
     this.update();
   }
 
@@ -38,6 +51,7 @@ class EventLoopsPage implements PageHandle {
     const numbers = model.i32("rank_number");
     const chosen = mask && new Set([...numbers].filter((_, index) => mask[index]));
     const rows = model.report.event_loops.filter((row) => !chosen || chosen.has(row.rank));
+    this.updateTasks(chosen);
     replace(
       this.loops,
       table<EventLoopRow>(
@@ -61,6 +75,55 @@ class EventLoopsPage implements PageHandle {
           onOpen: (row) => this.lines(row),
           empty: "These ranks had no event loops.",
         },
+      ),
+    );
+  }
+
+  private updateTasks(chosen: Set<number> | null): void {
+    const { model } = this.store;
+    replace(
+      this.tasks,
+      table<TaskRow>(
+        [
+          { id: "name", title: "Name", help: "That the program has given the task", value: (row) => row.name ?? "", cell: (row) => printable(row.name ?? "–") },
+          {
+            id: "coroutine",
+            title: "Coroutine",
+            value: (row) => row.function ?? "",
+            cell: (row) => (row.function ? placeCell(model, { ...row, op: null }, "python") : "others"),
+          },
+          { id: "rank", title: "Rank", class: "nowrap", value: (row) => row.rank, cell: (row) => rankLink(this.store, row.rank) },
+          { id: "time", title: "Time", numeric: true, help: "While they ran", value: (row) => row.time_s, cell: (row) => seconds(row.time_s) },
+          { id: "cpu", title: "CPU", numeric: true, value: (row) => row.cpu_s, cell: (row) => seconds(row.cpu_s) },
+        ],
+        (model.report.tasks ?? []).filter((row) => !chosen || chosen.has(row.rank)),
+        { label: "Tasks", sort: { column: "time", descending: true }, limit: 50, empty: "These ranks had no tasks." },
+      ),
+    );
+    const rows = model.report.task_tree ?? [];
+    const depths: number[] = [];
+    for (const row of rows) depths.push(row.parent === null ? 0 : (depths[row.parent] ?? 0) + 1);
+    const order = new Map(rows.map((row, index) => [row, index]));
+    replace(
+      this.tree,
+      table<TaskTreeRow>(
+        [
+          {
+            id: "function",
+            title: "Function",
+            value: (row) => order.get(row) ?? 0,
+            cell: (row) =>
+              el(
+                "span",
+                { style: { "padding-left": `${Math.min(depths[order.get(row) ?? 0] ?? 0, 24)}em` } },
+                placeCell(model, { function: row.name, file: row.file, line: row.line, op: null }, row.kind),
+              ),
+          },
+          { id: "total", title: "Total", numeric: true, value: (row) => row.total_s, cell: (row) => seconds(row.total_s) },
+          { id: "self", title: "Self", numeric: true, value: (row) => row.self_s, cell: (row) => seconds(row.self_s) },
+        ],
+        rows,
+        { label: "Tasks below those that await them", sort: { column: "function", descending: false }, limit: 200, empty: "No task ran." },
       ),
     );
   }
@@ -92,7 +155,7 @@ class EventLoopsPage implements PageHandle {
 export const page: Page = {
   id: "event-loops",
   title: "Event loops",
-  hint: "How long event loops were idle, running and blocked",
-  hidden: (model) => (model.report.event_loops ?? []).length === 0,
+  hint: "How long event loops were idle, running and blocked; and asyncio's tasks",
+  hidden: (model) => (model.report.event_loops ?? []).length === 0 && (model.report.tasks ?? []).length === 0,
   mount: (root, store) => new EventLoopsPage(root, store),
 };
