@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <iterator>
 
 #include "agent/annotations/domains.h"
 #include "agent/lifecycle/start.h"
@@ -73,7 +74,7 @@ RegionName name_of(String* string) noexcept {
   return known->name();
 }
 
-// Both stay as long as the process. Where there is no room, what has that name is not told of.
+// These stay as long as the process.
 template <typename Kept, std::uint32_t kMost>
 struct Table {
   Kept rows[kMost];
@@ -88,6 +89,9 @@ struct Table {
 constinit Table<Domain, 128> g_domains = {};
 constinit Table<String, 4096> g_strings = {};
 constinit Table<KeptName*, 256> g_events = {};
+// Stand for those that found no room: callers of old versions look into a domain without a test.
+constinit Domain g_other_domain = {1, kItt.name, nullptr, 0, nullptr, nullptr};
+constinit String g_other_string = {wire::kOtherRegionsName, nullptr, 0, nullptr, nullptr};
 
 Domain* create_domain(const char* name) {
   const RegionDomain& region_domain = domain_named(name, kItt);
@@ -95,20 +99,28 @@ Domain* create_domain(const char* name) {
   for (std::uint32_t i = 0; i < used && i < std::size(g_domains.rows); ++i)
     if (g_domains.rows[i].extra2 == &region_domain) return &g_domains.rows[i];
   Domain* const made = g_domains.add();
-  if (made == nullptr) return nullptr;
+  if (made == nullptr) return &g_other_domain;
   made->flags = 1;
   made->name = region_domain.name;
   made->extra2 = const_cast<RegionDomain*>(&region_domain);
   return made;
 }
 
+// The same for the same text: programs may ask again each time.
 String* create_string(const char* text) {
+  const std::uint64_t hash = region_name(text != nullptr ? text : "").hash;
+  const std::uint32_t used = g_strings.count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used && i < std::size(g_strings.rows); ++i) {
+    const auto* const known =
+        static_cast<const KeptName*>(__atomic_load_n(&g_strings.rows[i].extra2, __ATOMIC_ACQUIRE));
+    if (known != nullptr && known->hash == hash) return &g_strings.rows[i];
+  }
+  if (used >= std::size(g_strings.rows)) return &g_other_string;
   KeptName* const name = keep_name(text);
-  if (name == nullptr) return nullptr;
-  String* const made = g_strings.add();
-  if (made == nullptr) return nullptr;
+  String* const made = name != nullptr ? g_strings.add() : nullptr;
+  if (made == nullptr) return &g_other_string;
   made->text = name->text;
-  made->extra2 = name;
+  __atomic_store_n(&made->extra2, static_cast<void*>(name), __ATOMIC_RELEASE);
   return made;
 }
 

@@ -778,7 +778,8 @@ inline constexpr std::size_t kMaxOpenMpThreads = 256;  // that are listed of a r
 struct OpenMpSerialRow {
   SourceLocation place;
   double time_s = 0;
-  double lost_s = 0;  // of the other threads, in that time
+  double lost_s = 0;    // of the other threads, in that time
+  double native_s = 0;  // of time_s: native code that ran or was ready to. The rest is the interpreter, and waiting
 };
 
 struct OpenMpRank {
@@ -790,6 +791,7 @@ struct OpenMpRank {
   std::uint32_t processors = 0;  // that they may run on; 0 not known
   double region_s = 0, serial_s = 0,
          mpi_s = 0;               // of the main thread: in regions; outside without MPI; in MPI outside
+  double serial_native_s = 0;     // of serial_s, as OpenMpSerialRow::native_s
   double work_s = 0, wait_s = 0;  // of all threads, in regions of the main thread
 };
 

@@ -437,9 +437,9 @@ CLUSTERPROF_MEMBERS(OpenMpThreadRow, number, work_s, wait_s)
 CLUSTERPROF_MEMBERS(OpenMpRegionRow, place, is_teams, level, count, unfinished, time_s, work_s, wait_s,
                     end_wait_s, serial_s, schedule_s, thread_s, threads, threads_asked, imbalance, efficiency,
                     spread, wait_spread, constructs, threads_of_team)
-CLUSTERPROF_MEMBERS(OpenMpSerialRow, place, time_s, lost_s)
+CLUSTERPROF_MEMBERS(OpenMpSerialRow, place, time_s, lost_s, native_s)
 CLUSTERPROF_MEMBERS(OpenMpRank, rank, method, runtime, other_runtime, threads, processors, region_s, serial_s,
-                    mpi_s, work_s, wait_s)
+                    mpi_s, serial_native_s, work_s, wait_s)
 CLUSTERPROF_MEMBERS(OpenMpEfficiency, parallel, load_balance, scheduling, serialization)
 CLUSTERPROF_MEMBERS(OpenMp, efficiency, hybrid_parallel, hybrid_mpi, hybrid_openmp, work_s, imbalance_s,
                     schedule_s, serialization_s, regions, serial, ranks)

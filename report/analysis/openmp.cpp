@@ -27,6 +27,12 @@ std::optional<double> ratio(double part, double whole) {
   return whole > 0 ? std::optional(part / whole) : std::nullopt;
 }
 
+// What a parallel region could take over: neither the interpreter's work nor waiting.
+bool is_native_work(shard::Category category) {
+  return category == shard::Category::kNative || category == shard::Category::kSystem ||
+         category == shard::Category::kRunnable;
+}
+
 // The sums of rows that become one.
 struct RegionSum {
   OpenMpRegionRow row;
@@ -110,6 +116,8 @@ void OpenMpTime::add(const RankInput& rank) {
   if (sampled_ns == 0) return;
   serial_ns_.resize(paths_.size());
   lost_ns_.resize(paths_.size());
+  native_ns_.resize(paths_.size());
+  native_of_rank_ns_.resize(of_rank_.size());
   // How long it was is measured; where it was is sampled.
   const double factor = static_cast<double>(here.serial_ns) / static_cast<double>(sampled_ns);
   for (const shard::Value& value : rank.values) {
@@ -117,6 +125,9 @@ void OpenMpTime::add(const RankInput& rank) {
     const auto ns = static_cast<std::uint64_t>(static_cast<double>(value.wall_ns) * factor);
     serial_ns_[value.path] += ns;
     lost_ns_[value.path] += ns * (here.threads - 1);
+    if (!is_native_work(value.category)) continue;
+    native_ns_[value.path] += ns;
+    native_of_rank_ns_[rank.index] += ns;
   }
 }
 
@@ -212,20 +223,22 @@ std::vector<OpenMpRegionRow> OpenMpTime::regions(const RankOrder& order) const {
     row.wait_s = to_seconds(sum.end_wait_ns + sum.inner_wait_ns);
     row.serial_s = to_seconds(std::min(sum.one_by_one_ns, sum.inner_wait_ns));
     row.thread_s = to_seconds(sum.thread_ns);
-    row.work_s = to_seconds(sum.work_ns);
-    row.schedule_s = to_seconds(sum.schedule_ns);
-    row.imbalance = ratio(sum.longest_ns / 1e9, row.work_s);
-    row.efficiency = ratio(row.work_s, row.work_s + row.wait_s + row.schedule_s);
+    row.imbalance = ratio(sum.longest_ns / 1e9, to_seconds(sum.work_ns));
+    double loop_schedule_s = 0;
     row.spread = times.spread(i);
     row.wait_spread = waits.spread(i);
     row.threads_of_team = std::move(sum.threads);
     for (auto& [key, construct] : sum.constructs) {
-      row.schedule_s += construct.schedule_s;
+      loop_schedule_s += construct.schedule_s;
       const bool is_shared_out = construct.kind == OmpKind::kLoop || construct.kind == OmpKind::kSections;
       if (is_shared_out)
         construct.imbalance = ratio(sum.longest_of[key], construct.time_s - construct.wait_s);
       row.constructs.push_back(std::move(construct));
     }
+    loop_schedule_s = std::min(loop_schedule_s, to_seconds(sum.work_ns));
+    row.work_s = to_seconds(sum.work_ns) - loop_schedule_s;
+    row.schedule_s = to_seconds(sum.schedule_ns) + loop_schedule_s;
+    row.efficiency = ratio(row.work_s, row.work_s + row.wait_s + row.schedule_s);
     std::stable_sort(
         row.constructs.begin(), row.constructs.end(),
         [](const OpenMpConstructRow& a, const OpenMpConstructRow& b) { return a.wait_s > b.wait_s; });
@@ -247,6 +260,7 @@ std::vector<OpenMpSerialRow> OpenMpTime::serial() const {
     row.place = std::move(place);
     row.time_s += to_seconds(serial_ns_[path]);
     row.lost_s += to_seconds(lost_ns_[path]);
+    row.native_s += to_seconds(native_ns_[path]);
   }
   std::vector<OpenMpSerialRow> result;
   for (auto& [key, row] : rows) result.push_back(std::move(row));
@@ -270,6 +284,7 @@ std::vector<OpenMpRank> OpenMpTime::ranks(const RankOrder& order) const {
     row.processors = from.of->processors;
     row.region_s = to_seconds(from.region_ns);
     row.serial_s = to_seconds(from.serial_ns);
+    if (index < native_of_rank_ns_.size()) row.serial_native_s = to_seconds(native_of_rank_ns_[index]);
     row.mpi_s = to_seconds(from.mpi_ns);
     row.wait_s = to_seconds(from.wait_ns + from.inner_wait_ns);
     row.work_s = to_seconds(less(from.thread_ns, from.wait_ns + from.inner_wait_ns));

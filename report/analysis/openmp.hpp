@@ -25,6 +25,8 @@ class OpenMpTime {
   static void each_table(Self& self, const Table& table) {
     table(self.serial_ns_, self.paths_.size());
     table(self.lost_ns_, self.paths_.size());
+    table(self.native_ns_, self.paths_.size());
+    table(self.native_of_rank_ns_, self.of_rank_.size());
   }
 
   // Fills in Analysis::openmp. Needs Analysis::efficiency.
@@ -53,7 +55,8 @@ class OpenMpTime {
   const CallPaths& paths_;
   std::vector<Rank> of_rank_;                       // by row of the head's ranks
   std::vector<bool> in_region_;                     // by path: it is that of a region, or below one
-  std::vector<std::uint64_t> serial_ns_, lost_ns_;  // by path: OpenMpSerialRow
+  std::vector<std::uint64_t> serial_ns_, lost_ns_, native_ns_;  // by path: OpenMpSerialRow
+  std::vector<std::uint64_t> native_of_rank_ns_;                // by row of the head's ranks: native_ns_
 };
 
 }  // namespace clusterprof::report

@@ -85,6 +85,14 @@ class OpenMpFindings {
   [[nodiscard]] bool lacks_processors(std::int32_t rank) const {
     return std::find(crowded_.begin(), crowded_.end(), rank) != crowded_.end();
   }
+  // Threads that wait for one which has lost its processor: n threads that each lack one for R let each other
+  // wait for (n - 1) R each. What is known is the main thread's R. Whether that may be most of what each has
+  // waited.
+  [[nodiscard]] bool may_be_for_processors(std::int32_t rank, double each_s, std::uint32_t threads) const {
+    const RankInfo* const info = info_of(rank);
+    return info != nullptr &&
+           lacked_time(a_, *info).runnable_s * (threads - 1) >= thresholds::kBlame * each_s;
+  }
   // What threads lose together, as a share of all rank time.
   [[nodiscard]] double share_of(double lost_s, std::uint32_t threads) const {
     return threads == 0 ? 0 : builder_.share_of_ranks(lost_s / threads);
@@ -140,7 +148,10 @@ class OpenMpFindings {
     for (const OpenMpRegionRow& region : openmp_.regions) {
       if (is_small(region) || lacks_processors(region.wait_spread.max_rank)) continue;
       const double wait_s = region.wait_s - region.serial_s, share = share_of(wait_s, region.threads);
-      if (share >= thresholds::kOpenMpLoss) losses.push_back({&region, wait_s, share});
+      if (share < thresholds::kOpenMpLoss) continue;
+      const double each_s = region.wait_spread.max_s * (wait_s / region.wait_s) / region.threads;
+      if (may_be_for_processors(region.wait_spread.max_rank, each_s, region.threads)) continue;
+      losses.push_back({&region, wait_s, share});
     }
     std::stable_sort(losses.begin(), losses.end(),
                      [](const Loss& a, const Loss& b) { return a.share > b.share; });
@@ -218,12 +229,14 @@ class OpenMpFindings {
   }
 
   void serial() {
-    double serial_s = 0, lost_s = 0, most_lost_s = 0, region_s = 0, work_s = 0;
+    double serial_s = 0, native_s = 0, lost_s = 0, most_lost_s = 0, region_s = 0, work_s = 0;
     std::uint32_t threads = 0;
     for (const OpenMpRank& rank : openmp_.ranks) {
       if (rank.threads < 2 || lacks_processors(rank.rank)) continue;
-      const double rank_lost_s = rank.serial_s * (1 - 1.0 / rank.threads);
+      // No region takes over what the interpreter does, nor waiting.
+      const double rank_lost_s = rank.serial_native_s * (1 - 1.0 / rank.threads);
       serial_s += rank.serial_s;
+      native_s += rank.serial_native_s;
       lost_s += rank_lost_s;
       most_lost_s = std::max(most_lost_s, rank_lost_s);
       region_s += rank.region_s;
@@ -238,16 +251,18 @@ class OpenMpFindings {
     finding.severity = std::max(finding.severity, Severity::kMedium);
     finding.gain_s = most_lost_s;
     finding.action = FindingAction::kMoreInRegions;
-    finding.evidence.set(Key::kTime, serial_s);
+    finding.evidence.set(Key::kTime, native_s);
     finding.evidence.set(Key::kThreads, threads);
     finding.evidence.set(Key::kSpeedupBound, (serial_s + work_s) / serial_s);
     double listed_s = 0;
-    for (const OpenMpSerialRow& row : openmp_.serial) listed_s += row.lost_s;
-    if (openmp_.serial.empty() || listed_s <= 0) return;
-    const OpenMpSerialRow& most = openmp_.serial.front();
-    if (most.place.function.empty()) return;
-    finding.place = most.place;
-    finding.evidence.set(Key::kPlaceShare, most.lost_s / listed_s);
+    const OpenMpSerialRow* most = nullptr;
+    for (const OpenMpSerialRow& row : openmp_.serial) {
+      listed_s += row.native_s;
+      if (most == nullptr || row.native_s > most->native_s) most = &row;
+    }
+    if (most == nullptr || most->native_s <= 0 || most->place.function.empty()) return;
+    finding.place = most->place;
+    finding.evidence.set(Key::kPlaceShare, most->native_s / listed_s);
   }
 
   FindingBuilder& builder_;

@@ -47,7 +47,7 @@ void ReportDocument::openmp() {
     });
     out_.rows("serial", all.serial, [&](const OpenMpSerialRow& row) {
       where(row.place);
-      out_("time_s", row.time_s)("lost_s", row.lost_s);
+      out_("time_s", row.time_s)("lost_s", row.lost_s)("native_s", row.native_s);
     });
     out_.rows("ranks", all.ranks, [&](const OpenMpRank& row) {
       out_("rank", row.rank)("recorded_by", shard::omp_method_name(row.method))("runtime",

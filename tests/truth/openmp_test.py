@@ -88,7 +88,9 @@ class Modes(OpenMpTest):
             if threads == 2:
                 longer = 1 if mode == "fast_main" else 0
                 self.assertEqual(max(row["by_thread"], key=lambda thread: thread["work_s"])["number"], longer)
-                self.assertIn("openmp_imbalance", [finding["kind"] for finding in report["findings"]])
+                # Not told where the main thread lacked a processor for long, as on a busy machine.
+                if (report["ranks"][0]["runnable_s"] or 0) < 0.1 * own["wait_s"]:
+                    self.assertIn("openmp_imbalance", [finding["kind"] for finding in report["findings"]])
         # Outlined bodies are the function that they were written in, and the workers' stacks are below its callers.
         names = {function["name"] for function in report["functions"]}
         self.assertFalse([name for name in names if "_omp_fn" in name or "omp_outlined" in name], names)

@@ -803,8 +803,8 @@ export function makeSample(options = {}) {
         },
       ],
       serial: [
-        { file: heat, line: 20, function: "step", time_s: 2.2 * ranks, lost_s: 6.6 * ranks },
-        { file: null, line: null, function: null, time_s: 0.2 * ranks, lost_s: 0.6 * ranks },
+        { file: heat, line: 20, function: "step", time_s: 2.2 * ranks, lost_s: 6.6 * ranks, native_s: 2 * ranks },
+        { file: null, line: null, function: null, time_s: 0.2 * ranks, lost_s: 0.6 * ranks, native_s: 0 },
       ],
       ranks: Array.from({ length: Math.min(ranks, 512) }, (_, rank) => ({
         rank, recorded_by: "gomp", runtime: "libgomp.so.1", other_runtime: hostile && rank === 0, threads: 4, processors: 4, region_s: 10.5, serial_s: 2.4, mpi_s: 5, work_s: 28.8, wait_s: 12.1,

@@ -217,6 +217,62 @@ TEST_F(OpenMpTest, SerialWorkBoundsTheSpeedup) {
   EXPECT_EQ(finding->place.line, 20u);
 }
 
+TEST_F(OpenMpTest, RegionsDoNotTakeOverPythonCodeNorWaiting) {
+  region(0);
+  for (const Category category : {Category::kPython, Category::kIo, Category::kIdle}) {
+    shard::Value& value = b_.data.values[0];
+    auto& times_ns = b_.data.ranks[0].main_thread_ns;
+    times_ns[static_cast<std::size_t>(value.category)] -= value.wall_ns;
+    times_ns[static_cast<std::size_t>(category)] += value.wall_ns;
+    value.category = category;
+    const Analysis a = analyse(b_.data);
+    EXPECT_EQ(find_kind(a, FindingKind::kOpenMpSerial), nullptr);
+    ASSERT_EQ(a.openmp->serial.size(), 1u);
+    EXPECT_NEAR(a.openmp->serial[0].lost_s, 4, 1e-3) << "the others have nothing to do all the same";
+    EXPECT_EQ(a.openmp->serial[0].native_s, 0);
+  }
+}
+
+TEST_F(OpenMpTest, ThePlaceIsThatOfNativeCode) {
+  region(0);
+  b_.data.values[0].wall_ns = 1500 * kMs;
+  b_.data.ranks[0].main_thread_ns[static_cast<std::size_t>(Category::kNative)] -= 2500 * kMs;
+  b_.sampled(0, b_.path({main_frame(), b_.native("wait", "/u/a.out", "/u/a.c", 30)}), Category::kIdle, 2500);
+  const Analysis a = analyse(b_.data);
+  EXPECT_EQ(a.openmp->serial[0].place.line, 30u);
+  const Finding* const finding = find_kind(a, FindingKind::kOpenMpSerial);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->place.line, 20u);
+  EXPECT_NEAR(*finding->share, 0.075, 1e-6);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kTime), 1.5, 1e-6);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kSpeedupBound), 16.0 / 4, 1e-6);
+}
+
+TEST_F(OpenMpTest, AskingForPartsOfLoopsIsNoWork) {
+  region(3000);
+  construct(OmpKind::kLoop, 20, 9000, 0).schedule_ns = 500 * kMs;
+  const Analysis a = analyse(b_.data);
+  const OpenMpRegionRow& row = a.openmp->regions[0];
+  EXPECT_NEAR(row.work_s, 8.5, 1e-6);
+  EXPECT_NEAR(row.schedule_s, 0.5, 1e-6);
+  EXPECT_NEAR(*row.efficiency, 8.5 / 12, 1e-6);
+  EXPECT_NEAR(*row.imbalance, 6.0 * 2 / 9, 1e-6);
+}
+
+TEST_F(OpenMpTest, ThreadsThatLoseTheirProcessorAreNoImbalance) {
+  region(3000);
+  const auto told = [&](std::uint64_t runnable_ms) {
+    b_.sampled(0, body(), Category::kRunnable, runnable_ms);
+    b_.lasts(10'000 + runnable_ms);
+    const bool is_there = find_kind(analyse(b_.data), FindingKind::kOpenMpImbalance) != nullptr;
+    b_.data.ranks[0].main_thread_ns[static_cast<std::size_t>(Category::kRunnable)] = 0;
+    b_.data.values.pop_back();
+    return is_there;
+  };
+  EXPECT_TRUE(told(700)) << "each has waited for 1.5 s";
+  EXPECT_FALSE(told(800));
+}
+
 TEST_F(OpenMpTest, RegionsThatAreHardlyUsedSayNothing) {
   region(0);
   b_.data.omp_regions[0].time_ns = 500 * kMs;

@@ -524,6 +524,7 @@ export interface OpenMpRegionRow extends Place {
 export interface OpenMpSerialRow extends Place {
   time_s: number;
   lost_s: number;
+  native_s: number;
 }
 
 export interface OpenMpRankRow {

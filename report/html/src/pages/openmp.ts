@@ -140,6 +140,7 @@ class OpenMpPage implements PageHandle {
         { id: "line", title: "Line", value: (row) => row.function ?? "", cell: (row) => placeOf(model, row) },
         { id: "lost", title: "Lost", numeric: true, help: "Of the other threads, in that time", value: (row) => row.lost_s, cell: (row) => seconds(row.lost_s) },
         { id: "time", title: "Time", numeric: true, value: (row) => row.time_s, cell: (row) => seconds(row.time_s) },
+        { id: "native", title: "Native", numeric: true, help: "Of that time, native code that ran or was ready to: regions could take it over", value: (row) => row.native_s, cell: (row) => seconds(row.native_s) },
       ],
       openmp.serial,
       { label: "Lines outside of regions", sort: { column: "lost", descending: true }, limit: 50, empty: "Nothing was seen outside." },
