@@ -22,13 +22,20 @@ constexpr std::size_t kPageNames = 64;
 constinit KeptName* g_names = nullptr;
 constinit std::size_t g_names_left = 0;
 
-constinit std::atomic<std::uint32_t> g_lock = 0;
+constinit std::atomic<std::int32_t> g_lock = 0;  // the process of the thread that has it
 
-// A handler of the program may come here, too.
+// A handler of the program may come here, too. In the child of a fork, a lock that another thread of the
+// parent had is free.
 class Locked {
  public:
   Locked() noexcept : mask_(block_all_signals()) {
-    while (g_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+    const auto own = static_cast<std::int32_t>(raw_syscall(SYS_getpid));
+    std::int32_t holder = g_lock.load(std::memory_order_relaxed);
+    while (holder == own || !g_lock.compare_exchange_weak(holder, own, std::memory_order_acquire)) {
+      if (holder != own) continue;
+      raw_syscall(SYS_sched_yield);
+      holder = g_lock.load(std::memory_order_relaxed);
+    }
   }
   ~Locked() {
     g_lock.store(0, std::memory_order_release);

@@ -90,7 +90,7 @@ constinit Table<Domain, 128> g_domains = {};
 constinit Table<String, 4096> g_strings = {};
 constinit Table<KeptName*, 256> g_events = {};
 // Stand for those that found no room: callers of old versions look into a domain without a test.
-constinit Domain g_other_domain = {1, kItt.name, nullptr, 0, nullptr, nullptr};
+constinit Domain g_other_domain = {1, kItt.name, nullptr, 0, const_cast<RegionDomain*>(&kItt), nullptr};
 constinit String g_other_string = {wire::kOtherRegionsName, nullptr, 0, nullptr, nullptr};
 
 Domain* create_domain(const char* name) {

@@ -285,8 +285,9 @@ ChargeTarget SampleCharger::find_target(RecordedThread& thread, std::uint32_t fl
   }
   context.pool = thread.origin.pool;
   if (may_be_used(thread)) {
-    // What a thread waits for between two uses is nobody's.
-    if (!blocked) context.below = callers_.caller(time_ns, thread.origin.module, period_ns_, store_.tables());
+    // What a thread waits for between two uses is nobody's, asleep or in a loop as OpenMP's do.
+    if (!blocked && context.openmp == wire::OmpActivity::kNone)
+      context.below = callers_.caller(time_ns, thread.origin.module, period_ns_, store_.tables());
     if (context.below != 0) context.pool = thread.origin.module;
   }
   return stack_charges_.target(thread.words.words(), context, thread.main);

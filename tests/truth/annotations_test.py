@@ -79,9 +79,17 @@ class Annotations(recording.RecordingTest):
         notes = [note for note in self.report()["run"]["notes"] if "NVTX_INJECTION64_PATH" in note]
         self.assertEqual(len(notes), 1, self.report()["run"]["notes"])
 
+    def test_itt(self):
+        regions = self.check("itt")
+        # The table of domains has 128 rows: those that find none are in ITT's own.
+        many = {domain: row["count"] for (domain, name), row in regions.items() if name in ("of many", "[other regions]")}
+        self.assertEqual(sum(many.values()), 300 + 1, many)  # with the one whose name found no room
+        self.assertEqual(many["org.example.solver"], 1, many)
+        self.assertGreater(many["ITT"], 300 - 128, many)
+
 
 for interface_ in DOMAINS:
-    if interface_ != "nvtx":
+    if interface_ not in ("nvtx", "itt"):
         setattr(Annotations, f"test_{interface_}", lambda self, interface=interface_: self.check(interface))
     setattr(Annotations, f"test_a_million_of_{interface_}", lambda self, interface=interface_: self.check_cost(interface))
 

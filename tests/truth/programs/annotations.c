@@ -143,6 +143,26 @@ static void begin_itt(const char* name) {
   itt_task_begin(itt_own, none, none, known[i].handle);
 }
 static void end_itt(const char* name) { (void)name, itt_task_end(itt_own); }
+// More domains and names than there is room for: old callers look into each domain, and no count is lost.
+static int more_of_itt(void) {
+  static const struct itt_id none;
+  for (int i = 0; i < 300; ++i) {
+    char name[32];
+    snprintf(name, sizeof name, "domain %d", i);
+    struct itt_domain* const domain = itt_domain_create(name);
+    if (domain == NULL || domain->flags == 0) return 0;
+    itt_task_begin(domain, none, none, itt_string_handle_create("of many"));
+    itt_task_end(domain);
+  }
+  for (int i = 0; i < 5000; ++i) {
+    char name[32];
+    snprintf(name, sizeof name, "name %d", i);
+    if (itt_string_handle_create(name) == NULL) return 0;
+  }
+  itt_task_begin(itt_own, none, none, itt_string_handle_create("one too many"));
+  itt_task_end(itt_own);
+  return itt_string_handle_create("of many") == itt_string_handle_create("of many");
+}
 static int load_itt(void) {
   const char* const path = getenv("INTEL_LIBITTNOTIFY64");
   void* const library = path != NULL ? dlopen(path, RTLD_LAZY) : NULL;
@@ -258,6 +278,7 @@ int main(int argc, char** argv) {
 #ifdef HAS_NVTX
   if (strcmp(which, "nvtx") == 0) more_of_nvtx();
 #endif
+  if (strcmp(which, "itt") == 0 && !is_alone && !more_of_itt()) return 4;
   printf("{\"outer_s\": %.9f, \"inner_s\": %.9f, \"calls\": %d}\n", outer_s, inner_s,
          calls_of_library != NULL ? calls_of_library() : 0);
   return 0;
