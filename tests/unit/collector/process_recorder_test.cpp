@@ -1390,6 +1390,29 @@ TEST_F(OpenMp, WorkerWithoutARegionIsInItsPool) {
   EXPECT_EQ(worker(sample), "[OpenMP threads];omp7 idle");
 }
 
+// Though it runs while a line of Python is in a call of its library.
+TEST_F(OpenMp, WorkerThatWaitsInALoopIsNobodys) {
+  fake_.slot(1).start_function = kRuntime + 0x10;
+  fake_.thread(1, 101, kStart);
+  Sample main, idle;
+  main.words = {kRuntime + 1, kNumpy + 0x10, python_word(3), 7};
+  idle.flags = test::omp_flags(wire::OmpActivity::kIdle);
+  idle.words = {kRuntime + 0x99, kRuntime + 0x90, kLibc + 0x300};
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    main.time_ns = kStart + 10 * i * kMs;
+    main.cpu_ns = 10 * i * kMs;
+    fake_.sample(0, main);
+    idle.time_ns = main.time_ns + 5 * kMs;
+    idle.cpu_ns = main.cpu_ns;
+    fake_.sample(1, idle);
+    recorder().poll(idle.time_ns);
+  }
+  recorder().finish(idle.time_ns);
+  for (const Row& row : rows(recorder().report(idle.time_ns))) {
+    if (!row.main && row.wall != 0) EXPECT_EQ(row.path, "[OpenMP threads];omp7");
+  }
+}
+
 TEST_F(OpenMp, ARegionThatIsNotDescribedJoinsNothing) {
   Sample sample;
   sample.flags = test::omp_flags(wire::OmpActivity::kWork);
