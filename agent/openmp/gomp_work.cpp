@@ -22,7 +22,8 @@ std::uint64_t span_of(const Number* first, const Number* last) noexcept {
   return first == nullptr || last == nullptr ? 0 : size_of(static_cast<Number>(*last - *first));
 }
 
-// The program begins a loop, and gets its first chunk.
+// The program begins a loop, and gets its first chunk. Of a loop with reductions whose parts it computes
+// itself, it asks for none.
 template <typename Number, typename... Arguments>
 [[gnu::always_inline]] inline bool start_loop(Gomp which, const void* caller, Number step, Number* first,
                                               Number* last, Arguments... arguments) noexcept {
@@ -32,7 +33,7 @@ template <typename Number, typename... Arguments>
   entry->single_code = 0;
   begin_work(*entry, OmpConstruct::kLoop, code_of(caller), size_of(step));
   const bool got_one = pass_on<bool>(runtime, which, arguments...);
-  end_part(*entry, 0, got_one, got_one ? span_of(first, last) : 0);
+  end_part(*entry, 0, got_one && first != nullptr, got_one ? span_of(first, last) : 0);
   return got_one;
 }
 
