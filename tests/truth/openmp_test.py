@@ -196,6 +196,28 @@ class Programs(OpenMpTest):
         # Both threads are below it.
         self.measured_above(work["total_s"], 0.9 * row["threads_s"], "both threads are below the Python function")
 
+    def check_hydro(self, name):
+        """Every loop of a code in the shape of LULESH has its function and line, its time, and its threads below the phase that calls it."""
+        source = os.path.join(truth.PROGRAMS, "hydro.c")
+        lines = lines_of(source)
+        out, report = self.run_recorded([self.compiled(COMPILERS[name][1], source)])
+        own = json.loads(out)
+        rows = {row["function"]: row for row in report["openmp"]["regions"]}
+        self.assertEqual(set(rows), set(lines))
+        for function, line in lines.items():
+            row = rows[function]
+            self.assertEqual((row["line"], row["count"], row["threads"]), (line, own["count"], 2))
+            self.measured_near(row["time_s"], own[function], 0.03 * own[function] + 0.001, f"{name}, {function}")
+        totals = {function["name"]: function["total_s"] for function in report["functions"]}
+        for phase, loops in (("lagrange_nodal", ("calc_forces", "move_nodes")), ("lagrange_elements", ("calc_volumes", "find_step"))):
+            self.measured_above(totals[phase], 0.85 * 2 * sum(own[loop] for loop in loops), f"{name}: both threads are below {phase}")
+
+    def test_hydro_gcc(self):
+        self.check_hydro("gcc")
+
+    def test_hydro_clang(self):
+        self.check_hydro("clang")
+
     def test_two_run_times(self):
         script = self.script(f"""\
             import ctypes
