@@ -1,6 +1,6 @@
 // The shape of a hydrodynamics code (LULESH): in each step, loops over nodes and over elements in functions of
 // their own, called from two phases. Prints as JSON how often each loop ran and how long it took by its own
-// clock. `/* line of X */` marks the line of the region in function X.
+// clock. The line of the region in each function is marked with the name of the function.
 #include <stdio.h>
 #include <time.h>
 
