@@ -355,8 +355,9 @@ std::size_t StackResolver::frames_of_mpi(bool call_site) const {
 std::uint32_t StackResolver::begin_path(const StackContext& context) {
   // A worker in a region has the region's call path, whoever else is in a call of its library.
   const auto below_pool = [&](std::uint32_t path) {
-    return context.pool == kNoModule || joined_ ? path
-                                     : store_.node(path, store_.frame({RawKind::kPool, context.pool, 0}));
+    return context.pool == kNoModule || joined_
+               ? path
+               : store_.node(path, store_.frame({RawKind::kPool, context.pool, 0}));
   };
   if (context.below != 0 && !joined_) return below_pool(context.below);
   if (region_frames_.empty()) return below_pool(base_);

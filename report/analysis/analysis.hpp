@@ -778,8 +778,9 @@ inline constexpr std::size_t kMaxOpenMpThreads = 256;  // that are listed of a r
 struct OpenMpSerialRow {
   SourceLocation place;
   double time_s = 0;
-  double lost_s = 0;    // of the other threads, in that time
-  double native_s = 0;  // of time_s: native code that ran or was ready to. The rest is the interpreter, and waiting
+  double lost_s = 0;  // of the other threads, in that time
+  double native_s =
+      0;  // of time_s: native code that ran or was ready to. The rest is the interpreter, and waiting
 };
 
 struct OpenMpRank {

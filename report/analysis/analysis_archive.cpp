@@ -504,17 +504,18 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
 }
 CLUSTERPROF_MEMBERS(EndOfRun, begin_s, end_s, functions_begin_s)
 CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
-                    event_loops, tasks, task_tree, tasks_s, mutexes, openmp, threads, thread_groups, category_s, activity_s,
-                    active_activity_s, native_modules, system_calls, active_system_calls, rank_seconds,
-                    recorded_s, startup_s, focus_s, limits, memory_functions, io, off_cpu, imports,
-                    import_sum, timeline, regions, counters_multiplexed, derived, mean_useful_s, max_useful_s,
-                    slowest_rank, efficiency, threads_efficiency, threads_mean_useful_s, threads_max_useful_s,
-                    threads_slowest_rank, functions, lines, call_tree, sampled_s, without_function_s,
-                    without_line_s, helper_idle_s, mpi_watched, mpi_calls, hang, failure, calls_under_way,
-                    call_paths_under_way, mpi_errors, open_requests, unmatched_messages, matrix, node_matrix,
-                    mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch, wait_quality,
-                    mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
-                    critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
+                    event_loops, tasks, task_tree, tasks_s, mutexes, openmp, threads, thread_groups,
+                    category_s, activity_s, active_activity_s, native_modules, system_calls,
+                    active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
+                    memory_functions, io, off_cpu, imports, import_sum, timeline, regions,
+                    counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
+                    threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
+                    functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
+                    mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, mpi_errors,
+                    open_requests, unmatched_messages, matrix, node_matrix, mpi_sizes, collectives,
+                    collective_matrix, collective_node_matrix, torch, wait_quality, mpi_wait_s,
+                    mpi_transfer_s, places, waits, delays, root_causes, root_functions, critical_path,
+                    critical_functions, windows, counters, unavailable_counters, rank_counters,
                     counter_spreads, bottlenecks, findings)
 
 #undef CLUSTERPROF_MEMBERS

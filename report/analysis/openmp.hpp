@@ -53,8 +53,8 @@ class OpenMpTime {
 
   const shard::ShardData& head_;
   const CallPaths& paths_;
-  std::vector<Rank> of_rank_;                       // by row of the head's ranks
-  std::vector<bool> in_region_;                     // by path: it is that of a region, or below one
+  std::vector<Rank> of_rank_;    // by row of the head's ranks
+  std::vector<bool> in_region_;  // by path: it is that of a region, or below one
   std::vector<std::uint64_t> serial_ns_, lost_ns_, native_ns_;  // by path: OpenMpSerialRow
   std::vector<std::uint64_t> native_of_rank_ns_;                // by row of the head's ranks: native_ns_
 };

@@ -122,7 +122,8 @@ class OpenMpSection {
     title(page_, "Outside regions, while the other threads have nothing to do");
     const std::size_t shown = rows_shown(openmp_.serial.size(), options_);
     const TimeScale scale(openmp_.serial.front().lost_s);
-    print_table(page_, {{fmt::format("lost [{}]", scale.unit())}, {"time"}, {"native"}, {"line", Align::kLeft}},
+    print_table(page_,
+                {{fmt::format("lost [{}]", scale.unit())}, {"time"}, {"native"}, {"line", Align::kLeft}},
                 [&](Table& table, std::size_t room) {
                   for (std::size_t i = 0; i < shown; ++i) {
                     const OpenMpSerialRow& row = openmp_.serial[i];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Threads, those that are alike as one line, which opens; below them event loops and the lines that blocked
-// them, parallel regions of OpenMP with what is inside, and asyncio's tasks, by name and below those that await
-// them.
+// them, parallel regions of OpenMP with what is inside, and asyncio's tasks, by name and below those that
+// await them.
 #include <fmt/format.h>
 
 #include <algorithm>

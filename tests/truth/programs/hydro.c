@@ -1,6 +1,6 @@
-// The shape of a hydrodynamics code (LULESH): in each step, loops over nodes and over elements in functions of
-// their own, called from two phases. Prints as JSON how often each loop ran and how long it took by its own
-// clock. The line of the region in each function is marked with the name of the function.
+// The shape of a hydrodynamics code (LULESH): in each step, loops over nodes and over elements in functions
+// of their own, called from two phases. Prints as JSON how often each loop ran and how long it took by its
+// own clock. The line of the region in each function is marked with the name of the function.
 #include <stdio.h>
 #include <time.h>
 
@@ -78,7 +78,8 @@ int main(void) {
     total += lagrange_elements();
   }
   printf(
-      "{\"count\": %d, \"calc_forces\": %.9f, \"move_nodes\": %.9f, \"calc_volumes\": %.9f, \"find_step\": %.9f, "
+      "{\"count\": %d, \"calc_forces\": %.9f, \"move_nodes\": %.9f, \"calc_volumes\": %.9f, \"find_step\": "
+      "%.9f, "
       "\"sum\": %.3f}\n",
       kSteps, forces_s, positions_s, volumes_s, step_s, total);
   return 0;
