@@ -55,7 +55,7 @@ constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 // memory but neither our threads nor our timers, it does nothing.
 class ExecGuard {
  public:
-  ExecGuard() noexcept : ignores_(ignore_signals_for_exec(this)) {
+  ExecGuard() noexcept : ignores_(ignore_signals_for_exec(reinterpret_cast<std::uintptr_t>(this))) {
     ThreadContext& context = t_context;
     if (slot_of(context) == nullptr || raw_syscall(SYS_getpid) != g_process.pid) return;
     // A handler of the program that interrupted the thread's registration, or another exec that is still on

@@ -475,7 +475,7 @@ bool others_are_sampled() noexcept {
 
 }  // namespace
 
-bool ignore_signals_for_exec(const void* frame) noexcept {
+bool ignore_signals_for_exec(std::uintptr_t frame) noexcept {
   if (!handlers_are_installed()) return false;
   const bool is_vfork_child = raw_syscall(SYS_getpid) != g_process.pid;
   const bool is_sampled = !is_vfork_child && slot_of(t_context) != nullptr;
@@ -487,7 +487,7 @@ bool ignore_signals_for_exec(const void* frame) noexcept {
     // Other threads need the handlers until the exec has succeeded.
     if (entry.signal != SIGIO && !is_vfork_child && others_are_sampled()) continue;
     if (!any && is_sampled) {  // no walks, whose faults would kill
-      t_context.busy_frame = reinterpret_cast<std::uintptr_t>(frame);
+      t_context.busy_frame = frame;
       t_context.busy = t_context.busy + 1;
     }
     any = true;

@@ -57,7 +57,7 @@ void restore_program_signals() noexcept;
 // A signal that this program ignores is also ignored by a program that it executes, but not if our handler is
 // installed for it. Call around an exec that is made below `frame` on the stack. False: there is nothing to
 // undo if the exec fails.
-bool ignore_signals_for_exec(const void* frame) noexcept;
+bool ignore_signals_for_exec(std::uintptr_t frame) noexcept;
 void handle_signals_again() noexcept;
 
 }  // namespace clusterprof::agent

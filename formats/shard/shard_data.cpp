@@ -38,6 +38,14 @@ char* put_text(char* out, std::string_view text) {
 
 }  // namespace
 
+ShardData::ShardData() = default;
+ShardData::ShardData(const ShardData&) = default;
+ShardData::ShardData(ShardData&&) noexcept = default;
+ShardData& ShardData::operator=(const ShardData&) = default;
+ShardData& ShardData::operator=(ShardData&&) noexcept = default;
+ShardData::~ShardData() = default;
+bool ShardData::operator==(const ShardData&) const = default;
+
 PathId path_id(const PathId& parent, const Frame& frame, const std::vector<std::string>& strings) {
   const std::string_view name = strings[frame.name];
   const std::string_view file = strings[frame.file];

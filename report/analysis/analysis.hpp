@@ -925,7 +925,15 @@ struct EndOfRun {
   Seconds functions_begin_s;  // their bins are wider; empty: there are none
 };
 
+// Copied, moved and destroyed in analysis.cpp only: every source that did it inline would take 7 s longer to compile.
 struct Analysis {
+  Analysis();
+  Analysis(const Analysis&);
+  Analysis(Analysis&&) noexcept;
+  Analysis& operator=(const Analysis&);
+  Analysis& operator=(Analysis&&) noexcept;
+  ~Analysis();
+
   RunInfo run;
   std::optional<EndOfRun> last;  // all is of this alone (analyse_end()); empty: of the whole run
   Quality quality;

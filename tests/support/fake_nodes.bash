@@ -6,8 +6,9 @@
 # A node is a network, UTS and mount name space, and normally a PID and an IPC one: it has its
 # own host name, address, process numbers, /dev/shm, /run, /etc/hosts, machine id and boot id.
 # Other files are shared, as on a parallel file system. The nodes' cables end in a bridge that lives in
-# a name space of its own, so that the host's firewall never sees their packets; one more cable
-# leads from there to the host ("login").
+# a name space of its own, so that the host's firewall never sees their packets. So does the end of one
+# more cable ("login"), from which commands reach the nodes: an interface of the host that comes and goes
+# fails what else runs there (UCX looks at every interface when it starts).
 #
 # nodes_shared_memory=1 leaves PIDs, System V IPC and the boot id in common. MPICH on UCX then
 # takes all nodes for one machine and can use shared memory between them.
@@ -18,13 +19,13 @@
 # State, below $nodes_dir/nodes:
 #   list             "name address" per node
 #   hosts            /etc/hosts of the nodes
-#   cable            name of the host's interface to the nodes
 #   NAME.pid         "pid start-time" of the process that keeps the node up
-#   NAME.net         its network name space (bind mount)
+#   NAME.net         its network name space (bind mount); also of "switch" and "login"
 #   shared-memory    there when made with nodes_shared_memory
 #   userns.pid       holder of the user name space
 
 export -n nodes_user # the programs that run on nodes need not see it
+nodes_network=10.213.7 # the first three bytes of addresses; each set of nodes has a network of its own
 nodes_library=$(readlink -f "${BASH_SOURCE[0]}")
 
 say() { printf '%s: %s\n' "${nodes_tool:-fake_nodes}" "$*"; }
@@ -177,64 +178,48 @@ digest() { printf '%s/%s' "$nodes_dir" "$1" | md5sum | cut -d' ' -f1; }
 node_names() { [[ -s $nodes_dir/nodes/list ]] && cut -d' ' -f1 "$nodes_dir/nodes/list"; }
 node_address() { sed -n "s/^$1 //p" "$nodes_dir/nodes/list"; }
 
-# Prints the first three bytes of a network of ours that nobody here uses.
-free_network() {
-    local seed used net
-    seed=$((16#$(digest network | cut -c1-6)))
-    used="$(ip -4 -o addr) $(ip -4 route)"
-    for ((; ; seed += 7)); do
-        net=10.$((200 + seed % 50)).$((seed / 50 % 250))
-        [[ $used == *" $net."* ]] || break
-    done
-    printf '%s\n' "$net"
-}
-
-connect_nodes() { # NETWORK CABLE NAME...
-    local net=$1 cable=$2 state=$nodes_dir/nodes name port=0
-    shift 2
+connect_nodes() { # NAME...
+    local state=$nodes_dir/nodes name address port=0
     {
         echo "link add bridge type bridge"
         echo "link set bridge up"
-        for name; do
+        for name in login "$@"; do
             echo "link add port$((++port)) type veth peer name eth0 netns $state/$name.net"
             echo "link set port$port master bridge up"
         done
     } | nsenter --net="$state/switch.net" ip -batch - || return
-    ip link add "$cable" type veth peer name login netns "$state/switch.net" &&
-        nsenter --net="$state/switch.net" ip link set login master bridge up &&
-        ip addr add "$net.254/24" dev "$cable" && ip link set "$cable" up || return
-    for name; do
-        nsenter --net="$state/$name.net" ip addr add "$(node_address "$name")/24" dev eth0 &&
-            nsenter --net="$state/$name.net" ip link set eth0 up || return
+    for name in login "$@"; do
+        address=$nodes_network.254
+        if [[ $name != login ]]; then address=$(node_address "$name"); fi
+        printf '%s\n' "addr add $address/24 dev eth0" "link set eth0 up" "link set lo up" |
+            nsenter --net="$state/$name.net" ip -batch - || return
     done
 }
 
 # Makes the nodes; when that fails, leaves nothing behind.
 make_nodes() { # NAME...
-    local state=$nodes_dir/nodes net cable name id number=0 pid
+    local state=$nodes_dir/nodes name id number=0 pid
     local spaces=(--uts --mount --ipc --pid --mount-proc)
     local -A holder=()
     (($# <= 250)) || die "at most 250 nodes"
+    [[ " $* " != *" login "* && " $* " != *" switch "* ]] || die "a node cannot be called login or switch"
     mkdir -p "$state" || die "cannot create $state"
     if [[ ${nodes_shared_memory:-} ]]; then
         spaces=(--uts --mount)
         : >"$state/shared-memory"
     fi
-    net=$(free_network)
-    cable=cpn$(digest cable | cut -c1-8)
-    echo "$cable" >"$state/cable"
-    for name; do echo "$name $net.$((++number))"; done >"$state/list"
+    for name; do echo "$name $nodes_network.$((++number))"; done >"$state/list"
     {
         echo "127.0.0.1 localhost"
-        echo "$net.254 $(hostname) login"
+        echo "$nodes_network.254 $(hostname) login"
         sed 's/\(.*\) \(.*\)/\2 \1/' "$state/list"
     } >"$state/hosts"
 
-    for name in switch "$@"; do
+    for name in switch login "$@"; do
         : >"$state/$name.net"
         unshare --net="$state/$name.net" true || { remove_nodes; die "cannot make a network name space"; }
     done
-    connect_nodes "$net" "$cable" "$@" || { remove_nodes; die "cannot connect the nodes"; }
+    connect_nodes "$@" || { remove_nodes; die "cannot connect the nodes"; }
 
     for name; do
         id=$(digest "$name")
@@ -277,14 +262,11 @@ end_all_in() { # NETWORK-NAME-SPACE
 
 # Removes everything; harmless when there is nothing.
 remove_nodes() {
-    local state=$nodes_dir/nodes file cable status=0
+    local state=$nodes_dir/nodes file status=0
     [[ -d $state ]] || return 0
     for file in "$state"/*.pid; do
         if [[ -e $file && $file != */userns.pid ]]; then end_remembered "$file" || status=1; fi
     done
-    if { read -r cable <"$state/cable"; } 2>/dev/null && [[ -e /sys/class/net/$cable ]]; then
-        ip link del "$cable"
-    fi
     for file in "$state"/*.net; do
         [[ -e $file ]] || continue
         end_all_in "$file" || status=1
@@ -292,7 +274,7 @@ remove_nodes() {
         rm -f "$file" || status=1
     done
     rmdir "$state"/*.sys 2>/dev/null
-    rm -f "$state"/{list,hosts,cable,shared-memory} "$state"/*.{ready,log,boot-id,machine-id}
+    rm -f "$state"/{list,hosts,shared-memory} "$state"/*.{ready,log,boot-id,machine-id}
     rmdir "$state" 2>/dev/null
     return $status
 }
@@ -308,10 +290,10 @@ on_node() { # NAME COMMAND...
         bash -c 'cd "$1" 2>/dev/null || cd /; shift; exec "$@"' on-node "$PWD" "$@"
 }
 
-# Runs COMMAND on the host, which then knows the nodes by name.
+# Runs COMMAND on the host, but in a network where it reaches the nodes, by name.
 on_login() { # COMMAND...
     # shellcheck disable=SC2016
-    unshare --mount -- bash -c 'mount --bind "$1" /etc/hosts && shift && exec "$@"' \
+    nsenter --net="$nodes_dir/nodes/login.net" unshare --mount -- bash -c 'mount --bind "$1" /etc/hosts && shift && exec "$@"' \
         on-login "$nodes_dir/nodes/hosts" "$@"
 }
 

@@ -78,8 +78,7 @@ use_openmpi() {
 
 use_mpich() {
     export HYDRA_LAUNCHER=ssh HYDRA_LAUNCHER_EXEC=$nodes_dir/remote-shell
-    export HYDRA_HOST_FILE=$nodes_dir/hosts.mpich HYDRA_IFACE
-    read -r HYDRA_IFACE <"$nodes_dir/nodes/cable"
+    export HYDRA_HOST_FILE=$nodes_dir/hosts.mpich HYDRA_IFACE=eth0
     if [[ -e $nodes_dir/nodes/shared-memory ]]; then export UCX_TLS=${UCX_TLS:-sysv,self}; fi
 }
 

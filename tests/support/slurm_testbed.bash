@@ -17,7 +17,7 @@ usage: slurm_testbed.bash [-d DIR] start N [OPTIONS]   make nodes n1 ... nN and 
                                                        status 77: this machine does not let us make nodes
        slurm_testbed.bash [-d DIR] run COMMAND...      on the host, with Slurm's commands using this cluster
        slurm_testbed.bash [-d DIR] exec NODE COMMAND...       as root
-       slurm_testbed.bash [-d DIR] env                 prints the variables that `run` sets, for the shell
+       slurm_testbed.bash [-d DIR] env                 prints the variables that `run` sets
        slurm_testbed.bash [-d DIR] processes           of all nodes, a line each: NODE PID UID NAME ARGUMENTS
        slurm_testbed.bash [-d DIR] fail NODE           end a node and all on it, as a power cut does
        slurm_testbed.bash [-d DIR] missing             names the programs that are not installed; status 1 if any
@@ -42,7 +42,7 @@ if [[ ${nodes_user:-} ]]; then
     as_user=(unshare --user --map-user="${nodes_user%:*}" --map-group="${nodes_user#*:}" --)
 fi
 
-slurm() { "${as_user[@]}" env SLURM_CONF="$nodes_dir/etc/slurm.conf" "$@"; }
+slurm() { on_login "${as_user[@]}" env SLURM_CONF="$nodes_dir/etc/slurm.conf" "$@"; }
 
 # --- configuration ----------------------------------------------------------------------------
 

@@ -38,19 +38,26 @@ class EventLoops(recording.RecordingTest):
         self.measured_near(loop["longest_block_s"], max(told["blocked"]), 0.02, f"{version}: longest")
         self.measured_near(loop["idle_s"], told["idle_s"], 0.1, f"{version}: idle")
         self.measured_near(loop["busy_s"], told["busy_s"], 0.1, f"{version}: busy")
+        blocked_s, tolerances_s = {}, {}
         for mark, what in (("SPIN", "spin"), ("SLEEP", "sleep"), ("LOADS", "loads")):
             spent = [block for block in loop["blocks"] if block["line"] == line_of(mark)]
             self.assertNotEqual(spent, [], f"{mark} is not among {loop['blocks']}")
             self.assertTrue(all(block["file"].endswith("event_loop.py") for block in spent))
             self.assertTrue(all(block["task"].endswith("work") for block in spent))
+            blocked_s[line_of(mark)] = sum(told[what])
+            tolerances_s[line_of(mark)] = 2 * PERIOD_S * len(told[what]) + 0.03 * sum(told[what])
             self.measured_near(sum(block["time_s"] for block in spent), sum(told[what]),
-                               2 * PERIOD_S * len(told[what]) + 0.03 * sum(told[what]), f"{version}: {what}")
+                               tolerances_s[line_of(mark)], f"{version}: {what}")
         loads = next(block for block in loop["blocks"] if block["line"] == line_of("LOADS"))
         self.assertEqual(loads["called"], "json.loads")
         self.measured_near(loop["awaited_s"], loop["blocked_s"], 0.1, f"{version}: awaited")
         found = self.findings(report)
         self.assertEqual(len(found), 1)
-        self.assertEqual(found[0]["line"], line_of("SPIN"))
+        # The line that blocked longest: usually SPIN, but on a busy machine any of them may be.
+        line = found[0]["line"]
+        self.assertIn(line, blocked_s)
+        for other in blocked_s:
+            self.assertGreaterEqual(blocked_s[line] + tolerances_s[line], blocked_s[other] - tolerances_s[other])
 
     def test_an_idle_server_is_not_blocked(self):
         _, report = self.run_program(recording.PYTHON, "idle", "run")

@@ -151,7 +151,7 @@ TEST_F(DamageTest, FlippedBitsAreNoticedOrHarmless) {
   for (const std::uint32_t size : {40u, 3000u}) {
     write_original(2, {.ranks = {0, 1, 2}, .paths = size, .values_per_rank = size / 2, .names = 200});
     std::size_t noticed = 0;
-    for (std::size_t i = 0; i < 500; ++i) {
+    for (std::size_t i = 0; i < 200; ++i) {
       Bytes bytes = original_;
       const std::size_t at = random_() % bytes.size();
       const auto bit = static_cast<unsigned>(random_() % 8);
@@ -160,16 +160,16 @@ TEST_F(DamageTest, FlippedBitsAreNoticedOrHarmless) {
           check(bytes, "bit " + std::to_string(bit) + " of byte " + std::to_string(at), noticed));
     }
     // Unused space in the file may change without harm, but there is not much of it.
-    EXPECT_GT(noticed, 350u) << "size " << size;
+    EXPECT_GT(noticed, 140u) << "size " << size;
   }
 }
 
 TEST_F(DamageTest, OverwrittenRangesAreNoticedOrHarmless) {
   write_original(3, {.ranks = {0, 1, 2}, .paths = 3000, .values_per_rank = 1500, .names = 200});
   std::size_t noticed = 0;
-  for (std::size_t i = 0; i < 500; ++i) {
+  for (std::size_t i = 0; i < 200; ++i) {
     Bytes bytes = original_;
-    const std::size_t begin = i < 100 ? random_() % 4096 : random_() % bytes.size();
+    const std::size_t begin = i < 40 ? random_() % 4096 : random_() % bytes.size();
     const std::size_t end = std::min(bytes.size(), begin + (1u << random_() % 14));
     const int how = static_cast<int>(random_() % 3);
     for (std::size_t at = begin; at < end; ++at)
@@ -179,7 +179,7 @@ TEST_F(DamageTest, OverwrittenRangesAreNoticedOrHarmless) {
     ASSERT_NO_FATAL_FAILURE(
         check(bytes, "bytes " + std::to_string(begin) + " to " + std::to_string(end), noticed));
   }
-  EXPECT_GT(noticed, 400u);
+  EXPECT_GT(noticed, 160u);
 }
 
 TEST_F(DamageTest, OtherFilesAreRefused) {
