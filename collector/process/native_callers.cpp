@@ -73,11 +73,11 @@ std::uint32_t NativeCallers::caller(std::uint64_t time_ns, std::uint32_t module,
     if (call.line == 0) continue;
     if (behind == of_thread.end()) {
       if (!goes_on(of_thread, time_ns, call, module, period_ns, tables)) continue;
-    } else {
-      const Call next = call_of(behind->path, module, tables);
-      if (next.line != call.line) continue;
+    } else if (const Call next = call_of(behind->path, module, tables); next.line == call.line) {
       // A walk that was cut lacks what is in between.
       if (call.from == call.line) call.from = next.from;
+    } else if (!std::prev(behind)->blocked || behind->time_ns - time_ns < period_ns) {
+      continue;
     }
     if (found.line != 0 && found.line != call.line) return 0;
     if (found.line == 0 || found.from == found.line) found = call;

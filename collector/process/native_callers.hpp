@@ -5,10 +5,11 @@
 //
 //   the other thread's sample before, and the one behind     the line
 //   both in a call below the same line                       is that one
-//   the one before in a call, none behind it yet             is that of the call if it is blocked there, or
-//   was
-//                                                            seen there not longer ago than two periods, or
-//                                                            than two samples of this call were apart
+//   the one before blocked in a call                         is that of the call until a period before the
+//                                                            one behind
+//   the one before in a call, none behind it yet             is that of the call if it was seen there not
+//                                                            longer ago than two periods, or than two
+//                                                            samples of this call were apart
 //   anything else                                            is not known
 //
 // If other threads are in calls below different lines at that time, it is not known either. Bounded. Only the

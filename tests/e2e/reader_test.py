@@ -167,7 +167,7 @@ class Reader(recording.RecordingTest):
             with h5py.File(other, "w") as file:
                 file.attrs["format"] = np.bytes_("clusterprof-" + kind)
                 file.attrs["format_major"], file.attrs["format_minor"] = map(np.uint32, version)
-            with self.assertRaisesRegex(ValueError, rf"has format {version[0]}\.{version[1]}, this reader knows \d\.\d only"):
+            with self.assertRaisesRegex(ValueError, rf"has format {version[0]}\.{version[1]}, this reader knows \d+\.\d+ only"):
                 clusterprof.read(other)
 
 

@@ -66,6 +66,16 @@ TEST_F(Callers, BehindTheLastSampleACallGoesOnForAWhile) {
   EXPECT_EQ(caller(6001), 0u) << "it has ended";
 }
 
+TEST_F(Callers, ABlockedCallEndsAtMostAPeriodBeforeTheNextSample) {
+  sample(0, 100, in_first_, true);
+  sample(0, 300, first_);
+  EXPECT_EQ(caller(290), calls_first_);
+  EXPECT_EQ(caller(291), 0u);
+  sample(0, 310, in_first_);
+  sample(0, 400, first_);
+  EXPECT_EQ(caller(320), 0u) << "not blocked";
+}
+
 TEST_F(Callers, OfTwoThreadsInDifferentCallsNothingIsKnown) {
   sample(0, 100, in_first_);
   sample(0, 200, in_first_);

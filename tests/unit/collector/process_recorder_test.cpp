@@ -307,6 +307,7 @@ TEST_F(Recording, AThreadOfALibraryCountsForTheLineThatUsesIt) {
   fake_.thread(1, 101, kStart);
   Sample main, worker;
   main.words = {kPool + 1, kPool + 0x30, kNumpy + 0x10, python_word(3), 7};
+  main.flags = wire::kHasPython;
   worker.words = {kPool + 0x70, kPool + 0x60};
   for (std::uint64_t i = 1; i <= 6; ++i) {
     main.time_ns = kStart + 10 * i * kMs;
