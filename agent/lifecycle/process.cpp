@@ -3,6 +3,7 @@
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
+#include "agent/lifecycle/allocations.h"
 #include "agent/lifecycle/counters.h"
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/options.h"
@@ -61,6 +62,8 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
   g_process.segment.store(segment, std::memory_order_release);
   if (!forked) install_handlers();
   register_this_thread();
+  begin_allocations(segment, forked);
+  watch_python_allocator();
   start_regions(segment, parents);
   if (!forked) attach_existing_threads();
   start_watcher();

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "agent/lifecycle/allocations.h"
 #include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/options.h"
@@ -52,13 +53,16 @@ ino_t g_connection_inode = 0;
 
 struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
-      communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, io_amounts, bytes;
+      communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, io_amounts;
+  std::uint64_t memory_sites, memory_addresses, memory_blocks, memory_rings;
+  std::uint64_t bytes;
 };
 
 // How much the tables hold.
 struct Capacities {
   std::uint32_t code_slots, mpi_sites, peers, communicators, threads, rings, io_files, io_sites;
   std::uint64_t code_arena, module_arena, path_arena;
+  MemoryCapacities memory;
 };
 
 std::uint32_t peer_count(std::int32_t world_size) noexcept {
@@ -81,7 +85,8 @@ Capacities capacities_of(unsigned step) noexcept {
   c.code_arena = kCodeArenaBytes >> step;
   const std::uint64_t modules = kModuleArenaBytes >> step;
   c.module_arena = modules < kMinModuleArenaBytes ? kMinModuleArenaBytes : modules;
-  c.path_arena = kPathArenaBytes >> step;
+  c.memory = memory_capacities(step);
+  c.path_arena = (kPathArenaBytes >> step) + c.memory.path_bytes;
   return c;
 }
 
@@ -110,6 +115,10 @@ Layout lay_out(const Capacities& c) noexcept {
   layout.io_files = place(sizeof(wire::IoFile) * c.io_files);
   layout.io_sites = place(sizeof(wire::IoSite) * c.io_sites);
   layout.io_amounts = place(sizeof(wire::IoAmount) * c.io_files * wire::kIoOperations);
+  layout.memory_sites = place(sizeof(wire::MemorySite) * c.memory.sites);
+  layout.memory_addresses = place(sizeof(std::uint64_t) * c.memory.blocks);
+  layout.memory_blocks = place(sizeof(wire::MemoryBlock) * c.memory.blocks);
+  layout.memory_rings = place(sizeof(wire::MemoryRing) * c.memory.rings);
   layout.bytes = place(0);
   return layout;
 }
@@ -216,6 +225,10 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.io_files_offset = layout.io_files;
   header.io_sites_offset = layout.io_sites;
   header.io_amounts_offset = layout.io_amounts;
+  header.memory_sites_offset = layout.memory_sites;
+  header.memory_addresses_offset = layout.memory_addresses;
+  header.memory_blocks_offset = layout.memory_blocks;
+  header.memory_rings_offset = layout.memory_rings;
   header.code_slots = c.code_slots;
   header.mpi_sites = c.mpi_sites;
   header.mpi_peers = c.peers;
@@ -226,9 +239,13 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.regions = kRegions;
   header.io_files = c.io_files;
   header.io_sites = c.io_sites;
+  header.memory_sites = c.memory.sites;
+  header.memory_blocks = c.memory.blocks;
+  header.memory_rings = c.memory.rings;
   header.code_arena_bytes = c.code_arena;
   header.module_arena_bytes = c.module_arena;
   header.path_arena_bytes = c.path_arena;
+  header.memory_path_bytes = c.memory.path_bytes;
 
   header.pid = getpid();
   header.parent_pid = getppid();

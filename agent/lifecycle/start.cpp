@@ -9,6 +9,7 @@
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
+#include "agent/lifecycle/allocations.h"
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/end_recording.h"
@@ -78,14 +79,17 @@ void ensure_started() noexcept {
   watch_exec();
   watch_signals();
   read_options();
-  if (!g_options.record || is_off_on_this_node()) return;
+  if (!g_options.record || is_off_on_this_node()) return leave_allocations_alone();
   read_creation(getenv(wire::kCreationVariable));
   find_in_libc();
   set_process_options();
   g_process.tick = choose_tick();
+  prepare_allocations();
   if (open_process(nullptr, false)) {
     watch_fork();
     watch_exit();
+  } else {
+    leave_allocations_alone();
   }
   if (g_options.no_children) hide_from_children();
 }

@@ -22,9 +22,13 @@
 //   IoFile[io_files]                hash table of files, but for the first
 //   IoSite[io_sites]                hash table of I/O call sites
 //   IoAmount[io_files][kIoOperations]  what found no room among the sites, by file
+//   MemorySite[memory_sites]        with --memory: hash table of call sites, but for the first rows
+//   address[memory_blocks]          hash table of the recorded blocks that live
+//   MemoryBlock[memory_blocks]      of the address with the same index
+//   MemoryRing[memory_rings]        one, or none
 //
 // Everything is written by the process and read by the collector, except
-// Ring::read_position, ThreadSlot::state (ended -> free), SegmentHeader::turned_off_ns and
+// Ring::read_position, MemoryRing::read, ThreadSlot::state (ended -> free), SegmentHeader::turned_off_ns and
 // SegmentHeader::window_wanted.
 // The collector must not trust any value it reads: offsets and sizes are checked against
 // segment_bytes.
@@ -34,6 +38,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "formats/wire/memory.h"
 #include "formats/wire/mpi_event.h"
 #include "formats/wire/ring.h"
 #include "formats/wire/sample.h"
@@ -69,7 +74,10 @@ enum class DropReason : std::uint32_t {
   kIoPathRoomFull,    // an operation on a file whose call path found no room in the path arena
   // A wait of a thread that already has kThreadLoops event loops.
   kEventLoopTableFull,
-  kMpiErrorTableFull,  // a call that returned an error of which there is no row
+  kMpiErrorTableFull,     // a call that returned an error of which there is no row
+  kMemorySiteTableFull,   // a recorded allocation that is counted with all others of its domain
+  kMemoryPathRoomFull,    // a recorded allocation whose call path found no room in the path arena
+  kMemoryBlockTableFull,  // a recorded block that counts as freed at once
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -94,7 +102,10 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
                                                                "throttled",
                                                                "io_path_room_full",
                                                                "event_loop_table_full",
-                                                               "mpi_error_table_full"};
+                                                               "mpi_error_table_full",
+                                                               "memory_site_table_full",
+                                                               "memory_path_room_full",
+                                                               "memory_block_table_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -305,9 +316,12 @@ struct SegmentHeader {
       path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset, thread_slots_offset,
       mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset, io_sites_offset,
       io_amounts_offset;
+  std::uint64_t memory_sites_offset, memory_addresses_offset, memory_blocks_offset, memory_rings_offset;
   std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
-      regions, io_files, io_sites;  // counts
+      regions, io_files, io_sites;                          // counts
+  std::uint32_t memory_sites, memory_blocks, memory_rings;  // counts
   std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
+  std::uint64_t memory_path_bytes;  // of the path arena: for paths of allocations
 
   // Identity. rank and world_size come from the launcher's environment; mpi_rank and
   // mpi_size from MPI itself (-1 until MPI_Init returned).
@@ -395,6 +409,7 @@ struct SegmentHeader {
   std::atomic<std::uint32_t> mpi_unseen;           // MpiUnseen
   std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete
   OpenRequests open_requests[kOpenRequestRows];
+  MemoryState memory;
 };
 
 // What is wanted: the number of the request, and whether a window is to be open.

@@ -69,6 +69,11 @@ constexpr Reason kReasons[] = {
      "in time"},
     {"event_loop_rows", "event loops are left out: their rank has more than are listed"},
     {"damaged_event_loop", "turns of event loops cannot be true: the program wrote over them"},
+    {"memory_site_table_full",
+     "recorded allocations are counted without their callers: the table of call sites is full"},
+    {"memory_path_room_full", "recorded allocations have no callers: the room for their call paths is full"},
+    {"memory_block_table_full",
+     "recorded blocks count as freed at once: the table of blocks that live is full"},
     {"damaged_io_file", "files have no name: the program wrote over it"},
     {"damaged_io_site", "call sites of operations on files cannot be true: the program wrote over them"},
 };

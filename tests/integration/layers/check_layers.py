@@ -22,7 +22,7 @@ FOLDERS = {
     "formats/profile": ["base", "formats/h5", "formats/shard"],
     "formats/synth": ["formats/shard", "formats/wire/mpi_event.h"],
 
-    "agent": [],
+    "agent": ["formats/wire/memory.h"],
     "agent/pyabi": [],
     "agent/sigsafe": ["formats/wire", "agent", "agent/pyabi"],
     "agent/discovery": ["formats/wire", "agent/pyabi", "agent/sigsafe"],
@@ -31,6 +31,8 @@ FOLDERS = {
     "mpi-wrap/src": ["agent/agent_api.h", "formats/wire"],
     "mpi-wrap/generated": ["formats/wire", "mpi-wrap/src"],
     "mpi-wrap/wrappers": ["agent/agent_api.h", "formats/wire", "mpi-wrap/src", "mpi-wrap/generated"],
+
+    "memory-wrap": ["agent/memory_api.h", "agent/lifecycle/interpose.h", "agent/sigsafe/raw_syscall.h", "formats/wire"],
 
     "torch-wrap": ["agent/agent_api.h", "agent/c10d_start.h", "formats/wire", "mpi-wrap/src"],
 
