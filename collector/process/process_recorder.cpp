@@ -124,6 +124,7 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid&
       events_(segment_, start_, windows_, call_sites_, drops_),
       time_in_mpi_(segment_, start_, windows_, stacks_, drops_),
       samples_(segment_, store, stacks_, charges_, events_, drops_),
+      memory_(segment_, start_, stacks_, drops_),
       tables_(segment_, start_, store, stacks_, call_sites_, charges_, drops_) {}
 
 std::vector<ProcessRecorder::Launched> ProcessRecorder::take_launches(std::uint64_t now_ns, bool all) {
@@ -182,7 +183,7 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   start_.check(grid_.begun() ? std::optional(grid_.start_mono_ns()) : std::nullopt, now_ns);
   windows_.look(segment_.header(), start_, now_ns);
   stacks_.read_descriptions(now_ns);
-  double fullest = 0;
+  double fullest = memory_.poll(now_ns);
   freed_slots_ = 0;
   for (const std::uint32_t slot : slots_.find(now_ns)) fullest = std::max(fullest, drain(slot, now_ns));
   update_measured_mpi(now_ns);
@@ -216,6 +217,7 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
     end_replaced_thread(thread, end_ns);
   }
   stacks_.finish(pid_, static_cast<std::int64_t>(segment_.header().start_realtime_ns), end_ns);
+  memory_.finish(end_ns);
   update_mpi_counters(end_ns);
   finished_ = true;
 }
@@ -423,6 +425,7 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   add_charges(report);
   add_sums(report, now_ns);
   tables_.read(report, now_ns);
+  add_memory(report, now_ns);
   add_drops(report);
   add_events(report, which);
   add_unrecorded_threads(report, now_ns);
@@ -524,6 +527,16 @@ void ProcessRecorder::add_notes(ProcessReport& report) const {
   }
   if (charges_.left_callers_out() || stacks_.left_callers_out())
     report.add_note(shard::NoteCode::kCallersLeftOut);
+  constexpr std::pair<wire::MemoryNotes, shard::NoteCode> kMemoryNotes[] = {
+      {wire::kProgramsOwnMalloc, shard::NoteCode::kMemoryOwnMalloc},
+      {wire::kOtherMalloc, shard::NoteCode::kMemoryOtherMalloc},
+      {wire::kPythonNotSeen, shard::NoteCode::kMemoryPythonNotSeen},
+      {wire::kPythonReplaced, shard::NoteCode::kMemoryPythonReplaced},
+      {wire::kNoMemoryWrap, shard::NoteCode::kMemoryNotWrapped},
+  };
+  const std::uint32_t notes = h.memory.notes.load(std::memory_order_relaxed);
+  for (const auto& [bit, code] : kMemoryNotes)
+    if ((notes & bit) != 0) report.add_note(code);
 }
 
 void ProcessRecorder::add_statistics(ProcessReport& report) const {
@@ -580,6 +593,16 @@ void ProcessRecorder::add_sums(ProcessReport& report, std::uint64_t now_ns) cons
   report.leaves_gaps = windows_.leaves_gaps();
   report.mpi_runnable_ns = charges_.mpi_runnable_ns();
   report.knows_run_delay = segment_.header().knows_run_delay == 1 && !samples_.cpu_clock();
+}
+
+void ProcessRecorder::add_memory(ProcessReport& report, std::uint64_t now_ns) {
+  if (!memory_.is_on()) return;
+  const wire::MemoryState& state = segment_.header().memory;
+  report.memory = memory_.sums(now_ns);
+  report.memory_interval_bytes = state.interval_bytes.load(std::memory_order_relaxed);
+  report.memory_untracked_bytes = state.untracked_bytes.load(std::memory_order_relaxed);
+  if (const std::uint64_t lost = state.events_lost.load(std::memory_order_relaxed); lost != 0)
+    report.drops["memory_ring_full"] += lost;
 }
 
 std::uint64_t ProcessRecorder::paused_ns(std::uint64_t now_ns) const {

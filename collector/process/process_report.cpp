@@ -94,6 +94,9 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   for (const auto& [path, region] : other.regions) regions[path].add(region);
   for (const auto& [path, access] : other.accesses) accesses[path].add(access);
   for (const auto& [key, calls_of_file] : other.io) io[key].add(calls_of_file);
+  for (const auto& [key, amount] : other.memory) memory[key].add(amount);
+  memory_interval_bytes = std::max(memory_interval_bytes, other.memory_interval_bytes);
+  memory_untracked_bytes += other.memory_untracked_bytes;
   add_loops(other.loops);
   for (const auto& [pair, cell] : other.traffic) {
     traffic[pair].messages += cell.messages;

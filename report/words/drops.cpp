@@ -74,6 +74,10 @@ constexpr Reason kReasons[] = {
     {"memory_path_room_full", "recorded allocations have no callers: the room for their call paths is full"},
     {"memory_block_table_full",
      "recorded blocks count as freed at once: the table of blocks that live is full"},
+    {"memory_ring_full",
+     "changes of the memory that lives have no time of their own: the collector did not fetch them in time"},
+    {"damaged_memory_site", "call sites of allocations cannot be true: the program wrote over them"},
+    {"damaged_memory_event", "changes of the memory that lives cannot be true: the program wrote over them"},
     {"damaged_io_file", "files have no name: the program wrote over it"},
     {"damaged_io_site", "call sites of operations on files cannot be true: the program wrote over them"},
 };
