@@ -15,7 +15,9 @@ struct ControlOptions {
   std::string lasting;  // --for; empty: until it is stopped
 };
 
-// "60s", "1.5m", "2h"; seconds without a unit. No value: not a time, too short (a second), or too long.
+// "60s", "1.5m", "2h"; seconds without a unit. No value: not a time.
+std::optional<double> parse_seconds(std::string_view text);
+// The same; no value also if it is too short (a second), or too long.
 std::optional<std::uint64_t> parse_lasting_ns(std::string_view text);
 
 // The exit status: 0 if any node did it.

@@ -77,9 +77,15 @@ enum class FindingKind : std::uint8_t {
   kImports,
   kMpiErrors,
   kRequestsOpen,
-  kMessagesUnmatched
+  kMessagesUnmatched,
+  kOutOfMemory,
+  kMemoryImbalance,
+  kMemoryGrowth,
+  kMemoryRequested,
+  kMemoryOfAllocator,
+  kPythonNumbers
 };
-inline constexpr std::size_t kFindingKinds = 58;
+inline constexpr std::size_t kFindingKinds = 64;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
                                                                              "no_progress",
@@ -138,7 +144,13 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"de
                                                                              "imports",
                                                                              "mpi_errors",
                                                                              "requests_open",
-                                                                             "messages_unmatched"};
+                                                                             "messages_unmatched",
+                                                                             "out_of_memory",
+                                                                             "memory_imbalance",
+                                                                             "memory_growth",
+                                                                             "memory_requested",
+                                                                             "memory_of_allocator",
+                                                                             "python_numbers"};
 constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
 
 // kInfo: about the measurement itself, or what may be as the program means it.
@@ -183,9 +195,13 @@ enum class FindingAction : std::uint8_t {
   kLeaveTheLoop,
   kPackLibraries,
   kImportLess,
-  kFasterInput
+  kFasterInput,
+  kFreeWhatIsHeld,
+  kTrimAllocator,
+  kUseArrays,
+  kRequestLess
 };
-inline constexpr std::size_t kFindingActions = 33;
+inline constexpr std::size_t kFindingActions = 37;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -218,7 +234,11 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "leave_the_loop",
                                                                                  "pack_libraries",
                                                                                  "import_less",
-                                                                                 "faster_input"};
+                                                                                 "faster_input",
+                                                                                 "free_what_is_held",
+                                                                                 "trim_allocator",
+                                                                                 "use_arrays",
+                                                                                 "request_less"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -339,9 +359,23 @@ enum class EvidenceKey : std::uint8_t {
   kMessageNumber,
   kRequests,
   kUnreceived,
-  kCallSites
+  kCallSites,
+  kHeld,
+  kLimit,
+  kPeak,
+  kMeanPeak,
+  kPlaceBytes,
+  kGrowth,
+  kFullIn,
+  kRequested,
+  kUsed,
+  kAnon,
+  kLive,
+  kObjects,
+  kBytesPerObject,
+  kFreedSoon
 };
-inline constexpr std::size_t kEvidenceKeys = 114;
+inline constexpr std::size_t kEvidenceKeys = 128;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -455,7 +489,21 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "message_number",
                                                                              "requests",
                                                                              "messages",
-                                                                             "call_sites"};
+                                                                             "call_sites",
+                                                                             "held_bytes",
+                                                                             "limit_bytes",
+                                                                             "peak_bytes",
+                                                                             "mean_peak_bytes",
+                                                                             "place_bytes",
+                                                                             "growth_bytes_per_s",
+                                                                             "full_in_s",
+                                                                             "requested_bytes",
+                                                                             "used_bytes",
+                                                                             "anon_bytes",
+                                                                             "live_bytes",
+                                                                             "objects",
+                                                                             "bytes_per_object",
+                                                                             "freed_soon_bytes"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.
@@ -500,6 +548,13 @@ class Evidence {
   }
 };
 
+// What one line of a rank held when memory was used up.
+struct HeldShare {
+  SourceLocation place;
+  std::int32_t rank = -1;
+  double bytes = 0;
+};
+
 // Another finding on the same problem, seen from another side.
 struct JoinedFinding {
   FindingKind kind = FindingKind::kBlocked;
@@ -524,7 +579,8 @@ struct Finding {
   FindingAction action = FindingAction::kNone;
   bool is_estimate = false;  // then never high
   std::vector<JoinedFinding> joined;
-  std::optional<Hang> hang{};  // of kDeadlock
+  std::optional<Hang> hang{};     // of kDeadlock
+  std::vector<HeldShare> held{};  // of kOutOfMemory: the largest first
 };
 
 }  // namespace clusterprof::report
