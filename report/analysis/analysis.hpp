@@ -515,6 +515,11 @@ struct Timeline {
   std::vector<TimelineRow> ranks, nodes;  // trailing bins that are 0 are left out
 };
 
+// With what is in regions inside it.
+struct RegionMemory {
+  std::uint64_t alloc_bytes = 0, live_end_bytes = 0, rank_peak_bytes = 0, node_peak_bytes = 0, copy_bytes = 0;
+};
+
 struct RegionRow {
   std::vector<std::string> names;  // outermost first
   std::uint64_t count = 0;         // instances that ended; of these the next four
@@ -531,6 +536,7 @@ struct RegionRow {
   CounterAmounts counters;
   std::vector<Derived> derived;
   std::string bottleneck;  // the class with the largest share; empty: nothing is known
+  std::optional<RegionMemory> memory;  // with --memory: of what was allocated in the region
 };
 
 struct MpiCallRow {

@@ -55,6 +55,23 @@ void print_region_parts(Page& page, const Analysis& a, const TimeScale& scale, s
               });
 }
 
+void print_region_memory(Page& page, const Analysis& a, std::size_t shown) {
+  title(page, "Memory of what they allocated");
+  print_table(
+      page,
+      {{"at node's peak"}, {"at rank's"}, {"at end"}, {"allocated"}, {"copied"}, {"region", Align::kLeft}},
+      [&](Table& table, std::size_t room) {
+        for (std::size_t i = 0; i < shown; ++i) {
+          const RegionRow& row = a.regions[i];
+          const RegionMemory memory = row.memory.value_or(RegionMemory());
+          table.row({bytes_cell(memory.node_peak_bytes), bytes_cell(memory.rank_peak_bytes),
+                     bytes_cell(memory.live_end_bytes), bytes_cell(memory.alloc_bytes),
+                     bytes_cell(memory.copy_bytes),
+                     room == 0 ? "" : shorten_middle(indented_name(row), room)});
+        }
+      });
+}
+
 }  // namespace
 
 void print_regions(Page& page, const Analysis& a, const ResourceOptions& options) {
@@ -86,7 +103,9 @@ void print_regions(Page& page, const Analysis& a, const ResourceOptions& options
               });
   note_the_rest(page, shown, a.regions.size());
   page.line("  % run: sampled; n: the program's number of the longest; parallel: efficiency", Style::kDim);
-  if (options.full) print_region_parts(page, a, scale, shown);
+  if (!options.full) return;
+  print_region_parts(page, a, scale, shown);
+  if (a.memory) print_region_memory(page, a, shown);
 }
 
 }  // namespace clusterprof::report::text
