@@ -466,6 +466,9 @@ NodeSnapshot NodeState::make_snapshot(Instant now, bool complete, Events events,
       snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
       add_memory(snapshot.ranks.back(), key, group);
     }
+    // One that was attached to was running before, and may go on.
+    if (options_.attached && (snapshot.ranks.back().rank.flags & shard::kStillRan) != 0)
+      snapshot.ranks.back().rank.flags &= ~shard::kLost;
     if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
     if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;
     const shard::Rank& rank = snapshot.ranks.back().rank;

@@ -101,7 +101,7 @@ void take_text(wire::MpiError& row, int error) noexcept {
     const std::size_t name = strlen(row.name);
     if (name != 0 && strncmp(text, row.name, name) == 0 && strncmp(text + name, ": ", 2) == 0)
       from += name + 2;
-    strncpy(row.text, from, sizeof row.text - 1);
+    memcpy(row.text, from, strnlen(from, sizeof row.text - 1));
     if (char* const end = strchr(row.text, '\n')) *end = 0;
     return;
   }

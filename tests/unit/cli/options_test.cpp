@@ -264,7 +264,8 @@ TEST(Options, HelpAndVersionGoToStdout) {
         "--hang-abort", "--memory"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
-  EXPECT_EQ(bad({"--help"}).output.find("attach"), std::string::npos);  // reserved
+  for (const char* name : {"attach PID", "detach RUN", "top RUN"})
+    EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
 }
 
 TEST(Options, HangAfter) {
