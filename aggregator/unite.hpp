@@ -154,9 +154,9 @@ inline auto key(const shard::MemorySite& row) { return std::tuple(row.path, row.
 inline void unite(shard::MemoryRank& into, const shard::MemoryRank& row) {
   const auto knows = [](const shard::MemoryRank& rank) {
     return std::tuple(rank.peak_bytes, rank.peak_ns, rank.live_end_bytes, rank.max_anon_bytes, rank.pss_bytes,
-                      rank.interval_bytes, rank.untracked_bytes, rank.mean_anon_bytes, rank.mean_live_bytes,
-                      rank.live_at_max_anon_bytes, rank.private_dirty_bytes, rank.huge_bytes, rank.swap_bytes,
-                      rank.near_bytes, rank.far_bytes);
+                      rank.interval_bytes, rank.untracked_bytes, rank.static_bytes, rank.mean_anon_bytes,
+                      rank.mean_live_bytes, rank.live_at_max_anon_bytes, rank.private_dirty_bytes,
+                      rank.huge_bytes, rank.swap_bytes, rank.near_bytes, rank.far_bytes);
   };
   if (knows(into) < knows(row)) into = row;
 }

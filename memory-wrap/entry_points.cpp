@@ -44,11 +44,11 @@ Function* find(std::atomic<Function*>& function, const void* caller, const char*
 // Calls `allocate`, which returns the block, and records the block if that is due.
 template <typename Allocate>
 [[gnu::always_inline]] inline void* allocating(std::size_t bytes, const void* caller, Allocate allocate) {
-  if (ObjectRequest* const request = t_state.request; request != nullptr) {
-    t_state.request = nullptr;
-    request->done = true;
+  if (t_state.request.is_open) {
+    t_state.request.is_open = false;
+    const ObjectRequest request = t_state.request;
     void* const address = allocate();
-    record(request->sample, address, request->bytes, caller);
+    record(request.sample, address, request.bytes, caller);
     return address;
   }
   const Sample sample = decide(bytes);

@@ -12,13 +12,19 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
+// libc forgets the handlers of a library that is unloaded, but not ours behind them. In programs that load and
+// unload for ever, those of the first ones have to do. 32 bytes each.
+constexpr std::uint32_t kMostHandlers = 16384;
+constinit std::atomic<std::uint32_t> g_handlers = 0;
+
 void begin_to_end(void*) {
   if (const agent::MemoryRecorder* const to = recorder(); to != nullptr) to->ends();
 }
 
 void register_again() noexcept {
   // For no object file, since none may take it along when it is unloaded.
-  if (auto* const next = g_functions.__cxa_atexit.load(kRelaxed); next != nullptr)
+  auto* const next = g_functions.__cxa_atexit.load(kRelaxed);
+  if (next != nullptr && g_handlers.fetch_add(1, kRelaxed) < kMostHandlers)
     next(begin_to_end, nullptr, nullptr);
 }
 

@@ -53,8 +53,8 @@ class OfPython {
 class Diversion {
  public:
   Diversion(const Sample& sample, std::size_t bytes) noexcept
-      : request_{bytes, sample, false}, left_(t_state.heap.left), before_(t_state.request) {
-    t_state.request = &request_;
+      : left_(t_state.heap.left), before_(t_state.request) {
+    t_state.request = {true, bytes, sample};
     t_state.heap.left = 0;  // leads malloc to the slow path
   }
   ~Diversion() {
@@ -63,13 +63,12 @@ class Diversion {
   }
   Diversion(const Diversion&) = delete;
   Diversion& operator=(const Diversion&) = delete;
-  [[nodiscard]] bool is_done() const noexcept { return request_.done; }
+  [[nodiscard]] static bool is_done() noexcept { return !t_state.request.is_open; }
 
  private:
   OfPython of_python_;
-  ObjectRequest request_;
   std::int64_t left_;
-  ObjectRequest* before_;
+  ObjectRequest before_;
 };
 
 [[gnu::noinline]] void* allocate_slowly(const Allocator& original, void* context, std::size_t bytes,

@@ -95,8 +95,9 @@ void note_free(const void* address) noexcept {
 
 Reallocation::Reallocation(const void* address) noexcept {
   const agent::MemoryRecorder* const to = recorder();
+  if (to == nullptr || !filter_may_have(g_filter, address)) return;
   const Busy busy;
-  if (to == nullptr || address == nullptr || busy.is_nested()) return;
+  if (busy.is_nested()) return;
   known_ = to->take(address, block_);
   if (known_) filter_remove(g_filter, address);
 }

@@ -19,18 +19,19 @@ struct Sample {
   Weight weight;
 };
 
-// What python.cpp wants of the next block that this thread gets from malloc.
+// What python.cpp wants of the next block that this thread gets from malloc. Not on the stack: the program may
+// jump out of the interpreter before malloc is called.
 struct ObjectRequest {
+  bool is_open;         // malloc has not been called yet
   std::uint64_t bytes;  // of the object, whatever the block has
   Sample sample;
-  bool done;  // malloc was called
 };
 
 struct ThreadState {
   Countdown heap, copies;
   std::uint64_t random;       // 0: not seeded
   std::uintptr_t busy_frame;  // of the stack frame that decides or records; 0: none does
-  ObjectRequest* request;
+  ObjectRequest request;
   bool of_python;      // what malloc gives out now is the interpreter's
   bool maps_for_heap;  // what mmap gives out now is for blocks that are seen themselves
 };

@@ -40,12 +40,21 @@ void note(wire::SegmentHeader* segment, wire::MemoryNotes what) noexcept {
   segment->memory.notes.fetch_or(what, kRelaxed);
 }
 
-int look_at_object(dl_phdr_info* info, std::size_t, void* found) noexcept {
+// Of all object files.
+struct Unseen {
+  bool other_malloc;
+  std::uint64_t static_bytes;
+};
+constinit std::uint64_t g_static_bytes = 0;  // as of the last look
+
+int look_at_object(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto& unseen = *static_cast<Unseen*>(argument);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& header = info->dlpi_phdr[i];
+    if (header.p_type == PT_LOAD && (header.p_flags & PF_W) != 0) unseen.static_bytes += header.p_memsz;
     if (header.p_type != PT_DYNAMIC) continue;
     const auto* const dynamic = reinterpret_cast<const void*>(info->dlpi_addr + header.p_vaddr);
-    if (wrap()->calls_other_malloc(info->dlpi_addr, dynamic)) *static_cast<bool*>(found) = true;
+    if (wrap()->calls_other_malloc(info->dlpi_addr, dynamic)) unseen.other_malloc = true;
   }
   return 0;
 }
@@ -94,6 +103,7 @@ void begin_allocations(wire::SegmentHeader* segment, bool forked) noexcept {
     return;
   }
   segment->memory.interval_bytes.store(wrap()->interval_bytes.load(kRelaxed), kRelaxed);
+  segment->memory.static_bytes.store(g_static_bytes, kRelaxed);
   begin_record_of_allocations();
   if (forked) {
     forget_mappings();
@@ -119,9 +129,11 @@ void watch_python_allocator() noexcept {
 
 void look_for_unseen_memory(wire::SegmentHeader* segment) noexcept {
   if (segment == nullptr || segment->memory_rings == 0 || !wrap()->sees_malloc()) return;
-  bool other = false;
-  dl_iterate_phdr(look_at_object, &other);
-  if (other) note(segment, wire::kOtherMalloc);
+  Unseen unseen = {};
+  dl_iterate_phdr(look_at_object, &unseen);
+  if (unseen.other_malloc) note(segment, wire::kOtherMalloc);
+  g_static_bytes = unseen.static_bytes;
+  segment->memory.static_bytes.store(g_static_bytes, kRelaxed);
   const PythonRuntime* const runtime = python_runtime();
   const bool runs = runtime != nullptr && runtime->is_initialized() != 0;
   if (!runs || !wrap()->python_hooked.load(kRelaxed)) return;

@@ -27,8 +27,9 @@ void leave_allocations_alone() noexcept;
 // The interpreter may have been found since the last call.
 void watch_python_allocator() noexcept;
 
-// Finds out what is not seen: object files that call another malloc, an interpreter whose allocators were
-// replaced. When modules have changed, and at the end. Takes the loader's lock.
+// Finds out what is not seen: object files that call another malloc, what they have in their data, an
+// interpreter whose allocators were replaced. When modules have changed, and at the end. Takes the loader's
+// lock.
 void look_for_unseen_memory(wire::SegmentHeader* segment) noexcept;
 
 }  // namespace clusterprof::agent

@@ -37,6 +37,7 @@ struct OwnFile {
 constinit OwnFile g_own_files[kOwnFiles] = {};
 constinit std::atomic<std::uint32_t> g_own_files_made = 0;
 
+// False: there is no room, which is counted.
 bool enter(std::uint64_t address, std::uint64_t bytes) noexcept {
   for (std::uint32_t i = 0; i < kMappings; ++i) {
     std::uint64_t free = 0;
@@ -49,6 +50,8 @@ bool enter(std::uint64_t address, std::uint64_t bytes) noexcept {
     }
     return true;
   }
+  if (wire::SegmentHeader* const segment = segment_for_allocations(); segment != nullptr)
+    count_drop(segment, wire::DropReason::kMemoryBlockTableFull);
   return false;
 }
 

@@ -375,6 +375,7 @@ void NodeState::add_memory(RankSnapshot& snapshot, RankKey key, const RankGroup&
         std::max<std::int64_t>(grid_.utc_ns(held.peak.time_ns) - snapshot.rank.start_utc_ns, 0));
   row.live_end_bytes = held.live_end;
   row.untracked_bytes = report.memory_untracked_bytes;
+  row.static_bytes = report.memory_static_bytes;
   const MemoryLooks& looks = group.memory;
   row.max_anon_bytes = looks.max_anon_bytes;
   row.live_at_max_anon_bytes = looks.live_at_max_anon_bytes;

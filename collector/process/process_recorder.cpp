@@ -601,6 +601,7 @@ void ProcessRecorder::add_memory(ProcessReport& report, std::uint64_t now_ns) {
   report.memory = memory_.sums(now_ns);
   report.memory_interval_bytes = state.interval_bytes.load(std::memory_order_relaxed);
   report.memory_untracked_bytes = state.untracked_bytes.load(std::memory_order_relaxed);
+  report.memory_static_bytes = state.static_bytes.load(std::memory_order_relaxed);
   if (const std::uint64_t lost = state.events_lost.load(std::memory_order_relaxed); lost != 0)
     report.drops["memory_ring_full"] += lost;
 }

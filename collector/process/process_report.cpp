@@ -97,6 +97,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   for (const auto& [key, amount] : other.memory) memory[key].add(amount);
   memory_interval_bytes = std::max(memory_interval_bytes, other.memory_interval_bytes);
   memory_untracked_bytes += other.memory_untracked_bytes;
+  memory_static_bytes = std::max(memory_static_bytes, other.memory_static_bytes);
   add_loops(other.loops);
   for (const auto& [pair, cell] : other.traffic) {
     traffic[pair].messages += cell.messages;

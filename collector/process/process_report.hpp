@@ -79,6 +79,7 @@ struct ProcessReport {
   MemoryReader::Sums memory;
   std::uint64_t memory_interval_bytes = 0;   // of --memory now; 0: memory is not recorded
   std::uint64_t memory_untracked_bytes = 0;  // that live or not: there was no room for their blocks
+  std::uint64_t memory_static_bytes = 0;     // of object files; the most of all processes
   SeriesBlock main_series{kMainColumns};     // of the main thread, by column
   SeriesBlock counter_series;                // by RawTables::counters
   std::vector<PathTime> open_times;          // of all threads; not in PathTimes, since they may change

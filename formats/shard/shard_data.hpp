@@ -577,6 +577,7 @@ struct MemoryRank {
   std::uint64_t peak_bytes = 0, peak_ns = 0;  // peak_ns: since the rank's start
   std::uint64_t live_end_bytes = 0;
   std::uint64_t untracked_bytes = 0;  // allocated, but not known how long they lived
+  std::uint64_t static_bytes = 0;     // of object files, that may be written: nobody allocates them
   // Anonymous memory of its processes in RAM, and what lived then: when that was the most, and the means over
   // time.
   std::uint64_t max_anon_bytes = 0, live_at_max_anon_bytes = 0, mean_anon_bytes = 0, mean_live_bytes = 0;

@@ -401,6 +401,7 @@ void visit_memory(Archive& archive, Data& data) {
     table.column("peak_ns", &MemoryRank::peak_ns);
     table.column("live_end_bytes", &MemoryRank::live_end_bytes);
     table.column("untracked_bytes", &MemoryRank::untracked_bytes);
+    table.column("static_bytes", &MemoryRank::static_bytes);
     table.column("max_anon_bytes", &MemoryRank::max_anon_bytes);
     table.column("live_at_max_anon_bytes", &MemoryRank::live_at_max_anon_bytes);
     table.column("mean_anon_bytes", &MemoryRank::mean_anon_bytes);

@@ -142,6 +142,7 @@ struct MemoryState {
   std::atomic<std::uint32_t> ended;           // 1: the process has begun to end, and nothing changes any more
   std::atomic<std::uint64_t> events_lost;     // the ring was full
   std::atomic<std::uint64_t> untracked_bytes;  // that counted as freed at once: the table of blocks was full
+  std::atomic<std::uint64_t> static_bytes;     // data of its object files that they may write, zeros too
 };
 
 }  // namespace clusterprof::wire

@@ -77,7 +77,7 @@ enum class DropReason : std::uint32_t {
   kMpiErrorTableFull,     // a call that returned an error of which there is no row
   kMemorySiteTableFull,   // a recorded allocation that is counted with all others of its domain
   kMemoryPathRoomFull,    // a recorded allocation whose call path found no room in the path arena
-  kMemoryBlockTableFull,  // a recorded block that counts as freed at once
+  kMemoryBlockTableFull,  // a recorded block that counts as freed at once; a mapping that is not recorded
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);

@@ -388,6 +388,7 @@ struct HeldRank {
   std::uint64_t peak_bytes = 0, live_end_bytes = 0;
   Seconds peak_at_s;                  // since the run's start
   std::uint64_t untracked_bytes = 0;  // allocated, but not known how long it lived
+  std::uint64_t static_bytes = 0;     // data of object files, which nobody allocates
   // Anonymous memory in RAM, and what lived then; empty: not looked at. So are the next ones.
   std::optional<std::uint64_t> max_anon_bytes, live_at_max_anon_bytes, mean_anon_bytes, mean_live_bytes;
   std::optional<std::uint64_t> pss_bytes, private_dirty_bytes, huge_bytes, swap_bytes, near_bytes, far_bytes;

@@ -396,8 +396,8 @@ CLUSTERPROF_MEMBERS(MemoryLine, file, function, line, kind, called, domain, allo
                     growth_bytes_per_s)
 CLUSTERPROF_MEMBERS(HeldPart, line, rank, bytes)
 CLUSTERPROF_MEMBERS(HeldRank, rank, node, peak_bytes, live_end_bytes, peak_at_s, untracked_bytes,
-                    max_anon_bytes, live_at_max_anon_bytes, mean_anon_bytes, mean_live_bytes, pss_bytes,
-                    private_dirty_bytes, huge_bytes, swap_bytes, near_bytes, far_bytes)
+                    static_bytes, max_anon_bytes, live_at_max_anon_bytes, mean_anon_bytes, mean_live_bytes,
+                    pss_bytes, private_dirty_bytes, huge_bytes, swap_bytes, near_bytes, far_bytes)
 CLUSTERPROF_MEMBERS(HeldNode, node, peak_bytes, peak_at_s, held, growth_bytes_per_s, growth_line)
 CLUSTERPROF_MEMBERS(MemoryTreeRow, parent, fold, name, file, module, line, kind, alloc_bytes, live_end_bytes,
                     rank_peak_bytes, node_peak_bytes)

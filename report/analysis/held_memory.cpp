@@ -277,6 +277,7 @@ HeldRank held_rank(const shard::ShardData& data, const shard::MemoryRank& row) {
     rank.peak_at_s =
         static_cast<double>(of.start_utc_ns - data.run.start_utc_ns) / 1e9 + to_seconds(row.peak_ns);
   rank.untracked_bytes = row.untracked_bytes;
+  rank.static_bytes = row.static_bytes;
   const bool looked = row.max_anon_bytes != 0;
   rank.max_anon_bytes = if_looked(row.max_anon_bytes, looked);
   rank.live_at_max_anon_bytes = if_looked(row.live_at_max_anon_bytes, looked);

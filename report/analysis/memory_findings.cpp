@@ -189,7 +189,8 @@ class MemoryFindings {
     finding.evidence.set(Key::kUsed, number(most->group.max_used_bytes));
   }
 
-  // Anonymous memory in RAM that no allocation explains. Where some malloc is not seen, that may be it.
+  // Anonymous memory in RAM that neither allocations nor the data of object files explain. Where some malloc is
+  // not seen, or blocks found no room in a table, that may be it.
   void of_allocator() {
     for (const NoteRecord& note : analysis_.run.notes)
       if (note.code >= shard::NoteCode::kMemoryNotWrapped &&
@@ -198,8 +199,9 @@ class MemoryFindings {
     const HeldRank* most = nullptr;
     double excess = 0;
     for (const HeldRank& rank : analysis_.memory->ranks) {
-      if (!rank.mean_anon_bytes || !rank.mean_live_bytes) continue;
-      const double here = number(*rank.mean_anon_bytes) - number(*rank.mean_live_bytes);
+      if (!rank.mean_anon_bytes || !rank.mean_live_bytes || rank.untracked_bytes != 0) continue;
+      const double here =
+          number(*rank.mean_anon_bytes) - number(*rank.mean_live_bytes) - number(rank.static_bytes);
       if (here < thresholds::kOfAllocator * number(*rank.mean_anon_bytes) || here <= excess) continue;
       most = &rank;
       excess = here;

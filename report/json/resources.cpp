@@ -90,6 +90,7 @@ void ReportDocument::memory() {
       out_("live_end_bytes", row.live_end_bytes);
       out_("max_rss_bytes", rank != a_.ranks.end() ? rank->max_rss_bytes : std::nullopt);
       out_("untracked_bytes", row.untracked_bytes);
+      out_("static_bytes", row.static_bytes);
       out_("max_anonymous_bytes", row.max_anon_bytes);
       out_("live_at_max_anonymous_bytes", row.live_at_max_anon_bytes);
       out_("mean_anonymous_bytes", row.mean_anon_bytes)("mean_live_bytes", row.mean_live_bytes);

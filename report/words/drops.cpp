@@ -73,7 +73,7 @@ constexpr Reason kReasons[] = {
      "recorded allocations are counted without their callers: the table of call sites is full"},
     {"memory_path_room_full", "recorded allocations have no callers: the room for their call paths is full"},
     {"memory_block_table_full",
-     "recorded blocks count as freed at once: the table of blocks that live is full"},
+     "recorded blocks count as freed at once, or mappings not at all: the table of those that live is full"},
     {"memory_ring_full",
      "changes of the memory that lives have no time of their own: the collector did not fetch them in time"},
     {"damaged_memory_site", "call sites of allocations cannot be true: the program wrote over them"},

@@ -842,7 +842,7 @@ function sampleMemory({ ranks, ranksPerNode, nodes, elapsed, hostile, nodeName }
   ];
   const bins = 64;
   const rank = (r) => ({
-    rank: r, peak_bytes: 1e9 + 1e6 * r, peak_at_s: 0.8 * elapsed, live_end_bytes: 6e8, max_rss_bytes: 1.4e9, untracked_bytes: 0, max_anonymous_bytes: 1.3e9, live_at_max_anonymous_bytes: 1e9, mean_anonymous_bytes: 1e9,
+    rank: r, peak_bytes: 1e9 + 1e6 * r, peak_at_s: 0.8 * elapsed, live_end_bytes: 6e8, max_rss_bytes: 1.4e9, untracked_bytes: 0, static_bytes: 0, max_anonymous_bytes: 1.3e9, live_at_max_anonymous_bytes: 1e9, mean_anonymous_bytes: 1e9,
     mean_live_bytes: 8e8, pss_bytes: 1.2e9, private_dirty_bytes: 1.1e9, huge_page_bytes: 4e8, swap_bytes: 0, near_bytes: 1.1e9, far_bytes: r % 2 ? null : 1e8,
   });
   return {

@@ -490,7 +490,15 @@ TEST_F(MemoryFindingsTest, WhatTheAllocatorKeeps) {
   b_.data.run.notes = {note_of_ranks(shard::NoteCode::kMemoryOwnMalloc, {1, 1})};
   EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kMemoryOfAllocator), nullptr) << "it is not seen";
   b_.data.run.notes.clear();
-  b_.data.memory_ranks[1].mean_live_bytes = 4 * kGiB;
+  rank.untracked_bytes = 1;
+  EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kMemoryOfAllocator), nullptr) << "what lives is not known";
+  rank.untracked_bytes = 0;
+  rank.static_bytes = 3 * kGiB;  // as of a Fortran program with large arrays in common blocks
+  EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kMemoryOfAllocator), nullptr) << "nobody allocates it";
+  rank.static_bytes = kGiB;
+  EXPECT_NE(find_kind(analyse(b_.data), FindingKind::kMemoryOfAllocator), nullptr);
+  rank.static_bytes = 0;
+  rank.mean_live_bytes = 4 * kGiB;
   EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kMemoryOfAllocator), nullptr);
 }
 

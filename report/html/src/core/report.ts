@@ -554,6 +554,7 @@ export interface HeldRank {
   live_end_bytes: number;
   max_rss_bytes: Count;
   untracked_bytes: number;
+  static_bytes: number;
   max_anonymous_bytes: Count;
   live_at_max_anonymous_bytes: Count;
   mean_anonymous_bytes: Count;
