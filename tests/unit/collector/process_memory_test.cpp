@@ -88,6 +88,9 @@ TEST(MemoryLookTimes, TakesAThousandthOfTheTime) {
   EXPECT_FALSE(times.is_due(1, begin + seconds(310)));
   EXPECT_TRUE(times.is_due(1, begin + seconds(311)));
   EXPECT_FALSE(times.is_due(2, begin + seconds(311))) << "each process has its own";
+  times.looked(1, begin + seconds(311), milliseconds(300));
+  EXPECT_FALSE(times.is_due(2, begin + seconds(340))) << "the collector has other things to do";
+  EXPECT_TRUE(times.is_due(2, begin + seconds(341)));
 }
 
 TEST(MemoryReserve, IsInRamUntilItIsReleased) {
