@@ -14,6 +14,7 @@
 
 #include "agent/lifecycle/allocation_record.h"
 #include "agent/memory_api.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 
 namespace clusterprof::agent {
