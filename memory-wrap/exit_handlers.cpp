@@ -12,8 +12,8 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// libc forgets the handlers of a library that is unloaded, but not ours behind them. In programs that load and
-// unload for ever, those of the first ones have to do. 32 bytes each.
+// libc forgets the handlers of a library that is unloaded, but not ours behind them. In programs that load
+// and unload for ever, those of the first ones have to do. 32 bytes each.
 constexpr std::uint32_t kMostHandlers = 16384;
 constinit std::atomic<std::uint32_t> g_handlers = 0;
 

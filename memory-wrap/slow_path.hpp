@@ -19,8 +19,8 @@ struct Sample {
   Weight weight;
 };
 
-// What python.cpp wants of the next block that this thread gets from malloc. Not on the stack: the program may
-// jump out of the interpreter before malloc is called.
+// What python.cpp wants of the next block that this thread gets from malloc. Not on the stack: the program
+// may jump out of the interpreter before malloc is called.
 struct ObjectRequest {
   bool is_open;         // malloc has not been called yet
   std::uint64_t bytes;  // of the object, whatever the block has

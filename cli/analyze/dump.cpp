@@ -120,14 +120,15 @@ void dump_series(const ShardData& data, Text& out) {
 }
 
 void dump_memory(const ShardData& data, Text& out) {
-  out.table("memory_ranks", data.memory_ranks.size(),
-            "rank_row\tinterval_bytes\tpeak_bytes\tpeak_ns\tlive_end_bytes\tuntracked_bytes\t"
-            "static_bytes\tmax_anon_bytes\tlive_at_max_anon_bytes\tmean_anon_bytes\tmean_live_bytes\tpss_bytes\t"
-            "private_dirty_bytes\thuge_bytes\tswap_bytes\tnear_bytes\tfar_bytes");
+  out.table(
+      "memory_ranks", data.memory_ranks.size(),
+      "rank_row\tinterval_bytes\tpeak_bytes\tpeak_ns\tlive_end_bytes\tuntracked_bytes\t"
+      "static_bytes\tmax_anon_bytes\tlive_at_max_anon_bytes\tmean_anon_bytes\tmean_live_bytes\tpss_bytes\t"
+      "private_dirty_bytes\thuge_bytes\tswap_bytes\tnear_bytes\tfar_bytes");
   for (const MemoryRank& m : data.memory_ranks)
     out.row(m.rank, m.interval_bytes, m.peak_bytes, m.peak_ns, m.live_end_bytes, m.untracked_bytes,
-            m.static_bytes, m.max_anon_bytes, m.live_at_max_anon_bytes, m.mean_anon_bytes, m.mean_live_bytes, m.pss_bytes,
-            m.private_dirty_bytes, m.huge_bytes, m.swap_bytes, m.near_bytes, m.far_bytes);
+            m.static_bytes, m.max_anon_bytes, m.live_at_max_anon_bytes, m.mean_anon_bytes, m.mean_live_bytes,
+            m.pss_bytes, m.private_dirty_bytes, m.huge_bytes, m.swap_bytes, m.near_bytes, m.far_bytes);
   out.table("memory_sites", data.memory_sites.size(),
             "rank_row\tpath\tdomain\talloc_bytes\talloc_count\tvariance\tsoon_bytes\tcopy_bytes\t"
             "copy_count\tlive_end_bytes\trank_peak_bytes\tnode_peak_bytes\tlive_by_age_0\tlive_by_age_1\t"

@@ -175,8 +175,8 @@ const char* SegmentView::damage_of(const Layout& l, std::uint64_t n) {
       region_fits(l.memory_sites_offset, l.memory_sites, sizeof(wire::MemorySite), 8, n) &&
       region_fits(l.memory_addresses_offset, l.memory_blocks, sizeof(std::uint64_t), 8, n) &&
       region_fits(l.memory_blocks_offset, l.memory_blocks, sizeof(wire::MemoryBlock), 8, n) &&
-      region_fits(l.memory_rings_offset, l.memory_rings, sizeof(wire::MemoryRing),
-                  alignof(wire::MemoryRing), n);
+      region_fits(l.memory_rings_offset, l.memory_rings, sizeof(wire::MemoryRing), alignof(wire::MemoryRing),
+                  n);
   return fits ? nullptr : "a table lies outside it";
 }
 

@@ -536,7 +536,7 @@ struct RegionRow {
   Limits limits;
   CounterAmounts counters;
   std::vector<Derived> derived;
-  std::string bottleneck;  // the class with the largest share; empty: nothing is known
+  std::string bottleneck;              // the class with the largest share; empty: nothing is known
   std::optional<RegionMemory> memory;  // with --memory: of what was allocated in the region
 };
 

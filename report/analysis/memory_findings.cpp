@@ -189,8 +189,8 @@ class MemoryFindings {
     finding.evidence.set(Key::kUsed, number(most->group.max_used_bytes));
   }
 
-  // Anonymous memory in RAM that neither allocations nor the data of object files explain. Where some malloc is
-  // not seen, or blocks found no room in a table, that may be it.
+  // Anonymous memory in RAM that neither allocations nor the data of object files explain. Where some malloc
+  // is not seen, or blocks found no room in a table, that may be it.
   void of_allocator() {
     for (const NoteRecord& note : analysis_.run.notes)
       if (note.code >= shard::NoteCode::kMemoryNotWrapped &&

@@ -205,15 +205,15 @@ void write_memory(const Analysis& analysis, Csv& csv) {
 }
 
 void write_memory_ranks(const Analysis& analysis, Csv& csv) {
-  csv.row("rank", "node", "peak_bytes", "peak_at_s", "live_end_bytes", "untracked_bytes",
-          "static_bytes", "max_anonymous_bytes", "live_at_max_anonymous_bytes", "mean_anonymous_bytes", "mean_live_bytes",
+  csv.row("rank", "node", "peak_bytes", "peak_at_s", "live_end_bytes", "untracked_bytes", "static_bytes",
+          "max_anonymous_bytes", "live_at_max_anonymous_bytes", "mean_anonymous_bytes", "mean_live_bytes",
           "pss_bytes", "private_dirty_bytes", "huge_page_bytes", "swap_bytes", "near_bytes", "far_bytes");
   if (!analysis.memory) return;
   for (const HeldRank& row : analysis.memory->ranks)
     csv.row(row.rank, analysis.nodes[row.node].name, row.peak_bytes, row.peak_at_s, row.live_end_bytes,
-            row.untracked_bytes, row.static_bytes, row.max_anon_bytes, row.live_at_max_anon_bytes, row.mean_anon_bytes,
-            row.mean_live_bytes, row.pss_bytes, row.private_dirty_bytes, row.huge_bytes, row.swap_bytes,
-            row.near_bytes, row.far_bytes);
+            row.untracked_bytes, row.static_bytes, row.max_anon_bytes, row.live_at_max_anon_bytes,
+            row.mean_anon_bytes, row.mean_live_bytes, row.pss_bytes, row.private_dirty_bytes, row.huge_bytes,
+            row.swap_bytes, row.near_bytes, row.far_bytes);
 }
 
 // Rows tell idle helper threads apart by themselves, so they are all there.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* churn PAIRS: allocates and frees so many small blocks, and prints
- *   churn RSS_BYTES RSS_BYTES ALLOCATED_BYTES    after a quarter of them, at the end; bytes asked for by pairs()
- * What the program itself has stays the same. */
+/* churn PAIRS: allocates and frees so many small blocks, and prints "churn" and three numbers of bytes: what
+ * it had in RAM after a quarter of them, what it has at the end, and what it has asked for in pairs(). What
+ * it needs itself stays the same. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static long rss_bytes(void) {
   char text[128];
   FILE* const file = fopen("/proc/self/statm", "r");
   long size = 0, resident = 0;
-  if (file == NULL || fgets(text, sizeof text, file) == NULL || sscanf(text, "%ld %ld", &size, &resident) != 2)
+  if (file == NULL || fgets(text, sizeof text, file) == NULL ||
+      sscanf(text, "%ld %ld", &size, &resident) != 2)
     exit(1);
   fclose(file);
   return resident * sysconf(_SC_PAGESIZE);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Holds memory in two functions, and writes "held" when it does.
- *   hold MIB FILE    touches MIB MiB in small blocks and as much in large ones; then waits until FILE is
- * there hold MIB         and then takes more, until it is killed for it */
+/* hold MIB [FILE]: touches MIB MiB in small blocks and as much in large ones, in two functions, and writes
+ * "held". Then it waits until FILE is there. Without FILE it takes more, until it is killed for it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that hold the most at different times, and all together at another one. Rank 0 writes lines of JSON:
- * what each rank did when, in seconds of its own clock. peaks            two ranks or more Bytes of each line
- * are in tests/truth/memory_test.py. */
+/* Two ranks or more that hold the most at different times, and all together at another one, while a thread of
+ * each leaks. Rank 0 writes lines of JSON: what each rank did when, in seconds of its own clock, and how many
+ * blocks it has leaked. Bytes of each line are in tests/truth/memory_test.py. */
 #define _GNU_SOURCE
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,14 @@
 #define OWN __attribute__((noinline, noclone))
 #define MIB ((size_t)1 << 20)
 
-enum { kBlock = 1000, kHeldBlocks = 64000, kLeakBlocks = 24000, kChurns = 3000, kCopies = 200 };
-enum { kParts = 96 }; /* of the time that leaks */
+enum { kBlock = 1000, kHeldBlocks = 64000, kChurns = 3000, kCopies = 200, kLeakAtOnce = 40 };
 
 static void* volatile g_held[kHeldBlocks];
-static void* volatile g_leaked[kLeakBlocks];
-char g_from[1 << 20], g_to[1 << 20]; /* not static: the compiler has to copy */
+static void* volatile g_leaked;
+static long g_leaks;
+static int g_leaks_on = 1;
+static pthread_mutex_t g_leaking = PTHREAD_MUTEX_INITIALIZER; /* held while nothing may leak */
+char g_from[1 << 20], g_to[1 << 20];                          /* not static: the compiler has to copy */
 static char* volatile g_block;
 static double g_start_s;
 
@@ -69,13 +72,19 @@ static OWN void copy(void) {
   for (int i = 0; i < kCopies; ++i) memcpy(g_to, g_from, bytes);
   __asm__ volatile("");
 }
-/* Evenly over most of the time that the process lives. */
+/* Two megabytes a second, so that what is held at the peaks is much more. */
 static OWN void leak(void) {
-  const double lasts_s = 4 + 6 * (now_s() - g_start_s);
-  for (int part = 0; part < kParts; ++part) {
-    for (int i = 0; i < kLeakBlocks / kParts; ++i)
-      g_leaked[part * (kLeakBlocks / kParts) + i] = malloc(kBlock);
-    rest(lasts_s / kParts);
+  for (int i = 0; i < kLeakAtOnce; ++i) g_leaked = malloc(kBlock);
+  g_leaks += kLeakAtOnce;
+}
+static void* go_on_leaking(void* none) {
+  for (;;) {
+    pthread_mutex_lock(&g_leaking);
+    const int goes_on = g_leaks_on;
+    if (goes_on) leak();
+    pthread_mutex_unlock(&g_leaking);
+    if (!goes_on) return none;
+    rest(0.02);
   }
 }
 
@@ -83,8 +92,10 @@ struct Phase {
   double before_s, after_s;
 };
 
-/* Those ranks hold a block until all have seen that. */
+/* Those ranks hold a block until all have seen that. Nothing leaks meanwhile: the peak is when it is
+ * allocated. */
 static struct Phase together(void (*allocate)(void), int mine) {
+  pthread_mutex_lock(&g_leaking);
   struct Phase phase = {now_s(), 0};
   if (mine) allocate();
   phase.after_s = now_s();
@@ -93,12 +104,31 @@ static struct Phase together(void (*allocate)(void), int mine) {
   MPI_Barrier(MPI_COMM_WORLD);
   if (mine) free(g_block);
   MPI_Barrier(MPI_COMM_WORLD);
+  pthread_mutex_unlock(&g_leaking);
+  rest(0.6);
   return phase;
+}
+
+struct Told {
+  struct Phase phases[3];
+  double leaks;
+};
+
+/* When all ranks may end. What happened before the leak began has to be in the first eighth of each one's
+ * life. */
+static double end_s(void) {
+  double started_s = now_s() - g_start_s, slowest_s = 0;
+  MPI_Allreduce(&started_s, &slowest_s, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  const double lasts_s = 12 * slowest_s;
+  return g_start_s + (lasts_s < 8 ? 8 : lasts_s > 40 ? 40 : lasts_s);
 }
 
 int main(int count, char** arguments) {
   g_start_s = now_s();
   MPI_Init(&count, &arguments);
+  const double until_s = end_s();
+  pthread_t leaking;
+  if (pthread_create(&leaking, NULL, go_on_leaking, NULL) != 0) return 1;
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   hold();
@@ -106,21 +136,29 @@ int main(int count, char** arguments) {
   by_mpi();
   churn();
   copy();
-  leak();
-  struct Phase phases[3];
-  phases[0] = together(first, rank == 0);
-  phases[1] = together(second, rank == 1);
-  phases[2] = together(both, rank < 2);
-  struct Phase all[2][3];
+  struct Told told;
+  told.phases[0] = together(first, rank == 0);
+  told.phases[1] = together(second, rank == 1);
+  told.phases[2] = together(both, rank < 2);
+  const double left_s = until_s - now_s();
+  if (left_s > 0) rest(left_s);
+  pthread_mutex_lock(&g_leaking);
+  g_leaks_on = 0;
+  pthread_mutex_unlock(&g_leaking);
+  pthread_join(leaking, NULL);
+  told.leaks = (double)g_leaks;
+  struct Told all[2];
   if (rank < 2)
-    MPI_Sendrecv(phases, sizeof phases, MPI_BYTE, 0, rank, all[0], sizeof phases, MPI_BYTE,
+    MPI_Sendrecv(&told, sizeof told, MPI_BYTE, 0, rank, &all[0], sizeof told, MPI_BYTE,
                  rank == 0 ? 0 : MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   if (rank == 0) {
-    MPI_Recv(all[1], sizeof phases, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(&all[1], sizeof told, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     const char* const names[3] = {"first", "second", "both"};
     for (int i = 0; i < 3; ++i)
       printf("{\"phase\": \"%s\", \"before_s\": [%.6f, %.6f], \"after_s\": [%.6f, %.6f]}\n", names[i],
-             all[0][i].before_s, all[1][i].before_s, all[0][i].after_s, all[1][i].after_s);
+             all[0].phases[i].before_s, all[1].phases[i].before_s, all[0].phases[i].after_s,
+             all[1].phases[i].after_s);
+    printf("{\"phase\": \"leak\", \"blocks\": [%.0f, %.0f]}\n", all[0].leaks, all[1].leaks);
     fflush(stdout);
   }
   MPI_Finalize();

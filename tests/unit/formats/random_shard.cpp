@@ -142,9 +142,9 @@ class Builder {
       rank.rank = row;
       for (std::uint64_t* const field :
            {&rank.interval_bytes, &rank.peak_bytes, &rank.peak_ns, &rank.live_end_bytes,
-            &rank.untracked_bytes, &rank.static_bytes, &rank.max_anon_bytes, &rank.live_at_max_anon_bytes, &rank.mean_anon_bytes,
-            &rank.mean_live_bytes, &rank.pss_bytes, &rank.private_dirty_bytes, &rank.huge_bytes,
-            &rank.swap_bytes, &rank.near_bytes, &rank.far_bytes})
+            &rank.untracked_bytes, &rank.static_bytes, &rank.max_anon_bytes, &rank.live_at_max_anon_bytes,
+            &rank.mean_anon_bytes, &rank.mean_live_bytes, &rank.pss_bytes, &rank.private_dirty_bytes,
+            &rank.huge_bytes, &rank.swap_bytes, &rank.near_bytes, &rank.far_bytes})
         *field = amount();
       data_.memory_ranks.push_back(rank);
       std::map<std::tuple<std::uint32_t, std::uint32_t>, MemorySite> sites;

@@ -491,7 +491,8 @@ TEST_F(MemoryFindingsTest, WhatTheAllocatorKeeps) {
   EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kMemoryOfAllocator), nullptr) << "it is not seen";
   b_.data.run.notes.clear();
   rank.untracked_bytes = 1;
-  EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kMemoryOfAllocator), nullptr) << "what lives is not known";
+  EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kMemoryOfAllocator), nullptr)
+      << "what lives is not known";
   rank.untracked_bytes = 0;
   rank.static_bytes = 3 * kGiB;  // as of a Fortran program with large arrays in common blocks
   EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kMemoryOfAllocator), nullptr) << "nobody allocates it";
