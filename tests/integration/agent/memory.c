@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Allocates in functions of its own, and tells on stdout what each has allocated:
- *   expect FUNCTION START END DOMAIN ALLOCATED LIVE CALLS COPIED    code between these addresses; -1: not
- * told CALLS is not told where blocks are larger than the sampling interval allows to count well. */
+/* Allocates in functions of its own, and tells on stdout what each has allocated, one to a line: "expect",
+ * the function, the addresses between which its code is, the domain, bytes allocated, of them live, calls,
+ * bytes copied. -1: not told. Calls are not told where blocks are too large for the sampling interval to
+ * count well.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -326,6 +328,37 @@ static void copies(void) {
   EXPECT(large_moved, behind_copies, "native", 0, 0, -1, 50L * (MIB - 1));
 }
 
+/* --- more than there is room for --- */
+
+enum { kDepth = 13, kManyMappings = 1200, kMapped = 65536 };
+
+static OWN void left(unsigned ways, int depth);
+static OWN void right(unsigned ways, int depth);
+static inline __attribute__((always_inline)) void go(unsigned ways, int depth) {
+  if (depth == 0)
+    free(malloc(MIB));
+  else if (ways % 2 == 0)
+    left(ways / 2, depth - 1);
+  else
+    right(ways / 2, depth - 1);
+  __asm__ volatile("");
+}
+static OWN void left(unsigned ways, int depth) { go(ways, depth); }
+static OWN void right(unsigned ways, int depth) { go(ways, depth); }
+static OWN void mapped_often(void) {
+  for (int i = 0; i < kManyMappings; ++i)
+    check(mmap(NULL, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED,
+          "mmap");
+}
+static OWN void behind_many(void) { __asm__ volatile("nop"); }
+
+static void many(void) {
+  for (unsigned ways = 0; ways < 1u << kDepth; ++ways) go(ways, kDepth);
+  mapped_often();
+  behind_many();
+  printf("many %lu %lu\n", (unsigned long)mapped_often, (unsigned long)behind_many);
+}
+
 int main(int count, char** arguments) {
   setvbuf(stdout, NULL, _IOLBF, 4096);
   const char* what = count > 1 ? arguments[1] : "";
@@ -333,6 +366,7 @@ int main(int count, char** arguments) {
   if (strcmp(what, "semantics") == 0) semantics();
   if (strcmp(what, "mappings") == 0) mappings();
   if (strcmp(what, "copies") == 0) copies();
+  if (strcmp(what, "many") == 0) many();
   if (strcmp(what, "killed") == 0) {
     fflush(stdout);
     raise(SIGKILL);

@@ -107,15 +107,16 @@ double tolerance(double variance) { return 5 * std::sqrt(variance) + 1; }
 class Memory : public testing::Test {
  protected:
   // Records the command at an interval of 4 KiB.
-  const wire::SegmentHeader& record(const std::vector<std::string>& command, const std::string& behind = "") {
+  const wire::SegmentHeader& record(const std::vector<std::string>& command, const std::string& behind = "",
+                                    bool has_room = true) {
     const std::string preloads = std::string(CLUSTERPROF_TEST_AGENT) + ":" + CLUSTERPROF_TEST_MEMORY;
     outcome_ =
         run(command, {"LD_PRELOAD=" + preloads + behind, std::string(wire::kPreloadVariable) + "=" + preloads,
                       "CLUSTERPROF_MEMORY=4096"});
     if (outcome_.processes.empty()) throw std::runtime_error("nothing was recorded: " + outcome_.output);
     const ProcessLog& process = outcome_.processes[0];
-    EXPECT_EQ(process.drops(wire::DropReason::kMemorySiteTableFull), 0u);
-    EXPECT_EQ(process.drops(wire::DropReason::kMemoryBlockTableFull), 0u);
+    EXPECT_EQ(process.drops(wire::DropReason::kMemorySiteTableFull) == 0, has_room);
+    EXPECT_EQ(process.drops(wire::DropReason::kMemoryBlockTableFull) == 0, has_room);
     EXPECT_EQ(process.drops(wire::DropReason::kFaultInWalk), 0u);
     return *process.segment;
   }
@@ -226,6 +227,29 @@ TEST_F(Memory, ChangesAddUp) {
   for (const auto& [site, bytes] : live)
     EXPECT_EQ(static_cast<std::uint64_t>(bytes),
               sites[site].alloc_bytes.load() - sites[site].freed_bytes.load());
+}
+
+// 8192 call paths are more than the table has places for; so are 1200 mappings.
+TEST_F(Memory, WhatFindsNoRoomIsCounted) {
+  const wire::SegmentHeader& segment = record({CLUSTERPROF_TEST_MEMORY_C, "many"}, "", false);
+  expect_status(0);
+  const ProcessLog& process = outcome_.processes[0];
+  EXPECT_EQ(process.drops(wire::DropReason::kMemoryPathRoomFull), 0u);
+  const auto* const sites = table<wire::MemorySite>(segment, segment.memory_sites_offset);
+  const std::uint64_t rest =
+      sites[static_cast<std::uint32_t>(wire::MemoryDomain::kNative)].alloc_bytes.load();
+  EXPECT_GT(rest, 100u << 20);
+  EXPECT_NEAR(sums_of(segment, [](const auto&) { return true; })["native"].allocated, 8192.0 * (1 << 20), 3e6)
+      << "all of it is somewhere";
+  std::istringstream words(outcome_.output);
+  std::string word;
+  std::uint64_t begin = 0, end = 0;
+  ASSERT_TRUE(words >> word >> begin >> end) << outcome_.output;
+  const Sums mapped =
+      sums_of(segment, [&](const auto& path) { return leads_through(path, begin, end); })["mmap"];
+  const auto left_out = static_cast<double>(process.drops(wire::DropReason::kMemoryBlockTableFull));
+  EXPECT_EQ(mapped.live + left_out * 65536, 1200.0 * 65536);
+  EXPECT_GT(left_out, 150);
 }
 
 TEST_F(Memory, ProgramsMayRelyOnWhatTheyDid) {
