@@ -127,8 +127,7 @@ std::optional<std::string> of_run(const NoteRecord& note) {
     case NoteCode::kAttached:
       return "clusterprof attach began the recording: times and bytes are from then on, and who waits for "
              "whom is not known. Not recorded: file operations, programs and processes that they start, "
-             "torch.distributed, calls of MPI by way of dlsym. With --standby from the start, all of that "
-             "is.";
+             "torch.distributed, calls of MPI by way of dlsym. With --standby from the start, all of that is.";
     case NoteCode::kNeverStarted:
       return "Nothing was recorded: the run was on standby (--standby), and nobody started recording "
              "(clusterprof start RUN).";
