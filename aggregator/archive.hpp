@@ -94,7 +94,9 @@ template <typename Archive>
 void serialize(Archive& archive, Node& node) {
   archive(node.name, node.start_utc_ns, node.elapsed_ns, node.cpu_ns, node.collector_cpu_ns,
           node.collector_max_rss_bytes, node.cpus, node.numa_nodes, node.memory_bytes, node.cache_bytes,
-          node.cpu_model, node.as_of_utc_ns, node.next_within_ns, node.collector);
+          node.cpu_model, node.as_of_utc_ns, node.next_within_ns, node.collector,
+          cereal::binary_data(&node.group, sizeof node.group), node.requested_memory_bytes,
+          node.held_peak_bytes, node.held_peak_utc_ns);
 }
 template <typename Archive>
 void serialize(Archive& archive, Communicator& communicator) {
@@ -183,6 +185,9 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.path_series);
   archive_rows(archive, head.io_calls);
   archive_rows(archive, head.region_times);
+  archive_rows(archive, head.memory_ranks);
+  archive_rows(archive, head.memory_sites);
+  archive_rows(archive, head.memory_series);
   archive_rows(archive, head.recording_windows);
   archive(cereal::binary_data(&head.wait_analysis, sizeof head.wait_analysis));
   archive_rows(archive, head.wait_states);

@@ -48,8 +48,9 @@ struct Source {
   std::vector<MatrixCell> matrix;
   std::vector<MpiSize> mpi_sizes;  // op: interned string
   TimeAxis path_axis;
-  std::vector<PathSeries> path_series;  // of an input that may be left out
-  bool used = true;                     // false: all its ranks were taken from elsewhere
+  std::vector<PathSeries> path_series;  // of an input that may be left out, like these
+  std::vector<MemorySeries> memory_series;
+  bool used = true;  // false: all its ranks were taken from elsewhere
 };
 
 struct RankRow {
@@ -88,6 +89,17 @@ void unite_nodes(Node& into, const Node& node) {
   if (age_order(node) < age_order(into))
     std::tie(into.as_of_utc_ns, into.next_within_ns, into.collector) =
         std::tie(node.as_of_utc_ns, node.next_within_ns, node.collector);
+  into.requested_memory_bytes = std::max(into.requested_memory_bytes, node.requested_memory_bytes);
+  // One collector's alone: parts belong together.
+  const auto of_group = [](const GroupMemory& g) {
+    return std::tie(g.max_used_bytes, g.limit_bytes, g.limit_hits, g.used_bytes, g.anon_bytes, g.file_bytes,
+                    g.shared_bytes, g.kernel_bytes, g.swap_bytes);
+  };
+  if (of_group(into.group) < of_group(node.group)) into.group = node.group;
+  if (std::tie(into.held_peak_bytes, into.held_peak_utc_ns) <
+      std::tie(node.held_peak_bytes, node.held_peak_utc_ns))
+    std::tie(into.held_peak_bytes, into.held_peak_utc_ns) =
+        std::tie(node.held_peak_bytes, node.held_peak_utc_ns);
 }
 
 // Sorts by (new rank, key), leaves out rows of unused ranks, and unites rows with equal keys. Takes one part
@@ -235,6 +247,8 @@ struct Merger::State {
   std::vector<std::vector<OmpRegion>> omp_regions;
   std::vector<std::vector<OmpThread>> omp_threads;
   std::vector<std::vector<OmpConstruct>> omp_constructs;
+  std::vector<std::vector<MemoryRank>> memory_ranks;
+  std::vector<std::vector<MemorySite>> memory_sites;
   std::vector<std::vector<Process>> processes;
   std::vector<std::vector<EventLoop>> event_loops;
   std::vector<std::vector<LoopBlock>> loop_blocks;
@@ -384,6 +398,8 @@ struct Merger::State {
     use(omp_regions, &ShardData::omp_regions);
     use(omp_threads, &ShardData::omp_threads);
     use(omp_constructs, &ShardData::omp_constructs);
+    use(memory_ranks, &ShardData::memory_ranks);
+    use(memory_sites, &ShardData::memory_sites);
     use(processes, &ShardData::processes);
     use(event_loops, &ShardData::event_loops);
     use(loop_blocks, &ShardData::loop_blocks);
@@ -427,6 +443,7 @@ void Merger::add(ShardData input, const std::vector<bool>* known_left_out) {
                            std::move(input.mpi_sizes),
                            {},
                            {},
+                           {},
                            true});
   Source& source = state.sources.back();
 
@@ -442,11 +459,13 @@ void Merger::add(ShardData input, const std::vector<bool>* known_left_out) {
   state.time_series.add(input, source.nodes.size(), new_string, left_out);
   source.ranks = rows.rank;
   for (PathSeries& row : input.path_series) row.path = rows.path[row.path];
+  for (MemorySeries& row : input.memory_series) row.path = rows.path[row.path];
   if (known_left_out == nullptr) {
     source.path_axis = input.path_axis;
     source.path_series = std::move(input.path_series);
+    source.memory_series = std::move(input.memory_series);
   } else if (left_out.empty() || std::find(left_out.begin(), left_out.end(), false) != left_out.end()) {
-    state.path_series.add(input.path_axis, input.path_series);
+    state.path_series.add(input.path_axis, input.path_series, input.memory_series);
   }
   for (MpiSize& size : source.mpi_sizes) size.op = new_string[size.op];
 
@@ -696,8 +715,9 @@ void Merger::State::unite_tables_of_inputs(const NewRows& rows, const std::vecto
     for (const MpiSize& size : source.mpi_sizes)
       out.mpi_sizes.push_back({new_string[size.op], size.le_bytes, size.count});
     source.matrix = {};
-    path_series.add(source.path_axis, source.path_series);
+    path_series.add(source.path_axis, source.path_series, source.memory_series);
     source.path_series = {};
+    source.memory_series = {};
   }
   path_series.finish(rows.path, out);
   unite_equal(

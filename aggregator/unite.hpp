@@ -13,7 +13,7 @@
 
 namespace clusterprof::aggregator {
 
-using shard::unite;  // of rows in the matrix tables
+using shard::unite;  // of rows in the matrix tables, and of memory_sites
 
 inline auto key(const shard::Value& row) { return std::tuple(row.path, row.category, !row.main_thread); }
 
@@ -210,6 +210,20 @@ inline void unite(shard::OmpConstruct& into, const shard::OmpConstruct& row) {
 inline auto key(const shard::OmpConstruct& row) {
   return std::tuple(row.region_path, row.threads, row.level, row.main, row.path, row.kind);
 }
+
+inline auto key(const shard::MemorySite& row) { return std::tuple(row.path, row.domain); }
+
+// The one that has seen more.
+inline void unite(shard::MemoryRank& into, const shard::MemoryRank& row) {
+  const auto knows = [](const shard::MemoryRank& rank) {
+    return std::tuple(rank.peak_bytes, rank.peak_ns, rank.live_end_bytes, rank.max_anon_bytes, rank.pss_bytes,
+                      rank.interval_bytes, rank.untracked_bytes, rank.static_bytes, rank.mean_anon_bytes,
+                      rank.mean_live_bytes, rank.live_at_max_anon_bytes, rank.private_dirty_bytes,
+                      rank.huge_bytes, rank.swap_bytes, rank.near_bytes, rank.far_bytes);
+  };
+  if (knows(into) < knows(row)) into = row;
+}
+inline auto key(const shard::MemoryRank&) { return std::tuple(0); }  // a rank has one
 
 // What one shard says more of.
 inline void unite(shard::Failure& into, const shard::Failure& row) {

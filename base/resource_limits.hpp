@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What --max-memory BYTES and --max-cpu PERCENT say.
+// What --max-memory BYTES, --memory BYTES and --max-cpu PERCENT say.
 #pragma once
 
 #include <charconv>
@@ -16,7 +16,7 @@ inline constexpr std::uint64_t kLeastMemory_bytes = 48 << 20;
 inline constexpr std::string_view kMaxMemoryValues = "bytes, 48M or more, as in 500M or 2G";
 
 // "500M": K, M and G are powers of 1024.
-inline std::optional<std::uint64_t> parse_max_memory(std::string_view text) {
+inline std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   std::uint64_t number = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
@@ -32,8 +32,29 @@ inline std::optional<std::uint64_t> parse_max_memory(std::string_view text) {
   else if (!unit.empty())
     return std::nullopt;
   if (number > (std::uint64_t{1} << 62) >> shift) return std::nullopt;
-  number <<= shift;
-  return number < kLeastMemory_bytes ? std::nullopt : std::optional(number);
+  return number << shift;
+}
+
+inline std::optional<std::uint64_t> parse_max_memory(std::string_view text) {
+  const auto bytes = parse_bytes(text);
+  return bytes && *bytes < kLeastMemory_bytes ? std::nullopt : bytes;
+}
+
+// The sampling interval of allocations. A shorter one would record each small object, for which there is no
+// room.
+inline constexpr std::uint64_t kMemoryInterval_bytes = 64 << 10;
+inline constexpr std::uint64_t kLeastMemoryInterval_bytes = 512, kMostMemoryInterval_bytes = 1 << 30;
+inline constexpr std::string_view kMemoryIntervalValues = "bytes from 512 to 1G, as in 64K";
+
+// 0: allocations are not to be recorded. As a variable it may also be a switch.
+inline std::optional<std::uint64_t> parse_memory_interval(std::string_view text) {
+  for (const std::string_view on : {"", "1", "yes", "on", "true"})
+    if (text == on) return kMemoryInterval_bytes;
+  for (const std::string_view off : {"0", "no", "off", "false"})
+    if (text == off) return 0;
+  const auto bytes = parse_bytes(text);
+  return bytes && (*bytes < kLeastMemoryInterval_bytes || *bytes > kMostMemoryInterval_bytes) ? std::nullopt
+                                                                                              : bytes;
 }
 
 inline constexpr double kLeastCpu_percent = 0.1, kMostCpu_percent = 10'000;

@@ -17,6 +17,8 @@ struct InstallLayout {
   std::string preload_directory;
 
   [[nodiscard]] std::string agent() const { return preload_directory + "/libclusterprof_agent.so"; }
+  // What stands in front of malloc, for --memory.
+  [[nodiscard]] std::string memory_preload() const { return preload_directory + "/libclusterprof_memory.so"; }
   // Empty for kNone.
   [[nodiscard]] std::string mpi_preload(MpiFlavour flavour) const;
   [[nodiscard]] std::string prefix() const;

@@ -13,6 +13,7 @@
 
 #include "base/nearest_word.hpp"
 #include "base/own_paths.hpp"
+#include "base/resource_limits.hpp"
 #include "base/version.hpp"
 #include "cli/message.hpp"
 
@@ -74,13 +75,13 @@ Examples:
 // value came from the command line or the environment.
 struct RawOptions {
   std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0, command_detail, min_duration,
-      min_ranks, mode, hang_after;
+      min_ranks, mode, hang_after, memory;
   std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
   std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
   bool no_stderr = false;
   bool no_html = false, no_source = false, no_arguments = false;
-  bool quiet = false, strict = false, memory = false, help = false, version = false;
+  bool quiet = false, strict = false, help = false, version = false;
   bool started = false, standby = false;
   bool hang_abort = false;
 };
@@ -149,6 +150,9 @@ class RecordParser {
         "--sample-on", raw_.sample_on, "EVENT[:PERIOD]",
         "sample at this event instead of by time: after every PERIOD occurrences, or as often as --rate says",
         kMeasure);
+    value(kMemory, raw_.memory, "BYTES",
+          "record who allocates memory: one of so many bytes, as in --memory=16K; --memory alone: 64K",
+          kMeasure);
     flag("--no-python", raw_.no_python, "do not record Python frames", kMeasure);
     flag("--no-native", raw_.no_native, "do not record native frames", kMeasure);
     flag("--no-mpi", raw_.no_mpi, "do not wrap MPI calls", kMeasure);
@@ -167,7 +171,6 @@ class RecordParser {
           kScope);
     flag("--hang-abort", raw_.hang_abort, "with --hang-after: then end the ranks by SIGABRT", kScope);
     flag("--strict", raw_.strict, "do not run the command if it cannot be recorded", kScope);
-    flag("--memory", raw_.memory, "", kHidden);  // reserved; refused below
     flag("-h,--help", raw_.help, "show this help", kOutput);
     flag("-V,--version", raw_.version, "show the version", kOutput);
     value("--spawned", raw_.spawned, "KEY:WORLD:FIRST", "", kHidden);
@@ -192,6 +195,8 @@ class RecordParser {
   static constexpr const char* kMeasure = "What is measured";
   static constexpr const char* kScope = "What is recorded";
   static constexpr const char* kHidden = "";  // not in the help; mostly between parts of clusterprof
+  static constexpr const char* kMemory =
+      "--memory";  // its value can be left out, and is never a word of its own
 
   void value(const char* names, std::string& target, const char* type, const char* what, const char* group) {
     app_.add_option(names, target, what)
@@ -260,7 +265,7 @@ Result<std::size_t> RecordParser::count_option_words(const std::vector<std::stri
       see(option);
       const bool attached = equals != std::string::npos;
       if (attached && !takes_value(option)) return Error{word.substr(0, equals) + " takes no value"};
-      if (takes_value(option) && !attached) wants_value = option;
+      if (takes_value(option) && !attached && word != kMemory) wants_value = option;
     } else {
       for (std::size_t letter = 1; letter < word.size(); ++letter) {
         const CLI::Option* const option = find(std::string("-") + word[letter]);
@@ -407,6 +412,13 @@ Result<Options> RecordParser::check() const {
       !ok)
     return ok.error();
   if (const Result<void> ok = check_hang(options); !ok) return ok.error();
+  if (!raw_.memory.empty() || from_command_line("memory")) {
+    const auto interval = parse_memory_interval(raw_.memory);
+    if (!interval)
+      return Error{label("memory") + ": " + std::string(kMemoryIntervalValues) + ", not '" + raw_.memory +
+                   "'"};
+    options.memory_interval_bytes = *interval;
+  }
   if (from_command_line("spawned") && !parse_spawned_as(raw_.spawned, options.spawned))
     return Error{"--spawned: not '" + raw_.spawned + "'"};
   options.words = words();
@@ -522,6 +534,8 @@ std::variant<Options, Leave> RecordParser::parse(const std::vector<std::string>&
   try {
     // CLI11 takes the words from the back.
     std::vector<std::string> words(arguments.begin(), first_command_word);
+    for (std::string& word : words)
+      if (word == kMemory) word += "=on";
     std::reverse(words.begin(), words.end());
     app_.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
@@ -536,7 +550,6 @@ std::variant<Options, Leave> RecordParser::parse(const std::vector<std::string>&
 
   auto checked = check();
   if (!checked) return usage_error(checked.error().message);
-  if (raw_.memory) return Leave{kExitFailed, "", label("memory") + " is not in this version"};
   Options options = std::move(checked).value();
   options.command.assign(first_command_word, arguments.end());
   const bool escaped = !options.command.empty() && options.command[0] == "--";

@@ -68,6 +68,7 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
   set(wire::kSampleEventVariable, facts.sample_event);
   set("CLUSTERPROF_STANDBY", options.standby ? "1" : "");
   set("CLUSTERPROF_MODE", options.light ? "light" : "");
+  set("CLUSTERPROF_MEMORY", facts.records_memory ? std::to_string(options.memory_interval_bytes) : "");
   set("CLUSTERPROF_NO_PYTHON", options.no_python ? "1" : "");
   set("CLUSTERPROF_NO_NATIVE", options.no_native ? "1" : "");
   set("CLUSTERPROF_NO_MPI", options.no_mpi ? "1" : "");
@@ -85,15 +86,20 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
     if (!is_set) set(wire::kAnnotationVariables[i], *agent);
   }
 
-  if (facts.needs_asan && merge_preloads({}, users).find("asan") == std::string::npos) {
+  if (facts.needs_asan && !asks_for_asan(current)) {
     // Its check would end the program for our being loaded before it. Our objects define none of
-    // the functions it replaces.
+    // the functions it replaces: the one in front of malloc is left out then.
     const char* const options_now = current("ASAN_OPTIONS");
     const std::string before =
         options_now == nullptr || *options_now == '\0' ? "" : std::string(options_now) + ":";
     set("ASAN_OPTIONS", before + "verify_asan_link_order=0");
   }
   return changes;
+}
+
+bool asks_for_asan(const Environment& current) {
+  const char* const users = current("LD_PRELOAD");
+  return users != nullptr && merge_preloads({}, users).find("asan") != std::string::npos;
 }
 
 void apply(const EnvironmentChanges& changes) {

@@ -22,6 +22,7 @@ struct ProgramEnvironment {
   std::string spawn, world;           // for wire::kSpawnVariable and wire::kWorldVariable; or empty
   std::string launch;                 // for wire::kLaunchVariable
   bool needs_asan = false;            // the program is linked to AddressSanitizer's shared run time
+  bool records_memory = false;        // what stands in front of malloc is among the preloads
 };
 
 // The variables that the agent and mpi-wrap read, and those that name the agent to others
@@ -32,6 +33,9 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
 // LD_PRELOAD with `ours` in it once: before the user's entries, so that our wrappers see the calls first, but
 // after an AddressSanitizer run time, which has to be first.
 std::string merge_preloads(const std::vector<std::string>& ours, const std::string& users);
+
+// Whether the user has AddressSanitizer's run time preloaded.
+bool asks_for_asan(const Environment& current);
 
 void apply(const EnvironmentChanges& changes);
 

@@ -278,6 +278,19 @@ Result<void> Recording::prepare() {
       if (identity_.speaks_for_all()) say(problem + "; MPI calls are not recorded");
     }
   }
+  if (options_.memory_interval_bytes != 0) {
+    const std::string preload = layout_.memory_preload();
+    std::string problem;
+    // Both stand in for malloc, and either has to come first.
+    if (facts.needs_asan || asks_for_asan(environment_))
+      problem = "--memory does not go with AddressSanitizer";
+    else if (!usable(preload))
+      problem = preload + ": " + std::strerror(errno);
+    if (!problem.empty() && options_.strict) return Error{problem};
+    if (!problem.empty() && identity_.speaks_for_all()) say(problem + "; allocations are not recorded");
+    facts.records_memory = problem.empty();
+    if (facts.records_memory) facts.preloads.push_back(preload);
+  }
   socket_name_ =
       collector_socket_name(directory_.secret, identity_.key + "\n" + directory_.path, identity_.node);
   facts.socket_name = socket_name_;

@@ -78,6 +78,24 @@ std::int64_t time_limit_utc_ns() {
   return is_time ? end_s * kSecondNs : 0;
 }
 
+std::uint64_t number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return 0;
+  std::uint64_t value = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  return error == std::errc() && stop == end ? value : 0;
+}
+
+// That the job has asked for on this node. Slurm's numbers are MiB; 0 stands for all of it.
+std::uint64_t requested_memory_bytes() {
+  constexpr std::uint64_t kUnit = std::uint64_t{1} << 20, kMost = std::uint64_t{1} << 30;
+  const std::uint64_t of_node = number_in("SLURM_MEM_PER_NODE");
+  const std::uint64_t of_cpus =
+      std::min(number_in("SLURM_MEM_PER_CPU"), kMost) * std::min(number_in("SLURM_CPUS_ON_NODE"), kMost);
+  return std::min(of_node != 0 ? of_node : of_cpus, kMost) * kUnit;
+}
+
 // Batch systems signal every process of a step (scancel --full --signal=USR1, sbatch --signal). Such signals
 // are meant for the program, and a collector that stopped at SIGTSTP would hold up its launcher. Faults of
 // the collector itself still end it.
@@ -256,6 +274,9 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   }
   read_event_budget(node);
   node.time_limit_utc_ns = time_limit_utc_ns();
+  node.requested_memory_bytes = requested_memory_bytes();
+  if (const char* const groups = std::getenv("CLUSTERPROF_CGROUP_ROOT"))
+    options.server.control_groups = groups;
   for (clusterprof::shard::Note& note :
        node_check_notes(node_check_file(std::getenv("SLURM_JOB_ID")), node.node_name))
     node.notes.push_back(std::move(note));

@@ -47,9 +47,11 @@
 #include "collector/loop/watched_processes.hpp"
 #include "collector/node/spawned_worlds.hpp"
 #include "collector/os/memory_limit.hpp"
+#include "collector/os/memory_reserve.hpp"
 #include "collector/os/message.hpp"
 #include "collector/os/os_node.hpp"
 #include "collector/os/os_process.hpp"
+#include "collector/os/process_memory.hpp"
 #include "collector/os/processors.hpp"
 #include "collector/os/received_message.hpp"
 #include "collector/rings/segment_view.hpp"
@@ -74,6 +76,9 @@ constexpr seconds kLetGo{15};  // for agents to undo what they have changed in t
 constexpr seconds kUsageInterval{1}, kUsageIntervalIfLight{5};
 constexpr double kPeakOfCheckpoint = 1.6;
 constexpr double kMemoryIsShort = 0.95, kMemoryIsLowAgain = 0.9;  // of the job's limit
+// With --memory, the limit is looked at more often than once a second when it is this near.
+constexpr double kMemoryIsNear = 0.5;
+constexpr milliseconds kNearLimitInterval{50};
 constexpr seconds kProcessorsInterval{5};  // programs bind their threads, and batch systems change cpusets
 
 static_assert(sizeof(wire::Announce) + kCommandTextBytes <= sizeof(ReceivedMessage::data));
@@ -183,6 +188,7 @@ class Server::Impl {
     if (const auto waited_ms = std::chrono::duration_cast<milliseconds>(waited_).count(); waited_ms > 0)
       add_note(NoteCode::kProcessorBound, static_cast<std::uint64_t>(waited_ms));
     state_.set_memory_kills(memory_limit_.kills());
+    state_.set_group_memory(memory_limit_.follow());
     const bool written = checkpointer_->write_last(state_.snapshot(now, complete));
     listener_.close();
     if (is_on_trial()) clean_up_trial();
@@ -514,6 +520,7 @@ class Server::Impl {
       ended_pids_[pid] = id;
     }
     watched_.remove(id);
+    memory_looks_.forget(id);
     finish_when_done();
   }
 
@@ -542,6 +549,9 @@ class Server::Impl {
     if (clock - last_usage_ >= (is_resting() ? kUsageIntervalIfLight : kUsageInterval)) {
       last_usage_ = clock;
       look_at_processes();
+    } else if (memory_share_ >= kMemoryIsNear && clock - last_memory_look_ >= kNearLimitInterval &&
+               state_.records_memory()) {
+      look_at_memory();
     }
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
     if (options_.attached_for.count() != 0 && clock - started_ >= options_.attached_for) let_go();
@@ -658,28 +668,52 @@ class Server::Impl {
         if (const auto usage = read_usage(process.pid)) state_.set_usage(process.id, *usage);
       }
       if (process.pid != 0) state_.set_look(process.id, machine_.look_at(process.pid));
+      if (process.pid != 0 && state_.records_memory()) look_at_pages(process);
       if (process.pidfd() < 0 && process.has_ended()) ended.push_back(process.id);
     }
     for (const NodeState::ProcessId id : ended) process_gone(id);
     update_series();
+    look_at_own_memory();
     look_at_memory();
   }
 
-  void look_at_memory() {
+  // Never while memory is short: the process needs the lock that this takes.
+  void look_at_pages(const WatchedProcess& process) {
+    const Clock::time_point begin = Clock::now();
+    if (memory_share_ >= kMemoryIsLowAgain || !memory_looks_.is_due(process.id, begin)) return;
+    const std::string numa_nodes =
+        machine_.facts().numa_nodes > 1 ? machine_.numa_nodes_of(processors_of(process.pid)) : std::string();
+    if (const auto memory = read_process_memory(process.pid, numa_nodes))
+      state_.set_memory(process.id, *memory);
+    const Clock::time_point end = Clock::now();
+    memory_looks_.looked(process.id, end, end - begin);
+  }
+
+  void look_at_own_memory() {
+    const bool records_memory = state_.records_memory();
+    if (options_.node.max_memory_bytes == 0 && !records_memory) return;
+    const std::uint64_t all_bytes = own_memory_bytes();
+    const auto own_bytes = static_cast<double>(all_bytes - std::min(all_bytes, reserve_.bytes()));
     // While a shard is made, the collector has about 1.6 times as much as otherwise.
-    if (options_.node.max_memory_bytes != 0 && !(checkpointer_ && checkpointer_->is_writing())) {
-      const std::uint64_t own_bytes = own_memory_bytes();
-      if (static_cast<double>(own_bytes) * kPeakOfCheckpoint >
-          static_cast<double>(options_.node.max_memory_bytes))
-        state_.save_memory(NoteCode::kMemoryBound, options_.node.max_memory_bytes);
-    }
+    if (options_.node.max_memory_bytes != 0 && !(checkpointer_ && checkpointer_->is_writing()) &&
+        own_bytes * kPeakOfCheckpoint > static_cast<double>(options_.node.max_memory_bytes))
+      state_.save_memory(NoteCode::kMemoryBound, options_.node.max_memory_bytes);
+    if (records_memory && memory_share_ < kMemoryIsLowAgain)
+      reserve_.hold(static_cast<std::uint64_t>(own_bytes * (kPeakOfCheckpoint - 1)));
+  }
+
+  void look_at_memory() {
+    last_memory_look_ = Clock::now();
     // The kernel kills what it chooses when the job has no memory left. It should not be our doing, and what
     // is known until then is to be safe.
     const std::optional<MemoryUse> use = memory_limit_.look();
     const double share = use ? use->share() : 0;
+    memory_share_ = share;
+    state_.set_group_memory(memory_limit_.follow());
     if (share < kMemoryIsLowAgain) memory_was_short_ = false;
     if (share < kMemoryIsShort || std::exchange(memory_was_short_, true)) return;
     state_.save_memory(NoteCode::kJobMemoryShort, use->limit_bytes);
+    reserve_.release();
     memory_is_short_ = true;
     checkpoint();
     malloc_trim(0);
@@ -1067,7 +1101,11 @@ class Server::Impl {
   ProcessorShare processor_share_{options_.max_cpu_percent / 100};
   std::chrono::nanoseconds waited_{};  // for it
   bool write_again_ = false;
-  const MemoryLimit memory_limit_{read_text("/proc/self/cgroup").value_or("")};
+  MemoryLimit memory_limit_{read_text("/proc/self/cgroup").value_or(""), options_.control_groups};
+  MemoryLookTimes memory_looks_;
+  MemoryReserve reserve_;
+  double memory_share_ = 0;  // of the job's limit, at the last look
+  Clock::time_point last_memory_look_;
   bool memory_is_short_ = false;  // the job's: a checkpoint is to go to the run directory
   bool memory_was_short_ = false;
 

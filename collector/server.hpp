@@ -55,6 +55,7 @@ struct ServerOptions {
   CheckpointOption checkpoint;
   double max_cpu_percent = 0;  // of one processor, that the collector may use; 0: all that it needs
   HangOptions hang;
+  std::filesystem::path control_groups = "/sys/fs/cgroup";  // where they are mounted; tests have others
   NodeOptions node;
 };
 

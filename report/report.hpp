@@ -14,6 +14,7 @@
 
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/analysis_builder.hpp"
+#include "report/analysis/held_at.hpp"
 
 namespace clusterprof::report {
 
@@ -31,6 +32,8 @@ const std::vector<std::string>& section_names();
 // Ends with a newline. Valid UTF-8 without control characters other than newline and, with
 // `colour`, our own escape sequences, whatever the names in the profile are.
 std::string render_text(const Analysis& analysis, const TextOptions& options);
+// What was held in memory at one time alone; `sections` do not matter.
+std::string render_text(const Analysis& analysis, const HeldAt& held, const TextOptions& options);
 
 // At most 25 lines of at most max(width, 40) columns, for the end of a run. `run_dir` as the
 // user would type it. `html`: the page that was made, or how to make it; empty: says nothing of it.
@@ -47,5 +50,7 @@ std::string render_json(const Analysis& analysis);
 // The same in pieces, as it is made.
 using JsonSink = std::function<void(std::string_view)>;
 void render_json(const Analysis& analysis, const JsonSink& sink);
+// Schema clusterprof.report_at/1.
+void render_json(const Analysis& analysis, const HeldAt& held, const JsonSink& sink);
 
 }  // namespace clusterprof::report

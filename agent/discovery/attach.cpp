@@ -47,6 +47,7 @@ struct Outcome {
 // running in the child. Only that run writes the variables below.
 std::atomic<pid_t> g_busy{0};
 Outcome g_outcome;
+void* g_handle = nullptr;
 std::uint64_t g_seen_loads = 0;
 PythonRuntime g_storage;
 std::uint64_t g_gc_collect = 0;  // PyGC_Collect, until it has been looked at
@@ -262,6 +263,7 @@ void find_ranges(void* handle, unsigned minor, std::uint64_t eval, PythonRuntime
 }
 
 void examine(void* handle) noexcept {
+  g_handle = handle;
   g_outcome.version_hex = version_of(handle);
   const unsigned major = g_outcome.version_hex >> 24, minor = (g_outcome.version_hex >> 16) & 0xff;
   if (g_outcome.version_hex == 0) return unsupported(wire::PythonNote::kVersionNotTold);
@@ -292,6 +294,15 @@ void examine(void* handle) noexcept {
 
 void python_report(wire::SegmentHeader* segment) noexcept {
   if (segment != nullptr && g_outcome.state != wire::PythonState::kNone) report(*segment);
+}
+
+bool python_found(FoundPython& python) noexcept {
+  if (g_outcome.state == wire::PythonState::kNone) return false;
+  const bool is_known = g_outcome.note != wire::PythonNote::kVersionNotTold &&
+                        g_outcome.note != wire::PythonNote::kVersionNotSupported &&
+                        g_outcome.note != wire::PythonNote::kFreeThreaded;
+  python = {g_handle, g_outcome.version_hex, is_known};
+  return true;
 }
 
 bool python_attach(wire::SegmentHeader* segment) noexcept {

@@ -14,6 +14,14 @@ namespace clusterprof::agent {
 // milliseconds.
 bool python_attach(wire::SegmentHeader* segment) noexcept;
 
+// The interpreter that python_attach has found, on the same thread. False: it has found none.
+struct FoundPython {
+  void* handle;  // as for dlsym
+  std::uint32_t version_hex;
+  bool is_known;  // of a version that we know, and with a GIL
+};
+bool python_found(FoundPython& python) noexcept;
+
 // Writes what is known already to `segment`, without a call of the loader: for the child of a fork.
 void python_report(wire::SegmentHeader* segment) noexcept;
 

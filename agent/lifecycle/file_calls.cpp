@@ -20,6 +20,7 @@
 #include "agent/lifecycle/event_loops.h"
 #include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/interpose.h"
+#include "agent/lifecycle/mappings.h"
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/signals.h"
@@ -220,13 +221,27 @@ void* map_memory(std::atomic<MapFunction*>& cached, void* address, size_t bytes,
 [[gnu::always_inline]] inline void* mapping(const void* caller, std::atomic<MapFunction*>& function,
                                             void* address, size_t bytes, int protection, int flags,
                                             int descriptor, off64_t offset) {
-  if ((flags & MAP_ANONYMOUS) != 0)
-    return map_memory(function, address, bytes, protection, flags, descriptor, offset);
+  if ((flags & MAP_ANONYMOUS) != 0) {
+    void* const anonymous = map_memory(function, address, bytes, protection, flags, descriptor, offset);
+    if (anonymous != MAP_FAILED) note_mapping(caller, anonymous, bytes, protection, flags, descriptor);
+    return anonymous;
+  }
   const FileCall call(descriptor, IoOperation::kMap, caller);
   void* const memory = map_memory(function, address, bytes, protection, flags, descriptor, offset);
   if (memory != MAP_FAILED && call.is_counted_call()) enter_mapping(memory, bytes, call.file());
   call.end(memory == MAP_FAILED ? -1 : static_cast<std::int64_t>(bytes));
+  if (memory != MAP_FAILED) note_mapping(caller, memory, bytes, protection, flags, descriptor);
   return memory;
+}
+
+// For calls that make the file behind the descriptor, or give it its size.
+int owning(int result, int descriptor) noexcept {
+  if (result == 0) note_own_file(descriptor);
+  return result;
+}
+int owning(int descriptor) noexcept {
+  if (descriptor >= 0) note_own_file(descriptor);
+  return descriptor;
 }
 
 int command(Real<int(int, int, ...)>& function, int descriptor, int command, void* argument) {
@@ -294,14 +309,19 @@ CLUSTERPROF_OPEN_BY(__openat_2, folder, (int folder, const char* path, int flags
 CLUSTERPROF_OPEN_BY(__openat64_2, folder, (int folder, const char* path, int flags), folder, path, flags)
 CLUSTERPROF_OPEN_BY(creat, AT_FDCWD, (const char* path, mode_t mode), path, mode)
 CLUSTERPROF_OPEN_BY(creat64, AT_FDCWD, (const char* path, mode_t mode), path, mode)
-CLUSTERPROF_OPEN_BY(mkstemp, AT_FDCWD, (char* path), path)
-CLUSTERPROF_OPEN_BY(mkstemp64, AT_FDCWD, (char* path), path)
-CLUSTERPROF_OPEN_BY(mkostemp, AT_FDCWD, (char* path, int flags), path, flags)
-CLUSTERPROF_OPEN_BY(mkostemp64, AT_FDCWD, (char* path, int flags), path, flags)
-CLUSTERPROF_OPEN_BY(mkstemps, AT_FDCWD, (char* path, int suffix), path, suffix)
-CLUSTERPROF_OPEN_BY(mkstemps64, AT_FDCWD, (char* path, int suffix), path, suffix)
-CLUSTERPROF_OPEN_BY(mkostemps, AT_FDCWD, (char* path, int suffix, int flags), path, suffix, flags)
-CLUSTERPROF_OPEN_BY(mkostemps64, AT_FDCWD, (char* path, int suffix, int flags), path, suffix, flags)
+
+#define CLUSTERPROF_MAKE(name, folder, parameters, ...)                                              \
+  CLUSTERPROF_STANDS_FOR(int, name, CLUSTERPROF_UNPACK parameters) {                                 \
+    return opening(CLUSTERPROF_CALLER, folder, path, [=] { return owning(g_##name(__VA_ARGS__)); }); \
+  }
+CLUSTERPROF_MAKE(mkstemp, AT_FDCWD, (char* path), path)
+CLUSTERPROF_MAKE(mkstemp64, AT_FDCWD, (char* path), path)
+CLUSTERPROF_MAKE(mkostemp, AT_FDCWD, (char* path, int flags), path, flags)
+CLUSTERPROF_MAKE(mkostemp64, AT_FDCWD, (char* path, int flags), path, flags)
+CLUSTERPROF_MAKE(mkstemps, AT_FDCWD, (char* path, int suffix), path, suffix)
+CLUSTERPROF_MAKE(mkstemps64, AT_FDCWD, (char* path, int suffix), path, suffix)
+CLUSTERPROF_MAKE(mkostemps, AT_FDCWD, (char* path, int suffix, int flags), path, suffix, flags)
+CLUSTERPROF_MAKE(mkostemps64, AT_FDCWD, (char* path, int suffix, int flags), path, suffix, flags)
 
 CLUSTERPROF_STANDS_FOR(int, close, int descriptor) {
   end_event_loop(descriptor);
@@ -437,8 +457,14 @@ CLUSTERPROF_WORK(int, sync_file_range, kSync, (int descriptor, off64_t offset, o
 CLUSTERPROF_WORK(off_t, lseek, kSeek, (int descriptor, off_t offset, int whence), descriptor, offset, whence)
 CLUSTERPROF_WORK(off64_t, lseek64, kSeek, (int descriptor, off64_t offset, int whence), descriptor, offset,
                  whence)
-CLUSTERPROF_WORK(int, ftruncate, kMetadata, (int descriptor, off_t bytes), descriptor, bytes)
-CLUSTERPROF_WORK(int, ftruncate64, kMetadata, (int descriptor, off64_t bytes), descriptor, bytes)
+#define CLUSTERPROF_RESIZE(name, offset_type)                                     \
+  CLUSTERPROF_STANDS_FOR(int, name, int descriptor, offset_type bytes) {          \
+    return owning(working(CLUSTERPROF_CALLER, descriptor, IoOperation::kMetadata, \
+                          [=] { return g_##name(descriptor, bytes); }),           \
+                  descriptor);                                                    \
+  }
+CLUSTERPROF_RESIZE(ftruncate, off_t)
+CLUSTERPROF_RESIZE(ftruncate64, off64_t)
 
 // In older kernels, a memory file gives all its pages back when a signal arrives.
 template <typename Function>
@@ -447,10 +473,12 @@ auto allocating(Function function) {
   return function();
 }
 
-#define CLUSTERPROF_ALLOCATE(name, offset_type)                                                            \
-  CLUSTERPROF_STANDS_FOR(int, name, int descriptor, int mode, offset_type offset, offset_type bytes) {     \
-    return working(CLUSTERPROF_CALLER, descriptor, IoOperation::kMetadata,                                 \
-                   [=] { return allocating([=] { return g_##name(descriptor, mode, offset, bytes); }); }); \
+#define CLUSTERPROF_ALLOCATE(name, offset_type)                                                           \
+  CLUSTERPROF_STANDS_FOR(int, name, int descriptor, int mode, offset_type offset, offset_type bytes) {    \
+    const auto allocate = [=] {                                                                           \
+      return allocating([=] { return g_##name(descriptor, mode, offset, bytes); });                       \
+    };                                                                                                    \
+    return owning(working(CLUSTERPROF_CALLER, descriptor, IoOperation::kMetadata, allocate), descriptor); \
   }
 CLUSTERPROF_ALLOCATE(fallocate, off_t)
 CLUSTERPROF_ALLOCATE(fallocate64, off64_t)
@@ -463,7 +491,7 @@ CLUSTERPROF_ALLOCATE(fallocate64, off64_t)
     const FileCall call(descriptor, IoOperation::kMetadata, CLUSTERPROF_CALLER);             \
     const int error = allocating([=] { return function(descriptor, offset, bytes); });       \
     call.end(error != 0 ? -1 : 0);                                                           \
-    return error;                                                                            \
+    return owning(error, descriptor);                                                        \
   }
 CLUSTERPROF_POSIX_ALLOCATE(posix_fallocate, off_t)
 CLUSTERPROF_POSIX_ALLOCATE(posix_fallocate64, off64_t)

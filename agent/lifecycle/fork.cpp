@@ -10,6 +10,7 @@
 
 #include <cstring>
 
+#include "agent/lifecycle/allocations.h"
 #include "agent/lifecycle/attachment.h"
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/counters.h"
@@ -108,7 +109,7 @@ void begin_as_child() noexcept {
   reset_openmp_after_fork();
   close_inherited_connection();
   begin_as_created_by(*parents);
-  if (!g_options.no_children) open_process(parents, t_one_thread);
+  if (g_options.no_children || !open_process(parents, t_one_thread)) leave_allocations_alone();
   unmap_segment(parents);
 }
 

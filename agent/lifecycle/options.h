@@ -29,7 +29,8 @@ struct Options {
   bool standby, light;  // outside of windows of recording (lifecycle/windows.h)
   std::uint32_t window_rate_hz;
   bool cpu_clock, no_python, no_native, no_children, no_stderr, only_regions, check_paths;
-  char events[1024];  // comma separated; empty: the default set
+  std::uint64_t memory_interval_bytes;  // --memory; 0: allocations are not recorded
+  char events[1024];                    // comma separated; empty: the default set
   SampleOn sample_on;
   char preload[4096];                   // our entries of LD_PRELOAD
   char mpi_wrap[4096];                  // of an attached process: the preload object for its MPI; empty: none

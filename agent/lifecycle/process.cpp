@@ -6,6 +6,7 @@
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
+#include "agent/lifecycle/allocations.h"
 #include "agent/lifecycle/counters.h"
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/openmp.h"
@@ -81,6 +82,8 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
   g_process.segment.store(segment, std::memory_order_release);
   if (!forked) install_handlers();
   if (!g_process.attached) register_this_thread();  // else this one is ours
+  begin_allocations(segment, forked);
+  watch_python_allocator();
   start_regions(segment, parents);
   if (!forked) attach_existing_threads();
   start_watcher();

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "agent/lifecycle/allocations.h"
 #include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/options.h"
@@ -54,7 +55,9 @@ ino_t g_connection_inode = 0;
 struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
       communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, io_amounts,
-      omp_sites, omp_rows, bytes;
+      omp_sites, omp_rows;
+  std::uint64_t memory_sites, memory_addresses, memory_blocks, memory_rings;
+  std::uint64_t bytes;
 };
 
 // How much the tables hold.
@@ -62,6 +65,7 @@ struct Capacities {
   std::uint32_t code_slots, mpi_sites, peers, communicators, threads, rings, io_files, io_sites, omp_sites,
       omp_rows;
   std::uint64_t code_arena, module_arena, path_arena;
+  MemoryCapacities memory;
 };
 
 std::uint32_t peer_count(std::int32_t world_size) noexcept {
@@ -86,7 +90,8 @@ Capacities capacities_of(unsigned step) noexcept {
   c.code_arena = kCodeArenaBytes >> step;
   const std::uint64_t modules = kModuleArenaBytes >> step;
   c.module_arena = modules < kMinModuleArenaBytes ? kMinModuleArenaBytes : modules;
-  c.path_arena = kPathArenaBytes >> step;
+  c.memory = memory_capacities(step);
+  c.path_arena = (kPathArenaBytes >> step) + c.memory.path_bytes;
   return c;
 }
 
@@ -118,6 +123,10 @@ Layout lay_out(const Capacities& c) noexcept {
   layout.io_amounts = place(sizeof(wire::IoAmount) * c.io_files * wire::kIoOperations);
   layout.omp_sites = place(sizeof(wire::OmpSite) * c.omp_sites);
   layout.omp_rows = place(sizeof(wire::OmpRow) * c.omp_rows);
+  layout.memory_sites = place(sizeof(wire::MemorySite) * c.memory.sites);
+  layout.memory_addresses = place(sizeof(std::uint64_t) * c.memory.blocks);
+  layout.memory_blocks = place(sizeof(wire::MemoryBlock) * c.memory.blocks);
+  layout.memory_rings = place(sizeof(wire::MemoryRing) * c.memory.rings);
   layout.bytes = place(0);
   return layout;
 }
@@ -229,6 +238,10 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.io_amounts_offset = layout.io_amounts;
   header.omp_sites_offset = layout.omp_sites;
   header.omp_rows_offset = layout.omp_rows;
+  header.memory_sites_offset = layout.memory_sites;
+  header.memory_addresses_offset = layout.memory_addresses;
+  header.memory_blocks_offset = layout.memory_blocks;
+  header.memory_rings_offset = layout.memory_rings;
   header.code_slots = c.code_slots;
   header.mpi_sites = c.mpi_sites;
   header.mpi_peers = c.peers;
@@ -241,9 +254,13 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.io_sites = c.io_sites;
   header.omp_sites = c.omp_sites;
   header.omp_rows = c.omp_rows;
+  header.memory_sites = c.memory.sites;
+  header.memory_blocks = c.memory.blocks;
+  header.memory_rings = c.memory.rings;
   header.code_arena_bytes = c.code_arena;
   header.module_arena_bytes = c.module_arena;
   header.path_arena_bytes = c.path_arena;
+  header.memory_path_bytes = c.memory.path_bytes;
 
   header.pid = getpid();
   header.parent_pid = getppid();

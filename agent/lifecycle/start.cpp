@@ -9,6 +9,7 @@
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
+#include "agent/lifecycle/allocations.h"
 #include "agent/lifecycle/annotation_variables.h"
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/creation.h"
@@ -95,16 +96,19 @@ void ensure_started() noexcept {
   watch_stdio_calls();
   watch_exec();
   watch_signals();
-  if (!is_in_front()) return;
+  if (!is_in_front()) return leave_allocations_alone();
   read_options();
-  if (!g_options.record || is_off_on_this_node()) return;
+  if (!g_options.record || is_off_on_this_node()) return leave_allocations_alone();
   read_creation(getenv(wire::kCreationVariable));
   prepare_process();
   start_fast_clock();
   name_library_for_old_kokkos();
+  prepare_allocations();
   if (open_process(nullptr, false)) {
     watch_fork();
     watch_exit();
+  } else {
+    leave_allocations_alone();
   }
   if (g_options.no_children) hide_from_children();
 }

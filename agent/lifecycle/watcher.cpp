@@ -26,6 +26,8 @@
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
+#include "agent/lifecycle/allocation_record.h"
+#include "agent/lifecycle/allocations.h"
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/end_recording.h"
 #include "agent/lifecycle/fault_handler.h"
@@ -582,6 +584,7 @@ void* watch(void* given) {
   g_watcher_tid.compare_exchange_strong(starting, static_cast<std::int32_t>(raw_syscall(SYS_gettid)),
                                         std::memory_order_acq_rel);
   prctl(PR_SET_NAME, "clusterprof");
+  leave_out_own_allocations();
   std::uint64_t usage_ns = 0, next_ns = monotonic_ns() + shortest_look_ns();
   bool attach = true;
   // Many children of a fork end sooner, and need none of the rest.
@@ -611,7 +614,11 @@ void* watch(void* given) {
     } else if (segment != nullptr && !recording_is_off()) {
       next_ns = look_at_those_due();
       const bool modules_changed = module_table_refresh(segment);
-      if (modules_changed || attach) attach = !g_options.no_python && python_attach(segment);
+      if (modules_changed || attach) {
+        attach = !g_options.no_python && python_attach(segment);
+        watch_python_allocator();
+        look_for_unseen_memory(segment);
+      }
       if (modules_changed && g_process.attached) replace_calls();
       if (monotonic_ns() - usage_ns >= kSecondNs) {
         refresh_usage(segment);

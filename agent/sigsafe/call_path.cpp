@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Call paths of MPI calls and file operations (call_path.h). An entry in assembly takes the caller's
-// registers. A path that the thread has seen before is found by comparing its return addresses, and its
-// Python frames, with those on the stack. A new path is walked, merged, trimmed, stored in the segment's path
-// arena, and remembered for the thread.
+// Call paths of MPI calls, file operations and allocations (call_path.h). An entry in assembly takes the
+// caller's registers. A path that the thread has seen before is found by comparing its return addresses, and
+// its Python frames, with those on the stack. A new path is walked, merged, trimmed, stored in the segment's
+// path arena, and remembered for the thread.
 #include "agent/sigsafe/call_path.h"
 
 #include <signal.h>
@@ -137,21 +137,45 @@ constexpr std::uint32_t kMaxProbes = 96;
 
 StoredPath* g_stored = nullptr;
 std::atomic<std::uint32_t> g_store_lock{0};
-// Written with the lock held: bytes of the arena, and paths in the table, that do not belong to MPI calls.
-std::uint64_t g_io_bytes = 0;
-std::uint32_t g_io_paths = 0;
+// Written with the lock held: bytes of the arena, and paths in the table, that belong to file operations, and
+// to allocations.
+struct Used {
+  std::uint64_t bytes;
+  std::uint32_t paths;
+};
+Used g_io = {}, g_memory = {};
 
 wire::DropReason no_room(PathUse use) noexcept {
-  return use == PathUse::kMpi ? wire::DropReason::kPathArenaFull : wire::DropReason::kIoPathRoomFull;
+  switch (use) {
+    case PathUse::kMpi:
+      return wire::DropReason::kPathArenaFull;
+    case PathUse::kIo:
+    case PathUse::kLargeIo:
+      return wire::DropReason::kIoPathRoomFull;
+    case PathUse::kMemory:
+      break;
+  }
+  return wire::DropReason::kMemoryPathRoomFull;
+}
+
+std::uint64_t arena_for_calls(const wire::SegmentHeader* segment) noexcept {
+  return segment->path_arena_bytes - segment->memory_path_bytes;
 }
 
 // How much of the arena may be used in total for paths that do not belong to MPI calls.
 std::uint64_t io_room(const wire::SegmentHeader* segment, PathUse use) noexcept {
-  const std::uint64_t eighth = segment->path_arena_bytes / 8;
+  const std::uint64_t eighth = arena_for_calls(segment) / 8;
   return use == PathUse::kLargeIo ? 3 * eighth : 2 * eighth;
 }
 std::uint64_t room_with_texts(const wire::SegmentHeader* segment) noexcept {
-  return segment->path_arena_bytes / 2;
+  return arena_for_calls(segment) / 2;
+}
+
+bool has_room(const wire::SegmentHeader* segment, PathUse use, std::uint64_t bytes) noexcept {
+  if (use == PathUse::kMpi) return true;
+  if (use == PathUse::kMemory)
+    return g_memory.bytes + bytes <= segment->memory_path_bytes && g_memory.paths < kStoredPaths / 4;
+  return g_io.bytes + bytes <= io_room(segment, use) && g_io.paths < kStoredPaths / 2;
 }
 
 std::uint64_t mix(std::uint64_t value) noexcept {  // MurmurHash3's finalizer
@@ -190,9 +214,7 @@ clusterprof_call_path store_locked(wire::SegmentHeader* segment, std::uint64_t h
   if (const StoredPath* path = find_stored(hash)) return {hash, path->offset, path->words};
   const std::uint64_t offset = segment->path_arena_used.load(std::memory_order_relaxed);
   const std::uint64_t bytes = std::uint64_t{count} * sizeof *words;
-  const bool of_mpi = use == PathUse::kMpi;
-  const bool may_take =
-      of_mpi || (g_io_bytes + bytes <= io_room(segment, use) && g_io_paths < kStoredPaths / 2);
+  const bool may_take = has_room(segment, use, bytes);
   StoredPath* place = nullptr;
   for (std::uint32_t probe = 0; may_take && probe < kMaxProbes && place == nullptr; ++probe) {
     StoredPath& candidate = g_stored[wire::table_place(hash, probe, kStoredPaths)];
@@ -202,9 +224,10 @@ clusterprof_call_path store_locked(wire::SegmentHeader* segment, std::uint64_t h
     count_drop(segment, no_room(use));
     return {hash, 0, 0};
   }
-  if (!of_mpi) {
-    g_io_bytes += bytes;
-    ++g_io_paths;
+  if (use != PathUse::kMpi) {
+    Used& used = use == PathUse::kMemory ? g_memory : g_io;
+    used.bytes += bytes;
+    ++used.paths;
   }
   auto* to = reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::uint8_t*>(segment) +
                                               segment->path_arena_offset + offset);
@@ -567,8 +590,7 @@ std::uint64_t path_table_bytes() noexcept { return sizeof(StoredPath) * kStoredP
 void set_path_table(void* memory) noexcept {
   g_stored = static_cast<StoredPath*>(memory);
   g_store_lock.store(0, std::memory_order_relaxed);
-  g_io_bytes = 0;
-  g_io_paths = 0;
+  g_io = g_memory = {};
 }
 
 bool store_text(wire::SegmentHeader* segment, const char* text, std::uint32_t bytes,
@@ -578,9 +600,9 @@ bool store_text(wire::SegmentHeader* segment, const char* text, std::uint32_t by
   offset = segment->path_arena_used.load(std::memory_order_relaxed);
   const std::uint64_t end = offset + (bytes + kWord - 1) / kWord * kWord;
   const bool fits =
-      end <= segment->path_arena_bytes && g_io_bytes + (end - offset) <= room_with_texts(segment);
+      end <= segment->path_arena_bytes && g_io.bytes + (end - offset) <= room_with_texts(segment);
   if (fits) {
-    g_io_bytes += end - offset;
+    g_io.bytes += end - offset;
     char* const to = reinterpret_cast<char*>(segment) + segment->path_arena_offset + offset;
     for (std::uint32_t i = 0; i < bytes; ++i) to[i] = text[i];
     segment->path_arena_used.store(end, std::memory_order_release);

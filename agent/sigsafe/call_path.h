@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The call path of the caller of an MPI function or of a file operation (agent_api.h, call_path). Cheap if
-// the path was seen before. Runs on the thread itself, not in one of our signal handlers. Takes no lock for a
-// path that was seen before.
+// The call path of the caller of an MPI function, a file operation or an allocation (agent_api.h, call_path).
+// Cheap if the path was seen before. Runs on the thread itself, not in one of our signal handlers. Takes no
+// lock for a path that was seen before.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,9 @@ std::uint64_t path_table_bytes() noexcept;
 void set_path_table(void* memory) noexcept;
 
 // What a call path is for. Half of the arena and of the table of paths is reserved for paths of MPI calls. A
-// further part is reserved for operations that transferred much or took long.
-enum class PathUse : std::uint32_t { kMpi = 0, kIo = 1, kLargeIo = 2 };
+// further part is reserved for operations that transferred much or took long. Paths of allocations have a
+// part of the arena of their own, which is there with --memory only.
+enum class PathUse : std::uint32_t { kMpi = 0, kIo = 1, kLargeIo = 2, kMemory = 3 };
 
 // Stores text in the path arena and returns its place in `offset`. False if there is no room. No handler of
 // the program may run meanwhile.
@@ -35,6 +36,6 @@ bool store_text(wire::SegmentHeader* segment, const char* text, std::uint32_t by
 
 // call_path of agent_api.h. The caller's registers are those of the first frame.
 extern "C" clusterprof_call_path clusterprof_call_path_entry(void);
-// The same for a file operation. What Python's import machinery does itself gets the path of the outermost
-// import. What is done inside an MPI call gets the path of the caller of MPI.
+// The same for a file operation or an allocation. What Python's import machinery does itself gets the path of
+// the outermost import. What is done inside an MPI call gets the path of the caller of MPI.
 extern "C" clusterprof_call_path clusterprof_io_path_entry(clusterprof::agent::PathUse use);

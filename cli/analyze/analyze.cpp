@@ -180,6 +180,15 @@ void Verbs::add_report() {
       ->excludes("--section")
       ->excludes("--region");
   report_verb
+      ->add_option("--at", report_options.at,
+                   "only what was held in memory at that time since the start, with --memory: 12.5s, 3m")
+      ->type_name("TIME")
+      ->excludes(html)
+      ->excludes(oneline)
+      ->excludes("--section")
+      ->excludes("--region")
+      ->excludes("--last");
+  report_verb
       ->add_flag("--all-frames", all_frames,
                  "show every function and line, also those of libraries and the interpreter")
       ->excludes(html);  // the page has a switch
@@ -291,9 +300,13 @@ void Verbs::add_export() {
   add_own(export_verb, own);
   export_verb->add_option("--ranks", export_options.ranks, "only these ranks, as in 0-3,8")
       ->type_name("LIST");
-  export_verb->add_option("--weight", export_options.weight, "folded, speedscope: time (default) or samples")
+  export_verb
+      ->add_option(
+          "--weight", export_options.weight,
+          "folded, speedscope: time (default) or samples; these and pprof, with --memory: bytes held at "
+          "peaks (rank_peak, node_peak) or in the end (live), or allocated (alloc)")
       ->type_name("WEIGHT")
-      ->check(CLI::IsMember({"samples", "time"}));
+      ->check(one_of("weight", kExportWeights));
   export_verb->add_flag("--all-ranks", export_options.all_ranks,
                         "each rank separately: folded, speedscope, pprof, perfetto, hatchet");
   export_verb->add_flag("--idle-threads", export_options.idle_threads,

@@ -115,6 +115,31 @@ void dump_series(const ShardData& data, Text& out) {
   out.row(data.path_axis.bin_ns, data.path_axis.origin_utc_ns);
   out.table("path_series", data.path_series.size(), "path\tbin\twall_ns\traw_wall_ns");
   for (const PathSeries& s : data.path_series) out.row(s.path, s.bin, s.wall_ns, s.raw_wall_ns);
+  out.table("memory_series", data.memory_series.size(), "path\tbin\tkib_ms");
+  for (const MemorySeries& s : data.memory_series) out.row(s.path, s.bin, s.kib_ms);
+}
+
+void dump_memory(const ShardData& data, Text& out) {
+  out.table(
+      "memory_ranks", data.memory_ranks.size(),
+      "rank_row\tinterval_bytes\tpeak_bytes\tpeak_ns\tlive_end_bytes\tuntracked_bytes\t"
+      "static_bytes\tmax_anon_bytes\tlive_at_max_anon_bytes\tmean_anon_bytes\tmean_live_bytes\tpss_bytes\t"
+      "private_dirty_bytes\thuge_bytes\tswap_bytes\tnear_bytes\tfar_bytes");
+  for (const MemoryRank& m : data.memory_ranks)
+    out.row(m.rank, m.interval_bytes, m.peak_bytes, m.peak_ns, m.live_end_bytes, m.untracked_bytes,
+            m.static_bytes, m.max_anon_bytes, m.live_at_max_anon_bytes, m.mean_anon_bytes, m.mean_live_bytes,
+            m.pss_bytes, m.private_dirty_bytes, m.huge_bytes, m.swap_bytes, m.near_bytes, m.far_bytes);
+  out.table("memory_sites", data.memory_sites.size(),
+            "rank_row\tpath\tdomain\talloc_bytes\talloc_count\tvariance\tsoon_bytes\tcopy_bytes\t"
+            "copy_count\tlive_end_bytes\trank_peak_bytes\tnode_peak_bytes\tlive_by_age_0\tlive_by_age_1\t"
+            "live_by_age_2\tlive_by_age_3\tlive_by_age_4\tlive_by_age_5\tlive_by_age_6\tlive_by_age_7");
+  for (const MemorySite& m : data.memory_sites) {
+    const auto& a = m.live_by_age;
+    static_assert(MemorySite::kAges == 8);
+    out.row(m.rank, m.path, kMemoryDomainNames[static_cast<std::size_t>(m.domain)], m.alloc_bytes,
+            m.alloc_count, m.variance, m.soon_bytes, m.copy_bytes, m.copy_count, m.live_end_bytes,
+            m.rank_peak_bytes, m.node_peak_bytes, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+  }
 }
 
 // The matrix tables: those of a profile do not fit into memory, and are read once for each of them.
@@ -239,12 +264,18 @@ void dump_run(const Run& run, Text& out) {
 void dump_nodes_and_ranks(const ShardData& data, Text& out) {
   out.table("nodes", data.nodes.size(),
             "row\tname\tstart_utc_ns\telapsed_ns\tcpu_ns\tcollector_cpu_ns\tcollector_max_rss_bytes\tcpus\t"
-            "numa_nodes\tmemory_bytes\tcache_bytes\tcpu_model\tas_of_utc_ns\tnext_within_ns\tcollector");
+            "numa_nodes\tmemory_bytes\tcache_bytes\tcpu_model\tas_of_utc_ns\tnext_within_ns\tcollector\t"
+            "group_limit_bytes\tgroup_used_bytes\tgroup_max_used_bytes\tgroup_limit_hits\t"
+            "group_anon_bytes\tgroup_file_bytes\tgroup_shared_bytes\tgroup_kernel_bytes\t"
+            "group_swap_bytes\trequested_memory_bytes\theld_peak_bytes\theld_peak_utc_ns");
   for (std::size_t i = 0; i < data.nodes.size(); ++i) {
     const Node& n = data.nodes[i];
     out.row(i, n.name, n.start_utc_ns, n.elapsed_ns, n.cpu_ns, n.collector_cpu_ns, n.collector_max_rss_bytes,
             n.cpus, n.numa_nodes, n.memory_bytes, n.cache_bytes, n.cpu_model, n.as_of_utc_ns,
-            n.next_within_ns, n.collector);
+            n.next_within_ns, n.collector, n.group.limit_bytes, n.group.used_bytes, n.group.max_used_bytes,
+            n.group.limit_hits, n.group.anon_bytes, n.group.file_bytes, n.group.shared_bytes,
+            n.group.kernel_bytes, n.group.swap_bytes, n.requested_memory_bytes, n.held_peak_bytes,
+            n.held_peak_utc_ns);
   }
   out.table(
       "ranks", data.ranks.size(),
@@ -430,6 +461,7 @@ Result<void> dump_tables(const ShardData& data, const Matrix& matrix, Text& out)
   dump_losses(data, out);
   dump_series(data, out);
   Result<void> read = dump_files_and_regions(data, matrix, out);
+  dump_memory(data, out);
   dump_events(data, out);
   dump_waiting(data, out);
   return read;

@@ -44,7 +44,7 @@ struct Format {
 constexpr Format kFormats[] = {
     {"folded", report::export_folded, false, true, true, true},
     {"speedscope", report::export_speedscope, false, true, true, true},
-    {"pprof", report::export_pprof, true, false, true},
+    {"pprof", report::export_pprof, true, true, true},
     {"perfetto",
      [](const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
        report::export_perfetto(input.head, options, sink);
@@ -138,6 +138,7 @@ std::string misuse(const ExportVerbOptions& options, const Format& format) {
   const std::string of = std::string(format.name) + " has no ";
   const bool csv = format.name == "csv";
   if (!options.weight.empty() && !format.weighs) return of + "choice of weights";
+  if (format.name == "pprof" && options.weight == "samples") return "pprof has samples and times always";
   if (options.all_ranks && !format.tells_ranks_apart) return of + "way to tell ranks apart";
   if (options.no_regions && !format.has_regions) return of + "frames of regions";
   if (options.idle_threads && (csv || format.name == "json" || format.name == "perfetto"))
@@ -175,6 +176,12 @@ Result<std::vector<bool>> select(const ExportVerbOptions& options, const ShardDa
     return Error{options.run + ": " + missing, ErrorKind::kNotFound};
   }
   return selected;
+}
+
+ExportWeight weight_of(std::string_view name) {
+  const auto known = std::find(kExportWeights.begin(), kExportWeights.end(), name);
+  return known != kExportWeights.end() ? static_cast<ExportWeight>(known - kExportWeights.begin())
+                                       : ExportWeight::kTime;
 }
 
 int export_tables(const ExportVerbOptions& options, const fs::path& run) {
@@ -262,7 +269,9 @@ int export_run(const ExportVerbOptions& options) {
   if (!selected) return complain(selected.error());
   ExportOptions how;
   how.ranks = std::move(selected).value();
-  how.weight = options.weight == "samples" ? ExportWeight::kSamples : ExportWeight::kTime;
+  how.weight = weight_of(options.weight);
+  if (report::is_memory(how.weight) && head.value()->memory_ranks.empty())
+    return complain(kNothingFound, options.run + ": recorded without --memory");
   how.idle_threads = options.idle_threads;
   how.each_rank = options.all_ranks;
   how.regions = !options.no_regions;

@@ -210,6 +210,26 @@ int page_to(const ReportOptions& options, const fs::path& run) {
   return written ? kOk : complain(written.error());
 }
 
+int memory_at(const ReportOptions& options, const report::Analysis& analysis) {
+  const std::optional<double> at_s = parse_seconds(options.at);
+  if (!at_s)
+    return complain(kBadUsage, "--at: a time since the start, as 12.5s, 3m or 1h, not '" + options.at + "'");
+  const std::optional<report::HeldAt> held = report::held_at(analysis, *at_s);
+  if (!held)
+    return complain(kNothingFound, options.run + (analysis.memory ? ": nothing is known of that time"
+                                                                  : ": recorded without --memory"));
+  if (options.json) {
+    Output output;
+    report::render_json(analysis, *held, [&](std::string_view piece) { output(piece); });
+    return output.finish();
+  }
+  report::TextOptions text;
+  text.width = columns_of(STDOUT_FILENO);
+  text.colour = wants_colour(STDOUT_FILENO, options.colour);
+  text.unicode = wants_unicode();
+  return print(report::render_text(analysis, *held, text));
+}
+
 // RUN/report.html at the end of a job. What the banner says of it: where it is, or how to make it; nothing
 // where it cannot be made.
 std::string leave_page(const BannerOptions& options, const fs::path& run, const report::Analysis& analysis) {
@@ -254,7 +274,8 @@ int report(const ReportOptions& options) {
                                    chosen_view().frames);
     if (!analysis) return complain(kNothingFound, options.run + ": nothing of it is known by time");
   } else if (options.region.empty()) {
-    Result<report::Analysis> whole = stored_analysis(run, options.json || timeline, job_of(options));
+    Result<report::Analysis> whole =
+        stored_analysis(run, options.json || timeline || !options.at.empty(), job_of(options));
     if (!whole) return complain(whole.error());
     analysis = std::move(whole.value());
   } else {
@@ -271,6 +292,7 @@ int report(const ReportOptions& options) {
     } while (report::has_collector_that_ended(*analysis));
     report::find_run_state(*analysis, job_of(options));
   }
+  if (!options.at.empty()) return memory_at(options, *analysis);
   if (options.json) {
     Output output;
     report::render_json(*analysis, [&](std::string_view piece) { output(piece); });

@@ -26,6 +26,7 @@ struct ReportOptions {
   std::vector<std::string> sections;
   std::string region;      // empty: the whole run
   std::string last;        // a time: only so much of the end; empty: the whole run
+  std::string at;          // a time since the start: what was held in memory then; empty: the whole run
   std::string html;        // the page to this file, "-" for stdout, instead of the text; empty: no
   bool no_source = false;  // the page without the text of source files
   std::string colour = "auto";

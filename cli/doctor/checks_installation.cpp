@@ -30,6 +30,7 @@ std::vector<Part> parts_of(const InstallLayout& layout) {
       {layout.agent(), "the agent", true, false, kNothing},
       {layout.analyze, "the analysis", true, true, "no reports, no summary at the end of a job"},
       {layout.browser(), "the terminal browser", false, true, "no clusterprof tui"},
+      {layout.memory_preload(), "the preload in front of malloc", false, false, "no --memory"},
       {libraries + "/libclusterprof_start.so", "the starter", false, false,
        "neither srun --clusterprof nor task_prolog starts a recording"},
       {libraries + "/python/clusterprof/__init__.py", "the Python module", false, false,

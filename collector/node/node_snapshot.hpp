@@ -12,6 +12,7 @@
 #include "collector/charge/live_times.hpp"
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/time_series.hpp"
+#include "collector/memory/memory_ledger.hpp"
 #include "collector/mpi/event_log.hpp"
 #include "collector/process/process_report.hpp"
 #include "collector/stacks/raw_store.hpp"
@@ -58,6 +59,10 @@ struct RankSnapshot {
   std::vector<shard::Thread> threads;           // likewise
   std::vector<shard::RecordingWindow> windows;  // likewise
   std::uint64_t rss_bytes = 0;                  // now; 0: not known
+  // With --memory.
+  std::optional<shard::MemoryRank> memory;  // `rank` is 0
+  std::vector<MemoryLedger::Row> held_rows;
+  SeriesBlock held{1, 1};
 };
 
 struct NodeSnapshot {
@@ -68,6 +73,8 @@ struct NodeSnapshot {
   TimeGrid grid;
   SeriesBlock series{kNodeColumns, kNodeLevels};
   PathTimes::Cells path_times;
+  SeriesBlock held{1, 1};                      // with --memory
+  std::vector<MemoryLedger::Cell> held_cells;  // in the bins of path_times
 
   // Of NodeState::live_snapshot() only, which leaves out what live files do not have.
   std::vector<LiveTimes::Row> live_times;

@@ -122,6 +122,7 @@ void NodeState::move_to(ProcessId id, RankKey key) {
   if (from.empty() && ranks_[old].helpers.processes == 0) {
     ranks_[key].series.add(std::move(ranks_[old].series));
     ranks_.erase(old);
+    memory_.rename(old, key);
   }
 }
 
@@ -165,6 +166,7 @@ void NodeState::begin_start(const wire::SegmentHeader& header) {
     for (auto& [key, group] : ranks_) {
       const RankKey moved = key >= 0 ? kAboveRanks - key : key + kAboveRanks - kMaxRanks;
       for (const Process& process : group.processes) rank_of_[process.id] = moved;
+      memory_.rename(key, moved);
       above.emplace(moved, std::move(group));
     }
     ranks_ = std::move(above);
@@ -432,6 +434,7 @@ void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
   process.recorder->finish(end);
   if (live_) process.recorder->take_new_times(&*live_);
   ProcessReport report = process.recorder->report(end);
+  end_memory(process, report.start_mono_ns, end);
   process.recorder.reset();
   if (!process.past) {
     process.past = std::move(report);
@@ -439,6 +442,18 @@ void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
   }
   report.begin_with(*process.past);
   process.past = std::move(report);
+}
+
+// What is live when a worker of short life ends is no memory that the rank has at its end.
+void NodeState::end_memory(Process& process, std::uint64_t start_ns, std::uint64_t end_ns) {
+  const RankKey key = rank_of_.at(process.id);
+  std::uint64_t rank_start_ns = start_ns;
+  for (const Process& other : ranks_.at(key).processes)
+    rank_start_ns = std::min(rank_start_ns, other.start.mono_ns);
+  memory_.add(key, process.recorder->take_memory_changes());
+  if (end_ns - start_ns >= (end_ns - rank_start_ns) / 2)
+    memory_.leave(key, start_ns, end_ns, process.recorder->memory_left(end_ns));
+  memory_.add(key, process.recorder->release_memory(end_ns));
 }
 
 void NodeState::segment_ended(ProcessId id, std::uint64_t now_ns) {
@@ -449,9 +464,10 @@ void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait
   Process* const process = find(id);
   if (process == nullptr || !process->alive) return;
   close_segment(*process, now_ns);
-  RankGroup& group = ranks_.at(rank_of_.at(id));
+  const RankKey key = rank_of_.at(id);
+  RankGroup& group = ranks_.at(key);
   update_series(group, *process, now_ns);
-  update_rss(group, now_ns);
+  update_rss(key, group, now_ns);
   process->alive = false;
   process->gone_ns = now_ns;
   if (turned_off_ns_ == 0) process->unrecorded = without_word(*process, now_ns);
@@ -567,10 +583,31 @@ void NodeState::set_usage(ProcessId id, const SystemUsage& usage) {
 void NodeState::set_look(ProcessId id, ProcessLook look) {
   Process* const process = find(id);
   if (process == nullptr) return;
-  if (look.rss_bytes != 0) process->look.rss_bytes = look.rss_bytes;
+  if (look.rss_bytes != 0) {
+    process->look.rss_bytes = look.rss_bytes;
+    process->look.anon_bytes = look.anon_bytes;
+  }
   if (look.affinity.empty()) return;
   process->look.affinity = std::move(look.affinity);
   process->look.numa_nodes = std::move(look.numa_nodes);
+}
+
+void NodeState::set_memory(ProcessId id, const ProcessMemory& memory) {
+  Process* const process = find(id);
+  if (process == nullptr) return;
+  process->memory = memory;
+  RankGroup& group = ranks_.at(rank_of_.at(id));
+  ProcessMemory sum;
+  for (const Process& each : group.processes) {
+    if (!each.alive) continue;
+    sum.pss_bytes += each.memory.pss_bytes;
+    sum.private_dirty_bytes += each.memory.private_dirty_bytes;
+    sum.huge_bytes += each.memory.huge_bytes;
+    sum.swap_bytes += each.memory.swap_bytes;
+    sum.near_bytes += each.memory.near_bytes;
+    sum.far_bytes += each.memory.far_bytes;
+  }
+  if (sum.pss_bytes > group.memory.most.pss_bytes) group.memory.most = sum;
 }
 
 void NodeState::set_node_facts(NodeFacts facts) { facts_ = std::move(facts); }
@@ -615,20 +652,36 @@ std::uint64_t NodeState::rss_bytes(const RankGroup& group) {
   return rss_bytes;
 }
 
-void NodeState::update_rss(RankGroup& group, std::uint64_t now_ns) {
+void NodeState::update_rss(RankKey key, RankGroup& group, std::uint64_t now_ns) {
   std::uint64_t begin_ns = now_ns;
   for (const Process& process : group.processes) begin_ns = std::min(begin_ns, process.start.mono_ns);
   const std::uint64_t bytes = rss_bytes(group);
   if (bytes == 0) return;
-  group.series.level(grid_, kRss, std::max(group.rss_until_ns, begin_ns), now_ns, bytes);
+  begin_ns = std::max(group.rss_until_ns, begin_ns);
+  group.series.level(grid_, kRss, begin_ns, now_ns, bytes);
   group.rss_until_ns = now_ns;
+  if (!memory_.any()) return;
+
+  std::uint64_t anon_bytes = 0;
+  for (const Process& process : group.processes)
+    if (process.alive) anon_bytes += process.look.anon_bytes;
+  const std::uint64_t live_bytes = memory_.live(key);
+  MemoryLooks& looks = group.memory;
+  if (anon_bytes > looks.max_anon_bytes) {
+    looks.max_anon_bytes = anon_bytes;
+    looks.live_at_max_anon_bytes = live_bytes;
+  }
+  const auto ns = static_cast<double>(now_ns - std::min(begin_ns, now_ns));
+  looks.looked_ns += ns;
+  looks.anon_byte_ns += static_cast<double>(anon_bytes) * ns;
+  looks.live_byte_ns += static_cast<double>(live_bytes) * ns;
 }
 
 void NodeState::update_series(std::uint64_t now_ns) {
   for (auto& [key, group] : ranks_) {
     for (Process& process : group.processes)
       if (process.alive) update_series(group, process, now_ns);
-    update_rss(group, now_ns);
+    update_rss(key, group, now_ns);
   }
 }
 
@@ -694,9 +747,11 @@ double NodeState::poll(std::uint64_t now_ns) {
       if (!process.recorder) continue;
       set_event_budget(*process.recorder);
       fullest = std::max(fullest, process.recorder->poll(now_ns));
+      memory_.add(key, process.recorder->take_memory_changes());
       read_launches(process, now_ns, false);
     }
   }
+  if (memory_.any()) memory_.advance(now_ns);
   return fullest;
 }
 

@@ -17,6 +17,7 @@
 #include "collector/charge/live_times.hpp"
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/time_series.hpp"
+#include "collector/memory/memory_ledger.hpp"
 #include "collector/node/node_snapshot.hpp"
 #include "collector/os/os_facts.hpp"
 #include "collector/process/process_recorder.hpp"
@@ -46,6 +47,7 @@ struct NodeOptions {
   std::optional<std::size_t> event_budget{};
   std::uint64_t max_memory_bytes = 0;                     // of the collector; 0: no limit
   std::uint32_t local_ranks = 0;                          // expected on this node; 0: not known
+  std::uint64_t requested_memory_bytes = 0;               // by the job, of this node; 0: not known
   std::vector<shard::Note> notes{};                       // on these options
   std::vector<std::string> own{};                         // --own: absolute paths
   std::int64_t time_limit_utc_ns = 0;                     // when the job's time is up; 0: not known
@@ -120,6 +122,11 @@ class NodeState {
 
   void set_usage(ProcessId process, const SystemUsage& usage);
   void set_look(ProcessId process, ProcessLook look);
+  // What the kernel says about a process's memory, which may come rarely, and about that of the job.
+  void set_memory(ProcessId process, const ProcessMemory& memory);
+  void set_group_memory(const shard::GroupMemory& memory) { group_memory_ = memory; }
+  // Whether a process records its memory, or has done so.
+  [[nodiscard]] bool records_memory() const { return memory_.any(); }
   void set_node_facts(NodeFacts facts);
 
   // There is no memory for more: from now on new call paths are kept without their callers, and no more MPI
@@ -188,6 +195,7 @@ class NodeState {
     std::optional<int> wait_status;
     std::optional<SystemUsage> usage;
     ProcessLook look;
+    ProcessMemory memory;   // of the last time that it was looked at
     SystemUsage in_series;  // what is in the rank's series already, and up to when
     std::uint64_t in_series_until_ns = 0;
     std::unique_ptr<ProcessRecorder> recorder;  // of the segment it has now
@@ -201,6 +209,12 @@ class NodeState {
     shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
     std::optional<std::uint64_t> executed_ns;  // a program that should greet and has not yet
   };
+  // What a rank's living processes have in RAM, by looks at them.
+  struct MemoryLooks {
+    std::uint64_t max_anon_bytes = 0, live_at_max_anon_bytes = 0;
+    double anon_byte_ns = 0, live_byte_ns = 0, looked_ns = 0;
+    ProcessMemory most;  // of all of them, when PSS was the most
+  };
   // A rank and its processes on this node. Helpers that ended are added up in `helpers`.
   struct RankGroup {
     std::list<Process> processes;
@@ -212,6 +226,7 @@ class NodeState {
     std::vector<shard::Process> ended, ended_alike;
     SeriesBlock series{kRankColumns, kRankLevels};
     std::uint64_t rss_until_ns = 0;  // that it has the memory of
+    MemoryLooks memory;
   };
   struct ProcessView;  // a process as of now
 
@@ -231,6 +246,7 @@ class NodeState {
   Process& add_process(RankKey key, std::int32_t pid, Instant now);
   void move_to(ProcessId id, RankKey key);
   void close_segment(Process& process, std::uint64_t now_ns);
+  void end_memory(Process& process, std::uint64_t start_ns, std::uint64_t end_ns);
   void read_launches(Process& process, std::uint64_t now_ns, bool all);
   void add_up_helpers(RankGroup& group);
   [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
@@ -258,7 +274,7 @@ class NodeState {
   [[nodiscard]] std::map<RankKey, std::int32_t> rank_numbers() const;
   [[nodiscard]] bool is_spawned(std::int32_t rank) const;
   void update_series(RankGroup& group, Process& process, std::uint64_t now_ns);
-  void update_rss(RankGroup& group, std::uint64_t now_ns);
+  void update_rss(RankKey key, RankGroup& group, std::uint64_t now_ns);
   // `live`: null, or for a live file.
   static ProcessView view(Process& process, std::uint64_t now_ns, Events events, LiveTimes* live);
   void set_event_budget(ProcessRecorder& recorder) const;
@@ -268,6 +284,7 @@ class NodeState {
   static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
                                     Events events, std::size_t thread_rows, std::vector<shard::Note>& notes,
                                     LiveTimes* live);
+  void add_memory(RankSnapshot& snapshot, RankKey key, const RankGroup& group) const;
   NodeSnapshot make_snapshot(Instant now, bool complete, Events events, LiveTimes* live);
   // What its living processes have; for one that was never looked at, the most it ever had.
   static std::uint64_t rss_bytes(const RankGroup& group);
@@ -278,6 +295,7 @@ class NodeState {
   TableSizes sizes_;  // for which the store has its limits
   TimeGrid grid_;
   PathTimes path_times_{store_};
+  MemoryLedger memory_{grid_, path_times_.grid()};
   NodeFacts facts_;
   SeriesBlock series_{kNodeColumns, kNodeLevels};
   std::optional<NodeUsage> node_usage_;
@@ -291,6 +309,7 @@ class NodeState {
   std::vector<shard::Note> notes_;
   std::uint64_t notes_left_out_ = 0;
   std::uint64_t memory_kills_ = 0;
+  shard::GroupMemory group_memory_;
   std::uint64_t turned_off_ns_ = 0;  // 0: recording is on
   std::optional<LiveTimes> live_;    // while somebody watches
   std::uint64_t watch_ = 0;

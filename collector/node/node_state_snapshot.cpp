@@ -363,6 +363,36 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   return snapshot;
 }
 
+void NodeState::add_memory(RankSnapshot& snapshot, RankKey key, const RankGroup& group) const {
+  const ProcessReport& report = snapshot.report;
+  if (report.memory_interval_bytes == 0) return;
+  MemoryLedger::RankMemory held = memory_.rank(key);
+  shard::MemoryRank& row = snapshot.memory.emplace();
+  row.interval_bytes = report.memory_interval_bytes;
+  row.peak_bytes = held.peak.bytes;
+  if (held.peak.bytes != 0)
+    row.peak_ns = static_cast<std::uint64_t>(
+        std::max<std::int64_t>(grid_.utc_ns(held.peak.time_ns) - snapshot.rank.start_utc_ns, 0));
+  row.live_end_bytes = held.live_end;
+  row.untracked_bytes = report.memory_untracked_bytes;
+  row.static_bytes = report.memory_static_bytes;
+  const MemoryLooks& looks = group.memory;
+  row.max_anon_bytes = looks.max_anon_bytes;
+  row.live_at_max_anon_bytes = looks.live_at_max_anon_bytes;
+  if (looks.looked_ns > 0) {
+    row.mean_anon_bytes = static_cast<std::uint64_t>(looks.anon_byte_ns / looks.looked_ns);
+    row.mean_live_bytes = static_cast<std::uint64_t>(looks.live_byte_ns / looks.looked_ns);
+  }
+  row.pss_bytes = looks.most.pss_bytes;
+  row.private_dirty_bytes = looks.most.private_dirty_bytes;
+  row.huge_bytes = looks.most.huge_bytes;
+  row.swap_bytes = looks.most.swap_bytes;
+  row.near_bytes = looks.most.near_bytes;
+  row.far_bytes = looks.most.far_bytes;
+  snapshot.held_rows = std::move(held.rows);
+  snapshot.held = std::move(held.series);
+}
+
 NodeSnapshot NodeState::snapshot(Instant now, bool complete, Events events) {
   return make_snapshot(now, complete, events, nullptr);
 }
@@ -419,9 +449,12 @@ NodeSnapshot NodeState::make_snapshot(Instant now, bool complete, Events events,
   snapshot.node.memory_bytes = facts_.memory_bytes;
   snapshot.node.cache_bytes = facts_.cache_bytes;
   snapshot.node.cpu_model = facts_.cpu_model;
+  snapshot.node.group = group_memory_;
+  snapshot.node.requested_memory_bytes = options_.requested_memory_bytes;
   snapshot.node.start_utc_ns = now.utc_ns;
   snapshot.node.as_of_utc_ns = now.utc_ns;
   std::int64_t end_utc_ns = 0;
+  if (memory_.any()) memory_.advance(now.mono_ns);
   std::vector<PathTime> open_times;
   const auto numbers = rank_numbers();
   const std::size_t thread_rows =
@@ -430,7 +463,10 @@ NodeSnapshot NodeState::make_snapshot(Instant now, bool complete, Events events,
     if (group.processes.empty() || is_above_ranks(key)) continue;
     snapshot.ranks.push_back(
         rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows, run.notes, live));
-    if (live == nullptr) snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
+    if (live == nullptr) {
+      snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
+      add_memory(snapshot.ranks.back(), key, group);
+    }
     // One that was attached to was running before, and may go on.
     if (options_.attached && (snapshot.ranks.back().rank.flags & shard::kStillRan) != 0)
       snapshot.ranks.back().rank.flags &= ~shard::kLost;
@@ -484,9 +520,17 @@ NodeSnapshot NodeState::make_snapshot(Instant now, bool complete, Events events,
   if (run.counters_multiplexed) run.notes.push_back(shard::note_of_run(shard::NoteCode::kCountersTookTurns));
   unite(run.notes);
   if (live == nullptr) {
+    const MemoryLedger::Peak peak = memory_.node_peak();
+    if (peak.bytes != 0) {
+      snapshot.node.held_peak_bytes = peak.bytes;
+      snapshot.node.held_peak_utc_ns = grid_.utc_ns(peak.time_ns);
+      snapshot.held = memory_.node_series();
+      path_times_.grid().reach(now.mono_ns);  // so that what follows has the same bins
+    }
     snapshot.grid = grid_;
     snapshot.series = series_;
     snapshot.path_times = path_times_.cells(open_times);
+    if (peak.bytes != 0) snapshot.held_cells = memory_.cells(now.mono_ns);
   }
   snapshot.tables = store_.tables();  // after the reports, which add call paths of MPI call sites
   return snapshot;

@@ -62,9 +62,10 @@ MemoryLimit::MemoryLimit(const std::string& membership, const std::filesystem::p
     const std::filesystem::path base = is_v2 ? root : root / "memory";
     std::filesystem::path relative = std::filesystem::path(line.substr(second + 1)).relative_path();
     for (;;) {
-      const Group group = is_v2 ? Group{base / relative, "memory.max", "memory.current", "inactive_file"}
-                                : Group{base / relative, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                        "total_inactive_file"};
+      const Group group = is_v2
+                              ? Group{base / relative, "memory.max", "memory.current", "inactive_file", true}
+                              : Group{base / relative, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                      "total_inactive_file", false};
       if (number_in_file(group.directory / group.limit).value_or(kNoLimit) < kNoLimit)
         groups_.push_back(group);
       // In version 1 a group counts its own processes only, in version 2 also those of the groups below.
@@ -90,17 +91,49 @@ std::uint64_t MemoryLimit::kills() const {
   return now - std::min(now, kills_before_);
 }
 
-std::optional<MemoryUse> MemoryLimit::look() const {
-  std::optional<MemoryUse> nearest;
+MemoryLimit::Nearest MemoryLimit::nearest() const {
+  Nearest nearest;
   for (const Group& group : groups_) {
     const auto limit = number_in_file(group.directory / group.limit),
                used = number_in_file(group.directory / group.used);
     if (!limit || !used || *limit == 0 || *limit >= kNoLimit) continue;
     const std::uint64_t droppable = entry(group.directory / "memory.stat", group.droppable);
     const MemoryUse use{*used - std::min(*used, droppable), *limit};
-    if (!nearest || use.share() > nearest->share()) nearest = use;
+    if (nearest.group == nullptr || use.share() > nearest.use.share()) nearest = {&group, use, *used};
   }
   return nearest;
+}
+
+std::optional<MemoryUse> MemoryLimit::look() const {
+  const Nearest found = nearest();
+  return found.group != nullptr ? std::optional(found.use) : std::nullopt;
+}
+
+const shard::GroupMemory& MemoryLimit::follow() {
+  const Nearest found = nearest();
+  if (found.group == nullptr) return followed_;
+  const auto file = [&](const char* name) { return found.group->directory / name; };
+  const bool is_v2 = found.group->is_v2;
+  followed_.limit_bytes = found.use.limit_bytes;
+  followed_.used_bytes = found.counted_bytes;
+  const std::uint64_t peak =
+      number_in_file(file(is_v2 ? "memory.peak" : "memory.max_usage_in_bytes")).value_or(0);
+  followed_.max_used_bytes = std::max({followed_.max_used_bytes, peak, found.counted_bytes});
+  followed_.limit_hits =
+      is_v2 ? entry(file("memory.events"), "max") : number_in_file(file("memory.failcnt")).value_or(0);
+  if (found.counted_bytes <= fullest_bytes_) return followed_;
+  fullest_bytes_ = found.counted_bytes;
+  const std::filesystem::path parts = file("memory.stat");
+  followed_.anon_bytes = entry(parts, is_v2 ? "anon" : "total_rss");
+  followed_.shared_bytes = entry(parts, is_v2 ? "shmem" : "total_shmem");
+  const std::uint64_t cached = entry(parts, is_v2 ? "file" : "total_cache");
+  followed_.file_bytes = cached - std::min(cached, followed_.shared_bytes);
+  followed_.kernel_bytes =
+      is_v2 ? entry(parts, "kernel_stack") + entry(parts, "pagetables") + entry(parts, "slab")
+            : number_in_file(file("memory.kmem.usage_in_bytes")).value_or(0);
+  followed_.swap_bytes =
+      is_v2 ? number_in_file(file("memory.swap.current")).value_or(0) : entry(parts, "total_swap");
+  return followed_;
 }
 
 }  // namespace clusterprof::collector

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "formats/shard/shard_data.hpp"
+
 namespace clusterprof::collector {
 
 struct MemoryUse {
@@ -31,6 +33,9 @@ class MemoryLimit {
   // lately) does not count as used. nullopt: there is no limit.
   [[nodiscard]] std::optional<MemoryUse> look() const;
 
+  // More about the group that was nearest to its limit at a look. limit_bytes 0: none has a limit.
+  [[nodiscard]] const shard::GroupMemory& follow();
+
   // Processes that the kernel has killed since this was made because memory was short: of the control groups
   // that tell, else of the machine.
   [[nodiscard]] std::uint64_t kills() const;
@@ -41,13 +46,22 @@ class MemoryLimit {
     const char* limit;
     const char* used;
     const char* droppable;  // in memory.stat
+    bool is_v2;
   };
+  struct Nearest {
+    const Group* group = nullptr;  // null: no group has a limit
+    MemoryUse use;
+    std::uint64_t counted_bytes = 0;  // with what could be dropped
+  };
+  [[nodiscard]] Nearest nearest() const;
   [[nodiscard]] std::uint64_t all_kills() const;
 
   std::vector<Group> groups_;                       // those with a limit
   std::vector<std::filesystem::path> kill_counts_;  // files with a line "oom_kill NUMBER"
   std::filesystem::path machine_;
   std::uint64_t kills_before_ = 0;
+  shard::GroupMemory followed_;
+  std::uint64_t fullest_bytes_ = 0;  // at a look
 };
 
 }  // namespace clusterprof::collector

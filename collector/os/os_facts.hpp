@@ -26,8 +26,16 @@ struct SystemUsage {
 // What can be learned about a living process at little cost. 0 or empty: not known.
 struct ProcessLook {
   std::uint64_t rss_bytes = 0;
-  std::string affinity;    // of its main thread, "0-3,8"
-  std::string numa_nodes;  // of these processors
+  std::string affinity;          // of its main thread, "0-3,8"
+  std::string numa_nodes;        // of these processors
+  std::uint64_t anon_bytes = 0;  // of rss_bytes: neither of files nor shared
+};
+
+// What the kernel says about the memory of a process, or of several together.
+struct ProcessMemory {
+  std::uint64_t pss_bytes = 0;  // pages that n processes have count for 1/n
+  std::uint64_t private_dirty_bytes = 0, huge_bytes = 0, swap_bytes = 0;
+  std::uint64_t near_bytes = 0, far_bytes = 0;  // on the memory nodes of its processors, and on others
 };
 
 // shard::Node

@@ -240,7 +240,10 @@ ProcessLook Machine::look_at(pid_t pid) const {
   if (const auto text = read_text(root_ + "/proc/" + std::to_string(pid) + "/statm")) {
     std::string_view rest = *text;
     (void)next_word(rest);
-    look.rss_bytes = number(next_word(rest)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const auto page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const std::uint64_t pages = number(next_word(rest)), shared = number(next_word(rest));
+    look.rss_bytes = pages * page_bytes;
+    look.anon_bytes = (pages - std::min(pages, shared)) * page_bytes;
   }
   if (const Processors cpus = processors_of(pid); !cpus.empty()) {
     look.affinity = number_list(cpus);

@@ -128,6 +128,7 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid&
       events_(segment_, start_, windows_, call_sites_, drops_),
       time_in_mpi_(segment_, start_, windows_, stacks_, drops_),
       samples_(segment_, store, stacks_, charges_, events_, drops_),
+      memory_(segment_, start_, stacks_, drops_),
       tables_(segment_, start_, store, stacks_, call_sites_, charges_, drops_),
       openmp_(segment_, start_, store, stacks_) {
   samples_.ask_for_paths([this](std::int32_t tid) {
@@ -193,7 +194,7 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   start_.check(grid_.begun() ? std::optional(grid_.start_mono_ns()) : std::nullopt, now_ns);
   windows_.look(segment_.header(), start_, now_ns);
   stacks_.read_descriptions(now_ns);
-  double fullest = 0;
+  double fullest = memory_.poll(now_ns);
   freed_slots_ = 0;
   const std::vector<std::uint32_t>& slots = slots_.find(now_ns);
   // Last those that others may use: their samples say whose time it is.
@@ -236,6 +237,7 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
     end_replaced_thread(thread, end_ns);
   }
   stacks_.finish(pid_, static_cast<std::int64_t>(segment_.header().start_realtime_ns), end_ns);
+  memory_.finish(end_ns);
   update_mpi_counters(end_ns);
   finished_ = true;
 }
@@ -444,6 +446,7 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   add_charges(report, now_ns);
   add_sums(report, now_ns);
   tables_.read(report, now_ns);
+  add_memory(report, now_ns);
   add_events(report, which);
   add_unrecorded_threads(report, now_ns);
   add_ended_threads(report);
@@ -550,6 +553,16 @@ void ProcessRecorder::add_notes(ProcessReport& report) const {
     report.add_note(shard::NoteCode::kCallersLeftOut);
   if (h.torch_not_recorded.load(std::memory_order_relaxed) != 0)
     report.add_note(shard::NoteCode::kTorchNotRecorded);
+  constexpr std::pair<wire::MemoryNotes, shard::NoteCode> kMemoryNotes[] = {
+      {wire::kProgramsOwnMalloc, shard::NoteCode::kMemoryOwnMalloc},
+      {wire::kOtherMalloc, shard::NoteCode::kMemoryOtherMalloc},
+      {wire::kPythonNotSeen, shard::NoteCode::kMemoryPythonNotSeen},
+      {wire::kPythonReplaced, shard::NoteCode::kMemoryPythonReplaced},
+      {wire::kNoMemoryWrap, shard::NoteCode::kMemoryNotWrapped},
+  };
+  const std::uint32_t notes = h.memory.notes.load(std::memory_order_relaxed);
+  for (const auto& [bit, code] : kMemoryNotes)
+    if ((notes & bit) != 0) report.add_note(code);
 }
 
 void ProcessRecorder::add_statistics(ProcessReport& report) const {
@@ -612,6 +625,17 @@ void ProcessRecorder::add_sums(ProcessReport& report, std::uint64_t now_ns) cons
   report.leaves_gaps = windows_.leaves_gaps();
   report.mpi_runnable_ns = charges_.mpi_runnable_ns();
   report.knows_run_delay = segment_.header().knows_run_delay == 1 && !samples_.cpu_clock();
+}
+
+void ProcessRecorder::add_memory(ProcessReport& report, std::uint64_t now_ns) {
+  if (!memory_.is_on()) return;
+  const wire::MemoryState& state = segment_.header().memory;
+  report.memory = memory_.sums(now_ns);
+  report.memory_interval_bytes = state.interval_bytes.load(std::memory_order_relaxed);
+  report.memory_untracked_bytes = state.untracked_bytes.load(std::memory_order_relaxed);
+  report.memory_static_bytes = state.static_bytes.load(std::memory_order_relaxed);
+  if (const std::uint64_t lost = state.events_lost.load(std::memory_order_relaxed); lost != 0)
+    report.drops["memory_ring_full"] += lost;
 }
 
 std::uint64_t ProcessRecorder::paused_ns(std::uint64_t now_ns) const {

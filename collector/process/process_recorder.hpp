@@ -5,6 +5,7 @@
 //   SampleCharger    samples from their rings, and what they are charged to      process/, charge/, stacks/
 //   MpiEventReader   MPI events from their rings, and which of them are kept      mpi/
 //   TimeInMpi        time in MPI and calls under way, from the threads' slots     mpi/
+//   MemoryReader     changes of what lives, with --memory                        memory/
 //   ProcessTables    sums that agent and wrappers keep                           process/
 //   OpenMpTables     the same of OpenMP regions                                  process/
 //
@@ -25,6 +26,7 @@
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/process_charges.hpp"
 #include "collector/charge/time_series.hpp"
+#include "collector/memory/memory_reader.hpp"
 #include "collector/mpi/call_sites.hpp"
 #include "collector/mpi/event_log.hpp"
 #include "collector/mpi/event_reader.hpp"
@@ -77,8 +79,17 @@ class ProcessRecorder {
   [[nodiscard]] bool has_done(std::uint32_t number, bool open) const;
 
   // The process has ended, or become another program, at `end_ns`. Empties the rings and closes the accounts
-  // of threads that did not report their end. After this, only report() may be called.
+  // of threads that did not report their end. After this, only report() and what is about memory may be
+  // called.
   void finish(std::uint64_t end_ns);
+
+  // With --memory: what changed since the last call. Of a process that has ended, what it still had, and that
+  // it is given back.
+  [[nodiscard]] std::vector<MemoryChange> take_memory_changes() { return memory_.take_changes(); }
+  [[nodiscard]] std::vector<MemoryLeft> memory_left(std::uint64_t end_ns) { return memory_.left(end_ns); }
+  [[nodiscard]] std::vector<MemoryChange> release_memory(std::uint64_t end_ns) {
+    return memory_.release(end_ns);
+  }
 
   // Adds what was counted inside MPI since the last call to the series of counters. Call it about once a
   // second.
@@ -135,6 +146,7 @@ class ProcessRecorder {
   void add_last_words(ProcessReport& report);
   void add_charges(ProcessReport& report, std::uint64_t now_ns) const;
   void add_sums(ProcessReport& report, std::uint64_t now_ns) const;
+  void add_memory(ProcessReport& report, std::uint64_t now_ns);
   void add_live_charges(ProcessReport& report, LiveTimes& times);
   void add_drops(ProcessReport& report) const;
   void add_events(ProcessReport& report, Events which);
@@ -166,6 +178,7 @@ class ProcessRecorder {
   MpiEventReader events_;
   TimeInMpi time_in_mpi_;
   SampleCharger samples_;
+  MemoryReader memory_;
   ProcessTables tables_;
   OpenMpTables openmp_;
 

@@ -95,6 +95,10 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   for (const auto& [path, access] : other.accesses) accesses[path].add(access);
   for (const auto& [key, wait] : other.mutex_waits) mutex_waits[key].add(wait);
   for (const auto& [key, calls_of_file] : other.io) io[key].add(calls_of_file);
+  for (const auto& [key, amount] : other.memory) memory[key].add(amount);
+  memory_interval_bytes = std::max(memory_interval_bytes, other.memory_interval_bytes);
+  memory_untracked_bytes += other.memory_untracked_bytes;
+  memory_static_bytes = std::max(memory_static_bytes, other.memory_static_bytes);
   add_loops(other.loops);
   for (const auto& [key, amount] : other.tasks) {
     const bool has_room = tasks.size() < 2 * TaskTimes::kMostRows || tasks.contains(key);

@@ -19,6 +19,7 @@
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/task_times.hpp"
 #include "collector/charge/time_series.hpp"
+#include "collector/memory/memory_reader.hpp"
 #include "collector/mpi/event_log.hpp"
 #include "collector/mpi/mpi_amounts.hpp"
 #include "collector/process/openmp_amounts.hpp"
@@ -78,9 +79,13 @@ struct ProcessReport {
   std::unordered_map<std::uint32_t, RawAccess> accesses;  // by path
   std::map<RawMutexKey, RawMutexWait> mutex_waits;
   std::unordered_map<RawIoKey, RawIo, RawKeyHash> io;
-  SeriesBlock main_series{kMainColumns};  // of the main thread, by column
-  SeriesBlock counter_series;             // by RawTables::counters
-  std::vector<PathTime> open_times;       // of all threads; not in PathTimes, since they may change
+  MemoryReader::Sums memory;
+  std::uint64_t memory_interval_bytes = 0;   // of --memory now; 0: memory is not recorded
+  std::uint64_t memory_untracked_bytes = 0;  // that live or not: there was no room for their blocks
+  std::uint64_t memory_static_bytes = 0;     // of object files; the most of all processes
+  SeriesBlock main_series{kMainColumns};     // of the main thread, by column
+  SeriesBlock counter_series;                // by RawTables::counters
+  std::vector<PathTime> open_times;          // of all threads; not in PathTimes, since they may change
   std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
   std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
   std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity

@@ -122,6 +122,10 @@ SegmentView::Layout SegmentView::copy_layout(const wire::SegmentHeader& h) {
   l.io_amounts_offset = h.io_amounts_offset;
   l.omp_sites_offset = h.omp_sites_offset;
   l.omp_rows_offset = h.omp_rows_offset;
+  l.memory_sites_offset = h.memory_sites_offset;
+  l.memory_addresses_offset = h.memory_addresses_offset;
+  l.memory_blocks_offset = h.memory_blocks_offset;
+  l.memory_rings_offset = h.memory_rings_offset;
   l.code_slots = h.code_slots;
   l.mpi_sites = h.mpi_sites;
   l.mpi_peers = h.mpi_peers;
@@ -134,6 +138,9 @@ SegmentView::Layout SegmentView::copy_layout(const wire::SegmentHeader& h) {
   l.io_sites = h.io_sites;
   l.omp_sites = h.omp_sites;
   l.omp_rows = h.omp_rows;
+  l.memory_sites = h.memory_sites;
+  l.memory_blocks = h.memory_blocks;
+  l.memory_rings = h.memory_rings;
   l.code_arena_bytes = h.code_arena_bytes;
   l.module_arena_bytes = h.module_arena_bytes;
   l.path_arena_bytes = h.path_arena_bytes;
@@ -145,7 +152,8 @@ const char* SegmentView::damage_of(const Layout& l, std::uint64_t n) {
   if (l.code_slots > kMaxTableEntries || l.mpi_sites > kMaxTableEntries || l.mpi_peers > kMaxTableEntries ||
       l.mpi_ops > kMaxMpiOps || l.communicators > kMaxTableEntries || l.thread_slots > kMaxThreadSlots ||
       l.mpi_event_rings > kMaxThreadSlots || l.regions > kMaxTableEntries || l.io_files > kMaxTableEntries ||
-      l.io_sites > kMaxTableEntries || l.omp_sites > kMaxTableEntries || l.omp_rows > kMaxTableEntries) {
+      l.io_sites > kMaxTableEntries || l.omp_sites > kMaxTableEntries || l.omp_rows > kMaxTableEntries ||
+      l.memory_sites > kMaxTableEntries || l.memory_blocks > kMaxTableEntries || l.memory_rings > 1) {
     return "a table is too large";
   }
   const std::uint32_t all_sites = wire::all_mpi_sites(l.mpi_sites, l.mpi_ops);
@@ -169,7 +177,12 @@ const char* SegmentView::damage_of(const Layout& l, std::uint64_t n) {
       region_fits(l.io_amounts_offset, std::uint64_t{l.io_files} * wire::kIoOperations,
                   sizeof(wire::IoAmount), 8, n) &&
       region_fits(l.omp_sites_offset, l.omp_sites, sizeof(wire::OmpSite), 8, n) &&
-      region_fits(l.omp_rows_offset, l.omp_rows, sizeof(wire::OmpRow), alignof(wire::OmpRow), n);
+      region_fits(l.omp_rows_offset, l.omp_rows, sizeof(wire::OmpRow), alignof(wire::OmpRow), n) &&
+      region_fits(l.memory_sites_offset, l.memory_sites, sizeof(wire::MemorySite), 8, n) &&
+      region_fits(l.memory_addresses_offset, l.memory_blocks, sizeof(std::uint64_t), 8, n) &&
+      region_fits(l.memory_blocks_offset, l.memory_blocks, sizeof(wire::MemoryBlock), 8, n) &&
+      region_fits(l.memory_rings_offset, l.memory_rings, sizeof(wire::MemoryRing), alignof(wire::MemoryRing),
+                  n);
   return fits ? nullptr : "a table lies outside it";
 }
 

@@ -39,9 +39,10 @@ class SegmentView {
     std::uint64_t code_slots_offset, code_arena_offset, module_arena_offset, mpi_sites_offset,
         path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset, thread_slots_offset,
         mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset, io_sites_offset,
-        io_amounts_offset, omp_sites_offset, omp_rows_offset;
+        io_amounts_offset, omp_sites_offset, omp_rows_offset, memory_sites_offset, memory_addresses_offset,
+        memory_blocks_offset, memory_rings_offset;
     std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
-        regions, io_files, io_sites, omp_sites, omp_rows;
+        regions, io_files, io_sites, omp_sites, omp_rows, memory_sites, memory_blocks, memory_rings;
     std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
   };
   [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
@@ -53,6 +54,10 @@ class SegmentView {
   // index < layout().mpi_event_rings.
   [[nodiscard]] wire::MpiEventRing& mpi_event_ring(std::uint32_t index) const noexcept {
     return reinterpret_cast<wire::MpiEventRing*>(base_ + layout_.mpi_event_rings_offset)[index];
+  }
+  // layout().memory_rings != 0.
+  [[nodiscard]] wire::MemoryRing& memory_ring() const noexcept {
+    return *reinterpret_cast<wire::MemoryRing*>(base_ + layout_.memory_rings_offset);
   }
   // A table of `count` entries at `offset`, both from layout().
   template <typename T>

@@ -25,6 +25,7 @@
 #include "collector/names/syscalls.hpp"
 #include "collector/os/os_process.hpp"
 #include "formats/shard/path_times.hpp"
+#include "formats/shard/rank_rows.hpp"
 #include "formats/wire/c10d_functions.h"
 
 namespace clusterprof::collector {
@@ -83,6 +84,8 @@ std::string call_path_text(const shard::ShardData& data, std::uint32_t path) {
 
 // If a rank has more rows than this, further ones are joined with others of their function.
 constexpr std::size_t kMaxAccessRows = 4096;
+// Rows of memory of a job, which a report has in memory, and of a rank.
+constexpr std::size_t kJobMemoryRows = std::size_t{1} << 20, kMinMemoryRows = 128, kMaxMemoryRows = 4096;
 
 constexpr std::array<const char*, kRankColumns> kRankColumnNames = {
     "cpu_user_ns",          "cpu_system_ns", "minor_faults", "major_faults", "voluntary_switches",
@@ -96,7 +99,7 @@ std::string counter_series_name(const std::string& counter) {
   constexpr std::string_view kPrefix = "counter:";
   const auto is_it = [&](const char* name) { return counter == name; };
   const bool taken = counter.starts_with(kPrefix) || counter == shard::kMeasuredMpiSeries ||
-                     counter == shard::kMpiRunnableSeries ||
+                     counter == shard::kMpiRunnableSeries || counter == shard::kHeldSeries ||
                      std::any_of(kRankColumnNames.begin(), kRankColumnNames.end(), is_it) ||
                      std::any_of(kNodeColumnNames.begin(), kNodeColumnNames.end(), is_it) ||
                      std::any_of(shard::kCategoryNames.begin(), shard::kCategoryNames.end(),
@@ -153,6 +156,36 @@ std::optional<std::string_view> made_from(std::string_view function) {
 // Symbols have the types of parameters, debug information does not.
 bool is_same_function(std::string_view a, std::string_view b) {
   return a.substr(0, a.find('(')) == b.substr(0, b.find('('));
+}
+
+// Keeps those rows that have the largest shares of anything, and adds the others to the root, by domain.
+std::vector<shard::MemorySite> largest_rows(std::vector<shard::MemorySite> rows, std::size_t most) {
+  if (rows.size() <= most) return rows;
+  constexpr std::uint64_t shard::MemorySite::*kAmounts[] = {
+      &shard::MemorySite::alloc_bytes, &shard::MemorySite::copy_bytes, &shard::MemorySite::live_end_bytes,
+      &shard::MemorySite::rank_peak_bytes, &shard::MemorySite::node_peak_bytes};
+  std::vector<std::pair<double, std::size_t>> shares;  // the largest of each row
+  for (std::size_t i = 0; i < rows.size(); ++i) shares.emplace_back(0, i);
+  for (const auto amount : kAmounts) {
+    double sum = 0;
+    for (const shard::MemorySite& row : rows) sum += static_cast<double>(row.*amount);
+    if (sum <= 0) continue;
+    for (auto& [share, i] : shares) share = std::max(share, static_cast<double>(rows[i].*amount) / sum);
+  }
+  const auto end = shares.begin() + static_cast<std::ptrdiff_t>(most - shard::kMemoryDomains);
+  std::nth_element(shares.begin(), end, shares.end(), [](const auto& a, const auto& b) {
+    return std::pair(-a.first, a.second) < std::pair(-b.first, b.second);
+  });
+  std::map<std::pair<std::uint32_t, shard::MemoryDomain>, shard::MemorySite> kept;
+  for (auto share = shares.begin(); share != shares.end(); ++share) {
+    shard::MemorySite row = rows[share->second];
+    if (share >= end) row.path = 0;
+    const auto [place, added] = kept.try_emplace({row.path, row.domain}, row);
+    if (!added) unite(place->second, row);
+  }
+  rows.clear();
+  for (const auto& [key, row] : kept) rows.push_back(row);
+  return rows;
 }
 
 struct ShardValueKey {
@@ -683,6 +716,7 @@ void ShardBuilder::add_series(const NodeSnapshot& snapshot, Interned& shard, sha
   const auto counter = [&](std::uint32_t column) {
     return counter_series_name(snapshot.tables.counters[column]);
   };
+  const auto held = [](std::uint32_t) { return std::string(shard::kHeldSeries); };
   for (std::size_t i = 0; i < snapshot.ranks.size(); ++i) {
     const RankSnapshot& rank = snapshot.ranks[i];
     const auto owner = static_cast<std::uint32_t>(i);
@@ -690,12 +724,18 @@ void ShardBuilder::add_series(const NodeSnapshot& snapshot, Interned& shard, sha
     add(rank.report.main_series, 0, category, data.rank_series, owner);
     add(rank.series, kRankLevels, rank_column, data.rank_series, owner);
     add(rank.report.counter_series, 0, counter, data.rank_series, owner);
+    add(rank.held, 1, held, data.rank_series, owner);
     std::stable_sort(data.rank_series.begin() + static_cast<std::ptrdiff_t>(first), data.rank_series.end(),
                      [](const shard::RankSeries& a, const shard::RankSeries& b) {
                        return std::pair(a.series, a.bin) < std::pair(b.series, b.bin);
                      });
   }
   add(snapshot.series, kNodeLevels, node_column, data.node_series, 0);
+  add(snapshot.held, 1, held, data.node_series, 0);
+  std::stable_sort(data.node_series.begin(), data.node_series.end(),
+                   [](const shard::NodeSeries& a, const shard::NodeSeries& b) {
+                     return std::pair(a.series, a.bin) < std::pair(b.series, b.bin);
+                   });
 }
 
 void ShardBuilder::add_path_series(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
@@ -705,7 +745,53 @@ void ShardBuilder::add_path_series(const NodeSnapshot& snapshot, const std::vect
   data.path_axis = times.axis;
   shard::PathTimeTable table(data.paths.size());
   for (const PathTimes::Cell& cell : times.cells) table.add(path_of[cell.path], cell.bin, cell.wall_ns);
-  data.path_series = table.rows(data.paths, shard::max_path_series_rows(snapshot.ranks.size()));
+  const std::size_t most_rows = shard::max_path_series_rows(snapshot.ranks.size());
+  data.path_series = table.rows(data.paths, most_rows);
+  shard::PathTimeTable held(data.paths.size());
+  for (const MemoryLedger::Cell& cell : snapshot.held_cells)
+    held.add(path_of[cell.path], cell.bin, cell.kib_ms);
+  for (const shard::PathSeries& row : held.rows(data.paths, most_rows))
+    data.memory_series.push_back({row.path, row.bin, row.wall_ns});
+}
+
+void ShardBuilder::add_memory(const RankSnapshot& from, std::uint32_t rank,
+                              const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  if (!from.memory) return;
+  data.memory_ranks.push_back(*from.memory);
+  data.memory_ranks.back().rank = rank;
+  std::map<std::pair<std::uint32_t, shard::MemoryDomain>, shard::MemorySite> sites;
+  const auto site = [&](const RawMemoryKey& key) -> shard::MemorySite& {
+    const std::uint32_t path = path_of[key.path];
+    const auto domain = static_cast<shard::MemoryDomain>(key.domain);
+    shard::MemorySite& row = sites[{path, domain}];
+    row.rank = rank;
+    row.path = path;
+    row.domain = domain;
+    return row;
+  };
+  for (const auto& [key, raw] : from.report.memory) {
+    shard::MemorySite& row = site(key);
+    row.alloc_bytes += raw.alloc_bytes;
+    row.alloc_count += raw.alloc_count;
+    row.variance += raw.variance;
+    row.soon_bytes += raw.soon_bytes;
+    row.copy_bytes += raw.copy_bytes;
+    row.copy_count += raw.copy_count;
+    add_ages(row.live_by_age, raw.live_by_age);
+  }
+  for (const MemoryLedger::Row& held : from.held_rows) {
+    shard::MemorySite& row = site(held.of);
+    row.live_end_bytes += held.live_end;
+    row.rank_peak_bytes += held.rank_peak;
+    row.node_peak_bytes += held.node_peak;
+    add_ages(row.live_by_age, held.left_by_age);
+  }
+  std::vector<shard::MemorySite> rows;
+  for (const auto& [key, row] : sites) rows.push_back(row);
+  const std::size_t most = std::clamp(kJobMemoryRows / std::max<std::size_t>(data.run.world_size, 1),
+                                      kMinMemoryRows, kMaxMemoryRows);
+  rows = largest_rows(std::move(rows), most);
+  data.memory_sites.insert(data.memory_sites.end(), rows.begin(), rows.end());
 }
 
 void ShardBuilder::add_values(const ProcessReport& report, std::uint32_t rank,
@@ -838,6 +924,7 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
   add_values(report, rank, path_of, data);
   add_counters(report, rank, path_of, data);
   add_mpi_calls(report, rank, path_of, communicators, data);
+  add_memory(from, rank, path_of, data);
   for (std::size_t bin = 0; bin < HandlerCosts::kBins; ++bin) {
     if (const std::uint64_t count = report.handler_costs.counts[bin]; count != 0)
       data.handler_costs.push_back({rank, HandlerCosts::le_ns(bin), count});

@@ -46,9 +46,10 @@ struct ControlRequest {
   friend bool operator==(const ControlRequest&, const ControlRequest&) = default;
 };
 
-// "60s", "1.5m", "2h"; seconds without a unit. No value: not a time, too short (a second), or too long. In a
-// file of its own: reading a real number takes libm, which the program in front of the ranks has no other use
-// for.
+// "60s", "1.5m", "2h"; seconds without a unit. No value: not a time. In a file of its own: reading a real
+// number takes libm, which the program in front of the ranks has no other use for.
+std::optional<double> parse_seconds(std::string_view text);
+// The same; no value also if it is too short (a second), or too long.
 std::optional<std::uint64_t> parse_lasting_ns(std::string_view text);
 
 // No window lasts longer, so that sums of times cannot overflow.

@@ -61,6 +61,12 @@ enum class NoteCode : std::uint8_t {
   kPythonNativeMissing,
   kPythonGarbageUnknown,
   kAnnotationsElsewhere,  // of the program: the user had given them to another library
+  // What of the memory is not seen, with --memory
+  kMemoryNotWrapped,
+  kMemoryOwnMalloc,
+  kMemoryOtherMalloc,
+  kMemoryPythonNotSeen,
+  kMemoryPythonReplaced,
   // Files whose names and lines could not be read, and the rest
   kFileNotOpened,
   kFileNotRegular,
@@ -149,6 +155,11 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"python_native_missing", NoteScope::kRanks, "python_version", nullptr, nullptr},
     {"python_garbage_unknown", NoteScope::kRanks, "python_version", nullptr, nullptr},
     {"annotations_elsewhere", NoteScope::kRanks, "variables", nullptr, nullptr},
+    {"memory_not_wrapped", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"memory_own_malloc", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"memory_other_malloc", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"memory_python_not_seen", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"memory_python_replaced", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"file_not_opened", NoteScope::kRun, "errno", "file", nullptr},
     {"file_not_regular", NoteScope::kRun, nullptr, "file", nullptr},
     {"file_not_readable", NoteScope::kRun, nullptr, "file", "library_message"},

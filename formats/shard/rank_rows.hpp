@@ -39,6 +39,18 @@ inline void unite(DataAccess& into, const DataAccess& row) {
   into.accesses += row.accesses;
   for (std::size_t i = 0; i < into.blocks.size(); ++i) into.blocks[i] |= row.blocks[i];
 }
+inline void unite(MemorySite& into, const MemorySite& row) {
+  into.alloc_bytes += row.alloc_bytes;
+  into.alloc_count += row.alloc_count;
+  into.variance += row.variance;
+  into.soon_bytes += row.soon_bytes;
+  into.copy_bytes += row.copy_bytes;
+  into.copy_count += row.copy_count;
+  into.live_end_bytes += row.live_end_bytes;
+  into.rank_peak_bytes += row.rank_peak_bytes;
+  into.node_peak_bytes += row.node_peak_bytes;
+  for (std::size_t i = 0; i < MemorySite::kAges; ++i) into.live_by_age[i] += row.live_by_age[i];
+}
 
 // Rows of several ranks. Whoever uses it says how they are sorted.
 struct MatrixRows {

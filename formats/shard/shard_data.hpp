@@ -97,6 +97,17 @@ struct Path {
 inline constexpr std::int64_t kEarliest_utc_ns = -(std::int64_t{1} << 60);
 inline constexpr std::int64_t kLatest_utc_ns = std::int64_t{3} << 61;
 
+// The control group of the job that came nearest to its limit, as the kernel counts. 0: not known.
+struct GroupMemory {
+  std::uint64_t limit_bytes = 0;
+  std::uint64_t used_bytes = 0;      // at the last look
+  std::uint64_t max_used_bytes = 0;  // by the kernel's own count, or at a look
+  std::uint64_t limit_hits = 0;      // how often it was at its limit
+  // Parts of what was used, at the look at which that was the most.
+  std::uint64_t anon_bytes = 0, file_bytes = 0, shared_bytes = 0, kernel_bytes = 0, swap_bytes = 0;
+  friend bool operator==(const GroupMemory&, const GroupMemory&) = default;
+};
+
 struct Node {
   std::string name;
   std::int64_t start_utc_ns = 0;  // first process of the job on this node
@@ -114,6 +125,11 @@ struct Node {
   std::int64_t as_of_utc_ns = 0;
   std::uint64_t next_within_ns = 0;
   std::string collector;
+  GroupMemory group;
+  std::uint64_t requested_memory_bytes = 0;  // by the job, of this node; 0: not known
+  // With --memory: the most that the call paths of its ranks held at one time, and when. 0: nothing.
+  std::uint64_t held_peak_bytes = 0;
+  std::int64_t held_peak_utc_ns = 0;
   friend bool operator==(const Node&, const Node&) = default;
 };
 
@@ -537,6 +553,61 @@ struct DataAccess {
   friend bool operator==(const DataAccess&, const DataAccess&) = default;
 };
 
+// The values of wire::MemoryDomain: who manages the memory.
+enum class MemoryDomain : std::uint8_t { kNative = 0, kPython, kMapping, kMpi, kFile };
+inline constexpr std::size_t kMemoryDomains = 5;
+inline constexpr std::array<const char*, kMemoryDomains> kMemoryDomainNames = {"native", "python", "mmap",
+                                                                               "mpi", "file"};
+
+// With --memory: memory of one domain that a rank allocated on one call path, whose last frame called the
+// function that allocates. Sums of samples, each of which stands for a number of bytes and calls. What is
+// held, live or at a peak, is not known of domain kFile's peaks: the kernel can drop the pages of files.
+struct MemorySite {
+  static constexpr std::size_t kAges = 8;
+  static constexpr std::uint64_t kVarianceUnit = 256;  // bytes squared
+  std::uint32_t rank = 0, path = 0;
+  MemoryDomain domain = MemoryDomain::kNative;
+  std::uint64_t alloc_bytes = 0, alloc_count = 0;
+  std::uint64_t variance = 0;                    // of alloc_bytes, in kVarianceUnit
+  std::uint64_t soon_bytes = 0;                  // of alloc_bytes: freed within wire::kFreedSoonNs
+  std::uint64_t copy_bytes = 0, copy_count = 0;  // moved by memcpy and the like
+  std::uint64_t live_end_bytes = 0;              // held when its processes began to end, or now
+  std::uint64_t rank_peak_bytes = 0,
+                node_peak_bytes = 0;  // held when the rank and when the node held the most
+  // live_end_bytes by when it was allocated: eighths of the time of its process. May be less in all.
+  std::array<std::uint64_t, kAges> live_by_age{};
+  friend bool operator==(const MemorySite&, const MemorySite&) = default;
+};
+
+// With --memory: a rank as a whole, and what the kernel says beside it. A rank has at most one row.
+struct MemoryRank {
+  std::uint32_t rank = 0;                     // index into ranks
+  std::uint64_t interval_bytes = 0;           // of sampling, in the end
+  std::uint64_t peak_bytes = 0, peak_ns = 0;  // peak_ns: since the rank's start
+  std::uint64_t live_end_bytes = 0;
+  std::uint64_t untracked_bytes = 0;  // allocated, but not known how long they lived
+  std::uint64_t static_bytes = 0;     // of object files, that may be written: nobody allocates them
+  // Anonymous memory of its processes in RAM, and what lived then: when that was the most, and the means over
+  // time.
+  std::uint64_t max_anon_bytes = 0, live_at_max_anon_bytes = 0, mean_anon_bytes = 0, mean_live_bytes = 0;
+  // Of its processes together, when their share was the largest. 0: not known. PSS: pages that n processes
+  // have count for 1/n. near, far: on the memory nodes of its processors, and on others.
+  std::uint64_t pss_bytes = 0, private_dirty_bytes = 0, huge_bytes = 0, swap_bytes = 0;
+  std::uint64_t near_bytes = 0, far_bytes = 0;
+  friend bool operator==(const MemoryRank&, const MemoryRank&) = default;
+};
+
+// With --memory: what a call path held over the time of the run, in bins of ShardData::path_axis, of all
+// ranks together: KiB times ms. As for PathSeries, only a node's largest paths have rows, and the amount of
+// another one is added to the nearest path above it that has rows.
+struct MemorySeries {
+  std::uint32_t path = 0, bin = 0;
+  std::uint64_t kib_ms = 0;
+  friend bool operator==(const MemorySeries&, const MemorySeries&) = default;
+};
+// Series of ranks and nodes: what they held, at most.
+inline constexpr std::string_view kHeldSeries = "memory_held_bytes";
+
 // A region of a rank; it is the last frame of `path`. Counts instances that have ended, of all threads.
 struct RegionTime {
   std::uint32_t rank = 0, path = 0;
@@ -919,7 +990,8 @@ struct ShardData {
   std::vector<Series> series;
   std::vector<RankSeries> rank_series;  // by rank, series, bin
   std::vector<NodeSeries> node_series;  // by node, series, bin
-  TimeAxis path_axis;  // of path_series; the rules of time_axis hold; bin_ns 0: there are none
+  TimeAxis
+      path_axis;  // of path_series and memory_series; the rules of time_axis hold; bin_ns 0: there are none
   std::vector<PathSeries> path_series;  // by path, bin
   std::vector<IoFile> io_files;
   std::vector<IoCall> io_calls;
@@ -930,6 +1002,9 @@ struct ShardData {
   std::vector<OmpRegion> omp_regions;        // by rank, path, threads, level, main, kind
   std::vector<OmpThread> omp_threads;        // by the same, then number
   std::vector<OmpConstruct> omp_constructs;  // by rank, region_path, threads, level, main, path, kind
+  std::vector<MemoryRank> memory_ranks;      // by rank
+  std::vector<MemorySite> memory_sites;      // by rank, path, domain
+  std::vector<MemorySeries> memory_series;   // by path, bin
   std::vector<MpiEvent> mpi_events;          // by rank, then thread, then exit_ns
   std::vector<EventGap> event_gaps;          // by event
   std::vector<ClockOffset> clock_offsets;

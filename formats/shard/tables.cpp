@@ -102,6 +102,22 @@ void visit_summary(Archive& archive, Data& data) {
     table.column("as_of_utc_ns", &Node::as_of_utc_ns);
     table.column("next_within_ns", &Node::next_within_ns);
     table.strings("collector", &Node::collector);
+    const auto group = [&table](const char* name, std::uint64_t GroupMemory::*field) {
+      table.column(
+          name, [field](auto& row) -> auto& { return row.group.*field; });
+    };
+    group("group_limit_bytes", &GroupMemory::limit_bytes);
+    group("group_used_bytes", &GroupMemory::used_bytes);
+    group("group_max_used_bytes", &GroupMemory::max_used_bytes);
+    group("group_limit_hits", &GroupMemory::limit_hits);
+    group("group_anon_bytes", &GroupMemory::anon_bytes);
+    group("group_file_bytes", &GroupMemory::file_bytes);
+    group("group_shared_bytes", &GroupMemory::shared_bytes);
+    group("group_kernel_bytes", &GroupMemory::kernel_bytes);
+    group("group_swap_bytes", &GroupMemory::swap_bytes);
+    table.column("requested_memory_bytes", &Node::requested_memory_bytes);
+    table.column("held_peak_bytes", &Node::held_peak_bytes);
+    table.column("held_peak_utc_ns", &Node::held_peak_utc_ns);
   });
   visit_ranks(archive, data);
   archive.table("drops", data.drops, [](auto& table) {
@@ -460,6 +476,52 @@ void visit_files_and_regions(Archive& archive, Data& data) {
   });
 }
 
+template <typename Archive, typename Data>
+void visit_memory(Archive& archive, Data& data) {
+  archive.table("memory_ranks", data.memory_ranks, [](auto& table) {
+    table.column("rank", &MemoryRank::rank);
+    table.column("interval_bytes", &MemoryRank::interval_bytes);
+    table.column("peak_bytes", &MemoryRank::peak_bytes);
+    table.column("peak_ns", &MemoryRank::peak_ns);
+    table.column("live_end_bytes", &MemoryRank::live_end_bytes);
+    table.column("untracked_bytes", &MemoryRank::untracked_bytes);
+    table.column("static_bytes", &MemoryRank::static_bytes);
+    table.column("max_anon_bytes", &MemoryRank::max_anon_bytes);
+    table.column("live_at_max_anon_bytes", &MemoryRank::live_at_max_anon_bytes);
+    table.column("mean_anon_bytes", &MemoryRank::mean_anon_bytes);
+    table.column("mean_live_bytes", &MemoryRank::mean_live_bytes);
+    table.column("pss_bytes", &MemoryRank::pss_bytes);
+    table.column("private_dirty_bytes", &MemoryRank::private_dirty_bytes);
+    table.column("huge_bytes", &MemoryRank::huge_bytes);
+    table.column("swap_bytes", &MemoryRank::swap_bytes);
+    table.column("near_bytes", &MemoryRank::near_bytes);
+    table.column("far_bytes", &MemoryRank::far_bytes);
+  });
+  archive.ranked_table("memory_sites", data.memory_sites, data.ranks.size(), [](auto& table) {
+    table.column("path", &MemorySite::path);
+    table.column("domain", &MemorySite::domain);
+    table.column("alloc_bytes", &MemorySite::alloc_bytes);
+    table.column("alloc_count", &MemorySite::alloc_count);
+    table.column("variance", &MemorySite::variance);
+    table.column("soon_bytes", &MemorySite::soon_bytes);
+    table.column("copy_bytes", &MemorySite::copy_bytes);
+    table.column("copy_count", &MemorySite::copy_count);
+    table.column("live_end_bytes", &MemorySite::live_end_bytes);
+    table.column("rank_peak_bytes", &MemorySite::rank_peak_bytes);
+    table.column("node_peak_bytes", &MemorySite::node_peak_bytes);
+    for (std::size_t i = 0; i < MemorySite::kAges; ++i) {
+      const std::string name = "live_by_age_" + std::to_string(i);
+      table.column(
+          name.c_str(), [i](auto& row) -> auto& { return row.live_by_age[i]; });
+    }
+  });
+  archive.table("memory_series", data.memory_series, [](auto& table) {
+    table.column("path", &MemorySeries::path);
+    table.column("bin", &MemorySeries::bin);
+    table.column("kib_ms", &MemorySeries::kib_ms);
+  });
+}
+
 // ranks: number of rows of table ranks.
 template <typename Archive, typename Data>
 void visit_matrix(Archive& archive, Data& data, std::size_t ranks) {
@@ -620,6 +682,7 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_counter_values(archive, data);
   visit_series(archive, data);
   visit_files_and_regions(archive, data);
+  visit_memory(archive, data);
   visit_processes(archive, data);
   visit_event_loops(archive, data);
   visit_mutex_waits(archive, data);

@@ -114,20 +114,47 @@ Result<void> validate_series(const ShardData& data) {
   return validate_bins(data, "node_series", data.node_series, &NodeSeries::node, data.nodes.size());
 }
 
-Result<void> validate_path_series(const ShardData& data) {
+template <typename Row>
+Result<void> validate_path_bins(const ShardData& data, const char* table, const std::vector<Row>& rows) {
+  if (rows.empty()) return {};
   const TimeAxis& axis = data.path_axis;
-  if (const Result<void> valid = validate_axis("path_axis", axis, kMaxPathBins); !valid) return valid;
-  if (data.path_series.empty()) return {};
-  if (axis.bin_ns == 0) return at("path_series", 0, "without a time axis");
+  if (axis.bin_ns == 0) return at(table, 0, "without a time axis");
   const std::uint64_t bins = std::min<std::uint64_t>(kMaxPathBins, bins_until_end(axis));
-  const auto place = [](const PathSeries& row) { return std::pair(row.path, row.bin); };
-  for (std::size_t i = 0; i < data.path_series.size(); ++i) {
-    const PathSeries& row = data.path_series[i];
-    if (row.path >= data.paths.size()) return at("path_series", i, "path out of range");
-    if (row.bin >= bins) return at("path_series", i, "bin out of range");
-    if (i != 0 && place(row) <= place(data.path_series[i - 1]))
-      return at("path_series", i, "not sorted by path and bin, or listed twice");
+  const auto place = [](const Row& row) { return std::pair(row.path, row.bin); };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].path >= data.paths.size()) return at(table, i, "path out of range");
+    if (rows[i].bin >= bins) return at(table, i, "bin out of range");
+    if (i != 0 && place(rows[i]) <= place(rows[i - 1]))
+      return at(table, i, "not sorted by path and bin, or listed twice");
   }
+  return {};
+}
+
+Result<void> validate_path_series(const ShardData& data) {
+  const Result<void> valid = validate_axis("path_axis", data.path_axis, kMaxPathBins);
+  if (!valid) return valid;
+  if (const Result<void> times = validate_path_bins(data, "path_series", data.path_series); !times)
+    return times;
+  return validate_path_bins(data, "memory_series", data.memory_series);
+}
+
+Result<void> validate_memory(const ShardData& data) {
+  const std::size_t ranks = data.ranks.size(), paths = data.paths.size();
+  for (std::size_t i = 0; i < data.memory_ranks.size(); ++i) {
+    if (data.memory_ranks[i].rank >= ranks) return at("memory_ranks", i, "rank out of range");
+    if (i != 0 && data.memory_ranks[i - 1].rank >= data.memory_ranks[i].rank)
+      return at("memory_ranks", i, "ranks are out of order");
+  }
+  for (std::size_t i = 0; i < data.memory_sites.size(); ++i) {
+    const MemorySite& site = data.memory_sites[i];
+    if (site.rank >= ranks) return at("memory_sites", i, "rank out of range");
+    if (site.path >= paths) return at("memory_sites", i, "path out of range");
+    if (static_cast<std::size_t>(site.domain) >= kMemoryDomains)
+      return at("memory_sites", i, "unknown domain");
+  }
+  for (std::size_t i = 0; i < data.nodes.size(); ++i)
+    if (data.nodes[i].held_peak_utc_ns != 0 && !are_times(data.nodes[i].held_peak_utc_ns, 0))
+      return at("nodes", i, "held_peak_utc_ns is out of range");
   return {};
 }
 
@@ -457,6 +484,7 @@ Result<void> validate(const ShardData& data) {
   if (const Result<void> counts = validate_counts(data); !counts) return counts;
   if (const Result<void> series = validate_series(data); !series) return series;
   if (const Result<void> series = validate_path_series(data); !series) return series;
+  if (const Result<void> memory = validate_memory(data); !memory) return memory;
   if (const Result<void> rest = validate_files_and_regions(data); !rest) return rest;
   if (const Result<void> events = validate_events(data); !events) return events;
   if (const Result<void> waiting = validate_waiting(data); !waiting) return waiting;

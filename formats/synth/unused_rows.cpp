@@ -20,7 +20,8 @@ void leave_out_unused(ShardData& data) {
     (mark(tables), ...);
   };
   mark_paths(data.values, data.path_counters, data.data_accesses, data.mpi_calls, data.io_calls,
-             data.region_times, data.mpi_events, data.event_gaps, data.path_series);
+             data.region_times, data.mpi_events, data.event_gaps, data.path_series, data.memory_sites,
+             data.memory_series);
   path_used[0] = string_used[0] = true;
   for (std::size_t i = data.paths.size(); --i != 0;)
     if (path_used[i]) {
@@ -70,7 +71,8 @@ void leave_out_unused(ShardData& data) {
     (one(tables), ...);
   };
   renumber(data.values, data.path_counters, data.data_accesses, data.mpi_calls, data.io_calls,
-           data.region_times, data.mpi_events, data.event_gaps, data.path_series);
+           data.region_times, data.mpi_events, data.event_gaps, data.path_series, data.memory_sites,
+           data.memory_series);
 }
 
 }  // namespace clusterprof::synth

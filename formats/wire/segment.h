@@ -24,9 +24,13 @@
 //   IoAmount[io_files][kIoOperations]  what found no room among the sites, by file
 //   OmpSite[omp_sites]              hash table of OpenMP regions and constructs
 //   OmpRow[omp_rows]                hash table of their sums by thread
+//   MemorySite[memory_sites]        with --memory: hash table of call sites, but for the first rows
+//   address[memory_blocks]          hash table of the recorded blocks that live
+//   MemoryBlock[memory_blocks]      of the address with the same index
+//   MemoryRing[memory_rings]        one, or none
 //
 // Everything is written by the process and read by the collector, except
-// Ring::read_position, ThreadSlot::state (ended -> free), SegmentHeader::turned_off_ns and
+// Ring::read_position, MemoryRing::read, ThreadSlot::state (ended -> free), SegmentHeader::turned_off_ns and
 // SegmentHeader::window_wanted.
 // The collector must not trust any value it reads: offsets and sizes are checked against
 // segment_bytes.
@@ -36,6 +40,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "formats/wire/memory.h"
 #include "formats/wire/mpi_event.h"
 #include "formats/wire/openmp.h"
 #include "formats/wire/ring.h"
@@ -72,8 +77,11 @@ enum class DropReason : std::uint32_t {
   kIoPathRoomFull,    // an operation on a file whose call path found no room in the path arena
   // A wait of a thread that already has kThreadLoops event loops.
   kEventLoopTableFull,
-  kMpiErrorTableFull,  // a call that returned an error of which there is no row
-  kOpenMpTableFull,    // an OpenMP region or construct that is not counted
+  kMpiErrorTableFull,     // a call that returned an error of which there is no row
+  kOpenMpTableFull,       // an OpenMP region or construct that is not counted
+  kMemorySiteTableFull,   // a recorded allocation that is counted with all others of its domain
+  kMemoryPathRoomFull,    // a recorded allocation whose call path found no room in the path arena
+  kMemoryBlockTableFull,  // a recorded block that counts as freed at once; a mapping that is not recorded
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -99,7 +107,10 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
                                                                "io_path_room_full",
                                                                "event_loop_table_full",
                                                                "mpi_error_table_full",
-                                                               "openmp_table_full"};
+                                                               "openmp_table_full",
+                                                               "memory_site_table_full",
+                                                               "memory_path_room_full",
+                                                               "memory_block_table_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -325,9 +336,12 @@ struct SegmentHeader {
       path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset, thread_slots_offset,
       mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset, io_sites_offset,
       io_amounts_offset, omp_sites_offset, omp_rows_offset;
+  std::uint64_t memory_sites_offset, memory_addresses_offset, memory_blocks_offset, memory_rings_offset;
   std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
-      regions, io_files, io_sites, omp_sites, omp_rows;  // counts
+      regions, io_files, io_sites, omp_sites, omp_rows;     // counts
+  std::uint32_t memory_sites, memory_blocks, memory_rings;  // counts
   std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
+  std::uint64_t memory_path_bytes;  // of the path arena: for paths of allocations
 
   // Identity. rank and world_size come from the launcher's environment; mpi_rank and
   // mpi_size from MPI itself (-1 until MPI_Init returned).
@@ -420,6 +434,7 @@ struct SegmentHeader {
   std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete
   OpenRequests open_requests[kOpenRequestRows];
   OmpProcess openmp;
+  MemoryState memory;
 };
 
 // What is wanted: the number of the request, and whether a window is to be open.

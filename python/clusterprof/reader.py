@@ -30,6 +30,7 @@ KINDS = ["python", "native", "mpi", "kernel", "region"]
 WAIT_KINDS = ["late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
               "early_scan"]
 IO_OPERATIONS = ["open", "close", "read", "write", "sync", "seek", "metadata", "map"]
+MEMORY_DOMAINS = ["native", "python", "mmap", "mpi", "file"]
 THREAD_KINDS = ["main", "python", "openmp", "native", "helper"]
 OMP_METHODS = ["none", "ompt", "gomp", "other_tool"]
 OMP_KINDS = ["parallel", "teams", "loop", "sections", "single", "barrier", "implicit_barrier", "reduction", "task", "taskwait",
@@ -397,6 +398,27 @@ class Run:
             calls["file"] = files["path"].to_numpy()[calls["file"]]
             calls["operation"] = _named(calls["operation"].to_numpy(), IO_OPERATIONS)
         return calls
+
+    @functools.cached_property
+    def memory(self):
+        """With --memory: what ranks allocated and held, by rank, call path and domain; formats/FORMATS.md has all columns.
+        Empty without."""
+        rows = self._by_rank("memory_sites")
+        if len(rows):
+            rows["domain"] = _named(rows["domain"].to_numpy(), MEMORY_DOMAINS)
+        return rows
+
+    @functools.cached_property
+    def memory_ranks(self):
+        """With --memory: the peak of each rank, and what the kernel says beside it."""
+        return self._with_rank_numbers("memory_ranks")
+
+    @functools.cached_property
+    def memory_timeline(self):
+        """With --memory: what call paths held over time, all ranks together: path, bin, time_ns, kib_ms. Divided by the length
+        of a bin in ms, that is the mean in KiB."""
+        rows = self._table("memory_series")
+        return self._with_times(rows, "path_axis") if len(rows) else rows
 
     @functools.cached_property
     def timeline(self):

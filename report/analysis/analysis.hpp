@@ -95,7 +95,21 @@ inline constexpr double kSmallRegion_s = 100e-6;
 inline constexpr double kRisingWork = 1.3;
 // A loop with fewer chunks per thread than this cannot balance their work.
 inline constexpr double kFewChunks = 4;
-inline constexpr double kHotRegion = 0.05;  // share from which a region gets a verdict
+// Memory that ranks hold, with --memory.
+inline constexpr double kHeldBytes = 64u << 20;  // less is no matter
+inline constexpr double kHeldImbalance = 0.30;   // (max - mean peak) / max
+inline constexpr double kHeldGrowth = 0.10;      // of what ranks hold in the end, from the second half
+inline constexpr double kFullWithin = 4;         // times as long as the run lasted
+inline constexpr double kUnusedRequest = 0.50;   // of what the job asked for, used on no node
+inline constexpr double kUnusedRequest_bytes = 1u << 30;
+inline constexpr double kOfAllocator = 0.40;  // of anonymous memory, on average
+inline constexpr double kOfAllocator_bytes = 256u << 20;
+inline constexpr double kPythonNumbers = 0.10;  // of what ranks held at their peaks
+// Of a float and the pointer to it in a list, up to an int of two digits with a pointer and a half.
+inline constexpr double kNumberBytes = 20, kMostNumberBytes = 44;
+inline constexpr double kChurn = 0.25;                  // of what was freed soon
+inline constexpr double kChurnBlock_bytes = 32u << 10;  // smaller blocks cause no page faults
+inline constexpr double kHotRegion = 0.05;              // share from which a region gets a verdict
 inline constexpr std::size_t kMaxHotRegions = 16;
 inline constexpr std::size_t kMaxDelays = 3;
 inline constexpr std::size_t kMaxPassedOn = 2;
@@ -238,6 +252,8 @@ struct NodeInfo {
   std::string collector;
   RunState state = RunState::kEnded;
   Seconds as_of_s;
+  shard::GroupMemory group;                  // limit_bytes 0: the job has none
+  std::uint64_t requested_memory_bytes = 0;  // 0 unknown
 };
 
 struct RankInfo {
@@ -348,6 +364,88 @@ struct MemoryRow {
   std::uint64_t accesses = 0, cache_bytes = 0;
 };
 
+// Memory that one line has allocated in one domain, all ranks together. With --memory; docs/metrics.md, "Who
+// holds memory".
+struct MemoryLine {
+  std::string file, function;  // empty: not known
+  std::uint32_t line = 0;
+  shard::FrameKind kind = shard::FrameKind::kNative;
+  std::string called;  // as Place::called, of most of what it allocated
+  shard::MemoryDomain domain = shard::MemoryDomain::kNative;  // not kFile: that is in kMapping
+  std::uint64_t alloc_bytes = 0, alloc_count = 0;
+  double error_bytes = 0;        // standard error of alloc_bytes
+  std::uint64_t soon_bytes = 0;  // of alloc_bytes: freed soon
+  std::uint64_t copy_bytes = 0, copy_count = 0;
+  std::uint64_t live_end_bytes = 0;
+  std::uint64_t rank_peak_bytes = 0, node_peak_bytes = 0;  // held at the peaks of ranks and of nodes
+  std::uint64_t file_bytes = 0;  // of mapped files, in the end; in none of the above
+  std::int32_t max_rank = -1;    // most of rank_peak_bytes; of it:
+  std::uint64_t max_rank_bytes = 0;
+  bool leak = false;
+  double leak_confidence = 0;     // 0 to 1
+  double growth_bytes_per_s = 0;  // of a leak, of all ranks together
+};
+
+// What one line of one rank held.
+struct HeldPart {
+  std::uint32_t line = 0;  // index into HeldMemory::lines
+  std::int32_t rank = -1;
+  std::uint64_t bytes = 0;
+};
+
+struct HeldRank {
+  std::int32_t rank = -1;
+  std::uint32_t node = 0;  // index into Analysis::nodes
+  std::uint64_t peak_bytes = 0, live_end_bytes = 0;
+  Seconds peak_at_s;                  // since the run's start
+  std::uint64_t untracked_bytes = 0;  // allocated, but not known how long it lived
+  std::uint64_t static_bytes = 0;     // data of object files, which nobody allocates
+  // Anonymous memory in RAM, and what lived then; empty: not looked at. So are the next ones.
+  std::optional<std::uint64_t> max_anon_bytes, live_at_max_anon_bytes, mean_anon_bytes, mean_live_bytes;
+  std::optional<std::uint64_t> pss_bytes, private_dirty_bytes, huge_bytes, swap_bytes, near_bytes, far_bytes;
+};
+
+struct HeldNode {
+  std::uint32_t node = 0;  // index into Analysis::nodes
+  std::uint64_t peak_bytes = 0;
+  Seconds peak_at_s;                         // since the run's start
+  std::vector<HeldPart> held;                // at the peak, the largest first; at most kMaxHeldParts
+  double growth_bytes_per_s = 0;             // of its leaks
+  std::uint32_t growth_line = shard::kNone;  // the one that grows most
+};
+inline constexpr std::size_t kMaxHeldParts = 64;
+
+// A function with its callers, as in CallTreeRow.
+struct MemoryTreeRow {
+  std::uint32_t parent = shard::kNone;
+  Fold fold = Fold::kNone;
+  std::string name, file, module;
+  std::uint32_t line = 0;
+  shard::FrameKind kind = shard::FrameKind::kNative;
+  // With what it calls: allocated, live at the end, held at the peaks of ranks, of nodes.
+  std::uint64_t alloc_bytes = 0, live_end_bytes = 0, rank_peak_bytes = 0, node_peak_bytes = 0;
+};
+
+// What lines held over time, all ranks together.
+struct HeldOverTime {
+  double bin_s = 0, begin_s = 0;  // begin: of the first bin, since the run's start
+  std::size_t bins = 0;
+  struct Row {
+    std::uint32_t line = 0;             // index into HeldMemory::lines, of one of its domains
+    std::vector<std::uint64_t> values;  // mean bytes by bin; trailing 0 are left out
+  };
+  std::vector<Row> rows;  // the largest first
+};
+
+struct HeldMemory {
+  std::uint64_t interval_bytes = 0;  // of sampling; the largest of all ranks
+  std::vector<HeldRank> ranks;       // by rank
+  std::vector<HeldNode> nodes;       // those with a peak
+  std::vector<MemoryLine> lines;     // by node_peak_bytes, then rank_peak_bytes, live_end_bytes, alloc_bytes
+  std::vector<MemoryTreeRow> tree;   // callers before what they call, then the largest first
+  HeldOverTime over_time;
+};
+
 struct IoFileRow {
   std::string path, file_system;  // empty: not known, or all that were too many
   std::size_t ranks = 0;
@@ -429,6 +527,11 @@ struct Timeline {
   std::vector<TimelineRow> ranks, nodes;  // trailing bins that are 0 are left out
 };
 
+// With what is in regions inside it.
+struct RegionMemory {
+  std::uint64_t alloc_bytes = 0, live_end_bytes = 0, rank_peak_bytes = 0, node_peak_bytes = 0, copy_bytes = 0;
+};
+
 struct RegionRow {
   std::vector<std::string> names;  // outermost first
   std::string domain;              // who names it: "NVTX", "NCCL"; empty: the program, by clusterprof.h
@@ -446,7 +549,8 @@ struct RegionRow {
   Limits limits;
   CounterAmounts counters;
   std::vector<Derived> derived;
-  std::string bottleneck;  // the class with the largest share; empty: nothing is known
+  std::string bottleneck;              // the class with the largest share; empty: nothing is known
+  std::optional<RegionMemory> memory;  // with --memory: of what was allocated in the region
 };
 
 struct MpiCallRow {
@@ -962,6 +1066,7 @@ struct Analysis {
   double focus_s = 0;     // recorded_s without startup_s: what efficiencies are of
   Limits limits;          // sum over ranks, main threads
   std::vector<MemoryRow> memory_functions;        // by time_s, largest first
+  std::optional<HeldMemory> memory;               // empty: recorded without --memory
   std::optional<FileIo> io;                       // empty: not known
   std::optional<std::vector<OffCpuRow>> off_cpu;  // by time_s, largest first; empty: not known
   std::vector<ImportRow> imports;  // those of the program's own statements first, then by time_s

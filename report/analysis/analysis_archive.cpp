@@ -364,10 +364,12 @@ CLUSTERPROF_MEMBERS(RunInfo, id, command, commands, start_utc_ns, elapsed_s, las
                     as_of_s, snapshot_utc_ns, missing, missing_ranks, notes)
 CLUSTERPROF_MEMBERS(Quality, truncated, merges_tried, merges_failed, merge_success, handler_median_s,
                     handler_p99_s, rate_reached_hz, unsampled_threads, unsampled_cpu_s)
+CLUSTERPROF_MEMBERS(shard::GroupMemory, limit_bytes, used_bytes, max_used_bytes, limit_hits, anon_bytes,
+                    file_bytes, shared_bytes, kernel_bytes, swap_bytes)
 CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, collector_max_rss_bytes, cpus,
                     numa_nodes, memory_bytes, cache_bytes, cpu_model, busy, memory_used_bytes, received_bytes,
                     sent_bytes, disk_read_bytes, disk_written_bytes, as_of_utc_ns, next_within_ns, collector,
-                    state, as_of_s)
+                    state, as_of_s, group, requested_memory_bytes)
 CLUSTERPROF_MEMBERS(Limits, time_s, kernel_s, page_fault_s, mapping_s, idle_s, relayed_idle_s, relayed_io_s,
                     workers_s, most_path, most_s)
 CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, command, elapsed_s, paused_s, recorded_s, cpu_s, user_s,
@@ -388,6 +390,20 @@ CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, cpu_s, c
 CLUSTERPROF_MEMBERS(CallTreeRow, parent, fold, name, file, module, line, kind, self_s, total_s, category_s)
 CLUSTERPROF_MEMBERS(MemoryRow, path, time_s, rank, rank_time_s, by_counters, bandwidth, misses_per_kilo,
                     working_set_bytes, working_set_is_more, accesses, cache_bytes)
+CLUSTERPROF_MEMBERS(MemoryLine, file, function, line, kind, called, domain, alloc_bytes, alloc_count,
+                    error_bytes, soon_bytes, copy_bytes, copy_count, live_end_bytes, rank_peak_bytes,
+                    node_peak_bytes, file_bytes, max_rank, max_rank_bytes, leak, leak_confidence,
+                    growth_bytes_per_s)
+CLUSTERPROF_MEMBERS(HeldPart, line, rank, bytes)
+CLUSTERPROF_MEMBERS(HeldRank, rank, node, peak_bytes, live_end_bytes, peak_at_s, untracked_bytes,
+                    static_bytes, max_anon_bytes, live_at_max_anon_bytes, mean_anon_bytes, mean_live_bytes,
+                    pss_bytes, private_dirty_bytes, huge_bytes, swap_bytes, near_bytes, far_bytes)
+CLUSTERPROF_MEMBERS(HeldNode, node, peak_bytes, peak_at_s, held, growth_bytes_per_s, growth_line)
+CLUSTERPROF_MEMBERS(MemoryTreeRow, parent, fold, name, file, module, line, kind, alloc_bytes, live_end_bytes,
+                    rank_peak_bytes, node_peak_bytes)
+CLUSTERPROF_MEMBERS(HeldOverTime::Row, line, values)
+CLUSTERPROF_MEMBERS(HeldOverTime, bin_s, begin_s, bins, rows)
+CLUSTERPROF_MEMBERS(HeldMemory, interval_bytes, ranks, nodes, lines, tree, over_time)
 CLUSTERPROF_MEMBERS(IoFileRow, path, file_system, ranks, opens, reads, writes, read_bytes, written_bytes,
                     meta_calls, read_s, write_s, sync_s, meta_s)
 CLUSTERPROF_MEMBERS(IoGroupRow, path, file_system, files, opens, reads, writes, read_bytes, written_bytes,
@@ -401,9 +417,10 @@ CLUSTERPROF_MEMBERS(FileIo, files, calls, file_systems, directories, patterns, b
 CLUSTERPROF_MEMBERS(OffCpuRow, kind, file, function, called, frame_kind, line, time_s, main_thread_s,
                     max_rank)
 CLUSTERPROF_MEMBERS(TimelineRow, rank, node, values)
+CLUSTERPROF_MEMBERS(RegionMemory, alloc_bytes, live_end_bytes, rank_peak_bytes, node_peak_bytes, copy_bytes)
 CLUSTERPROF_MEMBERS(RegionRow, names, domain, is_of_library, count, time_s, min_s, max_s, max_n, spread,
                     sampled_s, share, category_s, efficiency, mean_useful_s, max_useful_s, longest_s, focus_s,
-                    slowest_rank, limits, counters, derived, bottleneck)
+                    slowest_rank, limits, counters, derived, bottleneck, memory)
 CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished, time_s,
                     wait_s, transfer_s, spread)
 CLUSTERPROF_MEMBERS(TorchRow, op, kind, file, function, line, time_s, spread, count, wait_s, samples,
@@ -493,8 +510,9 @@ CLUSTERPROF_MEMBERS(HangWait, ranks, place, communicator, communicator_size, seq
                     missing)
 CLUSTERPROF_MEMBERS(MismatchedRanks, ranks, op, root)
 CLUSTERPROF_MEMBERS(Hang, is_deadlock, follows_failure, waiting, cycle, mismatch, rank, place, call_path)
+CLUSTERPROF_MEMBERS(HeldShare, place, rank, bytes)
 CLUSTERPROF_MEMBERS(Finding, kind, severity, share, gain_s, ranks, rank, place, site, evidence, action,
-                    is_estimate, joined, hang)
+                    is_estimate, joined, hang, held)
 // The ranks of a timeline, by far the most of all, stand apart: most readers do without.
 template <typename Archive>
 void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
@@ -507,7 +525,7 @@ CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, proce
                     event_loops, tasks, task_tree, tasks_s, mutexes, openmp, threads, thread_groups,
                     category_s, activity_s, active_activity_s, native_modules, system_calls,
                     active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
-                    memory_functions, io, off_cpu, imports, import_sum, timeline, regions,
+                    memory_functions, memory, io, off_cpu, imports, import_sum, timeline, regions,
                     counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
                     threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
                     functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
@@ -549,12 +567,31 @@ bool is_consistent(const Timeline& timeline, std::size_t nodes) {
 }
 
 // Parents stand before their children.
-bool is_tree(const std::vector<CallTreeRow>& rows) {
+template <typename Row>
+bool is_tree(const std::vector<Row>& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i)
     if ((rows[i].parent != shard::kNone && rows[i].parent >= i) || !known(rows[i].kind, shard::kFrameKinds) ||
         rows[i].fold > Fold::kImport)
       return false;
   return true;
+}
+
+bool is_consistent(const HeldMemory& memory, std::size_t nodes) {
+  const auto line = [&](std::uint32_t index) { return index < memory.lines.size(); };
+  return is_tree(memory.tree) &&
+         all(memory.lines,
+             [](const MemoryLine& row) {
+               return known(row.kind, shard::kFrameKinds) && known(row.domain, shard::kMemoryDomains);
+             }) &&
+         all(memory.ranks, [&](const HeldRank& row) { return row.node < nodes; }) &&
+         all(memory.nodes,
+             [&](const HeldNode& row) {
+               return row.node < nodes && (row.growth_line == shard::kNone || line(row.growth_line)) &&
+                      all(row.held, [&](const HeldPart& part) { return line(part.line); });
+             }) &&
+         all(memory.over_time.rows, [&](const HeldOverTime::Row& row) {
+           return line(row.line) && row.values.size() <= memory.over_time.bins;
+         });
 }
 
 bool is_consistent(const Evidence& evidence) {
@@ -578,6 +615,7 @@ bool is_consistent(const Finding& finding) {
          known(finding.action, kFindingActions) && place(finding.place) &&
          (!finding.site || place(*finding.site)) && is_consistent(finding.evidence) &&
          (!finding.hang || is_consistent(*finding.hang)) &&
+         all(finding.held, [&](const HeldShare& held) { return place(held.place); }) &&
          all(finding.joined, [&](const JoinedFinding& joined) {
            return known(joined.kind, kFindingKinds) && known(joined.action, kFindingActions) &&
                   place(joined.place) && is_consistent(joined.evidence);
@@ -663,6 +701,7 @@ bool is_consistent(const Analysis& a) {
                       is_consistent(row.efficiency, row.mean_useful_s, row.max_useful_s,
                                     row.slowest_rank.has_value() && row.focus_s.has_value());
              }) &&
+         (!a.memory || is_consistent(*a.memory, a.nodes.size())) &&
          (!a.io || all(a.io->calls,
                        [&](const IoCallRow& row) {
                          return frame(row.kind) && known(row.operation, shard::kIoOperations);

@@ -26,6 +26,7 @@
 #include "report/analysis/findings.hpp"
 #include "report/analysis/functions.hpp"
 #include "report/analysis/hang_search.hpp"
+#include "report/analysis/held_memory.hpp"
 #include "report/analysis/imports.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/line_rows.hpp"
@@ -225,6 +226,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   memory.finish(analysis.functions);
   limits.finish(ranks, analysis);
   find_file_io(head, paths, ranks.ascending, analysis);
+  find_held_memory(head, paths, ranks.ascending, analysis);
   off_cpu.finish(path_time, ranks, analysis);
   imports.finish(ranks, analysis);
   find_timeline(head, ranks.ascending, analysis);

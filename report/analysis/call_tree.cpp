@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Builds the call tree of the reports: merges paths through the same functions, folds library code, and
-// keeps the largest rows.
+// Builds the call trees of the reports, of time, tasks and memory: merges paths through the same functions, folds
+// library code, and keeps the largest rows.
 #include "report/analysis/call_tree.hpp"
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "report/analysis/activities.hpp"
@@ -28,52 +28,46 @@ constexpr std::string_view kModuleCode = "<module>";  // what an import runs
 // Rows of all call paths that agree in what functions they go through.
 struct TreeNode {
   std::uint32_t parent = kNone;
-  std::uint32_t path = 0;   // one of them
-  Fold fold = Fold::kNone;  // else `path` names the library's function or package
-  std::uint64_t total_ns = 0, self_ns = 0;
-  std::array<std::uint64_t, kCategories> category_ns{};  // of total
+  std::uint32_t path = 0;                       // one of them
+  Fold fold = Fold::kNone;                      // else `path` names the library's function or package
+  std::uint64_t total = 0, self = 0;            // weights
+  std::array<std::uint64_t, kCategories> of{};  // amounts, by column
 };
 
+// What a call path is charged with: `weight` decides which rows there are and in what order, `amount` is
+// added to a column.
 struct Charge {
   std::uint32_t path = 0;
-  Category category = Category::kPython;
-  std::uint64_t ns = 0;
+  std::size_t column = 0;  // below kCategories
+  std::uint64_t weight = 0, amount = 0;
 };
-
-std::vector<Charge> charges_of(const PathTime& time, const CallPaths& paths) {
-  std::vector<Charge> charges;
-  for (std::uint32_t path = 0; path < paths.size(); ++path)
-    for (std::size_t c = 0; c < kCategories; ++c) {
-      const auto category = static_cast<Category>(c);
-      const std::uint32_t cell = time.cell(path, category);
-      std::uint64_t ns = time.observed_main_ns(cell);
-      // As for functions: helper threads that are idle spend no time, unless it is for the GIL.
-      if (const std::uint64_t helper_ns = time.observed_helper_ns(cell);
-          helper_ns != 0 &&
-          (category != Category::kIdle || activity_of(paths, path, category) == Activity::kGilWait))
-        ns += helper_ns;
-      if (ns != 0) charges.push_back({paths.counted(path, category), category, ns});
-    }
-  return charges;
-}
+// Calls its argument with all charges.
+using EachCharge = std::function<void(const std::function<void(const Charge&)>&)>;
 
 class Tree {
  public:
-  Tree(std::vector<Charge> charges, const CallPaths& paths) : charges_(std::move(charges)), paths_(paths) {
+  Tree(EachCharge each_charge, const CallPaths& paths) : each_charge_(std::move(each_charge)), paths_(paths) {
     sum_paths();
     find_hidden();
     make_nodes();
     sum_nodes();
   }
 
-  void give(std::uint64_t whole_ns, std::vector<CallTreeRow>& rows) const;
-  [[nodiscard]] std::uint64_t whole_ns() const { return total_[0]; }
+  // Calls add(node, row of the parent) for the nodes that are kept, depth first; it returns nothing.
+  template <typename Add>
+  void give(const Add& add) const;
+  // Sets what says which function or library a node is.
+  template <typename Row>
+  void describe(const TreeNode& node, Row& row) const;
+  // Where weights and amounts are nanoseconds.
+  void give_times(std::vector<CallTreeRow>& rows) const;
+  [[nodiscard]] std::uint64_t whole() const { return total_[0]; }
 
  private:
   void sum_paths() {
     total_.assign(paths_.size(), 0);
     if (paths_.size() == 0) total_.assign(1, 0);
-    for (const Charge& charge : charges_) total_[charge.path] += charge.ns;
+    each_charge_([this](const Charge& charge) { total_[charge.path] += charge.weight; });
     for (auto path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;)
       total_[paths_.parent(path)] += total_[path];
   }
@@ -159,65 +153,55 @@ class Tree {
   }
 
   void sum_nodes() {
-    for (const auto& [path, category, ns] : charges_) {
-      if (node_of_[path] == kNone) continue;
-      TreeNode& node = nodes_[node_of_[path]];
-      node.self_ns += ns;
-      node.total_ns += ns;
-      node.category_ns[static_cast<std::size_t>(category)] += ns;
-    }
+    each_charge_([this](const Charge& charge) {
+      if (node_of_[charge.path] == kNone) return;
+      TreeNode& node = nodes_[node_of_[charge.path]];
+      node.self += charge.weight;
+      node.total += charge.weight;
+      node.of[charge.column] += charge.amount;
+    });
     for (std::size_t n = nodes_.size(); n-- > 0;) {
       const TreeNode& node = nodes_[n];
       if (node.parent == kNone) continue;
       TreeNode& parent = nodes_[node.parent];
-      parent.total_ns += node.total_ns;
-      for (std::size_t c = 0; c < kCategories; ++c) parent.category_ns[c] += node.category_ns[c];
+      parent.total += node.total;
+      for (std::size_t c = 0; c < kCategories; ++c) parent.of[c] += node.of[c];
     }
   }
 
-  [[nodiscard]] CallTreeRow row(const TreeNode& node, std::uint32_t parent) const {
-    const shard::Frame* frame = paths_.frame(node.path);
-    if (const std::uint32_t function = paths_.function(node.path); function != kNone)
-      frame = paths_.functions()[function];
-    CallTreeRow row;
-    row.parent = parent;
-    row.fold = node.fold;
-    if (node.fold != Fold::kNone) {
-      row.name = fold_name(node);
-      row.kind = frame->kind;
-      row.self_s = to_seconds(node.self_ns);
-      row.total_s = to_seconds(node.total_ns);
-      for (std::size_t c = 0; c < kCategories; ++c) row.category_s[c] = to_seconds(node.category_ns[c]);
-      return row;
-    }
-    const std::uint32_t id = paths_.function(node.path);
-    row.name = id != kNone ? paths_.function_name(id) : paths_.text(frame->name);
-    row.file = paths_.text(frame->file);
-    row.module = paths_.text(frame->module);
-    row.line = frame->function_line;
-    row.kind = frame->kind;
-    row.self_s = to_seconds(node.self_ns);
-    row.total_s = to_seconds(node.total_ns);
-    for (std::size_t c = 0; c < kCategories; ++c) row.category_s[c] = to_seconds(node.category_ns[c]);
-    return row;
-  }
-
-  const std::vector<Charge> charges_;
+  const EachCharge each_charge_;
   const CallPaths& paths_;
-  std::vector<std::uint64_t> total_;    // by path, of it and what is below
+  std::vector<std::uint64_t> total_;    // by path, weights of it and of what is below
   std::vector<bool> hidden_;            // by path
   std::vector<std::uint32_t> node_of_;  // by path: its own, where it is hidden the one around it
   std::vector<TreeNode> nodes_;         // parents first
 };
 
-// A node has at most the time of its parent and stands behind it: whatever is kept, its parents are too.
-void Tree::give(std::uint64_t whole_ns, std::vector<CallTreeRow>& rows) const {
+template <typename Row>
+void Tree::describe(const TreeNode& node, Row& row) const {
+  const std::uint32_t id = paths_.function(node.path);
+  const shard::Frame* const frame = id != kNone ? paths_.functions()[id] : paths_.frame(node.path);
+  row.fold = node.fold;
+  row.kind = frame->kind;
+  if (node.fold != Fold::kNone) {
+    row.name = fold_name(node);
+    return;
+  }
+  row.name = id != kNone ? paths_.function_name(id) : paths_.text(frame->name);
+  row.file = paths_.text(frame->file);
+  row.module = paths_.text(frame->module);
+  row.line = frame->function_line;
+}
+
+// A node has at most the weight of its parent and stands behind it: whatever is kept, its parents are too.
+template <typename Add>
+void Tree::give(const Add& add) const {
   std::vector<std::uint32_t> kept;
-  const auto least_ns = static_cast<std::uint64_t>(thresholds::kCallTree * static_cast<double>(whole_ns));
+  const auto least = static_cast<std::uint64_t>(thresholds::kCallTree * static_cast<double>(whole()));
   for (std::uint32_t n = 0; n < nodes_.size(); ++n)
-    if (nodes_[n].total_ns >= least_ns) kept.push_back(n);
+    if (nodes_[n].total >= least) kept.push_back(n);
   const auto larger = [this](std::uint32_t x, std::uint32_t y) {
-    return std::tie(nodes_[y].total_ns, x) < std::tie(nodes_[x].total_ns, y);
+    return std::tie(nodes_[y].total, x) < std::tie(nodes_[x].total, y);
   };
   std::sort(kept.begin(), kept.end(), larger);
   kept.resize(std::min(kept.size(), thresholds::kMaxCallTree));
@@ -233,30 +217,86 @@ void Tree::give(std::uint64_t whole_ns, std::vector<CallTreeRow>& rows) const {
       open.emplace_back(*child, row);
   };
   put_off(kNone, kNone);
+  std::uint32_t rows = 0;
   while (!open.empty()) {
     const auto [node, parent] = open.back();
     open.pop_back();
-    rows.push_back(row(nodes_[node], parent));
-    put_off(node, static_cast<std::uint32_t>(rows.size() - 1));
+    add(nodes_[node], parent);
+    put_off(node, rows++);
   }
+}
+
+void Tree::give_times(std::vector<CallTreeRow>& rows) const {
+  give([&](const TreeNode& node, std::uint32_t parent) {
+    CallTreeRow& row = rows.emplace_back();
+    row.parent = parent;
+    describe(node, row);
+    row.self_s = to_seconds(node.self);
+    row.total_s = to_seconds(node.total);
+    for (std::size_t c = 0; c < kCategories; ++c) row.category_s[c] = to_seconds(node.of[c]);
+  });
 }
 
 }  // namespace
 
 void find_call_tree(const PathTime& time, const CallPaths& paths, Analysis& analysis) {
-  const Tree tree(charges_of(time, paths), paths);
-  tree.give(tree.whole_ns(), analysis.call_tree);
+  const auto each_charge = [&](const std::function<void(const Charge&)>& use) {
+    for (std::uint32_t path = 0; path < paths.size(); ++path)
+      for (std::size_t c = 0; c < kCategories; ++c) {
+        const auto category = static_cast<Category>(c);
+        const std::uint32_t cell = time.cell(path, category);
+        std::uint64_t ns = time.observed_main_ns(cell);
+        // As for functions: helper threads that are idle spend no time, unless it is for the GIL.
+        if (const std::uint64_t helper_ns = time.observed_helper_ns(cell);
+            helper_ns != 0 &&
+            (category != Category::kIdle || activity_of(paths, path, category) == Activity::kGilWait))
+          ns += helper_ns;
+        if (ns != 0) use({paths.counted(path, category), c, ns, ns});
+      }
+  };
+  Tree(each_charge, paths).give_times(analysis.call_tree);
 }
 
 void find_task_tree(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis) {
-  std::vector<Charge> charges;
-  for (const shard::TaskTime& task : data.task_times)
-    if (task.path < paths.size() && task.wall_ns != 0)
-      charges.push_back({task.path, Category::kPython, task.wall_ns});
-  if (charges.empty()) return;
-  const Tree tree(std::move(charges), paths);
-  tree.give(tree.whole_ns(), analysis.task_tree);
-  analysis.tasks_s = to_seconds(tree.whole_ns());
+  if (data.task_times.empty()) return;
+  const auto each_charge = [&](const std::function<void(const Charge&)>& use) {
+    for (const shard::TaskTime& task : data.task_times)
+      if (task.path < paths.size() && task.wall_ns != 0)
+        use({task.path, static_cast<std::size_t>(Category::kPython), task.wall_ns, task.wall_ns});
+  };
+  const Tree tree(each_charge, paths);
+  tree.give_times(analysis.task_tree);
+  analysis.tasks_s = to_seconds(tree.whole());
+}
+
+void find_memory_tree(const std::vector<shard::MemorySite>& sites, const CallPaths& paths,
+                      HeldMemory& memory) {
+  constexpr std::array kAmounts = {&shard::MemorySite::alloc_bytes, &shard::MemorySite::live_end_bytes,
+                                   &shard::MemorySite::rank_peak_bytes, &shard::MemorySite::node_peak_bytes};
+  // A row matters by its share of any of these.
+  constexpr double kWhole = 1e12;
+  std::array<double, kAmounts.size()> sums{};
+  for (const shard::MemorySite& site : sites)
+    for (std::size_t i = 0; i < kAmounts.size(); ++i) sums[i] += static_cast<double>(site.*kAmounts[i]);
+  const auto each_charge = [&](const std::function<void(const Charge&)>& use) {
+    for (const shard::MemorySite& site : sites) {
+      if (site.domain == shard::MemoryDomain::kFile || site.path >= paths.size()) continue;
+      const std::uint32_t path = paths.counted(site.path, Category::kNative);
+      for (std::size_t i = 0; i < kAmounts.size(); ++i)
+        if (const std::uint64_t bytes = site.*kAmounts[i]; bytes != 0)
+          use({path, i, static_cast<std::uint64_t>(static_cast<double>(bytes) / sums[i] * kWhole), bytes});
+    }
+  };
+  const Tree tree(each_charge, paths);
+  tree.give([&](const TreeNode& node, std::uint32_t parent) {
+    MemoryTreeRow& row = memory.tree.emplace_back();
+    row.parent = parent;
+    tree.describe(node, row);
+    row.alloc_bytes = node.of[0];
+    row.live_end_bytes = node.of[1];
+    row.rank_peak_bytes = node.of[2];
+    row.node_peak_bytes = node.of[3];
+  });
 }
 
 }  // namespace clusterprof::report

@@ -24,7 +24,9 @@ std::size_t bin_at(double time_s, double begin_s, double bin_s) {
 }
 
 // Findings that say how the run ended, or why it does not go on.
-bool is_of_the_end(FindingKind kind) { return kind <= FindingKind::kTimeLimit; }
+bool is_of_the_end(FindingKind kind) {
+  return kind <= FindingKind::kTimeLimit || kind == FindingKind::kOutOfMemory;
+}
 
 void cut_row(std::size_t first, TimelineRow& row) {
   for (auto& [series, values] : row.values)

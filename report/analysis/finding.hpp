@@ -83,9 +83,15 @@ enum class FindingKind : std::uint8_t {
   kOpenMpSmallRegions,
   kOpenMpOneAtATime,
   kOpenMpThreads,
-  kOpenMpOneProcessor
+  kOpenMpOneProcessor,
+  kOutOfMemory,
+  kMemoryImbalance,
+  kMemoryGrowth,
+  kMemoryRequested,
+  kMemoryOfAllocator,
+  kPythonNumbers
 };
-inline constexpr std::size_t kFindingKinds = 64;
+inline constexpr std::size_t kFindingKinds = 70;
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
                                                                              "no_progress",
@@ -150,7 +156,13 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"de
                                                                              "openmp_small_regions",
                                                                              "openmp_one_at_a_time",
                                                                              "openmp_threads",
-                                                                             "openmp_one_processor"};
+                                                                             "openmp_one_processor",
+                                                                             "out_of_memory",
+                                                                             "memory_imbalance",
+                                                                             "memory_growth",
+                                                                             "memory_requested",
+                                                                             "memory_of_allocator",
+                                                                             "python_numbers"};
 constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
 
 // kInfo: about the measurement itself, or what may be as the program means it.
@@ -205,9 +217,13 @@ enum class FindingAction : std::uint8_t {
   kWaitLess,
   kMoreInRegions,
   kBindWider,
-  kSmallerPool
+  kSmallerPool,
+  kFreeWhatIsHeld,
+  kTrimAllocator,
+  kUseArrays,
+  kRequestLess
 };
-inline constexpr std::size_t kFindingActions = 43;
+inline constexpr std::size_t kFindingActions = 47;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -250,7 +266,11 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "wait_less",
                                                                                  "more_in_regions",
                                                                                  "bind_wider",
-                                                                                 "smaller_pool"};
+                                                                                 "smaller_pool",
+                                                                                 "free_what_is_held",
+                                                                                 "trim_allocator",
+                                                                                 "use_arrays",
+                                                                                 "request_less"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -380,9 +400,23 @@ enum class EvidenceKey : std::uint8_t {
   kSpeedupBound,
   kPool,
   kPoolThreads,
-  kPoolSize
+  kPoolSize,
+  kHeld,
+  kLimit,
+  kPeak,
+  kMeanPeak,
+  kPlaceBytes,
+  kGrowth,
+  kFullIn,
+  kRequested,
+  kUsed,
+  kAnon,
+  kLive,
+  kObjects,
+  kBytesPerObject,
+  kFreedSoon
 };
-inline constexpr std::size_t kEvidenceKeys = 123;
+inline constexpr std::size_t kEvidenceKeys = 137;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -505,7 +539,21 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "speedup_bound",
                                                                              "pool",
                                                                              "pool_threads",
-                                                                             "pool_set_by"};
+                                                                             "pool_set_by",
+                                                                             "held_bytes",
+                                                                             "limit_bytes",
+                                                                             "peak_bytes",
+                                                                             "mean_peak_bytes",
+                                                                             "place_bytes",
+                                                                             "growth_bytes_per_s",
+                                                                             "full_in_s",
+                                                                             "requested_bytes",
+                                                                             "used_bytes",
+                                                                             "anon_bytes",
+                                                                             "live_bytes",
+                                                                             "objects",
+                                                                             "bytes_per_object",
+                                                                             "freed_soon_bytes"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.
@@ -550,6 +598,13 @@ class Evidence {
   }
 };
 
+// What one line of a rank held when memory was used up.
+struct HeldShare {
+  SourceLocation place;
+  std::int32_t rank = -1;
+  double bytes = 0;
+};
+
 // Another finding on the same problem, seen from another side.
 struct JoinedFinding {
   FindingKind kind = FindingKind::kBlocked;
@@ -574,7 +629,8 @@ struct Finding {
   FindingAction action = FindingAction::kNone;
   bool is_estimate = false;  // then never high
   std::vector<JoinedFinding> joined;
-  std::optional<Hang> hang{};  // of kDeadlock
+  std::optional<Hang> hang{};     // of kDeadlock
+  std::vector<HeldShare> held{};  // of kOutOfMemory: the largest first
 };
 
 }  // namespace clusterprof::report

@@ -25,6 +25,10 @@ void find_python_time(FindingBuilder& builder);
 void find_imports(FindingBuilder& builder);
 // Computing on data that no cache holds; page faults, and calls that map memory.
 void find_memory_costs(FindingBuilder& builder);
+// Who held memory when it was used up.
+void find_exhausted_memory(FindingBuilder& builder);
+// Ranks that hold more than others, leaks, memory that nobody uses. After find_memory_costs().
+void find_memory_holders(FindingBuilder& builder);
 // Main threads that wait for data which threads or processes of their own make, and which these make too
 // slowly. Before the groups on waiting, which leave out what it finds.
 void find_slow_input(FindingBuilder& builder);

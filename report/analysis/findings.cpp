@@ -19,7 +19,7 @@ namespace {
 using Key = EvidenceKey;
 using Kind = FindingKind;
 
-bool is_failure(Kind kind) { return kind <= Kind::kTimeLimit; }
+bool is_failure(Kind kind) { return kind <= Kind::kTimeLimit || kind == Kind::kOutOfMemory; }
 // Ranks lack processors, so other losses may have the same reason.
 bool is_of_processors(Kind kind) {
   return kind == Kind::kWaitingForProcessor || kind == Kind::kSharedProcessors ||
@@ -148,6 +148,7 @@ void sort_findings(std::vector<Finding>& findings) {
 void find_findings(const shard::ShardData& data, const PathTime& time, const CallPaths& paths,
                    Analysis& analysis) {
   FindingBuilder builder(data, time, paths, analysis);
+  find_exhausted_memory(builder);
   find_failures(builder);
   if (analysis.run.was_never_recorded()) return sort_findings(analysis.findings);
   find_delays(builder);
@@ -158,6 +159,7 @@ void find_findings(const shard::ShardData& data, const PathTime& time, const Cal
   find_python_time(builder);
   find_imports(builder);
   find_memory_costs(builder);
+  find_memory_holders(builder);
   find_slow_input(builder);
   find_io_costs(builder);
   find_blocked_time(builder);

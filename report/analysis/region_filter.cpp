@@ -132,6 +132,8 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   });
   if (region.omp_regions.empty()) region.omp_ranks.clear();
   keep(region.path_series, inside);
+  keep(region.memory_sites, inside);
+  keep(region.memory_series, inside);
   keep(region.wait_states, inside);
   keep(region.root_causes, inside);
   keep(region.critical_times, inside);
@@ -148,6 +150,13 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   region.node_series.clear();
   region.time_axis = {};
   region.wait_analysis.ideal_ns = 0;
+  for (shard::MemoryRank& rank : region.memory_ranks)
+    rank = {.rank = rank.rank, .interval_bytes = rank.interval_bytes};
+  for (shard::Node& node : region.nodes) {
+    node.group = {};
+    node.held_peak_bytes = 0;
+    node.held_peak_utc_ns = 0;
+  }
 
   recount_ranks(whole, rows, inside, region);
   AnalysisBuilder builder(region, frames);

@@ -209,6 +209,25 @@ void RegionTime::sum_counts(const PathCounts& counts, std::vector<RegionRow>& ro
   }
 }
 
+void RegionTime::sum_memory(std::vector<RegionRow>& rows) const {
+  if (head_.memory_ranks.empty()) return;
+  std::vector<RegionMemory> sums(parent_.size());
+  const auto add = [](RegionMemory& into, const auto& from) {
+    into.alloc_bytes += from.alloc_bytes;
+    into.live_end_bytes += from.live_end_bytes;
+    into.rank_peak_bytes += from.rank_peak_bytes;
+    into.node_peak_bytes += from.node_peak_bytes;
+    into.copy_bytes += from.copy_bytes;
+  };
+  for (const shard::MemorySite& site : head_.memory_sites)
+    if (site.path < of_path_.size() && site.domain != shard::MemoryDomain::kFile)
+      add(sums[of_path_[site.path]], site);
+  for (auto at = static_cast<std::uint32_t>(sums.size()); at-- > 1;) {
+    add(sums[parent_[at]], sums[at]);
+    rows[at - 1].memory = sums[at];
+  }
+}
+
 void RegionTime::finish(const PathTime& time, const LimitTime& limits, const PathCounts& counts,
                         const RankOrder& ranks, Analysis& analysis) const {
   if (parent_.size() == 1) return;
@@ -222,6 +241,7 @@ void RegionTime::finish(const PathTime& time, const LimitTime& limits, const Pat
   sum_instances(ranks, rows);
   sum_time(time, limits, rows);
   sum_counts(counts, rows);
+  sum_memory(rows);
 
   const bool any_mpi = analysis.efficiency.load_balance.has_value();
   for (std::size_t at = 0; at < rows.size(); ++at) {

@@ -61,6 +61,7 @@ class RegionTime {
   void sum_instances(const RankOrder& ranks, std::vector<RegionRow>& rows) const;
   void sum_time(const PathTime& time, const LimitTime& limits, std::vector<RegionRow>& rows) const;
   void sum_counts(const PathCounts& counts, std::vector<RegionRow>& rows) const;
+  void sum_memory(std::vector<RegionRow>& rows) const;
 
   const shard::ShardData& head_;
   const CallPaths& paths_;

@@ -317,6 +317,8 @@ void describe_nodes(const ShardData& data, Analysis& analysis) {
     info.as_of_utc_ns = node.as_of_utc_ns;
     info.next_within_ns = node.next_within_ns;
     info.collector = node.collector;
+    info.group = node.group;
+    info.requested_memory_bytes = node.requested_memory_bytes;
   }
 }
 

@@ -28,7 +28,8 @@ Key key_of(const FactRow& row, bool whole_path) {
   const Subject& subject = row.subject;
   const std::string& place = subject.file.empty() ? subject.module : subject.file;
   const bool derived = row.table == DiffTable::kDerived;
-  const bool has_line = row.table == DiffTable::kLines || row.table == DiffTable::kMpiCalls;
+  const bool has_line =
+      row.table == DiffTable::kLines || row.table == DiffTable::kMpiCalls || row.table == DiffTable::kMemory;
   const std::int64_t line =
       !has_line ? 0
                 : std::int64_t{subject.line} -
@@ -119,7 +120,8 @@ class Comparer {
       }
       if (known) result.push_back(std::move(row));
     }
-    if (table >= DiffTable::kFunctions && table <= DiffTable::kWaits) sort(result);
+    if ((table >= DiffTable::kFunctions && table <= DiffTable::kWaits) || table == DiffTable::kMemory)
+      sort(result);
   }
 
   PerRun absent(DiffTable table) const {

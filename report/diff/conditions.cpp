@@ -41,6 +41,8 @@ constexpr Metric kMetrics[] = {{"elapsed", DiffTable::kRun, "value", Unit::kSeco
                                {"mpi_wait", DiffTable::kRun, "value", Unit::kSeconds, false},
                                {"mpi_transfer", DiffTable::kRun, "value", Unit::kSeconds, false},
                                {"max_rss", DiffTable::kRun, "value", Unit::kBytes, false},
+                               {"memory_peak", DiffTable::kRun, "value", Unit::kBytes, false},
+                               {"node_memory_peak", DiffTable::kRun, "value", Unit::kBytes, false},
                                {"read", DiffTable::kRun, "value", Unit::kBytes, false},
                                {"written", DiffTable::kRun, "value", Unit::kBytes, false},
                                {"parallel", DiffTable::kEfficiency, "value", Unit::kShare, false},

@@ -32,12 +32,13 @@ enum class DiffTable : std::uint8_t {
   kMpiCalls,
   kWaits,
   kCounters,
-  kDerived
+  kDerived,
+  kMemory
 };
-inline constexpr std::size_t kDiffTables = 10;
+inline constexpr std::size_t kDiffTables = 11;
 inline constexpr std::array<const char*, kDiffTables> kDiffTableNames = {
-    "run",   "efficiency", "categories", "bottlenecks", "functions",
-    "lines", "mpi_calls",  "waits",      "counters",    "derived"};
+    "run",       "efficiency", "categories", "bottlenecks", "functions", "lines",
+    "mpi_calls", "waits",      "counters",   "derived",     "memory"};
 
 // What is compared. A number is of one run; `key` names it within its row.
 struct Measured {

@@ -90,9 +90,17 @@ const char* verdict_text(const ComparedValue& value) {
 }
 
 const char* title_of(DiffTable table) {
-  static constexpr std::array<const char*, kDiffTables> kTitles = {
-      "Run",   "Efficiency",       "Main threads by category", "Bound by", "Functions",
-      "Lines", "MPI by call site", "Waiting by kind",          "Counters", "Derived metrics"};
+  static constexpr std::array<const char*, kDiffTables> kTitles = {"Run",
+                                                                   "Efficiency",
+                                                                   "Main threads by category",
+                                                                   "Bound by",
+                                                                   "Functions",
+                                                                   "Lines",
+                                                                   "MPI by call site",
+                                                                   "Waiting by kind",
+                                                                   "Counters",
+                                                                   "Derived metrics",
+                                                                   "Memory held at the peaks of ranks"};
   return kTitles[static_cast<std::size_t>(table)];
 }
 
@@ -120,6 +128,11 @@ std::string subject_text(DiffTable table, const ComparedRow& row, std::size_t wi
       return shorten(fmt::format("{}{} {}", place(s.file, s.line), was,
                                  function_label(s.function, shard::FrameKind::kNative)),
                      width);
+    }
+    case DiffTable::kMemory: {
+      if (s.function.empty()) return shorten_middle(printable(s.name) + ", not known where", width);
+      return name_and_place(function_label(s.function, s.kind),
+                            fmt::format("{} ({})", place(s.file, s.line), printable(s.name)), width);
     }
     case DiffTable::kMpiCalls: {
       if (s.function.empty()) return shorten_middle(printable(s.name), width);

@@ -25,7 +25,7 @@ class Facts {
     if (run.rate_hz != 0 && run.sample_on.empty()) facts.sampling_period_s = 1.0 / run.rate_hz;
     const bool sampled = run.samples != 0, waits = a_.wait_quality.has_value();
     facts.zero_if_absent = {false, false, false, !a_.bottlenecks.empty(), sampled, sampled, a_.mpi_watched,
-                            waits, false, false};
+                            waits, false, false, a_.memory.has_value()};
     facts.findings = a_.findings;
     facts.names = std::make_shared<const format::ShortPaths>(a_);
     this->run();
@@ -37,6 +37,7 @@ class Facts {
     mpi_calls();
     waits_by_kind();
     counters();
+    memory();
     facts.rows = std::move(rows_);
   }
 
@@ -80,6 +81,17 @@ class Facts {
     for (const RankInfo& rank : a_.ranks)
       if (rank.max_rss_bytes) rss = std::max(rss.value_or(0), static_cast<double>(*rank.max_rss_bytes));
     row(DiffTable::kRun, named("max_rss"), {{"value", Unit::kBytes, Better::kLower, false, false, rss}});
+    std::optional<double> of_rank, of_node;
+    if (a_.memory) {
+      for (const HeldRank& rank : a_.memory->ranks)
+        of_rank = std::max(of_rank.value_or(0), static_cast<double>(rank.peak_bytes));
+      for (const HeldNode& node : a_.memory->nodes)
+        of_node = std::max(of_node.value_or(0), static_cast<double>(node.peak_bytes));
+    }
+    row(DiffTable::kRun, named("memory_peak"),
+        {{"value", Unit::kBytes, Better::kLower, false, false, of_rank}});
+    row(DiffTable::kRun, named("node_memory_peak"),
+        {{"value", Unit::kBytes, Better::kLower, false, false, of_node}});
     row(DiffTable::kRun, named("read"),
         {amount("value", Unit::kBytes, sum([](const RankInfo& r) { return r.read_bytes; }))});
     row(DiffTable::kRun, named("written"),
@@ -186,6 +198,23 @@ class Facts {
       subject.module = derived.unit;
       row(DiffTable::kDerived, std::move(subject),
           {{"value", Unit::kPlain, Better::kNeither, false, false, derived.value}});
+    }
+  }
+
+  void memory() {
+    if (!a_.memory) return;
+    const auto held = [](std::string_view key, std::uint64_t bytes) -> Measured {
+      return {key, Unit::kBytes, Better::kLower, true, false, static_cast<double>(bytes)};
+    };
+    for (const MemoryLine& line : a_.memory->lines) {
+      if (line.alloc_bytes == 0) continue;
+      Subject subject = named(shard::kMemoryDomainNames[static_cast<std::size_t>(line.domain)]);
+      subject.file = line.file, subject.function = line.function, subject.line = line.line;
+      subject.start = start_of(line.file, line.function);
+      subject.kind = line.kind;
+      row(DiffTable::kMemory, std::move(subject),
+          {held("rank_peak_bytes", line.rank_peak_bytes), held("node_peak_bytes", line.node_peak_bytes),
+           held("live_end_bytes", line.live_end_bytes), held("alloc_bytes", line.alloc_bytes)});
     }
   }
 

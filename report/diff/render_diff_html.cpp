@@ -172,6 +172,10 @@ class DiffPage {
     if (key == "wait_s") return "wait";
     if (key == "sent_bytes") return "sent";
     if (key == "recv_bytes") return "received";
+    if (key == "rank_peak_bytes") return "at ranks' peaks";
+    if (key == "node_peak_bytes") return "at nodes' peaks";
+    if (key == "live_end_bytes") return "at the end";
+    if (key == "alloc_bytes") return "allocated";
     return key == "value" ? "" : std::string(key);
   }
 

@@ -82,6 +82,10 @@ class DiffDocument {
           out_("file", s.file)("line", s.line)("line_in_a", or_null(row.line_in_a));
           out_("function", s.function);
           break;
+        case DiffTable::kMemory:
+          out_("domain", s.name)("file", text_or_null(s.file))("line", or_null(s.line));
+          out_("line_in_a", or_null(row.line_in_a))("function", text_or_null(s.function));
+          break;
         case DiffTable::kMpiCalls:
           out_("op", s.name)("file", text_or_null(s.file))("line", or_null(s.line));
           out_("line_in_a", or_null(row.line_in_a))("function", text_or_null(s.function));

@@ -22,6 +22,7 @@ using Align = Table::Align;
 constexpr std::size_t kWide = 100;
 constexpr std::size_t kMaxRunsNamed = 5;
 constexpr std::size_t kStayed = 5;
+constexpr std::size_t kRoomOfNames = 24, kRoomOfLines = 36;  // columns
 
 class DiffText {
  public:
@@ -39,7 +40,8 @@ class DiffText {
     findings();
     for (const DiffTable table : {DiffTable::kFunctions, DiffTable::kLines, DiffTable::kMpiCalls})
       code(table);
-    for (const DiffTable table : {DiffTable::kWaits, DiffTable::kCounters, DiffTable::kDerived})
+    for (const DiffTable table :
+         {DiffTable::kWaits, DiffTable::kCounters, DiffTable::kDerived, DiffTable::kMemory})
       quantities(table);
     conditions(judgements);
     return page_.take();
@@ -115,7 +117,8 @@ class DiffText {
     for (std::size_t i = 0; i < shown; ++i) {
       const ComparedValue& value = rows[i]->values[0];
       const Comparison& c = value.fair();
-      std::vector<std::string> cells{subject_text(table, *rows[i], 24) + (value.per_rank ? "/rank" : ""),
+      const std::size_t room = table == DiffTable::kMemory ? kRoomOfLines : kRoomOfNames;
+      std::vector<std::string> cells{subject_text(table, *rows[i], room) + (value.per_rank ? "/rank" : ""),
                                      mean_cell(value.unit, c.a)};
       if (several_) cells.push_back(sample_width_cell(value.unit, c.a));
       cells.push_back(mean_cell(value.unit, c.b));

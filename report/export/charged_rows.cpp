@@ -10,6 +10,7 @@
 #include "base/command_text.hpp"
 #include "base/version.hpp"
 #include "report/analysis/activities.hpp"
+#include "report/analysis/tables.hpp"
 #include "report/format/numbers.hpp"
 
 namespace clusterprof::report {
@@ -22,6 +23,7 @@ ChargedRows::ChargedRows(const ExportInput& input, const CallPaths& paths, const
 
 void ChargedRows::for_each_rank(
     const std::function<void(std::uint32_t rank, std::span<const ChargedRow>)>& use) const {
+  if (is_memory(options_.weight)) return for_each_rank_of_memory(use);
   const ShardData& head = input_.head;
   std::vector<ChargedRow> rows;
   const auto take = [&](std::uint32_t rank, std::span<const shard::Value> values) {
@@ -57,6 +59,26 @@ void ChargedRows::for_each_rank(
   input_.rows.for_each_rank([&](const shard::RankRows& rank) {
     if (rank.rank < head.ranks.size()) take(rank.rank, rank.values);
   });
+}
+
+void ChargedRows::for_each_rank_of_memory(
+    const std::function<void(std::uint32_t rank, std::span<const ChargedRow>)>& use) const {
+  const ShardData& head = input_.head;
+  const auto amount = amount_of(options_.weight);
+  const ByRank by = by_rank(head.memory_sites, head.ranks.size());
+  for (std::uint32_t rank = 0; rank < head.ranks.size(); ++rank) {
+    if (!selected(rank)) continue;
+    std::map<std::uint32_t, std::uint64_t> bytes;  // by path
+    for (std::uint32_t i = by.starts[rank]; i < by.starts[rank + 1]; ++i) {
+      const shard::MemorySite& site = head.memory_sites[by.order[i]];
+      if (site.domain == shard::MemoryDomain::kFile || site.*amount == 0 || site.path >= paths_.size())
+        continue;
+      bytes[paths_.counted(site.path, Category::kNative)] += site.*amount;
+    }
+    std::vector<ChargedRow> rows;
+    for (const auto& [path, sum] : bytes) rows.push_back({path, Category::kNative, true, {sum, 0, 0}});
+    if (!rows.empty()) use(rank, rows);
+  }
 }
 
 std::vector<Weights> ChargedRows::sums() const {

@@ -12,6 +12,7 @@
 
 namespace clusterprof::report {
 
+// With a weight of memory: `samples` is its bytes, and the others are 0.
 struct Weights {
   std::uint64_t samples = 0, time_ns = 0, cpu_ns = 0;
   Weights& operator+=(const Weights& other) {
@@ -46,6 +47,9 @@ class ChargedRows {
   [[nodiscard]] std::vector<std::uint64_t> mpi_calls() const;
 
  private:
+  void for_each_rank_of_memory(
+      const std::function<void(std::uint32_t rank, std::span<const ChargedRow>)>& use) const;
+
   ExportInput input_;
   const CallPaths& paths_;
   const ExportOptions& options_;

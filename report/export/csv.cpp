@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exports the tables of a run as CSV: functions, lines, MPI calls, torch.distributed, ranks, processes,
-// imports, threads, OpenMP's regions and call paths. docs/exports.md.
+// imports, threads, OpenMP's regions, memory and call paths. docs/exports.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -201,6 +201,33 @@ void write_openmp(const Analysis& analysis, Csv& csv) {
             row.spread.min_s, row.spread.mean_s, row.spread.max_s, row.spread.max_rank);
 }
 
+void write_memory(const Analysis& analysis, Csv& csv) {
+  csv.row("file", "line", "function", "library_function", "domain", "alloc_bytes", "alloc_count",
+          "error_bytes", "freed_soon_bytes", "live_end_bytes", "rank_peak_bytes", "node_peak_bytes",
+          "mapped_file_bytes", "copy_bytes", "copy_count", "rank_max", "rank_max_bytes", "leak",
+          "leak_confidence", "growth_bytes_per_s");
+  if (!analysis.memory) return;
+  for (const MemoryLine& row : analysis.memory->lines)
+    csv.row(row.file, known(row.line), row.function, row.called,
+            shard::kMemoryDomainNames[static_cast<std::size_t>(row.domain)], row.alloc_bytes, row.alloc_count,
+            row.error_bytes, row.soon_bytes, row.live_end_bytes, row.rank_peak_bytes, row.node_peak_bytes,
+            row.file_bytes, row.copy_bytes, row.copy_count, row.max_rank, row.max_rank_bytes,
+            row.leak ? 1 : 0, row.leak ? Seconds(row.leak_confidence) : Seconds(),
+            row.leak ? Seconds(row.growth_bytes_per_s) : Seconds());
+}
+
+void write_memory_ranks(const Analysis& analysis, Csv& csv) {
+  csv.row("rank", "node", "peak_bytes", "peak_at_s", "live_end_bytes", "untracked_bytes", "static_bytes",
+          "max_anonymous_bytes", "live_at_max_anonymous_bytes", "mean_anonymous_bytes", "mean_live_bytes",
+          "pss_bytes", "private_dirty_bytes", "huge_page_bytes", "swap_bytes", "near_bytes", "far_bytes");
+  if (!analysis.memory) return;
+  for (const HeldRank& row : analysis.memory->ranks)
+    csv.row(row.rank, analysis.nodes[row.node].name, row.peak_bytes, row.peak_at_s, row.live_end_bytes,
+            row.untracked_bytes, row.static_bytes, row.max_anon_bytes, row.live_at_max_anon_bytes,
+            row.mean_anon_bytes, row.mean_live_bytes, row.pss_bytes, row.private_dirty_bytes, row.huge_bytes,
+            row.swap_bytes, row.near_bytes, row.far_bytes);
+}
+
 // Rows tell idle helper threads apart by themselves, so they are all there.
 ExportOptions with_idle_threads(ExportOptions options) {
   options.idle_threads = true;
@@ -282,7 +309,9 @@ constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"processes", write_processes},
                                              {"imports", write_imports},
                                              {"threads", write_threads},
-                                             {"openmp", write_openmp}};
+                                             {"openmp", write_openmp},
+                                             {"memory", write_memory},
+                                             {"memory_ranks", write_memory_ranks}};
 
 const AnalysisTable* table_of_analysis(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kAnalysisTables), std::end(kAnalysisTables),

@@ -6,6 +6,9 @@
 // but the arguments. Exceptions of the rows and of the sink are passed on.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -18,11 +21,20 @@ namespace clusterprof::report {
 
 using ExportSink = std::function<void(std::string_view)>;
 
-enum class ExportWeight { kSamples, kTime };
+// From kAllocated on: bytes of memory, which a run has with --memory. In the order of kMemoryWeights.
+enum class ExportWeight { kSamples, kTime, kAllocated, kLive, kRankPeak, kNodePeak };
+constexpr bool is_memory(ExportWeight weight) { return weight >= ExportWeight::kAllocated; }
+inline constexpr std::array<std::uint64_t shard::MemorySite::*, 4> kMemoryWeights = {
+    &shard::MemorySite::alloc_bytes, &shard::MemorySite::live_end_bytes, &shard::MemorySite::rank_peak_bytes,
+    &shard::MemorySite::node_peak_bytes};
+constexpr std::uint64_t shard::MemorySite::*amount_of(ExportWeight weight) {
+  return kMemoryWeights[static_cast<std::size_t>(weight) -
+                        static_cast<std::size_t>(ExportWeight::kAllocated)];
+}
 
 struct ExportOptions {
   std::vector<bool> ranks;  // by row of the head's ranks: those that are exported; empty: all
-  ExportWeight weight = ExportWeight::kTime;  // folded, speedscope
+  ExportWeight weight = ExportWeight::kTime;  // folded, speedscope; pprof: kTime, or one of memory
   bool each_rank = false;  // folded, hatchet, speedscope, pprof, perfetto: every rank by itself
   bool regions = true;     // folded, hatchet, speedscope: regions are frames
   // Helper threads that waited for work, too. Without them sums are the active times of the report. The

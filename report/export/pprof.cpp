@@ -2,9 +2,12 @@
 // github.com/google/pprof, proto/profile.proto
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <protozero/pbf_writer.hpp>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "report/export/charged_rows.hpp"
 #include "report/export/export.hpp"
@@ -61,12 +64,20 @@ enum Function : protozero::pbf_tag_type {
 // Fields may come in any order: samples go out as they are made, the tables they refer to in the end.
 class PprofWriter {
  public:
-  PprofWriter(const ShardData& head, const CallPaths& paths, const ExportSink& sink)
+  PprofWriter(const ShardData& head, const CallPaths& paths, ExportWeight weight, const ExportSink& sink)
       : head_(head), paths_(paths), out_(sink), regions_(paths.size(), 0) {
-    for (const auto& [type, unit] :
-         {std::pair("samples", "count"), {"wall", "nanoseconds"}, {"cpu", "nanoseconds"}})
-      value_type(field::kSampleType, type, unit);
-    value_type(field::kPeriodType, head.run.clock == "cpu" ? "cpu" : "wall", "nanoseconds");
+    const std::vector<std::pair<const char*, const char*>> types =
+        is_memory(weight) ? std::vector<std::pair<const char*, const char*>>{{"alloc_objects", "count"},
+                                                                             {"alloc_space", "bytes"},
+                                                                             {"inuse_space", "bytes"},
+                                                                             {"rank_peak_space", "bytes"},
+                                                                             {"node_peak_space", "bytes"}}
+                          : std::vector<std::pair<const char*, const char*>>{
+                                {"samples", "count"}, {"wall", "nanoseconds"}, {"cpu", "nanoseconds"}};
+    for (const auto& [type, unit] : types) value_type(field::kSampleType, type, unit);
+    const char* const clock = head.run.clock == "cpu" ? "cpu" : "wall";
+    value_type(field::kPeriodType, is_memory(weight) ? "space" : clock,
+               is_memory(weight) ? "bytes" : "nanoseconds");
     pbf_writer profile(message_);
     profile.add_int64(field::kTimeNanos, head.run.start_utc_ns);
     // Unsigned, as sums of what a file says may not fit.
@@ -79,8 +90,18 @@ class PprofWriter {
     if (first < last)
       profile.add_int64(field::kDurationNanos, static_cast<std::int64_t>(static_cast<std::uint64_t>(last) -
                                                                          static_cast<std::uint64_t>(first)));
-    if (head.run.rate_hz != 0) profile.add_int64(field::kPeriod, 1'000'000'000 / head.run.rate_hz);
-    profile.add_int64(field::kDefaultSampleType, string("wall"));
+    if (is_memory(weight)) {
+      std::uint64_t interval = 0;
+      for (const shard::MemoryRank& rank : head.memory_ranks)
+        interval = std::max(interval, rank.interval_bytes);
+      profile.add_int64(field::kPeriod, static_cast<std::int64_t>(interval));
+      const auto chosen =
+          static_cast<std::size_t>(weight) - static_cast<std::size_t>(ExportWeight::kAllocated);
+      profile.add_int64(field::kDefaultSampleType, string(types[1 + chosen].first));
+    } else {
+      if (head.run.rate_hz != 0) profile.add_int64(field::kPeriod, 1'000'000'000 / head.run.rate_hz);
+      profile.add_int64(field::kDefaultSampleType, string("wall"));
+    }
     profile.add_int64(field::kComment, string(creator()));
     profile.add_int64(field::kComment, string(command_of(head)));
     for (std::uint32_t path = 1; path < paths.size(); ++path)
@@ -88,7 +109,7 @@ class PprofWriter {
         regions_[path] = region == path ? region_name(region) : regions_[region];
     rank_ = string("rank"), node_ = string("node"), category_ = string("category");
     thread_ = string("thread"), main_ = string("main"), helper_ = string("helper"),
-    region_ = string("region");
+    region_ = string("region"), domain_ = string("domain");
     for (std::size_t c = 0; c < shard::kCategories; ++c) categories_[c] = string(shard::kCategoryNames[c]);
     flush(0);
   }
@@ -111,6 +132,25 @@ class PprofWriter {
       pbf_writer(message_).add_message(field::kSample, sample_);
       flush(kFlush_bytes);
     }
+  }
+
+  // Each row of a rank.
+  void memory(std::optional<std::int32_t> rank, std::string_view node, const shard::MemorySite& site) {
+    const std::uint32_t path = paths_.counted(site.path, Category::kNative);
+    sample_.clear();
+    pbf_writer sample(sample_);
+    find_stack(path);
+    sample.add_packed_uint64(field::kLocationId, stack_.begin(), stack_.end());
+    const std::uint64_t values[] = {site.alloc_count, site.alloc_bytes, site.live_end_bytes,
+                                    site.rank_peak_bytes, site.node_peak_bytes};
+    sample.add_packed_int64(field::kValue, std::begin(values), std::end(values));
+    if (rank) label(sample, rank_, field::kNum, *rank);
+    label(sample, node_, field::kStr, string(node));
+    label(sample, domain_, field::kStr,
+          string(shard::kMemoryDomainNames[static_cast<std::size_t>(site.domain)]));
+    if (regions_[path] != 0) label(sample, region_, field::kStr, regions_[path]);
+    pbf_writer(message_).add_message(field::kSample, sample_);
+    flush(kFlush_bytes);
   }
 
   void finish() {
@@ -236,7 +276,8 @@ class PprofWriter {
   std::vector<std::uint32_t> locations_;  // frames
   std::map<std::string, std::uint64_t> mapping_ids_;
   bool outside_ = false;
-  std::int64_t rank_ = 0, node_ = 0, category_ = 0, thread_ = 0, main_ = 0, helper_ = 0, region_ = 0;
+  std::int64_t rank_ = 0, node_ = 0, category_ = 0, thread_ = 0, main_ = 0, helper_ = 0, region_ = 0,
+               domain_ = 0;
   std::array<std::int64_t, shard::kCategories> categories_{};
 };
 
@@ -276,8 +317,18 @@ class NodeSums {
 void export_pprof(const ExportInput& input, const ExportOptions& options, const ExportSink& sink) {
   const ShardData& head = input.head;
   const CallPaths paths(head, FrameMode::kAll);
-  PprofWriter writer(head, paths, sink);
+  PprofWriter writer(head, paths, options.weight, sink);
   const bool apart = options.each_rank || ranks_in_order(head, options.ranks).size() <= kMaxRanksApart;
+  if (is_memory(options.weight)) {
+    for (const shard::MemorySite& site : head.memory_sites) {
+      if (site.domain == shard::MemoryDomain::kFile || site.path >= paths.size() ||
+          site.rank >= head.ranks.size() || (!options.ranks.empty() && !options.ranks[site.rank]))
+        continue;
+      const shard::Rank& rank = head.ranks[site.rank];
+      writer.memory(apart ? std::optional(rank.rank) : std::nullopt, node_name(head, rank), site);
+    }
+    return writer.finish();
+  }
   NodeSums sums(apart ? 0 : paths.size());
   std::optional<std::uint32_t> node;
   const auto end_node = [&] {

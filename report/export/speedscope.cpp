@@ -59,7 +59,7 @@ class SpeedscopeWriter {
     json_.StartObject();
     json_.member("type", "sampled");
     json_.member("name", name);
-    json_.member("unit", weight_ == ExportWeight::kTime ? "seconds" : "none");
+    json_.member("unit", weight_ == ExportWeight::kTime ? "seconds" : is_memory(weight_) ? "bytes" : "none");
     json_.Key("startValue");
     json_.Uint64(0);
     json_.Key("endValue");

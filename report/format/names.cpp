@@ -146,6 +146,8 @@ ShortPaths::ShortPaths(const Analysis& analysis) {
   for (const auto& place : analysis.places) see(place.file);
   if (analysis.io)
     for (const auto& row : analysis.io->calls) see(row.file);
+  if (analysis.memory)
+    for (const auto& row : analysis.memory->lines) see(row.file);
 }
 
 std::string ShortPaths::file(std::string_view path) const {

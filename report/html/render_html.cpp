@@ -48,7 +48,7 @@ constexpr std::size_t kMaxRanks = 512, kMaxWaits = 1'000, kMaxMpiCalls = 2'000, 
                       kMaxFiles = 500, kMaxFileCalls = 1'000, kMaxOffCpu = 1'000, kMaxMissing = 1'000,
                       kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000, kMaxLoops = 500,
                       kMaxMutexes = 200, kMaxOpenMpRegions = 200, kMaxTeam = 64, kMaxImports = 200,
-                      kMaxThreads = 2'000;
+                      kMaxThreads = 2'000, kMaxHeldNodes = 200, kMaxHeldLines = 2'000;
 
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -265,6 +265,18 @@ void keep_threads(Analysis& a, Shortener& shortener) {
   shortener.cut("threads", a.threads, kMaxThreads);
 }
 
+// Rows that refer to a line that is left out are left out, too.
+void keep_memory(HeldMemory& memory, Shortener& shortener) {
+  shortener.none_above("memory.ranks", memory.ranks, kMaxRanks);
+  shortener.keep_largest("memory.nodes", memory.nodes, kMaxHeldNodes,
+                         [](const HeldNode& row) { return row.peak_bytes; });
+  shortener.cut("memory.lines", memory.lines, kMaxHeldLines);
+  const auto is_left_out = [&](const auto& row) { return row.line >= memory.lines.size(); };
+  for (HeldNode& node : memory.nodes) std::erase_if(node.held, is_left_out);
+  std::erase_if(memory.over_time.rows, is_left_out);
+  memory.tree.clear();  // the page has it in arrays
+}
+
 std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   Shortener shortener;
   shortener.cut("functions", a.functions, options.report_functions);
@@ -307,6 +319,7 @@ std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
   }
   shortener.cut("imports", a.imports, kMaxImports);
   if (a.off_cpu) shortener.cut("off_cpu", *a.off_cpu, kMaxOffCpu);
+  if (a.memory) keep_memory(*a.memory, shortener);
   // The page has these in arrays.
   a.matrix.clear();
   a.node_matrix.clear();
@@ -411,6 +424,35 @@ void add_ranks(const Analysis& analysis, const PageData& page, Arrays& arrays) {
   arrays.add_curves("function_row_s", page.function_row_s);
 }
 
+void add_memory(const Analysis& analysis, Arrays& arrays, Strings& strings) {
+  if (!analysis.memory) return;
+  std::map<std::int32_t, std::uint64_t> peaks;  // by rank
+  for (const HeldRank& rank : analysis.memory->ranks) peaks[rank.rank] = rank.peak_bytes;
+  arrays.column<float>("rank_held_peak_bytes", analysis.ranks, [&](const RankInfo& rank) {
+    const auto peak = peaks.find(rank.rank);
+    return peak != peaks.end() ? static_cast<float>(peak->second) : std::numeric_limits<float>::quiet_NaN();
+  });
+  const std::vector<MemoryTreeRow>& rows = analysis.memory->tree;
+  const auto column = [&]<typename T>(T /*type*/, const char* name, auto member) {
+    arrays.column<T>(name, rows, [&](const MemoryTreeRow& row) { return row.*member; });
+  };
+  const auto text = [&](const char* name, auto member) {
+    arrays.column<std::uint32_t>(name, rows,
+                                 [&](const MemoryTreeRow& row) { return strings.or_none(row.*member); });
+  };
+  column(std::uint32_t{}, "held_parent", &MemoryTreeRow::parent);
+  column(std::uint8_t{}, "held_kind", &MemoryTreeRow::kind);
+  column(std::uint8_t{}, "held_fold", &MemoryTreeRow::fold);
+  text("held_name_string", &MemoryTreeRow::name);
+  text("held_file_string", &MemoryTreeRow::file);
+  text("held_module_string", &MemoryTreeRow::module);
+  column(std::uint32_t{}, "held_line", &MemoryTreeRow::line);
+  column(float{}, "held_node_peak_bytes", &MemoryTreeRow::node_peak_bytes);
+  column(float{}, "held_rank_peak_bytes", &MemoryTreeRow::rank_peak_bytes);
+  column(float{}, "held_live_bytes", &MemoryTreeRow::live_end_bytes);
+  column(float{}, "held_alloc_bytes", &MemoryTreeRow::alloc_bytes);
+}
+
 void add_rest(const PageData& page, Arrays& arrays) {
   for (std::size_t i = 0; i < page.series.size(); ++i) {
     const PageSeries& series = page.series[i];
@@ -487,6 +529,7 @@ std::string plain_data(Analysis analysis, const PageData& page, const PageOption
   Strings strings;
   add_tree(page, arrays, strings);
   add_ranks(analysis, page, arrays);
+  add_memory(analysis, arrays, strings);
   add_rest(page, arrays);
   std::vector<Shortened> shortened = shorten(analysis, options);
   if (page.series.size() < page.all_series)

@@ -184,6 +184,12 @@ void ReportDocument::regions() {
     amounts(row.counters);
     derived(row.derived);
     out_("bottleneck", text_or_null(row.bottleneck));
+    if (!row.memory) return;  // recorded without --memory
+    out_.object("memory", [&] {
+      out_("alloc_bytes", row.memory->alloc_bytes)("live_end_bytes", row.memory->live_end_bytes);
+      out_("rank_peak_bytes", row.memory->rank_peak_bytes)("node_peak_bytes", row.memory->node_peak_bytes);
+      out_("copy_bytes", row.memory->copy_bytes);
+    });
   });
 }
 

@@ -59,6 +59,13 @@ void ReportDocument::evidence(const Finding& row) {
         out_("op", text_or_null(row.site->op))("file", text_or_null(row.site->file));
         out_("line", or_null(row.site->line))("function", text_or_null(row.site->function));
       });
+    if (!row.held.empty())
+      out_.rows("held", row.held, [&](const HeldShare& held) {
+        out_("rank", held.rank)("bytes", static_cast<std::uint64_t>(held.bytes));
+        out_("file", text_or_null(held.place.file))("line", or_null(held.place.line));
+        out_("function", text_or_null(held.place.function));
+        out_("library_function", text_or_null(held.place.called));
+      });
   });
 }
 

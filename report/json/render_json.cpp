@@ -60,6 +60,7 @@ void ReportDocument::write() {
     windows();
     counters();
     io();
+    memory();
     off_cpu();
     mutexes();
     imports();
@@ -140,6 +141,9 @@ void ReportDocument::nodes() {
     out_("cpu_busy", node.busy)("memory_used_bytes", node.memory_used_bytes);
     out_("network_received_bytes", node.received_bytes)("network_sent_bytes", node.sent_bytes);
     out_("disk_read_bytes", node.disk_read_bytes)("disk_written_bytes", node.disk_written_bytes);
+    out_("memory_limit_bytes", or_null(node.group.limit_bytes));
+    out_("memory_max_used_bytes", or_null(node.group.max_used_bytes));
+    out_("memory_requested_bytes", or_null(node.requested_memory_bytes));
     out_("state", name_of(node.state))("as_of_s", node.as_of_s);
   });
 }

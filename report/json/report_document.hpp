@@ -21,6 +21,7 @@ class ReportDocument {
  public:
   ReportDocument(const Analysis& analysis, const JsonSink& sink);
   void write();
+  void write(const HeldAt& held);
 
  private:
   // render_json.cpp
@@ -72,6 +73,8 @@ class ReportDocument {
   // resources.cpp
   void counters();
   void io();
+  void memory();
+  void memory_line(std::uint32_t line);
 
   // conclusions.cpp
   void quality();

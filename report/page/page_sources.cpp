@@ -101,22 +101,43 @@ PageSourceFile read_source(const std::string& file, std::int64_t run_start_utc_n
   return {file, std::move(text), ""};
 }
 
+namespace {
+
+struct Heat {
+  double active_s = 0, all_s = 0;
+};
+using Files = std::vector<std::pair<std::string_view, Heat>>;
+
+// Lines hold memory without taking time.
+constexpr std::size_t kHeldFiles = 8;
+
+void add_files_that_hold_memory(const HeldMemory& memory, Files& files) {
+  std::size_t left = kHeldFiles;
+  for (const MemoryLine& line : memory.lines) {  // the largest first
+    if (left == 0) return;
+    const auto is_known = [&](const auto& file) { return file.first == line.file; };
+    if (line.line == 0 || std::any_of(files.begin(), files.end(), is_known)) continue;
+    files.emplace_back(line.file, Heat());
+    --left;
+  }
+}
+
+}  // namespace
+
 std::vector<PageSourceFile> read_sources(const Analysis& analysis, const PageOptions& options,
                                          std::vector<std::uint32_t>& source_of_row) {
-  struct Heat {
-    double active_s = 0, all_s = 0;
-  };
   std::map<std::string_view, Heat> heat;
   for (const LineRow& line : analysis.lines) {
     Heat& file = heat[line.file];
     file.active_s += line.active_self_s;
     file.all_s += line.self_s;
   }
-  std::vector<std::pair<std::string_view, Heat>> files(heat.begin(), heat.end());
+  Files files(heat.begin(), heat.end());
   std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.active_s, a.second.all_s) > std::pair(b.second.active_s, b.second.all_s);
   });
   files.resize(std::min(files.size(), options.source_files));
+  if (analysis.memory) add_files_that_hold_memory(*analysis.memory, files);
 
   std::vector<PageSourceFile> sources;
   std::map<std::string_view, std::uint32_t> numbers;

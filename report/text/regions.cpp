@@ -60,6 +60,23 @@ void print_region_parts(Page& page, const Rows& rows, const TimeScale& scale, st
               });
 }
 
+void print_region_memory(Page& page, const Rows& rows, std::size_t shown) {
+  title(page, "Memory of what they allocated");
+  print_table(
+      page,
+      {{"at node's peak"}, {"at rank's"}, {"at end"}, {"allocated"}, {"copied"}, {"region", Align::kLeft}},
+      [&](Table& table, std::size_t room) {
+        for (std::size_t i = 0; i < shown; ++i) {
+          const RegionRow& row = *rows[i];
+          const RegionMemory memory = row.memory.value_or(RegionMemory());
+          table.row({bytes_cell(memory.node_peak_bytes), bytes_cell(memory.rank_peak_bytes),
+                     bytes_cell(memory.live_end_bytes), bytes_cell(memory.alloc_bytes),
+                     bytes_cell(memory.copy_bytes),
+                     room == 0 ? "" : shorten_middle(indented_name(row), room)});
+        }
+      });
+}
+
 void print_rows(Page& page, const Rows& rows, const TimeScale& scale, std::size_t shown) {
   print_table(page,
               {{"time"},
@@ -103,7 +120,9 @@ void print_regions(Page& page, const Analysis& a, const ResourceOptions& options
     print_rows(page, of_libraries, scale, rows_shown(of_libraries.size(), options));
   }
   page.line("  % run: sampled; n: the program's number of the longest; parallel: efficiency", Style::kDim);
-  if (options.full && !own.empty()) print_region_parts(page, own, scale, shown);
+  if (!options.full || own.empty()) return;
+  print_region_parts(page, own, scale, shown);
+  if (a.memory) print_region_memory(page, own, shown);
 }
 
 }  // namespace clusterprof::report::text

@@ -58,6 +58,13 @@ class ResourceSections : private Section {
       print_io(page_, a_, paths_, resource_options());
   }
 
+  void memory() {
+    if (all_ && !a_.memory) return;
+    if (worth(a_.memory && !a_.memory->lines.empty(), "Memory",
+              a_.memory ? "Nothing was allocated." : "Not recorded: that takes --memory."))
+      print_memory(page_, a_, paths_, resource_options());
+  }
+
   void off_cpu() {
     double main_s = 0;
     if (a_.off_cpu)
@@ -147,6 +154,7 @@ constexpr std::pair<std::string_view, Print> kSections[] = {
     {"waits", print_resources<&ResourceSections::waits>},
     {"torch", print_resources<&ResourceSections::torch>},
     {"io", print_resources<&ResourceSections::io>},
+    {"memory", print_resources<&ResourceSections::memory>},
     {"off-cpu", print_resources<&ResourceSections::off_cpu>},
     {"event-loops", print_resources<&ResourceSections::event_loops>},
     {"openmp", print_resources<&ResourceSections::openmp>},
@@ -181,6 +189,12 @@ std::string render_text(const Analysis& analysis, const TextOptions& options) {
   for (const auto& [name, print] : kSections)
     if (asked.empty() || std::find(asked.begin(), asked.end(), name) != asked.end()) print(report);
   return report.page.take();
+}
+
+std::string render_text(const Analysis& analysis, const HeldAt& held, const TextOptions& options) {
+  Page page(static_cast<std::size_t>(std::max(options.width, kNarrowest)), options.colour);
+  text::print_memory_at(page, analysis, held, ShortPaths(analysis), {options.rows, true, options.unicode});
+  return page.take();
 }
 
 }  // namespace clusterprof::report

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The sections on files, blocked time, event loops, OpenMP, processes, threads, regions, the timeline and
-// nodes.
+// The sections on files, memory, blocked time, event loops, OpenMP, processes, threads, regions, the timeline
+// and nodes.
 #pragma once
 
 #include <cstddef>
 
 #include "report/analysis/analysis.hpp"
+#include "report/analysis/held_at.hpp"
 #include "report/format/names.hpp"
 #include "report/text/table.hpp"
 
@@ -20,6 +21,10 @@ struct ResourceOptions {
 // Each needs an analysis that has the data.
 void print_io(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
               const ResourceOptions& options);
+void print_memory(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
+                  const ResourceOptions& options);
+void print_memory_at(Page& page, const Analysis& analysis, const HeldAt& held,
+                     const format::ShortPaths& paths, const ResourceOptions& options);
 void print_off_cpu(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
                    const ResourceOptions& options);
 void print_event_loops(Page& page, const Analysis& analysis, const format::ShortPaths& paths,

@@ -21,9 +21,10 @@ using namespace text;
 
 namespace {
 
-constexpr std::array<std::string_view, 15> kHelp = {
+constexpr std::array<std::string_view, 16> kHelp = {
     "1 .. 8, Tab      the pages: summary, hotspots, tree, ranks,",
-    "                 communication, source, processes, threads",
+    "                 communication, source, processes, threads;",
+    "                 9, with --memory: memory",
     "Up Down          the line before, the next one",
     "PgUp PgDn        a screen; Home and End: the first and the last line",
     "Enter            open a function, a file, or one rank alone",
@@ -63,6 +64,7 @@ struct Browser::State {
     panes[kSource].view = std::move(source_view);
     panes[6].view = tui::processes_view(run);
     panes[7].view = tui::threads_view(run);
+    if (analysis.memory) panes.push_back({tui::memory_view(run), 0, 0, {}, true});
   }
 
   Pane& pane() { return opened.empty() ? panes[page] : opened.back(); }
@@ -197,8 +199,8 @@ struct Browser::State {
 
   // Where there is no room for all names, the open page has its name.
   std::vector<Span> tabs(std::size_t width) const {
-    static constexpr std::array<std::string_view, 8> kTitles = {"Summary", "Hotspots", "Tree",  "Ranks",
-                                                                "Comm",    "Source",   "Procs", "Threads"};
+    static constexpr std::array<std::string_view, 9> kTitles = {
+        "Summary", "Hotspots", "Tree", "Ranks", "Comm", "Source", "Procs", "Threads", "Memory"};
     std::vector<Span> spans;
     const auto add = [&](bool all) {
       std::size_t used = 0;
@@ -225,7 +227,7 @@ struct Browser::State {
   static constexpr std::size_t kContext = 5;  // lines of source above the one that was asked for
 
   tui::Run run;
-  std::array<Pane, 8> panes;
+  std::vector<Pane> panes = std::vector<Pane>(8);
   tui::SourceView* source = nullptr;
   std::vector<Pane> opened;  // functions, on top of the page
   std::size_t page = 0;

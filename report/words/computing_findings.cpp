@@ -35,7 +35,7 @@ class ComputingSentences : private FindingPhrases {
       case Kind::kMemoryBound:
         return memory_bound();
       case Kind::kMemoryPages:
-        return of_rank_time("Page faults and memory mapping take", page_parts());
+        return memory_pages();
       case Kind::kFileIo:
         return file_io();
       case Kind::kRankIo:
@@ -107,6 +107,14 @@ class ComputingSentences : private FindingPhrases {
     if (e_.has(Key::kFaultsPerSecond))
       parts += fmt::format("; {} faults/s per rank", count(Key::kFaultsPerSecond));
     return parts;
+  }
+
+  [[nodiscard]] FindingText memory_pages() const {
+    FindingText result = of_rank_time("Page faults and memory mapping take", page_parts());
+    if (e_.has(Key::kFreedSoon))
+      result.more += fmt::format("{}{} that {} allocated were freed at once.", result.more.empty() ? "" : " ",
+                                 format::bytes(e_.number(Key::kFreedSoon)), name(site(), names_));
+    return result;
   }
 
   // "Rank 0 spends 34.0 % of its time in 12000 fsync calls on out.dat"

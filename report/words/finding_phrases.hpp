@@ -26,6 +26,7 @@ MakeFindingText mpi_text;          // waiting for other ranks, and communication
 MakeFindingText computing_text;    // what ranks do by themselves: Python, memory, files, other waits
 MakeFindingText openmp_text;       // OpenMP's threads
 MakeFindingText machine_text;      // processors and memory of the nodes
+MakeFindingText memory_text;       // who holds memory
 MakeFindingText measurement_text;  // what the measurement lacks
 
 // Phrases about one finding.

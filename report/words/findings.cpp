@@ -18,8 +18,8 @@ namespace {
 using Key = EvidenceKey;
 
 FindingText text_of(const Finding& finding, const format::ShortPaths& names) {
-  for (MakeFindingText* const make :
-       {failure_text, mpi_text, computing_text, openmp_text, machine_text, measurement_text})
+  for (MakeFindingText* const make : {failure_text, mpi_text, computing_text, openmp_text, machine_text,
+                                      memory_text, measurement_text})
     if (std::optional<FindingText> text = make(finding, names)) return *std::move(text);
   return {};
 }
@@ -114,6 +114,14 @@ std::string_view advice(FindingAction action) {
       return "Import only what is needed, or only where it is used (python -X importtime lists modules).";
     case FindingAction::kGiveProcessors:
       return "Give each rank a processor of its own.";
+    case FindingAction::kFreeWhatIsHeld:
+      return "Free it when it is no longer needed, or bound what is kept.";
+    case FindingAction::kTrimAllocator:
+      return "Give it back with malloc_trim(0) after large phases, or use jemalloc or mimalloc.";
+    case FindingAction::kUseArrays:
+      return "An array (numpy, array.array) takes 8 bytes for each.";
+    case FindingAction::kRequestLess:
+      return "Ask for less, and jobs start earlier.";
     case FindingAction::kFasterInput:
       return "Make that code faster, start it earlier (prefetch), or use more workers if processors are "
              "free.";

@@ -261,6 +261,35 @@ std::optional<std::string> of_python(const NoteRecord& note) {
   }
 }
 
+// What of the memory is not seen.
+std::optional<std::string> of_memory(const NoteRecord& note) {
+  switch (note.code) {
+    case NoteCode::kMemoryNotWrapped:
+      return by_rank(note,
+                     "allocations are not recorded, although --memory asked for it: the library that sees "
+                     "them was not loaded before the program's others.");
+    case NoteCode::kMemoryOwnMalloc:
+      return by_rank(note,
+                     "the program has a malloc of its own, which nothing can be put in front of: what it "
+                     "allocates with it is not known.");
+    case NoteCode::kMemoryOtherMalloc:
+      return by_rank(note,
+                     "some libraries call a malloc that is not the program's (dlopen with RTLD_DEEPBIND, or "
+                     "linked statically): what they allocate with it is not known.");
+    case NoteCode::kMemoryPythonNotSeen:
+      return by_rank(note,
+                     "Python objects of up to 512 bytes are not known: this interpreter is free-threaded, or "
+                     "its allocator was not found.");
+    case NoteCode::kMemoryPythonReplaced:
+      return by_rank(
+          note,
+          "the allocators of Python were replaced (as by PYTHONMALLOC): its objects count as native "
+          "memory.");
+    default:
+      return {};
+  }
+}
+
 // Files whose functions have no names.
 std::optional<std::string> of_names(const NoteRecord& note) {
   switch (note.code) {
@@ -352,7 +381,7 @@ std::optional<std::string> of_site(const NoteRecord& note) {
 }  // namespace
 
 std::string sentence(const NoteRecord& note) {
-  for (const auto& part : {of_run, of_processes, of_python, of_names, of_collectors, of_site})
+  for (const auto& part : {of_run, of_processes, of_python, of_memory, of_names, of_collectors, of_site})
     if (std::optional<std::string> text = part(note)) return *std::move(text);
   return {};
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/collector_options.hpp"
+#include "base/resource_limits.hpp"
 
 namespace clusterprof::slurm {
 namespace {
@@ -87,6 +88,8 @@ std::string complaint(const RecordOption& option, const std::string& value) {
     if (!to_number(value, seconds) || seconds < kMinHangAfter_s || seconds > kMaxHangAfter_s)
       return "hang-after: a whole number of seconds from " + std::to_string(kMinHangAfter_s) + " to " +
              std::to_string(kMaxHangAfter_s) + not_it;
+  } else if (option.name == "memory") {
+    if (!parse_memory_interval(value)) return "memory: " + std::string(kMemoryIntervalValues) + not_it;
   } else if (std::find(kCollectorOptions.begin(), kCollectorOptions.end(), option.name) !=
              kCollectorOptions.end()) {
     CollectorOptions ignored;
@@ -134,7 +137,8 @@ const std::vector<RecordOption>& record_options() {
       {"no-mpi", kSwitch},   {"only-regions", kSwitch}, {"no-children", kSwitch},  {"ranks", kList},
       {"own", kValue},       {"command", kValue},       {"no-arguments", kSwitch}, {"min-duration", kValue},
       {"min-ranks", kValue}, {"checkpoint", kValue},    {"max-memory", kValue},    {"max-cpu", kValue},
-      {"standby", kSwitch},  {"no-stderr", kSwitch},    {"hang-after", kValue},    {"hang-abort", kSwitch}};
+      {"standby", kSwitch},  {"no-stderr", kSwitch},    {"hang-after", kValue},    {"hang-abort", kSwitch},
+      {"memory", kValue}};
   return kOptions;
 }
 

@@ -23,6 +23,10 @@ WAIT = {"kind", "rank", "wait_s", "count", "caused_by"}
 KINDS = {"late_sender", "late_receiver", "wait_at_barrier", "wait_at_nxn", "late_broadcast", "early_reduce",
          "early_scan"}
 CAUSE = {"rank", "wait_s", "file", "line", "function"}
+HELD_RANK = {"rank", "peak_bytes", "peak_at_s", "live_end_bytes", "max_rss_bytes"}
+HELD_NODE = {"name", "peak_bytes", "peak_at_s", "limit_bytes"}
+HELD_LINE = {"file", "line", "function", "domain", "alloc_bytes", "alloc_count", "error_bytes", "live_end_bytes", "copy_bytes",
+             "rank_peak_bytes", "node_peak_bytes", "leak"}
 
 
 class Contract(recording.RecordingTest):
@@ -34,7 +38,7 @@ class Contract(recording.RecordingTest):
         cls.run_directory = os.path.join(test.directory, "run")
         cls.result = test.recorded([recording.PYTHON, f"{recording.SOURCE}/examples/train.py", "40"],
                                    before=recording.launcher("openmpi", 4),
-                                   options=["-e", "perf::TASK-CLOCK"])
+                                   options=["-e", "perf::TASK-CLOCK", "--memory"])
 
     def record_once(self):
         pass
@@ -92,6 +96,16 @@ class Contract(recording.RecordingTest):
             self.assertLessEqual(row["self_s"], row["total_s"] + 1e-9)
             self.assertLessEqual(row["rank_min_s"], row["rank_mean_s"] + 1e-9)
             self.assertLessEqual(row["rank_mean_s"], row["rank_max_s"] + 1e-9)
+
+    def test_memory(self):
+        memory = self.result["memory"]
+        self.assertEqual(memory["interval_bytes"], 64 << 10)
+        self.assertEqual([row["rank"] for row in memory["ranks"]], [0, 1, 2, 3])
+        for table, keys in (("ranks", HELD_RANK), ("nodes", HELD_NODE), ("lines", HELD_LINE)):
+            self.assertTrue(memory[table])
+            for row in memory[table]:
+                self.has(row, keys)
+        self.assertLessEqual({row["domain"] for row in memory["lines"]}, {"python", "native", "mmap", "mpi"})
 
     def test_threads(self):
         mains = [row for row in self.result["threads"] if row["kind"] == "main"]

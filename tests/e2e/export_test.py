@@ -38,15 +38,22 @@ def analyze(*arguments, cwd):
     return subprocess.run([ANALYZE, *arguments], cwd=cwd, capture_output=True, timeout=60)
 
 
-def pprof_samples(data):
+TIMES = ("samples", "count"), ("wall", "nanoseconds"), ("cpu", "nanoseconds")
+HELD = (("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_space", "bytes"), ("rank_peak_space", "bytes"),
+        ("node_peak_space", "bytes"))
+# What the profile's columns are called, by weight.
+AMOUNTS = {"alloc": "alloc_bytes", "live": "live_end_bytes", "rank_peak": "rank_peak_bytes", "node_peak": "node_peak_bytes"}
+
+
+def pprof_samples(data, of=TIMES, shown="wall"):
     """[(stack of (name, file, line, start) from the outermost one on, {label: value}, values)], after checking
     what pprof's own reader does."""
     profile = protobuf.Message(gzip.decompress(data))
     strings = [text.decode() for text in profile[6]]
     assert strings[0] == "" and len(set(strings)) == len(strings)
     types = [(strings[t.one(1)], strings[t.one(2)]) for t in profile.messages(1)]
-    assert types == [("samples", "count"), ("wall", "nanoseconds"), ("cpu", "nanoseconds")]
-    assert strings[profile.one(14)] == "wall"
+    assert types == list(of)
+    assert strings[profile.one(14)] == shown
     mappings = {m.one(1) for m in profile.messages(3)}
     functions = {f.one(1): (strings[f.one(2)], strings[f.one(4)], f.one(5)) for f in profile.messages(5)}
     assert len(functions) == len(profile[5]) and 0 not in functions
@@ -341,6 +348,47 @@ class Export(unittest.TestCase):
         self.assertEqual((read["sums"], read["first"]), (self.total, ""))
         self.assertGreaterEqual(read["locations"], read["functions"])
 
+    # --- memory ---
+
+    def held_by_stack(self, weight, rank=None):
+        """{stack of functions: bytes}; mapped files are not held."""
+        stacks = collections.Counter()
+        for row in self.profile.tables["memory_sites"]:
+            number = self.profile.ranks[int(row["rank_row"])]["rank"]
+            if row["domain"].strip('"') == "file" or rank not in (None, number):
+                continue
+            path = self.profile.counted(int(row["path"]), "native")
+            stack = tuple(self.label(frame) for frame in self.profile.stack(path))
+            stacks[stack or ((OUTSIDE, None, None),)] += int(row[AMOUNTS[weight]])
+        return +stacks
+
+    def test_held_memory(self):
+        sums = set()
+        for weight in AMOUNTS:
+            expected = self.held_by_stack(weight)
+            sums.add(sum(expected.values()))
+            _, unit, stacks = self.speedscope("--weight", weight)[0]
+            self.assertEqual((unit, stacks), ("bytes", expected))
+            rows = self.folded("--weight", weight)
+            self.assertEqual(sorted((len(frames), count) for frames, count in rows),
+                             sorted((len(stack), count) for stack, count in expected.items()))
+            mine = self.folded("--weight", weight, "--ranks", "9")
+            self.assertEqual(sum(count for _, count in mine), sum(self.held_by_stack(weight, 9).values()))
+        self.assertEqual(len(sums), 4, "this run cannot tell")
+
+    def test_held_memory_as_a_heap_profile(self):
+        expected, found = collections.Counter(), collections.Counter()
+        for row in self.profile.tables["memory_sites"]:
+            if row["domain"].strip('"') != "file":
+                rank = self.profile.ranks[int(row["rank_row"])]["rank"]
+                depth = len(self.profile.stack(self.profile.counted(int(row["path"]), "native"), regions=False)) or 1
+                for i, column in enumerate(("alloc_count", *AMOUNTS.values())):
+                    expected[rank, row["domain"].strip('"'), depth, i] += int(row[column])
+        for stack, labels, values in pprof_samples(self.export("pprof", "--weight", "live"), HELD, "inuse_space"):
+            for i, value in enumerate(values):
+                found[labels["rank"], labels["domain"], len(stack), i] += value
+        self.assertEqual(+found, +expected)
+
     # --- pstats ---
 
     def pstats_name(self, frame):
@@ -544,10 +592,12 @@ class Export(unittest.TestCase):
         folder = os.path.join(self.directory, "tables", "")
         self.export("csv", "-o", folder)
         self.assertEqual(sorted(os.listdir(folder)),
-                         ["functions.csv", "imports.csv", "lines.csv", "mpi_calls.csv", "openmp.csv", "paths.csv",
-                          "processes.csv", "ranks.csv", "threads.csv", "torch_distributed.csv"])
+                         ["functions.csv", "imports.csv", "lines.csv", "memory.csv", "memory_ranks.csv", "mpi_calls.csv",
+                          "openmp.csv", "paths.csv", "processes.csv", "ranks.csv", "threads.csv",
+                          "torch_distributed.csv"])
         for name, table in (("functions", report["functions"]), ("lines", report["lines"]),
-                            ("ranks", report["ranks"]), ("mpi_calls", report["mpi"]["calls"])):
+                            ("ranks", report["ranks"]), ("mpi_calls", report["mpi"]["calls"]),
+                            ("memory", report["memory"]["lines"])):
             rows = self.csv("--table", name)
             with open(os.path.join(folder, name + ".csv"), encoding="utf-8", newline="") as file:
                 self.assertEqual([dict(row) for row in csv.DictReader(file)], rows)
@@ -624,6 +674,7 @@ class Export(unittest.TestCase):
         self.refused(1, "no ranks 5-8", "run", "-f", "pprof", "--ranks", "5-8")
         for ranks in ("x", "3-1", "1,,2", "-1", "99999999999"):
             self.refused(2, "--ranks", "run", "-f", "folded", f"--ranks={ranks}")
+        self.refused(2, "samples and times always", "run", "-f", "pprof", "--weight", "samples")
         self.refused(2, "no choice of weights", "run", "-f", "callgrind", "--weight", "time")
         self.refused(2, "no way to tell ranks apart", "run", "-f", "pstats", "--all-ranks")
         self.refused(2, "no frames of regions", "run", "-f", "pprof", "--no-regions")

@@ -62,7 +62,11 @@ class Segment {
               {h.regions_offset, h.regions * sizeof(wire::Region)},
               {h.io_files_offset, h.io_files * sizeof(wire::IoFile)},
               {h.io_sites_offset, h.io_sites * sizeof(wire::IoSite)},
-              {h.io_amounts_offset, h.io_files * wire::kIoOperations * sizeof(wire::IoAmount)}};
+              {h.io_amounts_offset, h.io_files * wire::kIoOperations * sizeof(wire::IoAmount)},
+              {h.memory_sites_offset, h.memory_sites * sizeof(wire::MemorySite)},
+              {h.memory_addresses_offset, h.memory_blocks * sizeof(std::uint64_t)},
+              {h.memory_blocks_offset, h.memory_blocks * sizeof(wire::MemoryBlock)},
+              {h.memory_rings_offset, sizeof(wire::MemoryRing)}};
     own_ = {parts_[0]};
     constexpr std::uint64_t kSlotHead = offsetof(wire::ThreadSlot, ring) + offsetof(wire::Ring, data);
     constexpr std::uint64_t kEventsHead = offsetof(wire::MpiEventRing, events);
@@ -72,6 +76,7 @@ class Segment {
       parts_.push_back({at, kSlotHead});
       parts_.push_back({at + kSlotHead, wire::kRingBytes});
     }
+    own_.push_back({h.memory_rings_offset, offsetof(wire::MemoryRing, events)});
     for (std::uint64_t i = 0; i < FakeSegment::kEventRings; ++i) {
       const std::uint64_t at = h.mpi_event_rings_offset + i * sizeof(wire::MpiEventRing);
       own_.push_back({at, kEventsHead});

@@ -442,6 +442,7 @@ export function makeSample(options = {}) {
     { name: "cpu_user_ns", maximum: false }, { name: "cpu_system_ns", maximum: false },
     { name: "rss_bytes", maximum: true }, { name: "read_bytes", maximum: false }, { name: "write_bytes", maximum: false },
     { name: "minor_faults", maximum: false }, { name: "context-switches", maximum: false },
+    ...(plain ? [] : [{ name: "memory_held_bytes", maximum: true }]),
   ];
   const last = Math.floor(elapsed / bin_s);
   const arrays = {};
@@ -468,6 +469,7 @@ export function makeSample(options = {}) {
       case "cpu_user_ns": return (native + python + mpi) * bin_ns;
       case "cpu_system_ns": return 0.05 * bin_ns * noise;
       case "rss_bytes": return (4e8 + 9e8 * Math.min(1, b / 20) + 1.2e8 * l * (b / last)) * (1 + 0.02 * noise);
+      case "memory_held_bytes": return 3e8 + 8e8 * Math.min(1, b / 20) + 1e8 * l * (b / last);
       case "read_bytes": return p === "start" ? 4e7 * noise : 0;
       case "write_bytes": return p === "checkpoint" ? 9e7 * noise : 2e3;
       case "minor_faults": return p === "start" ? 9000 * noise : 40 * noise;
@@ -488,6 +490,7 @@ export function makeSample(options = {}) {
     { name: "cpu_busy_ns", maximum: false }, { name: "memory_used_bytes", maximum: true },
     { name: "network_received_bytes", maximum: false }, { name: "network_sent_bytes", maximum: false },
     { name: "disk_read_bytes", maximum: false }, { name: "disk_written_bytes", maximum: false },
+    { name: "memory_held_bytes", maximum: true },
   ];
   nodeSeries.forEach(({ name }, s) => {
     const values = new Float32Array(nodes * bins);
@@ -497,6 +500,7 @@ export function makeSample(options = {}) {
         const noise = 0.7 + 0.6 * random();
         values[n * bins + b] =
           name === "cpu_busy_ns" ? ranksPerNode * bin_ns * (p === "checkpoint" ? 0.3 : 0.93) * (0.97 + 0.05 * random())
+          : name === "memory_held_bytes" ? ranksPerNode * (3e8 + 8e8 * Math.min(1, b / 20)) + n * 1e8
           : name === "memory_used_bytes" ? 3e10 + ranksPerNode * 1e9 * Math.min(1, b / 20) + n * 1e9
           : name.startsWith("network") ? (p === "work" ? 4e7 : 2e8) * noise
           : name === "disk_read_bytes" ? (p === "start" ? 8e7 * noise : 0)
@@ -841,6 +845,19 @@ export function makeSample(options = {}) {
       { kind: "no_samples", severity: "info", share: null, text: "Hardware counters are not available: perf_event_paranoid is 3.", file: null, line: null, rank: null },
     ]).map((finding) => ({ gain_s: null, estimate: false, action: null, evidence: {}, function: null, op: null, library_function: null, ranks: finding.rank === null ? [] : [finding.rank], ...finding })),
   };
+  if (!plain) {
+    report.memory = sampleMemory({ ranks, ranksPerNode, nodes, elapsed, hostile, nodeName });
+    const peaks = new Map(report.memory.ranks.map((row) => [row.rank, row.peak_bytes]));
+    add("rank_held_peak_bytes", "f32", Float32Array.from({ length: ranks }, (_, r) => peaks.get(r) ?? 1.1e9));
+    const tree = sampleHeldTree(hostile);
+    const column = (name, type, Typed, of) => add(`held_${name}`, type, Typed.from(tree, of));
+    column("parent", "u32", Uint32Array, (row) => (row.parent < 0 ? NONE : row.parent));
+    column("kind", "u8", Uint8Array, (row) => row.kind);
+    column("fold", "u8", Uint8Array, (row) => row.fold);
+    for (const what of ["name", "file", "module"]) column(`${what}_string`, "u32", Uint32Array, (row) => string(row[what]));
+    column("line", "u32", Uint32Array, (row) => row.line);
+    [1, 1.1, 0.6, 30].forEach((factor, i) => column(`${["node_peak", "rank_peak", "live", "alloc"][i]}_bytes`, "f32", Float32Array, (row) => row.bytes * factor * ranks));
+  }
   const header = {
     schema: "clusterprof.page/1", report, strings, arrays: {}, categories: CATEGORIES, off_cpu_kinds: ["sleep", "lock", "file"], paths: paths.length, groups, rows, row_functions: rowFunctions,
     shortened: kept.length > rowLimit ? { functions: { kept: rowLimit, of: kept.length } } : {},
@@ -848,6 +865,54 @@ export function makeSample(options = {}) {
     axis: { bin_s, begin_s: 0, bins }, series: seriesInfo, node_series: nodeSeries, matrix: { bin_ranks: binRanks }, sources: sourceList,
   };
   return encode(header, arrays);
+}
+
+// What --memory records: one line that leaks, one that one rank holds, many small ones.
+function sampleMemory({ ranks, ranksPerNode, nodes, elapsed, hostile, nodeName }) {
+  const heat = "/home/ada/heat/heat.py";
+  const line = (file, number, name, domain, each, rest = {}) => ({
+    file, line: number, function: name, domain, library_function: null, alloc_bytes: 40 * each * ranks, alloc_count: 2000 * ranks, error_bytes: Math.sqrt(each * ranks * 65536), freed_soon_bytes: 30 * each * ranks,
+    live_end_bytes: 0.6 * each * ranks, copy_bytes: 0, copy_count: 0, rank_peak_bytes: 1.1 * each * ranks, node_peak_bytes: each * ranks, mapped_file_bytes: 0, rank_max: ranks - 1, rank_max_bytes: 1.3 * each,
+    leak: false, leak_confidence: null, growth_bytes_per_s: null, ...rest,
+  });
+  const lines = [
+    line(heat, 36, "main", "native", 6e8, { library_function: "numpy.zeros" }),
+    line("/home/ada/heat/src/stencil.cpp", 14, "heat::apply(double const*, double*, unsigned long, unsigned long)", "native", 2e8, { copy_bytes: 9e9 * ranks, copy_count: 4000 * ranks }),
+    line(heat, 21, hostile ? "<img src=x onerror=alert(9)>" : "step", "python", 1e8, { leak: true, leak_confidence: 0.93, growth_bytes_per_s: 2e5 * ranks }),
+    line(null, null, null, "mpi", 5e7),
+    ...Array.from({ length: 12 }, (_, i) => line("/home/ada/heat/heat/output.py", 10 + i, "write", "mmap", 1e7 / (i + 1))),
+  ];
+  const bins = 64;
+  const rank = (r) => ({
+    rank: r, peak_bytes: 1e9 + 1e6 * r, peak_at_s: 0.8 * elapsed, live_end_bytes: 6e8, max_rss_bytes: 1.4e9, untracked_bytes: 0, static_bytes: 0, max_anonymous_bytes: 1.3e9, live_at_max_anonymous_bytes: 1e9, mean_anonymous_bytes: 1e9,
+    mean_live_bytes: 8e8, pss_bytes: 1.2e9, private_dirty_bytes: 1.1e9, huge_page_bytes: 4e8, swap_bytes: 0, near_bytes: 1.1e9, far_bytes: r % 2 ? null : 1e8,
+  });
+  return {
+    interval_bytes: 65536,
+    ranks: ranks > 512 ? [] : Array.from({ length: ranks }, (_, r) => rank(r)),
+    nodes: Array.from({ length: Math.min(nodes, 200) }, (_, n) => ({
+      name: nodeName(n), peak_bytes: ranksPerNode * 1.05e9 + n * 1e8, peak_at_s: 0.8 * elapsed, limit_bytes: n % 2 ? null : 1.2e9 * ranksPerNode, requested_bytes: 2e9 * ranksPerNode, used_bytes: 1e9 * ranksPerNode,
+      max_used_bytes: 1.1e9 * ranksPerNode, limit_hits: 0, anonymous_bytes: 1e9 * ranksPerNode, file_bytes: 1e8, shared_bytes: 1e7, kernel_bytes: 1e7, swap_bytes: 0, growth_bytes_per_s: 2e5 * ranksPerNode,
+      held: lines.slice(0, 3).map(({ file, line: number, function: name, domain, rank_max_bytes: bytes }, i) => ({ file, line: number, function: name, domain, rank: n * ranksPerNode + i, bytes })),
+    })),
+    lines,
+    over_time: {
+      bin_s: elapsed / bins, begin_s: 0, bins,
+      lines: lines.map(({ file, line: number, function: name, node_peak_bytes: most }) => ({ file, line: number, function: name, bytes: Array.from({ length: bins }, (_, b) => Math.round(most * Math.min(1, b / 10))) })),
+    },
+  };
+}
+
+function sampleHeldTree(hostile) {
+  const heat = "/home/ada/heat/heat.py";
+  const row = (parent, kind, name, line, bytes, fold = 0) => ({ parent, kind, name, file: fold ? null : heat, module: null, line, bytes, fold });
+  return [
+    row(-1, 0, "<module>", 1, 9e8),
+    row(0, 0, "main", 32, 8.5e8),
+    row(1, 1, "numpy.zeros", 0, 6e8, 1),
+    row(1, 0, hostile ? "<img src=x onerror=alert(10)>" : "step", 18, 2.4e8),
+    row(0, 1, "numpy", 0, 4e7, 2),
+  ];
 }
 
 // Noise does not compress: 12 bits of it are enough. Times of the whole run stay as they are, as in real pages.

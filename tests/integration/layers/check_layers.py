@@ -22,7 +22,7 @@ FOLDERS = {
     "formats/profile": ["base", "formats/h5", "formats/shard"],
     "formats/synth": ["formats/shard", "formats/wire/mpi_event.h"],
 
-    "agent": [],
+    "agent": ["formats/wire/memory.h"],
     "agent/pyabi": [],
     "agent/sigsafe": ["formats/wire", "agent", "agent/pyabi"],
     "agent/discovery": ["formats/wire", "agent/pyabi", "agent/sigsafe"],
@@ -34,6 +34,8 @@ FOLDERS = {
     "mpi-wrap/generated": ["formats/wire", "mpi-wrap/src"],
     "mpi-wrap/wrappers": ["agent/agent_api.h", "formats/wire", "mpi-wrap/src", "mpi-wrap/generated"],
 
+    "memory-wrap": ["agent/memory_api.h", "agent/lifecycle/interpose.h", "agent/sigsafe/raw_syscall.h", "formats/wire"],
+
     "torch-wrap": ["agent/agent_api.h", "agent/c10d_start.h", "formats/wire", "mpi-wrap/src"],
 
     "collector/rings": ["base", "formats/wire"],
@@ -41,13 +43,15 @@ FOLDERS = {
     "collector/stacks": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/names"],
     "collector/charge": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/names", "collector/stacks"],
     "collector/mpi": ["formats/wire", "formats/shard", "collector/rings", "collector/stacks"],
+    "collector/memory": ["formats/wire", "formats/shard", "collector/rings", "collector/stacks", "collector/charge"],
     "collector/process": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/names", "collector/stacks",
-                          "collector/charge", "collector/mpi"],
+                          "collector/charge", "collector/mpi", "collector/memory"],
     "collector/os": ["base", "formats/shard"],
     "collector/node": ["base", "formats/wire", "formats/shard", "collector/rings", "collector/stacks",
-                       "collector/charge", "collector/mpi", "collector/process", "collector/os"],
+                       "collector/charge", "collector/mpi", "collector/memory", "collector/process", "collector/os"],
     "collector/shard": ["base", "formats/wire", "formats/shard", "collector/names", "collector/stacks",
-                        "collector/charge", "collector/mpi", "collector/process", "collector/os", "collector/node"],
+                        "collector/charge", "collector/mpi", "collector/memory", "collector/process", "collector/os",
+                        "collector/node"],
     "collector/loop": ["base", "formats/wire", "formats/run", "formats/shard", "collector/os", "collector/node", "collector/shard"],
     "collector": ["base", "formats/wire", "formats/run", "formats/shard", "collector/rings", "collector/os", "collector/node", "collector/loop"],
 

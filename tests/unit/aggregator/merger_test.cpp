@@ -217,6 +217,9 @@ struct Sums {
   std::map<Where, std::array<std::int64_t, 5>> regions;
   std::map<std::int32_t, std::pair<std::string, std::string>> places;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> paths;  // call path
+  std::map<std::tuple<Where, MemoryDomain>, std::array<std::uint64_t, 10>> memory;
+  std::map<std::int32_t, std::uint64_t> memory_peaks;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> held;  // call path
   friend bool operator==(const Sums&, const Sums&) = default;
 };
 
@@ -261,6 +264,18 @@ void add_sums(const ShardData& data, Sums& sums) {
   }
   for (const PathSeries& row : data.path_series)
     sums.paths[{data.paths[row.path].id.high, data.paths[row.path].id.low}] += row.wall_ns;
+  for (const MemorySeries& row : data.memory_series)
+    sums.held[{data.paths[row.path].id.high, data.paths[row.path].id.low}] += row.kib_ms;
+  for (const MemoryRank& row : data.memory_ranks)
+    sums.memory_peaks[data.ranks[row.rank].rank] = row.peak_bytes;
+  for (const MemorySite& site : data.memory_sites) {
+    auto& sum = sums.memory[{where(site), site.domain}];
+    const std::array amounts{site.alloc_bytes,    site.alloc_count,     site.variance,
+                             site.soon_bytes,     site.copy_bytes,      site.copy_count,
+                             site.live_end_bytes, site.rank_peak_bytes, site.node_peak_bytes,
+                             site.live_by_age[3]};
+    for (std::size_t i = 0; i < amounts.size(); ++i) sum[i] += amounts[i];
+  }
   for (const Rank& rank : data.ranks)
     sums.places[rank.rank] = {data.strings[rank.affinity], data.strings[rank.numa_nodes]};
 }
@@ -274,7 +289,8 @@ TEST(MergerTest, NothingOfSeriesFilesAndRegionsIsLost) {
     add_sums(all, found);
     EXPECT_EQ(found, expected);
     ASSERT_FALSE(found.series.empty() || found.levels.empty() || found.io.empty() || found.regions.empty() ||
-                 found.paths.empty());
+                 found.paths.empty() || found.memory.empty() || found.memory_peaks.empty() ||
+                 found.held.empty());
     const auto name = [](const IoFile& file) { return std::tie(file.path, file.file_system); };
     for (std::size_t i = 1; i < all.io_files.size(); ++i)
       EXPECT_LT(name(all.io_files[i - 1]), name(all.io_files[i]));

@@ -18,5 +18,13 @@ TEST(Control, TimesHaveUnits) {
     EXPECT_FALSE(parse_lasting_ns(wrong)) << wrong;
 }
 
+TEST(Control, TimesSinceTheStartMayBeShort) {
+  EXPECT_EQ(parse_seconds("0"), 0.0);
+  EXPECT_EQ(parse_seconds("0.25s"), 0.25);
+  EXPECT_EQ(parse_seconds("2m"), 120.0);
+  for (const char* const wrong : {"", "s", "-1", "1d", "1 s", "nan", "inf", "x"})
+    EXPECT_FALSE(parse_seconds(wrong)) << wrong;
+}
+
 }  // namespace
 }  // namespace clusterprof::cli

@@ -232,9 +232,21 @@ TEST(Options, LaunchersComeFirst) {
   EXPECT_EQ(good({"./mpirunner"}).command.front(), "./mpirunner");
 }
 
-TEST(Options, ReservedOptionsAreRefused) {
-  EXPECT_EQ(bad({"--memory", "true"}).status, 125);
-  EXPECT_EQ(bad({"true"}, {{"CLUSTERPROF_MEMORY", "1"}}).status, 125);
+TEST(Options, Memory) {
+  EXPECT_EQ(good({"true"}).memory_interval_bytes, 0u);
+  const Options alone = good({"--memory", "true", "64"});
+  EXPECT_EQ(alone.memory_interval_bytes, 65536u);
+  EXPECT_EQ(alone.command, (Words{"true", "64"}));
+  EXPECT_EQ(good({"--memory", "-r", "500", "true"}).memory_interval_bytes, 65536u);
+  EXPECT_EQ(good({"--memory", "--", "true"}).memory_interval_bytes, 65536u);
+  EXPECT_EQ(good({"--memory=4K", "true"}).memory_interval_bytes, 4096u);
+  EXPECT_EQ(good({"--memory=4K", "true"}).words, (Words{"--memory=4K"}));
+  for (const char* on : {"1", "on", "64K", "65536"})
+    EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_MEMORY", on}}).memory_interval_bytes, 65536u) << on;
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_MEMORY", "0"}}).memory_interval_bytes, 0u);
+  EXPECT_EQ(good({"--memory=1M", "true"}, {{"CLUSTERPROF_MEMORY", "0"}}).memory_interval_bytes, 1u << 20);
+  for (const char* value : {"511", "2G", "64KB", "-1", "K"})
+    EXPECT_EQ(bad({std::string("--memory=") + value, "true"}).status, 2) << value;
 }
 
 TEST(Options, HelpAndVersionGoToStdout) {
@@ -245,16 +257,15 @@ TEST(Options, HelpAndVersionGoToStdout) {
   }
   // Every option has its place in the help.
   for (const char* name :
-       {"--output",       "--rate",      "--clock",       "--event",        "--no-python",
-        "--no-native",    "--no-mpi",    "--no-children", "--only-regions", "--ranks",
-        "--quiet",        "--no-html",   "--no-source",   "--command",      "--no-arguments",
-        "--min-duration", "--min-ranks", "--mode",        "--checkpoint",   "--max-memory",
-        "--max-cpu",      "--strict",    "--no-stderr",   "--hang-after",   "--hang-abort"}) {
+       {"--output",     "--rate",        "--clock",        "--event",        "--no-python", "--no-native",
+        "--no-mpi",     "--no-children", "--only-regions", "--ranks",        "--quiet",     "--no-html",
+        "--no-source",  "--command",     "--no-arguments", "--min-duration", "--min-ranks", "--mode",
+        "--checkpoint", "--max-memory",  "--max-cpu",      "--strict",       "--no-stderr", "--hang-after",
+        "--hang-abort", "--memory"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
   for (const char* name : {"attach PID", "detach RUN", "top RUN"})
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
-  EXPECT_EQ(bad({"--help"}).output.find("--memory"), std::string::npos);  // reserved
 }
 
 TEST(Options, HangAfter) {

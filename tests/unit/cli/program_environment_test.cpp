@@ -34,7 +34,9 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
   options.no_stderr = true;
   options.only_regions = true;
   options.standby = true;
+  options.memory_interval_bytes = 4096;
   ProgramEnvironment facts;
+  facts.records_memory = true;
   facts.socket_name = "name";
   facts.sample_event = "1,2,0,0,7,2";
   facts.rank = 3;
@@ -60,6 +62,7 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
                                                        {"CLUSTERPROF_AGENT_SAMPLE_EVENT", "1,2,0,0,7,2"},
                                                        {"CLUSTERPROF_STANDBY", "1"},
                                                        {"CLUSTERPROF_MODE", ""},
+                                                       {"CLUSTERPROF_MEMORY", "4096"},
                                                        {"CLUSTERPROF_NO_PYTHON", ""},
                                                        {"CLUSTERPROF_NO_NATIVE", ""},
                                                        {"CLUSTERPROF_NO_MPI", ""},
@@ -82,6 +85,18 @@ TEST(ProgramEnvironment, NamesTheAgentToOtherInterfaces) {
   EXPECT_EQ(changes.at("KOKKOS_TOOLS_LIBS"), "/p/libclusterprof_agent.so")
       << "of a clusterprof around this one";
   EXPECT_EQ(changes.count("KOKKOS_PROFILE_LIBRARY"), 0u);
+}
+
+TEST(ProgramEnvironment, SaysNothingOfMemoryWithoutItsPreload) {
+  Options options;
+  options.memory_interval_bytes = 4096;
+  for (const auto& [name, value] : program_environment(options, {}, fake_environment({}))) {
+    if (name == "CLUSTERPROF_MEMORY") {
+      EXPECT_EQ(value, "");
+    }
+  }
+  EXPECT_TRUE(asks_for_asan(fake_environment({{"LD_PRELOAD", "x.so:/lib/libasan.so.8"}})));
+  EXPECT_FALSE(asks_for_asan(fake_environment({{"LD_PRELOAD", "x.so"}})));
 }
 
 TEST(ProgramEnvironment, KeepsAddressSanitizerGoing) {

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +29,7 @@ class FakeSegment {
   static constexpr std::uint32_t kEventRings = 2;  // those of the first slots
   static constexpr std::uint32_t kRegions = 320, kIoFiles = 8, kIoSites = 32;
   static constexpr std::uint32_t kOmpSites = 16, kOmpRows = 32;
+  static constexpr std::uint32_t kMemorySites = 32, kMemoryBlocks = 64;
   static constexpr std::uint64_t kStart = 1'000'000'000;  // start_mono_ns unless changed
 
   explicit FakeSegment(bool sealable = true, std::uint32_t threads = kThreads) {
@@ -55,6 +57,10 @@ class FakeSegment {
     const std::uint64_t io_amounts = place(kIoFiles * wire::kIoOperations * sizeof(wire::IoAmount));
     const std::uint64_t omp_sites = place(kOmpSites * sizeof(wire::OmpSite));
     const std::uint64_t omp_rows = place(kOmpRows * sizeof(wire::OmpRow));
+    const std::uint64_t memory_sites = place(kMemorySites * sizeof(wire::MemorySite));
+    const std::uint64_t memory_addresses = place(kMemoryBlocks * sizeof(std::uint64_t));
+    const std::uint64_t memory_blocks = place(kMemoryBlocks * sizeof(wire::MemoryBlock));
+    const std::uint64_t memory_rings = place(sizeof(wire::MemoryRing));
     bytes_ = at;
     file_.reset(memfd_create("segment", MFD_CLOEXEC | (sealable ? MFD_ALLOW_SEALING : 0u)));
     if (!file_ || ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) std::abort();
@@ -82,6 +88,10 @@ class FakeSegment {
     h.io_amounts_offset = io_amounts;
     h.omp_sites_offset = omp_sites;
     h.omp_rows_offset = omp_rows;
+    h.memory_sites_offset = memory_sites;
+    h.memory_addresses_offset = memory_addresses;
+    h.memory_blocks_offset = memory_blocks;
+    h.memory_rings_offset = memory_rings;
     h.code_slots = 64;
     h.mpi_sites = kSites;
     h.mpi_peers = 32;
@@ -94,6 +104,9 @@ class FakeSegment {
     h.io_sites = kIoSites;
     h.omp_sites = kOmpSites;
     h.omp_rows = kOmpRows;
+    h.memory_sites = kMemorySites;
+    h.memory_blocks = kMemoryBlocks;
+    h.memory_rings = 1;
     h.code_arena_bytes = 16384;
     h.module_arena_bytes = 8192;
     h.path_arena_bytes = 8192;
@@ -439,6 +452,39 @@ class FakeSegment {
     r.ready = 1;
     return r;
   }
+  void memory_site(std::uint32_t index, wire::MemoryDomain domain, const std::vector<std::uint64_t>& words,
+                   std::uint16_t mpi_op = 0) {
+    auto& s = table<wire::MemorySite>(header().memory_sites_offset)[index];
+    store_path(s, words);
+    s.domain = domain;
+    s.mpi_op = mpi_op;
+    s.key = 4000 + index;
+    s.ready = 1;
+    header().memory.asked_interval_bytes = 65536;
+    header().memory.interval_bytes = 65536;
+  }
+  [[nodiscard]] wire::MemorySite& memory_site(std::uint32_t index) {
+    return table<wire::MemorySite>(header().memory_sites_offset)[index];
+  }
+  // The site allocates so much, or frees it if it is negative.
+  void memory_change(std::uint32_t index, std::uint64_t time_ns, std::int64_t bytes) {
+    wire::MemorySite& s = memory_site(index);
+    if (bytes >= 0) {
+      s.alloc_bytes += static_cast<std::uint64_t>(bytes);
+      s.alloc_count += 1;
+    } else {
+      s.freed_bytes += static_cast<std::uint64_t>(-bytes);
+    }
+    if (!wire::push_memory_event(memory_ring(), time_ns, bytes, index)) header().memory.events_lost += 1;
+  }
+  void memory_block(std::uint32_t row, std::uint32_t site_index, std::uint64_t time_ns,
+                    std::uint64_t weight) {
+    table<wire::MemoryBlock>(header().memory_blocks_offset)[row] = {weight, weight, time_ns, site_index, 0};
+    table<std::atomic<std::uint64_t>>(header().memory_addresses_offset)[row] = 0x7000 + 16 * row;
+  }
+  [[nodiscard]] wire::MemoryRing& memory_ring() {
+    return *table<wire::MemoryRing>(header().memory_rings_offset);
+  }
   void peer(std::uint32_t index, std::int32_t source, std::int32_t destination, std::uint64_t messages,
             std::uint64_t traffic_bytes) {
     auto& p = table<wire::MpiPeer>(header().mpi_peers_offset)[index];
@@ -501,6 +547,13 @@ inline void fill(FakeSegment& fake) {
   fake.omp_construct(4, 3, 2, wire::OmpConstruct::kCritical, 0x10300);
   fake.omp_row(5, 3, 1, 1, 100, 40);
   fake.omp_row(6, 4, 1, 2, 30, 30);
+  fake.memory_site(5, wire::MemoryDomain::kNative, {0x10100, region_word(2), region_word(1)});
+  fake.memory_site(9, wire::MemoryDomain::kPython, {python_word(2), 77, 0x10300}, 17);
+  fake.memory_change(5, FakeSegment::kStart + 10'000'000, 3'000'000);
+  fake.memory_change(9, FakeSegment::kStart + 20'000'000, 5'000'000);
+  fake.memory_change(5, FakeSegment::kStart + 30'000'000, -1'000'000);
+  fake.memory_block(3, 5, FakeSegment::kStart + 10'000'000, 2'000'000);
+  fake.memory_block(7, 9, FakeSegment::kStart + 20'000'000, 5'000'000);
   fake.header().paused_ns = 10'000'000;
   for (std::uint64_t i = 1; i <= 20; ++i) {
     FakeSegment::Sample sample;

@@ -59,6 +59,40 @@ TEST_F(MemoryLimits, OfVersionOne) {
   EXPECT_EQ(use->used_bytes, 2500u);
 }
 
+TEST_F(MemoryLimits, FollowsTheGroupThatIsNearest) {
+  group("job", "1000", 600, 0);
+  const auto file = [&](const char* name, const std::string& text) {
+    std::ofstream(root / "job" / name) << text;
+  };
+  file("memory.events", "low 0\nhigh 7\nmax 3\noom 0\n");
+  file("memory.stat",
+       "anon 400\nfile 150\nkernel_stack 10\npagetables 20\nslab 5\nshmem 50\ninactive_file 0\n");
+  file("memory.swap.current", "9\n");
+  MemoryLimit limit("0::/job\n", root);
+  EXPECT_EQ(limit.follow(), (shard::GroupMemory{1000, 600, 600, 3, 400, 100, 50, 35, 9}));
+  // Less is used now, and the kernel knows of a peak between the looks.
+  group("job", "1000", 100, 0);
+  file("memory.peak", "950\n");
+  EXPECT_EQ(limit.follow(), (shard::GroupMemory{1000, 100, 950, 3, 400, 100, 50, 35, 9}));
+  EXPECT_EQ(MemoryLimit("0::/other\n", root).follow(), shard::GroupMemory{});
+}
+
+TEST_F(MemoryLimits, FollowsTheGroupOfVersionOne) {
+  std::filesystem::create_directories(root / "memory/job");
+  const auto file = [&](const char* name, const std::string& text) {
+    std::ofstream(root / "memory/job" / name) << text;
+  };
+  file("memory.limit_in_bytes", "1000\n");
+  file("memory.usage_in_bytes", "700\n");
+  file("memory.max_usage_in_bytes", "990\n");
+  file("memory.failcnt", "12\n");
+  file("memory.kmem.usage_in_bytes", "33\n");
+  file("memory.stat",
+       "total_cache 100\ntotal_rss 500\ntotal_shmem 40\ntotal_swap 8\ntotal_inactive_file 0\n");
+  MemoryLimit limit("7:memory:/job\n", root);
+  EXPECT_EQ(limit.follow(), (shard::GroupMemory{1000, 700, 990, 12, 500, 60, 40, 33, 8}));
+}
+
 // Only what happens later counts, and the group above sees more.
 TEST_F(MemoryLimits, CountsProcessesThatTheKernelKilled) {
   group("job", "1000", 900, 100);

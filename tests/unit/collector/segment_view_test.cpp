@@ -93,14 +93,16 @@ TEST(SegmentView, RefusesTablesThatDoNotFit) {
        {&H::code_slots_offset, &H::code_arena_offset, &H::module_arena_offset, &H::mpi_sites_offset,
         &H::path_arena_offset, &H::mpi_peers_offset, &H::mpi_sizes_offset, &H::communicators_offset,
         &H::thread_slots_offset, &H::mpi_event_rings_offset, &H::mpi_site_counters_offset, &H::regions_offset,
-        &H::io_files_offset, &H::io_sites_offset, &H::io_amounts_offset}) {
+        &H::io_files_offset, &H::io_sites_offset, &H::io_amounts_offset, &H::memory_sites_offset,
+        &H::memory_addresses_offset, &H::memory_blocks_offset, &H::memory_rings_offset}) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = h.segment_bytes + 64; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = ~0ull - 63; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = 0; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field += 1; }));
   }
   for (auto field : {&H::code_slots, &H::mpi_sites, &H::mpi_peers, &H::mpi_ops, &H::communicators,
-                     &H::thread_slots, &H::mpi_event_rings, &H::regions, &H::io_files, &H::io_sites}) {
+                     &H::thread_slots, &H::mpi_event_rings, &H::regions, &H::io_files, &H::io_sites,
+                     &H::memory_sites, &H::memory_blocks, &H::memory_rings}) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = 0xffff'ffffu; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = 1u << 20; }));
   }

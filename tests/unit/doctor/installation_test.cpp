@@ -11,8 +11,8 @@ struct Installation : testing::Test {
     for (const char* program : {"bin/clusterprof", "libexec/clusterprof/collector",
                                 "libexec/clusterprof/analyze", "libexec/clusterprof/tui"})
       system.add(std::string("/opt/cp/") + program);
-    for (const char* library :
-         {"libclusterprof_agent.so", "libclusterprof_start.so", "python/clusterprof/__init__.py"})
+    for (const char* library : {"libclusterprof_agent.so", "libclusterprof_memory.so",
+                                "libclusterprof_start.so", "python/clusterprof/__init__.py"})
       system.add(std::string("/opt/cp/lib/clusterprof/") + library, 0644);
     for (const char* directory : {"/opt", "/opt/cp"}) {
       system.add(directory);

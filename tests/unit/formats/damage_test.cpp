@@ -332,7 +332,8 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            d.path_series.size() > 1 && !d.io_calls.empty() && !d.data_accesses.empty() &&
            !d.region_times.empty() && !d.processes.empty() && !d.event_loops.empty() &&
            !d.loop_blocks.empty() && !d.task_times.empty() && !d.threads.empty() && !d.omp_regions.empty() &&
-           !d.mutex_waits.empty();
+           !d.mutex_waits.empty() && !d.memory_ranks.empty() && !d.memory_sites.empty() &&
+           d.memory_series.size() > 1;
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)
@@ -369,6 +370,15 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.io_calls[0].operation = static_cast<shard::IoOperation>(8); }, "io_calls");
   refused([](ShardData& d) { d.data_accesses[0].path = 9999; }, "data_accesses");
   refused([](ShardData& d) { d.region_times[0].path = 0; }, "region_times");
+  refused([](ShardData& d) { d.memory_ranks[0].rank = 77; }, "memory_ranks");
+  refused([](ShardData& d) { d.memory_ranks.push_back(d.memory_ranks.back()); }, "memory_ranks");
+  refused([](ShardData& d) { d.memory_sites[0].path = 9999; }, "memory_sites");
+  refused([](ShardData& d) { d.memory_sites[0].domain = static_cast<shard::MemoryDomain>(5); },
+          "memory_sites");
+  refused([](ShardData& d) { d.memory_series.back().path = 9999; }, "memory_series");
+  refused([](ShardData& d) { d.memory_series[0].bin = 64; }, "memory_series");
+  refused([](ShardData& d) { d.memory_series[1] = d.memory_series[0]; }, "memory_series");
+  refused([](ShardData& d) { d.nodes[0].held_peak_utc_ns = INT64_MAX; }, "nodes");
   refused([](ShardData& d) { d.processes[0].path = 9999; }, "processes");
   refused([](ShardData& d) { d.processes[0].top_path = 9999; }, "processes");
   refused([](ShardData& d) { d.processes[0].rank = 77; }, "processes");

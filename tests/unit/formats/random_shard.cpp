@@ -57,6 +57,7 @@ class Builder {
     add_node_series();
     if (shape_.waiting) add_waiting();
     add_path_series();
+    add_memory();
     return std::move(data_);
   }
 
@@ -132,6 +133,46 @@ class Builder {
     for (std::uint32_t path = 0; path < data_.paths.size(); ++path)
       for (std::uint32_t bin = below(kMaxPathBins); bin < kMaxPathBins; bin += 1 + below(30))
         data_.path_series.push_back({path, bin, 1 + amount()});
+  }
+
+  void add_memory() {
+    for (std::uint32_t row = 0; row < data_.ranks.size(); ++row) {
+      if (row != 0 && chance(4)) continue;
+      MemoryRank rank;
+      rank.rank = row;
+      for (std::uint64_t* const field :
+           {&rank.interval_bytes, &rank.peak_bytes, &rank.peak_ns, &rank.live_end_bytes,
+            &rank.untracked_bytes, &rank.static_bytes, &rank.max_anon_bytes, &rank.live_at_max_anon_bytes,
+            &rank.mean_anon_bytes, &rank.mean_live_bytes, &rank.pss_bytes, &rank.private_dirty_bytes,
+            &rank.huge_bytes, &rank.swap_bytes, &rank.near_bytes, &rank.far_bytes})
+        *field = amount();
+      data_.memory_ranks.push_back(rank);
+      std::map<std::tuple<std::uint32_t, std::uint32_t>, MemorySite> sites;
+      for (std::uint32_t i = 0; i < 8; ++i) {
+        const std::tuple key(below(data_.paths.size()), below(kMemoryDomains));
+        MemorySite site;
+        site.rank = row;
+        site.path = std::get<0>(key);
+        site.domain = static_cast<MemoryDomain>(std::get<1>(key));
+        for (std::uint64_t* const field :
+             {&site.alloc_bytes, &site.alloc_count, &site.variance, &site.soon_bytes, &site.copy_bytes,
+              &site.copy_count, &site.live_end_bytes, &site.rank_peak_bytes, &site.node_peak_bytes})
+          *field = amount();
+        for (std::uint64_t& bytes : site.live_by_age) bytes = amount();
+        sites[key] = site;
+      }
+      for (const auto& [key, site] : sites) data_.memory_sites.push_back(site);
+    }
+    for (std::uint32_t path = below(3); path < data_.paths.size(); path += 1 + below(5))
+      for (std::uint32_t bin = below(kMaxPathBins); bin < kMaxPathBins; bin += 1 + below(30))
+        data_.memory_series.push_back({path, bin, 1 + amount()});
+    Node& node = data_.nodes[0];
+    for (std::uint64_t* const field :
+         {&node.group.limit_bytes, &node.group.used_bytes, &node.group.max_used_bytes, &node.group.limit_hits,
+          &node.group.anon_bytes, &node.group.file_bytes, &node.group.shared_bytes, &node.group.kernel_bytes,
+          &node.group.swap_bytes, &node.requested_memory_bytes, &node.held_peak_bytes})
+      *field = amount();
+    node.held_peak_utc_ns = node.start_utc_ns + below(1000);
   }
 
   // Of any code but those that the merge makes anew.

@@ -273,6 +273,10 @@ TEST(WriterTest, RefusesInconsistentData) {
     for (std::uint32_t i = 1; i < d.paths.size(); ++i)
       if (d.frames[d.paths[i].frame].kind != shard::FrameKind::kRegion) d.region_times[0].path = i;
   }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.memory_ranks.push_back({.rank = 9}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.memory_sites[0].rank = 9; }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.memory_sites[0].path = 1'000'000; }));
+  EXPECT_TRUE(refused([](ShardData& d) { std::swap(d.memory_series[0], d.memory_series[1]); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].rank = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_events[0].communicator = 2; }));

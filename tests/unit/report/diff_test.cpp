@@ -199,6 +199,44 @@ TEST(Diff, UnmeasuredValuesAreNotZero) {
   EXPECT_FALSE(row_of(diff, DiffTable::kEfficiency, "parallel").values[0].all.a);
 }
 
+TEST(Diff, MemoryIsComparedByLineAndDomain) {
+  const auto run = [](std::uint64_t grid_bytes, std::uint64_t cache_bytes, bool recorded = true) {
+    ProfileBuilder b(2);
+    const auto main = b.python("<module>", "/home/a/train.py", 90, 1);
+    const auto held = [&](std::string_view function, std::uint32_t line, std::uint64_t bytes) {
+      if (bytes == 0) return;
+      shard::MemorySite& site = b.data.memory_sites.emplace_back();
+      site.rank = 1;
+      site.path = b.path({main, b.python(function, "/home/a/train.py", line, line - 3)});
+      site.domain = shard::MemoryDomain::kPython;
+      site.alloc_bytes = 3 * bytes;
+      site.rank_peak_bytes = site.node_peak_bytes = bytes;
+      b.data.nodes[0].held_peak_bytes += bytes;
+    };
+    held("grid", 13, grid_bytes);
+    held("cache", 43, cache_bytes);
+    if (recorded) b.data.memory_ranks = {{0, 65'536, 100}, {1, 65'536, grid_bytes + cache_bytes}};
+    return std::move(b.data);
+  };
+  const Diff diff = diff_of({run(50'000'000, 0)}, {run(80'000'000, 7'000'000)});
+  EXPECT_DOUBLE_EQ(*row_of(diff, DiffTable::kRun, "memory_peak").values[0].all.difference, 37e6);
+  EXPECT_DOUBLE_EQ(*row_of(diff, DiffTable::kRun, "node_memory_peak").values[0].all.difference, 37e6);
+  ASSERT_EQ(diff.of(DiffTable::kMemory).size(), 2u);
+  const ComparedRow& grid = diff.of(DiffTable::kMemory)[0];
+  EXPECT_EQ(grid.subject.function, "grid") << "the largest difference first";
+  EXPECT_EQ(grid.subject.name, "python");
+  EXPECT_DOUBLE_EQ(*grid.values[0].all.difference, 30e6);
+  EXPECT_DOUBLE_EQ(*diff.of(DiffTable::kMemory)[1].values[0].all.difference, 7e6) << "none is 0 here";
+  const Json json = Json::parse(json_of(diff));
+  EXPECT_EQ(json["memory"][0]["domain"], "python");
+  EXPECT_EQ(json["memory"][0]["line"], 13);
+  EXPECT_NE(render_diff_text(diff, {}, {}).find("grid() train.py:13 (python)"), std::string::npos)
+      << render_diff_text(diff, {}, {});
+
+  const Diff half = diff_of({run(50'000'000, 0, false)}, {run(80'000'000, 0)});
+  EXPECT_FALSE(row_of(half, DiffTable::kRun, "memory_peak").values[0].all.difference) << "not recorded";
+}
+
 Finding finding_of(FindingKind kind, Severity severity, double share, std::string function,
                    std::uint32_t line) {
   Finding finding;

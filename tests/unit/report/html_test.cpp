@@ -228,6 +228,44 @@ TEST(Html, LongTablesAreShortenedAndSayso) {
   for (std::uint32_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i < 7 ? i : shard::kNone);
 }
 
+TEST(Html, MemoryIsInTheReportAndInArrays) {
+  const Data without = data_of(html_of(ProfileBuilder(2).data));
+  EXPECT_FALSE(without.header.at("report").contains("memory"));
+  EXPECT_FALSE(without.header.at("arrays").contains("held_parent"));
+
+  ProfileBuilder b(600);
+  const auto main = b.python("<module>", "/u/a.py", 3, 1);
+  for (std::uint32_t r = 0; r < 600; ++r)
+    b.data.memory_ranks.push_back({r, 65'536, 1'000'000 * (r + 1), 0, 0});
+  for (std::uint32_t i = 0; i < 2'500; ++i) {
+    shard::MemorySite& site = b.data.memory_sites.emplace_back();
+    site.path = b.path({main, b.python("f" + std::to_string(i), "/u/a.py", i + 10, i + 10)});
+    site.alloc_bytes = site.rank_peak_bytes = site.node_peak_bytes = 1'000'000 - i;
+  }
+  b.data.nodes[0].held_peak_bytes = 2'000'000'000;
+  b.data.path_axis.bin_ns = 1'000'000'000;
+  b.data.path_axis.origin_utc_ns = b.data.run.start_utc_ns;
+  for (const shard::MemorySite& site : b.data.memory_sites)
+    b.data.memory_series.push_back({site.path, 2, 1000});
+  const Analysis analysis = analyse(b.data);
+  const Data data = data_of(html_of(b.data));
+  const json& memory = data.header.at("report").at("memory");
+  EXPECT_EQ(memory.at("lines").size(), 2'000u);
+  EXPECT_EQ(memory.at("ranks").size(), 0u);
+  EXPECT_EQ(memory.at("over_time").at("lines").size(), 2'000u) << "those of lines that are there";
+  EXPECT_EQ(data.header.at("shortened").at("memory.lines"), (json{{"kept", 2'000}, {"of", 2'500}}));
+  const auto peaks = array_of<float>(data, "rank_held_peak_bytes");
+  ASSERT_EQ(peaks.size(), 600u);
+  EXPECT_EQ(peaks[9], 10'000'000.f);
+  const auto parents = array_of<std::uint32_t>(data, "held_parent");
+  const auto held = array_of<float>(data, "held_node_peak_bytes");
+  ASSERT_EQ(parents.size(), analysis.memory->tree.size());
+  ASSERT_EQ(held.size(), parents.size());
+  EXPECT_EQ(parents[0], shard::kNone);
+  for (std::size_t i = 0; i < held.size(); ++i)
+    EXPECT_EQ(held[i], static_cast<float>(analysis.memory->tree[i].node_peak_bytes));
+}
+
 TEST(Html, CallsOnFilesAddUpWhereFilesAreNotToldApart) {
   ProfileBuilder b(1);
   b.data.ranks[0].flags |= shard::kFilesKnown;

@@ -54,7 +54,7 @@ struct TwoRanks {
     return number;
   }
 
-  TwoRanks() {
+  explicit TwoRanks(bool with_memory = false) {
     const auto main_f = function("main", FrameKind::kNative, "/src/main.c", 3);
     const auto solve_f = function("solve", FrameKind::kPython, "/src/solve.py", 10);
     const auto step_f = function("step", FrameKind::kPython, "/src/solve.py", 20);
@@ -184,6 +184,34 @@ struct TwoRanks {
     barrier.time_s = barrier.wait_s = 1.5;
     data.sources.push_back({"/src/solve.py", "def solve():\n\tx = 1\nend\n", ""});
     data.lines.push_back({0, 0, {}});
+    if (with_memory) hold_memory();
+  }
+
+  // Rank 1 holds most of what step() allocates.
+  void hold_memory() {
+    HeldMemory& memory = analysis.memory.emplace();
+    for (const char* const function : {"step", "solve\x1b[31m"}) {
+      MemoryLine line;
+      line.function = function;
+      line.file = "/src/solve.py";
+      line.line = 2;
+      line.kind = FrameKind::kPython;
+      line.domain = shard::MemoryDomain::kPython;
+      line.node_peak_bytes = line.rank_peak_bytes = memory.lines.empty() ? 5'000'000 : 2'000'000;
+      line.alloc_bytes = memory.lines.empty() ? 6'000'000 : 9'000'000;
+      line.leak = memory.lines.empty();
+      memory.lines.push_back(line);
+    }
+    HeldNode& node = memory.nodes.emplace_back();
+    node.peak_bytes = 7'000'000;
+    node.held = {{0, 1, 4'000'000}, {1, 0, 2'000'000}, {0, 0, 1'000'000}};
+    for (std::int32_t rank : {0, 1}) {
+      HeldRank row;
+      row.rank = rank;
+      row.peak_bytes = rank == 0 ? 3'000'000 : 4'000'000;
+      row.peak_at_s = 2.5;
+      memory.ranks.push_back(row);
+    }
   }
 
  private:
@@ -217,8 +245,15 @@ class BrowserTest : public ::testing::Test {
   }
   bool shows(std::string_view text) { return all().find(text) != std::string::npos; }
 
+  explicit BrowserTest(bool with_memory = false) : run(with_memory) {}
+
   TwoRanks run;
   Browser browser{run.analysis, run.data, true};
+};
+
+class BrowserWithMemory : public BrowserTest {
+ protected:
+  BrowserWithMemory() : BrowserTest(true) {}
 };
 
 TEST(SelectedTimeTest, CountsRecursionOnce) {
@@ -473,6 +508,37 @@ TEST_F(BrowserTest, ParallelRegionsOpenToWhatIsInside) {
   type("8");
   browser.press(Key::kLeft);
   EXPECT_NE(selected().find("+ 40 x"), std::string::npos) << selected();
+}
+
+TEST_F(BrowserTest, WithoutMemoryThereIsNoPageOfIt) {
+  type("9");
+  EXPECT_TRUE(shows("[1 Summary]"));
+}
+
+TEST_F(BrowserWithMemory, LinesOpenToTheRanksThatHeldThem) {
+  type("9");
+  EXPECT_TRUE(shows("[9 Memory]"));
+  EXPECT_NE(selected().find("+ leak step() solve.py:2"), std::string::npos) << selected();
+  EXPECT_NE(selected().find("5.00 MB"), std::string::npos) << selected();
+  EXPECT_FALSE(shows("    rank 1 on node-a"));
+  browser.press(Key::kRight);
+  browser.press(Key::kDown);
+  EXPECT_NE(selected().find("4.00 MB"), std::string::npos) << selected();
+  EXPECT_NE(selected().find("rank 1 on node-a"), std::string::npos) << selected();
+  browser.press(Key::kDown);
+  EXPECT_NE(selected().find("1.00 MB"), std::string::npos) << "rank 0's part of the line: " << selected();
+  browser.press(Key::kLeft);
+  EXPECT_NE(selected().find("+ leak step()"), std::string::npos) << selected();
+  type("sss");  // by what was allocated
+  EXPECT_NE(selected().find("9.00 MB"), std::string::npos) << selected();
+  browser.press(Key::kEnter);
+  EXPECT_NE(selected().find("x = 1"), std::string::npos) << selected();
+  type("9");
+  for (const std::size_t columns : {60u, 80u, 173u})
+    for (const ScreenLine& line : screen(columns)) {
+      EXPECT_LE(format::columns(text_of(line)), columns);
+      EXPECT_EQ(text_of(line).find('\x1b'), std::string::npos);
+    }
 }
 
 TEST_F(BrowserTest, ThreadsAndLoopsAreFilteredByNameAndRank) {

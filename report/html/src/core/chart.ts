@@ -7,8 +7,9 @@ import { clock } from "./format";
 
 export interface ChartSeries {
   label: string;
-  colour: string; // a CSS variable: "--cat-mpi"
+  colour: string; // a CSS variable: "--cat-mpi"; or a colour
   values: ArrayLike<number | null>;
+  own?: ArrayLike<number>; // what the legend says, where `values` are of a stack: from its bottom to here
   dashed?: boolean;
 }
 
@@ -32,6 +33,8 @@ const TIME_STEPS = [
   ...[1, 2, 5, 10, 20, 30].map((minutes) => 60 * minutes),
   ...[1, 2, 6, 12, 24, 48, 120].map((hours) => 3600 * hours),
 ];
+
+const colourOf = (colour: string): string => (colour.startsWith("--") ? cssColour(colour) : colour);
 
 export class LineChart {
   readonly root: HTMLElement;
@@ -121,11 +124,13 @@ export class LineChart {
       { label: "Time", value: (_u, v) => (v === null ? "" : clock(v, span / 100)) },
       ...options.series.map((s) => ({
         label: s.label,
-        stroke: cssColour(s.colour),
-        width: 1.5,
+        stroke: colourOf(s.colour),
+        width: s.own ? 1 : 1.5,
+        ...(s.own ? { fill: colourOf(s.colour) } : {}),
         ...(s.dashed ? { dash: [4, 3] } : {}),
         points: { show: false },
-        value: (_u: uPlot, v: number | null) => (v === null ? "" : options.format(v)),
+        value: (_u: uPlot, v: number | null, _s: number, at: number | null) =>
+          v === null || v === undefined ? "" : options.format(s.own && at !== null ? s.own[at] : v),
       })),
     ];
   }

@@ -623,13 +623,85 @@ export interface RegionRow extends Parts {
   bottleneck: string | null;
 }
 
-export interface MemoryLine {
-  file: string;
-  line: number;
-  peak_bytes: Count;
-  alloc_bytes: Count;
-  copy_bytes: Count;
-  leak_score: Seconds;
+export interface HeldPlace {
+  file: string | null;
+  line: number | null;
+  function: string | null;
+}
+
+export type MemoryDomain = "native" | "python" | "mmap" | "mpi";
+
+export interface MemoryLine extends HeldPlace {
+  domain: MemoryDomain;
+  library_function: string | null;
+  alloc_bytes: number;
+  alloc_count: number;
+  error_bytes: number;
+  freed_soon_bytes: number;
+  live_end_bytes: number;
+  copy_bytes: number;
+  copy_count: number;
+  rank_peak_bytes: number;
+  node_peak_bytes: number;
+  mapped_file_bytes: number;
+  rank_max: number;
+  rank_max_bytes: number;
+  leak: boolean;
+  leak_confidence: number | null;
+  growth_bytes_per_s: number | null;
+}
+
+export interface HeldRank {
+  rank: number;
+  peak_bytes: number;
+  peak_at_s: Seconds;
+  live_end_bytes: number;
+  max_rss_bytes: Count;
+  untracked_bytes: number;
+  static_bytes: number;
+  max_anonymous_bytes: Count;
+  live_at_max_anonymous_bytes: Count;
+  mean_anonymous_bytes: Count;
+  mean_live_bytes: Count;
+  pss_bytes: Count;
+  private_dirty_bytes: Count;
+  huge_page_bytes: Count;
+  swap_bytes: Count;
+  near_bytes: Count;
+  far_bytes: Count;
+}
+
+export interface HeldNode {
+  name: string;
+  peak_bytes: number;
+  peak_at_s: Seconds;
+  limit_bytes: Count;
+  requested_bytes: Count;
+  used_bytes: Count;
+  max_used_bytes: Count;
+  limit_hits: Count;
+  anonymous_bytes: Count;
+  file_bytes: Count;
+  shared_bytes: Count;
+  kernel_bytes: Count;
+  swap_bytes: Count;
+  growth_bytes_per_s: number;
+  held: (HeldPlace & { domain: MemoryDomain; rank: number; bytes: number })[];
+}
+
+export interface HeldOverTime {
+  bin_s: number;
+  begin_s: number;
+  bins: number;
+  lines: (HeldPlace & { bytes: number[] })[];
+}
+
+export interface HeldMemory {
+  interval_bytes: number;
+  ranks: HeldRank[];
+  nodes: HeldNode[];
+  lines: MemoryLine[];
+  over_time: HeldOverTime;
 }
 
 export interface Quality {
@@ -702,7 +774,7 @@ export interface Report {
   threads: ThreadRow[];
   thread_groups: ThreadGroupRow[];
   regions: RegionRow[];
-  memory?: { lines: MemoryLine[] };
+  memory?: HeldMemory; // with --memory
   quality: Quality;
   bottleneck: Bottleneck[];
   failure?: { rank: number | null; stderr_tail: string | null } | null; // more is in the first finding

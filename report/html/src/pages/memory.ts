@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory: how much each rank uses, over the run and over time, and the lines that work on much data.
+// Memory: how much each rank uses, over the run and over time; with --memory, who holds it. The parts are in ../memory.
 import { LineChart } from "../core/chart";
 import { el, miniBar, ofWholeRun, replace, section, type Child } from "../core/dom";
-import { table, type Column } from "../core/table";
-import { bytes, percent, plural, printable, shortenMiddle } from "../core/format";
-import { lineTarget, rankTarget } from "../core/links";
+import { table } from "../core/table";
+import { bytes, percent, plural, printable, seconds, shortenMiddle } from "../core/format";
+import { rankTarget } from "../core/links";
 import type { Model } from "../core/model";
 import type { Page, PageHandle } from "../core/page";
-import type { MemoryLine } from "../core/report";
-import type { Store } from "../core/selection";
+import type { HeldMemory } from "../core/report";
+import type { Selection, Store } from "../core/selection";
 import { binParts } from "../core/over_time";
 import { chosenInRows, shownBins } from "../core/totals";
 import { bandOf, type Band } from "../charts/rows";
+import { HELD_SERIES, heldByLine, heldByNode } from "../memory/held_over_time";
+import { leaksTable, linesTable, nodesTable, ranksTable } from "../memory/held_tables";
+import { HeldTreePart } from "../memory/held_tree";
 import { RankChart } from "../memory/rank_chart";
 
-const rssSeries = (model: Model): number => model.header.series.findIndex((s) => s.name === "rss_bytes");
+const seriesOf = (model: Model, name: string): number => model.header.series.findIndex((s) => s.name === name);
+const rssSeries = (model: Model): number => seriesOf(model, "rss_bytes");
 const hasRss = (model: Model): boolean => model.f32("rank_max_rss_bytes").some((v) => !Number.isNaN(v));
 
 // Indices of the chosen ranks whose memory is known.
@@ -34,9 +38,8 @@ export function bandOfSeries(store: Store, series: number): Band {
   return bandOf(model.f32(`series_${series}`), model.header.axis.bins, rows, ranksInRow);
 }
 
-function rssOverTime(store: Store): LineChart | null {
+function overTime(store: Store, s: number, label: string): LineChart | null {
   const { model } = store;
-  const s = rssSeries(model);
   const { bin_s, begin_s } = model.header.axis;
   const shown = shownBins(model);
   if (s < 0 || shown === 0) return null;
@@ -44,7 +47,7 @@ function rssOverTime(store: Store): LineChart | null {
   if (band.mean.every(Number.isNaN)) return null;
   const [least, mean, most] = [band.min, band.mean, band.max].map((values) => [...values.subarray(0, shown)]);
   return new LineChart({
-    label: "Resident memory of ranks over time",
+    label,
     x: Array.from({ length: shown }, (_, b) => begin_s + (b + 0.5) * bin_s),
     series: [
       { label: "largest", colour: "--cat-mpi", values: most },
@@ -59,29 +62,49 @@ function rssOverTime(store: Store): LineChart | null {
   });
 }
 
-function lineColumns(store: Store, rows: readonly MemoryLine[]): Column<MemoryLine>[] {
-  const { model } = store;
-  const amount = (id: string, title: string, help: string, pick: (row: MemoryLine) => number | null | undefined): Column<MemoryLine> => {
-    const most = rows.reduce((m, row) => Math.max(m, pick(row) ?? 0), 0);
-    return { id, title, help, numeric: true, value: pick, cell: (row) => [el("span", { class: "bar-number" }, bytes(pick(row))), miniBar(most > 0 ? (pick(row) ?? 0) / most : 0, undefined, { class: "short" })] };
-  };
-  return [
-    {
-      id: "line",
-      title: "Line",
-      value: (row) => `${row.file}:${row.line}`,
-      cell: (row) => el("a", { href: store.href(lineTarget(row.file, row.line)), tip: printable(row.file) }, shortenMiddle(printable(model.place(row.file, row.line)), 50)),
-    },
-    amount("peak", "At the peak", "What was allocated here and in use when most was.", (row) => row.peak_bytes),
-    amount("alloc", "Allocated", "In all, over the run.", (row) => row.alloc_bytes),
-    amount("copy", "Copied", "By memcpy and the like.", (row) => row.copy_bytes),
-    { id: "leak", title: "Leak score", help: "How likely it is that memory allocated here is never freed.", numeric: true, value: (row) => row.leak_score, cell: (row) => percent(row.leak_score, 0) },
-  ];
-}
-
 function rankLink(store: Store, i: number): HTMLElement {
   const number = store.model.i32("rank_number")[i];
   return el("a", { href: store.href(rankTarget(number, "memory")) }, `rank ${number}`);
+}
+
+const tile = (name: string, value: string, detail: Child): HTMLElement =>
+  el("div", { class: "tile" }, el("div", { class: "tile-name" }, name), el("div", { class: "tile-value" }, value), el("div", { class: "tile-detail" }, detail));
+
+// Of the chosen ranks, and the node that held most.
+function heldTiles(store: Store, memory: HeldMemory): HTMLElement {
+  const { model } = store;
+  const peaks = model.f32("rank_held_peak_bytes");
+  const mask = store.rankMask();
+  const ranks = [...peaks.keys()].filter((i) => (!mask || mask[i]) && !Number.isNaN(peaks[i])).sort((a, b) => peaks[b] - peaks[a] || a - b);
+  const fullest = [...memory.nodes].sort((a, b) => b.peak_bytes - a.peak_bytes)[0];
+  const growth = memory.nodes.reduce((sum, node) => sum + node.growth_bytes_per_s, 0);
+  const mean = ranks.reduce((sum, i) => sum + peaks[i], 0) / ranks.length;
+  return el(
+    "div",
+    { class: "tiles" },
+    ranks.length > 0 ? tile("Most held by a rank", bytes(peaks[ranks[0]]), rankLink(store, ranks[0])) : null,
+    ranks.length > 1 ? tile("Mean of ranks", bytes(mean), mean > 0 ? `largest: ${(peaks[ranks[0]] / mean).toFixed(2)} × the mean` : null) : null,
+    fullest
+      ? tile("Most held on a node", bytes(fullest.peak_bytes), [
+          printable(fullest.name),
+          fullest.peak_at_s === null || fullest.peak_at_s === undefined ? null : `, after ${seconds(fullest.peak_at_s)}`,
+          fullest.limit_bytes ? `, limit ${bytes(fullest.limit_bytes)}` : null,
+        ])
+      : null,
+    growth > 0 ? tile("Leaks", `${bytes(growth)}/s`, plural(memory.lines.filter((line) => line.leak).length, "line")) : null,
+  );
+}
+
+function heldTables(store: Store, memory: HeldMemory): Child[] {
+  const aside = ofWholeRun();
+  const leaks = leaksTable(store, memory);
+  const ranks = ranksTable(store, memory);
+  return [
+    memory.lines.length > 0 ? section("Lines", { aside }, linesTable(store, memory)) : null,
+    leaks ? section("Never freed, and growing all the time", { aside: ofWholeRun() }, leaks) : null,
+    memory.nodes.length > 0 ? section("Nodes, and who held it at the peak", { aside: ofWholeRun() }, nodesTable(store, memory)) : null,
+    ranks ? section("Ranks, and what the kernel says", { aside: ofWholeRun() }, ranks) : null,
+  ];
 }
 
 // `sorted`: the chosen ranks, the largest first.
@@ -96,7 +119,6 @@ function tilesOf(store: Store, sorted: readonly number[]): HTMLElement {
     .map((n) => model.nodes[n])
     .filter((node) => node && node.memory_used_bytes !== null && node.memory_used_bytes !== undefined)
     .sort((x, y) => y.memory_used_bytes! - x.memory_used_bytes!)[0];
-  const tile = (name: string, value: string, detail: Child) => el("div", { class: "tile" }, el("div", { class: "tile-name" }, name), el("div", { class: "tile-value" }, value), el("div", { class: "tile-detail" }, detail));
   return el(
     "div",
     { class: "tiles" },
@@ -150,53 +172,82 @@ function rankTable(store: Store, sorted: readonly number[]): HTMLElement {
 
 class MemoryPage implements PageHandle {
   private charts: { destroy(): void }[] = [];
+  private readonly first = el("div", { class: "contents" });
+  private readonly rest = el("div", { class: "contents" });
+  private readonly tree: HeldTreePart | null;
+  private shown: { selection: Selection; theme: string | undefined } | null = null;
 
   constructor(
-    private readonly root: HTMLElement,
+    root: HTMLElement,
     private readonly store: Store,
   ) {
+    const paths = store.model.lengthOf("held_parent") > 0;
+    this.tree = paths ? new HeldTreePart(store) : null;
+    root.append(this.first);
+    if (this.tree) root.append(section("Call paths that hold it", { aside: ofWholeRun() }, this.tree.root));
+    root.append(this.rest);
     this.update();
   }
 
   destroy(): void {
-    for (const chart of this.charts) chart.destroy();
-    this.charts = [];
+    this.destroyCharts();
+    this.tree?.destroy();
   }
 
   update(): void {
-    this.destroy();
     const { store } = this;
+    this.tree?.update();
+    const { selection } = store;
+    const { theme } = document.documentElement.dataset;
+    if (this.shown?.selection === selection && this.shown.theme === theme) return;
+    this.shown = { selection, theme };
+    this.destroyCharts();
     const ranks = chosenRanks(store);
-    const lines = store.model.report.memory?.lines ?? [];
+    const { memory } = store.model.report;
+    replace(this.first, memory ? this.heldCards(memory) : null);
     replace(
-      this.root,
+      this.rest,
+      memory ? heldTables(store, memory) : null,
       ranks.length > 0
         ? this.cardsOf(ranks)
         : hasRss(store.model)
           ? el("p", { class: "empty" }, "No rank with known memory is chosen.")
           : null,
-      lines.length > 0
-        ? section(
-            "Lines that allocate",
-            { aside: store.isWholeRun ? null : ofWholeRun() },
-            table(lineColumns(store, lines), lines, {
-              label: "Lines that allocate",
-              sort: { column: "peak", descending: true },
-              limit: 50,
-            }),
-          )
-        : null,
     );
+  }
+
+  private destroyCharts(): void {
+    for (const chart of this.charts) chart.destroy();
+    this.charts = [];
+  }
+
+  private kept<T extends { destroy(): void }>(chart: T | null): T | null {
+    if (chart) this.charts.push(chart);
+    return chart;
+  }
+
+  private heldCards(memory: HeldMemory): Child[] {
+    const { store } = this;
+    const byLine = this.kept(heldByLine(store));
+    const ofRanks = this.kept(overTime(store, seriesOf(store.model, HELD_SERIES), "Held memory of ranks over time"));
+    const ofNodes = this.kept(heldByNode(store));
+    const drag = el("span", { class: "note" }, "drag to choose time");
+    return [
+      heldTiles(store, memory),
+      byLine ? section("Held over time, by line", { aside: el("span", { class: "note" }, "all ranks, means; drag to choose time") }, byLine.root) : null,
+      ofRanks ? section("Held by ranks over time", { aside: drag }, ofRanks.root) : null,
+      ofNodes ? section("Held by nodes over time", { aside: el("span", { class: "note" }, "those with most") }, ofNodes.root) : null,
+    ];
   }
 
   private cardsOf(ranks: readonly number[]): Child[] {
     const { store } = this;
     const { time, region } = store.selection;
-    const rss = store.model.f32("rank_max_rss_bytes");
-    const sorted = [...ranks].sort((a, b) => rss[b] - rss[a] || a - b);
+    const most = store.model.f32("rank_max_rss_bytes");
+    const sorted = [...ranks].sort((a, b) => most[b] - most[a] || a - b);
     const byRank = new RankChart(store, ranks);
-    const overTime = rssOverTime(store);
-    this.charts = overTime ? [byRank, overTime] : [byRank];
+    this.charts.push(byRank);
+    const rss = this.kept(overTime(store, rssSeries(store.model), "Resident memory of ranks over time"));
     return [
       tilesOf(store, sorted),
       time || region !== null ? el("p", { class: "page-note" }, "The largest values are ", ofWholeRun()) : null,
@@ -205,11 +256,11 @@ class MemoryPage implements PageHandle {
         { aside: el("span", { class: "note" }, "click to choose ranks", time ? "; of the whole run" : null) },
         byRank.root,
       ),
-      overTime
+      rss
         ? section(
             "Resident memory over time",
             { aside: el("span", { class: "note" }, "drag to choose time") },
-            overTime.root,
+            rss.root,
           )
         : null,
       rankTable(store, sorted),
@@ -220,7 +271,7 @@ class MemoryPage implements PageHandle {
 export const page: Page = {
   id: "memory",
   title: "Memory",
-  hint: "How much memory ranks had, and when",
-  hidden: (model) => !hasRss(model) && rssSeries(model) < 0 && !model.report.memory?.lines.length,
+  hint: "How much memory ranks had, when, and which lines held it",
+  hidden: (model) => !hasRss(model) && rssSeries(model) < 0 && !model.report.memory,
   mount: (root, store) => new MemoryPage(root, store),
 };

@@ -259,6 +259,7 @@ const SEVERITY: Record<Finding["severity"], { mark: string; label: string }> = {
 const COMMUNICATION: [string, string] = ["comm", "Communication"];
 const BALANCE: [string, string] = ["balance", "Balance"];
 const NODES: [string, string] = ["nodes", "Nodes"];
+const MEMORY: [string, string] = ["memory", "Memory"];
 const FINDING_PAGES: Record<string, [string, string]> = {
   ranks_missing: ["info", "Run info"],
   no_progress: ["info", "Run info"],
@@ -288,6 +289,10 @@ const FINDING_PAGES: Record<string, [string, string]> = {
   across_memory_nodes: NODES,
   full_memory: NODES,
   pages_from_disk: NODES,
+  memory_requested: NODES,
+  memory_imbalance: MEMORY,
+  memory_growth: MEMORY,
+  memory_of_allocator: MEMORY,
 };
 
 function findingLinks(store: Store, finding: Finding): Child[] {

@@ -2,6 +2,7 @@
 // Source files with the time of their lines.
 import type { LineTime } from "../calltree/line_time";
 import type { Model } from "../core/model";
+import type { MemoryLine } from "../core/report";
 import { CATEGORY_COUNT } from "../core/weights";
 
 export interface Line extends LineTime {
@@ -51,6 +52,18 @@ export function filesOf(model: Model, times: LineTime[]): SourceFile[] {
     file.self += time.self;
   });
   return files;
+}
+
+// With --memory: who holds it, by line.
+export function heldOfFile(model: Model, file: string): Map<number, MemoryLine[]> {
+  const lines = new Map<number, MemoryLine[]>();
+  for (const row of model.report.memory?.lines ?? []) {
+    if (row.file !== file || !row.line) continue;
+    const known = lines.get(row.line);
+    if (known) known.push(row);
+    else lines.set(row.line, [row]);
+  }
+  return lines;
 }
 
 // The file that `name` means: by its path, or by the end of its path. An empty name means the hottest file.

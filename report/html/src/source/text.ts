@@ -5,11 +5,12 @@ import { categoryBar, functionText } from "../charts/code_parts";
 import { sparkline } from "../charts/sparkline";
 import { cssColour } from "../core/colours";
 import { type Child, el } from "../core/dom";
-import { TimeScale, functionLabel, percent, printable, shortenMiddle } from "../core/format";
+import { TimeScale, bytes, functionLabel, percent, printable, shortenMiddle } from "../core/format";
+import type { MemoryLine } from "../core/report";
 import type { Store } from "../core/selection";
 import { weights } from "../core/weights";
 import { type Token, highlight, languageOf } from "../highlight/tokens";
-import type { Line, SourceFile } from "./files";
+import { heldOfFile, type Line, type SourceFile } from "./files";
 
 const CHUNK = 200; // lines that are made at once
 const HOT = 0.1; // of the file's hottest line: marked, and what n and p go to
@@ -25,6 +26,8 @@ export class SourceText {
   private readonly largest: number; // time of a line itself
   private readonly scale: TimeScale;
   private readonly whole: number; // all selected time
+  private readonly held: Map<number, MemoryLine[]>; // by line
+  private readonly mostHeld: number;
   private readonly bodies: HTMLTableSectionElement[] = [];
   private readonly made: Uint8Array; // by chunk
   private readonly observer: IntersectionObserver;
@@ -53,6 +56,8 @@ export class SourceText {
       ? Array.from({ length: last }, (_, i) => i + 1)
       : [...file.lines.keys()].sort((a, b) => a - b);
     this.whole = weights(store).sum;
+    this.held = heldOfFile(store.model, file.file);
+    this.mostHeld = [...this.held.values()].reduce((most, rows) => Math.max(most, sumOf(rows, "node_peak_bytes")), 0);
     this.made = new Uint8Array(Math.ceil(this.numbers.length / CHUNK));
     this.observer = new IntersectionObserver(
       (entries) => {
@@ -119,7 +124,7 @@ export class SourceText {
         el(
           "tr",
           { "aria-hidden": "true" },
-          el("td", { colspan: 6, style: { height: `${lines * ROW_HEIGHT}px` } }),
+          el("td", { colspan: 7, style: { height: `${lines * ROW_HEIGHT}px` } }),
         ),
       );
       this.bodies.push(body);
@@ -133,13 +138,13 @@ export class SourceText {
     return el(
       "table",
       {
-        class: `src-table ${this.store.model.header.time.bins === 0 ? "no-time" : ""}`.trim(),
+        class: `src-table ${this.store.model.header.time.bins === 0 ? "no-time" : ""} ${this.held.size === 0 ? "no-held" : ""}`.trim(),
         "aria-label": `Lines of ${printable(this.file.file)}`,
       },
       el(
         "colgroup",
         null,
-        ["number", "self", "total", "bar", "spark", "text"].map((name) =>
+        ["number", "self", "total", "bar", "spark", "held", "text"].map((name) =>
           el("col", { class: `src-col-${name}` }),
         ),
       ),
@@ -166,6 +171,7 @@ export class SourceText {
             "The run from left to right; all ranks, each line by its own largest value",
             "src-spark",
           ),
+          head("Held", "In memory, when nodes held the most; of the whole run", "num src-held"),
           head(
             this.tokens ? "Source" : "Function",
             this.tokens ? "As it was when the report was written" : "The source text is not in the page",
@@ -178,6 +184,17 @@ export class SourceText {
 
   private cell(value: number): string {
     return value > 0 ? this.scale.format(value) : "";
+  }
+
+  private heldCell(number: number): Child {
+    const rows = this.held.get(number);
+    if (!rows) return null;
+    const held = sumOf(rows, "node_peak_bytes");
+    const tip = (["node_peak_bytes", "rank_peak_bytes", "live_end_bytes", "alloc_bytes", "copy_bytes"] as const)
+      .map((what) => `${HELD_TITLES[what]} ${bytes(sumOf(rows, what))}`)
+      .join(", ");
+    const heat = this.mostHeld > 0 ? held / this.mostHeld : 0;
+    return el("span", { tip, class: heat >= HOT ? "held-hot" : null }, held > 0 ? bytes(held) : "·");
   }
 
   private spark(line: Line): Child {
@@ -246,6 +263,7 @@ export class SourceText {
           line && line.self > 0 ? categoryBar(line.parts, this.largest, { class: "thin" }) : null,
         ),
         el("td", { class: "src-spark" }, line && line.self > 0 ? this.spark(line) : null),
+        el("td", { class: "num src-held" }, this.heldCell(number)),
         el("td", { class: "src-text" }, el("code", null, this.text(number))),
       );
       const below = this.inlined(this.file.file, number).filter(
@@ -253,6 +271,18 @@ export class SourceText {
       );
       return [row, ...inlinedRows(this.store, below, this.whole)];
   }
+}
+
+const HELD_TITLES = {
+  node_peak_bytes: "at nodes' peaks",
+  rank_peak_bytes: "at ranks' peaks",
+  live_end_bytes: "at the end",
+  alloc_bytes: "allocated",
+  copy_bytes: "copied",
+};
+
+function sumOf(rows: readonly MemoryLine[], what: keyof typeof HELD_TITLES): number {
+  return rows.reduce((sum, row) => sum + row[what], 0);
 }
 
 // The functions that were inlined at a line, below it.
@@ -263,7 +293,7 @@ function inlinedRows(store: Store, entries: Inlined[], whole: number): HTMLEleme
     el(
       "tr",
       { class: "src-inlined" },
-      ["src-number", "", "src-total", "src-bar", "src-spark"].map((name) =>
+      ["src-number", "", "src-total", "src-bar", "src-spark", "src-held"].map((name) =>
         el("td", { class: name || null }),
       ),
       el("td", { class: "src-text" }, content),

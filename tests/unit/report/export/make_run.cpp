@@ -127,6 +127,21 @@ shard::ShardData bad_run() {
             [](const shard::RankSeries& x, const shard::RankSeries& y) {
               return std::tie(x.rank, x.series, x.bin) < std::tie(y.rank, y.series, y.bin);
             });
+  for (const std::uint32_t r : {0u, 1u, 5u}) {
+    b.data.memory_ranks.push_back({r, 65'536, 20'000'000 + r, 1000 * kMs, 7'000'000});
+    std::uint64_t bytes = 1'000'000 + 17 * r;
+    for (const std::uint32_t path : {0u, bytecode, deep, evil_path, on_file})
+      for (const auto domain :
+           {shard::MemoryDomain::kNative, shard::MemoryDomain::kPython, shard::MemoryDomain::kFile}) {
+        shard::MemorySite& site = b.data.memory_sites.emplace_back();
+        site.rank = r, site.path = path, site.domain = domain;
+        site.alloc_bytes = bytes += 4321;
+        site.alloc_count = bytes / 1000;
+        site.live_end_bytes = bytes / 3;
+        site.rank_peak_bytes = domain == shard::MemoryDomain::kPython ? 0 : bytes / 2;
+        site.node_peak_bytes = r == 1 ? 0 : bytes / 2 + 1;
+      }
+  }
   for (std::uint64_t i = 0; i < 4; ++i)
     b.data.time_windows.push_back(
         {i * 100 * kMs, (i + 1) * 100 * kMs, 25e6 * static_cast<double>(i), 1e8, 50 * kMs});

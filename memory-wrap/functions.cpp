@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// dlsym() may itself allocate, and malloc is called before anything of ours has begun, also by the loader. So
+// the first call of any interposed function looks all of them up, and what is allocated meanwhile comes from
+// early.hpp.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "memory-wrap/functions.hpp"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+
+#include <cstring>
+
+// Defined by the linker: start and end of this object in memory.
+extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
+extern "C" [[gnu::visibility("hidden")]] const char _end[];
+
+namespace clusterprof::memory_wrap {
+
+constinit Functions g_functions = {};
+constinit PassedFunctions g_passed = {};
+
+namespace {
+
+enum : std::uint32_t { kNotLookedUp, kBeingLookedUp, kLookedUp };
+constinit std::atomic<std::uint32_t> g_state = kNotLookedUp;
+constinit bool g_malloc_is_ours = false;
+
+struct Range {
+  std::uintptr_t begin, end;
+};
+constexpr std::uint32_t kMaxAllocators = 4;
+constinit Range g_allocators[kMaxAllocators] = {};
+constinit std::uint32_t g_allocator_count = 0;
+
+bool is_in_ourselves(const void* address) noexcept {
+  const auto place = reinterpret_cast<std::uintptr_t>(address);
+  return place >= reinterpret_cast<std::uintptr_t>(__ehdr_start) &&
+         place < reinterpret_cast<std::uintptr_t>(_end);
+}
+
+template <typename Function>
+void look_up(std::atomic<Function*>& to, const char* name) noexcept {
+  to.store(reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name)), std::memory_order_release);
+}
+
+template <typename Function>
+void pass(std::atomic<Function*>& from, std::atomic<Function*>& to) noexcept {
+  Function* const function = from.load(std::memory_order_relaxed);
+  if (function != nullptr && !is_in_allocator(reinterpret_cast<const void*>(function)))
+    to.store(function, std::memory_order_release);
+}
+
+struct Search {
+  std::uintptr_t address;
+  Range found;
+};
+
+int find_object(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto& search = *static_cast<Search*>(argument);
+  Range range = {~std::uintptr_t{0}, 0};
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    const std::uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
+    if (begin < range.begin) range.begin = begin;
+    if (begin + segment.p_memsz > range.end) range.end = begin + segment.p_memsz;
+  }
+  if (search.address < range.begin || search.address >= range.end) return 0;
+  search.found = range;
+  return 1;
+}
+
+void enter_allocator(const void* function) noexcept {
+  if (function == nullptr || g_allocator_count == kMaxAllocators || is_in_allocator(function)) return;
+  Search search = {reinterpret_cast<std::uintptr_t>(function), {0, 0}};
+  if (dl_iterate_phdr(find_object, &search) != 0) g_allocators[g_allocator_count++] = search.found;
+}
+
+// Whether a call of `name` from anywhere comes to us. In a program that is not position independent, the
+// address may be that of its own jump to whatever the name means.
+bool leads_to_us(const char* name) noexcept {
+  void* const function = dlsym(RTLD_DEFAULT, name);
+  if (function == nullptr) return false;
+  if (is_in_ourselves(function)) return true;
+  Dl_info info;
+  const ElfW(Sym)* symbol = nullptr;
+  const int known =
+      dladdr1(function, &info, reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)), RTLD_DL_SYMENT);
+  return known != 0 && symbol != nullptr && symbol->st_shndx == SHN_UNDEF;
+}
+
+void look_all_up() noexcept {
+#define CLUSTERPROF_LOOK_UP(name, ...) look_up(g_functions.name, #name);
+  CLUSTERPROF_OTHER_FUNCTIONS(CLUSTERPROF_LOOK_UP)
+  CLUSTERPROF_NEW_FUNCTIONS(CLUSTERPROF_LOOK_UP)
+  CLUSTERPROF_DELETE_FUNCTIONS(CLUSTERPROF_LOOK_UP)
+  CLUSTERPROF_ALLOCATOR_FUNCTIONS(CLUSTERPROF_LOOK_UP)
+  Functions::malloc_type* const malloc_function =
+      reinterpret_cast<Functions::malloc_type*>(dlsym(RTLD_NEXT, "malloc"));
+  enter_allocator(reinterpret_cast<const void*>(malloc_function));
+  for (const auto* function : {reinterpret_cast<const void*>(g_functions.mallocx.load()),
+                               reinterpret_cast<const void*>(g_functions.tc_malloc.load()),
+                               reinterpret_cast<const void*>(g_functions.mi_malloc.load())})
+    enter_allocator(function);
+#define CLUSTERPROF_PASS(name, ...) pass(g_functions.name, g_passed.name);
+  CLUSTERPROF_NEW_FUNCTIONS(CLUSTERPROF_PASS)
+  CLUSTERPROF_DELETE_FUNCTIONS(CLUSTERPROF_PASS)
+#undef CLUSTERPROF_PASS
+  g_malloc_is_ours = malloc_function != nullptr && leads_to_us("malloc") && leads_to_us("free");
+  CLUSTERPROF_HEAP_FUNCTIONS(CLUSTERPROF_LOOK_UP)
+#undef CLUSTERPROF_LOOK_UP
+  dlerror();  // leaves no error of ours for the program to find
+}
+
+}  // namespace
+
+bool have_functions() noexcept {
+  std::uint32_t state = g_state.load(std::memory_order_acquire);
+  if (state == kLookedUp) return true;
+  if (state == kBeingLookedUp ||
+      !g_state.compare_exchange_strong(state, kBeingLookedUp, std::memory_order_acq_rel))
+    return state == kLookedUp;
+  const int saved_errno = errno;
+  look_all_up();
+  errno = saved_errno;
+  g_state.store(kLookedUp, std::memory_order_release);
+  return true;
+}
+
+void* function_for(const void* caller, const char* name) noexcept {
+  Dl_info info;
+  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return nullptr;
+  void* const object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (object == nullptr) return nullptr;
+  void* const function = dlsym(object, name);
+  dlclose(object);  // it stays: it is calling
+  return is_in_ourselves(function) ? nullptr : function;
+}
+
+bool malloc_is_ours() noexcept { return have_functions() && g_malloc_is_ours; }
+
+bool is_in_allocator(const void* address) noexcept {
+  const auto place = reinterpret_cast<std::uintptr_t>(address);
+  for (std::uint32_t i = 0; i < g_allocator_count; ++i)
+    if (place >= g_allocators[i].begin && place < g_allocators[i].end) return true;
+  return false;
+}
+
+bool calls_other_malloc(std::uintptr_t base, const void* dynamic) noexcept {
+  const ElfW(Sym)* symbols = nullptr;
+  const char* names = nullptr;
+  const ElfW(Rela)* calls = nullptr;
+  std::size_t call_bytes = 0;
+  const auto at = [base](ElfW(Addr) address) { return address < base ? base + address : address; };
+  for (const auto* entry = static_cast<const ElfW(Dyn)*>(dynamic); entry->d_tag != DT_NULL; ++entry) {
+    switch (entry->d_tag) {
+      case DT_SYMTAB:
+        symbols = reinterpret_cast<const ElfW(Sym)*>(at(entry->d_un.d_ptr));
+        break;
+      case DT_STRTAB:
+        names = reinterpret_cast<const char*>(at(entry->d_un.d_ptr));
+        break;
+      case DT_JMPREL:
+        calls = reinterpret_cast<const ElfW(Rela)*>(at(entry->d_un.d_ptr));
+        break;
+      case DT_PLTRELSZ:
+        call_bytes = entry->d_un.d_val;
+        break;
+      default:
+        break;
+    }
+  }
+  if (symbols == nullptr || names == nullptr || calls == nullptr) return false;
+  for (std::size_t i = 0; i < call_bytes / sizeof *calls; ++i) {
+    if (ELF64_R_TYPE(calls[i].r_info) != R_X86_64_JUMP_SLOT ||
+        strcmp(names + symbols[ELF64_R_SYM(calls[i].r_info)].st_name, "malloc") != 0)
+      continue;
+    void* const target = *reinterpret_cast<void**>(base + calls[i].r_offset);
+    if (is_in_ourselves(target)) return false;
+    // The object has not called it yet, or has it itself: then the target is in the object.
+    Search own = {base + calls[i].r_offset, {0, 0}};
+    dl_iterate_phdr(find_object, &own);
+    const auto place = reinterpret_cast<std::uintptr_t>(target);
+    return place < own.found.begin || place >= own.found.end;
+  }
+  return false;
+}
+
+}  // namespace clusterprof::memory_wrap

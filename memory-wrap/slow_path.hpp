@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the interposed functions do when a call may be recorded, or a block may have been. All else they do
+// themselves (entry_points.cpp), within a nanosecond.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "agent/memory_api.h"
+#include "formats/wire/memory.h"
+#include "memory-wrap/filter.hpp"
+#include "memory-wrap/sampling.hpp"
+
+namespace clusterprof::memory_wrap {
+
+// An allocation that is to be recorded.
+struct Sample {
+  bool taken;
+  Weight weight;
+};
+
+// What python.cpp wants of the next block that this thread gets from malloc. Not on the stack: the program
+// may jump out of the interpreter before malloc is called.
+struct ObjectRequest {
+  bool is_open;         // malloc has not been called yet
+  std::uint64_t bytes;  // of the object, whatever the block has
+  Sample sample;
+};
+
+struct ThreadState {
+  Countdown heap, copies;
+  std::uint64_t random;       // 0: not seeded
+  std::uintptr_t busy_frame;  // of the stack frame that decides or records; 0: none does
+  ObjectRequest request;
+  bool of_python;      // what malloc gives out now is the interpreter's
+  bool maps_for_heap;  // what mmap gives out now is for blocks that are seen themselves
+};
+extern thread_local constinit ThreadState t_state __attribute__((tls_model("initial-exec")));
+
+extern Filter g_filter;
+
+// Whether an allocation has to go through the slow path. Only once the functions are known: before that there
+// may be no thread-local data.
+[[gnu::always_inline]] inline bool is_due(Countdown& countdown, std::size_t bytes) noexcept {
+  const std::int64_t left = countdown.left;
+  if (bytes >= static_cast<std::uint64_t>(left)) [[unlikely]]
+    return true;
+  countdown.left = left - static_cast<std::int64_t>(bytes);
+  return false;
+}
+[[gnu::always_inline]] inline bool is_due(std::size_t bytes) noexcept { return is_due(t_state.heap, bytes); }
+
+// Whether an allocation of so many bytes, for which is_due() was true, is recorded.
+Sample decide(std::size_t bytes) noexcept;
+Sample decide_copy(std::size_t bytes) noexcept;
+
+// Records the block that the allocation has given out.
+void record(const Sample& sample, const void* address, std::size_t bytes, const void* caller) noexcept;
+
+// A block for which filter_may_have() is true is about to be freed.
+void note_free(const void* address) noexcept;
+
+// Around a reallocation: what was recorded of the block, and what became of it.
+class Reallocation {
+ public:
+  explicit Reallocation(const void* address) noexcept;
+  void failed() noexcept;     // the block is still there
+  void succeeded() noexcept;  // it is gone, or has become another one
+
+ private:
+  agent::KeptBlock block_ = {};
+  bool known_ = false;
+};
+
+// Null while nothing is recorded.
+const agent::MemoryRecorder* recorder() noexcept;
+
+}  // namespace clusterprof::memory_wrap

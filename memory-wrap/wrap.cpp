@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the agent finds of this object (agent/memory_api.h).
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "agent/memory_api.h"
+#include "agent/sigsafe/raw_syscall.h"
+#include "memory-wrap/early.hpp"
+#include "memory-wrap/functions.hpp"
+#include "memory-wrap/python.hpp"
+#include "memory-wrap/slow_path.hpp"
+
+// Defined by the linker: start and end of this object in memory.
+extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
+extern "C" [[gnu::visibility("hidden")]] const char _end[];
+
+namespace clusterprof::memory_wrap {
+namespace {
+
+void find_functions() noexcept { have_functions(); }
+
+// Early blocks are known by their counters: who frees one must not call the allocator.
+void forget_blocks() noexcept {
+  if (agent::raw_syscall(SYS_madvise, &g_filter, sizeof g_filter, MADV_DONTNEED) != 0)  // it may be locked
+    for (auto& counter : g_filter) counter.store(0, std::memory_order_relaxed);
+  for_each_early([](const void* address) { filter_add(g_filter, address); });
+}
+
+bool maps_for_heap(const void* caller) noexcept { return t_state.maps_for_heap || is_in_allocator(caller); }
+
+}  // namespace
+}  // namespace clusterprof::memory_wrap
+
+[[gnu::visibility("default")]] constinit clusterprof::agent::MemoryWrap clusterprof_memory_wrap_v1 = {
+    clusterprof::agent::MemoryPhase::kNotStarted,
+    0,
+    nullptr,
+    __ehdr_start,
+    _end,
+    clusterprof::memory_wrap::find_functions,
+    clusterprof::memory_wrap::malloc_is_ours,
+    clusterprof::memory_wrap::calls_other_malloc,
+    clusterprof::memory_wrap::forget_blocks,
+    clusterprof::memory_wrap::hook_python,
+    false,
+    false,
+    clusterprof::memory_wrap::maps_for_heap};
