@@ -46,6 +46,7 @@ Other commands (each has --help; clusterprof help COMMAND shows its manual page)
                               one rank, call path or node of a large run
   export RUN -f FORMAT -o F   folded, speedscope, pprof, perfetto, callgrind, ...
   diff RUN_A RUN_B            compare two runs
+  scale RUN RUN ...           how the program scales, from runs of several sizes
   ls [DIR]                    list runs
   stacks RUN                  where all ranks are now, or were last, and who waits for whom
   top RUN                     what the ranks of a running run do now
@@ -628,7 +629,8 @@ void with_record_options(const std::function<void(CLI::App&)>& use) {
 const std::vector<std::string>& analysis_verbs() {
   static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export",  "diff",   "ls",
                                                   "tui",    "dump",  "validate", "doctor",  "attach", "top",
-                                                  "start",  "stop",  "stacks",   "snapshot"};
+                                                  "start",  "stop",  "stacks",   "snapshot",
+                                                  "scale"};
   return kVerbs;
 }
 

@@ -26,6 +26,7 @@
 #include "cli/analyze/ls.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
+#include "cli/analyze/scale.hpp"
 #include "cli/analyze/snapshot.hpp"
 #include "cli/analyze/stacks.hpp"
 #include "cli/analyze/stored_analysis.hpp"
@@ -75,6 +76,7 @@ struct Verbs {
   void add_stacks();
   void add_hang();
   void add_snapshot();
+  void add_scale();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -91,6 +93,7 @@ struct Verbs {
   StacksOptions stacks_options;
   HangVerbOptions hang_options;
   SnapshotOptions snapshot_options;
+  ScaleOptions scale_options;
   std::string dump_argument;
   std::string validate_argument;
   std::vector<std::string> own;
@@ -101,6 +104,7 @@ struct Verbs {
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
            *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
            *stacks_verb = nullptr, *hang_verb = nullptr, *snapshot_verb = nullptr;
+  CLI::App* scale_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -136,6 +140,7 @@ Verbs::Verbs() {
   add_stacks();
   add_hang();
   add_snapshot();
+  add_scale();
 }
 
 void Verbs::add_merge() {
@@ -338,6 +343,32 @@ void Verbs::add_snapshot() {
       ->type_name("DIR");
 }
 
+void Verbs::add_scale() {
+  scale_verb = app.add_subcommand(
+      "scale", "Tells how a program scales, from runs of several sizes: efficiencies, growth, predictions");
+  scale_verb->add_option("RUN", scale_options.runs, "run directories, of two sizes at least")->required();
+  scale_verb
+      ->add_option("--by", scale_options.by,
+                   "what the size of a run is: ranks (default), nodes, threads, or size=NAME, a number in "
+                   "the command line (--NAME 100, NAME=100)")
+      ->type_name("SIZE");
+  scale_verb
+      ->add_option("--at", scale_options.at,
+                   "predict these sizes (default: two, four and eight times the largest)")
+      ->type_name("N")
+      ->check(CLI::Range(1.0, 1e12))
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  scale_verb->add_flag("--json", scale_options.json, "print JSON");
+  scale_verb->add_option("--html", scale_options.html, "write an HTML page to this file")->type_name("FILE");
+  scale_verb->add_option("--top", scale_options.top, "rows of the long tables")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  add_colour(scale_verb, scale_options.colour);
+  add_own(scale_verb, own);
+}
+
 void Verbs::add_hang() {
   hang_verb = app.add_subcommand("hang", "Looks whether any rank makes progress, and tells the collectors");
   hang_verb->group("");  // between parts of clusterprof
@@ -433,6 +464,7 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*stop_verb) return stop_recording(control_options);
   if (*stacks_verb) return stacks(stacks_options);
   if (*snapshot_verb) return snapshot(snapshot_options);
+  if (*scale_verb) return scale(scale_options);
   if (*hang_verb) return look_for_hang(hang_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }
