@@ -21,7 +21,7 @@ constexpr double kUsualNoise = 0.05, kUsualFreedom = 4;
 constexpr double kSmallest = 0.01;
 // That a term's coefficient is above 0 by chance, one side of Student's distribution. With the number of
 // terms to choose from this makes one or two constants in a hundred look like growth
-// (tests/unit/report/scale).
+// (tests/unit/scale).
 constexpr double kCertain = 1 - 2 * 0.002;
 
 constexpr double kExponents[] = {-2,       -1.5,  -1.25, -1,      -0.75, -2.0 / 3, -0.5,

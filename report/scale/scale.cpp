@@ -25,6 +25,10 @@ constexpr double kLeastShare = 1e-4;
 constexpr double kLeastLoss = 0.005;
 constexpr std::size_t kMostLosses = 300;
 constexpr double kTenth = 0.1;
+// The elapsed time is predicted from so many functions, and from those that have so much of a run. What the
+// others take has one law together.
+constexpr std::size_t kMostParts = 50;
+constexpr double kLeastPart = 0.005;
 constexpr double kPredicted[] = {2, 4, 8};
 
 using Value = std::optional<double>;
@@ -242,7 +246,7 @@ class Scaler {
 
   // --- laws ------------------------------------------------------------------------------------
 
-  // What there is by size; `period_s`: what one sample stands for, 0 where nothing was sampled.
+  // What there is by size; `sampled`: the values were counted in samples.
   [[nodiscard]] std::vector<SizeSample> samples(const PerRun& values, bool sampled) const {
     std::vector<SizeSample> result;
     for (std::size_t s = 0; s < sizes_.size(); ++s) {
@@ -255,17 +259,48 @@ class Scaler {
     return result;
   }
 
-  // Elapsed time has a part that falls and one that grows: it is the sum of what happens in MPI and outside.
+  // Some functions shrink, others grow, so no law fits the elapsed time. But it is the sum of what single
+  // functions take, which have laws. Helper threads' time counts as far as the main thread's goes.
   void find_laws_of_elapsed() {
-    const bool split = std::all_of(report_.runs.begin(), report_.runs.end(),
-                                   [](const ScaledRun& run) { return run.mpi_s.has_value(); });
     if (sizes_.size() < kLeastSizes) return;
-    const PerRun outside =
-        per_run([&](const ScaledRun& run) { return Value(split ? outside_mpi_s(run) : run.elapsed_s); });
-    elapsed_parts_.emplace_back(samples(outside, false));
-    if (!split) return;
-    const PerRun inside = per_run([](const ScaledRun& run) { return Value(*run.mpi_s / ranks(run)); });
-    elapsed_parts_.emplace_back(samples(inside, false));
+    const std::vector<PerRun> functions = self_times();
+    std::vector<double> all(report_.runs.size());
+    for (const PerRun& times : functions)
+      for (std::size_t r = 0; r < all.size(); ++r) all[r] += times[r].value_or(0);
+    PerRun rest = per_run([](const ScaledRun& run) { return Value(run.elapsed_s); });
+    std::vector<std::pair<double, PerRun>> parts;  // with the largest share that it has in a run
+    for (const PerRun& times : functions) {
+      std::pair<double, PerRun>& part = parts.emplace_back(0, PerRun(all.size()));
+      for (std::size_t r = 0; r < all.size(); ++r) {
+        const double share = all[r] > 0 ? times[r].value_or(0) / all[r] : 0;
+        part.first = std::max(part.first, share);
+        part.second[r] = share * report_.runs[r].elapsed_s;
+      }
+    }
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (std::size_t i = 0; i < std::min(parts.size(), kMostParts); ++i) {
+      const auto& [share, times] = parts[i];
+      if (share < kLeastPart) break;
+      for (std::size_t r = 0; r < all.size(); ++r) *rest[r] = std::max(0.0, *rest[r] - *times[r]);
+      elapsed_parts_.emplace_back(samples(times, true));
+    }
+    elapsed_parts_.emplace_back(samples(rest, false));
+  }
+
+  [[nodiscard]] std::vector<const RunFacts*> facts() const {
+    std::vector<const RunFacts*> facts;
+    for (const ScaledRun& run : report_.runs) facts.push_back(&run.facts);
+    return facts;
+  }
+
+  // Of all functions, by run.
+  [[nodiscard]] std::vector<PerRun> self_times() const {
+    std::vector<PerRun> result;
+    for (JoinedRow& joined : join_rows(facts(), DiffTable::kFunctions))
+      for (JoinedColumn& column : joined.columns)
+        if (column.measured.key == "self_s") result.push_back(std::move(column.values));
+    return result;
   }
 
   [[nodiscard]] std::optional<Prediction> elapsed_at(double size) const {
@@ -281,6 +316,14 @@ class Scaler {
     if (sum.value <= 0) return {};
     sum.low = std::max(0.0, sum.value - below);
     sum.high = sum.value + above;
+    return sum;
+  }
+
+  // The same without limits, which take long to find.
+  [[nodiscard]] double elapsed_value_at(double size) const {
+    double sum = 0;
+    for (const FittedLaw& part : elapsed_parts_)
+      if (part.law()) sum += part.law()->at(size);
     return sum;
   }
 
@@ -323,8 +366,7 @@ class Scaler {
       row.law = fitted->law();
     }
     for (const double size : predict_) {
-      const std::optional<Prediction> elapsed = row.law ? elapsed_at(size) : std::nullopt;
-      if (elapsed) row.shares.push_back({size, share_of(*row.law, size, *elapsed)});
+      if (row.law) row.shares.push_back({size, share_of(*row.law, size)});
     }
     find_tenth(row);
   }
@@ -346,8 +388,9 @@ class Scaler {
     return most < 1;
   }
 
-  static double share_of(const Law& law, double size, const Prediction& elapsed) {
-    return std::clamp(law.at(size) / elapsed.value, 0.0, 1.0);
+  [[nodiscard]] double share_of(const Law& law, double size) const {
+    const double elapsed_s = elapsed_value_at(size);
+    return elapsed_s > 0 ? std::clamp(law.at(size) / elapsed_s, 0.0, 1.0) : 0;
   }
 
   void find_tenth(GrowthRow& row) const {
@@ -358,10 +401,7 @@ class Scaler {
       return;
     }
     if (!row.law) return;
-    const auto reaches = [&](double size) {
-      const std::optional<Prediction> elapsed = elapsed_at(size);
-      return elapsed && share_of(*row.law, size, *elapsed) >= kTenth;
-    };
+    const auto reaches = [&](double size) { return share_of(*row.law, size) >= kTenth; };
     double below = sizes_.back(), above = below;
     do {
       below = above;
@@ -377,10 +417,8 @@ class Scaler {
   }
 
   [[nodiscard]] std::vector<GrowthRow> growth_of(DiffTable table, std::string_view key) const {
-    std::vector<const RunFacts*> facts;
-    for (const ScaledRun& run : report_.runs) facts.push_back(&run.facts);
     std::vector<GrowthRow> result;
-    for (const JoinedRow& joined : join_rows(facts, table))
+    for (const JoinedRow& joined : join_rows(facts(), table))
       for (const JoinedColumn& column : joined.columns) {
         if (column.measured.key != key) continue;
         PerRun values = column.values;

@@ -402,6 +402,60 @@ class Runs(unittest.TestCase):
         self.assertNotIn("<script", page)
         self.assertLess(len(page), 200_000)
 
+    # --- scale -----------------------------------------------------------------------------------
+
+    def growing(self, *sizes, repeats=2):
+        """Synthetic runs of those sizes, of a program whose functions follow known laws."""
+        folder = tempfile.mkdtemp(prefix="growing-", dir=self.directory)
+        self.addCleanup(shutil.rmtree, folder)
+        runs = []
+        for size in sizes:
+            for seed in range(1, repeats + 1):
+                runs.append(os.path.join(folder, f"{size}-{seed}"))
+                subprocess.run([os.path.join(LIBEXEC, "synth"), "--growing", "--ranks-per-node", str(size), "--seed",
+                                str(seed), runs[-1]], check=True, timeout=100)
+        return runs
+
+    def test_laws_of_growth(self):
+        runs = self.growing(1, 2, 4, 8, 16, 32)
+        result = self.json("scale", "scale", *runs, "--at", "64,128")
+        self.assertEqual((result["by"], result["mode"], result["refused"]), ("ranks", "strong", None))
+        self.assertEqual([row["p"] for row in result["sizes"]], [1, 2, 4, 8, 16, 32])
+        self.assertEqual([row["p"] for row in result["predictions"]], [64, 128])
+        exponents = {"solve": -1, "setup": 0, "gather": 1, "compare": 1.5, "search": 0}
+        laws = {row["name"]: row["law"] for row in result["functions"]}
+        for name, exponent in exponents.items():
+            self.assertAlmostEqual(laws[name]["exponent"], exponent, delta=0.25, msg=name)
+        call, = result["calls"]
+        self.assertEqual((call["name"], call["function"]), ("MPI_Allreduce", "reduce"))
+        report = json.loads(self.analyze("report", runs[-1], "--json").stdout)
+        last = result["runs"][-1]
+        self.assertEqual(last["id"], report["run"]["id"])
+        self.assertAlmostEqual(last["parallel"], report["efficiency"]["parallel"], places=6)
+        text = self.analyze("scale", *runs).stdout.decode()
+        self.assertIn("Strong scaling", text)
+        path = os.path.join(os.path.dirname(runs[0]), "scale.html")
+        self.assertEqual(self.analyze("scale", *runs, "--html", path).stdout, b"")
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        self.assertTrue(page.endswith("</html>\n"))
+        self.assertIn("<svg", page)
+        self.assertNotIn("<script", page)
+
+    def test_scaling_of_other_sizes(self):
+        runs = self.growing(2, repeats=2)
+        result = self.json("scale", "scale", *runs, "--by", "size=seed")
+        self.assertEqual((result["by"], result["mode"], result["refused"]), ("size=seed", None, "few_sizes"))
+        self.assertEqual([run["p"] for run in result["runs"]], [1, 2])
+
+    def test_wrong_use_of_scale(self):
+        one, two = self.growing(1, 2, repeats=1)
+        for arguments, code in (([one], 2), ([one, two, "--by", "cores"], 2), ([one, one], 1), ([one, "nowhere"], 1),
+                                ([one, two, "--by", "size=steps"], 1), ([one, two, "--at", "1000"], 2), ([], 2),
+                                ([one, two, "--html", "/nowhere/x.html"], 3)):
+            said = self.analyze("scale", *arguments, status=code).stderr.decode()
+            self.assertEqual(len(said.splitlines()), 1, said)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
