@@ -105,6 +105,10 @@ void serialize(Archive& archive, UnavailableCounter& counter) {
   archive(counter.name, counter.reason);
 }
 template <typename Archive>
+void serialize(Archive& archive, Setting& setting) {
+  archive(setting.kind, setting.name, setting.value);
+}
+template <typename Archive>
 void serialize(Archive& archive, IoFile& file) {
   archive(file.path, file.file_system);
 }
@@ -146,6 +150,7 @@ template <typename Archive>
 void serialize(Archive& archive, ShardData& head) {
   using aggregator::archive_rows;
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
+          head.settings,
           head.io_files, head.drops, head.processes, head.event_loops, head.threads, head.failures,
           head.mpi_errors);
   archive_rows(archive, head.loop_blocks);

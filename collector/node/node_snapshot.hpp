@@ -13,6 +13,7 @@
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/time_series.hpp"
 #include "collector/mpi/event_log.hpp"
+#include "collector/os/settings.hpp"
 #include "collector/process/process_report.hpp"
 #include "collector/stacks/raw_store.hpp"
 #include "formats/shard/shard_data.hpp"
@@ -62,6 +63,7 @@ struct RankSnapshot {
 
 struct NodeSnapshot {
   shard::Run run;
+  std::shared_ptr<const SettingsSource> settings;  // null: none are looked for
   shard::Node node;
   std::vector<RankSnapshot> ranks;  // by rank number
   RawTables tables;

@@ -208,6 +208,12 @@ struct RunInfo {
   std::size_t missing = 0;            // ranks below world_size that are not in the profile
   std::vector<std::int32_t> missing_ranks;  // the first kMaxMissingListed of them
   std::vector<NoteRecord> notes;
+  std::vector<shard::Setting> settings;  // ascending
+  // Of the repository that the program is in; empty: not known.
+  [[nodiscard]] std::string commit() const {
+    const bool known = !settings.empty() && settings.front().kind == shard::SettingKind::kCommit;
+    return known ? settings.front().value : std::string();
+  }
 };
 
 struct NodeInfo {
