@@ -30,13 +30,17 @@ std::vector<std::vector<std::string>> commands_of(const RunFacts& run) {
 
 class Comparer {
  public:
-  explicit Comparer(Diff& diff) : diff_(diff), a_runs_(diff.a.size()) {
+  Comparer(Diff& diff, const Noise& noise) : diff_(diff), a_runs_(diff.a.size()) {
     for (const auto* side : {&diff.a, &diff.b})
       for (const RunFacts& run : *side) runs_.push_back(&run);
     for (const RunFacts* run : runs_)
       diff_.ranks_differ = diff_.ranks_differ || run->ranks != runs_[0]->ranks;
     for (const RunFacts* run : runs_)
       diff_.commands_differ = diff_.commands_differ || commands_of(*run) != commands_of(*runs_[0]);
+    diff_.by_history = runs_.size() == 2 && !diff_.ranks_differ && !noise.empty();
+    if (diff_.by_history)
+      for (const NoiseOfRow& row : noise)
+        noise_[{row.table, row.name, row.file, std::string(row.key)}] = &row;
   }
 
   void compare_tables() {
@@ -53,7 +57,7 @@ class Comparer {
         if (joined.of_run[r] != nullptr) row.line_in_a = joined.of_run[r]->subject.line;
       bool known = false;
       for (const JoinedColumn& column : joined.columns) {
-        row.values.push_back(compared(table, column));
+        row.values.push_back(compared(table, row.subject, column));
         known = known || row.values.back().all.a || row.values.back().all.b;
       }
       if (known) result.push_back(std::move(row));
@@ -61,15 +65,30 @@ class Comparer {
     if (table >= DiffTable::kFunctions && table <= DiffTable::kWaits) sort(result);
   }
 
-  ComparedValue compared(DiffTable table, const JoinedColumn& column) const {
+  ComparedValue compared(DiffTable table, const Subject& subject, const JoinedColumn& column) const {
     const Measured& m = column.measured;
     ComparedValue value{m.key, m.unit, m.better, comparison(column, false), {}};
+    use_history(table, subject, m.key, value.all);
     if (m.summed && diff_.ranks_differ) value.per_rank = comparison(column, true);
     if (table == DiffTable::kRun && m.unit == Unit::kSeconds) {
       set_large(value.all);
       if (value.per_rank) set_large(*value.per_rank);
     }
     return value;
+  }
+
+  // A single run on each side varies as earlier ones did.
+  void use_history(DiffTable table, const Subject& subject, std::string_view key, Comparison& c) const {
+    const bool is_function = table == DiffTable::kFunctions;
+    const std::string file(is_function ? base_name(subject.file.empty() ? subject.module : subject.file)
+                                       : "");
+    const auto found = noise_.find({table, subject.name, file, std::string(key)});
+    if (found == noise_.end() || !c.difference) return;
+    const NoiseOfRow& noise = *found->second;
+    c.half_width = student_quantile(noise.freedom) * noise.deviation * std::abs(c.a->mean) * std::sqrt(2.0);
+    c.by_history = true;
+    c.by_sampling = false;
+    c.significant = std::abs(*c.difference) > *c.half_width;
   }
 
   static void set_large(Comparison& c) {
@@ -124,6 +143,7 @@ class Comparer {
   Diff& diff_;
   std::size_t a_runs_;
   std::vector<const RunFacts*> runs_;  // of a, then of b
+  std::map<std::tuple<DiffTable, std::string, std::string, std::string>, const NoiseOfRow*> noise_;
 };
 
 // What findings of different runs must agree in to be about the same thing. Ranks and lines may differ.
@@ -207,11 +227,11 @@ Verdict verdict_of(const ComparedValue& value) {
   return (*c.difference < 0) == (value.better == Better::kLower) ? Verdict::kBetter : Verdict::kWorse;
 }
 
-Diff compare(std::vector<RunFacts> a, std::vector<RunFacts> b) {
+Diff compare(std::vector<RunFacts> a, std::vector<RunFacts> b, const Noise& noise) {
   Diff diff;
   diff.a = std::move(a);
   diff.b = std::move(b);
-  Comparer comparer(diff);
+  Comparer comparer(diff, noise);
   comparer.compare_tables();
   comparer.compare_findings();
   for (auto* side : {&diff.a, &diff.b})

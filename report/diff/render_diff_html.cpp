@@ -26,7 +26,8 @@ constexpr std::size_t kNameColumns = 100;  // of names and places
 
 class DiffPage {
  public:
-  explicit DiffPage(const Diff& diff) : d_(diff), several_(diff.a.size() > 1 || diff.b.size() > 1) {}
+  explicit DiffPage(const Diff& diff)
+      : d_(diff), several_(diff.a.size() > 1 || diff.b.size() > 1 || diff.by_history) {}
 
   std::string render(const std::vector<Judgement>& judgements) {
     out_ = plain_html::head(fmt::format("{} against {}", d_.b.front().name, d_.a.front().name));
