@@ -82,6 +82,8 @@ std::string InstallLayout::browser() const { return beside(analyze, "tui"); }
 
 std::string InstallLayout::doctor() const { return beside(analyze, "doctor"); }
 
+std::string InstallLayout::attacher() const { return beside(analyze, "attach"); }
+
 std::string InstallLayout::self_test_program(MpiFlavour flavour) const {
   return beside(analyze, "self-test" + suffix_of(flavour));
 }

@@ -24,6 +24,8 @@ struct InstallLayout {
   [[nodiscard]] std::string browser() const;
   // The program that checks this machine.
   [[nodiscard]] std::string doctor() const;
+  // The program that attaches to processes.
+  [[nodiscard]] std::string attacher() const;
   // The program that merges in parallel. Not in every installation; empty for kNone.
   [[nodiscard]] std::string merge_program(MpiFlavour flavour) const;
   // The program that `clusterprof doctor --self-test` records. kNone: the one without MPI. Those with MPI are

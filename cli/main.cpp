@@ -31,6 +31,7 @@ int analyze(char** argv, const std::string& verb) {
   }
   const std::string program = verb == "tui" || verb == "top" ? layout.value().browser()
                               : verb == "doctor"             ? layout.value().doctor()
+                              : verb == "attach"             ? layout.value().attacher()
                                                              : layout.value().analyze;
   ::execv(program.c_str(), argv);
   say(program + ": " + std::strerror(errno));

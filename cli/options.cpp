@@ -56,6 +56,7 @@ Other commands (each has --help; clusterprof help COMMAND shows its manual page)
   snapshot RUN                keep a profile of now of a run that goes on
   tui RUN                     browse in a terminal
   start RUN, stop RUN         turn recording of a --standby or light run on and off
+  attach PID..., detach RUN   record programs that run already, and let them go
   dump FILE, validate FILE    print or check a shard or profile
   doctor                      check what this machine can measure
 
@@ -613,7 +614,8 @@ void with_record_options(const std::function<void(CLI::App&)>& use) {
 const std::vector<std::string>& analysis_verbs() {
   static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export",   "diff",   "ls",
                                                   "tui",    "dump",  "validate", "doctor",   "attach", "top",
-                                                  "start",  "stop",  "stacks",   "snapshot", "scale"};
+                                                  "start",  "stop",  "stacks",   "snapshot", "detach", "scale",
+                                                  "history", "whatif"};
   return kVerbs;
 }
 

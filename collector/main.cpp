@@ -157,6 +157,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   std::string run_directory;
   int world_size = 0;
   int min_duration_s = 0, hang_after_s = 0;
+  double attached_for_s = 0;
   bool no_mpi = false;
   std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
   std::string command_detail = "masked";
@@ -187,6 +188,9 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_flag("--light", options.server.light,
                "light mode: no MPI events outside of windows, and processes are looked at less often");
   app.add_flag("--standby", node.standby, "nothing is recorded but in windows that are opened from outside");
+  app.add_flag("--attached", node.attached, "the processes were started without clusterprof");
+  app.add_option("--attached-for", attached_for_s,
+                 "seconds until they are let go; 0: when that is asked for");
   app.add_flag("--only-regions", node.only_regions, "only what is in regions is recorded");
   app.add_option("--own", node.own, "a path of the user's own code")->allow_extra_args(false);
   app.add_option("--program", settings.program, "the executable, where it is the user's own");
@@ -245,6 +249,10 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   node.world_size = plausible ? static_cast<std::uint32_t>(world_size) : 0;
   node.watches_mpi = !no_mpi;
   node.local_ranks = static_cast<std::uint32_t>(std::max(0, options.server.local_ranks));
+  options.server.attached_for =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(attached_for_s));
+  if (node.attached)
+    node.notes.push_back(clusterprof::shard::note_of_run(clusterprof::shard::NoteCode::kAttached));
   if (options.server.light) {
     node.notes.push_back(
         clusterprof::shard::note_of_run(clusterprof::shard::NoteCode::kLightRecording, node.rate_hz));

@@ -70,6 +70,7 @@ constexpr milliseconds kLinger{300};  // for more ranks, if their number is not 
 constexpr seconds kLateRank{10};      // since our start: expected ranks may be this late
 constexpr seconds kChildStatus{5};    // for the launcher to report how its child ended
 constexpr seconds kAfterTerminate{30};
+constexpr seconds kLetGo{15};  // for agents to undo what they have changed in their processes
 constexpr seconds kUsageInterval{1}, kUsageIntervalIfLight{5};
 constexpr double kPeakOfCheckpoint = 1.6;
 constexpr double kMemoryIsShort = 0.95, kMemoryIsLowAgain = 0.9;  // of the job's limit
@@ -176,7 +177,7 @@ class Server::Impl {
     // away, and its own collector finds that the name is taken.
     const Instant now = recorded_until();
     poll_rings(now);
-    const bool complete = alive_announced_ == 0;
+    const bool complete = alive_announced_ == 0 || lets_go_;
     if (used_mpi() || has_spawned_ranks_) look_at_spawned_worlds();
     update_series();
     if (const auto waited_ms = std::chrono::duration_cast<milliseconds>(waited_).count(); waited_ms > 0)
@@ -200,7 +201,7 @@ class Server::Impl {
     return std::max(0, options_.local_ranks - static_cast<int>(announced_ranks_.size()));
   }
   [[nodiscard]] bool used_mpi() const { return state_.mpi_progress() != wire::MpiState::kNone; }
-  [[nodiscard]] bool was_turned_off() const { return off_since_.has_value(); }
+  [[nodiscard]] bool was_turned_off() const { return off_since_ && !lets_go_; }
   [[nodiscard]] milliseconds age() const {
     return std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
   }
@@ -332,6 +333,31 @@ class Server::Impl {
     }
   }
 
+  // --- processes that were attached to -----------------------------------------------------
+
+  // Ends the recording of processes that go on. Their agents are told first to stop, and then, by the end of
+  // their connections, to undo what they have changed; they answer by closing theirs.
+  void let_go() {
+    if (std::exchange(lets_go_, true) || off_since_) return;
+    if (!told_off_at_) tell_off();
+    told_off_at_ = Clock::now();
+  }
+
+  void end_connections() {
+    for (Connection& connection : connections_)
+      if (connection.agent_of) (void)shutdown(connection.socket.native_handle(), SHUT_WR);
+    let_go_by_ = Clock::now() + kLetGo;
+  }
+
+  [[nodiscard]] std::uint32_t agents() const {
+    return static_cast<std::uint32_t>(std::ranges::count_if(
+        connections_, [](const Connection& connection) { return connection.agent_of.has_value(); }));
+  }
+
+  [[nodiscard]] bool has_let_go() const {
+    return lets_go_ && off_since_ && (agents() == 0 || Clock::now() >= let_go_by_);
+  }
+
   // --- the launcher -----------------------------------------------------------------------
 
   // Ends are handled in the order in which they happen: a rank that still runs when the MPI launcher ends has
@@ -349,6 +375,7 @@ class Server::Impl {
   void launcher_told(const wire::Control& message) {
     if (message.type == wire::ControlType::kChildStarted) child_started(message.a, message.b);
     if (message.type == wire::ControlType::kChildExited) child_exited(message.a, message.b);
+    if (message.type == wire::ControlType::kAttached) attached(message.a, message.b);
   }
 
   void child_started(pid_t pid, std::int32_t rank) {
@@ -364,6 +391,14 @@ class Server::Impl {
       child_ = process.id;
     }
     ended_pids_.clear();
+  }
+
+  // The agent of that process has greeted before. It may have ended since.
+  void attached(pid_t pid, std::int32_t rank) {
+    listener_.accept_all();
+    if (watched_.find_pid(pid) == nullptr) return;
+    ++attached_processes_;
+    note_announced(watch(pid, {}, open_process(pid)), rank, -1, "", 0);
   }
 
   void child_exited(pid_t pid, int wait_status) {
@@ -509,6 +544,7 @@ class Server::Impl {
       look_at_processes();
     }
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
+    if (options_.attached_for.count() != 0 && clock - started_ >= options_.attached_for) let_go();
     if (is_on_trial()) look_at_trial();
     if (checkpointer_ && !last_is_written_ &&
         (checkpointer_->is_due() || (off_since_ && !checkpointer_->is_writing()) ||
@@ -563,15 +599,30 @@ class Server::Impl {
     if (!told_off_at_) {
       if (wire::off_file([](const char* path) { return access(path, F_OK) == 0; }) == nullptr) return;
       told_off_at_ = clock;
-      state_.turn_off(instant_now().mono_ns);
+      tell_off();
     } else if (clock - *told_off_at_ >= kAgentsStop) {
-      const Instant now = instant_now();
-      poll_rings(now);
-      update_series();
-      add_note(NoteCode::kTurnedOff,
-               static_cast<std::uint64_t>(std::chrono::duration_cast<seconds>(clock - started_).count()));
-      off_since_ = now;
+      Instant end = instant_now();
+      poll_rings(end);
+      // What comes after the last record is not of the run: nobody has looked at what the program did then.
+      const std::uint64_t recorded_ns = std::max(told_off_ns_, state_.latest_record_ns());
+      if (recorded_ns < end.mono_ns) {
+        end.utc_ns -= static_cast<std::int64_t>(end.mono_ns - recorded_ns);
+        end.mono_ns = recorded_ns;
+      }
+      update_series(end.mono_ns);
+      if (lets_go_) {
+        end_connections();
+      } else {
+        add_note(NoteCode::kTurnedOff,
+                 static_cast<std::uint64_t>(std::chrono::duration_cast<seconds>(clock - started_).count()));
+      }
+      off_since_ = end;
     }
+  }
+
+  void tell_off() {
+    told_off_ns_ = instant_now().mono_ns;
+    state_.turn_off(told_off_ns_);
   }
 
   // Moves to the processors on which the ranks may run. Their launcher bound them, or they bind themselves.
@@ -635,8 +686,9 @@ class Server::Impl {
   }
 
   void update_series() {
-    if (off_since_) return;
-    const std::uint64_t now_ns = instant_now().mono_ns;
+    if (!off_since_) update_series(instant_now().mono_ns);
+  }
+  void update_series(std::uint64_t now_ns) {
     state_.update_series(now_ns);
     state_.update_node_series(now_ns, machine_.usage());
   }
@@ -656,6 +708,7 @@ class Server::Impl {
   [[nodiscard]] bool done() const {
     const Clock::time_point now = Clock::now();
     if (terminate_at_ && now >= *terminate_at_) return true;
+    if (has_let_go()) return true;
     if (alive_announced_ > 0) return false;
     const Clock::duration since = now - last_left_;
     if (launcher_.connected() && !child_exited_ && !(child_ && since >= kChildStatus)) return false;
@@ -700,6 +753,25 @@ class Server::Impl {
 
   void watch_control() {
     if (control_) return;
+    ControlWatch::Node node = options_.node.attached ? what_detach_asks_for() : what_windows_ask_for();
+    node.write = [this](std::uint64_t number) {
+      write_asked_ = number;
+      checkpoint();
+    };
+    node.hang = [this](const HangNotice& notice) { told_of_hang(notice); };
+    // Until then nobody watches, and one look of a node at the run directory is enough.
+    node.any = [this] {
+      if (!std::exchange(is_asked_, true)) live_->begin();
+    };
+    const auto windows = options_.light                                    ? ControlWatch::Windows::kOfLight
+                         : options_.node.standby || options_.node.attached ? ControlWatch::Windows::kOfStandby
+                                                                           : ControlWatch::Windows::kNone;
+    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes, windows,
+                     std::move(node));
+    control_->begin(options_.node.attached);
+  }
+
+  ControlWatch::Node what_windows_ask_for() {
     const auto change = [this](std::uint32_t number, bool open) {
       if (off_since_ || told_off_at_) return;
       // What is in the rings is of what was recorded until now.
@@ -718,21 +790,20 @@ class Server::Impl {
       if (ranks.done == ranks.all && std::exchange(window_closed_, false)) checkpoint();
       return {ranks.done, ranks.all};
     };
-    const auto write = [this](std::uint64_t number) {
-      write_asked_ = number;
-      checkpoint();
+    return {change, done, {}, {}, {}};
+  }
+
+  // `clusterprof detach` asks for the end as `clusterprof stop` asks for that of a window.
+  ControlWatch::Node what_detach_asks_for() {
+    const auto change = [this](std::uint32_t, bool open) {
+      if (!open) let_go();
     };
-    const auto hang = [this](const HangNotice& notice) { told_of_hang(notice); };
-    // Until then nobody watches, and one look of a node at the run directory is enough.
-    const auto any = [this] {
-      if (!std::exchange(is_asked_, true)) live_->begin();
+    const auto done = [this]() -> ControlWatch::Node::Done {
+      if (!lets_go_) return {attached_processes_, attached_processes_};
+      const std::uint32_t left = off_since_ ? std::min(agents(), attached_processes_) : attached_processes_;
+      return {attached_processes_ - left, attached_processes_};
     };
-    const auto windows = options_.light          ? ControlWatch::Windows::kOfLight
-                         : options_.node.standby ? ControlWatch::Windows::kOfStandby
-                                                 : ControlWatch::Windows::kNone;
-    control_.emplace(io_, run_directory_path().string(), options_.node.node_name, options_.nodes, windows,
-                     ControlWatch::Node{change, done, write, hang, any});
-    control_->begin();
+    return {change, done, {}, {}, {}};
   }
 
   void watch_run() {
@@ -970,8 +1041,13 @@ class Server::Impl {
   std::optional<Clock::time_point> terminate_at_;
   std::optional<Clock::time_point>
       told_off_at_;                   // when the agents were told that the site has turned recording off
+  std::uint64_t told_off_ns_ = 0;     // likewise
   std::optional<Instant> off_since_;  // nothing is recorded from here on
   bool last_is_written_ = false;      // a shard with all that was recorded until then
+
+  bool lets_go_ = false;  // of processes that were attached to
+  Clock::time_point let_go_by_;
+  std::uint32_t attached_processes_ = 0;
 
   std::optional<LiveWatch> live_;        // once there is a run directory
   std::uint64_t watch_ = 0;              // for which the node's times are kept

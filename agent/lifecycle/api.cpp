@@ -75,7 +75,8 @@ void describe_call(wire::MpiCallUnderWay& record, const clusterprof_mpi_call& ca
   record.path_offset.store(path.offset, kRelaxed);
   record.path_words.store(path.words, kRelaxed);
   record.communicator.store(call.communicator, kRelaxed);
-  record.sequence.store(call.sequence, kRelaxed);
+  // Numbers from when this process was attached to say nothing beside those of others.
+  record.sequence.store(g_process.attached ? wire::kNoSequence : call.sequence, kRelaxed);
   record.peer.store(call.peer, kRelaxed);
   record.tag.store(call.tag, kRelaxed);
   record.root.store(call.root, kRelaxed);
@@ -106,7 +107,7 @@ std::uint64_t enter_mpi_off(std::uint32_t op);
 
 std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
   ThreadContext& context = t_context;
-  wire::ThreadSlot* const slot = context.slot;
+  wire::ThreadSlot* const slot = slot_of(context);
   if (slot == nullptr) return 0;
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (!is_outermost(context, frame)) return 0;
@@ -146,7 +147,7 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
 // While recording is off. The call may still be under way when it is turned on: then it counts from there.
 std::uint64_t enter_mpi_off(std::uint32_t op) {
   ThreadContext& context = t_context;
-  wire::ThreadSlot* const slot = context.slot;
+  wire::ThreadSlot* const slot = slot_of(context);
   if (slot == nullptr) return 0;
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   if (!is_outermost(context, frame)) return 0;
@@ -202,11 +203,15 @@ clusterprof_mpi_exit leave_mpi_off(ThreadContext& context, wire::ThreadSlot& slo
 
 clusterprof_mpi_exit leave_mpi() {
   ThreadContext& context = t_context;
-  wire::ThreadSlot* const slot = context.slot;
+  wire::ThreadSlot* const slot = slot_of(context);
   const std::uint32_t phase = g_process.record_phase.load(std::memory_order_acquire);
   if (wire::is_off_phase(phase) && context.mpi_phase == phase && slot != nullptr && context.mpi_depth != 0)
     return leave_mpi_off(context, *slot);
   std::uint64_t time_ns = monotonic_ns();
+  // The process was let go during the call, and perhaps attached to again: how much of the call counts is not
+  // known.
+  if ((slot == nullptr && context.slot != nullptr) || (g_process.attached && context.mpi_depth == 0))
+    return {time_ns, 0, segment(), nullptr, 1, 0, nullptr, {}, 0, 0, 0};
   // Neither is true in the child of a fork that was made inside the call.
   if (slot == nullptr || context.mpi_depth == 0)
     return {time_ns, 0, segment(), nullptr, 0, 0, nullptr, {}, 0, 0, 0};

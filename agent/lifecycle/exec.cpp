@@ -57,7 +57,7 @@ class ExecGuard {
  public:
   ExecGuard() noexcept : ignores_(ignore_signals_for_exec(this)) {
     ThreadContext& context = t_context;
-    if (context.slot == nullptr || raw_syscall(SYS_getpid) != g_process.pid) return;
+    if (slot_of(context) == nullptr || raw_syscall(SYS_getpid) != g_process.pid) return;
     // A handler of the program that interrupted the thread's registration, or another exec that is still on
     // its way. One that the program jumped out of may have begun at this very place.
     const auto here = reinterpret_cast<std::uintptr_t>(this);
@@ -376,20 +376,20 @@ CLUSTERPROF_EXPORT int posix_spawnp(pid_t* child, const char* file, const posix_
 CLUSTERPROF_EXPORT int execl(const char* path, const char* first, ...) noexcept {
   CLUSTERPROF_COLLECT(arguments, first, list);
   va_end(list);
-  return execv(path, arguments);
+  return clusterprof::agent::execute(path, arguments, environ);
 }
 
 CLUSTERPROF_EXPORT int execlp(const char* file, const char* first, ...) noexcept {
   CLUSTERPROF_COLLECT(arguments, first, list);
   va_end(list);
-  return execvp(file, arguments);
+  return clusterprof::agent::search_and_execute(file, arguments, environ);
 }
 
 CLUSTERPROF_EXPORT int execle(const char* path, const char* first, ...) noexcept {
   CLUSTERPROF_COLLECT(arguments, first, list);
   char* const* const environment = va_arg(list, char* const*);
   va_end(list);
-  return execve(path, arguments, environment);
+  return clusterprof::agent::execute(path, arguments, environment);
 }
 
 }  // extern "C"

@@ -30,7 +30,7 @@ bool is_recorded_process() noexcept {
 // The stack of the thread that ends the process shows where it gave up.
 [[gnu::noinline]] void sample_where_it_ends() noexcept {
   const ThreadContext& thread = t_context;
-  if (thread.record == nullptr || thread.slot == nullptr || thread.slot->is_main != 1) return;
+  if (thread.record == nullptr || slot_of(thread) == nullptr || thread.slot->is_main != 1) return;
   ucontext_t here = {};  // getcontext() leaves the stack out
   if (getcontext(&here) != 0 || raw_syscall(SYS_sigaltstack, nullptr, &here.uc_stack) != 0) return;
   sample_last(&here);
@@ -48,7 +48,7 @@ void end_with_status(int status) noexcept {
   if (status != 0) sample_where_it_ends();
   block_sample_signal();  // for the rest of this thread's life
   ThreadContext& context = t_context;
-  if (context.slot != nullptr && !recording_has_ended()) {
+  if (slot_of(context) != nullptr && !recording_has_ended()) {
     push_thread_end(context, clock_ns(CLOCK_THREAD_CPUTIME_ID));
     context.slot = nullptr;
   }

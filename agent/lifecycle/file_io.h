@@ -67,8 +67,8 @@ void count_and_remember(int descriptor, std::uint32_t file, wire::IoOperation op
 
 // True if the calling thread is being recorded and the call is not one of ours. `caller`: its return address.
 inline bool is_counted(const void* caller) noexcept {
-  return t_context.slot != nullptr && !is_own_code(reinterpret_cast<std::uintptr_t>(caller)) &&
-         is_recording(t_context);
+  return slot_of(t_context) != nullptr && !g_process.attached &&  // it does not know what was opened before
+         !is_own_code(reinterpret_cast<std::uintptr_t>(caller)) && is_recording(t_context);
 }
 
 // A call on a descriptor.

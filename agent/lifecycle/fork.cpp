@@ -10,6 +10,7 @@
 
 #include <cstring>
 
+#include "agent/lifecycle/attachment.h"
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/counters.h"
 #include "agent/lifecycle/creation.h"
@@ -68,7 +69,8 @@ void before_fork() noexcept {
   if (t_depth++ != 0) return;
   t_outermost_frame = frame;
   note_creation(wire::CreationKind::kFork);
-  t_watcher_paused = g_process.segment.load(std::memory_order_acquire) != nullptr && pause_watcher();
+  t_watcher_paused =
+      (g_process.segment.load(std::memory_order_acquire) != nullptr || g_process.attached) && pause_watcher();
   t_one_thread = t_watcher_paused && has_one_thread();
   t_held = hold_sample_signal(SYS_clone, kWaiting);
 }
@@ -84,6 +86,9 @@ void after_fork_in_parent() noexcept {
 
 void begin_as_child() noexcept {
   keep_segment_for_end(nullptr);
+  if (g_process.attached) reset_watcher_after_fork();
+  forget_attachment();
+  reset_signals_after_fork();
   if (recording_has_ended()) {
     g_process.segment.store(nullptr, std::memory_order_release);  // the parent's
     return;
@@ -91,7 +96,6 @@ void begin_as_child() noexcept {
   const CancellationOff no_cancellation;
   g_process.pid = getpid();
   g_handlers.running.store(0, std::memory_order_relaxed);
-  reset_signals_after_fork();
   wire::SegmentHeader* const parents = g_process.segment.exchange(nullptr, std::memory_order_acq_rel);
   if (parents == nullptr) return;
   reset_watcher_after_fork();

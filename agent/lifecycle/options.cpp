@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "agent/lifecycle/proc_files.h"
+#include "formats/wire/attach.h"
 #include "formats/wire/hello.h"
 #include "formats/wire/launchers.h"
 #include "formats/wire/segment.h"
@@ -24,10 +25,27 @@ constinit char g_own_preload_text[sizeof Options::preload] = {};  // each ends w
 
 constexpr std::uint32_t kDefaultRateHz = 100, kMaxRateHz = 20'000;
 
+// What `clusterprof attach` has handed over in place of the environment; null: nothing.
+constinit const char* g_given = nullptr;
+constinit std::size_t g_given_bytes = 0;
+
+const char* setting(const char* name) noexcept {
+  if (g_given == nullptr) return getenv(name);
+  const std::size_t length = strlen(name);
+  for (std::size_t at = 0; at < g_given_bytes;) {
+    const char* const entry = g_given + at;
+    const std::size_t bytes = strnlen(entry, g_given_bytes - at);
+    if (at + bytes == g_given_bytes) break;  // it has no end
+    if (bytes > length && entry[length] == '=' && memcmp(entry, name, length) == 0) return entry + length + 1;
+    at += bytes + 1;
+  }
+  return nullptr;
+}
+
 template <std::size_t kBytes>
 bool copy_variable(const char* name, char (&to)[kBytes]) noexcept {
   to[0] = 0;
-  const char* value = getenv(name);
+  const char* value = setting(name);
   if (value == nullptr) return true;
   const std::size_t length = strlen(value);
   if (length >= kBytes) return false;
@@ -36,7 +54,7 @@ bool copy_variable(const char* name, char (&to)[kBytes]) noexcept {
 }
 
 std::int32_t number_variable(const char* name, std::int32_t otherwise) noexcept {
-  const char* value = getenv(name);
+  const char* value = setting(name);
   if (value == nullptr || *value == 0) return otherwise;
   char* end = nullptr;
   const long number = strtol(value, &end, 10);
@@ -44,7 +62,7 @@ std::int32_t number_variable(const char* name, std::int32_t otherwise) noexcept 
 }
 
 bool switch_variable(const char* name) noexcept {
-  const char* value = getenv(name);
+  const char* value = setting(name);
   return value != nullptr && *value != 0 && strcmp(value, "0") != 0;
 }
 
@@ -159,7 +177,7 @@ int own_preload(const char* entry, std::size_t length) noexcept {
 const char* own_preload_path(int place) noexcept { return g_own_preloads[place]; }
 
 void read_options() noexcept {
-  const char* socket = getenv(wire::kSocketVariable);
+  const char* socket = setting(wire::kSocketVariable);
   if (socket == nullptr || *socket == 0) return;
   if (!copy_variable(wire::kSocketVariable, g_options.socket) ||
       !copy_variable("CLUSTERPROF_EVENT", g_options.events) ||
@@ -172,12 +190,12 @@ void read_options() noexcept {
   g_options.rate_hz = rate < 1                                       ? 1u
                       : rate > static_cast<std::int32_t>(kMaxRateHz) ? kMaxRateHz
                                                                      : static_cast<std::uint32_t>(rate);
-  const char* mode = getenv("CLUSTERPROF_MODE");
+  const char* mode = setting("CLUSTERPROF_MODE");
   g_options.standby = switch_variable("CLUSTERPROF_STANDBY");
   g_options.light = !g_options.standby && mode != nullptr && strcmp(mode, "light") == 0;
   g_options.window_rate_hz =
       g_options.light && g_options.rate_hz < kDefaultRateHz ? kDefaultRateHz : g_options.rate_hz;
-  const char* clock = getenv("CLUSTERPROF_CLOCK");
+  const char* clock = setting("CLUSTERPROF_CLOCK");
   g_options.cpu_clock = clock != nullptr && strcmp(clock, "cpu") == 0;
   g_options.no_python = switch_variable("CLUSTERPROF_NO_PYTHON");
   g_options.no_native = switch_variable("CLUSTERPROF_NO_NATIVE");
@@ -185,9 +203,23 @@ void read_options() noexcept {
   g_options.no_stderr = switch_variable("CLUSTERPROF_NO_STDERR");
   g_options.only_regions = switch_variable("CLUSTERPROF_ONLY_REGIONS");
   g_options.check_paths = switch_variable("CLUSTERPROF_CHECK_PATHS");
-  read_sample_on();
-  read_rank_of_own();
+  if (g_given == nullptr) {
+    read_sample_on();
+    read_rank_of_own();
+  }
   g_options.record = true;
+}
+
+void read_options_of_attach(const char* given, std::size_t bytes) noexcept {
+  g_options = {};
+  g_given = given;
+  g_given_bytes = bytes;
+  read_options();
+  if (!copy_variable(wire::kMpiWrapVariable, g_options.mpi_wrap)) g_options.mpi_wrap[0] = 0;
+  // Programs that it executes are not recorded, and nothing of them may be in the process's own table of
+  // descriptors.
+  g_options.no_children = g_options.no_stderr = true;
+  g_given = nullptr;
 }
 
 void hide_from_children() noexcept {

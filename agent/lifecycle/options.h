@@ -31,12 +31,15 @@ struct Options {
   bool cpu_clock, no_python, no_native, no_children, no_stderr, only_regions, check_paths;
   char events[1024];  // comma separated; empty: the default set
   SampleOn sample_on;
-  char preload[4096];  // our entries of LD_PRELOAD
+  char preload[4096];   // our entries of LD_PRELOAD
+  char mpi_wrap[4096];  // of a process that was attached to: the preload object for its MPI; empty: none
 };
 
 // From the environment; once, at start.
 extern Options g_options;
 void read_options() noexcept;
+// From the text of a wire::AttachBlock instead.
+void read_options_of_attach(const char* given, std::size_t bytes) noexcept;
 
 // The place of this entry of LD_PRELOAD among ours, below 64; -1 if it is not ours.
 int own_preload(const char* entry, std::size_t length) noexcept;

@@ -30,6 +30,11 @@ bool renew_path_table() noexcept {
 
 }  // namespace
 
+void drop_path_table() noexcept {
+  if (g_path_table != nullptr) unmap_memory(g_path_table, path_table_bytes());
+  g_path_table = nullptr;
+}
+
 const void* path_table_memory() noexcept { return g_path_table; }
 
 bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept {
@@ -51,7 +56,9 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
     if (!g_options.no_python) python_attach(segment);
   }
   if (!forked || !keep_counters()) {
-    if (!forked || one_thread)
+    if (g_process.attached)
+      open_counters_without_papi("attached while it ran");
+    else if (!forked || one_thread)
       open_counters();
     else
       open_counters_without_papi("forked by a program with threads");
@@ -60,7 +67,7 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
   begin_windows(segment, forked);
   g_process.segment.store(segment, std::memory_order_release);
   if (!forked) install_handlers();
-  register_this_thread();
+  if (!g_process.attached) register_this_thread();  // else this one is ours
   start_regions(segment, parents);
   if (!forked) attach_existing_threads();
   start_watcher();

@@ -11,6 +11,9 @@ namespace clusterprof::agent {
 // since another thread of the parent may have held its locks, unless the parent had `one_thread`.
 bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept;
 
+// For a process that is let go, once nobody reads it any more.
+void drop_path_table() noexcept;
+
 // The table of call paths, of path_table_bytes() bytes. Null before it exists.
 const void* path_table_memory() noexcept;
 

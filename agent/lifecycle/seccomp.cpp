@@ -15,6 +15,7 @@
 
 #include <cstddef>
 
+#include "agent/lifecycle/attachment.h"
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/end_recording.h"
 #include "agent/lifecycle/exit.h"
@@ -268,7 +269,9 @@ void before_filter(long operation, long program) noexcept {
   if ((!is_strict && operation != SECCOMP_SET_MODE_FILTER) || !concerns_us()) return;
   const CancellationOff no_cancellation;
   const int saved_errno = errno;
-  if (is_strict) {
+  if (g_process.attached) {
+    if (is_strict || program != 0) end_attachment();
+  } else if (is_strict) {
     end_recording();
   } else {
     const Filter filter(program);

@@ -181,7 +181,10 @@ bool command_of_parent(wire::SegmentHeader& header, const wire::SegmentHeader& p
 }
 
 void read_command(wire::SegmentHeader& header, const wire::SegmentHeader* parents) noexcept {
-  if (parents == nullptr ? command_from_stack(header) : command_of_parent(header, *parents)) return;
+  // A program that has run for a while may have changed what the stack says.
+  if (!g_process.attached &&
+      (parents == nullptr ? command_from_stack(header) : command_of_parent(header, *parents)))
+    return;
   header.command_bytes = read_small_file("/proc/self/cmdline", header.command, sizeof header.command);
 }
 
@@ -236,7 +239,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.world_size = g_options.world_size;
   header.launcher = g_options.launcher;
   header.launch = g_options.launch;
-  header.forked = g_process.generation != 0 ? 1 : 0;
+  header.forked = parents != nullptr ? 1 : 0;
   header.mpi_rank.store(-1, std::memory_order_relaxed);
   header.mpi_size.store(-1, std::memory_order_relaxed);
   header.start_mono_ns = monotonic_ns();
@@ -245,6 +248,11 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.clock = g_options.cpu_clock ? 1 : 0;
   header.knows_run_delay = kernel_tells_run_delay() ? 1 : 0;
   if (g_options.standby) header.outside_windows = wire::OutsideWindows::kNothing;
+  // There is no telling who waits for whom: the numbers of messages of before are not known.
+  if (g_process.attached) {
+    header.mpi_events_off.store(1, std::memory_order_relaxed);
+    header.mpi_unseen.store(wire::kReceivesUnseen | wire::kSendsUnsure, std::memory_order_relaxed);
+  }
   if (g_options.light) header.outside_windows = wire::OutsideWindows::kLight;
   read_command(header, parents);
   header.creation = creation_of_this_process();
@@ -367,6 +375,8 @@ void refuse_recording(wire::UnrecordedReason reason) noexcept {
   raw_syscall(SYS_sendmsg, connection, &message, MSG_NOSIGNAL);
   raw_syscall(SYS_close, connection);
 }
+
+int collector_connection() noexcept { return g_connection; }
 
 void close_inherited_connection() noexcept {
   struct stat status;

@@ -19,5 +19,6 @@ bool greet_collector(int memory_file, std::uint64_t segment_bytes) noexcept;
 // Tells the collector why this process cannot be recorded.
 void refuse_recording(wire::UnrecordedReason reason) noexcept;
 void close_inherited_connection() noexcept;  // in the child of a fork
+int collector_connection() noexcept;         // its descriptor; -1: there is none
 
 }  // namespace clusterprof::agent

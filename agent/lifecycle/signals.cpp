@@ -154,9 +154,9 @@ void note_handler_mask(int signal, const SignalAction& action) noexcept {
 
 // If the program has a handler, the kernel applies the program's own mask and flags, since our handler calls
 // the program's. If it has none, the program must not notice ours.
-void install(const HandledSignal& entry) noexcept {
+void install(const HandledSignal& entry, SignalAction* replaced = nullptr) noexcept {
   if (only_tells_of_failure(entry.signal) && entry.program.sa_handler == SIG_IGN) {
-    __sigaction(entry.signal, &entry.program, nullptr);  // also for programs that it executes
+    __sigaction(entry.signal, &entry.program, replaced);  // also for programs that it executes
     return;
   }
   SignalAction action = {};
@@ -171,7 +171,7 @@ void install(const HandledSignal& entry) noexcept {
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     fill_sample_mask(action.sa_mask);
   }
-  __sigaction(entry.signal, &action, nullptr);
+  __sigaction(entry.signal, &action, replaced);
 }
 
 bool is_fault(int signal, const siginfo_t& info) noexcept {
@@ -238,7 +238,7 @@ void lost_event_handler(int signal, siginfo_t* info, void* context) noexcept {
 void really_block_sample_signal(ucontext_t& interrupted) noexcept {
   sigaddset(&interrupted.uc_sigmask, kSampleSignal);
   t_really_blocked = true;
-  if (t_context.slot == nullptr) return;
+  if (slot_of(t_context) == nullptr) return;
   ThreadRecord& record = *t_context.record;
   record.timer_off.store(0, std::memory_order_relaxed);
   stop_timers(record);
@@ -246,7 +246,7 @@ void really_block_sample_signal(ucontext_t& interrupted) noexcept {
 }
 
 void sample_again() noexcept {
-  if (t_context.slot == nullptr) return;
+  if (slot_of(t_context) == nullptr) return;
   arm_timer(*t_context.record);
   resume_events(*t_context.record);
 }
@@ -270,7 +270,9 @@ void exchange_program_action(int signal, const SignalAction* action, SignalActio
   {
     const Lock lock;
     before = entry->program;
-    if (action != nullptr) {
+    if (!handlers_are_installed()) {  // the process has been let go meanwhile
+      __sigaction(signal, action != nullptr ? &next : nullptr, &before);
+    } else if (action != nullptr) {
       entry->program = next;
       note_alternate_stack(next);
       note_handler_mask(signal, next);
@@ -337,6 +339,7 @@ void forward_foreign_signal(int signal, siginfo_t* info, void* context) noexcept
 
 namespace {
 
+int change_action_locked(int signal, const SignalAction* action, SignalAction* old) noexcept;
 int change_other_action(int signal, const SignalAction* action, SignalAction* old) noexcept;
 
 // Takes over handlers that were installed before the agent started. A one-shot handler may be gone before it
@@ -345,23 +348,35 @@ void adopt_handlers() noexcept {
   for (int signal = 1; signal <= 64; ++signal) {
     SignalAction action;
     if (handled_signal(signal) == nullptr && __sigaction(signal, nullptr, &action) == 0 &&
-        is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0)
-      change_other_action(signal, &action, nullptr);
+        is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0) {
+      // In a program that runs, another thread may have set another one since.
+      SignalAction replaced;
+      if (change_other_action(signal, &action, &replaced) == 0 &&
+          replaced.sa_sigaction != action.sa_sigaction)
+        change_other_action(signal, &replaced, nullptr);
+    }
   }
 }
 
 }  // namespace
 
 void install_handlers() noexcept {
+  if (handlers_are_installed())
+    return;  // of an earlier recording: lifecycle/attached.cpp could not remove them
   const int saved_errno = errno;
   {
     const Lock lock;
     for (HandledSignal& entry : g_handled_signals) {
       if (handled_signal(entry.signal) == nullptr) continue;
+      SignalAction replaced = {};
       __sigaction(entry.signal, nullptr, &entry.program);
+      install(entry, &replaced);
+      if (replaced.sa_sigaction != entry.program.sa_sigaction) {  // a thread of the program has set it since
+        entry.program = replaced;
+        install(entry);
+      }
       note_alternate_stack(entry.program);
       note_handler_mask(entry.signal, entry.program);
-      install(entry);
     }
     KernelAction ours = {};
     raw_syscall(SYS_rt_sigaction, kSampleSignal, nullptr, &ours, sizeof ours.mask);
@@ -381,23 +396,32 @@ void watch_signals() noexcept {
   real_function(g_real_signalfd, "signalfd");
 }
 
+// The program's calls of our functions wait meanwhile, and then find no handlers of ours. Past our functions,
+// one of its threads may set a handler at any instant: it is not overwritten, or put back at once.
 void restore_program_signals() noexcept {
-  {
-    const Lock lock;
-    SignalAction ignored = {};
-    ignored.sa_handler = SIG_IGN;
-    __sigaction(kSampleSignal, &ignored, nullptr);  // what waits is dropped
-  }
+  const Lock lock;
+  if (!handlers_are_installed()) return;
+  SignalAction ignored = {};
+  ignored.sa_handler = SIG_IGN;
+  __sigaction(kSampleSignal, &ignored, nullptr);  // what waits is dropped
   for (int signal = 1; signal <= 64; ++signal) {
     SignalAction action;
-    if (handled_signal(signal) == nullptr && change_other_action(signal, nullptr, &action) == 0 &&
-        is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0)
-      __sigaction(signal, &action, nullptr);
+    if (handled_signal(signal) == nullptr && change_action_locked(signal, nullptr, &action) == 0 &&
+        is_handler(action) && (action.sa_flags & SA_RESETHAND) == 0) {
+      SignalAction replaced;
+      if (__sigaction(signal, &action, &replaced) == 0 && replaced.sa_sigaction != action.sa_sigaction)
+        __sigaction(signal, &replaced, nullptr);
+    }
   }
-  const Lock lock;
   g_installed.store(false, std::memory_order_release);
-  for (const HandledSignal& entry : g_handled_signals)
-    if (handled_signal(entry.signal) != nullptr) __sigaction(entry.signal, &entry.program, nullptr);
+  for (const HandledSignal& entry : g_handled_signals) {
+    if (handled_signal(entry.signal) == nullptr) continue;
+    SignalAction now;
+    if (__sigaction(entry.signal, nullptr, &now) != 0) continue;
+    const bool is_ours =
+        entry.signal == kSampleSignal ? now.sa_handler == SIG_IGN : now.sa_sigaction == entry.handler;
+    if (is_ours) __sigaction(entry.signal, &entry.program, nullptr);
+  }
 }
 
 void reset_signals_after_fork() noexcept { g_lock.store(0, std::memory_order_relaxed); }
@@ -454,7 +478,7 @@ bool others_are_sampled() noexcept {
 bool ignore_signals_for_exec(const void* frame) noexcept {
   if (!handlers_are_installed()) return false;
   const bool is_vfork_child = raw_syscall(SYS_getpid) != g_process.pid;
-  const bool is_sampled = !is_vfork_child && t_context.slot != nullptr;
+  const bool is_sampled = !is_vfork_child && slot_of(t_context) != nullptr;
   bool any = false;
   const Lock lock;
   for (const HandledSignal& entry : g_handled_signals) {
@@ -478,7 +502,7 @@ void handle_signals_again() noexcept {
   const Lock lock;
   for (const HandledSignal& entry : g_handled_signals)
     if (handled_signal(entry.signal) != nullptr && entry.program.sa_handler == SIG_IGN) install(entry);
-  if (raw_syscall(SYS_getpid) == g_process.pid && t_context.slot != nullptr && t_context.busy != 0)
+  if (raw_syscall(SYS_getpid) == g_process.pid && slot_of(t_context) != nullptr && t_context.busy != 0)
     t_context.busy = t_context.busy - 1;
 }
 
@@ -522,7 +546,8 @@ int set_action(int signal, const SignalAction* action, SignalAction* old) noexce
   return 0;
 }
 
-int change_other_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
+// The caller holds g_lock, unless this is a child of vfork or nothing is changed.
+int change_action_locked(int signal, const SignalAction* action, SignalAction* old) noexcept {
   const bool is_of_libc = signal == 32 || signal == 33;
   if (!handlers_are_installed() || signal < 1 || signal > 64 || is_of_libc)
     return __sigaction(signal, action, old);
@@ -558,6 +583,30 @@ int change_other_action(int signal, const SignalAction* action, SignalAction* ol
   return 0;
 }
 
+// For a signal that is not handled by us.
+int change_other_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
+  if (action == nullptr || !handlers_are_installed() || raw_syscall(SYS_getpid) != g_process.pid)
+    return change_action_locked(signal, action, old);
+  // Pointers of the program's are not followed while the lock is held.
+  const SignalAction next = *action;
+  SignalAction before = {};
+  int result = 0;
+  {
+    const Lock lock;
+    result = change_action_locked(signal, &next, &before);
+  }
+  if (result == 0 && old != nullptr) *old = before;
+  return result;
+}
+
+// sigaction(2). Functions of ours do not call each other by the names that they export: in a process that was
+// attached to, those are libc's.
+int change_action(int signal, const SignalAction* action, SignalAction* old) noexcept {
+  if (!is_kept_from_kernel(signal)) return change_other_action(signal, action, old);
+  exchange_program_action(signal, action, old);
+  return 0;
+}
+
 // One of the variants of signal(2).
 sighandler_t set_handler(int signal, sighandler_t handler, int flags, bool block_itself,
                          SignalFunction otherwise) noexcept {
@@ -581,6 +630,11 @@ sighandler_t set_handler(int signal, sighandler_t handler, int flags, bool block
     return SIG_ERR;
   }
   return old.sa_handler;
+}
+
+sighandler_t set_sysv_handler(int signal, sighandler_t handler) noexcept {
+  return set_handler(signal, handler, static_cast<int>(SA_RESETHAND | SA_NODEFER), false,
+                     real_function(g_real_sysv_signal, "sysv_signal"));
 }
 
 bool on_alternate_stack() noexcept {
@@ -677,10 +731,7 @@ int wait_for_signal(const sigset_t* set, siginfo_t* info, const timespec* timeou
 extern "C" {
 
 CLUSTERPROF_EXPORT int sigaction(int signal, const SignalAction* action, SignalAction* old) noexcept {
-  using namespace clusterprof::agent;
-  if (!is_kept_from_kernel(signal)) return change_other_action(signal, action, old);
-  exchange_program_action(signal, action, old);
-  return 0;
+  return clusterprof::agent::change_action(signal, action, old);
 }
 
 CLUSTERPROF_EXPORT sighandler_t signal(int signal, sighandler_t handler) noexcept {
@@ -694,21 +745,19 @@ CLUSTERPROF_EXPORT sighandler_t bsd_signal(int signal, sighandler_t handler) noe
 }
 
 CLUSTERPROF_EXPORT sighandler_t sysv_signal(int signal, sighandler_t handler) noexcept {
-  using namespace clusterprof::agent;
-  return set_handler(signal, handler, static_cast<int>(SA_RESETHAND | SA_NODEFER), false,
-                     real_function(g_real_sysv_signal, "sysv_signal"));
+  return clusterprof::agent::set_sysv_handler(signal, handler);
 }
 
 // The function that signal() becomes in programs that ask for System V semantics.
 CLUSTERPROF_EXPORT sighandler_t __sysv_signal(int signal, sighandler_t handler) noexcept {
-  return sysv_signal(signal, handler);
+  return clusterprof::agent::set_sysv_handler(signal, handler);
 }
 
 CLUSTERPROF_EXPORT int siginterrupt(int signal, int interrupts) noexcept {
   using namespace clusterprof::agent;
   auto* const function = real_function(g_real_siginterrupt, "siginterrupt");
   SignalAction action;
-  if (sigaction(signal, nullptr, &action) != 0) return -1;
+  if (change_action(signal, nullptr, &action) != 0) return -1;
   const std::uint64_t bit = std::uint64_t{1} << (signal - 1);
   if (interrupts != 0) {
     g_interrupting.fetch_or(bit, std::memory_order_relaxed);
@@ -718,16 +767,17 @@ CLUSTERPROF_EXPORT int siginterrupt(int signal, int interrupts) noexcept {
     action.sa_flags |= SA_RESTART;
   }
   if (!handlers_are_installed() && function != nullptr) return function(signal, interrupts);
-  return sigaction(signal, &action, nullptr);
+  return change_action(signal, &action, nullptr);
 }
 
 CLUSTERPROF_EXPORT int sigignore(int signal) noexcept {
   SignalAction action = {};
   action.sa_handler = SIG_IGN;
-  return sigaction(signal, &action, nullptr);
+  return clusterprof::agent::change_action(signal, &action, nullptr);
 }
 
 CLUSTERPROF_EXPORT sighandler_t sigset(int signal, sighandler_t handler) noexcept {
+  using namespace clusterprof::agent;
   sigset_t set, before;
   sigemptyset(&set);
   if (handler == SIG_ERR || sigaddset(&set, signal) != 0) {
@@ -737,8 +787,11 @@ CLUSTERPROF_EXPORT sighandler_t sigset(int signal, sighandler_t handler) noexcep
   SignalAction action = {}, old;
   const bool hold = handler == SIG_HOLD;
   action.sa_handler = handler;
-  if (sigaction(signal, hold ? nullptr : &action, &old) != 0) return SIG_ERR;
-  if (sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, &before) != 0) return SIG_ERR;
+  if (change_action(signal, hold ? nullptr : &action, &old) != 0) return SIG_ERR;
+  if (const int error = change_program_mask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, &before); error != 0) {
+    errno = error;
+    return SIG_ERR;
+  }
   return sigismember(&before, signal) == 1 ? SIG_HOLD : old.sa_handler;
 }
 

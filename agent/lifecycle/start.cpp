@@ -55,6 +55,7 @@ void set_process_options() noexcept {
   g_process.only_regions = g_options.only_regions;
   g_process.check_paths = g_options.check_paths;
   g_process.foreign_signal = forward_foreign_signal;
+  if (g_process.own_ranges.load(std::memory_order_relaxed) != 0) return;  // it is attached to again
   g_process.own_start[0] = reinterpret_cast<std::uintptr_t>(__ehdr_start);
   g_process.own_end[0] = reinterpret_cast<std::uintptr_t>(_end);
   g_process.own_ranges.store(1, std::memory_order_release);
@@ -63,6 +64,12 @@ void set_process_options() noexcept {
 [[gnu::constructor]] void start_with_program() { ensure_started(); }
 
 }  // namespace
+
+void prepare_process() noexcept {
+  find_in_libc();
+  set_process_options();
+  g_process.tick = choose_tick();
+}
 
 void ensure_started() noexcept {
   std::uint32_t expected = 0;
@@ -80,9 +87,7 @@ void ensure_started() noexcept {
   read_options();
   if (!g_options.record || is_off_on_this_node()) return;
   read_creation(getenv(wire::kCreationVariable));
-  find_in_libc();
-  set_process_options();
-  g_process.tick = choose_tick();
+  prepare_process();
   if (open_process(nullptr, false)) {
     watch_fork();
     watch_exit();

@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "agent/lifecycle/event_loops.h"
@@ -29,11 +30,6 @@ wire::ThreadSlot* slot_at(wire::SegmentHeader* segment, std::uint32_t index) noe
          index;
 }
 
-clockid_t cpu_clock_of(std::int32_t tid) noexcept {
-  constexpr std::uint32_t kPerThread = 4, kScheduler = 2;  // <linux/posix-timers.h>
-  return static_cast<clockid_t>(~static_cast<std::uint32_t>(tid) << 3 | kPerThread | kScheduler);
-}
-
 void read_name(std::int32_t tid, char (&name)[16]) noexcept {
   if (tid == own_tid()) {
     prctl(PR_GET_NAME, name);
@@ -51,11 +47,27 @@ void read_name(std::int32_t tid, char (&name)[16]) noexcept {
 
 }  // namespace
 
+clockid_t cpu_clock_of(std::int32_t tid) noexcept {
+  constexpr std::uint32_t kPerThread = 4, kScheduler = 2;  // <linux/posix-timers.h>
+  return static_cast<clockid_t>(~static_cast<std::uint32_t>(tid) << 3 | kPerThread | kScheduler);
+}
+
 std::int32_t own_tid() noexcept { return static_cast<std::int32_t>(raw_syscall(SYS_gettid)); }
+
+bool blocks_sample_signal(std::int32_t tid) noexcept {
+  char path[64], text[4096];
+  task_file(tid, "/status", path);
+  if (read_small_file(path, text, sizeof text) == 0) return false;
+  constexpr char kBlocked[] = "\nSigBlk:";
+  const char* const line = strstr(text, kBlocked);
+  return line != nullptr &&
+         (strtoull(line + sizeof kBlocked - 1, nullptr, 16) >> (kSampleSignal - 1) & 1) != 0;
+}
 
 std::uint32_t as_number(RecordState state) noexcept { return static_cast<std::uint32_t>(state); }
 
 bool allocate_records(const wire::SegmentHeader* segment) noexcept {
+  if (g_process.records != nullptr) return true;  // of a process that is attached to again
   const std::uint32_t count = segment->thread_slots;
   void* const memory = map_memory(sizeof(ThreadRecord) * count);
   if (memory == nullptr) return false;

@@ -12,6 +12,8 @@
 namespace clusterprof::agent {
 
 std::int32_t own_tid() noexcept;
+clockid_t cpu_clock_of(std::int32_t tid) noexcept;     // of a thread of this process
+bool blocks_sample_signal(std::int32_t tid) noexcept;  // in the kernel
 
 std::uint32_t as_number(RecordState state) noexcept;
 

@@ -144,15 +144,21 @@ void count_unrecorded_thread(wire::SegmentHeader* segment, std::uintptr_t start_
 
 bool prepare_threads(const wire::SegmentHeader* segment) noexcept {
   if (!allocate_records(segment)) return false;
-  g_have_end_key = pthread_key_create(&g_end_key, [](void*) { unregister_this_thread(); }) == 0;
+  if (!g_have_end_key)
+    g_have_end_key = pthread_key_create(&g_end_key, [](void*) { unregister_this_thread(); }) == 0;
   return true;
 }
 
 void register_this_thread(std::uintptr_t start_function, const char* inherited_name) noexcept {
   const CancellationOff no_cancellation;
   ThreadContext& context = t_context;
+  // First: a process that is let go loses its segment, and then its number changes.
+  const std::uint32_t generation = __atomic_load_n(&g_process.generation, __ATOMIC_ACQUIRE);
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (segment == nullptr || context.slot != nullptr || recording_has_ended()) return;
+  if (segment == nullptr || slot_of(context) != nullptr || recording_has_ended()) return;
+  // The masks of a program that was not started by us stay as they are.
+  if (g_process.attached && (change_mask(SIG_BLOCK, 0) >> (kSampleSignal - 1) & 1) != 0)
+    return count_drop(segment, wire::DropReason::kSignalBlocked);
   const auto number =
       static_cast<std::uint32_t>(segment->threads_seen.fetch_add(1, std::memory_order_relaxed));
   const std::uint64_t mask = without_program_block(block_sample_signal());
@@ -169,11 +175,12 @@ void register_this_thread(std::uintptr_t start_function, const char* inherited_n
   }
   find_stack(made);
   const std::int32_t tid = own_tid();
-  const bool has_just_begun = start_function != 0 || g_process.generation > 1;
+  const bool has_just_begun = start_function != 0 || generation > 1;
   fill_record(*record,
               {tid, number, start_function, has_just_begun ? 0 : earlier_run_delay_ns(tid), inherited_name});
   made.slot = record->slot;
   made.record = record;
+  made.generation = generation;
   context = made;
   start_counters(record->counters);
   if (g_have_end_key) pthread_setspecific(g_end_key, record);
@@ -186,7 +193,7 @@ void register_this_thread(std::uintptr_t start_function, const char* inherited_n
 void unregister_this_thread() noexcept {
   ThreadContext& context = t_context;
   if (recording_has_ended()) return;
-  if (context.slot == nullptr) {
+  if (slot_of(context) == nullptr) {
     wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
     if (t_unrecorded_start != 0 && segment != nullptr) count_unrecorded_thread(segment, t_unrecorded_start);
     t_unrecorded_start = 0;
@@ -212,35 +219,64 @@ void unregister_this_thread() noexcept {
   if (is_main) stop_watcher_for_good();
 }
 
-void attach_existing_threads() noexcept {
+namespace {
+
+// A thread that waits for signals (sigwait) would be given ours, and the kernel shows those that it waits for
+// as not blocked.
+bool waits_for_signals(std::int32_t tid) noexcept {
+  char path[64], text[256];
+  task_file(tid, "/syscall", path);
+  return read_small_file(path, text, sizeof text) != 0 && atoi(text) == SYS_rt_sigtimedwait;
+}
+
+}  // namespace
+
+bool is_recorded_thread(std::int32_t tid) noexcept {
+  const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    const ThreadRecord& record = g_process.records[i];
+    if (record.state.load(std::memory_order_acquire) != as_number(RecordState::kFree) && record.tid == tid)
+      return true;
+  }
+  return false;
+}
+
+void attach_thread(std::int32_t tid) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (segment == nullptr) return;
+  if (g_process.attached && (blocks_sample_signal(tid) || waits_for_signals(tid)))
+    return count_drop(segment, wire::DropReason::kSignalBlocked);
+  const auto number =
+      static_cast<std::uint32_t>(segment->threads_seen.fetch_add(1, std::memory_order_relaxed));
+  ThreadRecord* const record = claim_record(segment);
+  ThreadContext made = {};
+  if (record == nullptr || !make_memory(*record, made)) {
+    if (record != nullptr) record->state.store(as_number(RecordState::kFree), std::memory_order_release);
+    return count_drop(segment, wire::DropReason::kNoThreadSlot);
+  }
+  fill_record(*record, {tid, number, 0, earlier_run_delay_ns(tid), nullptr});
+  made.slot = record->slot;
+  made.record = record;
+  made.generation = g_process.generation;
+  record->prepared = made;
+  attach_counters(record->counters, tid);
+  record->adoptable.store(1, std::memory_order_release);
+  if (!recording_is_off()) start_ticks(*record);
+  publish_record(*record);
+  tick_in_window(*record);
+}
+
+void attach_existing_threads() noexcept {
   struct stat status;
   constexpr nlink_t kDirectories = 2;
   if (stat("/proc/self/task", &status) == 0 && status.st_nlink == kDirectories + 1) return;  // just this one
-  DIR* const tasks = segment == nullptr ? nullptr : opendir("/proc/self/task");
+  DIR* const tasks =
+      g_process.segment.load(std::memory_order_acquire) == nullptr ? nullptr : opendir("/proc/self/task");
   if (tasks == nullptr) return;
   const std::int32_t self = own_tid();
   while (const dirent* entry = readdir(tasks)) {
     const auto tid = static_cast<std::int32_t>(atoi(entry->d_name));
-    if (tid <= 0 || tid == self) continue;
-    const auto number =
-        static_cast<std::uint32_t>(segment->threads_seen.fetch_add(1, std::memory_order_relaxed));
-    ThreadRecord* const record = claim_record(segment);
-    ThreadContext made = {};
-    if (record == nullptr || !make_memory(*record, made)) {
-      if (record != nullptr) record->state.store(as_number(RecordState::kFree), std::memory_order_release);
-      count_drop(segment, wire::DropReason::kNoThreadSlot);
-      continue;
-    }
-    fill_record(*record, {tid, number, 0, earlier_run_delay_ns(tid), nullptr});
-    made.slot = record->slot;
-    made.record = record;
-    record->prepared = made;
-    attach_counters(record->counters, tid);
-    record->adoptable.store(1, std::memory_order_release);
-    if (!recording_is_off()) start_ticks(*record);
-    publish_record(*record);
-    tick_in_window(*record);
+    if (tid > 0 && tid != self) attach_thread(tid);
   }
   closedir(tasks);
 }

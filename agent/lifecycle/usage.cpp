@@ -30,10 +30,9 @@ bool field(const char* text, const char* key, std::uint64_t& value) noexcept {
   return true;
 }
 
-}  // namespace
+constinit wire::ProcessUsage g_before = {};  // of a process that was attached to: what does not count
 
-void refresh_usage(wire::SegmentHeader* segment) noexcept {
-  wire::ProcessUsage& usage = segment->usage;
+void read_usage(wire::ProcessUsage& usage) noexcept {
   rusage from;
   if (raw_syscall(SYS_getrusage, RUSAGE_SELF, &from) == 0) {
     usage.user_ns = nanoseconds(from.ru_utime);
@@ -53,6 +52,34 @@ void refresh_usage(wire::SegmentHeader* segment) noexcept {
     usage.usage_has_io =
         field(text, "rchar: ", usage.read_bytes) && field(text, "wchar: ", usage.write_bytes);
   }
+}
+
+}  // namespace
+
+void count_usage_from_now() noexcept {
+  g_before = {};
+  read_usage(g_before);
+}
+
+void refresh_usage(wire::SegmentHeader* segment) noexcept {
+  wire::ProcessUsage now = {};
+  read_usage(now);
+  const auto count = [&](std::uint64_t wire::ProcessUsage::*field) {
+    segment->usage.*field = now.*field - g_before.*field;
+  };
+  count(&wire::ProcessUsage::user_ns);
+  count(&wire::ProcessUsage::system_ns);
+  segment->usage.max_rss_bytes = now.max_rss_bytes;  // the kernel knows no other beginning
+  count(&wire::ProcessUsage::minor_faults);
+  count(&wire::ProcessUsage::major_faults);
+  count(&wire::ProcessUsage::voluntary_switches);
+  count(&wire::ProcessUsage::involuntary_switches);
+  count(&wire::ProcessUsage::children_user_ns);
+  count(&wire::ProcessUsage::children_system_ns);
+  if (now.usage_has_io == 0) return;
+  count(&wire::ProcessUsage::read_bytes);
+  count(&wire::ProcessUsage::write_bytes);
+  segment->usage.usage_has_io = 1;
 }
 
 }  // namespace clusterprof::agent

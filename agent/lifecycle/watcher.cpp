@@ -28,8 +28,10 @@
 #include "agent/discovery/module_table.h"
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/end_recording.h"
+#include "agent/lifecycle/fault_handler.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/proc_files.h"
+#include "agent/lifecycle/replaced_calls.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/thread_records.h"
 #include "agent/lifecycle/ticks.h"
@@ -314,22 +316,25 @@ bool has_moved(ThreadRecord& record, std::uint64_t cpu_ns) noexcept {
   return false;
 }
 
-bool blocks_sample_signal(std::int32_t tid) noexcept {
-  char path[64], text[4096];
-  task_file(tid, "/status", path);
-  if (read_small_file(path, text, sizeof text) == 0) return false;
-  constexpr char kBlocked[] = "\nSigBlk:";
-  const char* const line = strstr(text, kBlocked);
-  return line != nullptr &&
-         (strtoull(line + sizeof kBlocked - 1, nullptr, 16) >> (kSampleSignal - 1) & 1) != 0;
-}
-
 // True if the program has replaced our handler without calling our functions.
 bool has_lost_handler() noexcept {
   std::uint64_t action[4] = {};  // the handler comes first
   constexpr std::size_t kMaskBytes = 8;
   return raw_syscall(SYS_rt_sigaction, kSampleSignal, nullptr, action, kMaskBytes) == 0 &&
          action[0] != reinterpret_cast<std::uintptr_t>(sample_handler);
+}
+
+// The same for the faults of our walks, which the program's handler would then take for its own. In a process
+// that was attached to, the program may know functions of libc that are not ours.
+bool has_lost_fault_handler() noexcept {
+  for (const int signal : {SIGSEGV, SIGBUS}) {
+    std::uint64_t action[4] = {};
+    constexpr std::size_t kMaskBytes = 8;
+    if (raw_syscall(SYS_rt_sigaction, signal, nullptr, action, kMaskBytes) == 0 &&
+        action[0] != reinterpret_cast<std::uintptr_t>(fault_handler))
+      return true;
+  }
+  return false;
 }
 
 // Finds out why there are no samples from a thread that runs or that was signalled some time ago. A handler
@@ -516,6 +521,8 @@ std::uint64_t look_at_those_due() noexcept {
   return next_ns > now_ns + shortest_ns ? next_ns : now_ns + shortest_ns;
 }
 
+}  // namespace
+
 // What the watcher opens must not take descriptor numbers that the program expects to get, and the watcher's
 // copies of the program's descriptors must not keep pipes open. Returns whether the watcher now has its own
 // table.
@@ -530,6 +537,8 @@ bool leave_descriptor_table() noexcept {
   for (rlim_t descriptor = 0; descriptor < count; ++descriptor) raw_syscall(SYS_close, descriptor);
   return true;
 }
+
+namespace {
 
 // Sleeps until the time, or until it is told to do something else. While recording is off, there is no time.
 void sleep_until(std::uint32_t number, std::uint64_t next_ns) noexcept {
@@ -588,6 +597,10 @@ void* watch(void* given) {
     if (segment != nullptr && is_turned_off(segment)) {
       refresh_usage(segment);
       stop_ticks_for_good();
+    } else if (segment != nullptr && g_process.attached && has_lost_fault_handler()) {
+      count_drop(segment, wire::DropReason::kSignalBlocked);
+      refresh_usage(segment);
+      stop_ticks_for_good();
     } else if (segment != nullptr && wants_window_change(segment)) {
       if (wants_window(segment)) {  // what was loaded meanwhile
         module_table_refresh(segment);
@@ -599,6 +612,7 @@ void* watch(void* given) {
       next_ns = look_at_those_due();
       const bool modules_changed = module_table_refresh(segment);
       if (modules_changed || attach) attach = !g_options.no_python && python_attach(segment);
+      if (modules_changed && g_process.attached) replace_calls();
       if (monotonic_ns() - usage_ns >= kSecondNs) {
         refresh_usage(segment);
         usage_ns = monotonic_ns();
@@ -663,6 +677,8 @@ void stop_watcher_for_good() noexcept {
   stop_watcher();
   if (locked) pthread_mutex_unlock(&g_presence);
 }
+
+void allow_watcher() noexcept { g_dismissed = false; }
 
 bool pause_watcher() noexcept { return lock_in_time(g_tick); }
 

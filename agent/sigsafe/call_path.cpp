@@ -595,7 +595,7 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] bool clusterprof_find_known_
     clusterprof_call_path* out, std::uint64_t rip, std::uint64_t rsp) noexcept {
   const ThreadContext& context = t_context;
   const wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  return context.slot != nullptr && segment != nullptr && context.busy == 0 && !g_process.check_paths &&
+  return slot_of(context) != nullptr && segment != nullptr && context.busy == 0 && !g_process.check_paths &&
          find_latest(context, segment, rip, rsp, *out);
 }
 
@@ -603,7 +603,7 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
     clusterprof_call_path* out, const Registers* registers, PathUse use) noexcept {
   ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (context.slot == nullptr || segment == nullptr) {
+  if (slot_of(context) == nullptr || segment == nullptr) {
     *out = {0, 0, 0};
     return;
   }

@@ -176,8 +176,9 @@ struct ProcessState {
   Tick tick;           // what threads get, unless it cannot be had for one
   bool watch_blocked;  // the watcher signals threads that do not run
   bool walk_native_frames;
-  bool only_regions;                  // a thread outside all regions counts as paused
-  bool check_paths;                   // compare each remembered call path with a walk (tests)
+  bool only_regions;  // a thread outside all regions counts as paused
+  bool check_paths;   // compare each remembered call path with a walk (tests)
+  bool attached;      // from outside, while it ran (lifecycle/attached.cpp); false again after that has ended
   std::atomic<std::uint32_t> paused;  // pauses that the program has begun and not ended
   // Whether a window of recording is open, and the clock of recorded time (wire::RecordedClock). Without
   // windows, recording is never off. lifecycle/windows.cpp switches.
@@ -215,6 +216,12 @@ struct ProcessState {
 };
 
 extern ProcessState g_process;
+
+// Where the thread is recorded; null: nowhere. A process that was attached to may be let go, and attached to
+// again: what its threads know of an earlier segment, which may be gone, does not count.
+inline wire::ThreadSlot* slot_of(const ThreadContext& context) noexcept {
+  return context.generation == g_process.generation ? context.slot : nullptr;
+}
 
 // Part of the measurement.
 inline bool is_own_code(std::uint64_t pc) noexcept {

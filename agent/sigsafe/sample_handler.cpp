@@ -492,10 +492,17 @@ void let_event_go_on(ThreadRecord& record, Sender from, const InterruptedCall& c
     restart_event(record);
 }
 
+// For a signal that was on its way when the recording ended.
+void let_call_go_on(ucontext_t& interrupted) noexcept {
+  const InterruptedCall call = find_interrupted_call(t_context, interrupted, false);
+  repeat_interrupted_call(call, interrupted);
+  note_cut_transfer(t_context, call, interrupted);
+}
+
 // Returns false when the signal was not one of ours.
 bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   ThreadContext& context = t_context;
-  if (context.slot == nullptr) adopt(context);
+  if (slot_of(context) == nullptr) adopt(context);
   const Sender from = sender(info, context.slot != nullptr ? context.record : nullptr);
   if (from == Sender::kForeign) return false;
   if (from == Sender::kLate) return true;
@@ -566,6 +573,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
 }  // namespace
 
 void adopt(ThreadContext& context) noexcept {
+  context.slot = nullptr;  // of an earlier segment
   const auto tid = static_cast<std::int32_t>(raw_syscall(SYS_gettid));
   const std::uint32_t used = g_process.records_used.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < used; ++i) {
@@ -624,9 +632,11 @@ void walk_stacks(ThreadContext& context, wire::SegmentHeader* segment, const Reg
 void sample_handler(int signal, siginfo_t* info, void* context) noexcept {
   const int saved_errno = errno;
   g_handlers.running.fetch_add(1);
+  auto& interrupted = *static_cast<ucontext_t*>(context);
   // In this order: whoever ends the recording waits for those that did not see it.
-  const bool ours =
-      g_handlers.ended.load() == 0 ? take_sample(*info, *static_cast<ucontext_t*>(context)) : is_own(*info);
+  const bool has_ended = g_handlers.ended.load() != 0;
+  const bool ours = has_ended ? is_own(*info) : take_sample(*info, interrupted);
+  if (has_ended && ours) let_call_go_on(interrupted);
   g_handlers.running.fetch_sub(1);
   errno = saved_errno;
   if (!ours && g_process.foreign_signal != nullptr) g_process.foreign_signal(signal, info, context);

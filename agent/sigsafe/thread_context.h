@@ -83,6 +83,7 @@ struct ThreadContext {
   std::uintptr_t mpi_frame, busy_frame;
   std::uintptr_t exec_frame;  // of lifecycle/exec.cpp, while it keeps the record to itself; 0: it does not
   ThreadRecord* record;       // set whenever slot is
+  std::uint32_t generation;   // ProcessState::generation when slot was set: see slot_of
   std::uint64_t python_name_time_ns;  // when Python's name of it was looked for (CLOCK_MONOTONIC; 0: not yet)
 };
 

@@ -37,7 +37,6 @@ namespace clusterprof::cli {
 namespace {
 
 constexpr const char* kRunHelp = "run directory, or a batch job: JOB, JOB_TASK, JOB.STEP";
-constexpr std::string_view kLaterVerbs[] = {"attach"};
 
 // One of `names`. The message for a mistyped name suggests the nearest one.
 template <typename Names>
@@ -55,10 +54,6 @@ CLI::Validator one_of(const char* what, const Names& names) {
            (meant.empty() ? "." : ", did you mean " + meant + "?") + " There are: " + list;
   };
   return CLI::Validator(check, "{" + values + "}");
-}
-
-int not_yet(const std::string& what) {
-  return complain(kBadUsage, what + " is not in this version (" + kVersion + ")");
 }
 
 // The commands as CLI11 sees them, and the variables that it stores their options in.
@@ -103,7 +98,7 @@ struct Verbs {
            *path_question = nullptr, *functions_question = nullptr, *node_question = nullptr,
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
            *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
-           *stacks_verb = nullptr, *hang_verb = nullptr, *snapshot_verb = nullptr;
+           *detach_verb = nullptr, *stacks_verb = nullptr, *hang_verb = nullptr, *snapshot_verb = nullptr;
   CLI::App* scale_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
@@ -323,6 +318,8 @@ void Verbs::add_control() {
       ->type_name("TIME");
   stop_verb = app.add_subcommand("stop", "Stops the recording that clusterprof start began");
   stop_verb->add_option("RUN", control_options.run, kRunHelp)->required();
+  detach_verb = app.add_subcommand("detach", "Lets go the processes that clusterprof attach records");
+  detach_verb->add_option("RUN", control_options.run, kRunHelp)->required();
 }
 
 void Verbs::add_stacks() {
@@ -407,9 +404,6 @@ std::string Verbs::unknown_option(int argc, char** argv) {
 }
 
 int Verbs::run(int argc, char** argv, aggregator::Team* team) {
-  if (argc > 1 && std::find(std::begin(kLaterVerbs), std::end(kLaterVerbs), argv[1]) != std::end(kLaterVerbs))
-    return not_yet(argv[1]);
-
   const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty())
     return complain(kBadUsage, no_verb(argv[1]));
@@ -462,6 +456,7 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*export_verb) return export_run(export_options);
   if (*start_verb) return start_recording(control_options);
   if (*stop_verb) return stop_recording(control_options);
+  if (*detach_verb) return detach(control_options);
   if (*stacks_verb) return stacks(stacks_options);
   if (*snapshot_verb) return snapshot(snapshot_options);
   if (*scale_verb) return scale(scale_options);

@@ -2,7 +2,6 @@
 #include "cli/analyze/control.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -87,18 +86,6 @@ int control(const ControlOptions& options, ControlRequest request) {
 
 }  // namespace
 
-std::optional<std::uint64_t> parse_lasting_ns(std::string_view text) {
-  double value = 0;
-  const auto [stop, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (error != std::errc()) return std::nullopt;
-  const std::string_view unit(stop, static_cast<std::size_t>(text.data() + text.size() - stop));
-  const double unit_s = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  const double lasting_s = value * unit_s;
-  if (!(lasting_s >= 1) || lasting_s > static_cast<double>(kLongestWindow_ns) / 1e9) return std::nullopt;
-  return static_cast<std::uint64_t>(lasting_s * 1e9);
-}
-
 int start_recording(const ControlOptions& options) {
   ControlRequest request;
   request.open = true;
@@ -113,5 +100,39 @@ int start_recording(const ControlOptions& options) {
 }
 
 int stop_recording(const ControlOptions& options) { return control(options, ControlRequest{}); }
+
+int detach(const ControlOptions& options) {
+  constexpr seconds kAnswerPatience{3};
+  constexpr seconds kDetachPatience{60};  // for the last shard of a large run, too
+  const Result<fs::path> found = find_path(options.run, "run");
+  if (!found) return complain(found.error());
+  const std::string run = found.value().string();
+  std::error_code error;
+  if (!fs::is_directory(run, error)) return complain(kBadUsage, options.run + ": is not a run directory");
+  // `clusterprof attach` may have returned a moment before the collector's answer is there.
+  std::vector<ControlAnswer> nodes = read_answers(run);
+  for (const auto end = std::chrono::steady_clock::now() + kAnswerPatience;
+       nodes.empty() && std::chrono::steady_clock::now() < end; nodes = read_answers(run))
+    std::this_thread::sleep_for(kLookInterval);
+  if (nodes.empty())
+    return complain(
+        kNothingFound,
+        printable(run) +
+            ": nobody there can be asked: the run was not made by clusterprof attach, or it is over");
+  ControlRequest request;
+  request.at_unix_ns = unix_now_ns();
+  const Result<ControlRequest> asked = write_request(run, request);
+  if (!asked) return complain(asked.error());
+  // A collector withdraws its answer when it has written its shard.
+  std::vector<ControlAnswer> left;
+  for (const auto end = std::chrono::steady_clock::now() + kDetachPatience;;) {
+    left = read_answers(run);
+    if (left.empty() || std::chrono::steady_clock::now() >= end) break;
+    std::this_thread::sleep_for(kLookInterval);
+  }
+  if (!left.empty())
+    return complain(kNothingFound, printable(run) + ": not yet done on " + printable(names_of(left)));
+  return print("the processes are let go on " + plural(nodes.size(), "node") + "\n");
+}
 
 }  // namespace clusterprof::cli

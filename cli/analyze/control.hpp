@@ -3,10 +3,9 @@
 // window of recording, and say what they did.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
+
+#include "formats/run/run_control.hpp"
 
 namespace clusterprof::cli {
 
@@ -15,11 +14,12 @@ struct ControlOptions {
   std::string lasting;  // --for; empty: until it is stopped
 };
 
-// "60s", "1.5m", "2h"; seconds without a unit. No value: not a time, too short (a second), or too long.
-std::optional<std::uint64_t> parse_lasting_ns(std::string_view text);
-
 // The exit status: 0 if any node did it.
 int start_recording(const ControlOptions& options);
 int stop_recording(const ControlOptions& options);
+
+// `clusterprof detach RUN`: lets go the processes that `clusterprof attach` has attached to, on all nodes.
+// Waits until that is done and the run is written.
+int detach(const ControlOptions& options);
 
 }  // namespace clusterprof::cli

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "cli/analyze/analyze.hpp"
+#include "cli/attach/options.hpp"
 #include "cli/doctor/options.hpp"
 #include "cli/options.hpp"
 #include "report/diff/diff.hpp"
@@ -110,6 +111,13 @@ bool with_verb(const std::string& verb, const std::function<void(CLI::App&)>& us
     CLI::App app;
     std::string run;
     define_browser(app, run);
+    use(app);
+    return true;
+  }
+  if (verb == "attach") {
+    CLI::App app;
+    attach::Options options;
+    attach::define_options(app, options);
     use(app);
     return true;
   }

@@ -103,9 +103,10 @@ void ControlWatch::withdraw() {
   files_->wake.wait_for(lock, kWithdrawPatience, [this] { return !files_->withdraws; });
 }
 
-void ControlWatch::begin() {
+void ControlWatch::begin(bool open) {
+  is_open_ = open;
   if (windows_ != Windows::kNone)
-    answer_ = ControlAnswer{node_name_, 0, windows_ == Windows::kOfLight, false, 0};
+    answer_ = ControlAnswer{node_name_, 0, windows_ == Windows::kOfLight, open, 0};
   look();
 }
 

@@ -47,7 +47,8 @@ class ControlWatch {
   ControlWatch(const ControlWatch&) = delete;
   ControlWatch& operator=(const ControlWatch&) = delete;
 
-  void begin();
+  // `open`: recording is on already, and may be ended from outside.
+  void begin(bool open = false);
   // The shard has all that was known when this request to write it was there.
   void wrote(std::uint64_t number);
   // After the event loop has ended: removes the node's answers. Waits for that for a bounded time.

@@ -416,6 +416,14 @@ void NodeState::turn_off(std::uint64_t now_ns) {
   }
 }
 
+std::uint64_t NodeState::latest_record_ns() const {
+  std::uint64_t latest_ns = 0;
+  for (const auto& [key, group] : ranks_)
+    for (const Process& process : group.processes)
+      if (process.recorder) latest_ns = std::max(latest_ns, process.recorder->latest_record_ns());
+  return latest_ns;
+}
+
 void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
   if (!process.recorder) return;
   read_launches(process, now_ns, true);

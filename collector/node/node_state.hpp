@@ -39,6 +39,7 @@ struct NodeOptions {
   std::string launcher{};     // that has given the ranks; empty: none, or not known
   bool only_regions = false;  // --only-regions
   bool standby = false;       // --standby
+  bool attached = false;      // the processes ran before, and may go on after (clusterprof attach)
   std::string only_ranks{};   // --ranks: the list; empty: all ranks of the job are recorded
   // MPI events kept per rank at most. Not given: 2^25 for the whole job and 2^22 for the node, but 2^12 to
   // 2^18 for a rank.
@@ -106,6 +107,8 @@ class NodeState {
 
   // Tells all processes, and those to come, that nothing is to be recorded any more.
   void turn_off(std::uint64_t now_ns);
+  // When the latest record of a process that lives was written; 0: there is none.
+  [[nodiscard]] std::uint64_t latest_record_ns() const;
 
   // The segment gets no more records, but the process continues: it has executed something that is not
   // recorded.

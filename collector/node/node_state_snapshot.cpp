@@ -432,6 +432,9 @@ NodeSnapshot NodeState::make_snapshot(Instant now, bool complete, Events events,
     snapshot.ranks.push_back(
         rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows, run.notes, live));
     if (live == nullptr) snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
+    // One that was attached to was running before, and may go on.
+    if (options_.attached && (snapshot.ranks.back().rank.flags & shard::kStillRan) != 0)
+      snapshot.ranks.back().rank.flags &= ~shard::kLost;
     if (!options_.watches_mpi) snapshot.ranks.back().rank.flags |= shard::kMpiUnwatched;
     if (is_spawned(snapshot.ranks.back().rank.rank)) snapshot.ranks.back().rank.flags |= shard::kSpawned;
     const shard::Rank& rank = snapshot.ranks.back().rank;

@@ -63,6 +63,9 @@ class ProcessRecorder {
   // Tells the process that nothing is to be recorded any more.
   void turn_off(std::uint64_t now_ns);
 
+  // When its latest record was written; 0: there is none.
+  [[nodiscard]] std::uint64_t latest_record_ns() const noexcept { return samples_.latest_record_ns(); }
+
   // The process is being ended by a signal: where its threads were last stays what it is now.
   void hold_places() noexcept { samples_.hold_places(); }
 

@@ -66,6 +66,7 @@ void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire:
   if (sample.record.counter_count > charges_.counter_numbers().size())
     charges_.read_counter_names(segment_.header());
   const std::uint64_t time_ns = std::min(sample.record.time_ns, latest_ns);
+  latest_record_ns_ = std::max(latest_record_ns_, time_ns);
   // First the events that the thread wrote before this sample.
   events_.take(thread.events, slot, time_ns, latest_ns);
   take_window_edges(thread, segment_.thread_slot(slot), time_ns);

@@ -92,6 +92,8 @@ class SampleCharger {
   // handler is not what it was doing.
   void hold_places() noexcept { holds_places_ = true; }
 
+  // When the latest record was written, of all threads; 0: there is none.
+  [[nodiscard]] std::uint64_t latest_record_ns() const noexcept { return latest_record_ns_; }
   [[nodiscard]] const SampleStatistics& statistics() const noexcept { return statistics_; }
   [[nodiscard]] const LastPath& last_path() const noexcept { return last_path_; }
   // The time between samples, as it was asked for; and whether the CPU clock is the base of all times.
@@ -124,6 +126,7 @@ class SampleCharger {
   MpiEventReader& events_;
   DropCounts& drops_;
   StackCharges stack_charges_;
+  std::uint64_t latest_record_ns_ = 0;
   const std::uint64_t period_ns_;
   const bool cpu_clock_;
   SampleStatistics statistics_;

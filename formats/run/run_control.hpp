@@ -46,6 +46,11 @@ struct ControlRequest {
   friend bool operator==(const ControlRequest&, const ControlRequest&) = default;
 };
 
+// "60s", "1.5m", "2h"; seconds without a unit. No value: not a time, too short (a second), or too long. In a
+// file of its own: reading a real number takes libm, which the program in front of the ranks has no other use
+// for.
+std::optional<std::uint64_t> parse_lasting_ns(std::string_view text);
+
 // No window lasts longer, so that sums of times cannot overflow.
 inline constexpr std::uint64_t kLongestWindow_ns = std::uint64_t{366} * 24 * 3600 * 1'000'000'000;
 

@@ -84,6 +84,7 @@ enum class NoteCode : std::uint8_t {
   kNodeCheckWarned,
   kTurnedOff,  // by the site, for jobs that run
   kLightRecording,
+  kAttached,  // recorded from when clusterprof attach was called
   // Windows of recording that were opened from outside
   kNeverStarted,
   kOnlyWindows,
@@ -165,6 +166,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"node_check_warned", NoteScope::kNode, nullptr, "site_message", nullptr},
     {"turned_off", NoteScope::kNode, "after_s", nullptr, nullptr},
     {"light_recording", NoteScope::kRun, "rate_hz", nullptr, nullptr},
+    {"attached", NoteScope::kRun, nullptr, nullptr, nullptr},
     {"never_started", NoteScope::kRun, nullptr, nullptr, nullptr},
     {"only_windows", NoteScope::kRun, "windows", nullptr, nullptr},
     {"full_in_windows", NoteScope::kRun, "windows", nullptr, nullptr},

@@ -4,7 +4,8 @@
 // Hello is one SOCK_SEQPACKET message from the agent to its node's collector over an abstract Unix socket. It
 // carries the segment's memory file as SCM_RIGHTS. The collector checks the peer's credentials (same uid),
 // maps the file, and does not answer. The agent keeps the socket open; when it is closed, the collector
-// checks whether the process is gone.
+// checks whether the process is gone. To let go a process that was attached to, the collector shuts down its
+// side, and the agent closes its own when it has undone what it had changed.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +68,7 @@ enum class ControlType : std::uint32_t {
                       //   the program failed or left MPI unfinalised while other ranks of the
                       //   node still run: waiting for those could hang the job.
   kRanksSeen = 4,     // collector, before its end: a = ranks of the node that it was told of
+  kAttached = 5,      // clusterprof attach: the agent of process a, which is rank b, has greeted
 };                    // end of file = the collector is done
 struct Control {
   ControlType type;

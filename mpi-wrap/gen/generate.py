@@ -238,6 +238,13 @@ __asm__(
 """)
     for f in wrapped(functions):
         out += guarded(f, [f"ENTRY({f.name}, {2 * f.number});", f"ENTRY(P{f.name}, {2 * f.number + 1});"])
+    out.append(f"""
+// Slots of functions that this MPI lacks are there, too.
+__asm__(
+    ".pushsection .data.clusterprof_mpi_slots,\\"aw\\",@progbits\\n"
+    ".org 8 * {2 * len(functions)}\\n"
+    ".size clusterprof_mpi_slots, . - clusterprof_mpi_slots\\n"
+    ".popsection\\n");""")
     out.append("// clang-format on\n")
     return "\n".join(out)
 
@@ -522,7 +529,9 @@ class Wrapper:
                 condition = "if (*flag != 0) " if "flag" in f.by_name else ""
                 after.append(f"{condition}record.bind(key_of(*{f.get(field)}));")
         if before or body.lines or after:
-            self.add("if (record.counts()) {" if before or after else "if (record.counts_bytes()) {")
+            # What an exchange receives is not known from its status, if it is completed after a pause.
+            exchanges = verb == "starts" and any("start_exchange" in line for line in self.started_events())
+            self.add("if (record.counts()) {" if before or after or exchanges else "if (record.counts_bytes()) {")
             self.lines += ["    " + b for b in before] + body.lines
             self.lines += ["    " + a for a in after]
             self.add("}")

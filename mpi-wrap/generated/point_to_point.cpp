@@ -719,7 +719,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts_bytes()) {
+  if (record.counts()) {
     record.send_to(dest, bytes_of(sendcount, sendtype));
     record.add_received(bytes_of(recvcount, recvtype));
   }
@@ -741,7 +741,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count s
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts_bytes()) {
+  if (record.counts()) {
     record.send_to(dest, bytes_of(sendcount, sendtype));
     record.add_received(bytes_of(recvcount, recvtype));
   }
@@ -763,7 +763,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_replace, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts_bytes()) {
+  if (record.counts()) {
     record.send_to(dest, bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
   }
@@ -785,7 +785,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count cou
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_replace_c, start, returned == MPI_SUCCESS);
   record.use(comm);
-  if (record.counts_bytes()) {
+  if (record.counts()) {
     record.send_to(dest, bytes_of(count, datatype));
     record.add_received(bytes_of(count, datatype));
   }

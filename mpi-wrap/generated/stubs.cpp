@@ -1631,4 +1631,11 @@ ENTRY(PMPI_Session_init, 1235);
 ENTRY(MPI_Session_set_errhandler, 1236);
 ENTRY(PMPI_Session_set_errhandler, 1237);
 #endif
+
+// Slots of functions that this MPI lacks are there, too.
+__asm__(
+    ".pushsection .data.clusterprof_mpi_slots,\"aw\",@progbits\n"
+    ".org 8 * 1282\n"
+    ".size clusterprof_mpi_slots, . - clusterprof_mpi_slots\n"
+    ".popsection\n");
 // clang-format on

@@ -62,12 +62,20 @@ wire::MpiCommunicator& entry_of(wire::SegmentHeader* segment, std::uint32_t inde
 
 // From now on the entry counts the operations of this communicator.
 void begin_counting(wire::SegmentHeader* segment, const Communicator& communicator) noexcept {
+  if (state.attached) return;
   wire::MpiCommunicator& entry = entry_of(segment, communicator.index);
   entry.collectives.store(0, std::memory_order_relaxed);
   entry.collectives_of.store(communicator.identity, std::memory_order_release);
 }
 
 }  // namespace
+
+void forget_entries() noexcept {
+  const LockIf held(lock, state.shared);
+  used_entries = 0;
+  entries_are_shared = false;
+  for (std::uint32_t& list : retired_lists) list = 0;
+}
 
 void retire_entry(const Communicator& communicator) noexcept {
   if (communicator.family == 0 || communicator.index >= kMaxEntries) return;
@@ -104,7 +112,7 @@ void give_entry(Communicator& communicator, const char* name, std::uint64_t orig
 
 void publish_collectives(wire::SegmentHeader* segment, const Communicator& communicator,
                          std::uint16_t op) noexcept {
-  if (segment == nullptr || communicator.index >= segment->communicators) return;
+  if (state.attached || segment == nullptr || communicator.index >= segment->communicators) return;
   wire::MpiCommunicator& entry = entry_of(segment, communicator.index);
   if (entry.collectives_of.load(std::memory_order_relaxed) != communicator.identity) return;
   const std::uint32_t count = __atomic_load_n(&communicator.collectives, __ATOMIC_RELAXED);

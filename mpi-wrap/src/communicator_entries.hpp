@@ -18,6 +18,8 @@ void give_entry(Communicator& communicator, const char* name, std::uint64_t orig
 
 // The communicator is being freed.
 void retire_entry(const Communicator& communicator) noexcept;
+// A new segment has none yet.
+void forget_entries() noexcept;
 
 // After the communicator's count of collective operations has grown, by one of the function `op`. Nothing is
 // told of communicators that share an entry.

@@ -84,6 +84,17 @@ void release(HandleKey key, const Communicator* communicator) noexcept {
   if (objects.find(key) == communicator) drop_reference_locked(objects.erase(key));
 }
 
+// They are not given back: a call that began before may return any time later, and still has their addresses.
+void forget_communicators() noexcept {
+  const LockIf held(lock, state.shared);
+  last_lookup = {};
+  objects.clear([](Communicator* communicator) {
+    communicator->family = 0;  // its entry goes with all entries
+    const LockIf sequences(communicator->sequences_lock, state.shared);
+    communicator->sequences.clear();
+  });
+}
+
 Communicator* hold_communicator(HandleKey key) noexcept {
   const LockIf held(lock, state.shared);
   Communicator* const communicator = objects.find(key);

@@ -24,6 +24,9 @@ void release(HandleKey key) noexcept;
 // The same, but does nothing if the handle means another communicator by now.
 void release(HandleKey key, const Communicator* communicator) noexcept;
 
+// No handle means anything any more.
+void forget_communicators() noexcept;
+
 // Adds / drops a reference (dropping null does nothing).
 void add_reference(Communicator* communicator) noexcept;
 void drop_reference(Communicator* communicator) noexcept;

@@ -70,6 +70,16 @@ class HandleMap {
     return nullptr;
   }
 
+  // Calls act(object) for each key and forgets all. find() may run at the same time.
+  template <typename Act>
+  void clear(Act act) noexcept {
+    for (Slot& slot : slots_) {
+      const std::uint64_t key = slot.key.load(std::memory_order_relaxed);
+      if (key > kErased) act(slot.object.load(std::memory_order_relaxed));
+      if (key != kFree) slot.key.store(kFree, std::memory_order_release);
+    }
+  }
+
  private:
   static constexpr std::uint64_t kFree = 0, kErased = 1;
   struct Slot {

@@ -120,6 +120,11 @@ class RequestTable {
     --size_;
   }
 
+  void clear() noexcept {
+    for (std::uint32_t i = 0; i < capacity_; ++i) slots_[i].key = 0;
+    size_ = 0;
+  }
+
   template <typename Visit>
   void each(Visit&& visit) noexcept {
     for (std::uint32_t i = 0; i < capacity_; ++i) {

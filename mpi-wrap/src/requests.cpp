@@ -19,6 +19,7 @@ RequestTable table;
 SpinLock lock;
 std::uint32_t tracked;      // table.size(), to be read without the lock
 std::uint32_t need_status;  // how many of them need a status when they complete
+std::uint32_t recording;    // how often all were forgotten
 
 // --- memory for PersistentOperation ---
 
@@ -434,6 +435,15 @@ void track(const Request& request, const PersistentOperation* persistent) noexce
   }
 }
 
+void forget_requests() noexcept {
+  const LockIf held(lock, state.shared);
+  ++recording;
+  table.each([](Request& request) { free_request(request); });
+  table.clear();
+  __atomic_store_n(&need_status, 0, __ATOMIC_RELAXED);
+  publish_counts();
+}
+
 void forget(HandleKey key) noexcept {
   if (!any_tracked()) return;
   const LockIf held(lock, state.shared);
@@ -500,6 +510,7 @@ void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept {
   const LockIf held(lock, state.shared);
   for (int i = 0; i < count; ++i) {
     claimed[i].request.key = claimed[i].send.key = 0;
+    claimed[i].recording = recording;
     const HandleKey key = key_of(requests[i]);
     Request* const found = table.find(key);
     if (found == nullptr || found->persistent != nullptr) continue;
@@ -512,6 +523,7 @@ void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept {
 void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, const MPI_Status* status,
                       Completion how) noexcept {
   const LockIf held(lock, state.shared);
+  if (claimed.recording != recording) claimed.request.key = claimed.send.key = 0;
   for (Request* request : {&claimed.send, &claimed.request}) {
     if (request->key == 0) continue;
     complete_one(call, *request, status, how);
@@ -529,6 +541,7 @@ void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, co
 void put_back(Claimed& claimed) noexcept {
   if (claimed.request.key == 0) return;
   const LockIf held(lock, state.shared);
+  if (claimed.recording != recording) claimed.request.key = claimed.send.key = 0;
   for (Request* request : {&claimed.request, &claimed.send}) {
     if (request->key == 0) continue;
     forget_locked(request->key);

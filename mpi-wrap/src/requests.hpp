@@ -19,6 +19,7 @@ void track(const Request& request, const PersistentOperation* persistent) noexce
 
 // The handle now means another request, or none.
 void forget(HandleKey key) noexcept;
+void forget_requests() noexcept;  // all
 
 // False: no tracked request does anything when it starts or completes / needs a status. Cheap.
 bool any_tracked() noexcept;
@@ -40,7 +41,8 @@ void complete(const EndedCall& call, HandleKey key, const MPI_Status* status, Co
 // completed it has returned. So requests are taken out of the table before such a call, and those that the
 // call has not completed are put back. Persistent requests keep their handles and stay.
 struct Claimed {
-  Request request, send;  // key 0: none; the send of MPI_Isendrecv
+  Request request, send;    // key 0: none; the send of MPI_Isendrecv
+  std::uint32_t recording;  // how often all requests had been forgotten
 };
 void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept;
 void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, const MPI_Status* status,

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "mpi-wrap/src/communicator_entries.hpp"
 #include "mpi-wrap/src/communicator_handles.hpp"
 #include "mpi-wrap/src/communicator_registry.hpp"
 #include "mpi-wrap/src/handles.hpp"
@@ -48,9 +49,21 @@ void start_world() noexcept {
   announce(communicator_of(key_of(handles.comm_world))->size);
 }
 
+void forget_world() noexcept {
+  state.running = false;
+  forget_requests();
+  forget_communicators();
+  forget_entries();
+  session_started.store(false);
+#if CLUSTERPROF_MPI_HAS_4_0
+  open_sessions.store(0);
+#endif
+  world_started.store(false);
+}
+
 void end_world() noexcept {
   if (!state.running) return;
-  write_open_requests();
+  if (!state.attached) write_open_requests();  // else a call that is not ours may have completed some
   agent->mpi_ended();
   state.running = false;
   end_communicators();

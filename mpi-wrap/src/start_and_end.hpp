@@ -12,6 +12,11 @@ void start_world() noexcept;
 // For an MPI that was initialised by a call that was not seen.
 void start_if_initialised() noexcept;
 
+// For a process that is attached to once more, at its first call, on the thread that calls: forgets all that
+// was known, since it may have changed while nobody looked. Other calls, which began before, may still be
+// under way. Calls nothing of the library.
+void forget_world() noexcept;
+
 // Before the library's MPI_Finalize.
 void end_world() noexcept;
 

@@ -15,6 +15,9 @@ struct State {
   bool running;             // between MPI_Init and MPI_Finalize
   bool shared;              // MPI_THREAD_MULTIPLE: several threads may call at a time
   std::int32_t world_rank;  // in the run (worlds.hpp); kUnknownRank without a world
+  // `clusterprof attach` has loaded this object into a process that runs. Numbers of operations do not agree
+  // with those of other ranks.
+  bool attached = false;
 };
 extern State state;
 

@@ -107,6 +107,7 @@ SpinLock worlds_lock;
 std::int32_t first_rank() noexcept { return launch_info().first; }
 
 void start_worlds(MPI_Group own, std::int32_t size) noexcept {
+  if (world_count.load(std::memory_order_relaxed) != 0) end_worlds();  // of an earlier recording
   worlds[0].group = own;
   worlds[0].ranks.assign_regular(first_rank(), 1, size);
   world_count.store(1, std::memory_order_release);

@@ -55,10 +55,12 @@ int add_code_ranges(dl_phdr_info* info, std::size_t, void*) noexcept {
 }
 
 bool wanted(void* library) noexcept {
-  const char* off = getenv("CLUSTERPROF_NO_MPI");
-  if (off != nullptr && off[0] != '\0' && strcmp(off, "0") != 0) return false;
-  if (&clusterprof_agent_v1 == nullptr) return false;
-  agent = clusterprof_agent_v1();
+  if (!state.attached) {
+    const char* off = getenv("CLUSTERPROF_NO_MPI");
+    if (off != nullptr && off[0] != '\0' && strcmp(off, "0") != 0) return false;
+    if (&clusterprof_agent_v1 == nullptr) return false;
+    agent = clusterprof_agent_v1();
+  }
   if (agent == nullptr || agent->version != 8 || agent->segment() == nullptr) return false;
   return library_has_our_interface(library) && find_handles();
 }
@@ -80,7 +82,10 @@ bool measuring(void* library) noexcept {
   deciding_thread.store(self, std::memory_order_relaxed);
   const bool yes = wanted(library);
   if (yes) {
-    dl_iterate_phdr(add_code_ranges, nullptr);
+    static bool has_ranges;  // of an earlier recording
+    if (!has_ranges) dl_iterate_phdr(add_code_ranges, nullptr);
+    has_ranges = true;
+    if (state.attached) forget_world();
     // Someone else's MPI_Init may have run before this object's first call.
     start_if_initialised();
   }
@@ -121,6 +126,25 @@ Next next_definition(const char* name) noexcept {
 extern "C" {
 
 extern void* clusterprof_mpi_slots[];
+
+// `clusterprof attach` has loaded this object, or begins another recording of the process. No entry point
+// leads here yet. What needs the library is left to the program's first call: it may allow no other thread.
+[[gnu::used, gnu::visibility("default")]] void clusterprof_mpi_attach_v1(
+    const clusterprof_agent_api* given) noexcept {
+  using namespace clusterprof::mpi_wrap;
+  constexpr std::size_t kSlots = 2 * clusterprof::wire::kMpiFunctionCount;
+  static void* first_targets[kSlots];
+  if (!state.attached) {
+    memcpy(first_targets, clusterprof_mpi_slots, sizeof first_targets);
+  } else {
+    state.running = false;  // calls that began before and end now count nothing
+    for (std::size_t i = 0; i < kSlots; ++i)
+      __atomic_store_n(&clusterprof_mpi_slots[i], first_targets[i], __ATOMIC_RELEASE);
+  }
+  agent = given;
+  state.attached = true;
+  decision.store(kUndecided, std::memory_order_release);
+}
 
 // Called at an entry point's first call. Returns the target and stores it for later calls. Slot 2n is MPI_X
 // of function n, slot 2n + 1 its PMPI_X.

@@ -124,6 +124,10 @@ std::optional<std::string> of_run(const NoteRecord& note) {
           "This is a light recording (--mode light), with {} samples per second: waiting in MPI was recorded "
           "only in windows that clusterprof start opened. --mode full records it always.",
           note.number);
+    case NoteCode::kAttached:
+      return "clusterprof attach began the recording: times and bytes are from then on, and who waits for "
+             "whom is not known. Not recorded: file operations, programs and processes that they start, "
+             "torch.distributed, calls of MPI by way of dlsym. With --standby from the start, all of that is.";
     case NoteCode::kNeverStarted:
       return "Nothing was recorded: the run was on standby (--standby), and nobody started recording "
              "(clusterprof start RUN).";

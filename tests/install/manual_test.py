@@ -80,7 +80,6 @@ class Pages(Installed):
         main = self.page("clusterprof")
         for verb in there:
             self.assertIn(f"\\fBclusterprof-{verb}\\fR(1)", main)
-        self.assertNotRegex(help_of() + main, r"\battach\b (RUN|PID)|clusterprof-attach")  # reserved
 
     def test_pages_have_every_option(self):
         for verb in [(), *((verb,) for verb in verbs())]:

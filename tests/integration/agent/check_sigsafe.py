@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 
+# What glibc keeps free for libraries that are loaded later is shared with others (docs/design/0025-attach.md).
+MOST_THREAD_LOCAL_BYTES = 640
 ALLOWED_LIBRARIES = {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}
 
 
@@ -73,6 +75,11 @@ def main():
             needed.add(match.group(1))
     for library in sorted(needed - ALLOWED_LIBRARIES):
         problems.append(f"the agent needs {library}")
+
+    for line in lines_of(options.readelf, "--program-headers", "--wide", options.library):
+        fields = line.split()
+        if fields[:1] == ["TLS"] and int(fields[5], 16) > MOST_THREAD_LOCAL_BYTES:
+            problems.append(f"the agent has {int(fields[5], 16)} bytes of thread-local data, more than {MOST_THREAD_LOCAL_BYTES}")
 
     imported = {line.split()[-1].split("@")[0]
                 for line in lines_of(options.nm, "--dynamic", "--undefined-only", options.library)}

@@ -571,10 +571,6 @@ class CommandLine(Analyze):
         self.synth()
         self.refused(["report", "run", "--section", "nonsense"], 2, "nonsense", "efficiency")
 
-    def test_reserved_verbs_say_that_they_come_later(self):
-        for verb in ("attach",):
-            self.refused([verb, "run", "-f", "folded"], 2, verb, "not in this version")
-
     def test_foreign_files(self):
         os.mkdir(self.run_)
         shard = os.path.join(self.run_, "node-x.h5")

@@ -70,11 +70,12 @@ FOLDERS = {
 
     "cli/self_test": [],
     "cli": ["base", "formats/wire", "formats/run"],
+    "cli/attach": ["base", "cli", "formats/wire", "formats/run"],
     "cli/doctor": ["base", "cli", "formats/wire/site_switch.h", "formats/wire/site_counts.h"],
     "cli/analyze": ["base", "formats/run/run_control.hpp", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report/"],
     "cli/merge": ["aggregator/mpi", "cli/analyze"],
     "cli/tui": ["base", "report/", "cli/analyze"],
-    "cli/manual": ["base", "report/", "cli", "cli/analyze", "cli/doctor"],
+    "cli/manual": ["base", "report/", "cli", "cli/analyze", "cli/attach", "cli/doctor"],
 
     "slurm/start": ["formats/wire/site_switch.h", "formats/wire/site_counts.h"],
     "slurm/activation": ["base", "formats/wire/site_switch.h", "formats/wire/site_counts.h", "slurm/start"],
@@ -85,7 +86,7 @@ SYSTEM = {  # library header -> the only folders that may include it
     "mpi.h": ["mpi-wrap", "aggregator/mpi", "cli/self_test"],
     "boost/asio": ["collector"],
     "curses.h": ["cli/tui"],
-    "elfutils/": ["collector"],
+    "elfutils/": ["collector", "cli/attach"],
     "papi.h": ["agent", "cli"],
     "CLI/": ["cli", "collector", "formats"],
     "slurm/spank.h": ["slurm/spank"],

@@ -263,8 +263,9 @@ TEST(Options, HelpAndVersionGoToStdout) {
         "--max-cpu",      "--strict",    "--no-stderr",   "--hang-after",   "--hang-abort"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
-  for (const char* name : {"--memory", "attach"})  // reserved
-    EXPECT_EQ(bad({"--help"}).output.find(name), std::string::npos) << name;
+  for (const char* name : {"attach PID", "detach RUN", "top RUN"})
+    EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
+  EXPECT_EQ(bad({"--help"}).output.find("--memory"), std::string::npos);  // reserved
 }
 
 TEST(Options, HangAfter) {

@@ -32,6 +32,22 @@ TEST(HandleMap, AgreesWithStdMapUnderRandomUse) {
   }
 }
 
+TEST(HandleMap, ForgetsAll) {
+  static HandleMap<int, 8> map;
+  int objects[] = {1, 2, 3};
+  bool full = false;
+  for (std::uint64_t key = 10; key < 13; ++key) map.insert(key, &objects[key - 10], full);
+  map.erase(11);
+  int sum = 0;
+  map.clear([&](const int* object) { sum += *object; });
+  EXPECT_EQ(sum, 4);
+  for (std::uint64_t key = 10; key < 13; ++key) EXPECT_EQ(map.find(key), nullptr);
+  for (std::uint64_t key = 20; key < 28; ++key) {
+    map.insert(key, &objects[0], full);
+    EXPECT_FALSE(full);
+  }
+}
+
 TEST(HandleMap, ReportsThatItIsFull) {
   static HandleMap<int, 8> map;
   int object = 0;

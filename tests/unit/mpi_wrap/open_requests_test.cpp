@@ -161,6 +161,36 @@ TEST_F(OpenRequests, SendsThatFailedMayNotHaveHappened) {
   EXPECT_EQ(unseen(), wire::kSendsUnsure);
 }
 
+// A process is let go and attached to again while a call waits for a request.
+TEST_F(OpenRequests, OfAnEarlierRecordingAreNotPutBack) {
+  start(1, RequestKind::kSend, 5, 3, 7);
+  start(2, RequestKind::kSend, 5, 4, 7);
+  const MPI_Request requests[] = {handle(1), handle(2)};
+  Claimed claimed[2] = {};
+  claim(requests, 2, claimed);
+  EXPECT_TRUE(open().empty());
+  EXPECT_EQ(claimed[0].request.key, 1u);
+  forget_requests();
+  start(1, RequestKind::kReceive, 6, 2, 8);  // another one by now
+  put_back(claimed[0]);
+  const MPI_Status status{};
+  complete_claimed(call_, 2, claimed[1], &status, Completion::kGood);
+  EXPECT_EQ(open(), (std::vector<Row>{{6, kReceive, 2, 8, 1}}));
+  EXPECT_EQ(claimed[0].request.key, 0u);
+  EXPECT_EQ(claimed[1].request.key, 0u);
+}
+
+TEST_F(OpenRequests, MayBeOfCommunicatorsThatAreForgotten) {
+  constexpr HandleKey kKey = 500;
+  bind(kKey, communicator_.get());
+  EXPECT_EQ(communicator_of(kKey), communicator_.get());
+  EXPECT_EQ(communicator_->references, 2u);
+  forget_communicators();
+  EXPECT_EQ(communicator_of(kKey), nullptr);
+  EXPECT_EQ(communicator_->references, 2u);
+  EXPECT_EQ(communicator_->identity, 77u);
+}
+
 TEST_F(OpenRequests, TellTheMessageOfARequestThatFails) {
   start(1, RequestKind::kReceive, 5, 3, 7);
   start(2, RequestKind::kReceive, 5, 3, 7);

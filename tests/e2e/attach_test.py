@@ -1,0 +1,415 @@
+"""`clusterprof attach` and `detach`: what is recorded of programs that were not started with clusterprof, what is as before
+when they are let go, and what is said where it cannot be done."""
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import threading
+import time
+
+import recording
+
+PATIENCE_S = 120
+PLAIN = os.path.join(recording.BUILD, "programs", "plain", "attached")
+
+PYTHON_PROGRAM = """
+import os, sys, time
+
+def cpu(share_s):
+    end = time.thread_time() + share_s
+    x = 0
+    while time.thread_time() < end:
+        for i in range(1000):
+            x += i
+    return x
+
+def hot():
+    return cpu(0.03)
+
+def cold():
+    return cpu(0.01)
+
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]):
+    hot()
+    cold()
+print("ok")
+"""
+
+# Each rank writes down when it entered and left its barriers, and adds up what it sent.
+MPI_PROGRAM = """
+import array, json, os, sys, time
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+directory = sys.argv[1]
+log = open(os.path.join(directory, f"rank-{world.rank}.jsonl"), "w")
+sent, received = array.array("d", [1.0] * 128), array.array("d", [0.0] * 128)
+done = None
+while not done:
+    enter = time.time_ns()
+    world.Barrier()
+    print(json.dumps([enter, time.time_ns()]), file=log, flush=True)
+    for _ in range(3):
+        world.Allreduce(sent, received)
+    time.sleep(0.01)
+    done = world.bcast(os.path.exists(os.path.join(directory, "stop")) if world.rank == 0 else None)
+assert received[0] == world.size
+"""
+SENT_BYTES = 128 * 8  # by each rank in each of the three operations between two barriers
+
+
+def may_trace():
+    """Whether this user may trace processes that it has not started."""
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
+            scope = int(file.read())
+    except OSError:
+        scope = 0
+    with open("/proc/self/status") as file:
+        capabilities = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
+    return scope == 0 or scope < 3 and capabilities >> 19 & 1
+
+
+def status_of(pid, *names):
+    with open(f"/proc/{pid}/status") as file:
+        return {line.split(":")[0]: line.split()[1] for line in file if line.split(":")[0] in names}
+
+
+def files_of(pid):
+    """Everything that is mapped from files, but for our code and the libraries of glibc that it names, which stay."""
+    with open(f"/proc/{pid}/maps") as file:
+        lines = [line.split() for line in file]
+    return sorted((words[0], words[1], words[5]) for words in lines if len(words) > 5 and words[5].startswith("/")
+                  and not os.path.basename(words[5]).startswith(("libclusterprof_", "libdl", "libpthread")))
+
+
+def state_of(pid):
+    """What has to be as before when a process was let go."""
+    timers = None
+    if os.path.exists(f"/proc/{pid}/timers"):  # not in every kernel
+        with open(f"/proc/{pid}/timers") as file:
+            timers = file.read()
+    descriptors = sorted((int(name), os.readlink(f"/proc/{pid}/fd/{name}")) for name in os.listdir(f"/proc/{pid}/fd"))
+    masks = {tid: status_of(f"{pid}/task/{tid}", "SigBlk") for tid in os.listdir(f"/proc/{pid}/task")}
+    return {"files": files_of(pid), "handlers": status_of(pid, "SigCgt", "SigIgn", "Threads"), "timers": timers,
+            "descriptors": descriptors, "masks": masks}
+
+
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class AttachTest(recording.RecordingTest):
+    def setUp(self):
+        super().setUp()
+        if not may_trace():
+            self.skipTest("this user may not trace processes (kernel.yama.ptrace_scope)")
+        self.run_directory = os.path.join(self.directory, "run")
+        self.stop_file = os.path.join(self.directory, "stop")
+        self.process = None
+
+    def begin(self, command, **options):
+        self.process = subprocess.Popen(command, cwd=self.directory, stdout=subprocess.PIPE, text=True, **options)
+        self.addCleanup(self.end)
+        return self.process.pid
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate(timeout=PATIENCE_S)
+
+    def ready(self):
+        self.assertEqual(self.process.stdout.readline(), "ready\n")
+
+    def finish(self):
+        open(self.stop_file, "w").close()
+        stdout, _ = self.process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(self.process.returncode, 0, stdout)
+        return stdout
+
+    def clusterprof(self, *words, status=0, **options):
+        done = subprocess.run([recording.CLUSTERPROF, *map(str, words)], cwd=self.directory, capture_output=True, text=True,
+                              timeout=PATIENCE_S, **options)
+        self.assertEqual(done.returncode, status, done.stderr + done.stdout)
+        return done.stderr if status else done.stdout
+
+    def report(self, run=None):
+        return json.loads(self.clusterprof("report", run or self.run_directory, "--json"))
+
+    def await_(self, condition, what):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.05)
+
+    def assert_as_before(self, pid, before):
+        """Once our threads have ended, which they do last."""
+        self.await_(lambda: status_of(pid, "Threads") == {"Threads": before["handlers"]["Threads"]}, "our threads' end")
+        self.assertEqual(state_of(pid), before)
+
+    def compute_for(self, pid, seconds):
+        """Until the process has used so much processor time more."""
+        wanted = cpu_s(pid) + seconds
+        self.await_(lambda: cpu_s(pid) >= wanted, "processor time")
+
+
+class Programs(AttachTest):
+    def test_threads_of_a_c_program(self):
+        pid = self.begin([PLAIN, "threads", "3", self.stop_file])
+        self.ready()
+        self.compute_for(pid, 2)  # which does not count
+        before_s = cpu_s(pid)
+        self.clusterprof("attach", pid, "-o", self.run_directory)
+        attached_s = cpu_s(pid)
+        self.compute_for(pid, 3)
+        detaching_s = cpu_s(pid)
+        self.clusterprof("detach", self.run_directory)
+        after_s = cpu_s(pid)
+        self.assertIsNone(self.process.poll())
+        report = self.report()
+        self.assertIn("ok\n", self.finish())
+        spin = sum(row["self_s"] for row in report["functions"] if row["name"] == "spin_work")
+        # Threads are taken up within a sampling period of the beginning.
+        self.assertGreater(spin, 0.85 * (detaching_s - attached_s) - 0.1)
+        self.assertLess(report["ranks"][0]["cpu_s"], 1.05 * (after_s - before_s) + 0.1)
+        self.assertEqual([row["rank"] for row in report["ranks"]], [0])
+        self.assertEqual(report["ranks"][0]["pid"], pid)
+        self.assertFalse(report["ranks"][0]["exit"]["lost"])
+        self.assertTrue(report["run"]["complete"])
+        self.assertEqual(report["run"]["state"], "ended")
+        self.assertIn("attached", [note["code"] for note in report["run"]["note_records"]])
+        self.assertEqual([finding["kind"] for finding in report["findings"] if finding["kind"].startswith("rank")], [])
+
+    def test_python_busy_in_known_functions(self):
+        script = os.path.join(self.directory, "program.py")
+        with open(script, "w") as file:
+            file.write(PYTHON_PROGRAM)
+        for version, python in recording.pythons():
+            with self.subTest(python=version):
+                run = os.path.join(self.directory, f"run-{version}")
+                if os.path.exists(self.stop_file):
+                    os.remove(self.stop_file)
+                pid = self.begin([python, script, self.stop_file])
+                self.ready()
+                self.clusterprof("attach", pid, "-o", run)
+                self.compute_for(pid, 2)
+                self.clusterprof("detach", run)
+                report = self.report(run)
+                self.assertEqual(self.finish(), "ok\n")
+                total = {row["name"].split(".")[-1]: row["total_s"] for row in report["functions"] if row["kind"] == "python"}
+                share = total["hot"] / (total["hot"] + total["cold"])
+                self.assertGreater(total["hot"] + total["cold"], 1.5)
+                self.assertAlmostEqual(share, 0.75, delta=0.12, msg=(total, report["run"]["samples"], report["ranks"]))
+
+    def test_it_ends_with_the_program(self):
+        pid = self.begin([PLAIN, "threads", "2", self.stop_file])
+        self.ready()
+        self.clusterprof("attach", pid, "-o", self.run_directory)
+        self.compute_for(pid, 0.5)
+        self.assertIn("ok\n", self.finish())
+        self.await_(lambda: not os.path.exists(os.path.join(self.run_directory, ".control")), "the last shard")
+        report = self.report()
+        self.assertEqual(report["ranks"][0]["exit"]["status"], 0)
+        self.assertTrue(report["run"]["complete"])
+
+    def test_for_a_time(self):
+        pid = self.begin([PLAIN, "threads", "1", self.stop_file])
+        self.ready()
+        self.clusterprof("attach", pid, "-o", self.run_directory, "--for", "1s")
+        self.assertGreaterEqual(self.report()["run"]["elapsed_s"], 0.9)
+        self.assertIn("ok\n", self.finish())
+
+    def test_nothing_is_left_but_code(self):
+        pid = self.begin([PLAIN, "threads", "2", self.stop_file])
+        self.ready()
+        before = state_of(pid)
+        for number in range(2):
+            run = f"{self.run_directory}-{number}"
+            self.clusterprof("attach", pid, "-o", run)
+            if before["timers"] is not None:
+                self.assertNotEqual(state_of(pid)["timers"], before["timers"])
+            os.kill(pid, signal.SIGUSR1)
+            self.compute_for(pid, 0.5)
+            self.clusterprof("detach", run)
+            self.assert_as_before(pid, before)
+            names = {row["name"] for row in self.report(run)["functions"]}
+            self.assertIn("spin_work", names)
+        self.assertIn("signals 2\n", self.finish())
+
+    def test_again_and_again_while_memory_is_allocated(self):
+        pid = self.begin([PLAIN, "storm", "16", self.stop_file])
+        self.ready()
+        self.clusterprof("attach", pid, "-o", f"{self.run_directory}-first")
+        threads = {"Threads": "17"}
+        self.clusterprof("detach", f"{self.run_directory}-first")
+        self.await_(lambda: status_of(pid, "Threads") == threads, "our threads' end")
+        before = state_of(pid)
+        for number in range(4):
+            run = f"{self.run_directory}-{number}"
+            self.clusterprof("attach", pid, "-o", run, "--for", "1s")
+            shutil.rmtree(run)
+        self.assert_as_before(pid, before)
+        self.assertIn("ok\n", self.finish())
+
+    def test_children_of_forks_can_load_libraries(self):
+        for number in range(3):  # the agent is loaded once into each
+            stop = f"{self.stop_file}-{number}"
+            run = f"{self.run_directory}-{number}"
+            pid = self.begin([PLAIN, "forks", "0", stop])
+            self.ready()
+            self.clusterprof("attach", pid, "-o", run)
+            self.clusterprof("detach", run)
+            open(stop, "w").close()
+            stdout, _ = self.process.communicate(timeout=PATIENCE_S)
+            self.assertEqual((self.process.returncode, stdout.splitlines()[-1]), (0, "ok"))
+
+    def test_while_it_is_stopped_and_goes_on(self):
+        pid = self.begin([PLAIN, "storm", "2", self.stop_file])
+        self.ready()
+        done = threading.Event()
+
+        def stop_and_go():
+            while not done.wait(0.001):
+                os.kill(pid, signal.SIGSTOP)
+                os.kill(pid, signal.SIGCONT)
+
+        stopper = threading.Thread(target=stop_and_go)
+        stopper.start()
+        try:
+            for number in range(8):  # it may be refused, as it is stopped
+                run = f"{self.run_directory}-{number}"
+                attached = subprocess.run([recording.CLUSTERPROF, "attach", str(pid), "-o", run], cwd=self.directory,
+                                          capture_output=True, text=True, timeout=PATIENCE_S)
+                if attached.returncode == 0:
+                    self.clusterprof("detach", run)
+                else:
+                    self.assertEqual(attached.returncode, 1, attached.stderr)
+        finally:
+            done.set()
+            stopper.join()
+        os.kill(pid, signal.SIGCONT)
+        self.assertIn("ok\n", self.finish())
+
+
+class Mpi(AttachTest):
+    def test_counts_and_bytes_of_two_ranks(self):
+        self.need("mpirun.openmpi")
+        script = os.path.join(self.directory, "program.py")
+        with open(script, "w") as file:
+            file.write(MPI_PROGRAM)
+        self.begin([*recording.launcher("openmpi", 2), recording.PYTHON, script, self.directory])
+
+        def barriers(rank):
+            try:
+                with open(os.path.join(self.directory, f"rank-{rank}.jsonl")) as file:
+                    return [json.loads(line) for line in file if line.endswith("\n")]
+            except FileNotFoundError:
+                return []
+
+        def await_barriers(count):
+            wanted = [len(barriers(rank)) + count for rank in range(2)]
+            self.await_(lambda: all(len(barriers(rank)) >= wanted[rank] for rank in range(2)), "barriers")
+
+        await_barriers(20)
+        pids = [pid for pid, words in recording.processes() if words[:2] == [recording.PYTHON, script]]
+        self.assertEqual(len(pids), 2)
+        begin_ns = time.time_ns()
+        self.clusterprof("attach", *pids, "-o", self.run_directory)
+        await_barriers(30)  # the threads that call MPI are known by now
+        sure_ns = time.time_ns()
+        await_barriers(100)
+        detaching_ns = time.time_ns()
+        self.clusterprof("detach", self.run_directory)
+        end_ns = time.time_ns()
+        await_barriers(20)
+        report = self.report()
+        self.finish()
+        self.assertEqual([row["rank"] for row in report["ranks"]], [0, 1])
+        count = {op: sum(row["count"] for row in report["mpi"]["calls"] if row["op"] == op)
+                 for op in ("MPI_Barrier", "MPI_Allreduce")}
+        at_least = sum(enter >= sure_ns and leave <= detaching_ns for rank in range(2) for enter, leave in barriers(rank))
+        at_most = sum(leave >= begin_ns and enter <= end_ns for rank in range(2) for enter, leave in barriers(rank))
+        self.assertGreaterEqual(at_least, 190)
+        self.assertLessEqual(at_least, count["MPI_Barrier"])
+        self.assertLessEqual(count["MPI_Barrier"], at_most)
+        self.assertLessEqual(abs(count["MPI_Allreduce"] - 3 * count["MPI_Barrier"]), 2 * 3 * 2)
+        sent = sum(row["sent_bytes"] for row in report["mpi"]["calls"] if row["op"] == "MPI_Allreduce")
+        self.assertEqual(sent, count["MPI_Allreduce"] * SENT_BYTES)
+        self.assertEqual({rank["mpi_wait_s"] for rank in report["ranks"]}, {None})
+        self.assertFalse(report["mpi"].get("waits"))
+        self.assertIn("attached", [note["code"] for note in report["run"]["note_records"]])
+
+
+class Refused(AttachTest):
+    def assert_refused(self, pid, words, **options):
+        said = self.clusterprof("attach", pid, "-o", self.run_directory, status=1, **options)
+        self.assertEqual(said.count("\n"), 1, said)
+        self.assertIn(f"process {pid}: ", said)
+        self.assertIn(words, said)
+        self.assertFalse(os.path.exists(self.run_directory))
+
+    def test_by_a_filter_of_system_calls(self):
+        pid = self.begin([PLAIN, "threads", "1", self.stop_file])
+        self.ready()
+        libc = ctypes.CDLL(None, use_errno=True)
+        ptrace, allow, refuse = 101, 0x7fff0000, 0x00050000 | 1  # EPERM
+        code = b"".join(struct.pack("HBBI", *word) for word in (
+            (0x20, 0, 0, 0), (0x15, 0, 1, ptrace), (0x06, 0, 0, refuse), (0x06, 0, 0, allow)))
+        buffer = ctypes.create_string_buffer(code, len(code))
+        program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 4, ctypes.addressof(buffer)), 16)
+
+        def forbid():
+            libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+            libc.prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0)  # PR_SET_SECCOMP
+
+        self.assert_refused(pid, "seccomp", preexec_fn=forbid)
+        self.assertIn("ok\n", self.finish())
+
+    def test_static_program(self):
+        source = os.path.join(self.directory, "static.c")
+        with open(source, "w") as file:
+            file.write('#include <unistd.h>\n#include <stdio.h>\nint main(void) { puts("ready"); fflush(stdout); pause(); }\n')
+        program = os.path.join(self.directory, "static")
+        if not shutil.which("cc") or subprocess.run(["cc", "-static", source, "-o", program], capture_output=True).returncode:
+            self.skipTest("no static libc here")
+        pid = self.begin([program])
+        self.ready()
+        self.assert_refused(pid, "statically")
+
+    def test_what_is_recorded_already(self):
+        pid = self.begin([PLAIN, "threads", "1", self.stop_file])
+        self.ready()
+        self.clusterprof("attach", pid, "-o", self.run_directory)
+        said = self.clusterprof("attach", pid, "-o", os.path.join(self.directory, "other"), status=1)
+        self.assertIn("recorded already", said)
+        self.clusterprof("detach", self.run_directory)
+        self.assertIn("ok\n", self.finish())
+
+    def test_what_is_not_there(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        self.assert_refused(gone.pid, "no such process")
+
+    def test_stopped_program(self):
+        pid = self.begin([PLAIN, "threads", "1", self.stop_file])
+        self.ready()
+        os.kill(pid, signal.SIGSTOP)
+        self.await_(lambda: status_of(pid, "State")["State"] == "T", "the stop")
+        self.assert_refused(pid, "stopped")
+        os.kill(pid, signal.SIGCONT)
+        self.assertIn("ok\n", self.finish())
+
+    def test_wrong_command_lines(self):
+        for words in (["attach"], ["attach", "1", "--job", "2"], ["attach", "--job", "x"], ["attach", "0"]):
+            self.clusterprof(*words, status=2)
+        self.clusterprof("detach", self.directory, status=1)
+
+
+if __name__ == "__main__":
+    recording.main()
