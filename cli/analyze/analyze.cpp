@@ -31,6 +31,7 @@
 #include "cli/analyze/stacks.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/verbs.hpp"
+#include "cli/analyze/whatif.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::cli {
@@ -72,6 +73,7 @@ struct Verbs {
   void add_hang();
   void add_snapshot();
   void add_scale();
+  void add_whatif();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -89,6 +91,7 @@ struct Verbs {
   HangVerbOptions hang_options;
   SnapshotOptions snapshot_options;
   ScaleOptions scale_options;
+  WhatIfOptions whatif_options;
   std::string dump_argument;
   std::string validate_argument;
   std::vector<std::string> own;
@@ -99,7 +102,7 @@ struct Verbs {
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
            *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
            *detach_verb = nullptr, *stacks_verb = nullptr, *hang_verb = nullptr, *snapshot_verb = nullptr;
-  CLI::App* scale_verb = nullptr;
+  CLI::App *scale_verb = nullptr, *whatif_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -136,6 +139,7 @@ Verbs::Verbs() {
   add_hang();
   add_snapshot();
   add_scale();
+  add_whatif();
 }
 
 void Verbs::add_merge() {
@@ -366,6 +370,27 @@ void Verbs::add_scale() {
   add_own(scale_verb, own);
 }
 
+void Verbs::add_whatif() {
+  whatif_verb = app.add_subcommand(
+      "whatif", "Predicts what changes of the program would gain, by replaying the run with them");
+  whatif_verb->add_option("RUN", whatif_options.run, kRunHelp)->required();
+  whatif_verb
+      ->add_option("--change", whatif_options.changes,
+                   "what is different, several times for several changes at once: \"line FILE:N x0.5\", "
+                   "\"function NAME x0\", \"region NAME xF\", \"rank R = mean\", \"balance function NAME\", "
+                   "\"call OP FILE:N removed\", \"latency xF\", \"bandwidth xF\", \"io xF\" (default: what is "
+                   "worth a try in this run, ranked by its gain)")
+      ->type_name("CHANGE")
+      ->allow_extra_args(false);
+  whatif_verb->add_flag("--json", whatif_options.json, "print JSON");
+  whatif_verb->add_option("--top", whatif_options.top, "rows of the tables")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  add_colour(whatif_verb, whatif_options.colour);
+  add_own(whatif_verb, own);
+}
+
 void Verbs::add_hang() {
   hang_verb = app.add_subcommand("hang", "Looks whether any rank makes progress, and tells the collectors");
   hang_verb->group("");  // between parts of clusterprof
@@ -460,6 +485,7 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*stacks_verb) return stacks(stacks_options);
   if (*snapshot_verb) return snapshot(snapshot_options);
   if (*scale_verb) return scale(scale_options);
+  if (*whatif_verb) return whatif(whatif_options);
   if (*hang_verb) return look_for_hang(hang_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }

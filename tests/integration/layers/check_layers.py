@@ -51,6 +51,7 @@ FOLDERS = {
 
     "aggregator/waits": ["formats/shard", "formats/wire/mpi_event.h", "formats/wire/c10d_functions.h"],
     "aggregator": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator/waits"],
+    "aggregator/whatif": ["base", "formats/shard", "aggregator", "aggregator/waits"],
     "aggregator/mpi": ["aggregator"],
 
     "report/analysis": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h",
@@ -72,7 +73,7 @@ FOLDERS = {
     "cli": ["base", "formats/wire", "formats/run"],
     "cli/attach": ["base", "cli", "formats/wire", "formats/run"],
     "cli/doctor": ["base", "cli", "formats/wire/site_switch.h", "formats/wire/site_counts.h"],
-    "cli/analyze": ["base", "formats/run/run_control.hpp", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report/"],
+    "cli/analyze": ["base", "formats/run/run_control.hpp", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "aggregator/whatif", "report/"],
     "cli/merge": ["aggregator/mpi", "cli/analyze"],
     "cli/tui": ["base", "report/", "cli/analyze"],
     "cli/manual": ["base", "report/", "cli", "cli/analyze", "cli/attach", "cli/doctor"],
