@@ -173,7 +173,8 @@ class ChangedCosts {
       : r_(recording),
         a_(amounts),
         now_(recording.trace.lanes.size()),
-        cause(recording.trace.events.size(), kNone) {}
+        cause(recording.trace.events.size(), kNone),
+        behind_ns(recording.trace.events.size()) {}
 
   // Of the time outside MPI.
   [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
@@ -218,7 +219,9 @@ class ChangedCosts {
     now.waited_until_ns = std::max(now.waited_until_ns, dependence.ns);
     if (done_ns <= now.done_ns) return;
     now.done_ns = done_ns;
-    if (dependence.ns > now.begin_ns) cause[call] = dependence.event;
+    if (dependence.ns <= now.begin_ns) return;
+    cause[call] = dependence.event;
+    behind_ns[call] = done_ns - dependence.ns;
   }
   [[nodiscard]] std::int64_t end(std::uint32_t call) {
     const Now& now = now_[r_.trace.events[call].lane];
@@ -247,6 +250,7 @@ class ChangedCosts {
   // Per first event of a call: the event before which another lane did what this call waited for; kNone: its
   // own lane did.
   std::vector<std::uint32_t> cause;
+  std::vector<std::int64_t> behind_ns;  // what the call took after its cause
   std::unordered_map<std::uint32_t, double> wait_of_site;  // ns per path
 };
 
@@ -658,9 +662,13 @@ void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_
     const double useful = costs.useful_ns(*lane, next);
     for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
       sums[{lane->rank, recording.parts[i].path}] += useful * static_cast<double>(recording.parts[i].share);
+    if (stretch.count == 0) sums[{lane->rank, 0}] += useful;
+    if (next == lane->end || !recording.elastic[next])
+      sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns);
     if (next == lane->first) break;
     const std::uint32_t call = trace.call_begin(next - 1);
     if (costs.cause[call] != kNone) {
+      sums[{lane->rank, trace.events[call].path}] += static_cast<double>(costs.behind_ns[call]);
       next = trace.call_begin(costs.cause[call]);
       lane = &trace.lanes[trace.events[next].lane];
       continue;
