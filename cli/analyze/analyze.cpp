@@ -23,6 +23,7 @@
 #include "cli/analyze/diff.hpp"
 #include "cli/analyze/export.hpp"
 #include "cli/analyze/hang.hpp"
+#include "cli/analyze/history.hpp"
 #include "cli/analyze/ls.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
@@ -74,6 +75,7 @@ struct Verbs {
   void add_snapshot();
   void add_scale();
   void add_whatif();
+  void add_history();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -92,6 +94,7 @@ struct Verbs {
   SnapshotOptions snapshot_options;
   ScaleOptions scale_options;
   WhatIfOptions whatif_options;
+  HistoryOptions history_options;
   std::string dump_argument;
   std::string validate_argument;
   std::vector<std::string> own;
@@ -102,7 +105,7 @@ struct Verbs {
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
            *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
            *detach_verb = nullptr, *stacks_verb = nullptr, *hang_verb = nullptr, *snapshot_verb = nullptr;
-  CLI::App *scale_verb = nullptr, *whatif_verb = nullptr;
+  CLI::App *scale_verb = nullptr, *whatif_verb = nullptr, *history_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -140,6 +143,7 @@ Verbs::Verbs() {
   add_snapshot();
   add_scale();
   add_whatif();
+  add_history();
 }
 
 void Verbs::add_merge() {
@@ -276,6 +280,16 @@ void Verbs::add_diff() {
       ->type_name("CONDITIONS");
   diff_verb->add_flag("--any-difference", diff_options.any_difference,
                       "let differences within the noise make conditions true as well");
+  diff_verb
+      ->add_option("--history", diff_options.history,
+                   "how much single runs vary is known from those in this directory (default: for METRIC "
+                   "regressed, where A is)")
+      ->type_name("DIR");
+  CLI::Option* const github =
+      diff_verb->add_flag("--github", diff_options.github, "print the conditions as annotations of GitHub Actions");
+  github->excludes(diff_verb->get_option("--json"));
+  diff_verb->add_option("--junit", diff_options.junit, "write the conditions as JUnit XML to this file")
+      ->type_name("FILE");
   diff_verb->add_option("--top", diff_options.top, "rows of the long tables")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24))
@@ -391,6 +405,26 @@ void Verbs::add_whatif() {
   add_own(whatif_verb, own);
 }
 
+void Verbs::add_history() {
+  history_verb = app.add_subcommand(
+      "history", "Lists the runs of a command over time, and since when its numbers are different");
+  history_verb->add_option("WHAT", history_options.what,
+                           "a directory of runs (default: where runs are), a run, for those of its command, or "
+                           "the name of a program");
+  history_verb->add_flag("--json", history_options.json, "print JSON");
+  history_verb->add_option("--html", history_options.html, "write an HTML page to this file")->type_name("FILE");
+  history_verb
+      ->add_option("--badge", history_options.badge,
+                   "write an SVG image with the parallel efficiency of the newest run to this file")
+      ->type_name("FILE");
+  history_verb->add_option("--top", history_options.top, "runs of each command")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  add_colour(history_verb, history_options.colour);
+  add_own(history_verb, own);
+}
+
 void Verbs::add_hang() {
   hang_verb = app.add_subcommand("hang", "Looks whether any rank makes progress, and tells the collectors");
   hang_verb->group("");  // between parts of clusterprof
@@ -486,6 +520,7 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*snapshot_verb) return snapshot(snapshot_options);
   if (*scale_verb) return scale(scale_options);
   if (*whatif_verb) return whatif(whatif_options);
+  if (*history_verb) return history(history_options);
   if (*hang_verb) return look_for_hang(hang_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }

@@ -190,5 +190,9 @@ std::string render_diff_text(const Diff& diff, const std::vector<Judgement>& jud
 void render_diff_json(const Diff& diff, const std::vector<Judgement>& judgements, const JsonSink& sink);
 // A page of its own, without scripts, that needs nothing else.
 std::string render_diff_html(const Diff& diff, const std::vector<Judgement>& judgements);
+// Annotations of GitHub Actions, a line each. Files below `root`, an absolute path, are named from there.
+std::string render_github(const std::vector<Judgement>& judgements, std::string_view root);
+// JUnit's XML, as GitLab and others read it: a test case for each judgement.
+std::string render_junit(const std::vector<Judgement>& judgements);
 
 }  // namespace clusterprof::report

@@ -65,6 +65,7 @@ FOLDERS = {
     "report/plain_html": ["report/format"],
     "report/diff": ["report", "report/analysis", "report/format", "report/words", "report/text", "report/json", "report/plain_html"],
     "report/scale": ["report", "report/analysis", "report/format", "report/text", "report/json", "report/plain_html", "report/diff"],
+    "report/history": ["formats/shard", "report", "report/analysis", "report/format", "report/words", "report/text", "report/json", "report/plain_html", "report/diff"],
     "report/page": ["base", "formats/shard", "formats/profile", "report/analysis", "report/format"],
     "report/html": ["base", "report", "report/analysis", "report/format", "report/json", "report/page"],
     "report/tui": ["report", "report/analysis", "report/format", "report/words", "report/text", "report/page"],
@@ -92,11 +93,12 @@ SYSTEM = {  # library header -> the only folders that may include it
     "CLI/": ["cli", "collector", "formats"],
     "slurm/spank.h": ["slurm/spank"],
     "nlohmann/": ["report", "cli/analyze"],
+    "sqlite3.h": ["cli/analyze"],
 }
 # What makes sentences -> the only files and folders that may include it: those that show them.
 SENTENCES = {
     "report/words": ["report/words/", "report/text/", "report/json/", "report/html/", "report/tui/",
-                     "report/diff/render_diff_", "report/diff/diff_format.cpp", "cli/analyze/"],
+                     "report/diff/render_diff_", "report/diff/diff_format.cpp", "report/history/history.cpp", "cli/analyze/"],
 }
 # Folders that compute, and what they must not include to format anything.
 NO_FORMATTING = {"report/analysis": ["fmt/", "<iomanip>", "<format>", "report/format/", "report/text/", "report/words/"]}
