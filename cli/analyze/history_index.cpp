@@ -32,7 +32,7 @@ constexpr const char* kTables =
     "CREATE TABLE word(run INTEGER, text TEXT);"
     "CREATE TABLE finding(run INTEGER, text TEXT);"
     "CREATE TABLE setting(run INTEGER, kind INTEGER, name TEXT, value TEXT);"
-    "CREATE TABLE metric(run INTEGER, kind INTEGER, name TEXT, file TEXT, value REAL);";
+    "CREATE TABLE metric(run INTEGER, kind INTEGER, name TEXT, file TEXT, total INTEGER, value REAL);";
 
 // Each user has one: what others may read of the runs differs.
 fs::path index_path(const fs::path& directory) {
@@ -118,7 +118,7 @@ bool fill(sqlite3* database, const HistoryIndex& index) {
   Statement word(database, "INSERT INTO word VALUES(?, ?)");
   Statement finding(database, "INSERT INTO finding VALUES(?, ?)");
   Statement setting(database, "INSERT INTO setting VALUES(?, ?, ?, ?)");
-  Statement metric(database, "INSERT INTO metric VALUES(?, ?, ?, ?, ?)");
+  Statement metric(database, "INSERT INTO metric VALUES(?, ?, ?, ?, ?, ?)");
   std::int64_t row = 0;
   for (const auto& [name, indexed] : index) {
     const HistoryRun& r = indexed.run;
@@ -133,7 +133,8 @@ bool fill(sqlite3* database, const HistoryIndex& index) {
     for (const shard::Setting& s : r.settings)
       good = good && setting.insert(row, static_cast<std::int64_t>(s.kind), s.name, s.value);
     for (const auto& [m, value] : r.metrics)
-      good = good && metric.insert(row, static_cast<std::int64_t>(m.table), m.name, m.file, value);
+      good = good && metric.insert(row, static_cast<std::int64_t>(m.table), m.name, m.file,
+                                   std::int64_t{m.total ? 1 : 0}, value);
     if (!good) return false;
   }
   return true;
@@ -186,7 +187,8 @@ bool read(sqlite3* database, HistoryIndex& index) {
            const std::int64_t table = metric.number(1);
            if (table < 0 || table >= static_cast<std::int64_t>(report::kDiffTables)) return false;
            r.metrics.push_back(
-               {{static_cast<report::DiffTable>(table), metric.text(2), metric.text(3)}, metric.real(4)});
+               {{static_cast<report::DiffTable>(table), metric.text(2), metric.text(3), metric.number(4) != 0},
+                metric.real(5)});
            return true;
          });
 }

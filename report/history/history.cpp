@@ -13,14 +13,18 @@
 namespace clusterprof::report {
 namespace {
 
-// Functions that are followed: with so much of a run, and at most so many of a run.
-constexpr double kLeastShare = 0.01;
+// Functions that are followed: with so much of a run, and at most so many of a run. Callers of nearly
+// everything change as the run does.
+constexpr double kLeastShare = 0.01, kNearlyAll = 0.9;
 constexpr std::size_t kMostFunctions = 30;
 constexpr std::size_t kFindings = 3;
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-std::string_view key_of(DiffTable table) { return table == DiffTable::kFunctions ? "self_s" : "value"; }
+std::string_view key_of(const FollowedMetric& metric) {
+  if (metric.table != DiffTable::kFunctions) return "value";
+  return metric.total ? "total_s" : "self_s";
+}
 
 Unit unit_of(const FollowedMetric& metric) {
   if (metric.table == DiffTable::kEfficiency) return Unit::kShare;
@@ -86,7 +90,8 @@ void find_changes(HistorySeries& series) {
 }  // namespace
 
 std::string condition_name(const FollowedMetric& metric) {
-  return metric.table == DiffTable::kFunctions ? "function:" + metric.name : metric.name;
+  if (metric.table != DiffTable::kFunctions) return metric.name;
+  return (metric.total ? "total:" : "function:") + metric.name;
 }
 
 std::string HistoryRun::commit() const {
@@ -118,17 +123,20 @@ HistoryRun history_run(const Analysis& analysis, std::string name) {
   for (const FactRow& row : facts.rows) {
     if (row.table != DiffTable::kRun && row.table != DiffTable::kEfficiency && row.table != DiffTable::kFunctions)
       continue;
+    const Subject& subject = row.subject;
+    FollowedMetric metric{row.table, subject.name, "", false};
+    if (row.table == DiffTable::kFunctions) {
+      if (subject.kind == shard::FrameKind::kMpi || subject.kind == shard::FrameKind::kKernel) continue;
+      metric.file = base_name(subject.file.empty() ? subject.module : subject.file);
+    }
     for (const Measured& measured : row.values) {
-      if (measured.key != key_of(row.table) || !measured.value || measured.better == Better::kNeither) continue;
+      if (!measured.value || measured.better == Better::kNeither) continue;
       const double value = *measured.value / (measured.summed ? ranks : 1);
-      const Subject& subject = row.subject;
-      if (row.table != DiffTable::kFunctions) {
-        run.metrics.push_back({{row.table, subject.name, ""}, value});
-        continue;
-      }
-      if (subject.kind != shard::FrameKind::kMpi && value >= kLeastShare * run.elapsed_s)
-        functions[{row.table, subject.name,
-                   std::string(base_name(subject.file.empty() ? subject.module : subject.file))}] += value;
+      metric.total = measured.key == "total_s";
+      if (row.table != DiffTable::kFunctions)
+        run.metrics.emplace_back(metric, value);
+      else if (value >= kLeastShare * run.elapsed_s && (!metric.total || value < kNearlyAll * run.elapsed_s))
+        functions[metric] += value;
     }
   }
   std::vector<std::pair<FollowedMetric, double>> largest(functions.begin(), functions.end());
@@ -177,7 +185,7 @@ Noise noise_of(const HistorySeries& series) {
   for (const auto& [metric, of] : followed(series))
     if (const std::optional<RelativeNoise> relative =
             noise_of(of.values, find_change_points(of.values)))
-      noise.push_back({metric.table, metric.name, metric.file, key_of(metric.table), relative->deviation,
+      noise.push_back({metric.table, metric.name, metric.file, key_of(metric), relative->deviation,
                        relative->freedom});
   return noise;
 }

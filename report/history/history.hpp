@@ -20,11 +20,12 @@ namespace clusterprof::report {
 struct FollowedMetric {
   DiffTable table = DiffTable::kRun;
   std::string name;  // "elapsed", "step"
-  std::string file;  // of a function: its base name
+  std::string file;    // of a function: its base name
+  bool total = false;  // of a function: with what it calls
   friend bool operator==(const FollowedMetric&, const FollowedMetric&) = default;
   friend auto operator<=>(const FollowedMetric&, const FollowedMetric&) = default;
 };
-// As conditions name it: "elapsed", "function:step".
+// As conditions name it: "elapsed", "function:step", "total:step".
 std::string condition_name(const FollowedMetric& metric);
 
 // What is kept of a run.

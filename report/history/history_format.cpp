@@ -49,7 +49,8 @@ std::string commit_text(const std::string& hash) { return hash.empty() ? "-" : p
 
 std::string metric_text(const FollowedMetric& metric) {
   if (metric.table != DiffTable::kFunctions) return printable(metric.name);
-  return printable(fmt::format("{} {}", metric.name, metric.file));
+  return printable(
+      fmt::format("{} {}{}", metric.name, metric.file, metric.total ? " with what it calls" : ""));
 }
 
 std::string change_text(const HistorySeries& series, const HistoryChange& change) {

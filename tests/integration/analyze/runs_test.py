@@ -456,6 +456,67 @@ class Runs(unittest.TestCase):
             said = self.analyze("scale", *arguments, status=code).stderr.decode()
             self.assertEqual(len(said.splitlines()), 1, said)
 
+    # --- history ---------------------------------------------------------------------------------
+
+    def test_history_and_its_cache(self):
+        runs = self.growing(2, repeats=3)
+        folder = os.path.dirname(runs[0])
+        first = self.json("history", "history", folder)
+        self.assertEqual(sorted(run["run"] for run in first["runs"]), ["2-1", "2-2", "2-3"])
+        self.assertEqual(len(first["series"]), 3, "each seed is a command of its own")
+        report = json.loads(self.analyze("report", runs[0], "--json").stdout)
+        row, = (run for run in first["runs"] if run["run"] == "2-1")
+        self.assertEqual((row["id"], row["ranks"]), (report["run"]["id"], 2))
+        self.assertAlmostEqual(row["elapsed_s"], report["run"]["elapsed_s"], places=6)
+        self.assertAlmostEqual(row["parallel"], report["efficiency"]["parallel"], places=6)
+        cache, = (os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".sqlite"))
+        self.assertEqual(os.stat(cache).st_mode & 0o077, 0)
+        self.assertEqual(self.json("history", "history", folder), first)
+        # A run is not looked into while the cache knows it; and neither is a cache that is damaged.
+        for damaged in (b"", b"nothing", None):
+            if damaged is None:
+                os.remove(cache)
+            else:
+                with open(cache, "wb") as file:
+                    file.write(damaged)
+            self.assertEqual(self.json("history", "history", folder), first)
+        shutil.rmtree(runs[2])
+        self.assertEqual(len(self.json("history", "history", folder)["runs"]), 2)
+        self.assertEqual([run["run"] for run in self.json("history", "history", runs[1])["runs"]], ["2-2"])
+        program = os.path.basename(first["series"][0]["command"][0])
+        self.assertEqual(len(self.json("history", "history", program, env={**os.environ, "CLUSTERPROF_ROOT": folder})["runs"]), 2)
+        for option, begin in (("--html", "<!doctype html>"), ("--badge", "<svg")):
+            path = os.path.join(folder, "file" + option)
+            self.assertEqual(self.analyze("history", folder, option, path).stdout, b"")
+            with open(path, encoding="utf-8") as file:
+                self.assertTrue(file.read().startswith(begin), option)
+        self.assertIn("2-1", self.analyze("history", folder).stdout.decode())
+
+    def test_wrong_use_of_history(self):
+        empty = tempfile.mkdtemp(dir=self.directory)
+        self.addCleanup(shutil.rmtree, empty)
+        for arguments, code in (([empty], 1), (["nowhere/at/all"], 1), (["nothing-of-this-name"], 1), (["--top", "0"], 2)):
+            said = self.analyze("history", *arguments, status=code).stderr.decode()
+            self.assertEqual(len(said.splitlines()), 1, said)
+
+    # --- whatif ----------------------------------------------------------------------------------
+
+    def test_what_if_without_mpi_events(self):
+        # One rank of a program without MPI: from sums.
+        run, = self.growing(1, repeats=1)
+        said = self.analyze("whatif", run, "--change", "faster", status=2).stderr.decode()
+        self.assertIn("is no change", said)
+        self.assertEqual(len(said.splitlines()), 1, said)
+        self.analyze("whatif", "nowhere", status=1)
+        merged = self.copy(self.small)
+        self.analyze("merge", os.path.join(merged, self.small))
+        for folder, _, names in os.walk(os.path.join(merged, self.small)):
+            for name in names:
+                if name.startswith("node-"):
+                    os.remove(os.path.join(folder, name))
+        said = self.analyze("whatif", os.path.join(merged, self.small), status=1).stderr.decode()
+        self.assertIn("shards", said)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
