@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "report/analysis/base_name.hpp"
 #include "report/words/findings.hpp"
 
 namespace clusterprof::report {
@@ -18,8 +19,6 @@ namespace {
 constexpr double kLeastShare = 0.01, kNearlyAll = 0.9;
 constexpr std::size_t kMostFunctions = 30;
 constexpr std::size_t kFindings = 3;
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 std::string_view key_of(const FollowedMetric& metric) {
   if (metric.table != DiffTable::kFunctions) return "value";
