@@ -56,6 +56,7 @@ constexpr Metric kMetrics[] = {
     {"mpi", DiffTable::kCategories, "value", Unit::kSeconds, false},
     {"io", DiffTable::kCategories, "value", Unit::kSeconds, false},
     {"idle", DiffTable::kCategories, "value", Unit::kSeconds, false},
+    {"runnable", DiffTable::kCategories, "value", Unit::kSeconds, false},
     {"bottleneck", DiffTable::kBottlenecks, "value", Unit::kShare, true, Better::kNeither},
     {"function", DiffTable::kFunctions, "self_s", Unit::kSeconds, true},
     {"total", DiffTable::kFunctions, "total_s", Unit::kSeconds, true},

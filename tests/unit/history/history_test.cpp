@@ -183,6 +183,7 @@ TEST(History, RegressionsAreParsed) {
   EXPECT_EQ(conditions.value()[1].name, "step");
   EXPECT_NEAR(conditions.value()[1].value, 0.035, 1e-12);
   EXPECT_EQ(conditions.value()[2].name, "a b");
+  EXPECT_TRUE(parse_conditions("runnable regressed or runnable>1s")) << "as documented";
   for (const char* wrong : {"elapsed regressed by", "elapsed regressed by x%", "elapsed regressed by 3",
                             "elapsed regressed by -3%", "read regressed", "counter:x regressed", "regressed"})
     EXPECT_FALSE(parse_conditions(wrong)) << wrong;
