@@ -612,10 +612,9 @@ void with_record_options(const std::function<void(CLI::App&)>& use) {
 }
 
 const std::vector<std::string>& analysis_verbs() {
-  static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export",   "diff",   "ls",
-                                                  "tui",    "dump",  "validate", "doctor",   "attach", "top",
-                                                  "start",  "stop",  "stacks",   "snapshot", "detach", "scale",
-                                                  "history", "whatif"};
+  static const std::vector<std::string> kVerbs = {
+      "report", "merge", "query", "export", "diff",   "ls",       "tui",    "dump",  "validate", "doctor",
+      "attach", "top",   "start", "stop",   "stacks", "snapshot", "detach", "scale", "history",  "whatif"};
   return kVerbs;
 }
 

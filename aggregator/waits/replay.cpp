@@ -47,8 +47,7 @@ class IdealCosts {
 
 std::uint64_t ideal_ns(const Trace& trace, const Matches& matches) {
   IdealCosts costs(trace);
-  return static_cast<std::uint64_t>(
-      std::max<std::int64_t>(ReplayEngine(trace, matches, costs).run(), 0));
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(ReplayEngine(trace, matches, costs).run(), 0));
 }
 
 std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& waits,

@@ -126,9 +126,10 @@ Result<Change> parse_change(std::string_view text) {
     change.factor = *threads;
     return change;
   }
-  return misunderstood(text,
-                       "it begins with line, function, region, rank, balance, call, latency, bandwidth, io or "
-                       "threads");
+  return misunderstood(
+      text,
+      "it begins with line, function, region, rank, balance, call, latency, bandwidth, io or "
+      "threads");
 }
 
 }  // namespace clusterprof::aggregator::whatif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a call took is divided into what its rank did by itself and what came behind the last operation that it
-// depended on (Recording); a prediction is a replay of that with other amounts (ChangedCosts).
+// What a call took is divided into what its rank did by itself and what came behind the last operation that
+// it depended on (Recording); a prediction is a replay of that with other amounts (ChangedCosts).
 #include "aggregator/whatif/whatif.hpp"
 
 #include <algorithm>
@@ -58,9 +58,9 @@ double median(std::vector<double>& values) {
 
 // What a thread did between two calls.
 struct Stretch {
-  std::int64_t useful_ns = 0;            // outside MPI
-  std::int64_t calls_ns = 0;             // in calls without events
-  std::uint32_t first = 0, count = 0;    // rows of Recording::parts: shares of useful_ns
+  std::int64_t useful_ns = 0;          // outside MPI
+  std::int64_t calls_ns = 0;           // in calls without events
+  std::uint32_t first = 0, count = 0;  // rows of Recording::parts: shares of useful_ns
 };
 struct Part {
   std::uint32_t path = 0;
@@ -159,7 +159,7 @@ struct Amounts {
   double latency = 1, bandwidth = 1;
   std::vector<bool> removed;  // per path of an MPI call; empty: none is
   struct Balance {
-    std::vector<bool> inside;                       // per path
+    std::vector<bool> inside;                          // per path
     std::unordered_map<std::uint64_t, double> factor;  // per rank and site
     std::unordered_map<std::uint64_t, double> added;   // ns per gap
   };
@@ -235,8 +235,8 @@ class ChangedCosts {
     if (a_.latency == 1 && a_.bandwidth == 1) return r_.transit_ns[e];
     const auto ns = static_cast<double>(r_.transit_ns[e]);
     const auto [latency, bandwidth] = r_.network_parts(e, ns);
-    return std::llround(std::clamp(
-        ns + latency * (a_.latency - 1) + bandwidth * (1 / a_.bandwidth - 1), 0.0, 4e18));
+    return std::llround(
+        std::clamp(ns + latency * (a_.latency - 1) + bandwidth * (1 / a_.bandwidth - 1), 0.0, 4e18));
   }
 
   struct Now {
@@ -250,7 +250,7 @@ class ChangedCosts {
   // Per first event of a call: the event before which another lane did what this call waited for; kNone: its
   // own lane did.
   std::vector<std::uint32_t> cause;
-  std::vector<std::int64_t> behind_ns;  // what the call took after its cause
+  std::vector<std::int64_t> behind_ns;                     // what the call took after its cause
   std::unordered_map<std::uint32_t, double> wait_of_site;  // ns per path
 };
 
@@ -331,16 +331,15 @@ Result<void> WhatIf::State::prepare() {
     replayed = outcome(none);
     return {};
   }
-  recording.matches =
-      match_events(trace, count_missing(trace, merged), was_recorded_in_windows(merged));
-  static constexpr const char* kWhy[] = {
-      "",
-      "more MPI operations than the recording keeps: its events are a sample, and a sample cannot be replayed",
-      "ranks have no MPI events",
-      "it was recorded in windows",
-      "MPI calls never returned",
-      "MPI events were lost",
-      "too many MPI operations lack the other side"};
+  recording.matches = match_events(trace, count_missing(trace, merged), was_recorded_in_windows(merged));
+  static constexpr const char* kWhy[] = {"",
+                                         "more MPI operations than the recording keeps: its events are a "
+                                         "sample, and a sample cannot be replayed",
+                                         "ranks have no MPI events",
+                                         "it was recorded in windows",
+                                         "MPI calls never returned",
+                                         "MPI events were lost",
+                                         "too many MPI operations lack the other side"};
   if (const Incomplete why = why_incomplete(trace, recording.matches, merged); why != Incomplete::kNo)
     return Error{std::string("the run cannot be replayed: ") + kWhy[static_cast<std::size_t>(why)],
                  ErrorKind::kNotFound};
@@ -390,7 +389,8 @@ void WhatIf::State::find_stretches() {
   };
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     const Interval gap = interval_before(trace, lane, call);
-    Stretch& stretch = call == lane.end ? recording.tail[trace.events[lane.first].lane] : recording.before[call];
+    Stretch& stretch =
+        call == lane.end ? recording.tail[trace.events[lane.first].lane] : recording.before[call];
     stretch.useful_ns = gap.useful_ns;
     stretch.calls_ns = std::max<std::int64_t>(gap.end_ns - gap.begin_ns, 0) - gap.useful_ns;
     if (call == lane.end) return;
@@ -449,15 +449,16 @@ void WhatIf::State::find_bytes() {
   for (std::size_t i = 0; i < instance_across.size(); ++i) {
     const Instance& instance = recording.matches.instances[i];
     for (std::uint32_t m = instance.first; m < instance.first + instance.count; ++m)
-      instance_across[i] = instance_across[i] ||
-                           merged.ranks[recording.matches.members[m].rank].node !=
-                               merged.ranks[recording.matches.members[instance.first].rank].node;
+      instance_across[i] =
+          instance_across[i] || merged.ranks[recording.matches.members[m].rank].node !=
+                                    merged.ranks[recording.matches.members[instance.first].rank].node;
   }
   for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
     const Event& event = trace.events[e];
     const Lane& lane = trace.lanes[event.lane];
     if (event.kind < MpiEventKind::kCollective) {
-      recording.across[e] = event.match != kNone && trace.lanes[trace.events[event.match].lane].node != lane.node;
+      recording.across[e] =
+          event.match != kNone && trace.lanes[trace.events[event.match].lane].node != lane.node;
       // The call that completes a send, and a probe, do not say how much it was.
       if (recording.bytes[e] == 0 && event.match != kNone) recording.bytes[e] = trace.bytes[event.match];
       continue;
@@ -476,7 +477,8 @@ void WhatIf::State::find_rendezvous() {
   std::array<std::vector<std::pair<std::uint64_t, bool>>, 2> told;
   const auto may_wait = [&](std::uint32_t e) {
     const Event& event = trace.events[e];
-    const bool only_begins = event.kind == MpiEventKind::kSend && (event.flags & wire::kEventNonblocking) != 0;
+    const bool only_begins =
+        event.kind == MpiEventKind::kSend && (event.flags & wire::kEventNonblocking) != 0;
     const std::string& op = trace.ops[event.op].name;
     const bool buffered = op.find("Bsend") != std::string::npos || op.find("Ibsend") != std::string::npos;
     return !only_begins && !buffered && recording.receive_of(e) != kNone;
@@ -492,7 +494,8 @@ void WhatIf::State::find_rendezvous() {
     std::sort(told[i].begin(), told[i].end());
     if (told[i].empty()) continue;
     // Wrong ones if all sizes wait; then with the limit behind each size.
-    std::int64_t wrong = std::count_if(told[i].begin(), told[i].end(), [](const auto& row) { return !row.second; });
+    std::int64_t wrong =
+        std::count_if(told[i].begin(), told[i].end(), [](const auto& row) { return !row.second; });
     std::int64_t least = wrong;
     std::uint64_t above = 0, below = told[i].front().first;
     for (std::size_t row = 0; row < told[i].size(); ++row) {
@@ -561,7 +564,8 @@ void WhatIf::State::find_network(const RecordedCosts& recorded, std::int64_t fir
     const Event& event = trace.events[e];
     const std::int64_t sent_ns = recorded.dependence_ns[e];
     if (event.kind != MpiEventKind::kReceive || sent_ns == kNoTime) continue;
-    if (trace.call_end(e) - trace.call_begin(e) != 1 || sent_ns <= recording.recorded_enter(e) - first_ns) continue;
+    if (trace.call_end(e) - trace.call_begin(e) != 1 || sent_ns <= recording.recorded_enter(e) - first_ns)
+      continue;
     transits[recording.across[e] ? 1 : 0].emplace_back(
         recording.bytes[e], std::max(static_cast<double>(event.exit_ns - first_ns - sent_ns), 0.0));
   }
@@ -651,7 +655,8 @@ Outcome WhatIf::State::add_up(const Amounts& amounts) const {
 }
 
 // Back from the end of the last lane; at each call that waited it goes on where that was caused.
-void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_lane, Outcome& outcome) const {
+void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_lane,
+                                  Outcome& outcome) const {
   const Trace& trace = recording.trace;
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> sums;
   const Lane* lane = &trace.lanes[last_lane];
@@ -712,8 +717,8 @@ std::vector<bool> WhatIf::State::paths_with(const Of& frame_is_meant) const {
   std::vector<bool> is_frame(merged.frames.size()), inside(merged.paths.size());
   for (std::size_t f = 0; f < merged.frames.size(); ++f) is_frame[f] = frame_is_meant(merged.frames[f]);
   for (std::size_t p = 1; p < merged.paths.size(); ++p)
-    inside[p] = inside[merged.paths[p].parent] ||
-                (merged.paths[p].frame != kNone && is_frame[merged.paths[p].frame]);
+    inside[p] =
+        inside[merged.paths[p].parent] || (merged.paths[p].frame != kNone && is_frame[merged.paths[p].frame]);
   return inside;
 }
 
@@ -916,7 +921,8 @@ Result<Prediction> WhatIf::predict(const std::vector<Change>& changes) const {
   Prediction prediction;
   prediction.outcome = state_->outcome(amounts.value());
   if (prediction.outcome.elapsed_s < 0)
-    return Error{"nothing is predicted: with the change the events contradict each other", ErrorKind::kNotFound};
+    return Error{"nothing is predicted: with the change the events contradict each other",
+                 ErrorKind::kNotFound};
   const bool network = amounts.value().latency != 1 || amounts.value().bandwidth != 1;
   prediction.error_s = state_->error_s(amounts.value(), prediction.outcome, network);
   return prediction;

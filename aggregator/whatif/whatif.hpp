@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Predicts how long a run would have taken with changes: replays its events with other costs, or, of a program
-// without MPI, adds up sampled times. Formulas: docs/whatif.md.
+// Predicts how long a run would have taken with changes: replays its events with other costs, or, of a
+// program without MPI, adds up sampled times. Formulas: docs/whatif.md.
 #pragma once
 
 #include <cstdint>
@@ -56,9 +56,9 @@ class WhatIf {
   // After the last shard. Error: the run cannot be replayed (kNotFound), and why.
   Result<void> prepare();
 
-  [[nodiscard]] double elapsed_s() const;          // as recorded
-  [[nodiscard]] const Outcome& replayed() const;   // without changes
-  [[nodiscard]] bool is_from_sums() const;         // there is no MPI to be replayed
+  [[nodiscard]] double elapsed_s() const;         // as recorded
+  [[nodiscard]] const Outcome& replayed() const;  // without changes
+  [[nodiscard]] bool is_from_sums() const;        // there is no MPI to be replayed
 
   // Error: a change names what the run does not have (kNotFound).
   Result<Prediction> predict(const std::vector<Change>& changes) const;

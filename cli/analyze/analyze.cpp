@@ -285,8 +285,8 @@ void Verbs::add_diff() {
                    "how much single runs vary is known from those in this directory (default: for METRIC "
                    "regressed, where A is)")
       ->type_name("DIR");
-  CLI::Option* const github =
-      diff_verb->add_flag("--github", diff_options.github, "print the conditions as annotations of GitHub Actions");
+  CLI::Option* const github = diff_verb->add_flag("--github", diff_options.github,
+                                                  "print the conditions as annotations of GitHub Actions");
   github->excludes(diff_verb->get_option("--json"));
   diff_verb->add_option("--junit", diff_options.junit, "write the conditions as JUnit XML to this file")
       ->type_name("FILE");
@@ -389,11 +389,12 @@ void Verbs::add_whatif() {
       "whatif", "Predicts what changes of the program would gain, by replaying the run with them");
   whatif_verb->add_option("RUN", whatif_options.run, kRunHelp)->required();
   whatif_verb
-      ->add_option("--change", whatif_options.changes,
-                   "what is different, several times for several changes at once: \"line FILE:N x0.5\", "
-                   "\"function NAME x0\", \"region NAME xF\", \"rank R = mean\", \"balance function NAME\", "
-                   "\"call OP FILE:N removed\", \"latency xF\", \"bandwidth xF\", \"io xF\" (default: what is "
-                   "worth a try in this run, ranked by its gain)")
+      ->add_option(
+          "--change", whatif_options.changes,
+          "what is different, several times for several changes at once: \"line FILE:N x0.5\", "
+          "\"function NAME x0\", \"region NAME xF\", \"rank R = mean\", \"balance function NAME\", "
+          "\"call OP FILE:N removed\", \"latency xF\", \"bandwidth xF\", \"io xF\" (default: what is "
+          "worth a try in this run, ranked by its gain)")
       ->type_name("CHANGE")
       ->allow_extra_args(false);
   whatif_verb->add_flag("--json", whatif_options.json, "print JSON");
@@ -408,11 +409,13 @@ void Verbs::add_whatif() {
 void Verbs::add_history() {
   history_verb = app.add_subcommand(
       "history", "Lists the runs of a command over time, and since when its numbers are different");
-  history_verb->add_option("WHAT", history_options.what,
-                           "a directory of runs (default: where runs are), a run, for those of its command, or "
-                           "the name of a program");
+  history_verb->add_option(
+      "WHAT", history_options.what,
+      "a directory of runs (default: where runs are), a run, for those of its command, or "
+      "the name of a program");
   history_verb->add_flag("--json", history_options.json, "print JSON");
-  history_verb->add_option("--html", history_options.html, "write an HTML page to this file")->type_name("FILE");
+  history_verb->add_option("--html", history_options.html, "write an HTML page to this file")
+      ->type_name("FILE");
   history_verb
       ->add_option("--badge", history_options.badge,
                    "write an SVG image with the parallel efficiency of the newest run to this file")

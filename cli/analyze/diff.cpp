@@ -34,8 +34,8 @@ Result<std::vector<report::RunFacts>> facts_of(const std::vector<std::string>& r
 }
 
 // How earlier runs like A vary: for single runs alone, where it is asked for or a condition needs it.
-Result<report::Noise> noise_for(const DiffOptions& options, const std::string& name, const report::RunFacts& a,
-                                const report::RunFacts& b, bool is_needed) {
+Result<report::Noise> noise_for(const DiffOptions& options, const std::string& name,
+                                const report::RunFacts& a, const report::RunFacts& b, bool is_needed) {
   if (options.history.empty() && !is_needed) return report::Noise();
   fs::path directory = options.history;
   if (directory.empty()) {
@@ -96,9 +96,10 @@ int diff(const DiffOptions& options) {
   if (!of_b) return complain(of_b.error());
   report::Noise noise;
   if (a.size() == 1 && b.size() == 1) {
-    const bool is_needed = std::any_of(conditions.begin(), conditions.end(), [](const report::Condition& condition) {
-      return condition.of == report::Condition::Of::kRegression;
-    });
+    const bool is_needed =
+        std::any_of(conditions.begin(), conditions.end(), [](const report::Condition& condition) {
+          return condition.of == report::Condition::Of::kRegression;
+        });
     Result<report::Noise> known = noise_for(options, a[0], of_a.value()[0], of_b.value()[0], is_needed);
     if (!known) return complain(known.error());
     noise = std::move(known).value();

@@ -60,7 +60,8 @@ Result<std::vector<HistoryRun>> read_runs(const fs::path& directory, Unmerged un
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
     if (!may_be_run(*entry)) continue;
     const std::string name = entry->path().filename().string();
-    if (const auto known = old.find(name); known != old.end() && known->second.stamp == stamp_of(entry->path())) {
+    if (const auto known = old.find(name);
+        known != old.end() && known->second.stamp == stamp_of(entry->path())) {
       runs.push_back(known->second.run);
       index.insert(old.extract(known));
       continue;
@@ -110,8 +111,8 @@ Result<Asked> asked_for(const std::string& what) {
 
 void select(std::vector<HistoryRun>& runs, const Asked& asked) {
   if (!asked.run.empty()) {
-    const auto named = std::find_if(runs.begin(), runs.end(),
-                                    [&](const HistoryRun& run) { return run.name == asked.run; });
+    const auto named =
+        std::find_if(runs.begin(), runs.end(), [&](const HistoryRun& run) { return run.name == asked.run; });
     if (named == runs.end()) return runs.clear();
     const HistoryRun like = *named;
     std::erase_if(runs, [&](const HistoryRun& run) {
@@ -144,7 +145,8 @@ int history(const HistoryOptions& options) {
     if (!written) return complain(written.error());
   }
   if (!options.badge.empty()) {
-    if (result.series.empty()) return complain(kNothingFound, "history: no run can be read, so there is no badge");
+    if (result.series.empty())
+      return complain(kNothingFound, "history: no run can be read, so there is no badge");
     const Result<void> written =
         write_named_file(options.badge, report::render_badge(result.series.back().runs.back()));
     if (!written) return complain(written.error());

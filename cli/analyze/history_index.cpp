@@ -46,7 +46,8 @@ using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 
 Database in_memory() {
   sqlite3* database = nullptr;
-  if (sqlite3_open_v2(":memory:", &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) != SQLITE_OK) {
+  if (sqlite3_open_v2(":memory:", &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) !=
+      SQLITE_OK) {
     sqlite3_close_v2(database);
     return nullptr;
   }
@@ -91,17 +92,20 @@ class Statement {
   [[nodiscard]] std::string text(int column) const {
     const unsigned char* const bytes = sqlite3_column_text(statement_, column);
     const int size = sqlite3_column_bytes(statement_, column);
-    return bytes == nullptr ? std::string()
-                            : std::string(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
+    return bytes == nullptr
+               ? std::string()
+               : std::string(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
   }
 
  private:
   bool bind(int column, const std::string& value) {
-    return sqlite3_bind_text64(statement_, column, value.data(), value.size(), SQLITE_TRANSIENT, SQLITE_UTF8) ==
-           SQLITE_OK;
+    return sqlite3_bind_text64(statement_, column, value.data(), value.size(), SQLITE_TRANSIENT,
+                               SQLITE_UTF8) == SQLITE_OK;
   }
   bool bind(int column, double value) { return sqlite3_bind_double(statement_, column, value) == SQLITE_OK; }
-  bool bind(int column, std::int64_t value) { return sqlite3_bind_int64(statement_, column, value) == SQLITE_OK; }
+  bool bind(int column, std::int64_t value) {
+    return sqlite3_bind_int64(statement_, column, value) == SQLITE_OK;
+  }
   template <typename T>
   bool bind(int column, const std::optional<T>& value) {
     return value ? bind(column, *value) : sqlite3_bind_null(statement_, column) == SQLITE_OK;
@@ -169,26 +173,31 @@ bool read(sqlite3* database, HistoryIndex& index) {
   Statement finding(database, "SELECT * FROM finding ORDER BY rowid");
   Statement setting(database, "SELECT * FROM setting ORDER BY rowid");
   Statement metric(database, "SELECT * FROM metric ORDER BY rowid");
-  return run.is_complete() && rows(word, [&](HistoryRun& r) {
-           r.command.push_back(word.text(1));
-           return true;
-         }) &&
-         rows(finding, [&](HistoryRun& r) {
-           r.findings.push_back(finding.text(1));
-           return true;
-         }) &&
-         rows(setting, [&](HistoryRun& r) {
-           const std::int64_t kind = setting.number(1);
-           if (kind < 0 || kind >= static_cast<std::int64_t>(shard::kSettingKinds)) return false;
-           r.settings.push_back({static_cast<shard::SettingKind>(kind), setting.text(2), setting.text(3)});
-           return true;
-         }) &&
+  return run.is_complete() &&
+         rows(word,
+              [&](HistoryRun& r) {
+                r.command.push_back(word.text(1));
+                return true;
+              }) &&
+         rows(finding,
+              [&](HistoryRun& r) {
+                r.findings.push_back(finding.text(1));
+                return true;
+              }) &&
+         rows(setting,
+              [&](HistoryRun& r) {
+                const std::int64_t kind = setting.number(1);
+                if (kind < 0 || kind >= static_cast<std::int64_t>(shard::kSettingKinds)) return false;
+                r.settings.push_back(
+                    {static_cast<shard::SettingKind>(kind), setting.text(2), setting.text(3)});
+                return true;
+              }) &&
          rows(metric, [&](HistoryRun& r) {
            const std::int64_t table = metric.number(1);
            if (table < 0 || table >= static_cast<std::int64_t>(report::kDiffTables)) return false;
-           r.metrics.push_back(
-               {{static_cast<report::DiffTable>(table), metric.text(2), metric.text(3), metric.number(4) != 0},
-                metric.real(5)});
+           r.metrics.push_back({{static_cast<report::DiffTable>(table), metric.text(2), metric.text(3),
+                                 metric.number(4) != 0},
+                                metric.real(5)});
            return true;
          });
 }

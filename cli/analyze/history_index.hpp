@@ -16,8 +16,8 @@ struct IndexedRun {
 };
 using HistoryIndex = std::map<std::string, IndexedRun>;  // by name of the run's directory
 
-// Empty if there is none, it is damaged, it is somebody else's, or another version has written it. The file is
-// read as a whole: nothing is locked.
+// Empty if there is none, it is damaged, it is somebody else's, or another version has written it. The file
+// is read as a whole: nothing is locked.
 HistoryIndex read_history_index(const std::filesystem::path& directory);
 // Replaces the file at once. Where that is not possible, there is no index.
 void write_history_index(const std::filesystem::path& directory, const HistoryIndex& index);

@@ -149,7 +149,8 @@ class Candidates {
       if (++taken > kOfEachKind) return;
       Candidate candidate;
       candidate.file = call.file, candidate.function = call.function, candidate.line = call.line;
-      add(fmt::format("call MPI_Barrier {}:{} removed", base_name(call.file), call.line), std::move(candidate));
+      add(fmt::format("call MPI_Barrier {}:{} removed", base_name(call.file), call.line),
+          std::move(candidate));
     }
   }
 
@@ -266,7 +267,8 @@ class WhatIfText {
     head();
     page_.section("What it would gain", "predicted, +/-: 95 %");
     if (candidates.empty()) page_.line("  No change that was tried gains anything.");
-    text::Table table({{"elapsed"}, {"change"}, {"+/-"}, {"change of the program", text::Table::Align::kLeft}});
+    text::Table table(
+        {{"elapsed"}, {"change"}, {"+/-"}, {"change of the program", text::Table::Align::kLeft}});
     for (std::size_t i = 0; i < std::min(rows_, candidates.size()); ++i) {
       const Candidate& candidate = candidates[i];
       const double after = candidate.prediction.outcome.elapsed_s;
@@ -295,7 +297,8 @@ class WhatIfText {
     text::Table table({{"time"}, {"rank"}, {"where", text::Table::Align::kLeft}});
     for (std::size_t i = 0; i < std::min(rows_, rows.size()); ++i) {
       const TimeRow& row = rows[i];
-      std::string where = row.name.empty() ? "code that is not known" : format::function_label(row.name, row.kind);
+      std::string where =
+          row.name.empty() ? "code that is not known" : format::function_label(row.name, row.kind);
       if (!row.caller.empty()) where += " <- " + row.caller;
       if (!row.file.empty()) where += fmt::format(" {}:{}", base_name(row.file), row.line);
       table.row({format::seconds(row.time_s), row.rank < 0 ? "all" : std::to_string(row.rank), where});

@@ -52,7 +52,8 @@ std::map<FollowedMetric, Followed> followed(const HistorySeries& series) {
 std::vector<SettingChange> setting_changes(const HistoryRun& before, const HistoryRun& after) {
   std::map<std::pair<shard::SettingKind, std::string>, std::pair<std::string, std::string>> values;
   for (const shard::Setting& setting : after.settings)
-    if (std::string& value = values[{setting.kind, setting.name}].second; value.empty()) value = setting.value;
+    if (std::string& value = values[{setting.kind, setting.name}].second; value.empty())
+      value = setting.value;
   for (const shard::Setting& setting : before.settings)
     if (std::string& value = values[{setting.kind, setting.name}].first; value.empty()) value = setting.value;
   std::vector<SettingChange> changes;
@@ -120,7 +121,8 @@ HistoryRun history_run(const Analysis& analysis, std::string name) {
   const double ranks = std::max(static_cast<double>(run.ranks), 1.0);
   std::map<FollowedMetric, double> functions;
   for (const FactRow& row : facts.rows) {
-    if (row.table != DiffTable::kRun && row.table != DiffTable::kEfficiency && row.table != DiffTable::kFunctions)
+    if (row.table != DiffTable::kRun && row.table != DiffTable::kEfficiency &&
+        row.table != DiffTable::kFunctions)
       continue;
     const Subject& subject = row.subject;
     FollowedMetric metric{row.table, subject.name, "", false};
@@ -182,10 +184,9 @@ History history(std::vector<HistoryRun> runs) {
 Noise noise_of(const HistorySeries& series) {
   Noise noise;
   for (const auto& [metric, of] : followed(series))
-    if (const std::optional<RelativeNoise> relative =
-            noise_of(of.values, find_change_points(of.values)))
-      noise.push_back({metric.table, metric.name, metric.file, key_of(metric), relative->deviation,
-                       relative->freedom});
+    if (const std::optional<RelativeNoise> relative = noise_of(of.values, find_change_points(of.values)))
+      noise.push_back(
+          {metric.table, metric.name, metric.file, key_of(metric), relative->deviation, relative->freedom});
   return noise;
 }
 

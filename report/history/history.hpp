@@ -19,7 +19,7 @@ namespace clusterprof::report {
 // A number of a run that is followed, as `diff` has it: of its tables run, efficiency and functions.
 struct FollowedMetric {
   DiffTable table = DiffTable::kRun;
-  std::string name;  // "elapsed", "step"
+  std::string name;    // "elapsed", "step"
   std::string file;    // of a function: its base name
   bool total = false;  // of a function: with what it calls
   friend bool operator==(const FollowedMetric&, const FollowedMetric&) = default;

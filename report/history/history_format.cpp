@@ -45,7 +45,9 @@ std::string date_text(const HistoryRun& run) {
   return run.start_utc_ns == 0 ? "-" : utc(run.start_utc_ns).substr(0, 16);
 }
 
-std::string commit_text(const std::string& hash) { return hash.empty() ? "-" : printable(hash.substr(0, kDigits)); }
+std::string commit_text(const std::string& hash) {
+  return hash.empty() ? "-" : printable(hash.substr(0, kDigits));
+}
 
 std::string metric_text(const FollowedMetric& metric) {
   if (metric.table != DiffTable::kFunctions) return printable(metric.name);
@@ -55,13 +57,15 @@ std::string metric_text(const FollowedMetric& metric) {
 
 std::string change_text(const HistorySeries& series, const HistoryChange& change) {
   const double before = change.point.before, after = change.point.after;
-  const std::string by = change.unit == Unit::kShare || before == 0 ? change_text(change.unit, after - before)
-                                                                    : relative_text((after - before) / before);
-  std::string text = fmt::format("{}: {} -> {} ({})", metric_text(change.metric), amount_text(change.unit, before),
-                                 amount_text(change.unit, after), by);
+  const std::string by = change.unit == Unit::kShare || before == 0
+                             ? change_text(change.unit, after - before)
+                             : relative_text((after - before) / before);
+  std::string text = fmt::format("{}: {} -> {} ({})", metric_text(change.metric),
+                                 amount_text(change.unit, before), amount_text(change.unit, after), by);
   const std::string was = series.runs[change.run == 0 ? 0 : change.run - 1].commit();
   if (!change.commit.empty())
-    text += fmt::format(", commit {}{}", commit_text(change.commit), change.commit == was ? " as before" : "");
+    text +=
+        fmt::format(", commit {}{}", commit_text(change.commit), change.commit == was ? " as before" : "");
   std::size_t named = 0;
   for (const SettingChange& setting : change.settings)
     if (setting.kind != shard::SettingKind::kCommit && ++named <= kMostSettings)

@@ -24,7 +24,8 @@ constexpr std::size_t kTicks = 5;
 constexpr double kGood = 0.8, kFair = 0.6;
 
 template <typename Of>
-std::string chart(const HistorySeries& series, const char* title, const char* y_name, bool percent, const Of& of) {
+std::string chart(const HistorySeries& series, const char* title, const char* y_name, bool percent,
+                  const Of& of) {
   LineChart chart;
   chart.title = title;
   chart.y_name = y_name;
@@ -42,22 +43,28 @@ std::string chart(const HistorySeries& series, const char* title, const char* y_
 }
 
 std::string series_section(const HistorySeries& series) {
-  std::string out = fmt::format("<h2>{}</h2>\n<p class=\"remark\">{}, {}</p>\n", escaped(command_line(series.command)),
-                                plural(series.runs.size(), "run"), plural(series.ranks, "rank"));
+  std::string out =
+      fmt::format("<h2>{}</h2>\n<p class=\"remark\">{}, {}</p>\n", escaped(command_line(series.command)),
+                  plural(series.runs.size(), "run"), plural(series.ranks, "rank"));
   out += "<div class=\"charts\">\n";
   out += chart(series, "Elapsed time", "s", false,
                [](const HistoryRun& run) { return std::optional<double>(run.elapsed_s); });
-  out += chart(series, "Parallel efficiency", "", true, [](const HistoryRun& run) { return run.efficiency.parallel; });
+  out += chart(series, "Parallel efficiency", "", true,
+               [](const HistoryRun& run) { return run.efficiency.parallel; });
   out += "</div>\n";
-  out += "<div class=\"scroll\"><table>\n<thead><tr><th>since</th><th class=\"text\">what changed</th></tr></thead>\n<tbody>\n";
+  out +=
+      "<div class=\"scroll\"><table>\n<thead><tr><th>since</th><th class=\"text\">what "
+      "changed</th></tr></thead>\n<tbody>\n";
   for (const HistoryChange& change : series.changes)
     out += fmt::format("<tr class=\"{}\"><td>{}</td><td class=\"text\">{}</td></tr>\n",
                        is_worse(change) ? "worse" : "better", escaped(date_text(series.runs[change.run])),
                        escaped(change_text(series, change)));
-  if (series.changes.empty()) out += "<tr><td></td><td class=\"text\">No change of any number is certain.</td></tr>\n";
-  out += "</tbody></table></div>\n<div class=\"scroll\"><table>\n<thead><tr><th>start</th><th>elapsed</th>"
-         "<th>parallel</th><th>memory</th><th>commit</th><th class=\"text\">run</th>"
-         "<th class=\"text\">finding</th></tr></thead>\n<tbody>\n";
+  if (series.changes.empty())
+    out += "<tr><td></td><td class=\"text\">No change of any number is certain.</td></tr>\n";
+  out +=
+      "</tbody></table></div>\n<div class=\"scroll\"><table>\n<thead><tr><th>start</th><th>elapsed</th>"
+      "<th>parallel</th><th>memory</th><th>commit</th><th class=\"text\">run</th>"
+      "<th class=\"text\">finding</th></tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i < std::min(kMaxRows, series.runs.size()); ++i) {
     const HistoryRun& run = series.runs[series.runs.size() - 1 - i];  // the newest first
     out += fmt::format(
@@ -65,8 +72,9 @@ std::string series_section(const HistorySeries& series) {
         "<td class=\"text\">{}</td></tr>\n",
         run.complete ? "" : " class=\"noise\"", escaped(date_text(run)), seconds(run.elapsed_s),
         run.efficiency.parallel ? percent(*run.efficiency.parallel) : "-",
-        run.max_rss_bytes ? bytes(static_cast<double>(*run.max_rss_bytes)) : "-", escaped(commit_text(run.commit())),
-        escaped(run.name), escaped(run.findings.empty() ? std::string("-") : run.findings[0]));
+        run.max_rss_bytes ? bytes(static_cast<double>(*run.max_rss_bytes)) : "-",
+        escaped(commit_text(run.commit())), escaped(run.name),
+        escaped(run.findings.empty() ? std::string("-") : run.findings[0]));
   }
   return out + "</tbody></table></div>\n";
 }
@@ -88,7 +96,10 @@ std::string render_history_html(const History& history) {
 std::string render_badge(const HistoryRun& run) {
   const std::optional<double>& share = run.efficiency.parallel;
   const std::string value = share ? fmt::format("{:.0f} %", 100 * *share) : "unknown";
-  const char* const colour = !share ? "#6e7681" : *share >= kGood ? "#2e7d32" : *share >= kFair ? "#9a6700" : "#c62828";
+  const char* const colour = !share            ? "#6e7681"
+                             : *share >= kGood ? "#2e7d32"
+                             : *share >= kFair ? "#9a6700"
+                                               : "#c62828";
   constexpr int kLabel = 118, kValue = 62;
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"20\" role=\"img\" "
@@ -96,8 +107,10 @@ std::string render_badge(const HistoryRun& run) {
       "<title>parallel efficiency: {1}</title>\n"
       "<rect width=\"{2}\" height=\"20\" fill=\"#3b434d\"/>\n"
       "<rect x=\"{2}\" width=\"{3}\" height=\"20\" fill=\"{4}\"/>\n"
-      "<g fill=\"#fff\" text-anchor=\"middle\" font-family=\"Verdana,DejaVu Sans,sans-serif\" font-size=\"11\">\n"
-      "<text x=\"{5}\" y=\"14\">parallel efficiency</text>\n<text x=\"{6}\" y=\"14\">{1}</text>\n</g>\n</svg>\n",
+      "<g fill=\"#fff\" text-anchor=\"middle\" font-family=\"Verdana,DejaVu Sans,sans-serif\" "
+      "font-size=\"11\">\n"
+      "<text x=\"{5}\" y=\"14\">parallel efficiency</text>\n<text x=\"{6}\" "
+      "y=\"14\">{1}</text>\n</g>\n</svg>\n",
       kLabel + kValue, value, kLabel, kValue, colour, kLabel / 2, kLabel + kValue / 2);
 }
 

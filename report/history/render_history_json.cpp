@@ -8,7 +8,8 @@
 namespace clusterprof::report {
 namespace {
 
-constexpr std::array<const char*, shard::kSettingKinds> kKindNames = {"commit", "module", "compiler", "variable"};
+constexpr std::array<const char*, shard::kSettingKinds> kKindNames = {"commit", "module", "compiler",
+                                                                      "variable"};
 
 const char* unit_name(Unit unit) {
   return unit == Unit::kShare ? "share" : unit == Unit::kBytes ? "bytes" : "s";

@@ -203,8 +203,7 @@ TEST(WhatIf, ASampleOfEventsIsNotReplayed) {
   MadeRun run = unequal();
   run.level = 1;
   for (std::uint32_t i = 1; i < 2000; ++i)
-    for (std::int32_t r = 0; r < 2; ++r)
-      run.add(r, barrier((31 + i) * kMs, (31 + i) * kMs + 1000, i, {}));
+    for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier((31 + i) * kMs, (31 + i) * kMs + 1000, i, {}));
   EXPECT_NE(Asked(run).refusal().find("sample"), std::string::npos);
   MadeRun missing = unequal();
   missing.world_size = 3;
@@ -265,11 +264,29 @@ TEST(WhatIfChange, IsParsed) {
   EXPECT_EQ(good("call MPI_Barrier train.py:57 removed").name, "MPI_Barrier");
   EXPECT_EQ(good("bandwidth x0.5").kind, ChangeKind::kBandwidth);
   EXPECT_EQ(good("threads 4").factor, 4);
-  for (const char* wrong :
-       {"", "line", "line train.py x0.5", "line train.py:0 x0.5", "line train.py:3", "line :3 x1", "function x2",
-        "function f 0.5", "function f x-1", "function f xnan", "function f x1e9", "rank -1 = mean", "rank 1 mean",
-        "rank 1 = 2", "balance solve", "call MPI_Barrier train.py:57", "latency", "latency 2", "bandwidth x0",
-        "io x", "threads 0", "threads x2", "faster x2"})
+  for (const char* wrong : {"",
+                            "line",
+                            "line train.py x0.5",
+                            "line train.py:0 x0.5",
+                            "line train.py:3",
+                            "line :3 x1",
+                            "function x2",
+                            "function f 0.5",
+                            "function f x-1",
+                            "function f xnan",
+                            "function f x1e9",
+                            "rank -1 = mean",
+                            "rank 1 mean",
+                            "rank 1 = 2",
+                            "balance solve",
+                            "call MPI_Barrier train.py:57",
+                            "latency",
+                            "latency 2",
+                            "bandwidth x0",
+                            "io x",
+                            "threads 0",
+                            "threads x2",
+                            "faster x2"})
     EXPECT_FALSE(parse_change(wrong)) << wrong;
 }
 

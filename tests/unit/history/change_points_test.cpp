@@ -33,7 +33,8 @@ TEST(ChangePoints, AreFoundWhereTheMeanChanges) {
 
 TEST(ChangePoints, SeveralOfThem) {
   std::mt19937_64 random(1);
-  const std::vector<ChangePoint> changes = find_change_points(draw(random, {{20, 10}, {10, 12}, {15, 9}}, 0.02));
+  const std::vector<ChangePoint> changes =
+      find_change_points(draw(random, {{20, 10}, {10, 12}, {15, 9}}, 0.02));
   ASSERT_EQ(changes.size(), 2u);
   EXPECT_EQ(changes[0].first, 20u);
   EXPECT_EQ(changes[1].first, 30u);
@@ -43,7 +44,8 @@ TEST(ChangePoints, SeveralOfThem) {
 
 TEST(ChangePoints, NeedRunsOnBothSides) {
   EXPECT_TRUE(find_change_points(std::vector<double>{}).empty());
-  EXPECT_TRUE(find_change_points(std::vector<double>{1, 1, 1, 2, 2}).empty()) << "of 5, none has 3 on both sides";
+  EXPECT_TRUE(find_change_points(std::vector<double>{1, 1, 1, 2, 2}).empty())
+      << "of 5, none has 3 on both sides";
   EXPECT_EQ(find_change_points(std::vector<double>{1, 1, 1, 2, 2, 2}).size(), 1u) << "without any noise";
   EXPECT_TRUE(find_change_points(std::vector<double>{1, 1, 1, 1, 1, 1}).empty());
   EXPECT_TRUE(find_change_points(std::vector<double>{1, 1, 1, 1.019, 1.019, 1.019}).empty()) << "small";
@@ -56,7 +58,8 @@ TEST(ChangePoints, SeldomWhereThereAreNone) {
   std::mt19937_64 random(2);
   int alarms = 0;
   constexpr int kDraws = 2000;
-  for (int i = 0; i < kDraws; ++i) alarms += find_change_points(draw(random, {{40, 10}}, 0.05)).empty() ? 0 : 1;
+  for (int i = 0; i < kDraws; ++i)
+    alarms += find_change_points(draw(random, {{40, 10}}, 0.05)).empty() ? 0 : 1;
   EXPECT_LE(alarms, 8) << "about 2 are expected";
 }
 

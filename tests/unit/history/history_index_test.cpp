@@ -44,7 +44,8 @@ class HistoryIndexTest : public ::testing::Test {
     run.complete = number % 2 == 0;
     run.efficiency.parallel = 0.5, run.efficiency.serialization = 0.25;
     if (number % 2 == 0) run.max_rss_bytes = 1 << 20;
-    run.settings = {{shard::SettingKind::kCommit, "code", "abc"}, {shard::SettingKind::kVariable, "OMP_X", "1"}};
+    run.settings = {{shard::SettingKind::kCommit, "code", "abc"},
+                    {shard::SettingKind::kVariable, "OMP_X", "1"}};
     run.findings = {"first", "second"};
     run.metrics = {{{report::DiffTable::kRun, "elapsed", ""}, 1.5},
                    {{report::DiffTable::kFunctions, "step", "train.py", true}, 0.1 * number}};

@@ -118,7 +118,8 @@ TEST(History, IncompleteRunsAreShownAndDoNotCount) {
 // A run with step(): `ms` of it on each of two ranks.
 RunFacts facts_with(std::uint64_t ms, const std::string& name) {
   ProfileBuilder b(2);
-  const auto step = b.path({b.python("<module>", "/home/a/train.py", 90, 1), b.python("step", "/home/a/train.py", 13, 10)});
+  const auto step =
+      b.path({b.python("<module>", "/home/a/train.py", 90, 1), b.python("step", "/home/a/train.py", 13, 10)});
   for (std::uint32_t r = 0; r < 2; ++r) b.sampled(r, step, Category::kPython, ms);
   b.lasts(ms);
   b.data.run.id = name;
@@ -127,7 +128,8 @@ RunFacts facts_with(std::uint64_t ms, const std::string& name) {
 
 TEST(History, KeepsOfARunWhatIsFollowed) {
   ProfileBuilder b(2);
-  const auto step = b.path({b.python("<module>", "/home/a/train.py", 90, 1), b.python("step", "/home/a/train.py", 13, 10)});
+  const auto step =
+      b.path({b.python("<module>", "/home/a/train.py", 90, 1), b.python("step", "/home/a/train.py", 13, 10)});
   b.sampled(0, step, Category::kPython, 3000);
   b.sampled(1, step, Category::kPython, 1000);
   b.lasts(3000);
@@ -176,7 +178,8 @@ TEST(History, ARegressionIsMoreThanNoise) {
 }
 
 TEST(History, RegressionsAreParsed) {
-  const auto conditions = parse_conditions("elapsed regressed, function:step regressed by 3.5% or total:a b regressed");
+  const auto conditions =
+      parse_conditions("elapsed regressed, function:step regressed by 3.5% or total:a b regressed");
   ASSERT_TRUE(conditions);
   ASSERT_EQ(conditions.value().size(), 3u);
   EXPECT_EQ(conditions.value()[0].text, "elapsed regressed");
