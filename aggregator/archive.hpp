@@ -107,6 +107,10 @@ void serialize(Archive& archive, UnavailableCounter& counter) {
   archive(counter.name, counter.reason);
 }
 template <typename Archive>
+void serialize(Archive& archive, Setting& setting) {
+  archive(setting.kind, setting.name, setting.value);
+}
+template <typename Archive>
 void serialize(Archive& archive, IoFile& file) {
   archive(file.path, file.file_system);
 }
@@ -156,8 +160,8 @@ template <typename Archive>
 void serialize(Archive& archive, ShardData& head) {
   using aggregator::archive_rows;
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
-          head.io_files, head.drops, head.processes, head.event_loops, head.threads, head.failures,
-          head.mpi_errors);
+          head.settings, head.io_files, head.drops, head.processes, head.event_loops, head.threads,
+          head.failures, head.mpi_errors);
   archive_rows(archive, head.mutex_waits);
   archive(head.omp_ranks);
   archive_rows(archive, head.omp_regions);

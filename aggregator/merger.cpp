@@ -227,6 +227,7 @@ struct Merger::State {
   std::vector<Communicator> communicators;
   std::vector<std::string> counters;
   std::set<std::pair<std::string, std::string>> unavailable;
+  std::set<shard::Setting> settings;
 
   std::vector<std::vector<Value>> values;  // one part per input
   std::vector<std::vector<MpiCall>> mpi_calls;
@@ -361,6 +362,7 @@ struct Merger::State {
     }
     for (const UnavailableCounter& counter : input.unavailable_counters)
       unavailable.emplace(counter.name, counter.reason);
+    settings.insert(input.settings.begin(), input.settings.end());
     return new_counter;
   }
 
@@ -757,6 +759,7 @@ ShardData Merger::finish() {
   out.communicators = state.arrange_communicators(rows.rank, rows.communicator);
   out.counters = state.arrange_counters(rows.counter);
   for (const auto& [name, reason] : state.unavailable) out.unavailable_counters.push_back({name, reason});
+  out.settings.assign(state.settings.begin(), state.settings.end());
 
   state.for_each_table([&](auto& parts, auto table) {
     for (auto& part : parts) renumber(part, rows);

@@ -12,6 +12,7 @@
 #include "aggregator/notes.hpp"
 #include "aggregator/waits/activity.hpp"
 #include "aggregator/waits/clock_model.hpp"
+#include "aggregator/waits/completeness.hpp"
 #include "aggregator/waits/delays.hpp"
 #include "aggregator/waits/matching.hpp"
 #include "aggregator/waits/replay.hpp"
@@ -25,20 +26,8 @@ namespace {
 
 using namespace waits;
 
-// If a larger share of messages or collective operations lacks the other side, the replay is worthless.
-constexpr double kMaxUnmatched = 0.01;
-
 bool used_mpi(const shard::Rank& rank) {
   return (rank.flags & shard::kUsedMpi) != 0 || rank.mpi_operations != 0;
-}
-
-// Counts the ranks that have no events but that other ranks may have communicated with.
-std::uint32_t count_missing(const Trace& trace, const shard::ShardData& merged) {
-  std::vector<bool> present(merged.ranks.size());
-  for (const Lane& lane : trace.lanes) present[lane.rank] = true;
-  std::uint32_t there = 0, silent = 0;
-  for (std::size_t i = 0; i < present.size(); ++i) (present[i] ? there : silent) += 1;
-  return merged.run.world_size > there + silent ? merged.run.world_size - there : silent;
 }
 
 // How many waits an analysed wait stands for: it represents all calls of its call site by the ranks that have
@@ -100,13 +89,6 @@ class SampleScale {
   std::unordered_map<std::uint64_t, Site> sites_;
 };
 
-bool lost_events(const shard::ShardData& merged) {
-  return std::any_of(merged.drops.begin(), merged.drops.end(), [](const shard::Drop& drop) {
-    return drop.count != 0 && (drop.reason == "mpi_event_ring_full" || drop.reason == "damaged_mpi_event" ||
-                               drop.reason == "damaged_mpi_event_ring");
-  });
-}
-
 void set_rank_waits(const Trace& trace, const Waits& waits, const Scale& scale, shard::ShardData& merged) {
   std::vector<double> wait_ns(merged.ranks.size());
   std::vector<bool> known(merged.ranks.size());
@@ -165,7 +147,7 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   }
 
   const std::uint32_t missing = count_missing(trace, merged);
-  const bool has_windows = merged.run.standby || !merged.recording_windows.empty();
+  const bool has_windows = was_recorded_in_windows(merged);
   const Matches matches = match_events(trace, missing, has_windows);
   const ClockModel clocks(trace, matches, taken->builder.clock_offsets(), merged);
   clocks.adjust(trace);
@@ -198,18 +180,8 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   merged.root_causes = root_causes(trace, matches, waits, activity, scale);
   merged.time_windows = time_windows(trace, waits, scale);
   merged.critical_times.clear();
-  if (trace.level == 0) {
-    merged.critical_times = critical_path(trace, waits, activity);
-    const auto too_many = [](std::uint64_t unmatched, std::uint64_t all) {
-      return static_cast<double>(unmatched) > kMaxUnmatched * static_cast<double>(all);
-    };
-    // A call that never returned is no transfer, and the replay does not see it.
-    // Nor does it know what was between two windows.
-    if (missing == 0 && !has_windows && merged.calls_under_way.empty() && !lost_events(merged) &&
-        !too_many(matches.unmatched_messages, matches.messages) &&
-        !too_many(matches.unmatched_collectives, matches.instances.size()))
-      analysis.ideal_ns = ideal_ns(trace, matches);
-  }
+  if (trace.level == 0) merged.critical_times = critical_path(trace, waits, activity);
+  if (why_incomplete(trace, matches, merged) == Incomplete::kNo) analysis.ideal_ns = ideal_ns(trace, matches);
   set_rank_waits(trace, waits, scale, merged);
   add_unfinished_waits(merged);
   std::vector<shard::Note>& notes = merged.run.notes;

@@ -18,6 +18,7 @@
 #include "cli/message.hpp"
 #include "cli/options.hpp"
 #include "cli/record.hpp"
+#include "cli/repeat.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -53,7 +54,7 @@ int help(char** argv, const std::string& topic) {
     char* const arguments[] = {argv[0], verb.data(), option.data(), nullptr};
     return analyze(const_cast<char**>(arguments), topic);
   }
-  if (!topic.empty() && topic != "record") {
+  if (!topic.empty() && topic != "record" && topic != "run") {
     const std::string meant = meant_verb(topic);
     say(page.empty() ? "there is no verb " + topic +
                            (meant.empty() ? " (see clusterprof --help)" : ", did you mean " + meant + "?")
@@ -74,7 +75,8 @@ int run(int argc, char** argv) {
     if (arguments[0] == "merge") return launch_merge(argc, argv, process_environment());
     return analyze(argv, arguments[0]);
   }
-  if (!arguments.empty() && arguments[0] == "record") arguments.erase(arguments.begin());
+  const bool is_run = !arguments.empty() && arguments[0] == "run";
+  if (is_run || (!arguments.empty() && arguments[0] == "record")) arguments.erase(arguments.begin());
 
   const Environment environment = process_environment();
   auto parsed = parse_record_options(arguments, environment);
@@ -83,8 +85,15 @@ int run(int argc, char** argv) {
     if (!leave->error.empty() && is_for_us(environment)) say(leave->error);
     return leave->status;
   }
+  const Options& options = std::get<Options>(parsed);
+  if (options.repeat != 0 && !is_run) {
+    if (is_for_us(environment))
+      say("--repeat is for clusterprof run: clusterprof run --repeat " + std::to_string(options.repeat) +
+          " -- [LAUNCHER] COMMAND");
+    return kExitUsage;
+  }
   mask_argument_secrets({argv + 1, argv + argc});
-  return record(std::get<Options>(parsed), environment);
+  return is_run ? repeat(options) : record(options, environment);
 }
 
 // Of a command that is to run whatever becomes of the recording (Options::started).

@@ -15,6 +15,7 @@
 #include "base/own_paths.hpp"
 #include "base/resource_limits.hpp"
 #include "base/version.hpp"
+#include "cli/launcher_words.hpp"
 #include "cli/message.hpp"
 
 namespace clusterprof::cli {
@@ -26,6 +27,7 @@ constexpr int kMaxMinDuration_s = 7 * 24 * 3600;
 constexpr int kMaxMinRanks = 1 << 24;
 constexpr int kMinHangAfter_s = 5;  // a deadlock is said after that time, too
 constexpr int kMaxHangAfter_s = 7 * 24 * 3600;
+constexpr int kMaxRepeats = 1000;
 constexpr std::size_t kMaxEventBytes = 1000;  // with separators; the agent has room for so many
 
 constexpr std::string_view kUsage = "[LAUNCHER] clusterprof [options] [--] COMMAND [ARGUMENTS]";
@@ -34,6 +36,7 @@ constexpr std::string_view kHelpHead =
     "clusterprof records where an MPI job spends its time: Python and native code, MPI calls,\n"
     "system calls and waiting, on every rank.\n\n"
     "Usage: [LAUNCHER] clusterprof [options] [--] COMMAND [ARGUMENTS]\n"
+    "       clusterprof run [options] -- [LAUNCHER] COMMAND [ARGUMENTS]\n"
     "       clusterprof report RUN\n\n"
     "LAUNCHER is mpirun, mpiexec, srun or nothing, and comes first. The command's output, exit\n"
     "status and signals are its own. At the end a summary goes to stderr, once.\n";
@@ -47,6 +50,7 @@ Other commands (each has --help; clusterprof help COMMAND shows its manual page)
                               one rank, call path or node of a large run
   export RUN -f FORMAT -o F   folded, speedscope, pprof, perfetto, callgrind, ...
   diff RUN_A RUN_B            compare two runs
+  scale RUN RUN ...           how the program scales, from runs of several sizes
   ls [DIR]                    list runs
   stacks RUN                  where all ranks are now, or were last, and who waits for whom
   top RUN                     what the ranks of a running run do now
@@ -75,7 +79,7 @@ Examples:
 // value came from the command line or the environment.
 struct RawOptions {
   std::string output, rate, clock, clock_sync, ranks, sample_on, spawned, argv0, command_detail, min_duration,
-      min_ranks, mode, hang_after, memory;
+      min_ranks, mode, hang_after, memory, repeat;
   std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
   std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
@@ -94,6 +98,9 @@ class RecordParser {
     formatter_->column_width(28);
     value("-o,--output", raw_.output, "DIR",
           "write the run to DIR (default: clusterprof-COMMAND-JOB or -TIME)", kOutput);
+    value("--repeat", raw_.repeat, "N",
+          "of clusterprof run: run the command N times, each in a run of its own (DIR-1, DIR-2, ...)",
+          kOutput);
     flag("-q,--quiet", raw_.quiet, "print no summary and write no page at the end", kOutput);
     flag("--no-html", raw_.no_html, "do not write DIR/report.html at the end", kOutput);
     flag("--no-source", raw_.no_source, "leave the text of source files out of the page", kOutput);
@@ -288,7 +295,7 @@ Result<void> RecordParser::read_environment(const Environment& environment) {
   for (CLI::Option* const option : app_.get_options()) {
     const std::string name = option->get_lnames().front();
     if (name == "help" || name == "version" || name == "spawned" || name == "started" || name == "argv0" ||
-        from_command_line(name))
+        name == "repeat" || from_command_line(name))
       continue;
     const std::string variable = variable_of(name);
     const char* text = environment(variable.c_str());
@@ -419,6 +426,8 @@ Result<Options> RecordParser::check() const {
                    "'"};
     options.memory_interval_bytes = *interval;
   }
+  if (auto ok = minimum("repeat", raw_.repeat, 1, kMaxRepeats, "a whole number", options.repeat); !ok)
+    return ok.error();
   if (from_command_line("spawned") && !parse_spawned_as(raw_.spawned, options.spawned))
     return Error{"--spawned: not '" + raw_.spawned + "'"};
   options.words = words();
@@ -467,7 +476,8 @@ std::vector<std::string> RecordParser::words() const {
   std::vector<std::string> words;
   for (const CLI::Option* const option : app_.get_options()) {
     const std::string name = option->get_lnames().front();
-    if (option->count() == 0 || name == "output" || name == "spawned" || name == "argv0" || name == "own")
+    if (option->count() == 0 || name == "output" || name == "spawned" || name == "argv0" || name == "own" ||
+        name == "repeat")
       continue;
     if (!takes_value(option)) {
       words.push_back("--" + name);
@@ -489,36 +499,10 @@ std::string RecordParser::help() const {
   return text;
 }
 
-// mpirun, mpiexec.hydra, /usr/bin/srun: what belongs before us. Empty: none of them.
-std::string launcher_name(const std::string& command) {
-  const std::string base = command.substr(command.rfind('/') + 1);
-  const std::string stem = base.substr(0, base.find('.'));
-  for (const std::string_view name :
-       {"mpirun", "mpiexec", "srun", "prun", "prterun", "aprun", "orterun", "jsrun", "ibrun"}) {
-    if (stem == name) return base;
-  }
-  return {};
-}
-
 // "mpirun -n 4 clusterprof true" for "mpirun -n 4 true": the launcher's own options stay where
-// they are. A suggestion only: an option of a launcher that is not listed counts as a switch.
+// they are.
 std::string right_order(const std::vector<std::string>& command) {
-  static constexpr std::string_view kOneValue[] = {
-      "-n",       "-np",       "--np",      "-N",         "-c",        "-H",           "-host",
-      "--host",   "-hosts",    "-ppn",      "--hostfile", "-hostfile", "-machinefile", "-f",
-      "-wdir",    "--wdir",    "-x",        "-p",         "-A",        "-t",           "-J",
-      "--map-by", "-map-by",   "--bind-to", "-bind-to",   "--rank-by", "-o",           "-e",
-      "-w",       "-d",        "-npernode", "--npernode", "-a",        "-r",           "-g",
-      "-envlist", "-genvlist", "-launcher", "-iface",     "-perhost"};
-  static constexpr std::string_view kTwoValues[] = {"--mca", "-mca", "--gmca", "-genv", "-env"};
-  const auto listed = [](const auto& list, const std::string& word) {
-    return std::find(std::begin(list), std::end(list), word) != std::end(list);
-  };
-  std::size_t at = 1;
-  while (at < command.size() && command[at].size() > 1 && command[at][0] == '-') {
-    at += listed(kTwoValues, command[at]) ? 3 : listed(kOneValue, command[at]) ? 2 : 1;
-  }
-  at = std::min(at, command.size());
+  const std::size_t at = behind_launcher(command);
   std::string text;
   for (std::size_t i = 0; i < at; ++i) text += command[i] + " ";
   text += "clusterprof";
@@ -557,7 +541,8 @@ std::variant<Options, Leave> RecordParser::parse(const std::vector<std::string>&
   if (options.command.empty()) {
     return usage_error("no command to record; usage: " + std::string(kUsage) + " (more: clusterprof --help)");
   }
-  if (const std::string launcher = launcher_name(options.command[0]); !escaped && !launcher.empty()) {
+  if (const std::string launcher = launcher_name(options.command[0]);
+      !escaped && !launcher.empty() && options.repeat == 0) {
     return usage_error("wrong order: " + launcher + " comes first: " + right_order(options.command) +
                        " (to record " + launcher + " itself: clusterprof -- " + launcher + " ...)");
   }
@@ -640,15 +625,15 @@ void with_record_options(const std::function<void(CLI::App&)>& use) {
 }
 
 const std::vector<std::string>& analysis_verbs() {
-  static const std::vector<std::string> kVerbs = {"report", "merge", "query",    "export",   "diff",   "ls",
-                                                  "tui",    "dump",  "validate", "doctor",   "attach", "top",
-                                                  "start",  "stop",  "stacks",   "snapshot", "detach"};
+  static const std::vector<std::string> kVerbs = {
+      "report", "merge", "query", "export", "diff",   "ls",       "tui",    "dump",  "validate", "doctor",
+      "attach", "top",   "start", "stop",   "stacks", "snapshot", "detach", "scale", "history",  "whatif"};
   return kVerbs;
 }
 
 std::string meant_verb(const std::string& word) {
   std::vector<std::string> verbs = analysis_verbs();
-  verbs.insert(verbs.end(), {"record", "help"});
+  verbs.insert(verbs.end(), {"record", "run", "help"});
   return word.size() < 2 ? "" : nearest_word(word, verbs);
 }
 

@@ -67,6 +67,7 @@ struct Options {
   bool hang_abort = false;
   bool quiet = false;
   bool strict = false;
+  int repeat = 0;                    // --repeat, which only `clusterprof run` takes; 0: not given
   std::vector<std::string> command;  // never empty
   SpawnedAs spawned;                 // --spawned, which the wrapper of MPI_Comm_spawn gives
   // --started, which slurm/start adds: the batch system was asked to record, and the command runs whether or

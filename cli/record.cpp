@@ -425,6 +425,7 @@ std::vector<std::string> Recording::collector_command() const {
   if (const std::string program = program_directory(options_.command, command_.path); !program.empty())
     own.push_back(program);
   for (const std::string& path : own) words.push_back("--own=" + path);
+  if (!is_interpreter(options_.command[0])) words.push_back("--program=" + command_.path);
   words.push_back(options_.quiet ? "--quiet" : "--banner");
   if (options_.no_html) words.push_back("--no-html");
   if (options_.no_source) words.push_back("--no-source");

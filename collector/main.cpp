@@ -16,6 +16,7 @@
 #include <cstring>
 #include <exception>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -178,6 +179,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   bool no_mpi = false;
   std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
   std::string command_detail = "masked";
+  clusterprof::collector::SettingsSource settings;
   CLI::App app("clusterprof's collector, one per node; started by clusterprof");
   app.add_option("--listen-fd", options.server.listen_fd, "listening socket")->required();
   app.add_option("--control-fd", options.server.control_fd, "socket to the launcher");
@@ -209,6 +211,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
                  "seconds until they are let go; 0: when that is asked for");
   app.add_flag("--only-regions", node.only_regions, "only what is in regions is recorded");
   app.add_option("--own", node.own, "a path of the user's own code")->allow_extra_args(false);
+  app.add_option("--program", settings.program, "the executable, where it is the user's own");
   app.add_option("--ranks", node.only_ranks, "the only ranks that are recorded");
   app.add_option("--wait-ranks", options.wait_ranks, "ranks the summary waits for; all of the job");
   app.add_option("--hang-after", hang_after_s,
@@ -272,6 +275,13 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
     node.notes.push_back(
         clusterprof::shard::note_of_run(clusterprof::shard::NoteCode::kLightRecording, node.rate_hz));
   }
+  settings.folders = node.own;
+  settings.folders.emplace_back(".");
+  settings.variables = node.command_detail == clusterprof::CommandDetail::kMasked ||
+                       node.command_detail == clusterprof::CommandDetail::kFull;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    settings.environment.emplace_back(*variable);
+  node.settings = std::make_shared<const clusterprof::collector::SettingsSource>(std::move(settings));
   read_event_budget(node);
   node.time_limit_utc_ns = time_limit_utc_ns();
   node.requested_memory_bytes = requested_memory_bytes();

@@ -176,6 +176,7 @@ void TraceBuilder::add(const shard::ShardData& shard) {
     row.op = op;
     row.kind = static_cast<MpiEventKind>(event.kind);
     row.flags = event.flags;
+    if (keep_ == Keep::kBytes) part.bytes.push_back(event.bytes);
     part.lanes.back().end = static_cast<std::uint32_t>(part.events.size());
     ++sources_[rank].events;
   }
@@ -282,6 +283,7 @@ std::vector<std::vector<std::uint32_t>> TraceBuilder::place_lanes(const shard::S
     trace.lanes.push_back(lane);
   }
   trace.events.resize(events);
+  if (keep_ == Keep::kBytes) trace.bytes.resize(events);
   return lane_of;
 }
 
@@ -300,6 +302,7 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
         if (lane != kNone && next < trace.lanes[lane].end)
           trace.gaps.push_back({next, rows.path[part.gaps[gap].path], part.gaps[gap].wall_ns});
       if (lane == kNone || !is_selected(merged, rows, trace, part, e)) continue;
+      if (!part.bytes.empty()) trace.bytes[next] = part.bytes[e];
       Event& event = trace.events[next++] = part.events[e];
       event.lane = lane;
       event.path = rows.path[event.path];
@@ -429,7 +432,7 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
   set_paths(merged, trace);
 
   const auto offsets = std::move(clock_offsets_);
-  *this = TraceBuilder();
+  *this = TraceBuilder(keep_);
   clock_offsets_ = offsets;
   return trace;
 }

@@ -106,6 +106,7 @@ struct ClearedAllocator {
 struct Trace {
   std::vector<Event, ClearedAllocator<Event>> events;  // by lane, then time
   std::vector<Gap> gaps;                               // by event, then path
+  std::vector<std::uint64_t> bytes;                    // of messages, per event; empty unless asked for
   std::vector<Lane> lanes;                             // by rank, then thread
   std::vector<Channel> channels;
   std::vector<Op> ops;
@@ -162,6 +163,8 @@ struct Trace {
 // Builds a trace from the shards. The result does not depend on their order.
 class TraceBuilder {
  public:
+  enum class Keep : std::uint8_t { kNoBytes, kBytes };
+  explicit TraceBuilder(Keep keep = Keep::kNoBytes) : keep_(keep) {}
   void add(const shard::ShardData& shard);
   // Empties the builder.
   [[nodiscard]] Trace finish(const shard::ShardData& merged);
@@ -181,6 +184,7 @@ class TraceBuilder {
   };
   struct Part {  // one shard; lane of its events: row of lanes, with rank: row of sources_
     std::vector<Event> events;
+    std::vector<std::uint64_t> bytes;  // per event, or empty
     std::vector<Gap> gaps;
     std::vector<Lane> lanes;
   };
@@ -206,6 +210,7 @@ class TraceBuilder {
   static bool is_selected(const shard::ShardData& merged, const NewRows& rows, const Trace& trace,
                           const Part& part, std::uint32_t e);
 
+  Keep keep_;
   std::vector<Source> sources_;
   std::vector<Part> parts_;
   std::vector<SourceOffset> offsets_;

@@ -23,13 +23,16 @@
 #include "cli/analyze/diff.hpp"
 #include "cli/analyze/export.hpp"
 #include "cli/analyze/hang.hpp"
+#include "cli/analyze/history.hpp"
 #include "cli/analyze/ls.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/query.hpp"
+#include "cli/analyze/scale.hpp"
 #include "cli/analyze/snapshot.hpp"
 #include "cli/analyze/stacks.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/verbs.hpp"
+#include "cli/analyze/whatif.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::cli {
@@ -70,6 +73,9 @@ struct Verbs {
   void add_stacks();
   void add_hang();
   void add_snapshot();
+  void add_scale();
+  void add_whatif();
+  void add_history();
   int run(int argc, char** argv, aggregator::Team* team);
   std::string no_verb(const std::string& word);
   std::string unknown_option(int argc, char** argv);
@@ -86,6 +92,9 @@ struct Verbs {
   StacksOptions stacks_options;
   HangVerbOptions hang_options;
   SnapshotOptions snapshot_options;
+  ScaleOptions scale_options;
+  WhatIfOptions whatif_options;
+  HistoryOptions history_options;
   std::string dump_argument;
   std::string validate_argument;
   std::vector<std::string> own;
@@ -96,6 +105,7 @@ struct Verbs {
            *banner_verb = nullptr, *dump_verb = nullptr, *validate_verb = nullptr, *list_verb = nullptr,
            *diff_verb = nullptr, *export_verb = nullptr, *start_verb = nullptr, *stop_verb = nullptr,
            *detach_verb = nullptr, *stacks_verb = nullptr, *hang_verb = nullptr, *snapshot_verb = nullptr;
+  CLI::App *scale_verb = nullptr, *whatif_verb = nullptr, *history_verb = nullptr;
   CLI::Option* html = nullptr;  // of report
 };
 
@@ -131,6 +141,9 @@ Verbs::Verbs() {
   add_stacks();
   add_hang();
   add_snapshot();
+  add_scale();
+  add_whatif();
+  add_history();
 }
 
 void Verbs::add_merge() {
@@ -276,6 +289,16 @@ void Verbs::add_diff() {
       ->type_name("CONDITIONS");
   diff_verb->add_flag("--any-difference", diff_options.any_difference,
                       "let differences within the noise make conditions true as well");
+  diff_verb
+      ->add_option("--history", diff_options.history,
+                   "how much single runs vary is known from those in this directory (default: for METRIC "
+                   "regressed, where A is)")
+      ->type_name("DIR");
+  CLI::Option* const github = diff_verb->add_flag("--github", diff_options.github,
+                                                  "print the conditions as annotations of GitHub Actions");
+  github->excludes(diff_verb->get_option("--json"));
+  diff_verb->add_option("--junit", diff_options.junit, "write the conditions as JUnit XML to this file")
+      ->type_name("FILE");
   diff_verb->add_option("--top", diff_options.top, "rows of the long tables")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24))
@@ -346,6 +369,76 @@ void Verbs::add_snapshot() {
       ->add_option("-o,--output", snapshot_options.output,
                    "make this directory (default: RUN.snapshot-1, or the next number)")
       ->type_name("DIR");
+}
+
+void Verbs::add_scale() {
+  scale_verb = app.add_subcommand(
+      "scale", "Tells how a program scales, from runs of several sizes: efficiencies, growth, predictions");
+  scale_verb->add_option("RUN", scale_options.runs, "run directories, of two sizes at least")->required();
+  scale_verb
+      ->add_option("--by", scale_options.by,
+                   "what the size of a run is: ranks (default), nodes, threads, or size=NAME, a number in "
+                   "the command line (--NAME 100, NAME=100)")
+      ->type_name("SIZE");
+  scale_verb
+      ->add_option("--at", scale_options.at,
+                   "predict these sizes (default: two, four and eight times the largest)")
+      ->type_name("N")
+      ->check(CLI::Range(1.0, 1e12))
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  scale_verb->add_flag("--json", scale_options.json, "print JSON");
+  scale_verb->add_option("--html", scale_options.html, "write an HTML page to this file")->type_name("FILE");
+  scale_verb->add_option("--top", scale_options.top, "rows of the long tables")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  add_colour(scale_verb, scale_options.colour);
+  add_own(scale_verb, own);
+}
+
+void Verbs::add_whatif() {
+  whatif_verb = app.add_subcommand(
+      "whatif", "Predicts what changes of the program would gain, by replaying the run with them");
+  whatif_verb->add_option("RUN", whatif_options.run, kRunHelp)->required();
+  whatif_verb
+      ->add_option(
+          "--change", whatif_options.changes,
+          "what is different, several times for several changes at once: \"line FILE:N x0.5\", "
+          "\"function NAME x0\", \"region NAME xF\", \"rank R = mean\", \"balance function NAME\", "
+          "\"call OP FILE:N removed\", \"latency xF\", \"bandwidth xF\", \"io xF\" (default: what is "
+          "worth a try in this run, ranked by its gain)")
+      ->type_name("CHANGE")
+      ->allow_extra_args(false);
+  whatif_verb->add_flag("--json", whatif_options.json, "print JSON");
+  whatif_verb->add_option("--top", whatif_options.top, "rows of the tables")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  add_colour(whatif_verb, whatif_options.colour);
+  add_own(whatif_verb, own);
+}
+
+void Verbs::add_history() {
+  history_verb = app.add_subcommand(
+      "history", "Lists the runs of a command over time, and since when its numbers are different");
+  history_verb->add_option(
+      "WHAT", history_options.what,
+      "a directory of runs (default: where runs are), a run, for those of its command, or "
+      "the name of a program");
+  history_verb->add_flag("--json", history_options.json, "print JSON");
+  history_verb->add_option("--html", history_options.html, "write an HTML page to this file")
+      ->type_name("FILE");
+  history_verb
+      ->add_option("--badge", history_options.badge,
+                   "write an SVG image with the parallel efficiency of the newest run to this file")
+      ->type_name("FILE");
+  history_verb->add_option("--top", history_options.top, "runs of each command")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  add_colour(history_verb, history_options.colour);
+  add_own(history_verb, own);
 }
 
 void Verbs::add_hang() {
@@ -441,6 +534,9 @@ int Verbs::run(int argc, char** argv, aggregator::Team* team) {
   if (*detach_verb) return detach(control_options);
   if (*stacks_verb) return stacks(stacks_options);
   if (*snapshot_verb) return snapshot(snapshot_options);
+  if (*scale_verb) return scale(scale_options);
+  if (*whatif_verb) return whatif(whatif_options);
+  if (*history_verb) return history(history_options);
   if (*hang_verb) return look_for_hang(hang_options);
   return complain(kBadUsage, "no verb given (see clusterprof --help)");
 }

@@ -3,9 +3,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "cli/analyze/history.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
@@ -30,12 +33,32 @@ Result<std::vector<report::RunFacts>> facts_of(const std::vector<std::string>& r
   return facts;
 }
 
+// How earlier runs like A vary: for single runs alone, where it is asked for or a condition needs it.
+Result<report::Noise> noise_for(const DiffOptions& options, const std::string& name,
+                                const report::RunFacts& a, const report::RunFacts& b, bool is_needed) {
+  if (options.history.empty() && !is_needed) return report::Noise();
+  fs::path directory = options.history;
+  if (directory.empty()) {
+    const Result<fs::path> run = run_directory(name);
+    if (!run) return run.error();
+    std::error_code error;
+    directory = fs::canonical(run.value(), error).parent_path();
+    if (error) return Error{name + ": cannot be read: " + error.message()};
+  }
+  report::HistoryRun like;
+  like.command = a.command;
+  like.ranks = a.ranks;
+  return noise_in(directory, like, {b.id});
+}
+
 }  // namespace
 
 const char* const kConditionsHelp =
-    "CONDITIONS: one or more, separated by commas or \"or\":  METRIC OP VALUE\n"
+    "CONDITIONS: one or more, separated by commas or \"or\":  METRIC OP VALUE,\n"
+    "or METRIC regressed [by N%]: worse by more than earlier runs varied (and by N% at least)\n"
     "  METRIC  elapsed cpu useful_mean useful_max mpi_wait mpi_transfer (times)  max_rss read written "
     "(bytes)\n"
+    "          memory_peak node_memory_peak (bytes, with --memory)\n"
     "          parallel load_balance communication serialization transfer (efficiencies)\n"
     "          hybrid openmp openmp_load_balance openmp_scheduling openmp_serialization (with threads)\n"
     "          python native system mpi io idle runnable (time of main threads)\n"
@@ -73,7 +96,17 @@ int diff(const DiffOptions& options) {
   if (!of_a) return complain(of_a.error());
   Result<std::vector<report::RunFacts>> of_b = facts_of(b);
   if (!of_b) return complain(of_b.error());
-  const report::Diff result = report::compare(std::move(of_a).value(), std::move(of_b).value());
+  report::Noise noise;
+  if (a.size() == 1 && b.size() == 1) {
+    const bool is_needed =
+        std::any_of(conditions.begin(), conditions.end(), [](const report::Condition& condition) {
+          return condition.of == report::Condition::Of::kRegression;
+        });
+    Result<report::Noise> known = noise_for(options, a[0], of_a.value()[0], of_b.value()[0], is_needed);
+    if (!known) return complain(known.error());
+    noise = std::move(known).value();
+  }
+  const report::Diff result = report::compare(std::move(of_a).value(), std::move(of_b).value(), noise);
   const std::vector<report::Judgement> judgements = report::judge(result, conditions, options.any_difference);
 
   int status = kOk;
@@ -81,11 +114,18 @@ int diff(const DiffOptions& options) {
     const Result<void> written = write_named_file(options.html, report::render_diff_html(result, judgements));
     if (!written) return complain(written.error());
   }
-  if (options.json) {
+  if (!options.junit.empty()) {
+    const Result<void> written = write_named_file(options.junit, report::render_junit(judgements));
+    if (!written) return complain(written.error());
+  }
+  if (options.github) {
+    std::error_code error;
+    status = print(report::render_github(judgements, fs::current_path(error).string()));
+  } else if (options.json) {
     Output output;
     report::render_diff_json(result, judgements, [&](std::string_view piece) { output(piece); });
     status = output.finish();
-  } else if (options.html.empty()) {
+  } else if (options.html.empty() && options.junit.empty()) {
     report::TextOptions text;
     text.width = columns_of(STDOUT_FILENO);
     text.colour = wants_colour(STDOUT_FILENO, options.colour);

@@ -15,6 +15,9 @@ struct DiffOptions {
   std::string html;     // a file; empty: none
   std::string fail_if;  // conditions; empty: none
   bool any_difference = false;
+  std::string history;  // a directory of earlier runs; empty: where A is, if a condition needs to know
+  std::string junit;    // a file; empty: none
+  bool github = false;  // annotations in place of text
   std::size_t top = 15;
   std::string colour = "auto";
 };

@@ -378,6 +378,8 @@ Result<void> dump_counters(const ShardData& data, const Matrix& matrix, Text& ou
 void dump_losses(const ShardData& data, Text& out) {
   out.table("unavailable_counters", data.unavailable_counters.size(), "name\treason");
   for (const UnavailableCounter& c : data.unavailable_counters) out.row(c.name, c.reason);
+  out.table("settings", data.settings.size(), "kind\tname\tvalue");
+  for (const Setting& s : data.settings) out.row(static_cast<int>(s.kind), s.name, s.value);
   out.table("processes", data.processes.size(),
             "rank_row\tpath\tpid\tparent_pid\torigin\tunrecorded\tflags\texit_status\texit_"
             "signal\tcount\tstart_utc_ns\t"

@@ -167,7 +167,8 @@ ProgramText read_definitions() {
 std::string problem_of(const std::vector<std::string>& words) {
   if (!words.empty() && words[0] == "help") return words.size() <= 2 ? "" : "help is about one verb";
   if (words.empty() || !is_analysis_verb(words[0])) {
-    const auto behind_record = words.begin() + (!words.empty() && words[0] == "record" ? 1 : 0);
+    const auto behind_record =
+        words.begin() + (!words.empty() && (words[0] == "record" || words[0] == "run") ? 1 : 0);
     const auto parsed = parse_record_options({behind_record, words.end()},
                                              [](const char*) -> const char* { return nullptr; });
     const Leave* const leave = std::get_if<Leave>(&parsed);

@@ -14,6 +14,7 @@
 #include "collector/charge/time_series.hpp"
 #include "collector/memory/memory_ledger.hpp"
 #include "collector/mpi/event_log.hpp"
+#include "collector/os/settings.hpp"
 #include "collector/process/process_report.hpp"
 #include "collector/stacks/raw_store.hpp"
 #include "formats/shard/shard_data.hpp"
@@ -67,6 +68,7 @@ struct RankSnapshot {
 
 struct NodeSnapshot {
   shard::Run run;
+  std::shared_ptr<const SettingsSource> settings;  // null: none are looked for
   shard::Node node;
   std::vector<RankSnapshot> ranks;  // by rank number
   RawTables tables;

@@ -52,6 +52,7 @@ struct NodeOptions {
   std::vector<std::string> own{};                         // --own: absolute paths
   std::int64_t time_limit_utc_ns = 0;                     // when the job's time is up; 0: not known
   CommandDetail command_detail = CommandDetail::kMasked;  // what is stored of the command lines of processes
+  std::shared_ptr<const SettingsSource> settings{};       // null: none are looked for
 };
 
 inline constexpr auto kMaxRanks = static_cast<std::int32_t>(shard::kMaxWorldSize);  // no run has more

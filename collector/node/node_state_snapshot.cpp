@@ -438,6 +438,7 @@ NodeSnapshot NodeState::make_snapshot(Instant now, bool complete, Events events,
   if (!options_.only_ranks.empty())
     run.notes.push_back(shard::note_of_run(shard::NoteCode::kOnlySomeRanks, 0, options_.only_ranks));
 
+  snapshot.settings = options_.settings;
   run.sample_on = options_.sample_on;
   run.launcher = options_.launcher;
   run.only_regions = options_.only_regions;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -90,6 +91,8 @@ class ShardBuilder {
   // Traffic, sizes of messages and counters that were not available: sums over the ranks.
   static void add_node_totals(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data);
 
+  // Found when the first shard is built.
+  std::optional<std::vector<shard::Setting>> settings_;
   Symbolizer symbolizer_;
   std::vector<Symbolizer::ModuleHandle> modules_;  // RawTables::modules -> handle
   std::vector<std::string> file_systems_;          // by RawTables::files

@@ -466,6 +466,18 @@ struct UnavailableCounter {
   friend bool operator==(const UnavailableCounter&, const UnavailableCounter&) = default;
 };
 
+// What a run was made with, beside its command: that of its first process.
+enum class SettingKind : std::uint8_t { kCommit = 0, kModule, kCompiler, kVariable };
+inline constexpr std::size_t kSettingKinds = 4;
+struct Setting {
+  SettingKind kind = SettingKind::kVariable;
+  std::string name;   // kCommit: the folder of the repository; kModule: without its version; kCompiler: empty
+  std::string value;  // kCommit: 40 or 64 hexadecimal digits; kModule: the version
+  friend bool operator==(const Setting&, const Setting&) = default;
+  friend auto operator<=>(const Setting&, const Setting&) = default;
+};
+inline constexpr std::size_t kMaxSettings = 256;  // of a node
+
 // The main thread's time in MPI over time, as the calls measured it. Series "mpi_ns" has what samples say.
 inline constexpr std::string_view kMeasuredMpiSeries = "mpi_measured_ns";
 // The part of it in which the main thread waited for a processor.
@@ -946,8 +958,8 @@ struct Run {
   friend bool operator==(const Run&, const Run&) = default;
 };
 
-// Copied, moved, compared and destroyed in shard_data.cpp only: every source that did it inline would take 3 s longer to
-// compile.
+// Copied, moved, compared and destroyed in shard_data.cpp only: inline, it would take 3 s more to compile
+// every source that does so.
 struct ShardData {
   ShardData();
   ShardData(const ShardData&);
@@ -977,6 +989,7 @@ struct ShardData {
   std::vector<CounterValue> counter_values;
   std::vector<PathCounter> path_counters;
   std::vector<UnavailableCounter> unavailable_counters;
+  std::vector<Setting> settings;  // ascending
   std::vector<Drop> drops;
   std::vector<HandlerCost> handler_costs;
   std::vector<Process> processes;      // by rank, then start_utc_ns, then pid

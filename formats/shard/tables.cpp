@@ -664,6 +664,11 @@ void visit_counter_values(Archive& archive, Data& data) {
     table.strings("name", &UnavailableCounter::name);
     table.strings("reason", &UnavailableCounter::reason);
   });
+  archive.table("settings", data.settings, [](auto& table) {
+    table.column("kind", &Setting::kind);
+    table.strings("name", &Setting::name);
+    table.strings("value", &Setting::value);
+  });
 }
 
 template <typename Archive, typename Data>

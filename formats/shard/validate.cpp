@@ -361,6 +361,11 @@ Result<void> validate_counts(const ShardData& data) {
     if (value.rank >= ranks) return at("counter_values", i, "rank out of range");
     if (value.counter >= counters) return at("counter_values", i, "counter out of range");
   }
+  for (std::size_t i = 0; i < data.settings.size(); ++i) {
+    if (static_cast<std::size_t>(data.settings[i].kind) >= kSettingKinds)
+      return at("settings", i, "unknown kind");
+    if (i != 0 && !(data.settings[i - 1] < data.settings[i])) return at("settings", i, "not in order");
+  }
   for (std::size_t i = 0; i < data.processes.size(); ++i) {
     const Process& process = data.processes[i];
     if (process.rank >= ranks) return at("processes", i, "rank out of range");

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "formats/shard/shard_writer.hpp"
+#include "formats/synth/growing_run.hpp"
 #include "formats/synth/synthetic_run.hpp"
 
 namespace {
@@ -73,6 +74,17 @@ int run(int argc, char** argv) {
   app.add_option("-j,--jobs", jobs, "processes that write; the files do not depend on it")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  bool growing = false;
+  synth::GrowingShape growing_shape;
+  CLI::Option* const is_growing =
+      app.add_flag("--growing", growing,
+                   "instead a program whose functions follow known laws of the number of ranks, on one node");
+  app.add_flag("--weak", growing_shape.weak, "each rank's work stays the same, not that of all together")
+      ->needs(is_growing);
+  app.add_option("--noise", growing_shape.noise, "of each function's time, as a share of it")
+      ->check(CLI::Range(0.0, 1.0))
+      ->needs(is_growing)
+      ->capture_default_str();
   app.add_option("RUN", directory, "directory to make")->required();
   try {
     app.parse(argc, argv);
@@ -90,6 +102,13 @@ int run(int argc, char** argv) {
   if (!fs::is_empty(directory, error) || error)
     return fail(3, directory + ": is there already and not empty");
 
+  if (growing) {
+    growing_shape.ranks = shape.ranks_per_node;
+    growing_shape.seed = shape.seed;
+    const Result<void> written =
+        shard::write_shard(synth::growing_run(growing_shape), fs::path(directory) / "node-node0000.h5");
+    return written ? 0 : fail(3, written.error().message);
+  }
   const synth::SyntheticRun made(shape);
   jobs = std::min(jobs, shape.nodes);
   std::vector<pid_t> children;  // HDF5 is for one thread, so these are processes

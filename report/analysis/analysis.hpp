@@ -233,6 +233,12 @@ struct RunInfo {
   std::size_t missing = 0;            // ranks below world_size that are not in the profile
   std::vector<std::int32_t> missing_ranks;  // the first kMaxMissingListed of them
   std::vector<NoteRecord> notes;
+  std::vector<shard::Setting> settings;  // ascending
+  // Of the repository that the program is in; empty: not known.
+  [[nodiscard]] std::string commit() const {
+    const bool known = !settings.empty() && settings.front().kind == shard::SettingKind::kCommit;
+    return known ? settings.front().value : std::string();
+  }
 };
 
 struct NodeInfo {
@@ -1029,7 +1035,8 @@ struct EndOfRun {
   Seconds functions_begin_s;  // their bins are wider; empty: there are none
 };
 
-// Copied, moved and destroyed in analysis.cpp only: every source that did it inline would take 7 s longer to compile.
+// Copied, moved and destroyed in analysis.cpp only: inline, it would take 7 s more to compile every source
+// that does so.
 struct Analysis {
   Analysis();
   Analysis(const Analysis&);

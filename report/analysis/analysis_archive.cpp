@@ -358,10 +358,11 @@ void CEREAL_LOAD_FUNCTION_NAME(Reader& in, std::vector<T>& list) {
 CLUSTERPROF_MEMBERS(NoteRecord, code, number, text, detail, nodes, node_count, ranks, rank_count)
 CLUSTERPROF_MEMBERS(CommandRow, words, ranks)
 CLUSTERPROF_MEMBERS(RecordingWindow, begin_s, end_s, ranks)
+CLUSTERPROF_MEMBERS(shard::Setting, kind, name, value)
 CLUSTERPROF_MEMBERS(RunInfo, id, command, commands, start_utc_ns, elapsed_s, lasted_s, nodes, ranks,
                     spawned_ranks, world_size, rate_hz, clock, region, launcher, restarts, sample_on,
                     only_regions, standby, windows, version, mpi_library, samples, dropped, complete, state,
-                    as_of_s, snapshot_utc_ns, missing, missing_ranks, notes)
+                    as_of_s, snapshot_utc_ns, missing, missing_ranks, notes, settings)
 CLUSTERPROF_MEMBERS(Quality, truncated, merges_tried, merges_failed, merge_success, handler_median_s,
                     handler_p99_s, rate_reached_hz, unsampled_threads, unsampled_cpu_s)
 CLUSTERPROF_MEMBERS(shard::GroupMemory, limit_bytes, used_bytes, max_used_bytes, limit_hits, anon_bytes,
@@ -635,6 +636,8 @@ bool is_consistent(const Analysis& a) {
   const auto wait = [](shard::WaitKind kind) { return known(kind, shard::kWaitKinds); };
   return all(a.run.notes, [](const NoteRecord& note) { return known(note.code, shard::kNoteCodes); }) &&
          all(a.run.commands, [](const CommandRow& row) { return !row.ranks.empty(); }) &&
+         all(a.run.settings,
+             [](const shard::Setting& row) { return known(row.kind, shard::kSettingKinds); }) &&
          known(a.run.state, kRunStateNames.size()) &&
          all(a.nodes, [](const NodeInfo& node) { return known(node.state, kRunStateNames.size()); }) &&
          all(a.ranks,

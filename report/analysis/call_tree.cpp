@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Builds the call trees of the reports, of time, tasks and memory: merges paths through the same functions, folds
-// library code, and keeps the largest rows.
+// Builds the call trees of the reports, of time, tasks and memory: merges paths through the same functions,
+// folds library code, and keeps the largest rows.
 #include "report/analysis/call_tree.hpp"
 
 #include <algorithm>

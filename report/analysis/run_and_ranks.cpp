@@ -226,6 +226,7 @@ RunInfo describe_run(const ShardData& data) {
   run.only_regions = data.run.only_regions;
   run.version = data.run.version;
   run.mpi_library = data.run.mpi_library;
+  run.settings = data.settings;
   run.complete = data.run.complete;
   const Elapsed elapsed = elapsed_of(data);
   run.elapsed_s = run.lasted_s = to_seconds(elapsed.ns);

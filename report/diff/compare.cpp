@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "report/analysis/base_name.hpp"
 #include "report/diff/diff.hpp"
+#include "report/diff/joined_rows.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -19,37 +19,6 @@ static_assert(kConfidence == 0.95);
 
 // Of the times of whole runs, where one run a side does not tell how much runs vary.
 constexpr double kLargeDifference = 0.10;
-
-// What rows of different runs must agree in to be about the same thing. Installations differ in their
-// folders, and lines move with the functions that they are in.
-using Key = std::tuple<shard::FrameKind, std::string, std::string, std::string, std::int64_t>;
-
-Key key_of(const FactRow& row, bool whole_path) {
-  const Subject& subject = row.subject;
-  const std::string& place = subject.file.empty() ? subject.module : subject.file;
-  const bool derived = row.table == DiffTable::kDerived;
-  const bool has_line =
-      row.table == DiffTable::kLines || row.table == DiffTable::kMpiCalls || row.table == DiffTable::kMemory;
-  const std::int64_t line =
-      !has_line ? 0
-                : std::int64_t{subject.line} -
-                      (subject.start != 0 && subject.start <= subject.line ? subject.start : 0);
-  return {subject.kind, subject.name, derived ? "" : std::string(whole_path ? place : base_name(place)),
-          subject.function, line};
-}
-
-// A number of every run of both sides; empty: not known.
-using PerRun = std::vector<std::optional<double>>;
-
-struct Column {
-  Measured measured;
-  PerRun values;
-};
-struct Joined {
-  const FactRow* shown = nullptr;
-  std::uint32_t line_in_a = 0;
-  std::vector<Column> columns;
-};
 
 // Without the ranks, whose number may differ.
 std::vector<std::vector<std::string>> commands_of(const RunFacts& run) {
@@ -61,13 +30,17 @@ std::vector<std::vector<std::string>> commands_of(const RunFacts& run) {
 
 class Comparer {
  public:
-  explicit Comparer(Diff& diff) : diff_(diff), a_runs_(diff.a.size()) {
+  Comparer(Diff& diff, const Noise& noise) : diff_(diff), a_runs_(diff.a.size()) {
     for (const auto* side : {&diff.a, &diff.b})
       for (const RunFacts& run : *side) runs_.push_back(&run);
     for (const RunFacts* run : runs_)
       diff_.ranks_differ = diff_.ranks_differ || run->ranks != runs_[0]->ranks;
     for (const RunFacts* run : runs_)
       diff_.commands_differ = diff_.commands_differ || commands_of(*run) != commands_of(*runs_[0]);
+    diff_.by_history = runs_.size() == 2 && !diff_.ranks_differ && !noise.empty();
+    if (diff_.by_history)
+      for (const NoiseOfRow& row : noise)
+        noise_[{row.table, row.name, row.file, std::string(row.key)}] = &row;
   }
 
   void compare_tables() {
@@ -76,46 +49,15 @@ class Comparer {
   void compare_findings();
 
  private:
-  // Base names that stand for several files in one run.
-  std::set<Key> find_ambiguous(DiffTable table) const {
-    std::set<Key> ambiguous;
-    for (const RunFacts* run : runs_) {
-      std::map<Key, Key> seen;
-      for (const FactRow& row : run->rows) {
-        if (row.table != table) continue;
-        const Key whole = key_of(row, true), base = key_of(row, false);
-        const auto [first, is_new] = seen.try_emplace(base, whole);
-        if (!is_new && first->second != whole) ambiguous.insert(base);
-      }
-    }
-    return ambiguous;
-  }
-
   void compare_table(DiffTable table) {
-    const std::set<Key> ambiguous = find_ambiguous(table);
-    std::map<Key, Joined> rows;
-    seen_.clear();
-    std::vector<const Joined*> order;  // of first appearance
-    for (std::size_t r = 0; r < runs_.size(); ++r)
-      for (const FactRow& row : runs_[r]->rows) {
-        if (row.table != table) continue;
-        Key key = key_of(row, false);
-        if (ambiguous.contains(key)) key = key_of(row, true);
-        Joined& joined = rows[std::move(key)];
-        if (joined.shown == nullptr) order.push_back(&joined);
-        joined.shown = &row;
-        if (r < a_runs_) joined.line_in_a = row.subject.line;
-        for (std::size_t c = 0; c < row.values.size(); ++c) {
-          if (c == joined.columns.size()) joined.columns.push_back({row.values[c], absent(table)});
-          add(joined, c, r, row.values[c].value);
-        }
-      }
     std::vector<ComparedRow>& result = diff_.tables[static_cast<std::size_t>(table)];
-    for (const Joined* joined : order) {
-      ComparedRow row{joined->shown->subject, joined->line_in_a, {}};
+    for (const JoinedRow& joined : join_rows(runs_, table)) {
+      ComparedRow row{joined.last().subject, 0, {}};
+      for (std::size_t r = 0; r < a_runs_; ++r)
+        if (joined.of_run[r] != nullptr) row.line_in_a = joined.of_run[r]->subject.line;
       bool known = false;
-      for (const Column& column : joined->columns) {
-        row.values.push_back(compared(table, column));
+      for (const JoinedColumn& column : joined.columns) {
+        row.values.push_back(compared(table, row.subject, column));
         known = known || row.values.back().all.a || row.values.back().all.b;
       }
       if (known) result.push_back(std::move(row));
@@ -124,26 +66,10 @@ class Comparer {
       sort(result);
   }
 
-  PerRun absent(DiffTable table) const {
-    PerRun values;
-    for (const RunFacts* run : runs_)
-      values.push_back(run->zero_if_absent[static_cast<std::size_t>(table)] ? std::optional(0.0)
-                                                                            : std::nullopt);
-    return values;
-  }
-
-  // Of several rows of one run that agree in their key (overloads in one file) the sum.
-  void add(Joined& joined, std::size_t column, std::size_t run, const std::optional<double>& value) {
-    std::optional<double>& cell = joined.columns[column].values[run];
-    if (seen_.insert({&joined, column, run}).second)
-      cell = value;
-    else if (value)
-      cell = cell.value_or(0) + *value;
-  }
-
-  ComparedValue compared(DiffTable table, const Column& column) const {
+  ComparedValue compared(DiffTable table, const Subject& subject, const JoinedColumn& column) const {
     const Measured& m = column.measured;
     ComparedValue value{m.key, m.unit, m.better, comparison(column, false), {}};
+    use_history(table, subject, m.key, value.all);
     if (m.summed && diff_.ranks_differ) value.per_rank = comparison(column, true);
     if (table == DiffTable::kRun && m.unit == Unit::kSeconds) {
       set_large(value.all);
@@ -152,11 +78,25 @@ class Comparer {
     return value;
   }
 
+  // A single run on each side varies as earlier ones did.
+  void use_history(DiffTable table, const Subject& subject, std::string_view key, Comparison& c) const {
+    const bool is_function = table == DiffTable::kFunctions;
+    const std::string file(is_function ? base_name(subject.file.empty() ? subject.module : subject.file)
+                                       : "");
+    const auto found = noise_.find({table, subject.name, file, std::string(key)});
+    if (found == noise_.end() || !c.difference) return;
+    const NoiseOfRow& noise = *found->second;
+    c.half_width = student_quantile(noise.freedom) * noise.deviation * std::abs(c.a->mean) * std::sqrt(2.0);
+    c.by_history = true;
+    c.by_sampling = false;
+    c.significant = std::abs(*c.difference) > *c.half_width;
+  }
+
   static void set_large(Comparison& c) {
     c.large = !c.significant && c.relative && std::abs(*c.relative) >= kLargeDifference;
   }
 
-  Comparison comparison(const Column& column, bool per_rank) const {
+  Comparison comparison(const JoinedColumn& column, bool per_rank) const {
     std::vector<double> a, b;
     double variance = 0;  // of counting samples
     bool counted = column.measured.sampled;
@@ -203,8 +143,8 @@ class Comparer {
 
   Diff& diff_;
   std::size_t a_runs_;
-  std::vector<const RunFacts*> runs_;                                   // of a, then of b
-  std::set<std::tuple<const Joined*, std::size_t, std::size_t>> seen_;  // column, run: has a value
+  std::vector<const RunFacts*> runs_;  // of a, then of b
+  std::map<std::tuple<DiffTable, std::string, std::string, std::string>, const NoiseOfRow*> noise_;
 };
 
 // What findings of different runs must agree in to be about the same thing. Ranks and lines may differ.
@@ -288,11 +228,11 @@ Verdict verdict_of(const ComparedValue& value) {
   return (*c.difference < 0) == (value.better == Better::kLower) ? Verdict::kBetter : Verdict::kWorse;
 }
 
-Diff compare(std::vector<RunFacts> a, std::vector<RunFacts> b) {
+Diff compare(std::vector<RunFacts> a, std::vector<RunFacts> b, const Noise& noise) {
   Diff diff;
   diff.a = std::move(a);
   diff.b = std::move(b);
-  Comparer comparer(diff);
+  Comparer comparer(diff, noise);
   comparer.compare_tables();
   comparer.compare_findings();
   for (auto* side : {&diff.a, &diff.b})

@@ -33,41 +33,44 @@ struct Metric {
   std::string_view key;  // of the value
   Unit unit;
   bool takes_name;  // "function:NAME"
+  Better better = Better::kLower;
 };
-constexpr Metric kMetrics[] = {{"elapsed", DiffTable::kRun, "value", Unit::kSeconds, false},
-                               {"cpu", DiffTable::kRun, "value", Unit::kSeconds, false},
-                               {"useful_mean", DiffTable::kRun, "value", Unit::kSeconds, false},
-                               {"useful_max", DiffTable::kRun, "value", Unit::kSeconds, false},
-                               {"mpi_wait", DiffTable::kRun, "value", Unit::kSeconds, false},
-                               {"mpi_transfer", DiffTable::kRun, "value", Unit::kSeconds, false},
-                               {"max_rss", DiffTable::kRun, "value", Unit::kBytes, false},
-                               {"memory_peak", DiffTable::kRun, "value", Unit::kBytes, false},
-                               {"node_memory_peak", DiffTable::kRun, "value", Unit::kBytes, false},
-                               {"read", DiffTable::kRun, "value", Unit::kBytes, false},
-                               {"written", DiffTable::kRun, "value", Unit::kBytes, false},
-                               {"parallel", DiffTable::kEfficiency, "value", Unit::kShare, false},
-                               {"load_balance", DiffTable::kEfficiency, "value", Unit::kShare, false},
-                               {"communication", DiffTable::kEfficiency, "value", Unit::kShare, false},
-                               {"serialization", DiffTable::kEfficiency, "value", Unit::kShare, false},
-                               {"transfer", DiffTable::kEfficiency, "value", Unit::kShare, false},
-                               {"hybrid", DiffTable::kEfficiency, "value", Unit::kShare, false},
-                               {"openmp", DiffTable::kEfficiency, "value", Unit::kShare, false},
-                               {"openmp_load_balance", DiffTable::kEfficiency, "value", Unit::kShare, false},
-                               {"openmp_scheduling", DiffTable::kEfficiency, "value", Unit::kShare, false},
-                               {"openmp_serialization", DiffTable::kEfficiency, "value", Unit::kShare, false},
-                               {"python", DiffTable::kCategories, "value", Unit::kSeconds, false},
-                               {"native", DiffTable::kCategories, "value", Unit::kSeconds, false},
-                               {"system", DiffTable::kCategories, "value", Unit::kSeconds, false},
-                               {"mpi", DiffTable::kCategories, "value", Unit::kSeconds, false},
-                               {"io", DiffTable::kCategories, "value", Unit::kSeconds, false},
-                               {"idle", DiffTable::kCategories, "value", Unit::kSeconds, false},
-                               {"bottleneck", DiffTable::kBottlenecks, "value", Unit::kShare, true},
-                               {"function", DiffTable::kFunctions, "self_s", Unit::kSeconds, true},
-                               {"total", DiffTable::kFunctions, "total_s", Unit::kSeconds, true},
-                               {"line", DiffTable::kLines, "self_s", Unit::kSeconds, true},
-                               {"wait", DiffTable::kWaits, "wait_s", Unit::kSeconds, true},
-                               {"counter", DiffTable::kCounters, "value", Unit::kCount, true},
-                               {"derived", DiffTable::kDerived, "value", Unit::kPlain, true}};
+constexpr Metric kMetrics[] = {
+    {"elapsed", DiffTable::kRun, "value", Unit::kSeconds, false},
+    {"cpu", DiffTable::kRun, "value", Unit::kSeconds, false},
+    {"useful_mean", DiffTable::kRun, "value", Unit::kSeconds, false},
+    {"useful_max", DiffTable::kRun, "value", Unit::kSeconds, false},
+    {"mpi_wait", DiffTable::kRun, "value", Unit::kSeconds, false},
+    {"mpi_transfer", DiffTable::kRun, "value", Unit::kSeconds, false},
+    {"max_rss", DiffTable::kRun, "value", Unit::kBytes, false},
+    {"memory_peak", DiffTable::kRun, "value", Unit::kBytes, false},
+    {"node_memory_peak", DiffTable::kRun, "value", Unit::kBytes, false},
+    {"read", DiffTable::kRun, "value", Unit::kBytes, false, Better::kNeither},
+    {"written", DiffTable::kRun, "value", Unit::kBytes, false, Better::kNeither},
+    {"parallel", DiffTable::kEfficiency, "value", Unit::kShare, false, Better::kHigher},
+    {"load_balance", DiffTable::kEfficiency, "value", Unit::kShare, false, Better::kHigher},
+    {"communication", DiffTable::kEfficiency, "value", Unit::kShare, false, Better::kHigher},
+    {"serialization", DiffTable::kEfficiency, "value", Unit::kShare, false, Better::kHigher},
+    {"transfer", DiffTable::kEfficiency, "value", Unit::kShare, false, Better::kHigher},
+    {"hybrid", DiffTable::kEfficiency, "value", Unit::kShare, false, Better::kHigher},
+    {"openmp", DiffTable::kEfficiency, "value", Unit::kShare, false, Better::kHigher},
+    {"openmp_load_balance", DiffTable::kEfficiency, "value", Unit::kShare, false, Better::kHigher},
+    {"openmp_scheduling", DiffTable::kEfficiency, "value", Unit::kShare, false, Better::kHigher},
+    {"openmp_serialization", DiffTable::kEfficiency, "value", Unit::kShare, false, Better::kHigher},
+    {"python", DiffTable::kCategories, "value", Unit::kSeconds, false},
+    {"native", DiffTable::kCategories, "value", Unit::kSeconds, false},
+    {"system", DiffTable::kCategories, "value", Unit::kSeconds, false},
+    {"mpi", DiffTable::kCategories, "value", Unit::kSeconds, false},
+    {"io", DiffTable::kCategories, "value", Unit::kSeconds, false},
+    {"idle", DiffTable::kCategories, "value", Unit::kSeconds, false},
+    {"runnable", DiffTable::kCategories, "value", Unit::kSeconds, false},
+    {"bottleneck", DiffTable::kBottlenecks, "value", Unit::kShare, true, Better::kNeither},
+    {"function", DiffTable::kFunctions, "self_s", Unit::kSeconds, true},
+    {"total", DiffTable::kFunctions, "total_s", Unit::kSeconds, true},
+    {"line", DiffTable::kLines, "self_s", Unit::kSeconds, true},
+    {"wait", DiffTable::kWaits, "wait_s", Unit::kSeconds, true},
+    {"counter", DiffTable::kCounters, "value", Unit::kCount, true, Better::kNeither},
+    {"derived", DiffTable::kDerived, "value", Unit::kPlain, true, Better::kNeither}};
 
 const Metric* metric_of(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kMetrics), std::end(kMetrics),
@@ -105,6 +108,13 @@ class Parser {
     const std::string_view rest = text_.substr(at_);
     return rest.starts_with(what) && rest.size() > what.size() && rest[what.size()] == ' ' && take(what);
   }
+  // A word that may be the last.
+  bool take_last_word(std::string_view what) {
+    const std::string_view rest = text_.substr(at_);
+    if (!rest.starts_with(what)) return false;
+    const char behind = rest.size() > what.size() ? rest[what.size()] : ' ';
+    return (behind == ' ' || behind == ',') && take(what);
+  }
   template <typename Belongs>
   std::string_view take_while(const Belongs& belongs) {
     const std::size_t begin = at_;
@@ -129,8 +139,13 @@ class Parser {
     if (metric->takes_name)
       if (const Result<void> named = parse_name(condition); !named) return named.error();
     blanks();
-    if (const Result<void> compared = parse_operator(condition); !compared) return compared.error();
-    if (const Result<void> valued = parse_value(*metric, condition); !valued) return valued.error();
+    if (take_last_word("regressed")) {
+      if (const Result<void> regressed = parse_regression(*metric, condition); !regressed)
+        return regressed.error();
+    } else {
+      if (const Result<void> compared = parse_operator(condition); !compared) return compared.error();
+      if (const Result<void> valued = parse_value(*metric, condition); !valued) return valued.error();
+    }
     condition.text = text_.substr(begin, at_ - begin);
     return condition;
   }
@@ -142,11 +157,38 @@ class Parser {
       if (at_ == text_.size()) return Error{"a name's closing quote is missing"};
       ++at_;
     } else {
+      const std::size_t name_begin = at_;
       std::string_view name = take_while([](char c) { return c != '<' && c != '>' && c != ','; });
+      if (const std::size_t word = name.find(" regressed"); word != std::string_view::npos) {
+        name = name.substr(0, word);
+        at_ = name_begin + word;
+      }
       while (name.ends_with(' ')) name.remove_suffix(1);
       condition.name = name;
     }
     if (condition.name.empty()) return Error{fmt::format("{}: has no name behind it", condition.metric)};
+    return {};
+  }
+
+  // "regressed", which is taken, "by 3%".
+  Result<void> parse_regression(const Metric& metric, Condition& condition) {
+    if (metric.better == Better::kNeither)
+      return Error{fmt::format("{} cannot regress: neither more nor less of it is better", metric.name)};
+    condition.of = Condition::Of::kRegression;
+    const std::size_t end = at_;
+    blanks();
+    if (!take_word("by")) {
+      at_ = end;
+      return {};
+    }
+    blanks();
+    double number = 0;
+    const auto read =
+        std::from_chars(text_.data() + at_, text_.data() + text_.size(), number, std::chars_format::fixed);
+    at_ = static_cast<std::size_t>(read.ptr - text_.data());
+    if (read.ec != std::errc() || !std::isfinite(number) || number < 0 || !take("%"))
+      return Error{fmt::format("{} regressed by how many per cent?", metric.name)};
+    condition.value = number / 100;
     return {};
   }
 
@@ -161,7 +203,7 @@ class Parser {
     else if (take("<"))
       condition.op = Op::kBelow;
     else
-      return Error{fmt::format("{} has to be followed by >, >=, < or <=", condition.metric)};
+      return Error{fmt::format("{} has to be followed by >, >=, <, <= or regressed", condition.metric)};
     return {};
   }
 
@@ -242,6 +284,16 @@ bool compares(Condition::Op op, double value, double with) {
   return false;
 }
 
+void decide_regression(Judgement& judgement, Better better) {
+  const Comparison& c = judgement.comparison;
+  if (!c.difference) return;
+  const bool worse = *c.difference != 0 && (*c.difference > 0) == (better == Better::kLower);
+  const bool enough = !c.relative || std::abs(*c.relative) >= judgement.condition.value;
+  judgement.holds = worse && enough && c.significant.value_or(false);
+  judgement.undecided = worse && enough && !c.significant;
+  judgement.within_noise = worse && enough && c.significant && !*c.significant;
+}
+
 void decide(Judgement& judgement, bool any_difference) {
   const Condition& condition = judgement.condition;
   const Comparison& c = judgement.comparison;
@@ -289,7 +341,12 @@ std::vector<Judgement> judge(const Diff& diff, const std::vector<Condition>& con
             judgement.subject =
                 fmt::format("{} {}", format::function_label(row.subject.name, row.subject.kind),
                             base_name(row.subject.file.empty() ? row.subject.module : row.subject.file));
-          decide(judgement, any_difference);
+          judgement.file = row.subject.file;
+          judgement.line = row.subject.line;
+          if (condition.of == Condition::Of::kRegression)
+            decide_regression(judgement, value.better);
+          else
+            decide(judgement, any_difference);
         }
       }
     if (result.size() == before) result.emplace_back().condition = condition;

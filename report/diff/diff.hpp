@@ -84,14 +84,24 @@ struct RunFacts {
 };
 RunFacts facts_of(const Analysis& analysis, std::string name);
 
+// How much a number of single runs varies, by earlier runs of the program: standard deviation as a share of
+// the mean, with its degrees of freedom.
+struct NoiseOfRow {
+  DiffTable table = DiffTable::kRun;
+  std::string name, file;  // Subject::name; of functions with the base name of their file
+  std::string_view key;    // of the value, a constant
+  double deviation = 0, freedom = 0;
+};
+using Noise = std::vector<NoiseOfRow>;
+
 struct Comparison {
   std::optional<Sample> a, b;
   std::optional<double> difference;  // of the means, b - a
   std::optional<double> relative;    // of a; empty also when that is 0
-  // Half the width of the difference's confidence interval; by the runs, or for single runs, where samples
-  // were counted, by their error alone.
+  // Half the width of the difference's confidence interval: by the runs; of single runs by how earlier ones
+  // varied, or else, where samples were counted, by their error alone.
   std::optional<double> half_width;
-  bool by_sampling = false;
+  bool by_sampling = false, by_history = false;
   std::optional<bool> significant;  // the interval does not hold 0; empty: there is none
   bool large = false;               // without an interval: more than runs of one program usually differ by
 };
@@ -127,6 +137,7 @@ struct FindingChange {
 struct Diff {
   std::vector<RunFacts> a, b;  // without their rows
   bool ranks_differ = false, commands_differ = false;
+  bool by_history = false;  // of single runs: intervals are by how earlier runs varied
   std::array<std::vector<ComparedRow>, kDiffTables> tables;  // the long ones: largest difference first
   std::vector<FindingChange> appeared, disappeared,
       persisting;  // in most runs of b alone, of a alone, of both
@@ -136,15 +147,17 @@ struct Diff {
   }
 };
 
-// Each side has at least one run.
-Diff compare(std::vector<RunFacts> a, std::vector<RunFacts> b);
+// Each side has at least one run. `noise`: of runs of the same command and size; it counts where all runs are
+// of that size.
+Diff compare(std::vector<RunFacts> a, std::vector<RunFacts> b, const Noise& noise = {});
 
 // --- conditions ------------------------------------------------------------------------------
 
 // "elapsed>+5%": docs/diff.md has the grammar.
 struct Condition {
   enum class Op : std::uint8_t { kAbove, kAtLeast, kBelow, kAtMost };
-  enum class Of : std::uint8_t { kRelativeChange, kChange, kLevel };
+  // kRegression: it has become worse, by more than noise, and at least by `value` of A.
+  enum class Of : std::uint8_t { kRelativeChange, kChange, kLevel, kRegression };
   std::string text;
   std::string metric, name;  // "function", "step"
   Op op = Op::kAbove;
@@ -157,8 +170,11 @@ struct Judgement {
   Condition condition;
   std::optional<bool> holds;  // empty: the runs do not have that
   bool within_noise = false;  // it would hold, but the difference is no more than noise
+  bool undecided = false;     // of a regression: how much runs vary is not known, so it does not hold
   std::string_view key;       // of what was compared
   std::string subject;        // "step() train.py"; empty for metrics of the run
+  std::string file;           // of the subject; empty: none
+  std::uint32_t line = 0;
   Unit unit = Unit::kSeconds;
   bool per_rank = false;
   Comparison comparison;
@@ -175,5 +191,9 @@ std::string render_diff_text(const Diff& diff, const std::vector<Judgement>& jud
 void render_diff_json(const Diff& diff, const std::vector<Judgement>& judgements, const JsonSink& sink);
 // A page of its own, without scripts, that needs nothing else.
 std::string render_diff_html(const Diff& diff, const std::vector<Judgement>& judgements);
+// Annotations of GitHub Actions, a line each. Files below `root`, an absolute path, are named from there.
+std::string render_github(const std::vector<Judgement>& judgements, std::string_view root);
+// JUnit's XML, as GitLab and others read it: a test case for each judgement.
+std::string render_junit(const std::vector<Judgement>& judgements);
 
 }  // namespace clusterprof::report

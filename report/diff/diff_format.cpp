@@ -156,7 +156,9 @@ std::string judgement_text(const Judgement& judgement) {
   if (const std::string width = width_cell(judgement.unit, c); !width.empty())
     of += fmt::format(" +/- {}", width);
   if (judgement.per_rank) of += ", per rank";
-  const char* const verdict = *judgement.holds         ? "true"
+  const char* const verdict = judgement.undecided
+                                  ? "not decided: how much runs vary is not known, repeat them"
+                              : *judgement.holds       ? "true"
                               : judgement.within_noise ? "not beyond the noise"
                                                        : "false";
   return fmt::format("{}: {} ({}{}{})", condition, verdict, printable(judgement.subject),
@@ -188,7 +190,11 @@ std::vector<std::string> remarks_of(const Diff& diff) {
   if (diff.commands_differ) remarks.emplace_back("The runs' commands differ.");
   if (any([](const RunFacts& run) { return !run.complete; }))
     remarks.emplace_back("A run is incomplete: ranks or their last samples are missing.");
-  if (diff.a.size() == 1 && diff.b.size() == 1)
+  if (diff.by_history)
+    remarks.emplace_back(
+        "One run on each side: +/- is how much earlier runs of the command have varied (95 %). ~: no more "
+        "than noise.");
+  else if (diff.a.size() == 1 && diff.b.size() == 1)
     remarks.emplace_back(
         "One run on each side: how much runs vary is unknown. ~: no more than the error of counting "
         "samples.");

@@ -58,7 +58,10 @@ class DiffDocument {
     sample("a", c.a);
     sample("b", c.b);
     out_("difference", c.difference)("half_width", c.half_width);
-    out_("noise", !c.half_width ? MaybeText() : MaybeText(c.by_sampling ? "sampling" : "runs"));
+    out_("noise", !c.half_width ? MaybeText()
+                                : MaybeText(c.by_sampling  ? "sampling"
+                                            : c.by_history ? "history"
+                                                           : "runs"));
     out_("relative", c.relative)("significant", c.significant);
   }
 
@@ -112,7 +115,8 @@ class DiffDocument {
 
   void condition(const Judgement& judgement) {
     out_("condition", judgement.condition.text)("holds", judgement.holds);
-    out_("within_noise", judgement.within_noise)("subject", text_or_null(judgement.subject));
+    out_("within_noise", judgement.within_noise)("undecided", judgement.undecided);
+    out_("subject", text_or_null(judgement.subject));
     out_("unit", unit_name(judgement.unit))("per_rank", judgement.per_rank);
     comparison(judgement.comparison);
   }

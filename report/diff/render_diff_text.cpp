@@ -29,7 +29,7 @@ class DiffText {
   DiffText(const Diff& diff, const TextOptions& options)
       : d_(diff),
         rows_(options.rows),
-        several_(diff.a.size() > 1 || diff.b.size() > 1),
+        several_(diff.a.size() > 1 || diff.b.size() > 1 || diff.by_history),
         page_(static_cast<std::size_t>(std::max(options.width, 80)), options.colour) {}
 
   std::string render(const std::vector<Judgement>& judgements) {

@@ -23,9 +23,9 @@ double variance_of(std::span<const double> values) {
 
 }  // namespace
 
-double student_quantile(double freedom) {
+double student_quantile(double freedom, double confidence) {
   return boost::math::quantile(
-      boost::math::complement(boost::math::students_t(freedom), (1 - kConfidence) / 2));
+      boost::math::complement(boost::math::students_t(freedom), (1 - confidence) / 2));
 }
 
 std::optional<Sample> sample_of(std::span<const double> values) {

@@ -10,8 +10,8 @@ namespace clusterprof::report {
 
 inline constexpr double kConfidence = 0.95;
 
-// Of Student's distribution: |t| is above it with a probability of 1 - kConfidence. `freedom` > 0.
-double student_quantile(double freedom);
+// Of Student's distribution: |t| is above it with a probability of 1 - confidence. `freedom` > 0.
+double student_quantile(double freedom, double confidence = kConfidence);
 
 struct Sample {
   std::size_t runs = 0;  // at least 1

@@ -112,11 +112,28 @@ void ReportDocument::run() {
     out_("snapshot_utc", utc_or_null(run.snapshot_utc_ns));
     out_("version", run.version);
     out_("mpi_library", text_or_null(run.mpi_library));
+    settings(run.settings);
     std::vector<std::string> sentences;
     for (const NoteRecord& note : run.notes) sentences.push_back(words::sentence(note));
     out_("notes", sentences);
     out_.rows("note_records", run.notes, [&](const NoteRecord& note) { note_record(note); });
   });
+}
+
+void ReportDocument::settings(const std::vector<shard::Setting>& settings) {
+  using shard::SettingKind;
+  out_("commit", text_or_null(a_.run.commit()));
+  std::vector<std::string> modules, compilers;
+  std::vector<shard::Setting> variables;  // nodes may differ
+  for (const shard::Setting& setting : settings) {
+    if (setting.kind == SettingKind::kModule)
+      modules.push_back(setting.name + (setting.value.empty() ? "" : "/" + setting.value));
+    if (setting.kind == SettingKind::kCompiler) compilers.push_back(setting.value);
+    if (setting.kind == SettingKind::kVariable) variables.push_back(setting);
+  }
+  out_("modules", modules)("compilers", compilers);
+  out_.rows("environment", variables,
+            [&](const shard::Setting& setting) { out_("name", setting.name)("value", setting.value); });
 }
 
 void ReportDocument::note_record(const NoteRecord& note) {

@@ -27,6 +27,7 @@ class ReportDocument {
   // render_json.cpp
   void dropped();
   void run();
+  void settings(const std::vector<shard::Setting>& settings);
   void note_record(const NoteRecord& note);
   void nodes();
   void ranks();

@@ -45,6 +45,8 @@ class Summary : private Section {
     page_.line(fmt::format("  {}, {} Hz {} clock, {} samples{}", mpi_name(), run.rate_hz,
                            run.clock.empty() ? "wall" : run.clock, count(static_cast<double>(run.samples)),
                            run.complete ? ", " + words::state(run) : ""));
+    if (const std::string commit = run.commit(); !commit.empty())
+      page_.line(fmt::format("  commit {}", printable(commit)));
     if (const std::string windows = words::windows(run); !windows.empty())
       page_.line(fmt::format("  {}", windows));
     if (!run.was_never_recorded()) {

@@ -18,8 +18,8 @@ namespace {
 using Key = EvidenceKey;
 
 FindingText text_of(const Finding& finding, const format::ShortPaths& names) {
-  for (MakeFindingText* const make : {failure_text, mpi_text, computing_text, openmp_text, machine_text,
-                                      memory_text, measurement_text})
+  for (MakeFindingText* const make :
+       {failure_text, mpi_text, computing_text, openmp_text, machine_text, memory_text, measurement_text})
     if (std::optional<FindingText> text = make(finding, names)) return *std::move(text);
   return {};
 }

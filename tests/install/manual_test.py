@@ -174,7 +174,7 @@ class Completion:
         lines = [f"clusterprof {verb} -" if verb else "clusterprof -" for verb, _ in commands]
         lines += [f"clusterprof {verb} --" if verb else "clusterprof --" for verb, _ in commands]
         results = self.complete(["clusterprof ", *lines])
-        self.assertEqual({word for word in results[0] if not word.startswith("-")}, verbs() | {"record", "help"})
+        self.assertEqual({word for word in results[0] if not word.startswith("-")}, verbs() | {"record", "run", "help"})
         for i, (verb, options) in enumerate(commands):
             offered = set(results[1 + i]) | set(results[1 + len(commands) + i])
             offered = {re.sub(r"=$", "", word) for word in offered}
@@ -209,6 +209,7 @@ class Completion:
             ("clusterprof --clock=w", {"wall"}),
             ("clusterprof -q --clock-sync n", {"never"}),
             ("clusterprof record --only", {"--only-regions"}),
+            ("clusterprof run --rep", {"--repeat"}),
             ("clusterprof -o resu", {"results"}),
         ]
         self.check(cases)

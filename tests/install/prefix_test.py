@@ -15,7 +15,7 @@ CONTRACT = ["bin/clusterprof", "libexec/clusterprof/collector", "libexec/cluster
 LIBC = {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}
 LIBRARIES = LIBC | {"libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libdeflate.so.0",
                     "libfmt.so.9", "libdw.so.1", "libelf.so.1", "libxxhash.so.0", "libz.so.1", "libncursesw.so.6",
-                    "libtinfo.so.6"}
+                    "libtinfo.so.6", "libsqlite3.so.0"}
 MERGE = LIBRARIES | {"libmpi.so.40", "libmpich.so.12"}
 
 

@@ -21,9 +21,10 @@ SPACK = {"libboost-dev": "boost", "libcereal-dev": "cereal", "libcli11-dev": "cl
          "libelf-dev": "elfutils", "libfmt-dev": "fmt", "libhdf5-dev": "hdf5", "libdeflate-dev": "libdeflate",
          "libpfm4-dev": "libpfm4", "libncurses-dev": "ncurses", "libpapi-dev": "papi", "libprotozero-dev": "protozero",
          "rapidjson-dev": "rapidjson", "libxxhash-dev": "xxhash", "zlib1g-dev": "zlib-api", "libopenmpi-dev": "openmpi",
-         "libmpich-dev": "mpich", "libslurm-dev": "slurm"}
+         "libmpich-dev": "mpich", "libslurm-dev": "slurm",
+         "libsqlite3-dev": "sqlite"}
 EASYBUILD = {"boost": "Boost", "cli11": "CLI11", "hdf5": "HDF5", "papi": "PAPI", "rapidjson": "RapidJSON",
-             "xxhash": "xxHash", "zlib-api": "zlib"}
+             "sqlite": "SQLite", "xxhash": "xxHash", "zlib-api": "zlib"}
 IN_EASYBUILD_OTHERWISE = {"libpfm4", "openmpi", "mpich", "slurm"}  # part of PAPI, the toolchain, other easyconfigs, the system
 # For tests and packages.
 NOT_FOR_THE_BUILD = {"dpkg-dev", "nlohmann-json3-dev", "libgtest-dev", "libpython3-dev", "libbz2-dev", "liblzma-dev"}

@@ -707,7 +707,7 @@ export function makeSample(options = {}) {
     run: {
       id: "5a0c8e1d-sample", command: hostile ? ["python3", "heat.py", "--title", "<script>alert('command')</script>"] : ["python3", "heat.py", "--epochs", "20", "--shape", "8192x8192"], start_utc: "2026-11-21T13:45:02Z", elapsed_s: elapsed, nodes, ranks, world_size: plain ? null : ranks,
       missing_ranks: hostile ? [ranks, ranks + 1] : [], rate_hz: 100, clock: "wall", region: null, launcher: "torchrun", restarts: 1, sample_on: null, only_regions: false, samples: ranks * 6120,
-      dropped: hostile ? { ring_full: 312, reentrant: 4, signal_blocked: 2 } : {}, complete: !hostile, version: "0.7.0", mpi_library: plain ? null : "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4", notes: hostile ? ["Rank 3 had <b>no</b> samples in its first second."] : [], dropped_meaning: hostile ? { ring_full: "samples are missing: <b>too late</b>" } : {},
+      dropped: hostile ? { ring_full: 312, reentrant: 4, signal_blocked: 2 } : {}, complete: !hostile, version: "0.7.0", mpi_library: plain ? null : "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4", commit: plain ? null : "0123456789abcdef0123456789abcdef01234567", modules: hostile ? ["<b>gcc</b>/12"] : [], compilers: [], environment: plain ? [] : [{ name: "OMP_NUM_THREADS", value: "4" }], notes: hostile ? ["Rank 3 had <b>no</b> samples in its first second."] : [], dropped_meaning: hostile ? { ring_full: "samples are missing: <b>too late</b>" } : {},
     },
     nodes: Array.from({ length: nodes }, (_, n) => {
       const mine = rankInfo.map((r, i) => [r.node, i]).filter(([x]) => x === n).map(([, i]) => i);

@@ -402,6 +402,121 @@ class Runs(unittest.TestCase):
         self.assertNotIn("<script", page)
         self.assertLess(len(page), 200_000)
 
+    # --- scale -----------------------------------------------------------------------------------
+
+    def growing(self, *sizes, repeats=2):
+        """Synthetic runs of those sizes, of a program whose functions follow known laws."""
+        folder = tempfile.mkdtemp(prefix="growing-", dir=self.directory)
+        self.addCleanup(shutil.rmtree, folder)
+        runs = []
+        for size in sizes:
+            for seed in range(1, repeats + 1):
+                runs.append(os.path.join(folder, f"{size}-{seed}"))
+                subprocess.run([os.path.join(LIBEXEC, "synth"), "--growing", "--ranks-per-node", str(size), "--seed",
+                                str(seed), runs[-1]], check=True, timeout=100)
+        return runs
+
+    def test_laws_of_growth(self):
+        runs = self.growing(1, 2, 4, 8, 16, 32)
+        result = self.json("scale", "scale", *runs, "--at", "64,128")
+        self.assertEqual((result["by"], result["mode"], result["refused"]), ("ranks", "strong", None))
+        self.assertEqual([row["p"] for row in result["sizes"]], [1, 2, 4, 8, 16, 32])
+        self.assertEqual([row["p"] for row in result["predictions"]], [64, 128])
+        exponents = {"solve": -1, "setup": 0, "gather": 1, "compare": 1.5, "search": 0}
+        laws = {row["name"]: row["law"] for row in result["functions"]}
+        for name, exponent in exponents.items():
+            self.assertAlmostEqual(laws[name]["exponent"], exponent, delta=0.25, msg=name)
+        call, = result["calls"]
+        self.assertEqual((call["name"], call["function"]), ("MPI_Allreduce", "reduce"))
+        report = json.loads(self.analyze("report", runs[-1], "--json").stdout)
+        last = result["runs"][-1]
+        self.assertEqual(last["id"], report["run"]["id"])
+        self.assertAlmostEqual(last["parallel"], report["efficiency"]["parallel"], places=6)
+        text = self.analyze("scale", *runs).stdout.decode()
+        self.assertIn("Strong scaling", text)
+        path = os.path.join(os.path.dirname(runs[0]), "scale.html")
+        self.assertEqual(self.analyze("scale", *runs, "--html", path).stdout, b"")
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        self.assertTrue(page.endswith("</html>\n"))
+        self.assertIn("<svg", page)
+        self.assertNotIn("<script", page)
+
+    def test_scaling_of_other_sizes(self):
+        runs = self.growing(2, repeats=2)
+        result = self.json("scale", "scale", *runs, "--by", "size=seed")
+        self.assertEqual((result["by"], result["mode"], result["refused"]), ("size=seed", None, "few_sizes"))
+        self.assertEqual([run["p"] for run in result["runs"]], [1, 2])
+
+    def test_wrong_use_of_scale(self):
+        one, two = self.growing(1, 2, repeats=1)
+        for arguments, code in (([one], 2), ([one, two, "--by", "cores"], 2), ([one, one], 1), ([one, "nowhere"], 1),
+                                ([one, two, "--by", "size=steps"], 1), ([one, two, "--at", "1000"], 2), ([], 2),
+                                ([one, two, "--html", "/nowhere/x.html"], 3)):
+            said = self.analyze("scale", *arguments, status=code).stderr.decode()
+            self.assertEqual(len(said.splitlines()), 1, said)
+
+    # --- history ---------------------------------------------------------------------------------
+
+    def test_history_and_its_cache(self):
+        runs = self.growing(2, repeats=3)
+        folder = os.path.dirname(runs[0])
+        first = self.json("history", "history", folder)
+        self.assertEqual(sorted(run["run"] for run in first["runs"]), ["2-1", "2-2", "2-3"])
+        self.assertEqual(len(first["series"]), 3, "each seed is a command of its own")
+        report = json.loads(self.analyze("report", runs[0], "--json").stdout)
+        row, = (run for run in first["runs"] if run["run"] == "2-1")
+        self.assertEqual((row["id"], row["ranks"]), (report["run"]["id"], 2))
+        self.assertAlmostEqual(row["elapsed_s"], report["run"]["elapsed_s"], places=6)
+        self.assertAlmostEqual(row["parallel"], report["efficiency"]["parallel"], places=6)
+        cache, = (os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".sqlite"))
+        self.assertEqual(os.stat(cache).st_mode & 0o077, 0)
+        self.assertEqual(self.json("history", "history", folder), first)
+        # A run is not looked into while the cache knows it; and neither is a cache that is damaged.
+        for damaged in (b"", b"nothing", None):
+            if damaged is None:
+                os.remove(cache)
+            else:
+                with open(cache, "wb") as file:
+                    file.write(damaged)
+            self.assertEqual(self.json("history", "history", folder), first)
+        shutil.rmtree(runs[2])
+        self.assertEqual(len(self.json("history", "history", folder)["runs"]), 2)
+        self.assertEqual([run["run"] for run in self.json("history", "history", runs[1])["runs"]], ["2-2"])
+        program = os.path.basename(first["series"][0]["command"][0])
+        self.assertEqual(len(self.json("history", "history", program, env={**os.environ, "CLUSTERPROF_ROOT": folder})["runs"]), 2)
+        for option, begin in (("--html", "<!doctype html>"), ("--badge", "<svg")):
+            path = os.path.join(folder, "file" + option)
+            self.assertEqual(self.analyze("history", folder, option, path).stdout, b"")
+            with open(path, encoding="utf-8") as file:
+                self.assertTrue(file.read().startswith(begin), option)
+        self.assertIn("2-1", self.analyze("history", folder).stdout.decode())
+
+    def test_wrong_use_of_history(self):
+        empty = tempfile.mkdtemp(dir=self.directory)
+        self.addCleanup(shutil.rmtree, empty)
+        for arguments, code in (([empty], 1), (["nowhere/at/all"], 1), (["nothing-of-this-name"], 1), (["--top", "0"], 2)):
+            said = self.analyze("history", *arguments, status=code).stderr.decode()
+            self.assertEqual(len(said.splitlines()), 1, said)
+
+    # --- whatif ----------------------------------------------------------------------------------
+
+    def test_what_if_without_mpi_events(self):
+        # One rank of a program without MPI: from sums.
+        run, = self.growing(1, repeats=1)
+        said = self.analyze("whatif", run, "--change", "faster", status=2).stderr.decode()
+        self.assertIn("is no change", said)
+        self.assertEqual(len(said.splitlines()), 1, said)
+        self.analyze("whatif", "nowhere", status=1)
+        merged = self.copy(self.small)
+        self.analyze("merge", os.path.join(merged, self.small))
+        for folder, _, names in os.walk(os.path.join(merged, self.small)):
+            for name in names:
+                if name.startswith("node-"):
+                    os.remove(os.path.join(folder, name))
+        said = self.analyze("whatif", os.path.join(merged, self.small), status=1).stderr.decode()
+        self.assertIn("shards", said)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)

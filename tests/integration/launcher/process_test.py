@@ -303,5 +303,52 @@ class ManyAtOnce(launching.LaunchingTest):
         self.assertLess(time.monotonic() - begin, 20)
 
 
+class Repeat(launching.LaunchingTest):
+    def test_each_run_has_a_directory(self):
+        done = self.launch("run", "--repeat", "3", "-o", "fast", "--", "sh", "-c", "echo once")
+        self.assertEqual((done.returncode, done.stdout), (0, b"once\n" * 3))
+        self.assertEqual(self.runs(), ["fast-1", "fast-2", "fast-3"])
+        self.assertIn(b"3 runs: fast-1 fast-2 fast-3", done.stderr)
+        done = self.launch("run", "--repeat", "2", "-q", "-o", "fast", "true")
+        self.assertEqual(self.runs(), [f"fast-{i}" for i in range(1, 6)])
+        self.assertEqual(done.stderr, b"")
+
+    def test_one_run_has_the_name_itself(self):
+        self.assertEqual(self.launch("run", "-o", "alone", "--", "sh", "-c", "exit 0").returncode, 0)
+        self.assertEqual(self.runs(), ["alone"])
+
+    def test_the_first_failure_ends_it(self):
+        script = "test -e ran && exit 7; touch ran"
+        done = self.launch("run", "--repeat", "4", "-o", "r", "--", "sh", "-c", script)
+        self.assertEqual(done.returncode, 7)
+        self.assertEqual(self.runs(), ["r-1", "r-2"])
+        self.one_line(done.stderr, "run 2 of 4 failed")
+        done = self.launch("run", "--repeat", "2", "-q", "--", "sh", "-c", "kill -TERM $$")
+        self.assertEqual(done.returncode, -signal.SIGTERM)
+
+    def test_a_signal_reaches_the_command_and_ends_the_rest(self):
+        script = "trap 'exit 9' TERM; touch ready; while :; do sleep 0.01; done"
+        process = subprocess.Popen([launching.CLUSTERPROF, "run", "--repeat", "5", "-q", "-o", "s", "--", "sh", "-c", script],
+                                   cwd=self.directory, stderr=subprocess.PIPE)
+        while not os.path.exists(self.path("ready")):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), 9)
+        process.stderr.close()
+        self.assertEqual(self.runs(), ["s-1"])
+
+    def test_options_reach_every_run(self):
+        done = self.launch("run", "--repeat", "2", "-r", "321", "-o", "o", "--", "sh", "-c", "echo $CLUSTERPROF_RATE")
+        self.assertEqual(done.stdout, self.launch("-r", "321", "-o", "p", "sh", "-c", "echo $CLUSTERPROF_RATE").stdout * 2)
+
+    def test_only_of_the_verb_run(self):
+        done = self.launch("--repeat", "2", "true")
+        self.assertEqual(done.returncode, 2)
+        self.one_line(done.stderr, "clusterprof run")
+        self.one_line(self.launch("run", "--repeat", "2", "--", "mpirun", "-n", "2", "/no/such/program").stderr,
+                      "where the program begins")
+        self.assertEqual(self.launch("run", "--repeat", "2", "/no/such/program").returncode, 127)
+
+
 if __name__ == "__main__":
     launching.main()

@@ -57,6 +57,7 @@ FOLDERS = {
 
     "aggregator/waits": ["formats/shard", "formats/wire/mpi_event.h", "formats/wire/c10d_functions.h"],
     "aggregator": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator/waits"],
+    "aggregator/whatif": ["base", "formats/shard", "aggregator", "aggregator/waits"],
     "aggregator/mpi": ["aggregator"],
 
     "report/analysis": ["base", "formats/shard", "formats/profile", "formats/wire/mpi_functions.h",
@@ -67,7 +68,10 @@ FOLDERS = {
     "report/text": ["base", "formats/shard", "report", "report/analysis", "report/format", "report/words"],
     "report/json": ["report", "report/analysis", "report/format", "report/words", "report/text"],
     "report/export": ["base", "formats/shard", "report/analysis", "report/format", "report/json"],
-    "report/diff": ["report", "report/analysis", "report/format", "report/words", "report/text", "report/json"],
+    "report/plain_html": ["report/format"],
+    "report/diff": ["report", "report/analysis", "report/format", "report/words", "report/text", "report/json", "report/plain_html"],
+    "report/scale": ["report", "report/analysis", "report/format", "report/text", "report/json", "report/plain_html", "report/diff"],
+    "report/history": ["formats/shard", "report", "report/analysis", "report/format", "report/words", "report/text", "report/json", "report/plain_html", "report/diff"],
     "report/page": ["base", "formats/shard", "formats/profile", "report/analysis", "report/format"],
     "report/html": ["base", "report", "report/analysis", "report/format", "report/json", "report/page"],
     "report/tui": ["report", "report/analysis", "report/format", "report/words", "report/text", "report/page"],
@@ -76,7 +80,7 @@ FOLDERS = {
     "cli": ["base", "formats/wire", "formats/run"],
     "cli/attach": ["base", "cli", "formats/wire", "formats/run"],
     "cli/doctor": ["base", "cli", "formats/wire/site_switch.h", "formats/wire/site_counts.h"],
-    "cli/analyze": ["base", "formats/run/run_control.hpp", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "report/"],
+    "cli/analyze": ["base", "formats/run/run_control.hpp", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "aggregator/whatif", "report/"],
     "cli/merge": ["aggregator/mpi", "cli/analyze"],
     "cli/tui": ["base", "report/", "cli/analyze"],
     "cli/manual": ["base", "report/", "cli", "cli/analyze", "cli/attach", "cli/doctor"],
@@ -95,11 +99,12 @@ SYSTEM = {  # library header -> the only folders that may include it
     "CLI/": ["cli", "collector", "formats"],
     "slurm/spank.h": ["slurm/spank"],
     "nlohmann/": ["report", "cli/analyze"],
+    "sqlite3.h": ["cli/analyze"],
 }
 # What makes sentences -> the only files and folders that may include it: those that show them.
 SENTENCES = {
     "report/words": ["report/words/", "report/text/", "report/json/", "report/html/", "report/tui/",
-                     "report/diff/render_diff_", "report/diff/diff_format.cpp", "cli/analyze/"],
+                     "report/diff/render_diff_", "report/diff/diff_format.cpp", "report/history/history.cpp", "cli/analyze/"],
 }
 # Folders that compute, and what they must not include to format anything.
 NO_FORMATTING = {"report/analysis": ["fmt/", "<iomanip>", "<format>", "report/format/", "report/text/", "report/words/"]}

@@ -41,6 +41,17 @@ TEST(Options, Defaults) {
   EXPECT_EQ(options.clock_sync, ClockSync::kAuto);
 }
 
+TEST(Options, Repeat) {
+  EXPECT_EQ(good({"true"}).repeat, 0);
+  const Options options = good({"--repeat", "5", "-r", "200", "--", "mpirun", "-n", "2", "true"});
+  EXPECT_EQ(options.repeat, 5);
+  EXPECT_EQ(options.words, Words{"--rate=200"}) << "each of the runs is one";
+  EXPECT_EQ(good({"--repeat=2", "mpirun", "true"}).command, (Words{"mpirun", "true"})) << "in this order";
+  EXPECT_EQ(good({"true"}, {{"CLUSTERPROF_REPEAT", "3"}}).repeat, 0) << "its runs would have it, too";
+  for (const char* wrong : {"0", "-1", "many", "1001"})
+    EXPECT_NE(bad({std::string("--repeat=") + wrong, "true"}).error.find("--repeat"), std::string::npos);
+}
+
 TEST(Options, AllAreParsed) {
   const Options options = good({"-o",
                                 "d",

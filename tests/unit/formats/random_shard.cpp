@@ -231,6 +231,10 @@ class Builder {
     data_.counters = {"PAGE-FAULTS"};
     if (chance(2)) data_.counters.insert(data_.counters.begin() + below(2), "CONTEXT-SWITCHES");
     data_.unavailable_counters = {{"PAPI_TOT_INS", text("reason")}};
+    std::set<Setting> settings;
+    for (std::uint32_t i = below(5); i > 0; --i)
+      settings.insert({static_cast<SettingKind>(below(kSettingKinds)), text("setting"), text("value")});
+    data_.settings.assign(settings.begin(), settings.end());
     std::set<std::uint32_t> ops;
     for (std::uint32_t i = 0; i < 3; ++i) ops.insert(interner_.string(text("MPI_Op")));
     for (const std::uint32_t op : ops)

@@ -9,6 +9,7 @@
 
 #include "formats/shard/path_times.hpp"
 #include "formats/shard/tables.hpp"
+#include "formats/synth/growing_run.hpp"
 #include "formats/synth/synthetic_run.hpp"
 #include "formats/wire/mpi_event.h"
 
@@ -44,6 +45,30 @@ TEST(SynthTest, TimesAddUp) {
     }
   }
   EXPECT_EQ(slowest, static_cast<std::int32_t>(slowest_rank(shape)));
+}
+
+TEST(SynthTest, GrowingRunsFollowTheirLaws) {
+  GrowingShape shape;
+  shape.noise = 0;
+  for (const std::uint32_t ranks : {1u, 4u, 32u}) {
+    shape.ranks = ranks;
+    const shard::ShardData data = growing_run(shape);
+    const Result<void> valid = shard::validate(data);
+    ASSERT_TRUE(valid) << valid.error().message;
+    ASSERT_EQ(data.ranks.size(), ranks);
+    ASSERT_EQ(data.values.size(), ranks * kGrowingParts);
+    std::uint64_t sum_ns = 0;
+    for (std::size_t i = 0; i < kGrowingParts; ++i) {
+      EXPECT_NEAR(static_cast<double>(data.values[i].wall_ns) / 1e9, kGrowing[i].rank_s(ranks), 1e-6);
+      sum_ns += data.values[i].wall_ns;
+    }
+    EXPECT_EQ(sum_ns, data.ranks[0].elapsed_ns);
+  }
+  shape.noise = 0.05;
+  const std::uint64_t one = growing_run(shape).ranks[0].elapsed_ns;
+  EXPECT_EQ(growing_run(shape).ranks[0].elapsed_ns, one);
+  shape.seed = 2;
+  EXPECT_NE(growing_run(shape).ranks[0].elapsed_ns, one);
 }
 
 TEST(SynthTest, EventsAgreeWithTheRest) {

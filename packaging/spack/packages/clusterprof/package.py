@@ -41,6 +41,7 @@ class Clusterprof(CMakePackage):
     depends_on("papi@7:")
     depends_on("protozero")
     depends_on("rapidjson")
+    depends_on("sqlite@3.36:")
     depends_on("xxhash@0.8:")
     depends_on("zlib-api")
 

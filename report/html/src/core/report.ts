@@ -67,6 +67,10 @@ export interface RunRow {
   as_of_s: number | null;
   version: string;
   mpi_library: string | null;
+  commit: string | null;
+  modules: string[];
+  compilers: string[];
+  environment: { name: string; value: string }[];
   notes: string[];
   dropped_meaning?: Record<string, string>;
 }

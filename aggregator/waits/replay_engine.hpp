@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Plays matched events again with other costs: each call begins when its thread gets there, and ends when
+// those that it depends on have got where they have to.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "aggregator/waits/matching.hpp"
+#include "aggregator/waits/trace.hpp"
+
+namespace clusterprof::aggregator::waits {
+
+// The sum of times in a damaged file may overflow.
+inline std::int64_t later_by(std::int64_t time_ns, std::int64_t ns) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(time_ns, ns, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
+}
+
+// What an operation waits for: when that happens, and the event before which its thread does what makes it
+// late. kNone: nothing.
+struct Dependence {
+  std::int64_t ns = 0;
+  std::uint32_t event = kNone;
+};
+
+// Runs each thread until it needs something that another thread has not done yet, then runs that thread.
+//
+// Costs says what takes how long:
+//   std::int64_t before(const Lane&, std::uint32_t call): what the lane does before the call (its first
+//     event; lane.end: before its end)
+//   std::int64_t recorded_enter(std::uint32_t e): on the clock of the trace
+//   bool waits_for_receive(std::uint32_t e): whether this kSend or kSendDone is not over before its receive
+//     has begun
+//   bool is_left_out(std::uint32_t call): whether the call depends on nothing
+//   void begin(std::uint32_t call, std::int64_t ns)
+//   void completes(std::uint32_t call, std::uint32_t e, Dependence): for every event of the call
+//   std::int64_t end(std::uint32_t call): when the call that has begun ends
+template <typename Costs>
+class ReplayEngine {
+ public:
+  ReplayEngine(const Trace& trace, const Matches& matches, Costs& costs)
+      : trace_(trace),
+        matches_(matches),
+        costs_(costs),
+        entered_(trace.events.size(), kNotYet),
+        arrived_(matches.instances.size()),
+        states_(trace.lanes.size()) {}
+
+  // Returns when the last lane ends, since the first one began; -1: the events contradict each other.
+  std::int64_t run() {
+    std::int64_t first_ns = std::numeric_limits<std::int64_t>::max();
+    for (const Lane& lane : trace_.lanes) first_ns = std::min(first_ns, lane.begin_ns);
+    std::int64_t end_ns = 0;
+    for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
+      states_[l].next = trace_.lanes[l].first;
+      // A rank's or thread's later start is caused by none of the events.
+      states_[l].clock_ns = trace_.lanes[l].begin_ns - first_ns;
+      ready_.push_back(l);
+    }
+    while (!ready_.empty()) {
+      const std::uint32_t lane = ready_.back();
+      ready_.pop_back();
+      while (step(lane)) {
+      }
+    }
+    for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
+      if (states_[l].next != trace_.lanes[l].end) return -1;
+      states_[l].clock_ns =
+          later_by(states_[l].clock_ns, costs_.before(trace_.lanes[l], trace_.lanes[l].end));
+      end_ns = std::max(end_ns, states_[l].clock_ns);
+    }
+    return end_ns;
+  }
+
+  // After run().
+  [[nodiscard]] std::int64_t end_of(std::uint32_t lane) const { return states_[lane].clock_ns; }
+  [[nodiscard]] std::int64_t entered(std::uint32_t e) const { return entered_[e]; }
+
+ private:
+  static constexpr std::int64_t kNotYet = std::numeric_limits<std::int64_t>::min();
+
+  struct State {
+    std::uint32_t next = 0;     // first event of the next call
+    bool inside = false;        // it was entered
+    std::uint32_t waiting = 0;  // event of it whose operation is looked at; those before are over
+    std::int64_t clock_ns = 0;
+  };
+  struct Arrived {
+    std::uint32_t members = 0;
+    Dependence last{0, kNone};
+  };
+  // A scan: the ranks that arrived, in order, up to the first one that has not.
+  struct Scan {
+    std::vector<std::uint32_t> members, position;  // rows of Instance; the inverse of it
+    std::vector<Dependence> last;                  // per position: who came last of those up to there
+    std::uint32_t there = 0;                       // positions before have come
+  };
+
+  void wake(std::unordered_multimap<std::uint32_t, std::uint32_t>& waiting, std::uint32_t what) {
+    const auto [begin, end] = waiting.equal_range(what);
+    for (auto row = begin; row != end; ++row) ready_.push_back(row->second);
+    waiting.erase(begin, end);
+  }
+
+  // Returns false when the lane is at its end or has to wait.
+  bool step(std::uint32_t l) {
+    const Lane& lane = trace_.lanes[l];
+    State& state = states_[l];
+    if (state.next == lane.end) return false;
+    const std::uint32_t end = trace_.call_end(state.next);
+    if (!state.inside) {
+      // The clock of a thread without a known start begins with its first event.
+      if (lane.thread == 0 || state.next != lane.first)
+        state.clock_ns = later_by(state.clock_ns, costs_.before(lane, state.next));
+      state.inside = true;
+      state.waiting = state.next;
+      costs_.begin(state.next, state.clock_ns);
+      for (std::uint32_t e = state.next; e < end; ++e) enter(e, state.clock_ns);
+    }
+    const bool left_out = costs_.is_left_out(state.next);
+    for (; state.waiting < end; ++state.waiting) {
+      Dependence dependence;
+      if (!left_out && !depends(l, state.waiting, dependence)) return false;
+      costs_.completes(state.next, state.waiting, dependence);
+    }
+    state.clock_ns = costs_.end(state.next);
+    state.next = end;
+    state.inside = false;
+    return true;
+  }
+
+  void enter(std::uint32_t e, std::int64_t clock_ns) {
+    entered_[e] = clock_ns;
+    wake(waiting_for_event_, e);
+    const Event& event = trace_.events[e];
+    if (event.kind < MpiEventKind::kCollective || event.match == kNone) return;
+    const Instance& instance = matches_.instances[event.match];
+    const std::uint32_t row = matches_.member_of(instance, trace_.lanes[event.lane].rank);
+    if (row == kNone || matches_.members[row].arrival != e) return;
+    Arrived& arrived = arrived_[event.match];
+    if (arrived.last.event == kNone || clock_ns > arrived.last.ns) arrived.last = {clock_ns, e};
+    if (++arrived.members == instance.count) wake(waiting_for_instance_, event.match);
+    if (trace_.ops[instance.op].sync != Sync::kScan || !instance.whole) return;
+    Scan& scan = scan_of(event.match);
+    for (; scan.there < instance.count; ++scan.there) {
+      const std::uint32_t member = instance.first + scan.members[scan.there];
+      const std::uint32_t arrival = matches_.members[member].arrival;
+      const std::int64_t ns = entered_[arrival];
+      if (ns == kNotYet) return;
+      const bool is_last = scan.there == 0 || ns > scan.last[scan.there - 1].ns;
+      scan.last[scan.there] = is_last ? Dependence{ns, arrival} : scan.last[scan.there - 1];
+      wake(waiting_for_scan_, member);
+    }
+  }
+
+  Scan& scan_of(std::uint32_t row) {
+    const auto [entry, added] = scans_.try_emplace(row);
+    Scan& scan = entry->second;
+    if (!added) return scan;
+    const Instance& instance = matches_.instances[row];
+    scan.members.resize(instance.count);
+    std::iota(scan.members.begin(), scan.members.end(), 0u);
+    std::sort(scan.members.begin(), scan.members.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return matches_.members[instance.first + a].is_before(matches_.members[instance.first + b]);
+    });
+    scan.position.resize(instance.count);
+    for (std::uint32_t i = 0; i < instance.count; ++i) scan.position[scan.members[i]] = i;
+    scan.last.resize(instance.count);
+    return scan;
+  }
+
+  bool entered(std::uint32_t l, std::uint32_t e, Dependence& dependence) {
+    if (entered_[e] == kNotYet) {
+      waiting_for_event_.emplace(e, l);
+      return false;
+    }
+    dependence = {entered_[e], e};
+    return true;
+  }
+
+  // When a moment of the run (run_ns) before event e of another lane is. False: that lane has not got there;
+  // l is woken when it has.
+  bool time_of(std::uint32_t l, std::uint32_t e, std::int64_t run_ns, Dependence& dependence) {
+    const std::uint32_t next = std::min(e, trace_.first_entered(trace_.lanes[trace_.events[e].lane], run_ns));
+    if (!entered(l, next, dependence)) return false;
+    const Lane& lane = trace_.lanes[trace_.events[next].lane];
+    const std::int64_t before_ns = costs_.before(lane, trace_.call_begin(next));
+    dependence.ns -= std::clamp<std::int64_t>(costs_.recorded_enter(next) - run_ns, 0, before_ns);
+    return true;
+  }
+
+  // What the operation of this event needs; false: the lane has to wait for that.
+  bool depends(std::uint32_t l, std::uint32_t e, Dependence& dependence) {
+    const Event& event = trace_.events[e];
+    if (event.match == kNone) return true;
+    switch (event.kind) {
+      case MpiEventKind::kReceive:
+      case MpiEventKind::kProbe:
+        return entered(l, event.match, dependence);
+      case MpiEventKind::kSend:
+      case MpiEventKind::kSendDone: {
+        if (!costs_.waits_for_receive(e)) return true;
+        const std::uint32_t receive =
+            event.kind == MpiEventKind::kSend ? event.match : trace_.events[event.match].match;
+        return receive == kNone || time_of(l, receive, trace_.events[receive].start_ns, dependence);
+      }
+      case MpiEventKind::kCollectiveStart:
+        return true;
+      case MpiEventKind::kCollective:
+      case MpiEventKind::kCollectiveDone:
+        break;
+    }
+    const Instance& instance = matches_.instances[event.match];
+    if (!instance.whole) return true;
+    const std::uint32_t rank = trace_.lanes[event.lane].rank;
+    switch (trace_.ops[instance.op].sync) {
+      case Sync::kOneToAll: {
+        const std::uint32_t root =
+            instance.root == kNone ? kNone : matches_.member_of(instance, instance.root);
+        return root == kNone || entered(l, matches_.members[root].arrival, dependence);
+      }
+      case Sync::kScan: {
+        const std::uint32_t own = matches_.member_of(instance, rank);
+        if (own == kNone) return true;
+        const Scan& scan = scan_of(event.match);
+        const std::uint32_t position = scan.position[own - instance.first];
+        if (position < scan.there) {
+          dependence = scan.last[position];
+          return true;
+        }
+        waiting_for_scan_.emplace(own, l);
+        return false;
+      }
+      case Sync::kAllToOne:
+        if (instance.root != rank) return true;
+        break;
+      case Sync::kBarrier:
+      case Sync::kNxN:
+        break;
+    }
+    const Arrived& arrived = arrived_[event.match];
+    if (arrived.members == instance.count) {
+      dependence = arrived.last;
+      return true;
+    }
+    waiting_for_instance_.emplace(event.match, l);
+    return false;
+  }
+
+  const Trace& trace_;
+  const Matches& matches_;
+  Costs& costs_;
+  std::vector<std::int64_t> entered_;              // in the replay, per event
+  std::vector<Arrived> arrived_;                   // per instance
+  std::vector<State> states_;                      // per lane
+  std::vector<std::uint32_t> ready_;               // lanes
+  std::unordered_map<std::uint32_t, Scan> scans_;  // per instance
+  // What is waited for -> lane: an event, an instance, or that all have come to a scan until this member.
+  std::unordered_multimap<std::uint32_t, std::uint32_t> waiting_for_event_, waiting_for_instance_,
+      waiting_for_scan_;
+};
+
+}  // namespace clusterprof::aggregator::waits

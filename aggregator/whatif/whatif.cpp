@@ -1,0 +1,932 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a call took is divided into what its rank did by itself and what came behind the last operation that
+// it depended on (Recording); a prediction is a replay of that with other amounts (ChangedCosts).
+#include "aggregator/whatif/whatif.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "aggregator/merger.hpp"
+#include "aggregator/waits/activity.hpp"
+#include "aggregator/waits/clock_model.hpp"
+#include "aggregator/waits/completeness.hpp"
+#include "aggregator/waits/matching.hpp"
+#include "aggregator/waits/replay_engine.hpp"
+#include "aggregator/waits/trace.hpp"
+
+namespace clusterprof::aggregator::whatif {
+namespace {
+
+using namespace waits;
+using shard::ShardData;
+
+// With fewer samples a gap says nothing about what was done in it: then all gaps of its call site do.
+constexpr double kFewSamples = 5;
+// 95 % of a normal distribution.
+constexpr double kNormal = 1.96;
+// How much single runs of a program differ when nothing is changed, as a share of the elapsed time.
+constexpr double kRunVariation = 0.01;
+// What is latency and what is bandwidth in a transfer is estimated: so much of a gain may be wrong.
+constexpr double kNetworkError = 0.25;
+// Messages that show the latency, and those that show the bandwidth.
+constexpr std::uint64_t kSmall_bytes = 1024, kLarge_bytes = 64 * 1024;
+// From which size on a send waits for its receive, where no message of the run tells.
+constexpr std::uint64_t kUsualRendezvous_bytes = 64 * 1024;
+// A receive that is later tells whether a send waits for it.
+constexpr std::int64_t kTellingDelay_ns = 50'000;
+constexpr std::int64_t kNoTime = -1;
+constexpr std::size_t kMostRows = 20;
+// Keys of gaps before the first and after the last call, which are no call sites.
+constexpr std::uint32_t kHead = kNone - 1, kTail = kNone;
+
+std::uint64_t key_of(std::uint32_t rank, std::uint32_t site) { return std::uint64_t{rank} << 32 | site; }
+
+double seconds(double ns) { return ns * 1e-9; }
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// What a thread did between two calls.
+struct Stretch {
+  std::int64_t useful_ns = 0;          // outside MPI
+  std::int64_t calls_ns = 0;           // in calls without events
+  std::uint32_t first = 0, count = 0;  // rows of Recording::parts: shares of useful_ns
+};
+struct Part {
+  std::uint32_t path = 0;
+  float share = 0;
+};
+
+// Transfers between ranks of one node, and of several.
+struct Network {
+  double latency_ns = 0, ns_per_byte = 0;
+  std::uint64_t rendezvous_bytes = kUsualRendezvous_bytes;
+};
+
+// The recorded run, as a replay needs it.
+struct Recording {
+  Trace trace;
+  Matches matches;
+  std::vector<Stretch> before;  // per first event of a call
+  std::vector<Stretch> tail;    // per lane
+  std::vector<Part> parts;
+  std::vector<std::int64_t> own_ns;      // per first event of a call: without what it waited for
+  std::vector<std::int64_t> transit_ns;  // per event: from what it depends on to its end
+  std::vector<bool> elastic;             // per first event of a call: it was polled for
+  std::vector<bool> waits_for_receive;   // per event
+  std::vector<std::uint64_t> bytes;      // per event; of collectives the mean of their call site
+  std::vector<bool> across;              // per event: nodes
+  std::array<Network, 2> network;        // within a node, and across
+
+  [[nodiscard]] const Stretch& stretch(const Lane& lane, std::uint32_t call) const {
+    return call == lane.end ? tail[trace.events[lane.first].lane] : before[call];
+  }
+  [[nodiscard]] std::uint32_t site_of(const Lane& lane, std::uint32_t call) const {
+    return call == lane.end ? kTail : call == lane.first ? kHead : trace.events[call].path;
+  }
+  // A call that was polled for begins where the polling did.
+  [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const {
+    const std::uint32_t call = trace.call_begin(e);
+    return trace.events[call].enter_ns - (elastic[call] ? before[call].calls_ns : 0);
+  }
+  // Of a transfer that takes `ns`: what is latency, and what bandwidth.
+  [[nodiscard]] std::pair<double, double> network_parts(std::uint32_t e, double ns) const {
+    const Network& net = network[across[e] ? 1 : 0];
+    const Event& event = trace.events[e];
+    double steps = 1;
+    if (event.kind >= MpiEventKind::kCollective && event.match != kNone)
+      steps = std::bit_width(std::max(matches.instances[event.match].count, 2u) - 1);
+    const double latency = std::min(ns, steps * net.latency_ns);
+    return {latency, std::min(ns - latency, static_cast<double>(bytes[e]) * net.ns_per_byte)};
+  }
+  [[nodiscard]] double network_ns(std::uint32_t e) const {
+    const auto [latency, bandwidth] = network_parts(e, 1e18);
+    return latency + bandwidth;
+  }
+  // When the receive of a send was posted; kNone without one.
+  [[nodiscard]] std::uint32_t receive_of(std::uint32_t e) const {
+    const Event& event = trace.events[e];
+    if (event.match == kNone) return kNone;
+    if (event.kind == MpiEventKind::kSend) return event.match;
+    return event.kind == MpiEventKind::kSendDone ? trace.events[event.match].match : kNone;
+  }
+};
+
+// Plays the recording as it was, to learn what each operation depended on and when that happened.
+class RecordedCosts {
+ public:
+  RecordedCosts(const Recording& recording, std::int64_t first_ns)
+      : r_(recording), first_ns_(first_ns), dependence_ns(recording.trace.events.size(), kNoTime) {}
+
+  [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
+    if (call == lane.end) return lane.end_ns - r_.trace.events[call - 1].exit_ns;
+    const std::int64_t from_ns = call == lane.first ? lane.begin_ns : r_.trace.events[call - 1].exit_ns;
+    return r_.recorded_enter(call) - from_ns;
+  }
+  [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const { return r_.recorded_enter(e); }
+  [[nodiscard]] bool waits_for_receive(std::uint32_t e) const { return r_.waits_for_receive[e]; }
+  [[nodiscard]] static bool is_left_out(std::uint32_t) { return false; }
+  static void begin(std::uint32_t, std::int64_t) {}
+  void completes(std::uint32_t, std::uint32_t e, Dependence dependence) {
+    if (dependence.event != kNone) dependence_ns[e] = std::max<std::int64_t>(dependence.ns, 0);
+  }
+  [[nodiscard]] std::int64_t end(std::uint32_t call) const {
+    return r_.trace.events[call].exit_ns - first_ns_;
+  }
+
+ private:
+  const Recording& r_;
+  std::int64_t first_ns_;
+
+ public:
+  std::vector<std::int64_t> dependence_ns;  // per event, since the first lane began; kNoTime: none
+};
+
+// The changes, worked out for a recording.
+struct Amounts {
+  std::vector<float> of_path;  // factor per path
+  bool paths_change = false;
+  double latency = 1, bandwidth = 1;
+  std::vector<bool> removed;  // per path of an MPI call; empty: none is
+  struct Balance {
+    std::vector<bool> inside;                          // per path
+    std::unordered_map<std::uint64_t, double> factor;  // per rank and site
+    std::unordered_map<std::uint64_t, double> added;   // ns per gap
+  };
+  std::vector<Balance> balances;
+  std::unordered_map<std::uint64_t, double> of_rank;  // factor per rank and site
+};
+
+class ChangedCosts {
+ public:
+  ChangedCosts(const Recording& recording, const Amounts& amounts)
+      : r_(recording),
+        a_(amounts),
+        now_(recording.trace.lanes.size()),
+        cause(recording.trace.events.size(), kNone),
+        behind_ns(recording.trace.events.size()) {}
+
+  // Of the time outside MPI.
+  [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
+    const Stretch& stretch = r_.stretch(lane, call);
+    const auto useful = static_cast<double>(stretch.useful_ns);
+    if (!a_.paths_change && a_.balances.empty() && a_.of_rank.empty()) return useful;
+    const std::uint64_t key = key_of(lane.rank, r_.site_of(lane, call));
+    double share = 1, added = 0;
+    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
+      const Part& part = r_.parts[i];
+      double factor = a_.of_path[part.path];
+      for (const Amounts::Balance& balance : a_.balances)
+        if (balance.inside[part.path])
+          if (const auto found = balance.factor.find(key); found != balance.factor.end())
+            factor *= found->second;
+      share += static_cast<double>(part.share) * (factor - 1);
+    }
+    for (const Amounts::Balance& balance : a_.balances)
+      if (const auto found = balance.added.find(key); found != balance.added.end()) added += found->second;
+    const auto of_rank = a_.of_rank.find(key);
+    return std::max(useful * share + added, 0.0) * (of_rank == a_.of_rank.end() ? 1 : of_rank->second);
+  }
+  [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
+    const bool polled = call != lane.end && r_.elastic[call];
+    return std::llround(std::min(useful_ns(lane, call), 4e18)) +
+           (polled ? 0 : r_.stretch(lane, call).calls_ns);
+  }
+  [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const { return r_.recorded_enter(e); }
+  [[nodiscard]] bool waits_for_receive(std::uint32_t e) const { return r_.waits_for_receive[e]; }
+  [[nodiscard]] bool is_left_out(std::uint32_t call) const {
+    return !a_.removed.empty() && a_.removed[r_.trace.events[call].path];
+  }
+  void begin(std::uint32_t call, std::int64_t ns) {
+    Now& now = now_[r_.trace.events[call].lane];
+    now = {ns, later_by(ns, is_left_out(call) ? 0 : r_.own_ns[call]), ns};
+    cause[call] = kNone;
+  }
+  void completes(std::uint32_t call, std::uint32_t e, Dependence dependence) {
+    if (dependence.event == kNone) return;
+    Now& now = now_[r_.trace.events[call].lane];
+    const std::int64_t done_ns = later_by(dependence.ns, transit_ns(e));
+    now.waited_until_ns = std::max(now.waited_until_ns, dependence.ns);
+    if (done_ns <= now.done_ns) return;
+    now.done_ns = done_ns;
+    if (dependence.ns <= now.begin_ns) return;
+    cause[call] = dependence.event;
+    behind_ns[call] = done_ns - dependence.ns;
+  }
+  [[nodiscard]] std::int64_t end(std::uint32_t call) {
+    const Now& now = now_[r_.trace.events[call].lane];
+    const double wait_ns = static_cast<double>(std::min(now.waited_until_ns, now.done_ns) - now.begin_ns);
+    if (wait_ns > 0) wait_of_site[r_.trace.events[call].path] += wait_ns;
+    return now.done_ns;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t transit_ns(std::uint32_t e) const {
+    if (a_.latency == 1 && a_.bandwidth == 1) return r_.transit_ns[e];
+    const auto ns = static_cast<double>(r_.transit_ns[e]);
+    const auto [latency, bandwidth] = r_.network_parts(e, ns);
+    return std::llround(
+        std::clamp(ns + latency * (a_.latency - 1) + bandwidth * (1 / a_.bandwidth - 1), 0.0, 4e18));
+  }
+
+  struct Now {
+    std::int64_t begin_ns = 0, done_ns = 0, waited_until_ns = 0;
+  };
+  const Recording& r_;
+  const Amounts& a_;
+  std::vector<Now> now_;  // the call of each lane
+
+ public:
+  // Per first event of a call: the event before which another lane did what this call waited for; kNone: its
+  // own lane did.
+  std::vector<std::uint32_t> cause;
+  std::vector<std::int64_t> behind_ns;                     // what the call took after its cause
+  std::unordered_map<std::uint32_t, double> wait_of_site;  // ns per path
+};
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// The last part of "ns::Solver<double>::run(int)", "module.Class.step".
+std::string_view last_part(std::string_view name, shard::FrameKind kind) {
+  if (kind == shard::FrameKind::kPython) return name.substr(name.rfind('.') + 1);
+  const std::size_t arguments = name.find('(');
+  if (arguments != std::string_view::npos && arguments != 0) name = name.substr(0, arguments);
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i + 1 < name.size(); ++i) {
+    depth += name[i] == '<' ? 1 : name[i] == '>' ? -1 : 0;
+    if (depth == 0 && name[i] == ':' && name[i + 1] == ':') begin = i + 2;
+  }
+  name = name.substr(begin);
+  return name.substr(0, name.find('<'));
+}
+
+}  // namespace
+
+struct WhatIf::State {
+  TraceBuilder builder{TraceBuilder::Keep::kBytes};
+  Merger merger;
+  ShardData merged;
+  Recording recording;
+  bool from_sums = false;
+  double elapsed_s = 0, period_s = 0;
+  Outcome replayed;
+
+  Result<void> prepare();
+  void find_stretches();
+  void find_bytes();
+  void find_rendezvous();
+  bool calibrate();
+  void find_network(const RecordedCosts& recorded, std::int64_t first_ns);
+  void set_outcome_of_useful(const std::vector<double>& useful_ns, Outcome& outcome) const;
+  Outcome replay(const Amounts& amounts) const;
+  Outcome add_up(const Amounts& amounts) const;
+  Outcome outcome(const Amounts& amounts) const { return from_sums ? add_up(amounts) : replay(amounts); }
+  void critical_path(const ChangedCosts& costs, std::uint32_t last_lane, Outcome& outcome) const;
+  [[nodiscard]] TimeRow row_of(std::uint32_t path) const;
+
+  template <typename Of>
+  [[nodiscard]] std::vector<bool> paths_with(const Of& frame_is_meant) const;
+  [[nodiscard]] std::vector<bool> paths_of(const Change& change) const;
+  Result<Amounts> amounts_of(const std::vector<Change>& changes) const;
+  Result<void> add_rank_mean(const Change& change, Amounts& amounts) const;
+  Result<void> add_balance(const Change& change, Amounts& amounts) const;
+  void add_io(double factor, Amounts& amounts) const;
+  [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome, bool network) const;
+  template <typename Take>
+  void for_each_stretch(const Take& take) const;
+};
+
+// --- the recording ----------------------------------------------------------------------------------------
+
+Result<void> WhatIf::State::prepare() {
+  merged = merger.finish();
+  if (merged.ranks.empty()) return Error{"the shards have no ranks", ErrorKind::kNotFound};
+  std::int64_t first = merged.ranks.front().start_utc_ns, last = first;
+  for (const shard::Rank& rank : merged.ranks) {
+    first = std::min(first, rank.start_utc_ns);
+    last = std::max(last, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
+  }
+  elapsed_s = seconds(static_cast<double>(last - first));
+  period_s = merged.run.rate_hz == 0 ? 0 : 1.0 / merged.run.rate_hz;
+  recording.trace = builder.finish(merged);
+  Trace& trace = recording.trace;
+  if (trace.lanes.empty()) {
+    for (const shard::Rank& rank : merged.ranks)
+      if ((rank.flags & shard::kUsedMpi) != 0)
+        return Error{"the run has no MPI events to replay", ErrorKind::kNotFound};
+    from_sums = true;
+    Amounts none;
+    none.of_path.assign(merged.paths.size(), 1);
+    replayed = outcome(none);
+    return {};
+  }
+  recording.matches = match_events(trace, count_missing(trace, merged), was_recorded_in_windows(merged));
+  static constexpr const char* kWhy[] = {"",
+                                         "more MPI operations than the recording keeps: its events are a "
+                                         "sample, and a sample cannot be replayed",
+                                         "ranks have no MPI events",
+                                         "it was recorded in windows",
+                                         "MPI calls never returned",
+                                         "MPI events were lost",
+                                         "too many MPI operations lack the other side"};
+  if (const Incomplete why = why_incomplete(trace, recording.matches, merged); why != Incomplete::kNo)
+    return Error{std::string("the run cannot be replayed: ") + kWhy[static_cast<std::size_t>(why)],
+                 ErrorKind::kNotFound};
+  const ClockModel clocks(trace, recording.matches, builder.clock_offsets(), merged);
+  clocks.adjust(trace);
+  find_stretches();
+  find_bytes();
+  find_rendezvous();
+  if (!calibrate())
+    return Error{"the run cannot be replayed: its events contradict each other", ErrorKind::kNotFound};
+  Amounts none;
+  none.of_path.assign(merged.paths.size(), 1);
+  replayed = outcome(none);
+  if (replayed.elapsed_s < 0 || std::abs(replayed.elapsed_s - elapsed_s) > kMostReplayError * elapsed_s)
+    return Error{"nothing is predicted: a replay without changes takes " +
+                     std::to_string(std::max(replayed.elapsed_s, 0.0)) + " s, and the run took " +
+                     std::to_string(elapsed_s) + " s",
+                 ErrorKind::kNotFound};
+  return {};
+}
+
+template <typename Take>
+void WhatIf::State::for_each_stretch(const Take& take) const {
+  for (const Lane& lane : recording.trace.lanes)
+    for (std::uint32_t call = lane.first;; call = recording.trace.call_end(call)) {
+      // A helper thread is known from its first event on.
+      if (call != lane.first || lane.thread == 0) take(lane, call);
+      if (call == lane.end) break;
+    }
+}
+
+// Divides each gap by its own samples, or if these are few by those of all gaps of its call site on the rank:
+// single samples would make some gaps all one thing, which biases the maximum over ranks.
+void WhatIf::State::find_stretches() {
+  Trace& trace = recording.trace;
+  recording.before.resize(trace.events.size());
+  recording.tail.resize(trace.lanes.size());
+  recording.elastic.resize(trace.events.size());
+  std::unordered_map<std::uint64_t, std::map<std::uint32_t, double>> of_site;
+  const auto is_outside = [&](std::uint32_t path) { return trace.outside[path] == path; };
+  const auto gaps_of = [&](const Lane& lane, std::uint32_t call) {
+    auto first = std::lower_bound(trace.gaps.begin(), trace.gaps.end(), call,
+                                  [](const Gap& gap, std::uint32_t e) { return gap.event < e; });
+    auto end = first;
+    while (end != trace.gaps.end() && end->event < lane.end && trace.same_call(end->event, call)) ++end;
+    return std::pair(first, end);
+  };
+  for_each_stretch([&](const Lane& lane, std::uint32_t call) {
+    const Interval gap = interval_before(trace, lane, call);
+    Stretch& stretch =
+        call == lane.end ? recording.tail[trace.events[lane.first].lane] : recording.before[call];
+    stretch.useful_ns = gap.useful_ns;
+    stretch.calls_ns = std::max<std::int64_t>(gap.end_ns - gap.begin_ns, 0) - gap.useful_ns;
+    if (call == lane.end) return;
+    const shard::Path& site = merged.paths[trace.events[call].path];
+    if (call != lane.first && site.frame != kNone) {
+      const std::string_view function = merged.strings[merged.frames[site.frame].name];
+      recording.elastic[call] = function.starts_with("MPI_Test") || function.starts_with("MPI_Iprobe");
+    }
+    std::map<std::uint32_t, double>& sums = of_site[key_of(lane.rank, recording.site_of(lane, call))];
+    const auto [first, end] = gaps_of(lane, call);
+    for (auto row = first; row != end; ++row)
+      if (is_outside(row->path)) sums[row->path] += static_cast<double>(row->wall_ns);
+  });
+  std::unordered_map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> range_of_site;
+  const auto add = [&](const auto& times) {
+    double all = 0;
+    for (const auto& [path, ns] : times) all += ns;
+    const auto first = static_cast<std::uint32_t>(recording.parts.size());
+    for (const auto& [path, ns] : times)
+      if (all > 0) recording.parts.push_back({path, static_cast<float>(ns / all)});
+    return std::pair(first, static_cast<std::uint32_t>(recording.parts.size()) - first);
+  };
+  for_each_stretch([&](const Lane& lane, std::uint32_t call) {
+    if (call == lane.end) return;
+    Stretch& stretch = recording.before[call];
+    const std::uint64_t key = key_of(lane.rank, recording.site_of(lane, call));
+    if (seconds(static_cast<double>(stretch.useful_ns)) >= kFewSamples * period_s) {
+      std::map<std::uint32_t, double> times;
+      const auto [first, end] = gaps_of(lane, call);
+      for (auto row = first; row != end; ++row)
+        if (is_outside(row->path)) times[row->path] += static_cast<double>(row->wall_ns);
+      std::tie(stretch.first, stretch.count) = add(times);
+    }
+    if (stretch.count != 0) return;
+    const auto [range, added] = range_of_site.try_emplace(key);
+    if (added) {
+      range->second = add(of_site[key]);
+      if (range->second.second == 0)  // no sample at all: the code that made the call
+        range->second = add(std::map<std::uint32_t, double>{{trace.outside[trace.events[call].path], 1}});
+    }
+    std::tie(stretch.first, stretch.count) = range->second;
+  });
+}
+
+void WhatIf::State::find_bytes() {
+  const Trace& trace = recording.trace;
+  recording.bytes = trace.bytes;
+  recording.across.resize(trace.events.size());
+  std::unordered_map<std::uint64_t, std::pair<double, double>> of_site;  // bytes, calls
+  for (const shard::MpiCall& call : merged.mpi_calls) {
+    auto& [bytes, calls] = of_site[key_of(call.rank, call.path)];
+    bytes += static_cast<double>(call.sent_bytes) + static_cast<double>(call.recv_bytes);
+    calls += static_cast<double>(call.count);
+  }
+  std::vector<bool> instance_across(recording.matches.instances.size());
+  for (std::size_t i = 0; i < instance_across.size(); ++i) {
+    const Instance& instance = recording.matches.instances[i];
+    for (std::uint32_t m = instance.first; m < instance.first + instance.count; ++m)
+      instance_across[i] =
+          instance_across[i] || merged.ranks[recording.matches.members[m].rank].node !=
+                                    merged.ranks[recording.matches.members[instance.first].rank].node;
+  }
+  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+    const Event& event = trace.events[e];
+    const Lane& lane = trace.lanes[event.lane];
+    if (event.kind < MpiEventKind::kCollective) {
+      recording.across[e] =
+          event.match != kNone && trace.lanes[trace.events[event.match].lane].node != lane.node;
+      // The call that completes a send, and a probe, do not say how much it was.
+      if (recording.bytes[e] == 0 && event.match != kNone) recording.bytes[e] = trace.bytes[event.match];
+      continue;
+    }
+    if (event.match != kNone) recording.across[e] = instance_across[event.match];
+    if (const auto found = of_site.find(key_of(lane.rank, event.path));
+        found != of_site.end() && found->second.second > 0)
+      recording.bytes[e] = static_cast<std::uint64_t>(found->second.first / found->second.second);
+  }
+}
+
+// From which size on sends wait for their receives: the size that tells best those that ended before a
+// receive that came later from those that did not.
+void WhatIf::State::find_rendezvous() {
+  const Trace& trace = recording.trace;
+  std::array<std::vector<std::pair<std::uint64_t, bool>>, 2> told;
+  const auto may_wait = [&](std::uint32_t e) {
+    const Event& event = trace.events[e];
+    const bool only_begins =
+        event.kind == MpiEventKind::kSend && (event.flags & wire::kEventNonblocking) != 0;
+    const std::string& op = trace.ops[event.op].name;
+    const bool buffered = op.find("Bsend") != std::string::npos || op.find("Ibsend") != std::string::npos;
+    return !only_begins && !buffered && recording.receive_of(e) != kNone;
+  };
+  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+    if (!may_wait(e)) continue;
+    const Event& event = trace.events[e];
+    const std::int64_t posted_ns = trace.events[recording.receive_of(e)].start_ns;
+    if (posted_ns > event.enter_ns + kTellingDelay_ns)
+      told[recording.across[e] ? 1 : 0].emplace_back(recording.bytes[e], event.exit_ns >= posted_ns);
+  }
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    std::sort(told[i].begin(), told[i].end());
+    if (told[i].empty()) continue;
+    // Wrong ones if all sizes wait; then with the limit behind each size.
+    std::int64_t wrong =
+        std::count_if(told[i].begin(), told[i].end(), [](const auto& row) { return !row.second; });
+    std::int64_t least = wrong;
+    std::uint64_t above = 0, below = told[i].front().first;
+    for (std::size_t row = 0; row < told[i].size(); ++row) {
+      wrong += told[i][row].second ? 1 : -1;
+      const bool is_last = row + 1 == told[i].size();
+      if ((!is_last && told[i][row + 1].first == told[i][row].first) || wrong >= least) continue;
+      least = wrong;
+      above = told[i][row].first + 1;
+      below = is_last ? std::max(above, kUsualRendezvous_bytes) : told[i][row + 1].first;
+    }
+    recording.network[i].rendezvous_bytes = std::clamp(kUsualRendezvous_bytes, above, below);
+  }
+  recording.waits_for_receive.resize(trace.events.size());
+  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+    if (!may_wait(e)) continue;
+    const Event& event = trace.events[e];
+    const bool large = recording.bytes[e] >= recording.network[recording.across[e] ? 1 : 0].rendezvous_bytes;
+    const bool ended_before = event.exit_ns < trace.events[recording.receive_of(e)].start_ns;
+    recording.waits_for_receive[e] = ((event.flags & wire::kEventSynchronous) != 0 || large) && !ended_before;
+  }
+}
+
+// Divides each call into its own part and what came behind the last operation that it depended on.
+bool WhatIf::State::calibrate() {
+  const Trace& trace = recording.trace;
+  std::int64_t first_ns = trace.lanes.front().begin_ns;
+  for (const Lane& lane : trace.lanes) first_ns = std::min(first_ns, lane.begin_ns);
+  RecordedCosts recorded(recording, first_ns);
+  if (ReplayEngine(trace, recording.matches, recorded).run() < 0) return false;
+  find_network(recorded, first_ns);
+  recording.own_ns.resize(trace.events.size());
+  recording.transit_ns.resize(trace.events.size());
+  for (const Lane& lane : trace.lanes)
+    for (std::uint32_t call = lane.first; call != lane.end; call = trace.call_end(call)) {
+      const std::uint32_t end = trace.call_end(call);
+      const std::int64_t enter_ns = recording.recorded_enter(call) - first_ns;
+      const std::int64_t exit_ns = trace.events[call].exit_ns - first_ns;
+      std::uint32_t last = kNone;
+      for (std::uint32_t e = call; e < end; ++e)
+        if (recorded.dependence_ns[e] != kNoTime &&
+            (last == kNone || recorded.dependence_ns[e] > recorded.dependence_ns[last]))
+          last = e;
+      std::int64_t& own_ns = recording.own_ns[call];
+      own_ns = exit_ns - enter_ns;
+      if (last != kNone && recorded.dependence_ns[last] > enter_ns) {
+        const auto behind_ns = static_cast<double>(exit_ns - recorded.dependence_ns[last]);
+        own_ns = std::llround(std::max(behind_ns - recording.network_ns(last), 0.0));
+      }
+      for (std::uint32_t e = call; e < end; ++e) {
+        if (recorded.dependence_ns[e] == kNoTime) continue;
+        const std::int64_t most_ns = std::max<std::int64_t>(exit_ns - recorded.dependence_ns[e], 0);
+        const auto usual_ns = static_cast<std::int64_t>(std::min(recording.network_ns(e), 4e18));
+        recording.transit_ns[e] = e == last && recorded.dependence_ns[e] > enter_ns
+                                      ? most_ns
+                                      : std::min(most_ns, std::max(own_ns, usual_ns));
+      }
+    }
+  return true;
+}
+
+// By receives that waited for their sends.
+void WhatIf::State::find_network(const RecordedCosts& recorded, std::int64_t first_ns) {
+  const Trace& trace = recording.trace;
+  std::array<std::vector<std::pair<std::uint64_t, double>>, 2> transits;
+  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+    const Event& event = trace.events[e];
+    const std::int64_t sent_ns = recorded.dependence_ns[e];
+    if (event.kind != MpiEventKind::kReceive || sent_ns == kNoTime) continue;
+    if (trace.call_end(e) - trace.call_begin(e) != 1 || sent_ns <= recording.recorded_enter(e) - first_ns)
+      continue;
+    transits[recording.across[e] ? 1 : 0].emplace_back(
+        recording.bytes[e], std::max(static_cast<double>(event.exit_ns - first_ns - sent_ns), 0.0));
+  }
+  for (std::size_t i = 0; i < transits.size(); ++i) {
+    std::vector<double> small, of_byte;
+    double least = 0;
+    for (const auto& [bytes, ns] : transits[i]) {
+      if (bytes <= kSmall_bytes) small.push_back(ns);
+      least = least == 0 ? ns : std::min(least, ns);
+    }
+    Network& net = recording.network[i];
+    net.latency_ns = small.empty() ? least : median(small);
+    for (const auto& [bytes, ns] : transits[i])
+      if (bytes >= kLarge_bytes)
+        of_byte.push_back(std::max(ns - net.latency_ns, 0.0) / static_cast<double>(bytes));
+    if (!of_byte.empty()) net.ns_per_byte = median(of_byte);
+  }
+}
+
+// --- outcomes ---------------------------------------------------------------------------------------------
+
+void WhatIf::State::set_outcome_of_useful(const std::vector<double>& useful_ns, Outcome& outcome) const {
+  for (const double ns : useful_ns) {
+    outcome.useful_mean_s += seconds(ns) / static_cast<double>(useful_ns.size());
+    outcome.useful_max_s = std::max(outcome.useful_max_s, seconds(ns));
+  }
+  if (outcome.elapsed_s <= 0 || outcome.useful_max_s <= 0) return;
+  outcome.parallel = outcome.useful_mean_s / outcome.elapsed_s;
+  outcome.load_balance = outcome.useful_mean_s / outcome.useful_max_s;
+  outcome.communication = outcome.useful_max_s / outcome.elapsed_s;
+}
+
+Outcome WhatIf::State::replay(const Amounts& amounts) const {
+  const Trace& trace = recording.trace;
+  ChangedCosts costs(recording, amounts);
+  ReplayEngine engine(trace, recording.matches, costs);
+  Outcome outcome;
+  const std::int64_t end_ns = engine.run();
+  outcome.elapsed_s = end_ns < 0 ? -1 : seconds(static_cast<double>(end_ns));
+  if (end_ns < 0) return outcome;
+  std::vector<double> useful_ns(merged.ranks.size());
+  for_each_stretch([&](const Lane& lane, std::uint32_t call) {
+    if (lane.thread == 0) useful_ns[lane.rank] += costs.useful_ns(lane, call);
+  });
+  set_outcome_of_useful(useful_ns, outcome);
+  for (const auto& [path, ns] : costs.wait_of_site) {
+    outcome.wait_s += seconds(ns);
+    outcome.waits.push_back(row_of(path));
+    outcome.waits.back().time_s = seconds(ns);
+  }
+  std::uint32_t last_lane = 0;
+  for (std::uint32_t l = 1; l < trace.lanes.size(); ++l)
+    if (engine.end_of(l) > engine.end_of(last_lane)) last_lane = l;
+  critical_path(costs, last_lane, outcome);
+  const auto most_first = [](std::vector<TimeRow>& rows) {
+    std::sort(rows.begin(), rows.end(), [](const TimeRow& a, const TimeRow& b) {
+      return std::tie(b.time_s, a.rank, a.name, a.caller, a.file, a.line) <
+             std::tie(a.time_s, b.rank, b.name, b.caller, b.file, b.line);
+    });
+    if (rows.size() > kMostRows) rows.resize(kMostRows);
+  };
+  most_first(outcome.waits);
+  most_first(outcome.critical);
+  return outcome;
+}
+
+// Of a program without MPI: each rank's main thread takes as much less as its paths do.
+Outcome WhatIf::State::add_up(const Amounts& amounts) const {
+  std::vector<double> saved(merged.ranks.size()), sampled(merged.ranks.size()), useful(merged.ranks.size());
+  for (const shard::Value& value : merged.values) {
+    if (!value.main_thread) continue;
+    const auto ns = static_cast<double>(value.wall_ns);
+    sampled[value.rank] += ns;
+    saved[value.rank] += ns * (1 - static_cast<double>(amounts.of_path[value.path]));
+  }
+  Outcome outcome;
+  std::int64_t first = merged.ranks.front().start_utc_ns;
+  for (const shard::Rank& rank : merged.ranks) first = std::min(first, rank.start_utc_ns);
+  for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
+    const auto elapsed = static_cast<double>(merged.ranks[r].elapsed_ns);
+    useful[r] = sampled[r] > 0 ? elapsed * (1 - saved[r] / sampled[r]) : elapsed;
+    outcome.elapsed_s = std::max(
+        outcome.elapsed_s, seconds(static_cast<double>(merged.ranks[r].start_utc_ns - first) + useful[r]));
+  }
+  set_outcome_of_useful(useful, outcome);
+  return outcome;
+}
+
+// Back from the end of the last lane; at each call that waited it goes on where that was caused.
+void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_lane,
+                                  Outcome& outcome) const {
+  const Trace& trace = recording.trace;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> sums;
+  const Lane* lane = &trace.lanes[last_lane];
+  std::uint32_t next = lane->end;
+  // Every step goes to an earlier call, unless events contradict each other.
+  for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
+    const Stretch& stretch = recording.stretch(*lane, next);
+    const double useful = costs.useful_ns(*lane, next);
+    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
+      sums[{lane->rank, recording.parts[i].path}] += useful * static_cast<double>(recording.parts[i].share);
+    if (stretch.count == 0) sums[{lane->rank, 0}] += useful;
+    if (next == lane->end || !recording.elastic[next])
+      sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns);
+    if (next == lane->first) break;
+    const std::uint32_t call = trace.call_begin(next - 1);
+    if (costs.cause[call] != kNone) {
+      sums[{lane->rank, trace.events[call].path}] += static_cast<double>(costs.behind_ns[call]);
+      next = trace.call_begin(costs.cause[call]);
+      lane = &trace.lanes[trace.events[next].lane];
+      continue;
+    }
+    sums[{lane->rank, trace.events[call].path}] += static_cast<double>(recording.own_ns[call]);
+    next = call;
+  }
+  std::map<std::tuple<std::int32_t, std::string, std::string, std::string, std::uint32_t>, TimeRow> rows;
+  for (const auto& [key, ns] : sums) {
+    TimeRow row = row_of(key.second);
+    row.rank = merged.ranks[key.first].rank;
+    row.time_s = seconds(ns);
+    const auto [place, added] =
+        rows.try_emplace({row.rank, row.name, row.caller, row.file, row.line}, std::move(row));
+    if (!added) place->second.time_s += seconds(ns);
+  }
+  for (auto& [key, row] : rows) outcome.critical.push_back(std::move(row));
+}
+
+TimeRow WhatIf::State::row_of(std::uint32_t path) const {
+  TimeRow row;
+  if (merged.paths[path].frame == kNone) return row;
+  const shard::Frame& frame = merged.frames[merged.paths[path].frame];
+  row.name = merged.strings[frame.name];
+  row.kind = frame.kind;
+  row.file = merged.strings[frame.file];
+  row.line = frame.function_line;
+  const std::uint32_t caller = merged.paths[merged.paths[path].parent].frame;
+  if (frame.kind != shard::FrameKind::kMpi || caller == kNone) return row;
+  row.caller = merged.strings[merged.frames[caller].name];
+  row.file = merged.strings[merged.frames[caller].file];
+  row.line = merged.frames[caller].line;
+  return row;
+}
+
+// --- changes ----------------------------------------------------------------------------------------------
+
+// Paths that have such a frame anywhere.
+template <typename Of>
+std::vector<bool> WhatIf::State::paths_with(const Of& frame_is_meant) const {
+  std::vector<bool> is_frame(merged.frames.size()), inside(merged.paths.size());
+  for (std::size_t f = 0; f < merged.frames.size(); ++f) is_frame[f] = frame_is_meant(merged.frames[f]);
+  for (std::size_t p = 1; p < merged.paths.size(); ++p)
+    inside[p] =
+        inside[merged.paths[p].parent] || (merged.paths[p].frame != kNone && is_frame[merged.paths[p].frame]);
+  return inside;
+}
+
+std::vector<bool> WhatIf::State::paths_of(const Change& change) const {
+  return paths_with([&](const shard::Frame& frame) {
+    const std::string& name = merged.strings[frame.name];
+    const bool is_region = frame.kind == shard::FrameKind::kRegion;
+    switch (change.kind) {
+      case ChangeKind::kLine:
+      case ChangeKind::kCallRemoved: {
+        const std::string_view file = merged.strings[frame.file];
+        return frame.line == change.line && frame.kind != shard::FrameKind::kMpi && !is_region &&
+               (file == change.file || base_name(file) == change.file || file.ends_with("/" + change.file));
+      }
+      case ChangeKind::kRegion:
+        return is_region && name == change.name;
+      default:
+        return !is_region && (name == change.name || last_part(name, frame.kind) == change.name);
+    }
+  });
+}
+
+Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) const {
+  Amounts amounts;
+  amounts.of_path.assign(merged.paths.size(), 1);
+  const auto not_found = [](const Change& change, const char* what) {
+    return Error{"'" + change.text + "': the run has no such " + what, ErrorKind::kNotFound};
+  };
+  for (const Change& change : changes) {
+    switch (change.kind) {
+      case ChangeKind::kLine:
+      case ChangeKind::kFunction:
+      case ChangeKind::kRegion: {
+        const std::vector<bool> inside = paths_of(change);
+        if (std::find(inside.begin(), inside.end(), true) == inside.end())
+          return not_found(change, change.kind == ChangeKind::kLine     ? "line"
+                                   : change.kind == ChangeKind::kRegion ? "region"
+                                                                        : "function");
+        for (std::size_t p = 0; p < inside.size(); ++p)
+          if (inside[p]) amounts.of_path[p] *= static_cast<float>(change.factor);
+        amounts.paths_change = true;
+        break;
+      }
+      case ChangeKind::kIo:
+        add_io(change.factor, amounts);
+        break;
+      case ChangeKind::kRankMean:
+        if (const Result<void> added = add_rank_mean(change, amounts); !added) return added.error();
+        break;
+      case ChangeKind::kBalance:
+        if (const Result<void> added = add_balance(change, amounts); !added) return added.error();
+        break;
+      case ChangeKind::kCallRemoved: {
+        const std::vector<bool> inside = paths_of(change);
+        bool any = false;
+        amounts.removed.resize(merged.paths.size());
+        for (std::size_t p = 1; p < inside.size(); ++p) {
+          const std::uint32_t frame = merged.paths[p].frame;
+          if (!inside[p] || frame == kNone || merged.frames[frame].kind != shard::FrameKind::kMpi ||
+              merged.strings[merged.frames[frame].name] != change.name)
+            continue;
+          amounts.removed[p] = any = true;
+        }
+        if (!any || from_sums) return not_found(change, "call");
+        break;
+      }
+      case ChangeKind::kLatency:
+      case ChangeKind::kBandwidth:
+        if (from_sums) return not_found(change, "communication");
+        (change.kind == ChangeKind::kLatency ? amounts.latency : amounts.bandwidth) *= change.factor;
+        break;
+      case ChangeKind::kThreads:
+        return Error{"'" + change.text + "': what other numbers of threads gain is not predicted",
+                     ErrorKind::kNotFound};
+    }
+  }
+  return amounts;
+}
+
+void WhatIf::State::add_io(double factor, Amounts& amounts) const {
+  std::vector<double> io(merged.paths.size()), all(merged.paths.size());
+  for (const shard::Value& value : merged.values) {
+    const auto ns = static_cast<double>(value.wall_ns);
+    all[value.path] += ns;
+    if (value.category == shard::Category::kIo) io[value.path] += ns;
+  }
+  for (std::size_t p = 0; p < io.size(); ++p)
+    if (io[p] > 0) amounts.of_path[p] *= static_cast<float>(1 + (factor - 1) * io[p] / all[p]);
+  amounts.paths_change = true;
+}
+
+// Before each call site the rank takes as long as the others that make calls there do on average.
+Result<void> WhatIf::State::add_rank_mean(const Change& change, Amounts& amounts) const {
+  const auto rank = std::find_if(merged.ranks.begin(), merged.ranks.end(),
+                                 [&](const shard::Rank& row) { return row.rank == change.rank; });
+  if (rank == merged.ranks.end())
+    return Error{"'" + change.text + "': the run has no such rank", ErrorKind::kNotFound};
+  if (from_sums || merged.ranks.size() < 2)
+    return Error{"'" + change.text + "': there are no other ranks that it communicates with",
+                 ErrorKind::kNotFound};
+  const auto row = static_cast<std::uint32_t>(rank - merged.ranks.begin());
+  std::map<std::uint32_t, std::map<std::uint32_t, double>> of_site;  // by rank
+  for_each_stretch([&](const Lane& lane, std::uint32_t call) {
+    of_site[recording.site_of(lane, call)][lane.rank] +=
+        static_cast<double>(recording.stretch(lane, call).useful_ns);
+  });
+  for (const auto& [site, ranks] : of_site) {
+    const auto own = ranks.find(row);
+    if (own == ranks.end() || own->second <= 0 || ranks.size() < 2) continue;
+    double others = 0;
+    for (const auto& [other, ns] : ranks) others += other == row ? 0 : ns;
+    const double factor = others / static_cast<double>(ranks.size() - 1) / own->second;
+    const auto [entry, added] = amounts.of_rank.try_emplace(key_of(row, site), factor);
+    if (!added) entry->second *= factor;
+  }
+  return {};
+}
+
+Result<void> WhatIf::State::add_balance(const Change& change, Amounts& amounts) const {
+  Amounts::Balance balance;
+  balance.inside = paths_of(change);
+  if (std::find(balance.inside.begin(), balance.inside.end(), true) == balance.inside.end())
+    return Error{"'" + change.text + "': the run has no such function", ErrorKind::kNotFound};
+  if (from_sums || merged.ranks.size() < 2)
+    return Error{"'" + change.text + "': there are no ranks that communicate", ErrorKind::kNotFound};
+  struct Of {
+    double ns = 0, gaps = 0;
+  };
+  std::map<std::uint32_t, std::map<std::uint32_t, Of>> of_site;  // by rank
+  for_each_stretch([&](const Lane& lane, std::uint32_t call) {
+    const Stretch& stretch = recording.stretch(lane, call);
+    Of& of = of_site[recording.site_of(lane, call)][lane.rank];
+    ++of.gaps;
+    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
+      if (balance.inside[recording.parts[i].path])
+        of.ns += static_cast<double>(stretch.useful_ns) * static_cast<double>(recording.parts[i].share);
+  });
+  for (const auto& [site, ranks] : of_site) {
+    double mean = 0;
+    for (const auto& [rank, of] : ranks) mean += of.ns / static_cast<double>(ranks.size());
+    for (const auto& [rank, of] : ranks)
+      if (of.ns > 0)
+        balance.factor[key_of(rank, site)] = mean / of.ns;
+      else if (mean > 0)
+        balance.added[key_of(rank, site)] = mean / of.gaps;
+  }
+  amounts.balances.push_back(std::move(balance));
+  return {};
+}
+
+// --- predictions ------------------------------------------------------------------------------------------
+
+double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome, bool network) const {
+  // Of a rank's changed time t, t / period samples tell, with an error of their square root.
+  std::vector<double> changed_s(merged.ranks.size()), helpers_s(merged.ranks.size());
+  const auto changed = [&](std::uint32_t rank, std::uint32_t path, bool main_thread, double ns) {
+    double part = std::abs(1 - static_cast<double>(amounts.of_path[path]));
+    for (const Amounts::Balance& balance : amounts.balances)
+      if (balance.inside[path]) part = 1;
+    (main_thread ? changed_s : helpers_s)[rank] += seconds(ns) * std::min(part, 1.0);
+  };
+  for (const shard::Value& value : merged.values)
+    if (value.category != shard::Category::kMpi)
+      changed(value.rank, value.path, value.main_thread, static_cast<double>(value.wall_ns));
+  double sampling = 0, helpers = 0, lacked = 0;
+  for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
+    const shard::Rank& rank = merged.ranks[r];
+    sampling = std::max(sampling, kNormal * std::sqrt(changed_s[r] * period_s));
+    const double of_one = helpers_s[r] / std::max(static_cast<double>(rank.threads) - 1, 1.0);
+    helpers = std::max(helpers, of_one - changed_s[r]);
+    lacked += seconds(static_cast<double>(
+                  rank.mpi_runnable_ns +
+                  rank.main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)])) /
+              static_cast<double>(merged.ranks.size());
+  }
+  const double gain = std::abs(replayed.elapsed_s - outcome.elapsed_s);
+  const double of_network = network ? kNetworkError * gain : 0;
+  const double random = std::sqrt(sampling * sampling + of_network * of_network +
+                                  std::pow(kRunVariation * outcome.elapsed_s, 2));
+  // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and
+  // who lacks a processor gets one when others wait less.
+  const double bound = std::min(helpers, elapsed_s) + (gain > 0 ? lacked : 0);
+  return random + std::abs(replayed.elapsed_s - elapsed_s) + bound;
+}
+
+WhatIf::WhatIf() : state_(std::make_unique<State>()) {}
+WhatIf::~WhatIf() = default;
+
+void WhatIf::add(shard::ShardData shard) {
+  state_->builder.add(shard);
+  state_->merger.add(std::move(shard));
+}
+Result<void> WhatIf::prepare() { return state_->prepare(); }
+double WhatIf::elapsed_s() const { return state_->elapsed_s; }
+const Outcome& WhatIf::replayed() const { return state_->replayed; }
+bool WhatIf::is_from_sums() const { return state_->from_sums; }
+
+Result<Prediction> WhatIf::predict(const std::vector<Change>& changes) const {
+  const Result<Amounts> amounts = state_->amounts_of(changes);
+  if (!amounts) return amounts.error();
+  Prediction prediction;
+  prediction.outcome = state_->outcome(amounts.value());
+  if (prediction.outcome.elapsed_s < 0)
+    return Error{"nothing is predicted: with the change the events contradict each other",
+                 ErrorKind::kNotFound};
+  const bool network = amounts.value().latency != 1 || amounts.value().bandwidth != 1;
+  prediction.error_s = state_->error_s(amounts.value(), prediction.outcome, network);
+  return prediction;
+}
+
+}  // namespace clusterprof::aggregator::whatif

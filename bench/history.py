@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How long `clusterprof history` takes with many runs: without its index, and with it.
+
+    bench/history.py [--build DIR] [--runs N]
+
+The runs are one synthetic run under many names, so the first time every profile is read, and none is merged.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from mpi_call import TOP
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default=os.path.join(TOP, "build", "release"))
+    parser.add_argument("--runs", type=int, default=10_000)
+    options = parser.parse_args()
+    clusterprof = os.path.join(options.build, "bin", "clusterprof")
+    folder = tempfile.mkdtemp(prefix="clusterprof-history-")
+    try:
+        one, runs = os.path.join(folder, "one"), os.path.join(folder, "runs")
+        subprocess.run([os.path.join(options.build, "libexec", "clusterprof", "synth"), "--growing", "--ranks-per-node", "4", one],
+                       check=True)
+        subprocess.run([clusterprof, "merge", "--quiet", one], check=True)
+        for i in range(options.runs):
+            os.makedirs(os.path.join(runs, f"{i:06}"))
+            os.link(os.path.join(one, "profile.h5"), os.path.join(runs, f"{i:06}", "profile.h5"))
+        for what in ("without the index", "with it", "with it"):
+            began = time.monotonic()
+            subprocess.run([clusterprof, "history", runs], check=True, stdout=subprocess.DEVNULL)
+            print(f"{options.runs} runs, {what}: {time.monotonic() - began:.2f} s", flush=True)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `clusterprof whatif` predicts, against programs in which the change is really made.
+
+    bench/whatif.py [--build DIR] [--pairs N] [--ranks N,...] [--speed]
+
+Runs every pattern of tests/truth/programs/whatif.c with both MPIs. A pair is a recorded run without the change, and a run with it, not
+recorded. Prints the median of what was really gained, what was predicted (median), its error bound, and whether the difference is within
+5 % of the run, and within the bound. --speed: instead how long a replay of a synthetic run of 64 ranks with 10^5 events each takes.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from mpi_call import TOP
+
+HALF = ("half", "function solve x0.5")
+EQUAL = ("equal", "rank 1 = mean")
+PATTERNS = [("allreduce", *EQUAL), ("allreduce", *HALF), ("ring", *EQUAL), ("ring", *HALF), ("pipeline", *HALF),
+            ("master", *HALF), ("halo", *EQUAL), ("halo", *HALF), ("bcast", *HALF), ("reduce", *HALF), ("alltoall", *EQUAL),
+            ("alltoall", *HALF), ("scan", *HALF), ("barrier", "nobarrier", None), ("barrier", *HALF), ("rendezvous", *HALF),
+            ("polling", *HALF)]
+
+
+def launcher(flavour, ranks):
+    if flavour == "openmpi":
+        return ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(ranks)]
+    return ["mpirun.mpich", "-n", str(ranks)]
+
+
+def output_of(command):
+    return subprocess.run(command, capture_output=True, timeout=300, check=True).stdout
+
+
+def compare(build, folder, flavour, ranks, pattern, kind, change, pairs):
+    program = os.path.join(build, "programs", flavour, "whatif")
+    clusterprof = os.path.join(build, "bin", "clusterprof")
+    before, after, gains, bounds = [], [], [], []
+    for pair in range(pairs):
+        run = os.path.join(folder, f"{flavour}-{ranks}-{pattern}-{kind}-{pair}")
+        before.append(json.loads(output_of([*launcher(flavour, ranks), clusterprof, "-q", "-r", "500", "-o", run, program,
+                                            pattern, "none"]))["elapsed_s"])
+        after.append(json.loads(output_of([*launcher(flavour, ranks), program, pattern, kind]))["elapsed_s"])
+        predicted = json.loads(output_of([clusterprof, "whatif", run, "--json", "--change", change]))
+        gains.append(predicted["elapsed_s"] - predicted["predicted_s"])
+        bounds.append(predicted["error_s"])
+        shutil.rmtree(run)
+    real, gain, bound = (statistics.median(values) for values in ([x - y for x, y in zip(before, after)], gains, bounds))
+    within = abs(gain - real) <= 0.05 * statistics.median(before)
+    print(f"| {flavour} | {ranks} | {pattern} | {change} | {statistics.median(before):.3f} | {real:.3f} | {gain:.3f} | {bound:.3f} | "
+          f"{'yes' if within else 'NO'} | {'yes' if abs(gain - real) <= bound else 'NO'} |", flush=True)
+
+
+def speed(build, folder):
+    run = os.path.join(folder, "synthetic")
+    synth = os.path.join(build, "libexec", "clusterprof", "synth")
+    output_of([synth, "--nodes", "4", "--ranks-per-node", "16", "--events", "100000", run])
+    for change in ("io x0.5", "latency x0.5"):
+        began = time.monotonic()
+        done = subprocess.run([os.path.join(build, "bin", "clusterprof"), "whatif", run, "--json", "--change", change],
+                              capture_output=True, timeout=600)
+        print(f"{change}: {time.monotonic() - began:.1f} s, status {done.returncode} {done.stderr.decode().strip()}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default=os.path.join(TOP, "build", "release"))
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--ranks", default="2,4,8")
+    parser.add_argument("--speed", action="store_true")
+    options = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="clusterprof-whatif-")
+    try:
+        if options.speed:
+            speed(options.build, folder)
+            return
+        with open(os.path.join(TOP, "tests", "truth", "programs", "whatif.c"), encoding="utf-8") as file:
+            line = next(n for n, text in enumerate(file, 1) if "if (!nobarrier)" in text)
+        print("| MPI | ranks | pattern | change | took (s) | gained | predicted | +/- | within 5 % | within +/- |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
+        for flavour in ("openmpi", "mpich"):
+            for ranks in map(int, options.ranks.split(",")):
+                for pattern, kind, change in PATTERNS:
+                    compare(options.build, folder, flavour, ranks, pattern, kind,
+                            change or f"call MPI_Barrier whatif.c:{line} removed", options.pairs)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

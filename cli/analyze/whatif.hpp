@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `clusterprof whatif`: what changes of a program would gain.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace clusterprof::cli {
+
+struct WhatIfOptions {
+  std::string run;
+  std::vector<std::string> changes;  // empty: the run's own candidates are ranked
+  bool json = false;
+  std::size_t top = 10;
+  std::string colour = "auto";
+};
+
+// Reads the shards of the run. Returns the exit status.
+int whatif(const WhatIfOptions& options);
+
+}  // namespace clusterprof::cli

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/diff/joined_rows.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "report/analysis/base_name.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+// What rows of different runs must agree in to be about the same thing. Installations differ in their
+// folders, and lines move with the functions that they are in.
+using Key = std::tuple<shard::FrameKind, std::string, std::string, std::string, std::int64_t>;
+
+Key key_of(const FactRow& row, bool whole_path) {
+  const Subject& subject = row.subject;
+  const std::string& place = subject.file.empty() ? subject.module : subject.file;
+  const bool derived = row.table == DiffTable::kDerived;
+  const bool has_line =
+      row.table == DiffTable::kLines || row.table == DiffTable::kMpiCalls || row.table == DiffTable::kMemory;
+  const std::int64_t line =
+      !has_line ? 0
+                : std::int64_t{subject.line} -
+                      (subject.start != 0 && subject.start <= subject.line ? subject.start : 0);
+  return {subject.kind, subject.name, derived ? "" : std::string(whole_path ? place : base_name(place)),
+          subject.function, line};
+}
+
+// Base names that stand for several files in one run.
+std::set<Key> find_ambiguous(std::span<const RunFacts* const> runs, DiffTable table) {
+  std::set<Key> ambiguous;
+  for (const RunFacts* run : runs) {
+    std::map<Key, Key> seen;
+    for (const FactRow& row : run->rows) {
+      if (row.table != table) continue;
+      const Key whole = key_of(row, true), base = key_of(row, false);
+      const auto [first, is_new] = seen.try_emplace(base, whole);
+      if (!is_new && first->second != whole) ambiguous.insert(base);
+    }
+  }
+  return ambiguous;
+}
+
+}  // namespace
+
+const FactRow& JoinedRow::last() const {
+  const auto found =
+      std::find_if(of_run.rbegin(), of_run.rend(), [](const FactRow* row) { return row != nullptr; });
+  return **found;
+}
+
+std::vector<JoinedRow> join_rows(std::span<const RunFacts* const> runs, DiffTable table) {
+  const std::set<Key> ambiguous = find_ambiguous(runs, table);
+  std::vector<std::optional<double>> absent;
+  for (const RunFacts* run : runs)
+    absent.push_back(run->zero_if_absent[static_cast<std::size_t>(table)] ? std::optional(0.0)
+                                                                          : std::nullopt);
+  std::vector<JoinedRow> rows;
+  std::map<Key, std::size_t> known;
+  std::set<std::tuple<std::size_t, std::size_t, std::size_t>> seen;  // row, column, run: has a value
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    for (const FactRow& row : runs[r]->rows) {
+      if (row.table != table) continue;
+      Key key = key_of(row, false);
+      if (ambiguous.contains(key)) key = key_of(row, true);
+      const auto [found, is_new] = known.try_emplace(std::move(key), rows.size());
+      if (is_new) rows.push_back({std::vector<const FactRow*>(runs.size()), {}});
+      const std::size_t at = found->second;
+      JoinedRow& joined = rows[at];
+      joined.of_run[r] = &row;
+      for (std::size_t c = 0; c < row.values.size(); ++c) {
+        if (c == joined.columns.size()) joined.columns.push_back({row.values[c], absent});
+        std::optional<double>& cell = joined.columns[c].values[r];
+        const std::optional<double>& value = row.values[c].value;
+        if (seen.insert({at, c, r}).second)
+          cell = value;
+        else if (value)
+          cell = cell.value_or(0) + *value;
+      }
+    }
+  return rows;
+}
+
+}  // namespace clusterprof::report

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Writes runs and changes of a history for text and HTML. All results are printable UTF-8.
+#pragma once
+
+#include <string>
+
+#include "report/history/history.hpp"
+
+namespace clusterprof::report {
+
+std::string date_text(const HistoryRun& run);      // "2026-03-14 13:45"
+std::string commit_text(const std::string& hash);  // its first digits; "-"
+std::string metric_text(const FollowedMetric& metric);
+// "step() train.py: 8.90 s -> 10.0 s (+12.4 %), commit 0123456789, OMP_NUM_THREADS 4 -> 2"
+std::string change_text(const HistorySeries& series, const HistoryChange& change);
+bool is_worse(const HistoryChange& change);
+
+}  // namespace clusterprof::report

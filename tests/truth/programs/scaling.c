@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Ranks that sleep in functions whose times follow known laws of the number of ranks p: shrinking() 1.6 s / p,
+ * constant() 0.4 s, linear() 0.1 s * p. Sleeping, so that more ranks than processors do not disturb each other. Prints the
+ * mean time of a rank in each function, as measured, as JSON. */
+#include <mpi.h>
+#include <stdio.h>
+#include <time.h>
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static double rest(double seconds) {
+  const double begin = now();
+  const struct timespec duration = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  nanosleep(&duration, NULL);
+  return now() - begin;
+}
+
+__attribute__((noinline, noclone)) static double shrinking(int ranks) {
+  double spent = 0;
+  for (int i = 0; i < 4; ++i) spent += rest(0.4 / ranks);
+  return spent;
+}
+
+__attribute__((noinline, noclone)) static double constant(void) {
+  double spent = 0;
+  for (int i = 0; i < 4; ++i) spent += rest(0.1);
+  return spent;
+}
+
+__attribute__((noinline, noclone)) static double linear(int ranks) {
+  double spent = 0;
+  for (int i = 0; i < 4; ++i) spent += rest(0.025 * ranks);
+  return spent;
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  double spent[3], sum[3];
+  spent[0] = shrinking(ranks);
+  spent[1] = constant();
+  spent[2] = linear(ranks);
+  MPI_Reduce(spent, sum, 3, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  if (rank == 0)
+    printf("{\"shrinking\": %.6f, \"constant\": %.6f, \"linear\": %.6f}\n", sum[0] / ranks, sum[1] / ranks,
+           sum[2] / ranks);
+  MPI_Finalize();
+  return 0;
+}

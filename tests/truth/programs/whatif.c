@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Patterns of communication, as they are or with a change really made: whatif PATTERN none|half|equal|nobarrier. `half`: solve() takes
+ * half as long; `equal`: rank 1 takes as long as the others; `nobarrier`: the barrier is left out. Work is sleeping, so that more ranks
+ * than processors do not disturb each other. Rank 0 prints how long the ranks took between two barriers, as JSON. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { kRounds = 12, kLarge = 1 << 20 };
+static const double kUnit = 0.010;
+static int rank, ranks, half, equal, nobarrier;
+static char large[kLarge];
+
+static void rest(double seconds) {
+  const struct timespec duration = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  nanosleep(&duration, NULL);
+}
+
+__attribute__((noinline, noclone)) static void solve(double units) {
+  rest(kUnit * units * (half ? 0.5 : 1));
+  __asm__ volatile("");
+}
+
+__attribute__((noinline, noclone)) static void prepare(double units) {
+  rest(kUnit * units);
+  __asm__ volatile("");
+}
+
+/* Of rank 1 three times as much, unless they are equal. */
+static double uneven(void) { return rank == 1 && !equal ? 3 : 1; }
+
+static void allreduce(void) {
+  double in = 1, out = 0;
+  solve(uneven());
+  MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void ring(void) {
+  double in = 0, out = 1;
+  solve(uneven());
+  prepare(1);
+  MPI_Sendrecv(&out, 1, MPI_DOUBLE, (rank + 1) % ranks, 0, &in, 1, MPI_DOUBLE, (rank + ranks - 1) % ranks, 0,
+               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void pipeline(void) {
+  double item = 0;
+  if (rank > 0) MPI_Recv(&item, 1, MPI_DOUBLE, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (rank == ranks - 1)
+    prepare(2);
+  else
+    solve(uneven());
+  if (rank + 1 < ranks) MPI_Send(&item, 1, MPI_DOUBLE, rank + 1, 0, MPI_COMM_WORLD);
+}
+
+/* Every worker does the same number of items, in any order. */
+static void master(void) {
+  double item = 0;
+  if (rank == 0) {
+    for (int i = 1; i < ranks; ++i) {
+      MPI_Status status;
+      MPI_Recv(&item, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &status);
+      MPI_Send(&item, 1, MPI_DOUBLE, status.MPI_SOURCE, 1, MPI_COMM_WORLD);
+    }
+  } else {
+    MPI_Send(&item, 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
+    MPI_Recv(&item, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    solve(2);
+    prepare(1);
+  }
+}
+
+static void halo(void) {
+  double in[2] = {0, 0}, out = 1;
+  MPI_Request requests[4];
+  const int left = rank > 0 ? rank - 1 : MPI_PROC_NULL, right = rank + 1 < ranks ? rank + 1 : MPI_PROC_NULL;
+  MPI_Irecv(&in[0], 1, MPI_DOUBLE, left, 0, MPI_COMM_WORLD, &requests[0]);
+  MPI_Irecv(&in[1], 1, MPI_DOUBLE, right, 0, MPI_COMM_WORLD, &requests[1]);
+  MPI_Isend(&out, 1, MPI_DOUBLE, left, 0, MPI_COMM_WORLD, &requests[2]);
+  MPI_Isend(&out, 1, MPI_DOUBLE, right, 0, MPI_COMM_WORLD, &requests[3]);
+  solve(uneven());
+  MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+  prepare(1);
+}
+
+static void bcast(void) {
+  double item = 0;
+  if (rank == 0)
+    solve(3);
+  else
+    prepare(2);
+  MPI_Bcast(&item, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+}
+
+static void reduce(void) {
+  double in = 1, out = 0;
+  if (rank == 0)
+    prepare(2);
+  else
+    solve(3);
+  MPI_Reduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+
+static void alltoall(void) {
+  static double in[64], out[64];
+  solve(uneven());
+  prepare(1);
+  MPI_Alltoall(out, 1, MPI_DOUBLE, in, 1, MPI_DOUBLE, MPI_COMM_WORLD);
+}
+
+static void scan(void) {
+  double in = 1, out = 0;
+  if (rank == 1)
+    solve(3);
+  else
+    prepare(2);
+  MPI_Scan(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* In each round another rank is late. */
+static void barrier(int round) {
+  solve(round % ranks == rank ? 3 : 1);
+  if (!nobarrier) MPI_Barrier(MPI_COMM_WORLD);
+  __asm__ volatile(""); /* so that the call is no jump */
+}
+
+/* The receiver is late, and the sender of a large message waits for it. */
+static void rendezvous(void) {
+  if (rank % 2 == 0 && rank + 1 < ranks) {
+    prepare(1);
+    MPI_Send(large, kLarge, MPI_CHAR, rank + 1, 0, MPI_COMM_WORLD);
+  } else if (rank % 2 == 1) {
+    solve(3);
+    MPI_Recv(large, kLarge, MPI_CHAR, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+}
+
+static void polling(void) {
+  double item = 0;
+  if (rank == 0) {
+    solve(3);
+    for (int to = 1; to < ranks; ++to) MPI_Send(&item, 1, MPI_DOUBLE, to, 0, MPI_COMM_WORLD);
+  } else {
+    MPI_Request request;
+    int done = 0;
+    MPI_Irecv(&item, 1, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, &request);
+    prepare(1);
+    while (!done) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  }
+}
+
+static void round_of(const char* pattern, int round) {
+  if (strcmp(pattern, "allreduce") == 0) return allreduce();
+  if (strcmp(pattern, "ring") == 0) return ring();
+  if (strcmp(pattern, "pipeline") == 0) return pipeline();
+  if (strcmp(pattern, "master") == 0) return master();
+  if (strcmp(pattern, "halo") == 0) return halo();
+  if (strcmp(pattern, "bcast") == 0) return bcast();
+  if (strcmp(pattern, "reduce") == 0) return reduce();
+  if (strcmp(pattern, "alltoall") == 0) return alltoall();
+  if (strcmp(pattern, "scan") == 0) return scan();
+  if (strcmp(pattern, "barrier") == 0) return barrier(round);
+  if (strcmp(pattern, "rendezvous") == 0) return rendezvous();
+  if (strcmp(pattern, "polling") == 0) return polling();
+  fprintf(stderr, "no pattern %s\n", pattern);
+  MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (argc != 3) MPI_Abort(MPI_COMM_WORLD, 2);
+  half = strcmp(argv[2], "half") == 0;
+  equal = strcmp(argv[2], "equal") == 0;
+  nobarrier = strcmp(argv[2], "nobarrier") == 0;
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double begin = MPI_Wtime();
+  for (int i = 0; i < kRounds; ++i) round_of(argv[1], i);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) printf("{\"elapsed_s\": %.6f}\n", MPI_Wtime() - begin);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,61 @@
+"""Runs of a program at 1, 2, 4 and 8 ranks whose functions take times that follow known laws: `clusterprof scale` finds these
+laws, and the times that the program itself measured. The runs are made by `clusterprof run`."""
+
+import json
+import os
+import subprocess
+
+import jsonschema
+
+import measured
+import recording
+
+SIZES = (1, 2, 4, 8)
+EXPONENTS = {"shrinking": -1, "constant": 0, "linear": 1}
+RATE_HZ = 500
+
+
+class Scale(recording.RecordingTest):
+    def test_laws_of_a_program(self):
+        program = recording.program("openmpi", "scaling")
+        self.need(program)
+        said, runs = {}, []
+        for ranks in SIZES:
+            name = os.path.join(self.directory, f"ranks-{ranks}")
+            done = subprocess.run(
+                [recording.CLUSTERPROF, "run", "-q", "-r", str(RATE_HZ), "-o", name, "--",
+                 *recording.launcher("openmpi", ranks), program],
+                cwd=self.directory, capture_output=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+            said[ranks] = json.loads(done.stdout)
+            runs.append(name)
+        # In any order.
+        done = subprocess.run([recording.CLUSTERPROF, "scale", *reversed(runs), "--json"], capture_output=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        result = json.loads(done.stdout)
+        with open(f"{recording.SOURCE}/report/json/scale.schema.json", encoding="utf-8") as file:
+            jsonschema.validate(result, json.load(file), jsonschema.Draft7Validator)
+        self.assertEqual([run["p"] for run in result["runs"]], list(SIZES))
+        functions = {row["name"]: row for row in result["functions"]}
+        for name, exponent in EXPONENTS.items():
+            row = functions[name]
+            for ranks in SIZES:
+                own = said[ranks][name]
+                self.measured_near(row["rank_time_s"][str(ranks)], own,
+                                   3 * measured.block_error(4 * ranks, 1 / RATE_HZ, 1) / ranks + 0.05 * own,
+                                   f"{name}() on {ranks} ranks")
+            # What the program itself measured decides: on a busy machine constant() need not be constant.
+            times = [said[ranks][name] for ranks in SIZES]
+            truly = [1.6 / p if exponent == -1 else 0.4 if exponent == 0 else 0.1 * p for p in SIZES]
+            if any(abs(time - true) > 0.05 * true for time, true in zip(times, truly)):
+                continue
+            self.assertIsNotNone(row["law"], row)
+            self.assertAlmostEqual(row["law"]["exponent"], exponent, delta=0.25, msg=str((row, times)))
+            self.assertLessEqual(row["law"]["ci"][0], exponent + 0.05)
+            self.assertGreaterEqual(row["law"]["ci"][1], exponent - 0.05)
+        text = subprocess.run([recording.CLUSTERPROF, "scale", *runs], capture_output=True, timeout=60, check=True)
+        self.assertIn(b"linear()", text.stdout)
+
+
+if __name__ == "__main__":
+    recording.main()

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "aggregator/whatif/whatif.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/aggregator/waits_run.hpp"
+
+namespace clusterprof::aggregator::test {
+namespace {
+
+using whatif::Change;
+using whatif::ChangeKind;
+using whatif::parse_change;
+using whatif::Prediction;
+using whatif::WhatIf;
+using Gap = std::vector<std::pair<std::string, std::int64_t>>;
+
+constexpr double kNear_s = 1e-6;
+constexpr std::uint32_t kBarrierLine = 57;
+
+MadeEvent event(MpiEventKind kind, const std::string& op, std::int64_t enter, std::int64_t exit,
+                std::int32_t peer, std::uint32_t sequence, Gap gap) {
+  MadeEvent made;
+  made.kind = kind;
+  made.op = made.site = op;
+  made.enter = enter, made.exit = exit;
+  made.peer = peer;
+  made.sequence = sequence;
+  made.gap = std::move(gap);
+  return made;
+}
+MadeEvent barrier(std::int64_t enter, std::int64_t exit, std::uint32_t sequence, Gap gap) {
+  return event(MpiEventKind::kCollective, "MPI_Barrier", enter, exit, -1, sequence, std::move(gap));
+}
+MadeEvent sends(std::int32_t to, std::int64_t enter, std::int64_t exit, Gap gap) {
+  return event(MpiEventKind::kSend, "MPI_Send", enter, exit, to, 0, std::move(gap));
+}
+MadeEvent receives(std::int32_t from, std::int64_t enter, std::int64_t exit, Gap gap) {
+  return event(MpiEventKind::kReceive, "MPI_Recv", enter, exit, from, 0, std::move(gap));
+}
+
+// Messages get `bytes`; barriers are called in train.py:57.
+std::vector<shard::ShardData> shards_of(const MadeRun& run, std::uint64_t bytes = 0) {
+  std::vector<shard::ShardData> shards = run.shards();
+  for (shard::ShardData& data : shards) {
+    data.run.rate_hz = 1000;
+    data.strings.emplace_back("/home/user/train.py");
+    for (shard::Frame& frame : data.frames)
+      if (data.strings[frame.name] == "calls MPI_Barrier") {
+        frame.file = static_cast<shard::StringIndex>(data.strings.size() - 1);
+        frame.line = kBarrierLine;
+      }
+    for (shard::MpiEvent& row : data.mpi_events)
+      if (row.kind < static_cast<std::uint8_t>(MpiEventKind::kCollective)) row.bytes = bytes;
+  }
+  return shards;
+}
+
+class Asked {
+ public:
+  explicit Asked(const std::vector<shard::ShardData>& shards) {
+    for (const shard::ShardData& shard : shards) whatif_.add(shard);
+    const Result<void> prepared = whatif_.prepare();
+    if (!prepared) refusal_ = prepared.error().message;
+  }
+  explicit Asked(const MadeRun& run, std::uint64_t bytes = 0) : Asked(shards_of(run, bytes)) {}
+
+  // In ms; negative: an error.
+  double operator()(const std::vector<std::string>& changes) {
+    std::vector<Change> parsed;
+    for (const std::string& text : changes) parsed.push_back(parse_change(text).value());
+    const Result<Prediction> prediction = whatif_.predict(parsed);
+    if (!prediction) return -1;
+    last = prediction.value();
+    return last.outcome.elapsed_s * 1e3;
+  }
+  [[nodiscard]] const std::string& refusal() const { return refusal_; }
+  [[nodiscard]] const WhatIf& whatif() const { return whatif_; }
+
+  Prediction last;
+
+ private:
+  WhatIf whatif_;
+  std::string refusal_;
+};
+
+// Rank 0 works for 10 ms, rank 1 for 30 ms; then a barrier of 1 ms.
+MadeRun unequal() {
+  MadeRun run(2);
+  run.add(0, barrier(10 * kMs, 31 * kMs, 0, {{"work", 4 * kMs}, {"fast", 6 * kMs}}));
+  run.add(1, barrier(30 * kMs, 31 * kMs, 0, {{"work", 24 * kMs}, {"slow", 6 * kMs}}));
+  return run;
+}
+
+TEST(WhatIf, ReplaysWhatWasRecorded) {
+  Asked ask(unequal());
+  EXPECT_EQ(ask.refusal(), "");
+  EXPECT_FALSE(ask.whatif().is_from_sums());
+  EXPECT_NEAR(ask.whatif().elapsed_s(), 0.031, kNear_s);
+  EXPECT_NEAR(ask({}), 31, 1e-3);
+  const whatif::Outcome& replayed = ask.whatif().replayed();
+  EXPECT_NEAR(replayed.useful_mean_s, 0.020, kNear_s);
+  EXPECT_NEAR(replayed.useful_max_s, 0.030, kNear_s);
+  EXPECT_NEAR(replayed.wait_s, 0.020, kNear_s);
+  EXPECT_NEAR(replayed.parallel, 20.0 / 31, 1e-4);
+  EXPECT_NEAR(replayed.load_balance, 2.0 / 3, 1e-4);
+  ASSERT_FALSE(replayed.critical.empty());
+  EXPECT_EQ(replayed.critical[0].rank, 1);
+  EXPECT_EQ(replayed.critical[0].name, "work");
+  EXPECT_NEAR(replayed.critical[0].time_s, 0.024, kNear_s);
+  double critical_s = 0;
+  for (const whatif::TimeRow& row : replayed.critical) critical_s += row.time_s;
+  EXPECT_NEAR(critical_s, 0.031, kNear_s);
+}
+
+TEST(WhatIf, OtherRanksSetTheLimit) {
+  Asked ask(unequal());
+  EXPECT_NEAR(ask({"function slow x0.5"}), 28, 1e-3);
+  EXPECT_NEAR(ask({"function slow x2"}), 37, 1e-3);
+  EXPECT_NEAR(ask({"function work x0"}), 7, 1e-3);
+  EXPECT_NEAR(ask({"function slow x0", "function work x0"}), 7, 1e-3) << "then rank 0 is the last";
+  EXPECT_NEAR(ask({"function work x0.5", "function work x0.5"}), 13, 1e-3);
+  EXPECT_NEAR(ask({"rank 1 = mean"}), 11, 1e-3) << "of the others";
+  EXPECT_NEAR(ask({"rank 0 = mean"}), 31, 1e-3);
+  EXPECT_NEAR(ask({"balance function work"}), 21, 1e-3) << "14 ms each, and 6 of other functions";
+  EXPECT_NEAR(ask({"balance function slow"}), 28, 1e-3) << "also where a rank had none of it";
+  EXPECT_NEAR(ask.last.outcome.useful_max_s, 0.027, kNear_s);
+  EXPECT_NEAR(ask({"call MPI_Barrier train.py:57 removed"}), 30, 1e-3);
+  EXPECT_NEAR(ask.last.outcome.wait_s, 0, kNear_s);
+}
+
+TEST(WhatIf, WhatTheRunDoesNotHave) {
+  Asked ask(unequal());
+  for (const char* text : {"function other x0", "line train.py:58 x0", "region work x0", "rank 2 = mean",
+                           "balance function other", "call MPI_Barrier train.py:58 removed",
+                           "call MPI_Allreduce train.py:57 removed", "threads 4"})
+    EXPECT_LT(ask({text}), 0) << text;
+}
+
+TEST(WhatIf, AReceiveEndsAsLongAfterItsSendAsItDid) {
+  MadeRun run(2);
+  run.add(0, sends(1, 40 * kMs, 40 * kMs, {{"read", 40 * kMs}}));
+  run.add(1, receives(0, 0, 42 * kMs, {}));
+  Asked ask(run, 8);
+  EXPECT_NEAR(ask({"function read x0.5"}), 22, 1e-3);
+  EXPECT_NEAR(ask({"latency x0.5"}), 41, 1e-3);
+  EXPECT_NEAR(ask({"bandwidth x0.5"}), 42, 1e-3) << "a small message";
+}
+
+TEST(WhatIf, AReceiveThatDidNotWaitMayHaveTo) {
+  MadeRun run(2);
+  run.add(0, sends(1, 40 * kMs, 40 * kMs, {{"read", 40 * kMs}}));
+  run.add(1, receives(0, 50 * kMs, 51 * kMs, {{"work", 50 * kMs}}));
+  EXPECT_NEAR(Asked(run, 8)({"function work x0"}), 41, 1e-3);
+}
+
+TEST(WhatIf, LargeMessagesWaitForTheirReceives) {
+  MadeRun run(2);
+  run.add(0, sends(1, 0, 31 * kMs, {}));
+  run.add(1, receives(0, 30 * kMs, 31 * kMs, {{"work", 30 * kMs}}));
+  EXPECT_NEAR(Asked(run, 1 << 20)({"function work x0.5"}), 16, 1e-3);
+  // The same times of a message that does not wait: then it is the sender that takes that long.
+  MadeRun other(2);
+  other.add(0, sends(1, 0, 29 * kMs, {}));
+  other.add(1, receives(0, 30 * kMs, 31 * kMs, {{"work", 30 * kMs}}));
+  EXPECT_NEAR(Asked(other, 1 << 20)({"function work x0.5"}), 29, 1e-3);
+}
+
+TEST(WhatIf, PollingIsElastic) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  run.add(0, sends(1, 40 * kMs, 40 * kMs, {{"read", 39 * kMs}}));
+  MadeEvent polled = receives(0, 40 * kMs, 41 * kMs, {{"work", 9 * kMs}});
+  polled.site = "MPI_Test";
+  polled.other_calls_ns = 30 * kMs;
+  polled.start = 1 * kMs;
+  run.add(1, polled);
+  Asked ask(run, 8);
+  EXPECT_NEAR(ask({"function read x0.5"}), 21.5, 1e-3);
+  EXPECT_NEAR(ask({"function read x0"}), 10, 1e-3);
+}
+
+TEST(WhatIf, GapsOfFewSamplesAreDividedLikeTheirCallSite) {
+  MadeRun run(2);
+  // Each gap is 2 ms, and one sample of 1 ms saw it: of `a` in three, of `b` in one.
+  for (std::int32_t r = 0; r < 2; ++r) {
+    run.add(r, barrier(0, 1 * kMs, 0, {}));
+    for (std::uint32_t i = 0; i < 4; ++i)
+      run.add(r, barrier((3 + 3 * i) * kMs, (4 + 3 * i) * kMs, i + 1,
+                         {{(i == 0) == (r == 0) ? "b" : "a", 1 * kMs}}));
+  }
+  // Rank 0 has b in the first gap alone, rank 1 in the other three: by single samples one of them would keep
+  // its 2 ms in each gap.
+  EXPECT_NEAR(Asked(run)({"function a x0"}), 1 + 4 * (2 * 0.75 + 1), 1e-2);
+}
+
+TEST(WhatIf, ASampleOfEventsIsNotReplayed) {
+  MadeRun run = unequal();
+  run.level = 1;
+  for (std::uint32_t i = 1; i < 2000; ++i)
+    for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier((31 + i) * kMs, (31 + i) * kMs + 1000, i, {}));
+  EXPECT_NE(Asked(run).refusal().find("sample"), std::string::npos);
+  MadeRun missing = unequal();
+  missing.world_size = 3;
+  EXPECT_NE(Asked(missing).refusal(), "");
+}
+
+TEST(WhatIf, WithoutMpiFromSums) {
+  shard::ShardData data;
+  data.run.id = "made";
+  data.run.rate_hz = 100;
+  data.nodes.resize(1);
+  data.nodes[0].name = "n";
+  shard::PathInterner interner(data);
+  const auto path = [&](std::uint32_t parent, const char* name, const char* file, std::uint32_t line) {
+    shard::Frame frame;
+    frame.kind = shard::FrameKind::kPython;
+    frame.name = interner.string(name), frame.file = interner.string(file), frame.line = line;
+    return interner.path(parent, interner.frame(frame));
+  };
+  const std::uint32_t step = path(0, "Model.step", "/home/user/train.py", 36);
+  const std::uint32_t inner = path(step, "inner", "/home/user/lib.py", 7);
+  const std::uint32_t other = path(0, "other", "/home/user/train.py", 40);
+  shard::Rank rank;
+  rank.start_utc_ns = 1'700'000'000'000'000'000;
+  rank.elapsed_ns = 20'000 * static_cast<std::uint64_t>(kMs);
+  rank.threads = 1;
+  data.ranks = {rank};
+  const auto value = [&](std::uint32_t at, shard::Category category, std::uint64_t ms) {
+    data.values.push_back({0, at, category, true, ms * static_cast<std::uint64_t>(kMs), 0, ms / 10});
+  };
+  value(step, shard::Category::kPython, 4000);
+  value(inner, shard::Category::kPython, 4000);
+  value(inner, shard::Category::kIo, 4000);
+  value(other, shard::Category::kPython, 8000);
+  Asked ask({data});
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_TRUE(ask.whatif().is_from_sums());
+  EXPECT_NEAR(ask({"line train.py:36 x0.5"}), 14'000, 1e-3) << "with what it calls";
+  // 12 s of samples at 100 Hz, half of which is saved, and how much runs differ.
+  EXPECT_GT(ask.last.error_s, 0.14);
+  EXPECT_LT(ask.last.error_s, 1.5);
+  EXPECT_NEAR(ask({"function step x0"}), 8'000, 1e-3);
+  EXPECT_NEAR(ask({"line lib.py:7 x0"}), 12'000, 1e-3);
+  EXPECT_NEAR(ask({"io x0"}), 16'000, 1e-3);
+  EXPECT_LT(ask({"latency x0"}), 0);
+}
+
+TEST(WhatIfChange, IsParsed) {
+  const auto good = [](const char* text) { return parse_change(text).value(); };
+  EXPECT_EQ(good("line my code/train.py:36 x0.5").file, "my code/train.py");
+  EXPECT_EQ(good("line train.py:36 x0.5").line, 36u);
+  EXPECT_EQ(good("line train.py:36 x0.5").factor, 0.5);
+  EXPECT_EQ(good("function Grid<int, 3>::step x0").name, "Grid<int, 3>::step");
+  EXPECT_EQ(good("function clean() x0").name, "clean");
+  EXPECT_EQ(good("region load x1.5").kind, ChangeKind::kRegion);
+  EXPECT_EQ(good("rank 3 = mean").rank, 3);
+  EXPECT_EQ(good("balance function solve").name, "solve");
+  EXPECT_EQ(good("call MPI_Barrier train.py:57 removed").name, "MPI_Barrier");
+  EXPECT_EQ(good("bandwidth x0.5").kind, ChangeKind::kBandwidth);
+  EXPECT_EQ(good("threads 4").factor, 4);
+  for (const char* wrong : {"",
+                            "line",
+                            "line train.py x0.5",
+                            "line train.py:0 x0.5",
+                            "line train.py:3",
+                            "line :3 x1",
+                            "function x2",
+                            "function f 0.5",
+                            "function f x-1",
+                            "function f xnan",
+                            "function f x1e9",
+                            "rank -1 = mean",
+                            "rank 1 mean",
+                            "rank 1 = 2",
+                            "balance solve",
+                            "call MPI_Barrier train.py:57",
+                            "latency",
+                            "latency 2",
+                            "bandwidth x0",
+                            "io x",
+                            "threads 0",
+                            "threads x2",
+                            "faster x2"})
+    EXPECT_FALSE(parse_change(wrong)) << wrong;
+}
+
+}  // namespace
+}  // namespace clusterprof::aggregator::test

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/history/change_points.hpp"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace clusterprof::report {
+namespace {
+
+std::vector<double> draw(std::mt19937_64& random, std::initializer_list<std::pair<std::size_t, double>> parts,
+                         double noise) {
+  std::normal_distribution<double> normal;
+  std::vector<double> values;
+  for (const auto& [count, mean] : parts)
+    for (std::size_t i = 0; i < count; ++i) values.push_back(mean * (1 + noise * normal(random)));
+  return values;
+}
+
+TEST(ChangePoints, AreFoundWhereTheMeanChanges) {
+  const std::vector<double> values = {10, 10.1, 9.9, 10, 12, 12.1, 11.9, 12, 12};
+  const std::vector<ChangePoint> changes = find_change_points(values);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].first, 4u);
+  EXPECT_NEAR(changes[0].before, 10, 1e-9);
+  EXPECT_NEAR(changes[0].after, 12, 1e-9);
+  EXPECT_GT(changes[0].half_width, 0.05);
+  EXPECT_LT(changes[0].half_width, 0.3);
+}
+
+TEST(ChangePoints, SeveralOfThem) {
+  std::mt19937_64 random(1);
+  const std::vector<ChangePoint> changes =
+      find_change_points(draw(random, {{20, 10}, {10, 12}, {15, 9}}, 0.02));
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_EQ(changes[0].first, 20u);
+  EXPECT_EQ(changes[1].first, 30u);
+  EXPECT_NEAR(changes[1].before, 12, 0.2) << "of the part between both, not of all before";
+  EXPECT_NEAR(changes[1].after, 9, 0.2);
+}
+
+TEST(ChangePoints, NeedRunsOnBothSides) {
+  EXPECT_TRUE(find_change_points(std::vector<double>{}).empty());
+  EXPECT_TRUE(find_change_points(std::vector<double>{1, 1, 1, 2, 2}).empty())
+      << "of 5, none has 3 on both sides";
+  EXPECT_EQ(find_change_points(std::vector<double>{1, 1, 1, 2, 2, 2}).size(), 1u) << "without any noise";
+  EXPECT_TRUE(find_change_points(std::vector<double>{1, 1, 1, 1, 1, 1}).empty());
+  EXPECT_TRUE(find_change_points(std::vector<double>{1, 1, 1, 1.019, 1.019, 1.019}).empty()) << "small";
+  // A single run that was disturbed is no change.
+  EXPECT_TRUE(find_change_points(std::vector<double>{10, 10.1, 9.9, 10, 20, 10, 10.1, 9.9, 10}).empty());
+}
+
+// What kFalseAlarm promises, for each series.
+TEST(ChangePoints, SeldomWhereThereAreNone) {
+  std::mt19937_64 random(2);
+  int alarms = 0;
+  constexpr int kDraws = 2000;
+  for (int i = 0; i < kDraws; ++i)
+    alarms += find_change_points(draw(random, {{40, 10}}, 0.05)).empty() ? 0 : 1;
+  EXPECT_LE(alarms, 8) << "about 2 are expected";
+}
+
+TEST(ChangePoints, OfTwelvePerCentAreFoundInFivePerCentNoise) {
+  std::mt19937_64 random(3);
+  int found = 0;
+  constexpr int kDraws = 200;
+  for (int i = 0; i < kDraws; ++i) {
+    const std::vector<ChangePoint> changes = find_change_points(draw(random, {{20, 10}, {20, 11.2}}, 0.05));
+    found += changes.size() == 1 && changes[0].first >= 16 && changes[0].first <= 24 ? 1 : 0;
+  }
+  EXPECT_GE(found, 180);
+}
+
+TEST(ChangePoints, NoiseIsThatWithinTheParts) {
+  std::mt19937_64 random(4);
+  const std::vector<double> values = draw(random, {{40, 10}, {40, 20}}, 0.03);
+  const auto noise = noise_of(values, find_change_points(values));
+  ASSERT_TRUE(noise);
+  EXPECT_NEAR(noise->deviation, 0.03, 0.006);
+  EXPECT_EQ(noise->freedom, 78);
+  EXPECT_FALSE(noise_of(std::vector<double>{1, 2, 3, 4}, {})) << "too few to know";
+  EXPECT_TRUE(noise_of(std::vector<double>{1, 2, 3, 4, 5}, {}));
+}
+
+}  // namespace
+}  // namespace clusterprof::report
