@@ -27,7 +27,9 @@ std::string_view key_of(const FollowedMetric& metric) {
 
 Unit unit_of(const FollowedMetric& metric) {
   if (metric.table == DiffTable::kEfficiency) return Unit::kShare;
-  return metric.table == DiffTable::kRun && metric.name == "max_rss" ? Unit::kBytes : Unit::kSeconds;
+  const bool is_bytes =
+      metric.table == DiffTable::kRun && (metric.name == "max_rss" || metric.name.ends_with("memory_peak"));
+  return is_bytes ? Unit::kBytes : Unit::kSeconds;
 }
 
 // The numbers of the complete runs that have it, and which runs these are.

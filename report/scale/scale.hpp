@@ -42,7 +42,7 @@ struct ScaleMeasures {
 };
 
 struct ScaledRegion {
-  std::string name;   // "epoch/step"
+  std::string name;   // "epoch/step"; "solve [NVTX]", with who names it, where that is not the program
   double time_s = 0;  // of all ranks
   ScaleMeasures measures;
 };

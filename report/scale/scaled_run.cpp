@@ -144,6 +144,7 @@ ScaledRun scaled_run(const Analysis& analysis, std::string name, const SizeOf& o
   for (const RegionRow& region : analysis.regions) {
     ScaledRegion& kept = run.regions.emplace_back();
     kept.name = region_name(region);
+    if (!region.domain.empty()) kept.name += " [" + region.domain + "]";
     kept.time_s = region.time_s.value_or(region.sampled_s);
     kept.measures.efficiency = region.efficiency;
     kept.measures.mean_useful_s = region.mean_useful_s;
