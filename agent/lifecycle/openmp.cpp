@@ -166,6 +166,7 @@ bool is_under_way(const OmpEntry& entry) noexcept {
 void go_back(OmpState& state, std::uint32_t depth) noexcept {
   if (depth >= state.depth) return;
   state.scopes = state.entry[depth].scopes;
+  state.deeper_scopes = state.entry[depth].deeper_scopes;
   state.depth = depth;
 }
 
@@ -333,6 +334,8 @@ void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcep
   entry.size = size;
   entry.phase = team->phase;
   entry.scopes = state.scopes;
+  entry.deeper_scopes = state.deeper_scopes;
+  state.deeper_scopes = 0;
   entry.shared = team->shared;
   entry.ended = false;
   entry.plain_starts = 0;
