@@ -146,7 +146,11 @@ OmpRuntime* find_runtime(void* known_function) noexcept {
   void* const handle = info.dli_fname != nullptr ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
   for (std::uint32_t i = 0; i < kGompFunctions; ++i) {
     void* const function = handle != nullptr ? dlsym(handle, kNames[i]) : nullptr;
-    made->functions[i] = is_foreign(function) ? function : dlsym(RTLD_NEXT, kNames[i]);
+    void* const first = dlsym(RTLD_NEXT, kNames[i]);
+    // A lock has to be set by the library that initialises it: omp_init_lock, which is not ours, is found by
+    // its own name.
+    const bool is_lock = strncmp(kNames[i], "omp_set_", strlen("omp_set_")) == 0;
+    made->functions[i] = is_foreign(function) && !(is_lock && first != nullptr) ? function : first;
   }
   made->base = info.dli_fbase;
   made->is_llvm = handle != nullptr && dlsym(handle, "__kmpc_fork_call") != nullptr;
