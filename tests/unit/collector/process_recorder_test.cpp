@@ -1458,11 +1458,11 @@ TEST_F(OpenMp, SumsAreReadByThreadAndByConstruct) {
   EXPECT_EQ(sums.asked, 4u);
   EXPECT_EQ(sums.unfinished, 0u);
   ASSERT_EQ(sums.threads.size(), 2u);
-  EXPECT_EQ(sums.threads[0].time_ns, 900u);
-  EXPECT_EQ(sums.threads[1].time_ns, 880u);
-  EXPECT_EQ(sums.threads[1].wait_ns, 100u);
-  EXPECT_EQ(sums.threads[1].inner_wait_ns, 60u);
-  EXPECT_EQ(sums.threads[1].schedule_ns, 20u);
+  EXPECT_EQ(sums.threads.at(0).time_ns, 900u);
+  EXPECT_EQ(sums.threads.at(1).time_ns, 880u);
+  EXPECT_EQ(sums.threads.at(1).wait_ns, 100u);
+  EXPECT_EQ(sums.threads.at(1).inner_wait_ns, 60u);
+  EXPECT_EQ(sums.threads.at(1).schedule_ns, 20u);
   ASSERT_EQ(sums.constructs.size(), 1u);
   const auto& [construct, amounts] = *sums.constructs.begin();
   EXPECT_EQ(text(construct.path), "program+300;program+200;program+140");
