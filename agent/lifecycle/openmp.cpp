@@ -145,17 +145,37 @@ void set_activity(OmpState& state, wire::OmpActivity activity) noexcept {
   state.activity = static_cast<std::uint8_t>(activity);
 }
 
-// What the thread does when the innermost scope has ended.
-void go_on(OmpState& state, const OmpEntry& entry) noexcept {
-  const bool in_scope = state.scopes > entry.scopes;
-  set_activity(state, in_scope ? state.scope[state.scopes - 1].activity : wire::OmpActivity::kWork);
+// After its part of the region.
+wire::OmpActivity activity_at_end(const OmpEntry& entry) noexcept {
+  if (entry.size == 1) return wire::OmpActivity::kWork;
+  return entry.number == 0 ? wire::OmpActivity::kBarrier : wire::OmpActivity::kIdle;
 }
 
+// What the thread does when the innermost scope, or a region inside, has ended.
+void go_on(OmpState& state, const OmpEntry& entry) noexcept {
+  if (state.scopes > entry.scopes) return set_activity(state, state.scope[state.scopes - 1].activity);
+  set_activity(state, entry.ended ? activity_at_end(entry) : wire::OmpActivity::kWork);
+}
+
+bool is_over(const OmpTeam& team) noexcept { return get(team.instance) % 2 == 0; }
+bool is_under_way(const OmpEntry& entry) noexcept {
+  return !is_over(*entry.team) && get(entry.team->instance) == entry.instance;
+}
+
+// Leaves the teams from `depth` on.
+void go_back(OmpState& state, std::uint32_t depth) noexcept {
+  if (depth >= state.depth) return;
+  state.scopes = state.entry[depth].scopes;
+  state.deeper_scopes = state.entry[depth].deeper_scopes;
+  state.depth = depth;
+}
+
+// A thread whose part is over may begin a region nevertheless, in a task at the region's end that we do not
+// know of. The other threads may not even have begun then: the team is still theirs.
 void forget_ended(OmpState& state) noexcept {
   std::uint32_t depth = state.depth;
-  while (depth != 0 && state.entry[depth - 1].ended) --depth;
-  state.depth = depth;
-  if (depth == 0) state.scopes = 0;
+  while (depth != 0 && state.entry[depth - 1].ended && !is_under_way(state.entry[depth - 1])) --depth;
+  go_back(state, depth);
 }
 
 // A team's threads may be bound to processors of their own.
@@ -171,8 +191,6 @@ void tell_beginning(wire::SegmentHeader* segment, const OmpTeam& team) noexcept 
   segment->openmp.region_mpi_ns.store(team.mpi_before_ns, kRelaxed);
   segment->openmp.region_since_ns.store(monotonic_at(team.fork), std::memory_order_release);
 }
-
-bool is_over(const OmpTeam& team) noexcept { return get(team.instance) % 2 == 0; }
 
 // Of one thread in an instance that ends `now`. Returns how long it worked.
 std::uint64_t count_member(const OmpTeam& team, const OmpMember& member, std::uint64_t now) noexcept {
@@ -299,7 +317,11 @@ void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcep
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (context.slot == nullptr || segment == nullptr || team->generation != g_process.generation) return;
   OmpState& state = *context.openmp;
-  forget_ended(state);
+  if (number == 0) {
+    forget_ended(state);
+  } else {
+    go_back(state, 0);  // a worker works for one team at a time
+  }
   const std::uint32_t depth = state.depth;
   if (depth >= OmpState::kMostTeams) return;
   const OmpState::Place place = row_of_region(state, *team, size, number);
@@ -312,6 +334,8 @@ void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcep
   entry.size = size;
   entry.phase = team->phase;
   entry.scopes = state.scopes;
+  entry.deeper_scopes = state.deeper_scopes;
+  state.deeper_scopes = 0;
   entry.shared = team->shared;
   entry.ended = false;
   entry.plain_starts = 0;
@@ -348,8 +372,7 @@ void leave_team(const OmpTeam* team) noexcept {
   state->deeper_scopes = 0;
   if (entry->size > 1 && entry->member != nullptr) set(entry->member->end, fast_now());
   entry->ended = true;
-  if (entry->size > 1)
-    set_activity(*state, entry->number == 0 ? wire::OmpActivity::kBarrier : wire::OmpActivity::kIdle);
+  set_activity(*state, activity_at_end(*entry));
 }
 
 void end_team(OmpTeam* team) noexcept {
@@ -358,10 +381,10 @@ void end_team(OmpTeam* team) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (context.slot == nullptr || segment == nullptr || team->generation != g_process.generation) return;
   OmpState& state = *context.openmp;
-  if (state.depth == 0 || state.entry[state.depth - 1].team != team || is_over(*team)) return;
-  const std::uint32_t depth = state.depth - 1;
-  state.scopes = state.entry[depth].scopes;
-  state.depth = depth;
+  std::uint32_t depth = state.depth;
+  while (depth != 0 && state.entry[depth - 1].team != team) --depth;
+  if (depth == 0 || is_over(*team)) return;
+  go_back(state, --depth);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (depth == 0) {
     set_activity(state, wire::OmpActivity::kNone);
@@ -372,7 +395,8 @@ void end_team(OmpTeam* team) noexcept {
       team->phase == g_process.record_phase.load(kRelaxed) && g_process.paused.load(kRelaxed) == 0;
   if (counts) count_instance(segment, *team, now, context.slot->mpi_time_ns.load(kRelaxed));
   const OmpMember& own = team->members[0];
-  if (depth != 0 && state.entry[depth - 1].member != nullptr && get(own.instance) == get(team->instance)) {
+  if (depth != 0 && !state.entry[depth - 1].ended && state.entry[depth - 1].member != nullptr &&
+      get(own.instance) == get(team->instance)) {
     // What it waited inside is no work of the region around.
     const std::uint64_t end = get(own.end);
     const std::uint64_t at_end = end != 0 ? fast_between(end, now) : 0;
@@ -436,7 +460,7 @@ void forget_wait(OmpState& state) noexcept {
 void begin_task(OmpState& state, std::uint64_t code) noexcept {
   if (state.depth == 0) return;
   OmpEntry& entry = state.entry[state.depth - 1];
-  if (is_over(*entry.team) || get(entry.team->instance) != entry.instance) return;
+  if (!is_under_way(entry)) return;
   if (state.scopes == OmpState::kMostScopes) {
     ++state.deeper_scopes;
     return;
@@ -476,7 +500,7 @@ void end_task(OmpState& state) noexcept {
   if (scope.at_end) {
     if (entry.member != nullptr) set(entry.member->end, now);
     entry.ended = true;
-    set_activity(state, entry.number == 0 ? wire::OmpActivity::kBarrier : wire::OmpActivity::kIdle);
+    set_activity(state, activity_at_end(entry));
     return;
   }
   if (state.scopes > entry.scopes && !state.scope[state.scopes - 1].is_task)

@@ -28,9 +28,9 @@ namespace {
 constinit void* g_path_table = nullptr;
 constinit bool g_fork_empties_path_table = false;
 
-// Called once in a process. A kernel that empties the table in the child of a fork copies none of it.
-bool renew_path_table() noexcept {
-  if (!g_fork_empties_path_table) {
+// A kernel that empties the table in the child of a fork copies none of it.
+bool renew_path_table(bool forked) noexcept {
+  if (!forked || !g_fork_empties_path_table || g_path_table == nullptr) {
     if (g_path_table != nullptr) unmap_memory(g_path_table, path_table_bytes());
     g_path_table = map_memory(path_table_bytes());
     g_fork_empties_path_table =
@@ -55,7 +55,7 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
   wire::SegmentHeader* const segment = make_segment(parents);
   if (segment == nullptr) return false;
   ++g_process.generation;
-  if (!renew_path_table() || (!forked && !prepare_threads(segment))) {
+  if (!renew_path_table(forked) || (!forked && !prepare_threads(segment))) {
     unmap_segment(segment);
     refuse_recording(wire::UnrecordedReason::kNoMemory);
     return false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Without us, a call of GOMP_parallel would have reached the first object that has it: among the program and
 // what it was linked with or has loaded for all to see, or else among what the caller itself was linked with.
-// dlvsym() finds the same, since it leaves out our own functions, which have no version.
+// dlvsym() finds the same, since it leaves out our own functions, which have no version. A caller that was
+// not linked with one reaches that of whoever loaded it, which cannot be asked for: the first one of all.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -9,9 +10,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 
 #include <cstring>
+#include <iterator>
 
 #include "agent/lifecycle/memory.h"
 
@@ -39,7 +42,10 @@ constexpr std::uint32_t kCallers = 256;
 constinit Caller g_callers[kCallers] = {};
 constinit std::atomic<std::uint32_t> g_caller_count = 0;
 constinit std::atomic<OmpRuntime*> g_runtimes = nullptr;
-constinit OmpRuntime g_none = {};  // for a caller without a run time: it has a name that it never calls
+constinit OmpRuntime g_none = {};  // for a caller without a run time
+// The first ones need no memory: where there is none left, the program's work must be done all the same.
+constinit OmpRuntime g_first[4] = {};
+constinit std::atomic<std::uint32_t> g_first_used = 0;
 
 bool is_foreign(const void* symbol) noexcept {
   Dl_info info;
@@ -65,6 +71,35 @@ int find_object(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   return 0;
 }
 
+struct LoadedName {
+  std::uint32_t left;  // objects before it
+  char name[PATH_MAX];
+};
+
+int find_name(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto& wanted = *static_cast<LoadedName*>(argument);
+  if (wanted.left != 0) return --wanted.left, 0;
+  const std::size_t length = info->dlpi_name != nullptr ? strlen(info->dlpi_name) : 0;
+  wanted.name[0] = 0;
+  if (length != 0 && length < sizeof wanted.name) memcpy(wanted.name, info->dlpi_name, length + 1);
+  return 1;
+}
+
+// Of the first run time among all that is loaded. Null: there is none. Objects are opened after the walk has
+// ended, since it holds a lock of the loader.
+[[gnu::noinline]] void* known_function_of_any() noexcept {
+  LoadedName object;
+  for (std::uint32_t i = 0;; ++i) {
+    object.left = i;
+    if (dl_iterate_phdr(find_name, &object) == 0) return nullptr;
+    void* const handle = object.name[0] != 0 ? dlopen(object.name, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
+    if (handle == nullptr) continue;
+    void* const function = dlvsym(handle, kKnownFunction, kKnownVersion);
+    dlclose(handle);
+    if (is_foreign(function)) return function;
+  }
+}
+
 // A function of the run time that the caller would reach. Null: there is none.
 void* known_function_for(std::uintptr_t caller) noexcept {
   void* function = dlvsym(RTLD_DEFAULT, kKnownFunction, kKnownVersion);
@@ -84,7 +119,7 @@ void* known_function_for(std::uintptr_t caller) noexcept {
     function = nullptr;
   }
   if (handle != nullptr) dlclose(handle);  // it stays as long as its caller
-  return function;
+  return function != nullptr ? function : known_function_of_any();
 }
 
 OmpRuntime* known_runtime(const void* base) noexcept {
@@ -93,17 +128,29 @@ OmpRuntime* known_runtime(const void* base) noexcept {
   return known;
 }
 
+OmpRuntime* new_runtime() noexcept {
+  if (g_first_used.load(std::memory_order_relaxed) < std::size(g_first)) {
+    const std::uint32_t index = g_first_used.fetch_add(1, std::memory_order_relaxed);
+    if (index < std::size(g_first)) return &g_first[index];
+  }
+  return static_cast<OmpRuntime*>(map_memory(sizeof(OmpRuntime)));
+}
+
 OmpRuntime* find_runtime(void* known_function) noexcept {
   Dl_info info;
   if (known_function == nullptr || dladdr(known_function, &info) == 0) return &g_none;
   if (OmpRuntime* const known = known_runtime(info.dli_fbase); known != nullptr) return known;
-  auto* const made = static_cast<OmpRuntime*>(map_memory(sizeof(OmpRuntime)));
+  OmpRuntime* const made = new_runtime();
   if (made == nullptr) return &g_none;
   // It is not closed: the run time stays.
   void* const handle = info.dli_fname != nullptr ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
   for (std::uint32_t i = 0; i < kGompFunctions; ++i) {
     void* const function = handle != nullptr ? dlsym(handle, kNames[i]) : nullptr;
-    made->functions[i] = is_foreign(function) ? function : dlsym(RTLD_NEXT, kNames[i]);
+    void* const first = dlsym(RTLD_NEXT, kNames[i]);
+    // A lock has to be set by the library that initialises it: omp_init_lock, which is not ours, is found by
+    // its own name.
+    const bool is_lock = strncmp(kNames[i], "omp_set_", strlen("omp_set_")) == 0;
+    made->functions[i] = is_foreign(function) && !(is_lock && first != nullptr) ? function : first;
   }
   made->base = info.dli_fbase;
   made->is_llvm = handle != nullptr && dlsym(handle, "__kmpc_fork_call") != nullptr;

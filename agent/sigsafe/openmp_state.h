@@ -68,7 +68,7 @@ struct OmpEntry {
   std::uint64_t instance;
   std::uint32_t site, number, size;
   std::uint32_t phase;
-  std::uint32_t scopes;  // OmpState::scopes when it began
+  std::uint32_t scopes, deeper_scopes;  // OmpState's when it began
   bool shared;
   bool ended;                  // its part is over, but for tasks at the region's end
   std::uint32_t plain_starts;  // calls of GOMP_parallel_start that are not recorded, and not ended

@@ -107,6 +107,9 @@ class ThreadAccount {
     std::uint64_t wall_ns = 0, cpu_ns = 0, page_fault_ns = 0;
     // Of the time outside MPI since the last sample, if the thread ran at both: without a processor.
     double runnable_share = 0;
+    // Before a sample of a blocked thread: how long it had been there. And how long it has waited since the
+    // last sample without being seen, where it was seen waiting last.
+    std::uint64_t waited_ns = 0, unseen_wait_ns = 0;
   };
   template <typename Sink>
   Charged sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, const KernelUse& kernel,
@@ -137,7 +140,10 @@ class ThreadAccount {
           std::min(1.0, static_cast<double>(runnable - runnable_in_mpi) / static_cast<double>(wall - mpi));
     if (blocked_) charge_previous(waited, off, 0, sink);
     if (blocked) {
-      if (!blocked_) charge(target, waited, off, 0, sink);
+      if (!blocked_) {
+        charge(target, waited, off, 0, sink);
+        charged.waited_ns = off;
+      }
       carry(ran_in, cpu);
     } else {
       const bool waited_unseen = !blocked_ && has_waited(kernel, off);
@@ -155,7 +161,7 @@ class ThreadAccount {
       sink(target, lasted - faulted_wall, ran - faulted);
       if (faulted != 0) sink.page_fault(target, faulted_wall, faulted);
       tell_when(target, ran_in, own, faulted_wall, sink);
-      charged = {lasted, ran, faulted, charged.runnable_share};
+      charged = {lasted, ran, faulted, charged.runnable_share, 0, waited_unseen ? off : 0};
       last_running_ = target;
       has_run_ = true;
     }

@@ -3,16 +3,22 @@
 // times are in nanoseconds. Plain data.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "formats/wire/segment.h"
 
 namespace clusterprof::collector {
+
+// The process may have written anything: sums of it stay at the largest number.
+inline void add_amount(std::uint64_t& sum, std::uint64_t amount) {
+  sum += std::min(amount, std::numeric_limits<std::uint64_t>::max() - sum);
+}
 
 // A region: the call that began it, and what tells apart the teams that run it.
 struct RawOmpRegionKey {
@@ -26,6 +32,13 @@ struct RawOmpRegionKey {
 
 struct RawOmpThread {
   std::uint64_t count = 0, time_ns = 0, wait_ns = 0, inner_wait_ns = 0, schedule_ns = 0;
+  void add(const RawOmpThread& other) {
+    add_amount(count, other.count);
+    add_amount(time_ns, other.time_ns);
+    add_amount(wait_ns, other.wait_ns);
+    add_amount(inner_wait_ns, other.inner_wait_ns);
+    add_amount(schedule_ns, other.schedule_ns);
+  }
 };
 
 struct RawOmpConstructKey {
@@ -40,13 +53,13 @@ struct RawOmpConstruct {
   std::uint64_t longest_ns = 0;  // what the thread with the most time spent there, waiting left out
   std::uint32_t threads = 0;     // that were there
   void add(const RawOmpConstruct& other) {
-    count += other.count;
-    time_ns += other.time_ns;
-    wait_ns += other.wait_ns;
-    schedule_ns += other.schedule_ns;
-    chunks += other.chunks;
-    iterations += other.iterations;
-    longest_ns += other.longest_ns;
+    add_amount(count, other.count);
+    add_amount(time_ns, other.time_ns);
+    add_amount(wait_ns, other.wait_ns);
+    add_amount(schedule_ns, other.schedule_ns);
+    add_amount(chunks, other.chunks);
+    add_amount(iterations, other.iterations);
+    add_amount(longest_ns, other.longest_ns);
     threads = other.threads > threads ? other.threads : threads;
   }
 };
@@ -55,23 +68,16 @@ struct RawOmpRegion {
   std::uint64_t count = 0, time_ns = 0, mpi_ns = 0, longest_ns = 0;
   std::uint64_t unfinished = 0;  // under way: in time_ns and mpi_ns, and in nothing else
   std::uint64_t asked = 0;
-  std::vector<RawOmpThread> threads;  // by number
+  std::map<std::uint32_t, RawOmpThread> threads;  // by number
   std::map<RawOmpConstructKey, RawOmpConstruct> constructs;
   void add(const RawOmpRegion& other) {
-    count += other.count;
-    time_ns += other.time_ns;
-    mpi_ns += other.mpi_ns;
-    longest_ns += other.longest_ns;
-    unfinished += other.unfinished;
+    add_amount(count, other.count);
+    add_amount(time_ns, other.time_ns);
+    add_amount(mpi_ns, other.mpi_ns);
+    add_amount(longest_ns, other.longest_ns);
+    add_amount(unfinished, other.unfinished);
     asked = other.asked > asked ? other.asked : asked;
-    if (threads.size() < other.threads.size()) threads.resize(other.threads.size());
-    for (std::size_t i = 0; i < other.threads.size(); ++i) {
-      threads[i].count += other.threads[i].count;
-      threads[i].time_ns += other.threads[i].time_ns;
-      threads[i].wait_ns += other.threads[i].wait_ns;
-      threads[i].inner_wait_ns += other.threads[i].inner_wait_ns;
-      threads[i].schedule_ns += other.threads[i].schedule_ns;
-    }
+    for (const auto& [number, thread] : other.threads) threads[number].add(thread);
     for (const auto& [key, construct] : other.constructs) constructs[key].add(construct);
   }
 };

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <vector>
+#include <unordered_map>
 
 #include "formats/shard/shard_data.hpp"
 
@@ -77,8 +77,18 @@ void OpenMpTables::read_rows(ProcessReport& report) {
   const auto& layout = segment_.layout();
   const auto* const sites = segment_.table<wire::OmpSite>(layout.omp_sites_offset);
   const auto* const rows = segment_.table<wire::OmpRow>(layout.omp_rows_offset);
-  // Of one site: the sums over its threads.
-  std::unordered_map<std::uint32_t, RawOmpConstruct> constructs;
+  // Of one site: the sums over its threads. The process may write to its site meanwhile.
+  struct Construct {
+    wire::OmpConstruct construct;
+    RawOmpConstruct sum;
+  };
+  std::unordered_map<std::uint32_t, Construct> constructs;
+  std::unordered_map<std::uint32_t, std::optional<RawOmpRegionKey>> keys;
+  const auto key_of = [&](std::uint32_t site) {
+    const auto [known, is_new] = keys.try_emplace(site);
+    if (is_new) known->second = key_of_region(site);
+    return known->second;
+  };
   segment_.for_each_touched(
       layout.omp_rows_offset, layout.omp_rows, sizeof(wire::OmpRow), [&](std::uint32_t i) {
         const wire::OmpRow& row = rows[i];
@@ -94,37 +104,33 @@ void OpenMpTables::read_rows(ProcessReport& report) {
         }
         const std::uint64_t wait_ns = std::min(row.wait_ns.load(kRelaxed), time_ns);
         if (is_region(construct)) {
-          const std::optional<RawOmpRegionKey> key = key_of_region(index);
+          const std::optional<RawOmpRegionKey> key = key_of(index);
           auto& regions = report.openmp.regions;
           const auto region = key ? regions.find(*key) : regions.end();
           if (region == regions.end() || number >= region->first.threads) return;
-          std::vector<RawOmpThread>& threads = region->second.threads;
-          if (threads.size() <= number) threads.resize(number + 1);
-          threads[number].count += count;
-          threads[number].time_ns += time_ns;
-          threads[number].wait_ns += wait_ns;
-          threads[number].inner_wait_ns += std::min(row.inner_wait_ns.load(kRelaxed), time_ns - wait_ns);
-          threads[number].schedule_ns += row.schedule_ns.load(kRelaxed);
+          region->second.threads[number].add({count, time_ns, wait_ns,
+                                              std::min(row.inner_wait_ns.load(kRelaxed), time_ns - wait_ns),
+                                              row.schedule_ns.load(kRelaxed)});
           return;
         }
-        RawOmpConstruct& sum = constructs[index];
-        sum.count += count;
-        sum.time_ns += time_ns;
-        sum.wait_ns += wait_ns;
-        sum.schedule_ns += row.schedule_ns.load(kRelaxed);
-        sum.chunks += row.chunks.load(kRelaxed);
-        sum.iterations += row.iterations.load(kRelaxed);
+        RawOmpConstruct& sum = constructs.try_emplace(index, Construct{construct, {}}).first->second.sum;
+        add_amount(sum.count, count);
+        add_amount(sum.time_ns, time_ns);
+        add_amount(sum.wait_ns, wait_ns);
+        add_amount(sum.schedule_ns, row.schedule_ns.load(kRelaxed));
+        add_amount(sum.chunks, row.chunks.load(kRelaxed));
+        add_amount(sum.iterations, row.iterations.load(kRelaxed));
         sum.longest_ns = std::max(sum.longest_ns, time_ns - wait_ns);
         ++sum.threads;
       });
-  for (const auto& [index, sum] : constructs) {
+  for (const auto& [index, known] : constructs) {
     const wire::OmpSite& site = sites[index];
     if (site.ready.load(std::memory_order_acquire) != 1) continue;
-    const std::optional<RawOmpRegionKey> key = key_of_region(site.region);
+    const std::optional<RawOmpRegionKey> key = key_of(site.region);
     if (!key) continue;
     // Of a region that has not ended once there is nothing else yet.
     RawOmpRegion& region = report.openmp.regions[*key];
-    region.constructs[{path_of_construct(index, key->path, site.code), site.construct}].add(sum);
+    region.constructs[{path_of_construct(index, key->path, site.code), known.construct}].add(known.sum);
   }
 }
 
@@ -139,9 +145,9 @@ void OpenMpTables::read_region_under_way(ProcessReport& report, std::uint64_t no
   const std::uint64_t begin_ns = std::clamp(since_ns, start_.not_after(now_ns), now_ns);
   RawOmpRegion& region = report.openmp.regions[*key];
   ++region.unfinished;
-  region.time_ns += now_ns - begin_ns;
+  add_amount(region.time_ns, now_ns - begin_ns);
   if (report.mpi_ns > mpi_before_ns)
-    region.mpi_ns += std::min(report.mpi_ns - mpi_before_ns, now_ns - begin_ns);
+    add_amount(region.mpi_ns, std::min(report.mpi_ns - mpi_before_ns, now_ns - begin_ns));
 }
 
 std::uint32_t OpenMpTables::path_of_construct(std::uint32_t site, std::uint32_t region_path,

@@ -333,7 +333,7 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.last_path = 0;
   thread.busiest = {};
   thread.stay = {};
-  thread.mutex = {};
+  thread.mutex = thread.last_mutex = {};
   thread.sampled = SampledTime(begin, slot.start_cpu_ns);
   thread.events.timeline = GapTimeline(not_before);  // a new thread may already be in its first call
   thread.events.number.reset();

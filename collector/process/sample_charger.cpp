@@ -227,7 +227,7 @@ void SampleCharger::take_stack(RecordedThread& thread, std::uint32_t slot, const
   if (thread.loops.has_loops())
     thread.loops.sample(time_ns, record.cpu_ns, blocked,
                         context.in_syscall && waits_for_events(record.syscall_nr), target.path);
-  take_mutex(thread, record, blocked, target, time_ns);
+  take_mutex(thread, record, blocked, target, charged, time_ns);
   count(thread, record, blocked, target, charged);
   if (holds_places_) return;
   know_thread(thread, blocked, target, charged);
@@ -236,31 +236,40 @@ void SampleCharger::take_stack(RecordedThread& thread, std::uint32_t slot, const
 
 std::uint64_t RecordedThread::mutex_wait_ns(std::uint64_t until_ns,
                                             std::optional<std::uint64_t> cpu_ns) const noexcept {
-  if (mutex.address == 0 || until_ns <= mutex_since_ns) return 0;
-  const std::uint64_t passed_ns = until_ns - mutex_since_ns;
+  if (mutex.address == 0) return 0;
+  const std::uint64_t passed_ns = until_ns > mutex_since_ns ? until_ns - mutex_since_ns : 0;
   const std::uint64_t ran_ns = cpu_ns && *cpu_ns > mutex_since_cpu_ns ? *cpu_ns - mutex_since_cpu_ns : 0;
-  return passed_ns - std::min(passed_ns, ran_ns);
+  return mutex_before_ns + passed_ns - std::min(passed_ns, ran_ns);
+}
+
+void SampleCharger::add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait) {
+  constexpr std::size_t kMost = 4096;
+  if (mutex_waits_.size() >= kMost && !mutex_waits_.contains(mutex)) mutex = {};
+  mutex_waits_[mutex].add(wait);
 }
 
 void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns,
                                    std::optional<std::uint64_t> cpu_ns) {
-  constexpr std::size_t kMost = 4096;
-  const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns);
-  if (wait_ns != 0) {
-    if (mutex_waits_.size() >= kMost && !mutex_waits_.contains(thread.mutex)) thread.mutex = {};
-    mutex_waits_[thread.mutex].add({wait_ns, 1});
-  }
+  if (const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns); wait_ns != 0)
+    add_mutex_wait(thread.mutex, {wait_ns, 1});
   thread.mutex = {};
 }
 
 void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
-                               const ChargeTarget& target, std::uint64_t time_ns) {
+                               const ChargeTarget& target, const ThreadAccount::Charged& charged,
+                               std::uint64_t time_ns) {
   end_mutex_wait(thread, time_ns, record.cpu_ns);
-  if (!blocked || (record.flags & wire::kAtMutex) == 0 || target.category != shard::Category::kIdle) return;
+  if (charged.unseen_wait_ns != 0 && thread.last_mutex.address != 0)
+    add_mutex_wait(thread.last_mutex, {charged.unseen_wait_ns, 0});
+  if (!blocked) return;
+  thread.last_mutex = {};
+  if ((record.flags & wire::kAtMutex) == 0 || target.category != shard::Category::kIdle) return;
   const std::uint32_t holder_path = path_of_thread_ ? path_of_thread_(record.mutex_holder) : 0;
   thread.mutex = {target.path, holder_path, record.data_address};
   thread.mutex_since_ns = time_ns;
   thread.mutex_since_cpu_ns = record.cpu_ns;
+  thread.mutex_before_ns = charged.waited_ns;
+  thread.last_mutex = thread.mutex;
 }
 
 bool SampleCharger::may_be_used(const RecordedThread& thread) const {

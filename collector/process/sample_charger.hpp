@@ -62,9 +62,10 @@ struct RecordedThread {
   SampledTime sampled;
   ThreadEvents events;
   ThreadLoops loops;
-  // The mutex that it was seen to wait for; address 0: none.
+  // The mutex that it was seen to wait for; address 0: none. How long it had waited when it was seen.
   RawMutexKey mutex;
-  std::uint64_t mutex_since_ns = 0, mutex_since_cpu_ns = 0;
+  std::uint64_t mutex_since_ns = 0, mutex_since_cpu_ns = 0, mutex_before_ns = 0;
+  RawMutexKey last_mutex;  // if its last wait that was seen was for a mutex
   // How long it has waited for it, at most; without its CPU time if that is known.
   [[nodiscard]] std::uint64_t mutex_wait_ns(std::uint64_t until_ns,
                                             std::optional<std::uint64_t> cpu_ns) const noexcept;
@@ -129,8 +130,9 @@ class SampleCharger {
   void take_edge(RecordedThread& thread, bool begins, std::uint64_t time_ns, std::uint64_t cpu_ns);
   // A wait that the sample before has seen ends; and one may begin.
   void end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns);
+  void add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait);
   void take_mutex(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
-                  const ChargeTarget& target, std::uint64_t time_ns);
+                  const ChargeTarget& target, const ThreadAccount::Charged& charged, std::uint64_t time_ns);
   void count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
              const ChargeTarget& target, const ThreadAccount::Charged& charged);
   // What the sample says of the thread, besides where its time is charged to.

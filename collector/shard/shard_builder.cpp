@@ -229,6 +229,12 @@ void leave_out_small(std::map<RawOmpRegionKey, RawOmpRegion>& regions, std::size
   regions = std::move(kept);
 }
 
+// The waits of each row lie within its time. Those of a sum that stayed at the largest number may not.
+std::pair<std::uint64_t, std::uint64_t> waits_within(const RawOmpThread& thread) {
+  const std::uint64_t wait_ns = std::min(thread.wait_ns, thread.time_ns);
+  return {wait_ns, std::min(thread.inner_wait_ns, thread.time_ns - wait_ns)};
+}
+
 }  // namespace
 
 // What names a region: RawFrame's a and b.
@@ -582,28 +588,31 @@ void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
     row.time_ns = region.time_ns;
     row.mpi_ns = std::min(region.mpi_ns, region.time_ns);
     row.longest_ns = region.longest_ns;
-    for (const RawOmpThread& thread : region.threads) {
-      row.threads_ns += thread.time_ns;
-      row.wait_ns += thread.wait_ns;
-      row.inner_wait_ns += thread.inner_wait_ns;
-      row.schedule_ns += thread.schedule_ns;
-    }
+    RawOmpThread all;
+    for (const auto& [number, thread] : region.threads) all.add(thread);
+    const auto [wait_ns, inner_wait_ns] = waits_within(all);
+    row.threads_ns = all.time_ns;
+    row.wait_ns = wait_ns;
+    row.inner_wait_ns = inner_wait_ns;
+    row.schedule_ns = all.schedule_ns;
     data.omp_regions.push_back(row);
-    for (std::uint32_t number = 0; number < region.threads.size() && rows_left != 0; ++number) {
-      const RawOmpThread& thread = region.threads[number];
+    for (const auto& [number, thread] : region.threads) {
+      if (rows_left == 0) break;
       if (thread.count == 0) continue;
       --rows_left;
+      const auto [waited_ns, inner_waited_ns] = waits_within(thread);
       data.omp_threads.push_back({rank, key.path, key.threads, key.level, main, number, thread.count,
-                                  thread.time_ns, thread.wait_ns, thread.inner_wait_ns, thread.schedule_ns});
+                                  thread.time_ns, waited_ns, inner_waited_ns, thread.schedule_ns});
     }
     for (const auto& [construct_key, construct] : region.constructs) {
       if (rows_left == 0) break;
       --rows_left;
       data.omp_constructs.push_back({rank, key.path, key.threads, key.level, main, construct_key.path,
                                      static_cast<shard::OmpKind>(construct_key.construct), construct.count,
-                                     construct.time_ns, construct.wait_ns, construct.schedule_ns,
+                                     construct.time_ns, std::min(construct.wait_ns, construct.time_ns),
+                                     construct.schedule_ns,
                                      construct.chunks, construct.iterations, construct.longest_ns,
-                                     construct.threads});
+                                     std::min(construct.threads, shard::kMaxOmpThreads)});
     }
   }
   const auto sort_from = [](auto& rows, std::size_t first, auto place) {
