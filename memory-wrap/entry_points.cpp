@@ -212,18 +212,24 @@ CLUSTERPROF_STANDS_FOR(int, posix_memalign, void** to, std::size_t alignment, st
 
 // --- C++'s ----------------------------------------------------------------------------------
 
-// Where no object behind us has the function, it comes from a run time that only some objects see, or from
-// none.
+// Where no object behind us has the function, only some objects see a run time, whose function calls malloc.
+// So does this. The loader, which has a lock, is asked only for what happens when there is no memory.
 template <typename Function, typename Call>
 [[gnu::noinline]] static void* make_slowly(std::atomic<Function*>& function, const char* name,
                                            std::size_t bytes, std::size_t alignment, const void* caller,
                                            Call call) {
-  if (have_functions() && function.load(kRelaxed) != nullptr)
-    return allocating(bytes, caller, [&] { return call(function.load(kRelaxed)); });
-  // A run time's calls malloc.
-  if (auto* const found = reinterpret_cast<Function*>(function_for(caller, name)); found != nullptr)
-    return call(found);
-  return alignment == 0 ? clusterprof_malloc(bytes) : clusterprof_aligned_alloc(alignment, bytes);
+  if (!have_functions()) return allocate_early(bytes, alignment);
+  if (Function* const next = function.load(kRelaxed); next != nullptr)
+    return allocating(bytes, caller, [&] { return call(next); });
+  const std::size_t wanted = bytes != 0 ? bytes : 1;
+  const auto allocate = [=]() -> void* {
+    return alignment == 0 ? g_functions.malloc.load(kRelaxed)(wanted)
+                          : g_functions.memalign.load(kRelaxed)(alignment, wanted);
+  };
+  void* const made = is_due(bytes) ? allocating(bytes, caller, allocate) : allocate();
+  if (made != nullptr) return made;
+  auto* const found = reinterpret_cast<Function*>(function_for(caller, name));
+  return found != nullptr ? call(found) : nullptr;
 }
 
 #define CLUSTERPROF_NEW(name, alignment, parameters, ...)                                \
@@ -248,15 +254,10 @@ CLUSTERPROF_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, align,
                 (std::size_t bytes, std::size_t align, const NoThrow* tag), bytes, align, tag)
 
 template <typename Function, typename Call>
-[[gnu::noinline]] static void delete_slowly(std::atomic<Function*>& function, const char* name, void* block,
-                                            const void* caller, Call call) {
-  if (have_functions() && function.load(kRelaxed) != nullptr) {
-    if (filter_may_have(g_filter, block)) note_free(block);
-    return call(function.load(kRelaxed));
-  }
-  if (auto* const found = reinterpret_cast<Function*>(function_for(caller, name)); found != nullptr)
-    return call(found);
-  clusterprof_free(block);
+[[gnu::noinline]] static void delete_slowly(std::atomic<Function*>& function, void* block, Call call) {
+  if (!have_functions() || function.load(kRelaxed) == nullptr) return clusterprof_free(block);
+  if (filter_may_have(g_filter, block)) note_free(block);
+  call(function.load(kRelaxed));
 }
 
 #define CLUSTERPROF_DELETE(name, parameters, ...)                                        \
@@ -265,7 +266,7 @@ template <typename Function, typename Call>
       return passed(__VA_ARGS__);                                                        \
     auto* const next = g_functions.name.load(kRelaxed);                                  \
     if (next == nullptr || filter_may_have(g_filter, block)) [[unlikely]]                \
-      return delete_slowly(g_functions.name, #name, block, CLUSTERPROF_CALLER,           \
+      return delete_slowly(g_functions.name, block,                                      \
                            [=](auto* function) { return function(__VA_ARGS__); });       \
     next(__VA_ARGS__);                                                                   \
   }

@@ -131,12 +131,16 @@ bool have_functions() noexcept {
 }
 
 void* function_for(const void* caller, const char* name) noexcept {
+  const int saved_errno = errno;
+  void* function = nullptr;
   Dl_info info;
-  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return nullptr;
-  void* const object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (object == nullptr) return nullptr;
-  void* const function = dlsym(object, name);
-  dlclose(object);  // it stays: it is calling
+  if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
+    if (void* const object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); object != nullptr) {
+      function = dlsym(object, name);
+      dlclose(object);  // it stays: it is calling
+    }
+  }
+  errno = saved_errno;
   return is_in_ourselves(function) ? nullptr : function;
 }
 

@@ -135,7 +135,7 @@ extern PassedFunctions g_passed;
 bool have_functions() noexcept;
 
 // A function that no object has behind us among those that all see: as the object that calls sees it. Null:
-// nobody defines it.
+// nobody defines it. Takes the loader's lock, and what dlerror() would say is lost.
 void* function_for(const void* caller, const char* name) noexcept;
 
 // Whether the program calls our malloc and free, and those behind are known.
