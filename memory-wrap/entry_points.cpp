@@ -30,15 +30,12 @@ std::size_t product(std::size_t count, std::size_t size) noexcept {
   return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
 }
 
-// The function behind, or what the calling object has by that name. Null: there is none.
+// The function behind, or what the calling object has by that name: each may have another one, and may be
+// unloaded, so that is not kept. Null: there is none.
 template <typename Function>
 Function* find(std::atomic<Function*>& function, const void* caller, const char* name) noexcept {
-  Function* found = function.load(kRelaxed);
-  if (found == nullptr) {
-    found = reinterpret_cast<Function*>(function_for(caller, name));
-    function.store(found, kRelaxed);
-  }
-  return found;
+  Function* const found = function.load(kRelaxed);
+  return found != nullptr ? found : reinterpret_cast<Function*>(function_for(caller, name));
 }
 
 // Calls `allocate`, which returns the block, and records the block if that is due.
@@ -183,11 +180,11 @@ CLUSTERPROF_OF_PAGES(pvalloc)
 
 // Returns the error, and leaves errno alone.
 template <typename Function>
-[[gnu::noinline]] static int place_slowly(std::atomic<Function*>& function, void** to, std::size_t alignment,
+[[gnu::noinline]] static int place_slowly(Function* function, void** to, std::size_t alignment,
                                           std::size_t bytes, const void* caller) {
   const int saved_errno = errno;
   int error = ENOMEM;
-  if (!have_functions() || function.load(kRelaxed) == nullptr) {
+  if (function == nullptr) {
     void* const address = allocate_early(bytes, alignment);
     if (address != nullptr) {
       *to = address;
@@ -195,7 +192,7 @@ template <typename Function>
     }
   } else {
     allocating(bytes, caller, [&]() -> void* {
-      error = function.load(kRelaxed)(to, alignment, bytes);
+      error = function(to, alignment, bytes);
       return error == 0 ? *to : nullptr;
     });
   }
@@ -204,9 +201,11 @@ template <typename Function>
 }
 
 CLUSTERPROF_STANDS_FOR(int, posix_memalign, void** to, std::size_t alignment, std::size_t bytes) {
-  auto* const next = g_functions.posix_memalign.load(kRelaxed);
+  auto* next = g_functions.posix_memalign.load(kRelaxed);
+  if (next == nullptr && have_functions()) [[unlikely]]
+    next = g_functions.posix_memalign.load(kRelaxed);
   if (next == nullptr || is_due(bytes)) [[unlikely]]
-    return place_slowly(g_functions.posix_memalign, to, alignment, bytes, CLUSTERPROF_CALLER);
+    return place_slowly(next, to, alignment, bytes, CLUSTERPROF_CALLER);
   return next(to, alignment, bytes);
 }
 
@@ -359,7 +358,7 @@ CLUSTERPROF_OWN_REALLOCATE(rallocx, (void* block, std::size_t bytes, int flags),
     auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
     if (next == nullptr) return clusterprof_posix_memalign(to, alignment, bytes);                      \
     if (!is_due(bytes)) return next(to, alignment, bytes);                                             \
-    return place_slowly(g_functions.name, to, alignment, bytes, CLUSTERPROF_CALLER);                   \
+    return place_slowly(next, to, alignment, bytes, CLUSTERPROF_CALLER);                               \
   }
 CLUSTERPROF_OWN_PLACE(je_posix_memalign)
 CLUSTERPROF_OWN_PLACE(tc_posix_memalign)
