@@ -289,12 +289,13 @@ CLUSTERPROF_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void* block, std::size_
 // --- allocators' own names ------------------------------------------------------------------
 
 // Without such an allocator they are libc's, for a program that has only asked whether the name is there.
+// Where the allocator itself calls them, it is within a call that is counted.
 
 #define CLUSTERPROF_OWN(name, bytes_of_it, parameters, instead, ...)                                   \
   CLUSTERPROF_STANDS_FOR(void*, name, CLUSTERPROF_UNPACK parameters) {                                 \
     auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
     if (next == nullptr) return instead;                                                               \
-    if (!is_due(bytes_of_it)) return next(__VA_ARGS__);                                                \
+    if (has_malloc(CLUSTERPROF_CALLER) || !is_due(bytes_of_it)) return next(__VA_ARGS__);              \
     return allocating(bytes_of_it, CLUSTERPROF_CALLER, [=] { return next(__VA_ARGS__); });             \
   }
 #define CLUSTERPROF_OWN_ALLOCATE(name) \
@@ -342,6 +343,7 @@ CLUSTERPROF_OWN(mallocx, bytes, (std::size_t bytes, int flags), clusterprof_call
   CLUSTERPROF_STANDS_FOR(void*, name, CLUSTERPROF_UNPACK parameters) {                                 \
     auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
     if (next == nullptr) return clusterprof_realloc(block, bytes);                                     \
+    if (has_malloc(CLUSTERPROF_CALLER)) return next(__VA_ARGS__);                                      \
     if (!filter_may_have(g_filter, block) && !is_due(bytes)) return next(__VA_ARGS__);                 \
     return reallocating(block, bytes, CLUSTERPROF_CALLER, [=] { return next(__VA_ARGS__); });          \
   }
@@ -357,7 +359,7 @@ CLUSTERPROF_OWN_REALLOCATE(rallocx, (void* block, std::size_t bytes, int flags),
   CLUSTERPROF_STANDS_FOR(int, name, void** to, std::size_t alignment, std::size_t bytes) {             \
     auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
     if (next == nullptr) return clusterprof_posix_memalign(to, alignment, bytes);                      \
-    if (!is_due(bytes)) return next(to, alignment, bytes);                                             \
+    if (has_malloc(CLUSTERPROF_CALLER) || !is_due(bytes)) return next(to, alignment, bytes);           \
     return place_slowly(next, to, alignment, bytes, CLUSTERPROF_CALLER);                               \
   }
 CLUSTERPROF_OWN_PLACE(je_posix_memalign)

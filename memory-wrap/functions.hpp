@@ -144,6 +144,12 @@ bool malloc_is_ours() noexcept;
 // Whether the address is in an object that has the functions of an allocator behind us.
 bool is_in_allocator(const void* address) noexcept;
 
+// Whether it is the object whose malloc is behind ours that calls.
+bool has_malloc(const void* caller) noexcept;
+
+// Lets operator new of an allocator pass, since it calls our malloc.
+void pass_new() noexcept;
+
 // MemoryWrap::calls_other_malloc.
 bool calls_other_malloc(std::uintptr_t base, const void* dynamic) noexcept;
 
