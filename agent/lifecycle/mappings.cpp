@@ -131,6 +131,9 @@ std::uint64_t record_unmapped(const void* address, std::uint64_t bytes) noexcept
 void forget_mappings() noexcept {
   const std::uint32_t used = g_mappings_used.exchange(0, kRelaxed);
   for (std::uint32_t i = 0; i < used; ++i) g_mappings[i].address.store(0, kRelaxed);
+  // What these have is the parent's.
+  for (OwnFile& own : g_own_files) own.inode.store(0, kRelaxed);
+  g_own_files_made.store(0, kRelaxed);
 }
 
 void note_mapping(const void* caller, const void* address, std::size_t bytes, int protection, int flags,
