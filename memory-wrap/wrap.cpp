@@ -45,6 +45,10 @@ void forget_blocks() noexcept {
   if (agent::raw_syscall(SYS_madvise, &g_filter, sizeof g_filter, MADV_DONTNEED) != 0)  // it may be locked
     for (auto& counter : g_filter) counter.store(0, std::memory_order_relaxed);
   for_each_early([](const void* address) { filter_add(g_filter, address); });
+  // Processes that do the same would choose the same bytes.
+  t_state.heap = {};
+  t_state.copies = {};
+  t_state.random = 0;
 }
 
 bool maps_for_heap(const void* caller) noexcept { return t_state.maps_for_heap || is_in_allocator(caller); }
