@@ -2,6 +2,7 @@
 // The interposed functions of allocators. A call that is not recorded costs a comparison, a subtraction and a
 // jump; a free costs the look at a counter.
 #include <errno.h>
+#include <malloc.h>
 
 #include <cstring>
 
@@ -337,23 +338,48 @@ CLUSTERPROF_OWN_ALIGNED_BEHIND(mi_malloc_aligned)
 CLUSTERPROF_OWN_ALIGNED_BEHIND(mi_zalloc_aligned)
 CLUSTERPROF_OWN_ALIGNED_BEHIND(mi_new_aligned)
 
-CLUSTERPROF_OWN(mallocx, bytes, (std::size_t bytes, int flags), clusterprof_calloc(1, bytes), bytes, flags)
+// The low bits of jemalloc's flags are the logarithm of the alignment. Others ask for zeros, which it always
+// has here.
+static void* allocate_with_flags(std::size_t bytes, int flags, const void* caller) {
+  constexpr std::size_t kUsual = 16;
+  const std::size_t wanted = std::size_t{1} << (flags & 63), alignment = wanted > kUsual ? wanted : kUsual;
+  void* const block =
+      allocate_slowly(g_functions.memalign, bytes, alignment, caller,
+                      [=](auto* function) { return function(alignment, bytes); });
+  if (block != nullptr) std::memset(block, 0, bytes);
+  return block;
+}
+CLUSTERPROF_OWN(mallocx, bytes, (std::size_t bytes, int flags),
+                allocate_with_flags(bytes, flags, CLUSTERPROF_CALLER), bytes, flags)
 
-#define CLUSTERPROF_OWN_REALLOCATE(name, parameters, ...)                                              \
+// Moves the block even where it could stay, since only an allocation has the alignment.
+static void* reallocate_with_flags(void* block, std::size_t bytes, int flags, const void* caller) {
+  void* const moved = allocate_with_flags(bytes, flags, caller);
+  if (moved == nullptr || block == nullptr) return moved;
+  const std::size_t had = is_early(block) ? early_bytes(block) : malloc_usable_size(block);
+  std::memcpy(moved, block, had < bytes ? had : bytes);
+  clusterprof_free(block);
+  return moved;
+}
+
+#define CLUSTERPROF_OWN_REALLOCATE_OR(instead, name, parameters, ...)                                  \
   CLUSTERPROF_STANDS_FOR(void*, name, CLUSTERPROF_UNPACK parameters) {                                 \
     auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
-    if (next == nullptr) return clusterprof_realloc(block, bytes);                                     \
+    if (next == nullptr) return instead;                                                               \
     if (has_malloc(CLUSTERPROF_CALLER)) return next(__VA_ARGS__);                                      \
     if (!filter_may_have(g_filter, block) && !is_due(bytes)) return next(__VA_ARGS__);                 \
     return reallocating(block, bytes, CLUSTERPROF_CALLER, [=] { return next(__VA_ARGS__); });          \
   }
+#define CLUSTERPROF_OWN_REALLOCATE(name, ...) \
+  CLUSTERPROF_OWN_REALLOCATE_OR(clusterprof_realloc(block, bytes), name, __VA_ARGS__)
 CLUSTERPROF_OWN_REALLOCATE(je_realloc, (void* block, std::size_t bytes), block, bytes)
 CLUSTERPROF_OWN_REALLOCATE(tc_realloc, (void* block, std::size_t bytes), block, bytes)
 CLUSTERPROF_OWN_REALLOCATE(mi_realloc, (void* block, std::size_t bytes), block, bytes)
 CLUSTERPROF_OWN_REALLOCATE(mi_rezalloc, (void* block, std::size_t bytes), block, bytes)
 CLUSTERPROF_OWN_REALLOCATE(mi_realloc_aligned, (void* block, std::size_t bytes, std::size_t alignment), block,
                            bytes, alignment)
-CLUSTERPROF_OWN_REALLOCATE(rallocx, (void* block, std::size_t bytes, int flags), block, bytes, flags)
+CLUSTERPROF_OWN_REALLOCATE_OR(reallocate_with_flags(block, bytes, flags, CLUSTERPROF_CALLER), rallocx,
+                              (void* block, std::size_t bytes, int flags), block, bytes, flags)
 
 #define CLUSTERPROF_OWN_PLACE(name)                                                                    \
   CLUSTERPROF_STANDS_FOR(int, name, void** to, std::size_t alignment, std::size_t bytes) {             \
