@@ -35,10 +35,11 @@ thread_local constinit bool t_is_ours = false;
 // A child of vfork, and one that was forked past libc, write to their parent's tables otherwise.
 bool is_this_process() noexcept { return raw_syscall(SYS_getpid) == g_process.pid; }
 
-// What the interpreter frees while it is finalised counts as live at the end.
+// What the interpreter frees while it is finalised counts as live at the end. Later it still says that it is,
+// in a program that goes on, but then there is no interpreter any more.
 bool python_finalizes() noexcept {
   const PythonRuntime* const runtime = python_runtime();
-  return runtime != nullptr && runtime->is_finalizing() != 0;
+  return runtime != nullptr && runtime->is_finalizing() != 0 && runtime->first_interpreter() != nullptr;
 }
 
 std::uint64_t mix(std::uint64_t value) noexcept {  // MurmurHash3's finalizer
