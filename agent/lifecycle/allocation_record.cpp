@@ -175,8 +175,10 @@ Keeping record_allocated(const SampledBlock& block, const void* caller) noexcept
 
 bool record_take(const void* address, KeptBlock& block) noexcept {
   wire::SegmentHeader* const segment = segment_for_allocations();
-  return segment != nullptr && is_this_process() && !python_finalizes() &&
-         take_block(segment, reinterpret_cast<std::uint64_t>(address), block);
+  const auto at = reinterpret_cast<std::uint64_t>(address);
+  // Mostly it is not known: that is found out without a system call.
+  return segment != nullptr && has_block(segment, at) && is_this_process() && !python_finalizes() &&
+         take_block(segment, at, block);
 }
 
 void record_put_back(const KeptBlock& block) noexcept {

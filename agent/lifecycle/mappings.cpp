@@ -43,6 +43,7 @@ bool enter(std::uint64_t address, std::uint64_t bytes) noexcept {
   for (std::uint32_t i = 0; i < kMappings; ++i) {
     std::uint64_t free = 0;
     constexpr std::uint64_t kTaken = 1;
+    if (g_mappings[i].address.load(kRelaxed) != 0) continue;
     if (!g_mappings[i].address.compare_exchange_strong(free, kTaken, std::memory_order_acq_rel)) continue;
     g_mappings[i].bytes.store(bytes, kRelaxed);
     g_mappings[i].address.store(address, std::memory_order_release);
@@ -113,9 +114,10 @@ std::uint64_t record_unmapped(const void* address, std::uint64_t bytes) noexcept
   for (std::uint32_t i = 0; i < used; ++i) {
     std::uint64_t from = g_mappings[i].address.load(std::memory_order_acquire);
     const std::uint64_t to = from + g_mappings[i].bytes.load(kRelaxed);
-    if (from <= wire::kBusyBlock || from >= end || to <= begin ||
-        !g_mappings[i].address.compare_exchange_strong(from, 0, std::memory_order_acq_rel))
-      continue;
+    if (from <= wire::kBusyBlock || from >= end || to <= begin) continue;
+    // A child of vfork has its parent's list.
+    if (raw_syscall(SYS_getpid) != g_process.pid) break;
+    if (!g_mappings[i].address.compare_exchange_strong(from, 0, std::memory_order_acq_rel)) continue;
     KeptBlock block = {};
     if (!record_take(reinterpret_cast<const void*>(from), block)) continue;
     std::uint64_t kept = 0;
