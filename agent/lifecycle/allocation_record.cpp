@@ -195,6 +195,13 @@ void record_freed(const KeptBlock& block) noexcept {
   if (segment != nullptr) end_block(segment, block, monotonic_ns());
 }
 
+wire::MemoryDomain domain_of_block(const KeptBlock& block) noexcept {
+  wire::SegmentHeader* const segment = segment_for_allocations();
+  if (segment == nullptr || block.site >= segment->memory_sites) return wire::MemoryDomain::kMapping;
+  const wire::MemoryDomain domain = sites_of(segment)[block.site].domain;
+  return domain == wire::MemoryDomain::kMpi ? wire::MemoryDomain::kMapping : domain;
+}
+
 void record_copied(std::uint64_t bytes, std::uint64_t calls, const void* caller) noexcept {
   wire::SegmentHeader* const segment = segment_for_allocations();
   if (segment == nullptr || !may_record(caller)) return;

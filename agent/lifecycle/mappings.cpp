@@ -102,14 +102,16 @@ void keep_part(const KeptBlock& whole, std::uint64_t begin, std::uint64_t end, s
 
 }  // namespace
 
-void record_mapped(const void* address, std::uint64_t bytes, const void* caller) noexcept {
-  record(address, bytes, wire::MemoryDomain::kMapping, caller);
+void record_mapped(const void* address, std::uint64_t bytes, wire::MemoryDomain domain,
+                   const void* caller) noexcept {
+  record_unmapped(address, bytes);  // with MREMAP_FIXED and SHM_REMAP
+  record(address, bytes, domain, caller);
 }
 
-std::uint64_t record_unmapped(const void* address, std::uint64_t bytes) noexcept {
+Unmapped record_unmapped(const void* address, std::uint64_t bytes) noexcept {
   const auto begin = reinterpret_cast<std::uint64_t>(address);
   const std::uint64_t end = begin + bytes;
-  std::uint64_t recorded = 0;
+  Unmapped recorded = {0, wire::MemoryDomain::kMapping};
   const std::uint32_t used = g_mappings_used.load(kRelaxed);
   for (std::uint32_t i = 0; i < used; ++i) {
     std::uint64_t from = g_mappings[i].address.load(std::memory_order_acquire);
@@ -124,7 +126,8 @@ std::uint64_t record_unmapped(const void* address, std::uint64_t bytes) noexcept
     keep_part(block, from, std::max(from, std::min(begin, to)), kept);
     keep_part(block, std::min(to, std::max(end, from)), to, kept);
     block.weight -= std::min(kept, block.weight);
-    recorded += std::min(to, end) - std::max(from, begin);
+    recorded.bytes += std::min(to, end) - std::max(from, begin);
+    recorded.domain = domain_of_block(block);
     record_freed(block);
   }
   return recorded;
