@@ -114,6 +114,13 @@ void MemoryReader::finish(std::uint64_t end_ns) {
 
 std::vector<MemoryChange> MemoryReader::take_changes() { return std::exchange(changes_, {}); }
 
+std::vector<MemoryChange> MemoryReader::live(std::uint64_t now_ns) {
+  std::vector<MemoryChange> live;
+  for (std::uint32_t site = 0; site < live_.size(); ++site)
+    if (live_[site] != 0) live.push_back({now_ns, live_[site], key_of(site)});
+  return live;
+}
+
 std::vector<MemoryChange> MemoryReader::release(std::uint64_t end_ns) {
   for (std::uint32_t site = 0; site < live_.size(); ++site)
     if (live_[site] != 0) change(end_ns, -live_[site], site);

@@ -31,6 +31,8 @@ class MemoryReader {
   void finish(std::uint64_t end_ns);
   // Changes since the last call, nearly in the order of time.
   [[nodiscard]] std::vector<MemoryChange> take_changes();
+  // What it has, as of the changes so far.
+  [[nodiscard]] std::vector<MemoryChange> live(std::uint64_t now_ns);
   // Of a process that has ended: what it still had, by path and domain, and that all of it is given back.
   [[nodiscard]] std::vector<MemoryLeft> left(std::uint64_t end_ns);
   [[nodiscard]] std::vector<MemoryChange> release(std::uint64_t end_ns);
