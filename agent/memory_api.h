@@ -83,7 +83,7 @@ struct MemoryWrap {
   // In the child of a fork: no block is known any more.
   void (*forget_blocks)();
   // Samples the interpreter's allocator of small objects; not free-threaded ones. handle: as for dlsym.
-  // False: it has not got the functions for that.
+  // False: it has not got the functions for that, or the objects are malloc's, and sampled there.
   bool (*hook_python)(void* handle);
   // Whether those hooks have been called.
   std::atomic<bool> python_hooked, python_called;
