@@ -58,6 +58,7 @@ class MemoryReader {
   std::unordered_map<std::uint32_t, RawMemoryKey> keys_;  // by site
   std::vector<MemoryChange> changes_;
   std::uint64_t events_lost_ = 0;
+  std::uint64_t known_events_ = 0;  // of the ring: what they say was in the sums when these were followed
   bool has_ended_ = false;
   // A writer that has a place and has not written: since when, and where.
   std::uint64_t waiting_since_ns_ = 0, waiting_at_ = 0;

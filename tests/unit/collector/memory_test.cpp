@@ -267,6 +267,34 @@ TEST_F(MemoryReaderTest, AWriterThatWasKilledDoesNotHoldUpTheOthers) {
   EXPECT_EQ(sum(reader().take_changes(), MemoryDomain::kPython), 70);
 }
 
+TEST_F(MemoryReaderTest, WhatTheSumsHaveSaidIsNotToldAgainByEvents) {
+  fake_.memory_change(6, kStart + kMs, 500);
+  // A writer that has a place and is late, when another event was lost.
+  fake_.memory_site(7).alloc_bytes += 70;
+  wire::MemoryRing& ring = fake_.memory_ring();
+  const std::uint64_t place = ring.claimed.fetch_add(1);
+  fake_.header().memory.events_lost += 1;
+  reader().poll(kStart + 2 * kMs);
+  EXPECT_EQ(sum(reader().take_changes(), MemoryDomain::kPython), 70);
+  wire::MemoryEvent& event = ring.events[place % wire::kMemoryEvents];
+  event.time_ns = kStart + kMs;
+  event.bytes = 70;
+  event.site = 7;
+  event.number.store(place + 1);
+  fake_.memory_change(7, kStart + 3 * kMs, 5);
+  reader().poll(kStart + 4 * kMs);
+  EXPECT_EQ(sum(reader().take_changes(), MemoryDomain::kPython), 5);
+}
+
+TEST_F(MemoryReaderTest, AWriterThatWasGivenUpHasWhatTheSumsSay) {
+  fake_.memory_site(7).alloc_bytes += 70;
+  fake_.memory_ring().claimed += 1;  // and never written
+  reader().poll(kStart + kMs);
+  EXPECT_TRUE(reader().take_changes().empty());
+  reader().poll(kStart + 1600 * kMs);
+  EXPECT_EQ(sum(reader().take_changes(), MemoryDomain::kPython), 70);
+}
+
 TEST_F(MemoryReaderTest, AProcessThatWasKilledHasWhatItsSumsSay) {
   fake_.memory_change(6, kStart + kMs, 500);
   fake_.memory_site(6).alloc_bytes += 40;  // killed before the event
