@@ -11,13 +11,14 @@ int main(int count, char** arguments) {
     return 1;
   }
   if (dlsym(RTLD_DEFAULT, "_ZSt9terminatev") != NULL) return 2;  /* then this tests nothing */
-  int (*work)(void) = NULL;
+  int (*work)(void) = NULL, (*lack)(void) = NULL;
   *(void**)&work = dlsym(plugin, "work");
-  if (work == NULL || dlopen("/nowhere/nothing.so", RTLD_NOW) != NULL) return 3;
+  *(void**)&lack = dlsym(plugin, "lack");
+  if (work == NULL || lack == NULL || dlopen("/nowhere/nothing.so", RTLD_NOW) != NULL) return 3;
   const int result = work();
   if (dlerror() == NULL) {
     fprintf(stderr, "an allocation has taken the program's dlerror\n");
     return 4;
   }
-  return result;
+  return result != 0 ? result : lack();
 }
