@@ -27,6 +27,11 @@ struct KeptBlock {
   std::uint32_t site;
 };
 
+struct Unmapped {
+  std::uint64_t bytes;
+  wire::MemoryDomain domain;  // of a part of it
+};
+
 enum class Keeping : std::uint8_t {
   kRefused,   // the block is not known
   kNew,       // it is
@@ -46,9 +51,9 @@ struct MemoryRecorder {
   // Bytes copied, and calls that copied them: what one call stands for.
   void (*copied)(std::uint64_t bytes, std::uint64_t calls, const void* caller);
   // Memory from the kernel, but for mmap, which the agent sees itself. Before it is given back. Returns how
-  // much of it was recorded.
-  void (*mapped)(const void* address, std::uint64_t bytes, const void* caller);
-  std::uint64_t (*unmapped)(const void* address, std::uint64_t bytes);
+  // much of it was recorded, and as what.
+  void (*mapped)(const void* address, std::uint64_t bytes, wire::MemoryDomain domain, const void* caller);
+  Unmapped (*unmapped)(const void* address, std::uint64_t bytes);
   // Exit handlers are about to run. What they free counts as live at the end.
   void (*ends)();
 };
@@ -78,7 +83,7 @@ struct MemoryWrap {
   // In the child of a fork: no block is known any more.
   void (*forget_blocks)();
   // Samples the interpreter's allocator of small objects; not free-threaded ones. handle: as for dlsym.
-  // False: it has not got the functions for that.
+  // False: it has not got the functions for that, or the objects are malloc's, and sampled there.
   bool (*hook_python)(void* handle);
   // Whether those hooks have been called.
   std::atomic<bool> python_hooked, python_called;

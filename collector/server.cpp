@@ -551,7 +551,8 @@ class Server::Impl {
       look_at_processes();
     } else if (memory_share_ >= kMemoryIsNear && clock - last_memory_look_ >= kNearLimitInterval &&
                state_.records_memory()) {
-      look_at_memory();
+      last_memory_look_ = clock;
+      if (memory_limit_.most_used_share() >= kMemoryIsShort) look_at_memory();
     }
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
     if (options_.attached_for.count() != 0 && clock - started_ >= options_.attached_for) let_go();
@@ -674,6 +675,7 @@ class Server::Impl {
     for (const NodeState::ProcessId id : ended) process_gone(id);
     update_series();
     look_at_own_memory();
+    state_.set_group_memory(memory_limit_.follow());
     look_at_memory();
   }
 
@@ -709,9 +711,9 @@ class Server::Impl {
     const std::optional<MemoryUse> use = memory_limit_.look();
     const double share = use ? use->share() : 0;
     memory_share_ = share;
-    state_.set_group_memory(memory_limit_.follow());
     if (share < kMemoryIsLowAgain) memory_was_short_ = false;
     if (share < kMemoryIsShort || std::exchange(memory_was_short_, true)) return;
+    state_.set_group_memory(memory_limit_.follow());
     state_.save_memory(NoteCode::kJobMemoryShort, use->limit_bytes);
     reserve_.release();
     memory_is_short_ = true;

@@ -2,6 +2,7 @@
 // The interposed functions of allocators. A call that is not recorded costs a comparison, a subtraction and a
 // jump; a free costs the look at a counter.
 #include <errno.h>
+#include <malloc.h>
 
 #include <cstring>
 
@@ -30,15 +31,12 @@ std::size_t product(std::size_t count, std::size_t size) noexcept {
   return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
 }
 
-// The function behind, or what the calling object has by that name. Null: there is none.
+// The function behind, or what the calling object has by that name: each may have another one, and may be
+// unloaded, so that is not kept. Null: there is none.
 template <typename Function>
 Function* find(std::atomic<Function*>& function, const void* caller, const char* name) noexcept {
-  Function* found = function.load(kRelaxed);
-  if (found == nullptr) {
-    found = reinterpret_cast<Function*>(function_for(caller, name));
-    function.store(found, kRelaxed);
-  }
-  return found;
+  Function* const found = function.load(kRelaxed);
+  return found != nullptr ? found : reinterpret_cast<Function*>(function_for(caller, name));
 }
 
 // Calls `allocate`, which returns the block, and records the block if that is due.
@@ -183,11 +181,11 @@ CLUSTERPROF_OF_PAGES(pvalloc)
 
 // Returns the error, and leaves errno alone.
 template <typename Function>
-[[gnu::noinline]] static int place_slowly(std::atomic<Function*>& function, void** to, std::size_t alignment,
+[[gnu::noinline]] static int place_slowly(Function* function, void** to, std::size_t alignment,
                                           std::size_t bytes, const void* caller) {
   const int saved_errno = errno;
   int error = ENOMEM;
-  if (!have_functions() || function.load(kRelaxed) == nullptr) {
+  if (function == nullptr) {
     void* const address = allocate_early(bytes, alignment);
     if (address != nullptr) {
       *to = address;
@@ -195,7 +193,7 @@ template <typename Function>
     }
   } else {
     allocating(bytes, caller, [&]() -> void* {
-      error = function.load(kRelaxed)(to, alignment, bytes);
+      error = function(to, alignment, bytes);
       return error == 0 ? *to : nullptr;
     });
   }
@@ -204,26 +202,34 @@ template <typename Function>
 }
 
 CLUSTERPROF_STANDS_FOR(int, posix_memalign, void** to, std::size_t alignment, std::size_t bytes) {
-  auto* const next = g_functions.posix_memalign.load(kRelaxed);
+  auto* next = g_functions.posix_memalign.load(kRelaxed);
+  if (next == nullptr && have_functions()) [[unlikely]]
+    next = g_functions.posix_memalign.load(kRelaxed);
   if (next == nullptr || is_due(bytes)) [[unlikely]]
-    return place_slowly(g_functions.posix_memalign, to, alignment, bytes, CLUSTERPROF_CALLER);
+    return place_slowly(next, to, alignment, bytes, CLUSTERPROF_CALLER);
   return next(to, alignment, bytes);
 }
 
 // --- C++'s ----------------------------------------------------------------------------------
 
-// Where no object behind us has the function, it comes from a run time that only some objects see, or from
-// none.
+// Where no object behind us has the function, only some objects see a run time, whose function calls malloc.
+// So does this. The loader, which has a lock, is asked only for what happens when there is no memory.
 template <typename Function, typename Call>
 [[gnu::noinline]] static void* make_slowly(std::atomic<Function*>& function, const char* name,
                                            std::size_t bytes, std::size_t alignment, const void* caller,
                                            Call call) {
-  if (have_functions() && function.load(kRelaxed) != nullptr)
-    return allocating(bytes, caller, [&] { return call(function.load(kRelaxed)); });
-  // A run time's calls malloc.
-  if (auto* const found = reinterpret_cast<Function*>(function_for(caller, name)); found != nullptr)
-    return call(found);
-  return alignment == 0 ? clusterprof_malloc(bytes) : clusterprof_aligned_alloc(alignment, bytes);
+  if (!have_functions()) return allocate_early(bytes, alignment);
+  if (Function* const next = function.load(kRelaxed); next != nullptr)
+    return allocating(bytes, caller, [&] { return call(next); });
+  const std::size_t wanted = bytes != 0 ? bytes : 1;
+  const auto allocate = [=]() -> void* {
+    return alignment == 0 ? g_functions.malloc.load(kRelaxed)(wanted)
+                          : g_functions.memalign.load(kRelaxed)(alignment, wanted);
+  };
+  void* const made = is_due(bytes) ? allocating(bytes, caller, allocate) : allocate();
+  if (made != nullptr) return made;
+  auto* const found = reinterpret_cast<Function*>(function_for(caller, name));
+  return found != nullptr ? call(found) : nullptr;
 }
 
 #define CLUSTERPROF_NEW(name, alignment, parameters, ...)                                \
@@ -248,15 +254,10 @@ CLUSTERPROF_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, align,
                 (std::size_t bytes, std::size_t align, const NoThrow* tag), bytes, align, tag)
 
 template <typename Function, typename Call>
-[[gnu::noinline]] static void delete_slowly(std::atomic<Function*>& function, const char* name, void* block,
-                                            const void* caller, Call call) {
-  if (have_functions() && function.load(kRelaxed) != nullptr) {
-    if (filter_may_have(g_filter, block)) note_free(block);
-    return call(function.load(kRelaxed));
-  }
-  if (auto* const found = reinterpret_cast<Function*>(function_for(caller, name)); found != nullptr)
-    return call(found);
-  clusterprof_free(block);
+[[gnu::noinline]] static void delete_slowly(std::atomic<Function*>& function, void* block, Call call) {
+  if (!have_functions() || function.load(kRelaxed) == nullptr) return clusterprof_free(block);
+  if (filter_may_have(g_filter, block)) note_free(block);
+  call(function.load(kRelaxed));
 }
 
 #define CLUSTERPROF_DELETE(name, parameters, ...)                                        \
@@ -265,7 +266,7 @@ template <typename Function, typename Call>
       return passed(__VA_ARGS__);                                                        \
     auto* const next = g_functions.name.load(kRelaxed);                                  \
     if (next == nullptr || filter_may_have(g_filter, block)) [[unlikely]]                \
-      return delete_slowly(g_functions.name, #name, block, CLUSTERPROF_CALLER,           \
+      return delete_slowly(g_functions.name, block,                                      \
                            [=](auto* function) { return function(__VA_ARGS__); });       \
     next(__VA_ARGS__);                                                                   \
   }
@@ -289,12 +290,13 @@ CLUSTERPROF_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void* block, std::size_
 // --- allocators' own names ------------------------------------------------------------------
 
 // Without such an allocator they are libc's, for a program that has only asked whether the name is there.
+// Where the allocator itself calls them, it is within a call that is counted.
 
 #define CLUSTERPROF_OWN(name, bytes_of_it, parameters, instead, ...)                                   \
   CLUSTERPROF_STANDS_FOR(void*, name, CLUSTERPROF_UNPACK parameters) {                                 \
     auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
     if (next == nullptr) return instead;                                                               \
-    if (!is_due(bytes_of_it)) return next(__VA_ARGS__);                                                \
+    if (has_malloc(CLUSTERPROF_CALLER) || !is_due(bytes_of_it)) return next(__VA_ARGS__);              \
     return allocating(bytes_of_it, CLUSTERPROF_CALLER, [=] { return next(__VA_ARGS__); });             \
   }
 #define CLUSTERPROF_OWN_ALLOCATE(name) \
@@ -336,29 +338,55 @@ CLUSTERPROF_OWN_ALIGNED_BEHIND(mi_malloc_aligned)
 CLUSTERPROF_OWN_ALIGNED_BEHIND(mi_zalloc_aligned)
 CLUSTERPROF_OWN_ALIGNED_BEHIND(mi_new_aligned)
 
-CLUSTERPROF_OWN(mallocx, bytes, (std::size_t bytes, int flags), clusterprof_calloc(1, bytes), bytes, flags)
+// The low bits of jemalloc's flags are the logarithm of the alignment. Others ask for zeros, which it always
+// has here.
+static void* allocate_with_flags(std::size_t bytes, int flags, const void* caller) {
+  constexpr std::size_t kUsual = 16;
+  const std::size_t wanted = std::size_t{1} << (flags & 63), alignment = wanted > kUsual ? wanted : kUsual;
+  void* const block =
+      allocate_slowly(g_functions.memalign, bytes, alignment, caller,
+                      [=](auto* function) { return function(alignment, bytes); });
+  if (block != nullptr) std::memset(block, 0, bytes);
+  return block;
+}
+CLUSTERPROF_OWN(mallocx, bytes, (std::size_t bytes, int flags),
+                allocate_with_flags(bytes, flags, CLUSTERPROF_CALLER), bytes, flags)
 
-#define CLUSTERPROF_OWN_REALLOCATE(name, parameters, ...)                                              \
+// Moves the block even where it could stay, since only an allocation has the alignment.
+static void* reallocate_with_flags(void* block, std::size_t bytes, int flags, const void* caller) {
+  void* const moved = allocate_with_flags(bytes, flags, caller);
+  if (moved == nullptr || block == nullptr) return moved;
+  const std::size_t had = is_early(block) ? early_bytes(block) : malloc_usable_size(block);
+  std::memcpy(moved, block, had < bytes ? had : bytes);
+  clusterprof_free(block);
+  return moved;
+}
+
+#define CLUSTERPROF_OWN_REALLOCATE_OR(instead, name, parameters, ...)                                  \
   CLUSTERPROF_STANDS_FOR(void*, name, CLUSTERPROF_UNPACK parameters) {                                 \
     auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
-    if (next == nullptr) return clusterprof_realloc(block, bytes);                                     \
+    if (next == nullptr) return instead;                                                               \
+    if (has_malloc(CLUSTERPROF_CALLER)) return next(__VA_ARGS__);                                      \
     if (!filter_may_have(g_filter, block) && !is_due(bytes)) return next(__VA_ARGS__);                 \
     return reallocating(block, bytes, CLUSTERPROF_CALLER, [=] { return next(__VA_ARGS__); });          \
   }
+#define CLUSTERPROF_OWN_REALLOCATE(name, ...) \
+  CLUSTERPROF_OWN_REALLOCATE_OR(clusterprof_realloc(block, bytes), name, __VA_ARGS__)
 CLUSTERPROF_OWN_REALLOCATE(je_realloc, (void* block, std::size_t bytes), block, bytes)
 CLUSTERPROF_OWN_REALLOCATE(tc_realloc, (void* block, std::size_t bytes), block, bytes)
 CLUSTERPROF_OWN_REALLOCATE(mi_realloc, (void* block, std::size_t bytes), block, bytes)
 CLUSTERPROF_OWN_REALLOCATE(mi_rezalloc, (void* block, std::size_t bytes), block, bytes)
 CLUSTERPROF_OWN_REALLOCATE(mi_realloc_aligned, (void* block, std::size_t bytes, std::size_t alignment), block,
                            bytes, alignment)
-CLUSTERPROF_OWN_REALLOCATE(rallocx, (void* block, std::size_t bytes, int flags), block, bytes, flags)
+CLUSTERPROF_OWN_REALLOCATE_OR(reallocate_with_flags(block, bytes, flags, CLUSTERPROF_CALLER), rallocx,
+                              (void* block, std::size_t bytes, int flags), block, bytes, flags)
 
 #define CLUSTERPROF_OWN_PLACE(name)                                                                    \
   CLUSTERPROF_STANDS_FOR(int, name, void** to, std::size_t alignment, std::size_t bytes) {             \
     auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
     if (next == nullptr) return clusterprof_posix_memalign(to, alignment, bytes);                      \
-    if (!is_due(bytes)) return next(to, alignment, bytes);                                             \
-    return place_slowly(g_functions.name, to, alignment, bytes, CLUSTERPROF_CALLER);                   \
+    if (has_malloc(CLUSTERPROF_CALLER) || !is_due(bytes)) return next(to, alignment, bytes);           \
+    return place_slowly(next, to, alignment, bytes, CLUSTERPROF_CALLER);                               \
   }
 CLUSTERPROF_OWN_PLACE(je_posix_memalign)
 CLUSTERPROF_OWN_PLACE(tc_posix_memalign)

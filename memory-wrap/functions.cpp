@@ -31,9 +31,10 @@ constinit bool g_malloc_is_ours = false;
 struct Range {
   std::uintptr_t begin, end;
 };
-constexpr std::uint32_t kMaxAllocators = 4;
+constexpr std::uint32_t kMaxAllocators = 5;
 constinit Range g_allocators[kMaxAllocators] = {};
 constinit std::uint32_t g_allocator_count = 0;
+constinit Range g_malloc_object = {0, 0};
 
 bool is_in_ourselves(const void* address) noexcept {
   const auto place = reinterpret_cast<std::uintptr_t>(address);
@@ -101,6 +102,10 @@ void look_all_up() noexcept {
   Functions::malloc_type* const malloc_function =
       reinterpret_cast<Functions::malloc_type*>(dlsym(RTLD_NEXT, "malloc"));
   enter_allocator(reinterpret_cast<const void*>(malloc_function));
+  g_malloc_object = g_allocators[0];
+  // TBB's proxy has its memory from another object. Without it, we do not see the blocks of that one.
+  if (!is_in_allocator(reinterpret_cast<const void*>(g_functions.on_exit.load())))
+    enter_allocator(dlsym(RTLD_NEXT, "scalable_malloc"));
   for (const auto* function : {reinterpret_cast<const void*>(g_functions.mallocx.load()),
                                reinterpret_cast<const void*>(g_functions.tc_malloc.load()),
                                reinterpret_cast<const void*>(g_functions.mi_malloc.load())})
@@ -131,12 +136,16 @@ bool have_functions() noexcept {
 }
 
 void* function_for(const void* caller, const char* name) noexcept {
+  const int saved_errno = errno;
+  void* function = nullptr;
   Dl_info info;
-  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return nullptr;
-  void* const object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (object == nullptr) return nullptr;
-  void* const function = dlsym(object, name);
-  dlclose(object);  // it stays: it is calling
+  if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
+    if (void* const object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); object != nullptr) {
+      function = dlsym(object, name);
+      dlclose(object);  // it stays: it is calling
+    }
+  }
+  errno = saved_errno;
   return is_in_ourselves(function) ? nullptr : function;
 }
 
@@ -147,6 +156,17 @@ bool is_in_allocator(const void* address) noexcept {
   for (std::uint32_t i = 0; i < g_allocator_count; ++i)
     if (place >= g_allocators[i].begin && place < g_allocators[i].end) return true;
   return false;
+}
+
+bool has_malloc(const void* caller) noexcept {
+  const auto place = reinterpret_cast<std::uintptr_t>(caller);
+  return place >= g_malloc_object.begin && place < g_malloc_object.end;
+}
+
+void pass_new() noexcept {
+#define CLUSTERPROF_PASS(name, ...) g_passed.name.store(g_functions.name.load());
+  CLUSTERPROF_NEW_FUNCTIONS(CLUSTERPROF_PASS)
+#undef CLUSTERPROF_PASS
 }
 
 bool calls_other_malloc(std::uintptr_t base, const void* dynamic) noexcept {

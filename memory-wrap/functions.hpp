@@ -135,7 +135,7 @@ extern PassedFunctions g_passed;
 bool have_functions() noexcept;
 
 // A function that no object has behind us among those that all see: as the object that calls sees it. Null:
-// nobody defines it.
+// nobody defines it. Takes the loader's lock, and what dlerror() would say is lost.
 void* function_for(const void* caller, const char* name) noexcept;
 
 // Whether the program calls our malloc and free, and those behind are known.
@@ -143,6 +143,12 @@ bool malloc_is_ours() noexcept;
 
 // Whether the address is in an object that has the functions of an allocator behind us.
 bool is_in_allocator(const void* address) noexcept;
+
+// Whether it is the object whose malloc is behind ours that calls.
+bool has_malloc(const void* caller) noexcept;
+
+// Lets operator new of an allocator pass, since it calls our malloc.
+void pass_new() noexcept;
 
 // MemoryWrap::calls_other_malloc.
 bool calls_other_malloc(std::uintptr_t base, const void* dynamic) noexcept;

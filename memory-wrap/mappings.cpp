@@ -36,7 +36,8 @@ long failing(long result) noexcept {
 void note_heap_end(std::uintptr_t before, std::uintptr_t now, const void* caller) noexcept {
   const agent::MemoryRecorder* const to = recorder();
   if (to == nullptr || is_in_allocator(caller)) return;
-  if (now > before) to->mapped(reinterpret_cast<const void*>(before), now - before, caller);
+  if (now > before)
+    to->mapped(reinterpret_cast<const void*>(before), now - before, wire::MemoryDomain::kMapping, caller);
   if (now < before) to->unmapped(reinterpret_cast<const void*>(now), before - now);
 }
 
@@ -45,6 +46,7 @@ void note_heap_end(std::uintptr_t before, std::uintptr_t now, const void* caller
 
 using namespace clusterprof::memory_wrap;
 namespace agent = clusterprof::agent;
+namespace wire = clusterprof::wire;
 
 CLUSTERPROF_STANDS_FOR(int, munmap, void* address, std::size_t bytes) {
   const agent::MemoryRecorder* const to = recorder();
@@ -63,14 +65,16 @@ CLUSTERPROF_STANDS_FOR(void*, mremap, void* address, std::size_t bytes, std::siz
   void* const wanted = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void*) : nullptr;
   va_end(arguments);
   const agent::MemoryRecorder* const to = recorder();
-  const std::uint64_t recorded = to != nullptr ? to->unmapped(address, bytes) : 0;
+  const agent::Unmapped was = to != nullptr ? to->unmapped(address, bytes) : agent::Unmapped{};
   auto* const next = g_functions.mremap.load(kRelaxed);
   void* const moved = next != nullptr ? next(address, bytes, new_bytes, flags, wanted)
                                       : reinterpret_cast<void*>(failing(raw_syscall(
                                             SYS_mremap, address, bytes, new_bytes, flags, wanted)));
-  if (recorded == 0) return moved;
   const bool failed = moved == MAP_FAILED;
-  to->mapped(failed ? address : moved, failed ? recorded : new_bytes, CLUSTERPROF_CALLER);
+  if (was.bytes != 0)
+    to->mapped(failed ? address : moved, failed ? was.bytes : new_bytes, was.domain, CLUSTERPROF_CALLER);
+  else if (to != nullptr && !failed)
+    to->unmapped(moved, new_bytes);  // what was there, with MREMAP_FIXED
   return moved;
 }
 
@@ -108,7 +112,7 @@ CLUSTERPROF_STANDS_FOR(void*, shmat, int segment, const void* wanted, int flags)
   // Who has made it has the memory.
   shmid_ds status;
   if (raw_syscall(SYS_shmctl, segment, IPC_STAT, &status) == 0 && status.shm_cpid == raw_syscall(SYS_getpid))
-    to->mapped(address, status.shm_segsz, CLUSTERPROF_CALLER);
+    to->mapped(address, status.shm_segsz, wire::MemoryDomain::kMapping, CLUSTERPROF_CALLER);
   return address;
 }
 

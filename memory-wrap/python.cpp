@@ -29,7 +29,7 @@ struct ArenaAllocator {
   void* (*allocate)(void*, std::size_t);
   void (*free)(void*, void*, std::size_t);
 };
-enum Domain : int { kMem = 1, kObject = 2 };
+enum Domain : int { kRaw = 0, kMem = 1, kObject = 2 };
 
 constexpr std::size_t kLargestSmall = 512;  // of pymalloc's pools
 constexpr std::size_t kDiverted = kLargestSmall + 1;
@@ -160,9 +160,13 @@ bool hook_python(void* handle) noexcept {
   auto* const set_arena = reinterpret_cast<GetArenaAllocator*>(dlsym(handle, "PyObject_SetArenaAllocator"));
   dlerror();
   if (get == nullptr || set == nullptr || get_arena == nullptr || set_arena == nullptr) return false;
-  clusterprof_memory_wrap_v1.python_hooked.store(true, std::memory_order_relaxed);
   get(kMem, &g_original[kMem]);
   get(kObject, &g_original[kObject]);
+  // What malloc gives out anyway is counted there: with PYTHONMALLOC=malloc, or built without pymalloc.
+  Allocator raw = {};
+  get(kRaw, &raw);
+  if (g_original[kObject].allocate == raw.allocate || g_original[kMem].allocate == raw.allocate) return false;
+  clusterprof_memory_wrap_v1.python_hooked.store(true, std::memory_order_relaxed);
   get_arena(&g_original_arena);
   ArenaAllocator arena = {g_original_arena.context, hooked_arena, g_original_arena.free};
   set_arena(&arena);

@@ -17,13 +17,38 @@ extern "C" [[gnu::visibility("hidden")]] const char _end[];
 namespace clusterprof::memory_wrap {
 namespace {
 
-void find_functions() noexcept { have_functions(); }
+// Whether an allocator's operator new, which is not passed, calls our malloc, as that of jemalloc up to 5.2.1
+// does. Nothing is recorded yet.
+bool new_calls_malloc() noexcept {
+  auto* const make = g_functions._Znwm.load(std::memory_order_relaxed);
+  auto* const end = g_functions._ZdlPv.load(std::memory_order_relaxed);
+  if (make == nullptr || end == nullptr || g_passed._Znwm.load(std::memory_order_relaxed) != nullptr)
+    return false;
+  const Countdown countdown = t_state.heap;
+  const ObjectRequest request = t_state.request;
+  t_state.request = {true, 1, {false, {0, 0, 0}}};
+  t_state.heap.left = 0;  // leads malloc to the slow path, which closes the request
+  void* const block = make(1);
+  const bool called = !t_state.request.is_open;
+  t_state.heap = countdown;
+  t_state.request = request;
+  end(block);
+  return called;
+}
+
+void find_functions() noexcept {
+  if (have_functions() && new_calls_malloc()) pass_new();
+}
 
 // Early blocks are known by their counters: who frees one must not call the allocator.
 void forget_blocks() noexcept {
   if (agent::raw_syscall(SYS_madvise, &g_filter, sizeof g_filter, MADV_DONTNEED) != 0)  // it may be locked
     for (auto& counter : g_filter) counter.store(0, std::memory_order_relaxed);
   for_each_early([](const void* address) { filter_add(g_filter, address); });
+  // Processes that do the same would choose the same bytes.
+  t_state.heap = {};
+  t_state.copies = {};
+  t_state.random = 0;
 }
 
 bool maps_for_heap(const void* caller) noexcept { return t_state.maps_for_heap || is_in_allocator(caller); }

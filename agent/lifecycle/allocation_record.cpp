@@ -35,10 +35,11 @@ thread_local constinit bool t_is_ours = false;
 // A child of vfork, and one that was forked past libc, write to their parent's tables otherwise.
 bool is_this_process() noexcept { return raw_syscall(SYS_getpid) == g_process.pid; }
 
-// What the interpreter frees while it is finalised counts as live at the end.
+// What the interpreter frees while it is finalised counts as live at the end. Later it still says that it is,
+// in a program that goes on, but then there is no interpreter any more.
 bool python_finalizes() noexcept {
   const PythonRuntime* const runtime = python_runtime();
-  return runtime != nullptr && runtime->is_finalizing() != 0;
+  return runtime != nullptr && runtime->is_finalizing() != 0 && runtime->first_interpreter() != nullptr;
 }
 
 std::uint64_t mix(std::uint64_t value) noexcept {  // MurmurHash3's finalizer
@@ -174,8 +175,10 @@ Keeping record_allocated(const SampledBlock& block, const void* caller) noexcept
 
 bool record_take(const void* address, KeptBlock& block) noexcept {
   wire::SegmentHeader* const segment = segment_for_allocations();
-  return segment != nullptr && is_this_process() && !python_finalizes() &&
-         take_block(segment, reinterpret_cast<std::uint64_t>(address), block);
+  const auto at = reinterpret_cast<std::uint64_t>(address);
+  // Mostly it is not known: that is found out without a system call.
+  return segment != nullptr && has_block(segment, at) && is_this_process() && !python_finalizes() &&
+         take_block(segment, at, block);
 }
 
 void record_put_back(const KeptBlock& block) noexcept {
@@ -190,6 +193,13 @@ void record_put_back(const KeptBlock& block) noexcept {
 void record_freed(const KeptBlock& block) noexcept {
   wire::SegmentHeader* const segment = segment_for_allocations();
   if (segment != nullptr) end_block(segment, block, monotonic_ns());
+}
+
+wire::MemoryDomain domain_of_block(const KeptBlock& block) noexcept {
+  wire::SegmentHeader* const segment = segment_for_allocations();
+  if (segment == nullptr || block.site >= segment->memory_sites) return wire::MemoryDomain::kMapping;
+  const wire::MemoryDomain domain = sites_of(segment)[block.site].domain;
+  return domain == wire::MemoryDomain::kMpi ? wire::MemoryDomain::kMapping : domain;
 }
 
 void record_copied(std::uint64_t bytes, std::uint64_t calls, const void* caller) noexcept {

@@ -12,6 +12,8 @@ Keeping record_allocated(const SampledBlock& block, const void* caller) noexcept
 bool record_take(const void* address, KeptBlock& block) noexcept;
 void record_put_back(const KeptBlock& block) noexcept;
 void record_freed(const KeptBlock& block) noexcept;
+// As the allocation was asked for: whether inside MPI is left out.
+wire::MemoryDomain domain_of_block(const KeptBlock& block) noexcept;
 void record_copied(std::uint64_t bytes, std::uint64_t calls, const void* caller) noexcept;
 
 // Null: allocations are not recorded now. Whether this process is the segment's is not asked.

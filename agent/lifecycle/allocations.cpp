@@ -64,6 +64,9 @@ bool is_set(const char* variable) noexcept {
   return value != nullptr && *value != 0;
 }
 
+// With these variables the interpreter sets its allocators when it is initialised.
+bool sets_python_allocator() noexcept { return is_set("PYTHONMALLOC") || is_set("PYTHONDEVMODE"); }
+
 void end_with_program() noexcept {
   wire::SegmentHeader* const segment = segment_for_allocations();
   if (segment == nullptr || raw_syscall(SYS_getpid) != g_process.pid) return;
@@ -123,6 +126,12 @@ void watch_python_allocator() noexcept {
   if (segment == nullptr || !wrap()->sees_malloc() || wrap()->python_hooked.load(kRelaxed)) return;
   FoundPython python = {};
   if (!python_found(python)) return;
+  const PythonRuntime* const runtime = python_runtime();
+  if (runtime != nullptr && runtime->is_initialized() != 0 && sets_python_allocator()) {
+    // Hooks in front of those would count what malloc counts.
+    note(segment, wire::kPythonReplaced);
+    return;
+  }
   if (!python.is_known || python.version_hex >= kFirstUnknownPython || !wrap()->hook_python(python.handle))
     note(segment, wire::kPythonNotSeen);
 }
@@ -137,8 +146,7 @@ void look_for_unseen_memory(wire::SegmentHeader* segment) noexcept {
   const PythonRuntime* const runtime = python_runtime();
   const bool runs = runtime != nullptr && runtime->is_initialized() != 0;
   if (!runs || !wrap()->python_hooked.load(kRelaxed)) return;
-  // With these variables the interpreter sets its allocators anew, after ours.
-  if (!wrap()->python_called.load(kRelaxed) || is_set("PYTHONMALLOC") || is_set("PYTHONDEVMODE"))
+  if (!wrap()->python_called.load(kRelaxed) || sets_python_allocator())
     note(segment, wire::kPythonReplaced);
 }
 

@@ -75,6 +75,18 @@ Keeping keep_block(wire::SegmentHeader* segment, const KeptBlock& block, KeptBlo
   return Keeping::kRefused;
 }
 
+bool has_block(wire::SegmentHeader* segment, std::uint64_t address) noexcept {
+  if (address <= wire::kBusyBlock) return false;
+  const Address* const addresses = addresses_of(segment);
+  const std::uint64_t key = key_of(address);
+  const std::uint32_t deepest = g_deepest.load(std::memory_order_relaxed);
+  for (std::uint32_t probe = 0; probe < deepest; ++probe)
+    if (addresses[wire::table_place(key, probe, segment->memory_blocks)].load(std::memory_order_relaxed) ==
+        address)
+      return true;
+  return false;
+}
+
 bool take_block(wire::SegmentHeader* segment, std::uint64_t address, KeptBlock& block) noexcept {
   if (address <= wire::kBusyBlock) return false;
   Address* const addresses = addresses_of(segment);

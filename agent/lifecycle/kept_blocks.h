@@ -10,6 +10,8 @@ namespace clusterprof::agent {
 // `replaced`: what was known of that address, with kReplaced.
 Keeping keep_block(wire::SegmentHeader* segment, const KeptBlock& block, KeptBlock& replaced) noexcept;
 
+bool has_block(wire::SegmentHeader* segment, std::uint64_t address) noexcept;  // changes nothing
+
 // False: there is none at this address.
 bool take_block(wire::SegmentHeader* segment, std::uint64_t address, KeptBlock& block) noexcept;
 

@@ -43,6 +43,7 @@ bool enter(std::uint64_t address, std::uint64_t bytes) noexcept {
   for (std::uint32_t i = 0; i < kMappings; ++i) {
     std::uint64_t free = 0;
     constexpr std::uint64_t kTaken = 1;
+    if (g_mappings[i].address.load(kRelaxed) != 0) continue;
     if (!g_mappings[i].address.compare_exchange_strong(free, kTaken, std::memory_order_acq_rel)) continue;
     g_mappings[i].bytes.store(bytes, kRelaxed);
     g_mappings[i].address.store(address, std::memory_order_release);
@@ -101,28 +102,32 @@ void keep_part(const KeptBlock& whole, std::uint64_t begin, std::uint64_t end, s
 
 }  // namespace
 
-void record_mapped(const void* address, std::uint64_t bytes, const void* caller) noexcept {
-  record(address, bytes, wire::MemoryDomain::kMapping, caller);
+void record_mapped(const void* address, std::uint64_t bytes, wire::MemoryDomain domain,
+                   const void* caller) noexcept {
+  record_unmapped(address, bytes);  // with MREMAP_FIXED and SHM_REMAP
+  record(address, bytes, domain, caller);
 }
 
-std::uint64_t record_unmapped(const void* address, std::uint64_t bytes) noexcept {
+Unmapped record_unmapped(const void* address, std::uint64_t bytes) noexcept {
   const auto begin = reinterpret_cast<std::uint64_t>(address);
   const std::uint64_t end = begin + bytes;
-  std::uint64_t recorded = 0;
+  Unmapped recorded = {0, wire::MemoryDomain::kMapping};
   const std::uint32_t used = g_mappings_used.load(kRelaxed);
   for (std::uint32_t i = 0; i < used; ++i) {
     std::uint64_t from = g_mappings[i].address.load(std::memory_order_acquire);
     const std::uint64_t to = from + g_mappings[i].bytes.load(kRelaxed);
-    if (from <= wire::kBusyBlock || from >= end || to <= begin ||
-        !g_mappings[i].address.compare_exchange_strong(from, 0, std::memory_order_acq_rel))
-      continue;
+    if (from <= wire::kBusyBlock || from >= end || to <= begin) continue;
+    // A child of vfork has its parent's list.
+    if (raw_syscall(SYS_getpid) != g_process.pid) break;
+    if (!g_mappings[i].address.compare_exchange_strong(from, 0, std::memory_order_acq_rel)) continue;
     KeptBlock block = {};
     if (!record_take(reinterpret_cast<const void*>(from), block)) continue;
     std::uint64_t kept = 0;
     keep_part(block, from, std::max(from, std::min(begin, to)), kept);
     keep_part(block, std::min(to, std::max(end, from)), to, kept);
     block.weight -= std::min(kept, block.weight);
-    recorded += std::min(to, end) - std::max(from, begin);
+    recorded.bytes += std::min(to, end) - std::max(from, begin);
+    recorded.domain = domain_of_block(block);
     record_freed(block);
   }
   return recorded;
@@ -131,6 +136,9 @@ std::uint64_t record_unmapped(const void* address, std::uint64_t bytes) noexcept
 void forget_mappings() noexcept {
   const std::uint32_t used = g_mappings_used.exchange(0, kRelaxed);
   for (std::uint32_t i = 0; i < used; ++i) g_mappings[i].address.store(0, kRelaxed);
+  // What these have is the parent's.
+  for (OwnFile& own : g_own_files) own.inode.store(0, kRelaxed);
+  g_own_files_made.store(0, kRelaxed);
 }
 
 void note_mapping(const void* caller, const void* address, std::size_t bytes, int protection, int flags,

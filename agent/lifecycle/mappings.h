@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "agent/memory_api.h"
+
 namespace clusterprof::agent {
 
 // The program has mapped memory; flags and descriptor as for mmap.
@@ -17,8 +19,9 @@ void note_mapping(const void* caller, const void* address, std::size_t bytes, in
 void note_own_file(int descriptor) noexcept;
 
 // As in MemoryRecorder (agent/memory_api.h).
-void record_mapped(const void* address, std::uint64_t bytes, const void* caller) noexcept;
-std::uint64_t record_unmapped(const void* address, std::uint64_t bytes) noexcept;
+void record_mapped(const void* address, std::uint64_t bytes, wire::MemoryDomain domain,
+                   const void* caller) noexcept;
+Unmapped record_unmapped(const void* address, std::uint64_t bytes) noexcept;
 
 void forget_mappings() noexcept;  // in the child of a fork
 

@@ -105,14 +105,15 @@ void MemoryLedger::apply(const Pending& from) {
   level.live = changed(level.live, bytes);
 }
 
-void MemoryLedger::rename(RankKey from, RankKey to) {
-  if (ranks_.contains(to)) return;
+bool MemoryLedger::rename(RankKey from, RankKey to) {
+  if (ranks_.contains(to)) return false;
   if (auto rank = ranks_.extract(from); !rank.empty()) {
     rank.key() = to;
     ranks_.insert(std::move(rank));
   }
   for (Pending& change : pending_)
     if (change.rank == from) change.rank = to;
+  return true;
 }
 
 std::uint64_t MemoryLedger::live(RankKey key) const {

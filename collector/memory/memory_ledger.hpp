@@ -35,8 +35,8 @@ class MemoryLedger {
   void leave(RankKey rank, std::uint64_t start_ns, std::uint64_t end_ns, const std::vector<MemoryLeft>& left);
   // All processes have told what happened until then.
   void advance(std::uint64_t until_ns);
-  // What was one rank's is another's, if nothing is known of that one.
-  void rename(RankKey from, RankKey to);
+  // What was one rank's is another's, if nothing is known of that one. Otherwise false, and nothing changes.
+  bool rename(RankKey from, RankKey to);
 
   // Whether anything was added.
   [[nodiscard]] bool any() const noexcept { return !ranks_.empty() || !pending_.empty(); }

@@ -64,7 +64,8 @@ double MemoryReader::poll(std::uint64_t now_ns) {
       waiting_since_ns_ != 0 && waiting_at_ == read && now_ns - waiting_since_ns_ >= kPatienceNs;
   const std::uint64_t begin_ns = start_.not_after(now_ns);
   const bool waits = wire::drain_memory_events(
-      ring, gives_up, [&](std::uint64_t time_ns, std::int64_t bytes, std::uint32_t site) {
+      ring, gives_up,
+      [&](std::uint64_t time_ns, std::int64_t bytes, std::uint32_t site) {
         if (site >= live_.size() || bytes > static_cast<std::int64_t>(kMostBytes) ||
             bytes < -static_cast<std::int64_t>(kMostBytes) ||
             live_[site] > static_cast<std::int64_t>(kMostBytes)) {
@@ -72,7 +73,8 @@ double MemoryReader::poll(std::uint64_t now_ns) {
           return;
         }
         change(std::clamp(time_ns, begin_ns, now_ns), bytes, site);
-      });
+      },
+      known_events_);
   const std::uint64_t waits_at = ring.read.load(std::memory_order_relaxed);
   if (!waits) {
     waiting_since_ns_ = 0;
@@ -81,25 +83,33 @@ double MemoryReader::poll(std::uint64_t now_ns) {
     waiting_at_ = waits_at;
   }
   const std::uint64_t lost = segment_.header().memory.events_lost.load(std::memory_order_relaxed);
-  if (std::exchange(events_lost_, lost) != lost) follow_sums(now_ns);
+  // What a writer that was given up has not told, the sums say.
+  if (std::exchange(events_lost_, lost) != lost || (gives_up && !has_ended_)) follow_sums(now_ns);
   return std::min(1.0, static_cast<double>(filled) / wire::kMemoryEvents);
 }
 
 void MemoryReader::follow_sums(std::uint64_t now_ns) {
   const auto& layout = segment_.layout();
   const auto* const sites = segment_.table<wire::MemorySite>(layout.memory_sites_offset);
+  // A writer adds to the sums before it takes a place in the ring. What the process does while the sums are
+  // read may be in them and in the ring, so they are read at once.
+  known_events_ = segment_.memory_ring().claimed.load(std::memory_order_acquire);
+  std::vector<std::pair<std::uint32_t, std::int64_t>> live_by_site;
+  live_by_site.reserve(layout.memory_sites);
   segment_.for_each_touched(
       layout.memory_sites_offset, layout.memory_sites, sizeof(wire::MemorySite), [&](std::uint32_t i) {
         if (sites[i].key.load(std::memory_order_acquire) == 0) return;
         const std::uint64_t freed = sites[i].freed_bytes.load(std::memory_order_relaxed);
         const std::uint64_t allocated = sites[i].alloc_bytes.load(std::memory_order_relaxed);
         const std::uint64_t live = allocated - std::min(allocated, freed);
-        if (live <= kMostBytes) change(now_ns, static_cast<std::int64_t>(live) - live_[i], i);
+        if (live <= kMostBytes) live_by_site.emplace_back(i, static_cast<std::int64_t>(live));
       });
+  for (const auto& [site, live] : live_by_site) change(now_ns, live - live_[site], site);
 }
 
 void MemoryReader::finish(std::uint64_t end_ns) {
   if (!is_on()) return;
+  has_ended_ = true;
   wire::MemoryRing& ring = segment_.memory_ring();
   // Writers that were killed on the way.
   for (std::uint32_t i = 0; i < wire::kMemoryEvents; ++i) {
@@ -109,10 +119,16 @@ void MemoryReader::finish(std::uint64_t end_ns) {
     if (waiting_since_ns_ == 0) break;
   }
   follow_sums(end_ns);
-  has_ended_ = true;
 }
 
 std::vector<MemoryChange> MemoryReader::take_changes() { return std::exchange(changes_, {}); }
+
+std::vector<MemoryChange> MemoryReader::live(std::uint64_t now_ns) {
+  std::vector<MemoryChange> live;
+  for (std::uint32_t site = 0; site < live_.size(); ++site)
+    if (live_[site] != 0) live.push_back({now_ns, live_[site], key_of(site)});
+  return live;
+}
 
 std::vector<MemoryChange> MemoryReader::release(std::uint64_t end_ns) {
   for (std::uint32_t site = 0; site < live_.size(); ++site)

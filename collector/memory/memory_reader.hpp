@@ -31,6 +31,8 @@ class MemoryReader {
   void finish(std::uint64_t end_ns);
   // Changes since the last call, nearly in the order of time.
   [[nodiscard]] std::vector<MemoryChange> take_changes();
+  // What it has, as of the changes so far.
+  [[nodiscard]] std::vector<MemoryChange> live(std::uint64_t now_ns);
   // Of a process that has ended: what it still had, by path and domain, and that all of it is given back.
   [[nodiscard]] std::vector<MemoryLeft> left(std::uint64_t end_ns);
   [[nodiscard]] std::vector<MemoryChange> release(std::uint64_t end_ns);
@@ -56,6 +58,7 @@ class MemoryReader {
   std::unordered_map<std::uint32_t, RawMemoryKey> keys_;  // by site
   std::vector<MemoryChange> changes_;
   std::uint64_t events_lost_ = 0;
+  std::uint64_t known_events_ = 0;  // of the ring: what they say was in the sums when these were followed
   bool has_ended_ = false;
   // A writer that has a place and has not written: since when, and where.
   std::uint64_t waiting_since_ns_ = 0, waiting_at_ = 0;

@@ -112,18 +112,28 @@ NodeState::Process& NodeState::add_process(RankKey key, std::int32_t pid, Instan
   return process;
 }
 
-void NodeState::move_to(ProcessId id, RankKey key) {
+void NodeState::move_to(ProcessId id, RankKey key, std::uint64_t now_ns) {
   const RankKey old = rank_of_.at(id);
   if (old == key) return;
   auto& from = ranks_[old].processes;
   const auto it = std::find_if(from.begin(), from.end(), [&](const Process& p) { return p.id == id; });
   ranks_[key].processes.splice(ranks_[key].processes.end(), from, it);
   rank_of_[id] = key;
+  ProcessRecorder* const recorder = ranks_[key].processes.back().recorder.get();
+  if (recorder != nullptr) memory_.add(old, recorder->take_memory_changes());
+  bool has_moved = false;
   if (from.empty() && ranks_[old].helpers.processes == 0) {
     ranks_[key].series.add(std::move(ranks_[old].series));
     ranks_.erase(old);
-    memory_.rename(old, key);
+    has_moved = memory_.rename(old, key);
   }
+  if (has_moved || recorder == nullptr) return;
+  // What it has goes along with it.
+  const std::vector<MemoryChange> live = recorder->live_memory(now_ns);
+  std::vector<MemoryChange> gone = live;
+  for (MemoryChange& change : gone) change.bytes = -change.bytes;
+  memory_.add(old, gone);  // first, so that no peak has it twice
+  memory_.add(key, live);
 }
 
 NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::int32_t rank,
@@ -138,7 +148,7 @@ NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::in
     const RankKey key = rank >= 0 ? key_announced(rank) : -static_cast<RankKey>(next_id_);
     process = &add_process(key, pid, now);
   } else if (rank >= 0) {
-    move_to(process->id, key_announced(rank));
+    move_to(process->id, key_announced(rank), now.mono_ns);
   }
   process->announced = true;
   RankGroup& group = ranks_.at(rank_of_.at(process->id));
@@ -267,6 +277,8 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
                                       Instant now) {
   Process* process = known ? find(*known) : nullptr;
   const bool is_new = process == nullptr;
+  // Before it may move: what it had was its rank's until now.
+  if (process != nullptr && process->recorder) close_segment(*process, now.mono_ns);
   const wire::SegmentHeader& header = segment.header();
   const bool is_worker =
       header.launcher != 0 && header.launcher <= wire::kLauncherCount && header.rank >= 0 &&
@@ -278,7 +290,7 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
     if (process == nullptr)
       process = &add_process(key, pid, now);
     else
-      move_to(process->id, key);
+      move_to(process->id, key, now.mono_ns);
     process = find(process->id);
     RankGroup& group = ranks_.at(key);
     process->announced =
@@ -290,7 +302,6 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
                                   1);
   }
   if (process == nullptr) process = &add_process(key_for_segment(header), pid, now);
-  if (process->recorder) close_segment(*process, now.mono_ns);
   process->unrecorded = shard::Unrecorded::kNo;
   process->executed_ns.reset();
   if (is_new) {

@@ -245,7 +245,7 @@ class NodeState {
   Process* find(ProcessId id);
   [[nodiscard]] const Process* find(ProcessId id) const;
   Process& add_process(RankKey key, std::int32_t pid, Instant now);
-  void move_to(ProcessId id, RankKey key);
+  void move_to(ProcessId id, RankKey key, std::uint64_t now_ns);
   void close_segment(Process& process, std::uint64_t now_ns);
   void end_memory(Process& process, std::uint64_t start_ns, std::uint64_t end_ns);
   void read_launches(Process& process, std::uint64_t now_ns, bool all);

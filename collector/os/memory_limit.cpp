@@ -29,9 +29,8 @@ std::optional<std::uint64_t> number_in_file(const std::filesystem::path& file) {
   return text ? number_in(*text) : std::nullopt;
 }
 
-// Of a file with lines "NAME NUMBER".
-std::uint64_t entry(const std::filesystem::path& file, std::string_view name) {
-  const std::string text = read_text(file.string()).value_or("");
+// Of a text with lines "NAME NUMBER".
+std::uint64_t entry(const std::string& text, std::string_view name) {
   for (const std::string& line : split(text, '\n'))
     if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ' ')
       return number_in(std::string_view(line).substr(name.size() + 1)).value_or(0);
@@ -80,9 +79,10 @@ MemoryLimit::MemoryLimit(const std::string& membership, const std::filesystem::p
 }
 
 std::uint64_t MemoryLimit::all_kills() const {
-  if (kill_counts_.empty()) return entry(machine_, kKills);
+  if (kill_counts_.empty()) return entry(read_text(machine_.string()).value_or(""), kKills);
   std::uint64_t most = 0;
-  for (const std::filesystem::path& file : kill_counts_) most = std::max(most, entry(file, kKills));
+  for (const std::filesystem::path& file : kill_counts_)
+    most = std::max(most, entry(read_text(file.string()).value_or(""), kKills));
   return most;
 }
 
@@ -97,11 +97,23 @@ MemoryLimit::Nearest MemoryLimit::nearest() const {
     const auto limit = number_in_file(group.directory / group.limit),
                used = number_in_file(group.directory / group.used);
     if (!limit || !used || *limit == 0 || *limit >= kNoLimit) continue;
-    const std::uint64_t droppable = entry(group.directory / "memory.stat", group.droppable);
+    std::string parts = read_text((group.directory / "memory.stat").string()).value_or("");
+    const std::uint64_t droppable = entry(parts, group.droppable);
     const MemoryUse use{*used - std::min(*used, droppable), *limit};
-    if (nearest.group == nullptr || use.share() > nearest.use.share()) nearest = {&group, use, *used};
+    if (nearest.group == nullptr || use.share() > nearest.use.share())
+      nearest = {&group, use, *used, std::move(parts)};
   }
   return nearest;
+}
+
+double MemoryLimit::most_used_share() const {
+  double most = 0;
+  for (const Group& group : groups_) {
+    const auto limit = number_in_file(group.directory / group.limit),
+               used = number_in_file(group.directory / group.used);
+    if (limit && used) most = std::max(most, MemoryUse{*used, *limit}.share());
+  }
+  return most;
 }
 
 std::optional<MemoryUse> MemoryLimit::look() const {
@@ -119,11 +131,11 @@ const shard::GroupMemory& MemoryLimit::follow() {
   const std::uint64_t peak =
       number_in_file(file(is_v2 ? "memory.peak" : "memory.max_usage_in_bytes")).value_or(0);
   followed_.max_used_bytes = std::max({followed_.max_used_bytes, peak, found.counted_bytes});
-  followed_.limit_hits =
-      is_v2 ? entry(file("memory.events"), "max") : number_in_file(file("memory.failcnt")).value_or(0);
+  followed_.limit_hits = is_v2 ? entry(read_text(file("memory.events").string()).value_or(""), "max")
+                               : number_in_file(file("memory.failcnt")).value_or(0);
   if (found.counted_bytes <= fullest_bytes_) return followed_;
   fullest_bytes_ = found.counted_bytes;
-  const std::filesystem::path parts = file("memory.stat");
+  const std::string& parts = found.parts;
   followed_.anon_bytes = entry(parts, is_v2 ? "anon" : "total_rss");
   followed_.shared_bytes = entry(parts, is_v2 ? "shmem" : "total_shmem");
   const std::uint64_t cached = entry(parts, is_v2 ? "file" : "total_cache");

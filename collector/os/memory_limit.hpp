@@ -33,6 +33,10 @@ class MemoryLimit {
   // lately) does not count as used. nullopt: there is no limit.
   [[nodiscard]] std::optional<MemoryUse> look() const;
 
+  // At least the share() that look() would find, and much cheaper: what could be dropped counts as used. To
+  // tell that, the kernel adds up counters of all processors, and page faults of the job wait.
+  [[nodiscard]] double most_used_share() const;
+
   // More about the group that was nearest to its limit at a look. limit_bytes 0: none has a limit.
   [[nodiscard]] const shard::GroupMemory& follow();
 
@@ -52,6 +56,7 @@ class MemoryLimit {
     const Group* group = nullptr;  // null: no group has a limit
     MemoryUse use;
     std::uint64_t counted_bytes = 0;  // with what could be dropped
+    std::string parts;                // memory.stat
   };
   [[nodiscard]] Nearest nearest() const;
   [[nodiscard]] std::uint64_t all_kills() const;

@@ -83,9 +83,10 @@ class ProcessRecorder {
   // called.
   void finish(std::uint64_t end_ns);
 
-  // With --memory: what changed since the last call. Of a process that has ended, what it still had, and that
+  // With --memory: what changed since the last call, and what lives with that. Of a process that has ended, what it still had, and that
   // it is given back.
   [[nodiscard]] std::vector<MemoryChange> take_memory_changes() { return memory_.take_changes(); }
+  [[nodiscard]] std::vector<MemoryChange> live_memory(std::uint64_t now_ns) { return memory_.live(now_ns); }
   [[nodiscard]] std::vector<MemoryLeft> memory_left(std::uint64_t end_ns) { return memory_.left(end_ns); }
   [[nodiscard]] std::vector<MemoryChange> release_memory(std::uint64_t end_ns) {
     return memory_.release(end_ns);

@@ -100,10 +100,11 @@ inline bool push_memory_event(MemoryRing& ring, std::uint64_t time_ns, std::int6
 
 // Calls visit(time_ns, bytes, site) for the events that are complete, up to the first one that is not.
 // Returns whether there is one that is not complete: its writer is about to write it, or will never do so.
-// `skip`: the first such one is given up. The writers are not trusted: with positions that make no sense, the
+// `skip`: the first such one is given up. `known`: so many events, from the first one ever, are not visited,
+// since the sums have said what they say. The writers are not trusted: with positions that make no sense, the
 // ring is emptied.
 template <typename Visit>
-bool drain_memory_events(MemoryRing& ring, bool skip, Visit&& visit) {
+bool drain_memory_events(MemoryRing& ring, bool skip, Visit&& visit, std::uint64_t known = 0) {
   std::uint64_t read = ring.read.load(std::memory_order_relaxed);
   const std::uint64_t claimed = ring.claimed.load(std::memory_order_acquire);
   if (claimed - read > kMemoryEvents) {
@@ -119,7 +120,7 @@ bool drain_memory_events(MemoryRing& ring, bool skip, Visit&& visit) {
       skip = false;
       continue;
     }
-    visit(event.time_ns, event.bytes, event.site);
+    if (read >= known) visit(event.time_ns, event.bytes, event.site);
   }
   ring.read.store(read, std::memory_order_release);
   return waits;

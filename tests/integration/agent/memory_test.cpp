@@ -189,6 +189,13 @@ TEST_F(Memory, OperatorNew) {
   EXPECT_EQ(compare(segment), 4u);
 }
 
+TEST_F(Memory, OperatorNewThatOnlyAPluginSees) {
+  const wire::SegmentHeader& segment =
+      record({CLUSTERPROF_TEST_MEMORY_LATE, CLUSTERPROF_TEST_MEMORY_LATE_PLUGIN});
+  expect_status(0);
+  EXPECT_EQ(compare(segment), 3u);
+}
+
 TEST_F(Memory, OfTheKernel) {
   const wire::SegmentHeader& segment = record({CLUSTERPROF_TEST_MEMORY_C, "mappings"});
   expect_status(0);

@@ -37,6 +37,7 @@ TEST_F(MemoryLimits, NearestOfAllGroupsAboveCounts) {
   EXPECT_EQ(use->limit_bytes, 1000u);
   EXPECT_EQ(use->used_bytes, 800u);
   EXPECT_DOUBLE_EQ(use->share(), 0.8);
+  EXPECT_DOUBLE_EQ(MemoryLimit("0::/job/step/task\n", root).most_used_share(), 0.9);
 }
 
 TEST_F(MemoryLimits, WithoutALimitThereIsNone) {
@@ -44,6 +45,7 @@ TEST_F(MemoryLimits, WithoutALimitThereIsNone) {
   EXPECT_FALSE(MemoryLimit("0::/job\n", root).look());
   EXPECT_FALSE(MemoryLimit("0::/other\n", root).look());
   EXPECT_FALSE(MemoryLimit("", root).look());
+  EXPECT_EQ(MemoryLimit("0::/job\n", root).most_used_share(), 0);
 }
 
 TEST_F(MemoryLimits, OfVersionOne) {

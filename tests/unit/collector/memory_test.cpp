@@ -267,6 +267,34 @@ TEST_F(MemoryReaderTest, AWriterThatWasKilledDoesNotHoldUpTheOthers) {
   EXPECT_EQ(sum(reader().take_changes(), MemoryDomain::kPython), 70);
 }
 
+TEST_F(MemoryReaderTest, WhatTheSumsHaveSaidIsNotToldAgainByEvents) {
+  fake_.memory_change(6, kStart + kMs, 500);
+  // A writer that has a place and is late, when another event was lost.
+  fake_.memory_site(7).alloc_bytes += 70;
+  wire::MemoryRing& ring = fake_.memory_ring();
+  const std::uint64_t place = ring.claimed.fetch_add(1);
+  fake_.header().memory.events_lost += 1;
+  reader().poll(kStart + 2 * kMs);
+  EXPECT_EQ(sum(reader().take_changes(), MemoryDomain::kPython), 70);
+  wire::MemoryEvent& event = ring.events[place % wire::kMemoryEvents];
+  event.time_ns = kStart + kMs;
+  event.bytes = 70;
+  event.site = 7;
+  event.number.store(place + 1);
+  fake_.memory_change(7, kStart + 3 * kMs, 5);
+  reader().poll(kStart + 4 * kMs);
+  EXPECT_EQ(sum(reader().take_changes(), MemoryDomain::kPython), 5);
+}
+
+TEST_F(MemoryReaderTest, AWriterThatWasGivenUpHasWhatTheSumsSay) {
+  fake_.memory_site(7).alloc_bytes += 70;
+  fake_.memory_ring().claimed += 1;  // and never written
+  reader().poll(kStart + kMs);
+  EXPECT_TRUE(reader().take_changes().empty());
+  reader().poll(kStart + 1600 * kMs);
+  EXPECT_EQ(sum(reader().take_changes(), MemoryDomain::kPython), 70);
+}
+
 TEST_F(MemoryReaderTest, AProcessThatWasKilledHasWhatItsSumsSay) {
   fake_.memory_change(6, kStart + kMs, 500);
   fake_.memory_site(6).alloc_bytes += 40;  // killed before the event
@@ -420,6 +448,39 @@ TEST_F(NodeMemoryTest, AWorkerOfShortLifeLeavesNothing) {
   ASSERT_TRUE(snapshot.ranks[0].memory);
   EXPECT_EQ(snapshot.ranks[0].memory->peak_bytes, 6'000'000u);
   EXPECT_EQ(snapshot.ranks[0].memory->live_end_bytes, 1'000'000u);
+}
+
+// The rank that it comes from goes on, and the one that it comes to has memory already.
+TEST_F(NodeMemoryTest, WhatAProcessHasGoesAlongToAnotherRank) {
+  state_.begin(at(0));
+  FakeSegment fakes[3];
+  NodeState::ProcessId ids[3];
+  for (std::int32_t i = 0; i < 2; ++i) {
+    begin(fakes[i], 100 + i, i, 0);
+    ids[i] = state_.announce(std::nullopt, i, 2, 100 + i, at(0));
+    state_.hello(ids[i], 100 + i, view_of(fakes[i]), at(1));
+  }
+  begin(fakes[2], 102, 0, 2);
+  fakes[2].header().parent_pid = 100;
+  ids[2] = state_.hello(std::nullopt, 102, view_of(fakes[2]), at(3));
+  fakes[0].memory_change(7, kStart + 10 * kMs, 1'000'000);
+  fakes[1].memory_change(7, kStart + 10 * kMs, 2'000'000);
+  fakes[2].memory_change(6, kStart + 20 * kMs, 5'000'000);
+  state_.poll(at(30).mono_ns);
+  EXPECT_EQ(state_.announce(ids[2], 1, 2, 102, at(40)), ids[2]);
+  fakes[2].memory_change(6, kStart + 50 * kMs, -5'000'000);
+  fakes[1].memory_change(6, kStart + 60 * kMs, 500'000);
+  state_.poll(at(70).mono_ns);
+  for (const auto id : ids) state_.gone(id, at(1000).mono_ns, 0);
+  const NodeSnapshot snapshot = state_.snapshot(at(1010), false);
+  ASSERT_EQ(snapshot.ranks.size(), 2u);
+  ASSERT_TRUE(snapshot.ranks[0].memory && snapshot.ranks[1].memory);
+  EXPECT_EQ(snapshot.ranks[0].memory->peak_bytes, 6'000'000u);
+  EXPECT_EQ(snapshot.ranks[1].memory->peak_bytes, 7'000'000u);
+  EXPECT_EQ(snapshot.ranks[0].memory->live_end_bytes, 1'000'000u);
+  EXPECT_EQ(snapshot.ranks[1].memory->live_end_bytes, 2'500'000u);
+  ShardBuilder builder;
+  EXPECT_EQ(builder.build(snapshot).nodes[0].held_peak_bytes, 8'000'000u);
 }
 
 TEST_F(NodeMemoryTest, NotesSayWhatIsNotSeen) {

@@ -35,8 +35,13 @@ struct KeptBlocks : testing::Test {
 TEST_F(KeptBlocks, AreTakenOnce) {
   EXPECT_EQ(keep_block(segment, {0x1000, 48, 65536, 77, 12}, replaced), Keeping::kNew);
   KeptBlock block = {};
+  EXPECT_FALSE(has_block(segment, 0x2000));
   EXPECT_FALSE(take_block(segment, 0x2000, block));
+  EXPECT_TRUE(has_block(segment, 0x1000));
+  EXPECT_TRUE(has_block(segment, 0x1000)) << "it stays";
   ASSERT_TRUE(take_block(segment, 0x1000, block));
+  EXPECT_FALSE(has_block(segment, 0x1000));
+  EXPECT_FALSE(has_block(segment, wire::kNoBlock));
   EXPECT_EQ(block.address, 0x1000u);
   EXPECT_EQ(block.bytes, 48u);
   EXPECT_EQ(block.weight, 65536u);
