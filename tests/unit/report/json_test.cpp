@@ -39,8 +39,9 @@ bool has_type(const Json& value, const std::string& type) {
 void check(const Json& value, const Json& rule, const Json& schema, const std::string& path,
            std::vector<std::string>& errors) {
   static const std::vector<std::string> kKnown = {
-      "$schema", "$id",  "title", "description", "definitions", "$ref",    "type",
-      "const",   "enum", "items", "properties",  "required",    "minimum", "additionalProperties"};
+      "$schema", "$id",   "title",    "description", "definitions", "$ref",    "type",
+      "const",   "enum",  "items",    "properties",  "required",    "minimum", "additionalProperties",
+      "maxItems"};
   for (const auto& [keyword, unused] : rule.items())
     if (std::find(kKnown.begin(), kKnown.end(), keyword) == kKnown.end())
       errors.push_back(path + ": the schema uses " + keyword);
@@ -49,6 +50,8 @@ void check(const Json& value, const Json& rule, const Json& schema, const std::s
     check(value, schema.at(Json::json_pointer(target)), schema, path, errors);
     return;
   }
+  if (rule.contains("maxItems") && value.size() > rule["maxItems"].get<std::size_t>())
+    errors.push_back(path + ": maxItems");
   if (rule.contains("const") && value != rule["const"]) errors.push_back(path + ": const");
   if (rule.contains("enum") &&
       std::find(rule["enum"].begin(), rule["enum"].end(), value) == rule["enum"].end())
