@@ -58,6 +58,11 @@ class OpenMpTest(recording.RecordingTest):  # tests/CMakeLists.txt names the cla
         self.measured_near(row["schedule_s"] + row["work_s"] + row["wait_s"], row["threads_s"], 0.02 * row["threads_s"] + 1e-4,
                            f"{what}: the parts of threads_s")
 
+    @staticmethod
+    def below_caller_s(rows):
+        """All of the main thread and the work of the others: before and after that these are nobody's, on a busy machine for long."""
+        return sum(row["time_s"] + sum(thread["work_s"] for thread in row["by_thread"] if thread["number"] != 0) for row in rows)
+
 
 class Modes(OpenMpTest):
     name = ""
@@ -96,7 +101,8 @@ class Modes(OpenMpTest):
         self.assertFalse([name for name in names if "_omp_fn" in name or "omp_outlined" in name], names)
         if threads > 1 and mode != "small":
             main, = [function for function in report["functions"] if function["name"] == "main"]
-            self.measured_above(main["total_s"], 0.9 * (own["work_s"] + own["wait_s"]), f"{what}: below main")
+            outermost = [row for row in openmp["regions"] if row["level"] == 0]
+            self.measured_above(main["total_s"], 0.9 * self.below_caller_s(outermost), f"{what}: below main")
 
     def check_small_regions(self):
         out, report = self.run_recorded([self.compiled(COMPILERS[self.name][1]), "small"])
@@ -193,8 +199,7 @@ class Programs(OpenMpTest):
         row, = report["openmp"]["regions"]
         self.assertEqual(row["count"], 20)
         work, = [function for function in report["functions"] if function["name"] == "work"]
-        # Both threads are below it.
-        self.measured_above(work["total_s"], 0.9 * row["threads_s"], "both threads are below the Python function")
+        self.measured_above(work["total_s"], 0.9 * self.below_caller_s([row]), "both threads are below the Python function")
 
     def check_hydro(self, name):
         """Every loop of a code in the shape of LULESH has its function and line, its time, and its threads below the phase that calls it."""
@@ -210,7 +215,8 @@ class Programs(OpenMpTest):
             self.measured_near(row["time_s"], own[function], 0.03 * own[function] + 0.001, f"{name}, {function}")
         totals = {function["name"]: function["total_s"] for function in report["functions"]}
         for phase, loops in (("lagrange_nodal", ("calc_forces", "move_nodes")), ("lagrange_elements", ("calc_volumes", "find_step"))):
-            self.measured_above(totals[phase], 0.85 * 2 * sum(own[loop] for loop in loops), f"{name}: both threads are below {phase}")
+            self.assertGreaterEqual(totals[phase], sum(totals[loop] for loop in loops) - 1e-5, f"{name}: all threads are below {phase}")
+        self.measured_above(totals["main"], 0.85 * self.below_caller_s(rows.values()), f"{name}: both threads are below main")
 
     def test_hydro_gcc(self):
         self.check_hydro("gcc")
