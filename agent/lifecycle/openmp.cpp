@@ -128,6 +128,7 @@ wire::OmpRow* row_of(OmpState& state, const OmpEntry& entry, wire::OmpConstruct 
 OmpState::Place row_of_region(OmpState& state, const OmpTeam& team, std::uint32_t size,
                               std::uint32_t number) noexcept {
   const std::uint64_t site_key = mix(team.path_hash ^ std::uint64_t{size} * 0x9e37'79b9'7f4a'7c15ull ^
+                                     team.body * 0x9fb2'1c65'1e98'df25ull ^
                                      (std::uint64_t{team.level} << 40 | std::uint64_t{team.shared} << 48 |
                                       static_cast<std::uint64_t>(team.construct) << 56));
   return find_row(state, site_key, number, [&](wire::OmpSite& site) {
@@ -135,6 +136,7 @@ OmpState::Place row_of_region(OmpState& state, const OmpTeam& team, std::uint32_
     site.region = wire::kNoOmpSite;
     site.path_words = team.path_words;
     site.path_offset = team.path_offset;
+    site.code = team.body;
     site.construct = team.construct;
     site.level = team.level;
     site.shared = team.shared ? 1 : 0;
@@ -299,6 +301,7 @@ OmpTeam* begin_team(const OmpBeginning& beginning) noexcept {
   team.path_offset = beginning.path.offset;
   team.path_words = beginning.path.words;
   team.code = beginning.code;
+  team.body = beginning.body;
   team.asked = beginning.asked;
   team.construct = beginning.construct;
   team.level = static_cast<std::uint8_t>(depth == 0 ? 0 : state.entry[depth - 1].team->level + 1);

@@ -43,6 +43,7 @@ struct OmpBeginning {
   std::uint64_t code;          // where it goes on afterwards
   std::uint32_t asked;         // threads
   wire::OmpConstruct construct;
+  std::uint64_t body;  // OmpTeam's
 };
 // Whether a region that begins now is to be recorded: ask before its path is looked for.
 bool records_region() noexcept;

@@ -60,8 +60,8 @@ OmpTeam* begin(const OmpRuntime& runtime, std::uint64_t code, Body body, void* d
   if (!is_recorded_so(runtime) || !records_region()) return nullptr;
   const std::uint32_t asked =
       threads != 0 ? threads : static_cast<std::uint32_t>(pass_on<int>(runtime, Gomp::omp_get_max_threads));
-  OmpTeam* const team =
-      begin_team({clusterprof_call_path_entry(), code, asked, wire::OmpConstruct::kParallel});
+  OmpTeam* const team = begin_team({clusterprof_call_path_entry(), code, asked, wire::OmpConstruct::kParallel,
+                                    reinterpret_cast<std::uintptr_t>(body) + 1});
   if (team == nullptr) return nullptr;
   team->call = {nullptr, body, data, team, &runtime, shared.has_work, shared.construct, shared.step, goes_on};
   return team;

@@ -30,6 +30,7 @@ struct OmpTeam {
   std::uint32_t path_words;
   std::uint32_t asked;
   std::uint64_t code;  // where the program goes on after the call
+  std::uint64_t body;  // behind the first byte of the function that the threads run; 0: not known
   wire::OmpConstruct construct;
   std::uint8_t level;
   bool shared;

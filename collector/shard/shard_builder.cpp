@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "base/thread_pools.hpp"
 #include "collector/names/line_tables.hpp"
 #include "collector/names/mount_table.hpp"
+#include "collector/names/openmp_bodies.hpp"
 #include "collector/names/syscalls.hpp"
 #include "collector/os/os_process.hpp"
 #include "formats/shard/path_times.hpp"
@@ -137,22 +139,6 @@ std::string_view name_of_wait(std::uint32_t activity) {
     default:
       return shard::kOmpBarrierName;
   }
-}
-
-// A function that a compiler has made of the body of an OpenMP construct: "main._omp_fn.0" (GCC; demangled
-// "f() [clone ._omp_fn.0]"), "main.omp_outlined" (clang since 17), ".omp_outlined." (before). Returns the
-// name of the function that it was made from; empty: it is not told; no value: it is none.
-std::optional<std::string_view> made_from(std::string_view function) {
-  for (const std::string_view mark : {" [clone ._omp_fn.", "._omp_fn.", ".omp_outlined",
-                                      " [clone .omp_outlined", ".omp_task_entry", " [clone .omp_task_entry"})
-    if (const std::size_t at = function.find(mark); at != std::string_view::npos)
-      return function.substr(0, at);
-  return std::nullopt;
-}
-
-// Symbols have the types of parameters, debug information does not.
-bool is_same_function(std::string_view a, std::string_view b) {
-  return a.substr(0, a.find('(')) == b.substr(0, b.find('('));
 }
 
 struct ShardValueKey {
@@ -306,15 +292,24 @@ void ShardBuilder::name_as_origin(std::string_view origin, Interned& shard, std:
   }
 }
 
-// Extends `path` by the functions at an address: none, one, or with inlining several.
-void ShardBuilder::add_native_frames(const RawFrame& raw, const RawTables& tables,
+// Extends `path` by the functions at an address: none, one, or with inlining several. `body`: the beginning of
+// the function that the threads of an OpenMP region run, if the address is behind the call that begins one.
+void ShardBuilder::add_native_frames(const RawFrame& raw, const RawFrame* body, const RawTables& tables,
                                      const MayReadLines& may_read_lines, Interned& shard,
                                      std::uint32_t& path) {
   const ModuleInfo& module = *tables.modules[raw.a];
-  const auto detail =
-      may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines : Symbolizer::Detail::kSymbols;
-  const auto& sources =
-      symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn, detail);
+  const auto resolve = [&](const RawFrame& frame) -> const std::vector<SourceFrame>& {
+    const auto detail = may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines
+                                                                    : Symbolizer::Detail::kSymbols;
+    return symbolizer_.resolve(modules_[frame.a], frame.b, frame.kind == RawKind::kNativeReturn, detail);
+  };
+  std::span<const SourceFrame> sources = resolve(raw);
+  std::vector<SourceFrame> at_region;
+  if (body != nullptr && body->kind == RawKind::kNativeReturn) {
+    at_region.assign(sources.begin(), sources.end());
+    move_to_region(at_region, resolve(*body).back());
+    sources = at_region;
+  }
   for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
     const bool outermost = path == 0 || is_region(shard.data, path) || shard.process_roots.contains(path);
     if (outermost && is_start_up(source->function)) continue;
@@ -336,12 +331,16 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawTables& table
 }
 
 // Extends `path` by the frames that a raw frame stands for.
-void ShardBuilder::add_frames(RawFrame raw, const RawTables& tables, const MayReadLines& may_read_lines,
-                              Interned& shard, std::uint32_t& path) {
+void ShardBuilder::add_frames(std::uint32_t number, const RawTables& tables,
+                              const MayReadLines& may_read_lines, Interned& shard, std::uint32_t& path) {
+  RawFrame raw = tables.frames[number];
   while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
     raw = tables.pending[raw.a].resolution;
-  if (raw.kind == RawKind::kNativeExact || raw.kind == RawKind::kNativeReturn)
-    return add_native_frames(raw, tables, may_read_lines, shard, path);
+  if (raw.kind == RawKind::kNativeExact || raw.kind == RawKind::kNativeReturn) {
+    const auto body = tables.region_bodies.find(number);
+    return add_native_frames(raw, body != tables.region_bodies.end() ? &tables.frames[body->second] : nullptr,
+                             tables, may_read_lines, shard, path);
+  }
   shard::Frame frame = named_frame(raw, tables, shard.interner);
   if (raw.kind == RawKind::kRegion && shard.small_regions.contains({raw.a, raw.b}))
     frame.name = shard.interner.string(shard::kOtherRegionsName);
@@ -891,7 +890,7 @@ std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, cons
   for (std::size_t i = 1; i < tables.nodes.size(); ++i) {
     if (!wanted.empty() && !wanted[i]) continue;
     std::uint32_t path = path_of[tables.nodes[i].parent];
-    add_frames(tables.frames[tables.nodes[i].frame], tables, may_read_lines, shard, path);
+    add_frames(tables.nodes[i].frame, tables, may_read_lines, shard, path);
     path_of[i] = path;
     // Below the name of a pool, too, the functions that only start a thread say nothing.
     const bool is_pool = tables.frames[tables.nodes[i].frame].kind == RawKind::kPool;
