@@ -11,8 +11,8 @@
 namespace clusterprof::collector {
 
 // "main._omp_fn.0" (GCC; demangled "f() [clone ._omp_fn.0]"), "main.omp_outlined" (clang since 17),
-// ".omp_outlined." (before). Returns the name of the function that it was made from; empty: it is not told; no
-// value: it is none.
+// ".omp_outlined." (before). Returns the name of the function that it was made from; empty: it is not told;
+// no value: it is none.
 [[nodiscard]] std::optional<std::string_view> made_from(std::string_view function);
 
 // Symbols have the types of parameters, debug information does not.

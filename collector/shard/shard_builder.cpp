@@ -292,8 +292,9 @@ void ShardBuilder::name_as_origin(std::string_view origin, Interned& shard, std:
   }
 }
 
-// Extends `path` by the functions at an address: none, one, or with inlining several. `body`: the beginning of
-// the function that the threads of an OpenMP region run, if the address is behind the call that begins one.
+// Extends `path` by the functions at an address: none, one, or with inlining several. `body`: the beginning
+// of the function that the threads of an OpenMP region run, if the address is behind the call that begins
+// one.
 void ShardBuilder::add_native_frames(const RawFrame& raw, const RawFrame* body, const RawTables& tables,
                                      const MayReadLines& may_read_lines, Interned& shard,
                                      std::uint32_t& path) {
@@ -553,13 +554,13 @@ void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
     row.time_ns = region.time_ns;
     row.mpi_ns = std::min(region.mpi_ns, region.time_ns);
     row.longest_ns = region.longest_ns;
-    RawOmpThread all;
-    for (const auto& [number, thread] : region.threads) all.add(thread);
-    const auto [wait_ns, inner_wait_ns] = waits_within(all);
-    row.threads_ns = all.time_ns;
+    RawOmpThread threads;
+    for (const auto& [number, thread] : region.threads) threads.add(thread);
+    const auto [wait_ns, inner_wait_ns] = waits_within(threads);
+    row.threads_ns = threads.time_ns;
     row.wait_ns = wait_ns;
     row.inner_wait_ns = inner_wait_ns;
-    row.schedule_ns = all.schedule_ns;
+    row.schedule_ns = threads.schedule_ns;
     data.omp_regions.push_back(row);
     for (const auto& [number, thread] : region.threads) {
       if (rows_left == 0) break;
@@ -572,12 +573,11 @@ void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
     for (const auto& [construct_key, construct] : region.constructs) {
       if (rows_left == 0) break;
       --rows_left;
-      data.omp_constructs.push_back({rank, key.path, key.threads, key.level, main, construct_key.path,
-                                     static_cast<shard::OmpKind>(construct_key.construct), construct.count,
-                                     construct.time_ns, std::min(construct.wait_ns, construct.time_ns),
-                                     construct.schedule_ns,
-                                     construct.chunks, construct.iterations, construct.longest_ns,
-                                     std::min(construct.threads, shard::kMaxOmpThreads)});
+      data.omp_constructs.push_back(
+          {rank, key.path, key.threads, key.level, main, construct_key.path,
+           static_cast<shard::OmpKind>(construct_key.construct), construct.count, construct.time_ns,
+           std::min(construct.wait_ns, construct.time_ns), construct.schedule_ns, construct.chunks,
+           construct.iterations, construct.longest_ns, std::min(construct.threads, shard::kMaxOmpThreads)});
     }
   }
   const auto sort_from = [](auto& rows, std::size_t first, auto place) {

@@ -175,8 +175,8 @@ class RawStore {
   [[nodiscard]] bool is_at_most(std::uint32_t node, std::size_t frames) const noexcept;
   // A process begins below this node. Only the first ones are remembered.
   void add_process_root(std::uint32_t node);
-  // The region that a path's last frame begins runs the function that begins at `body`, a frame. The first one
-  // counts.
+  // The region that a path's last frame begins runs the function that begins at `body`, a frame. The first
+  // one counts.
   void add_region_body(std::uint32_t path, std::uint32_t body);
 
   // Takes rows out of limits().rows. False: there are not enough left.

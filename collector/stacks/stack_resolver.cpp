@@ -123,7 +123,8 @@ std::optional<std::uint32_t> StackResolver::openmp_path(std::uint32_t site) {
   if (const auto known = openmp_paths_.find(site); known != openmp_paths_.end()) return known->second;
   const std::optional<std::span<const std::uint64_t>> found = words_of_site(site);
   if (!found || found->empty()) return std::nullopt;
-  const std::vector<std::uint64_t> words(found->begin(), found->end());  // the path may go on with other sites
+  const std::vector<std::uint64_t> words(found->begin(),
+                                         found->end());  // the path may go on with other sites
   StackContext context;
   context.openmp = wire::OmpActivity::kBarrier;  // leaves the run time's frames out
   context.call_site = true;
