@@ -255,6 +255,66 @@ class Programs(OpenMpTest):
         _, report = self.run_recorded([recording.PYTHON, script])
         self.assertEqual(sum(row["count"] for row in report["openmp"]["regions"]), 4)
 
+    def test_without_a_run_time(self):
+        """One thread does everything where no run time is found, and there is nothing to record."""
+        self.need("gcc")
+        source, path = os.path.join(self.directory, "alone.c"), os.path.join(self.directory, "libalone.so")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(textwrap.dedent("""\
+                int loops(void) {
+                  int sum = 0;
+                #pragma omp parallel for schedule(dynamic, 3) reduction(+ : sum)
+                  for (int i = 0; i < 100; ++i) sum += i;
+                #pragma omp parallel
+                #pragma omp for schedule(guided)
+                  for (unsigned long long i = 100; i > 0; --i) sum += (int)i;
+                #pragma omp parallel for schedule(dynamic)
+                  for (int i = 5; i < 5; ++i) sum += 1000;
+                  return sum;
+                }
+                int sections(void) {
+                  int done = 0;
+                #pragma omp parallel sections
+                  {
+                    done += 1;
+                #pragma omp section
+                    {
+                #pragma omp parallel for schedule(dynamic)
+                      for (int i = 0; i < 10; ++i) done += 100;
+                    }
+                #pragma omp section
+                    done += 10;
+                  }
+                #pragma omp parallel
+                #pragma omp single
+                  done += 10000;
+                  return done;
+                }
+                int tasks(int first) {
+                  int sum = 0;
+                #pragma omp parallel
+                #pragma omp single
+                  {
+                #pragma omp task shared(sum) firstprivate(first)
+                    sum += first;
+                #pragma omp taskwait
+                #pragma omp taskloop shared(sum) nogroup
+                    for (int i = 0; i < 10; ++i) sum += i;
+                  }
+                  return sum;
+                }
+                """))
+        for command in (["-fopenmp", "-c", source, "-o", path + ".o"], ["-shared", path + ".o", "-o", path]):
+            subprocess.run(["gcc", "-O2", "-fPIC", *command], check=True)
+        script = self.script(f"""\
+            import ctypes
+            alone = ctypes.CDLL({path!r})
+            print(alone.loops(), alone.sections(), alone.tasks(3))
+            """)
+        out, report = self.run_recorded([recording.PYTHON, script])
+        self.assertEqual(out.split(), [str(4950 + 5050).encode(), b"11011", str(3 + 45).encode()])
+        self.assertIsNone(report["openmp"])
+
     def test_without_debug_information(self):
         program = self.compiled(["gcc"], SOURCE, "-s")
         out, report = self.run_recorded([program, "fast_main"])
