@@ -34,7 +34,8 @@ struct OmpTeam {
   wire::OmpConstruct construct;
   std::uint8_t level;
   bool shared;
-  std::uint32_t phase, generation;  // ProcessState's
+  std::uint64_t epoch;       // of recording, when it began
+  std::uint32_t generation;  // ProcessState's
   std::uint64_t mpi_before_ns;
   std::uint32_t size, site;  // known once the first thread has entered it
   // With GCC's run time, whose threads are called with the address of this instead of the program's data.
@@ -68,7 +69,7 @@ struct OmpEntry {
   OmpMember* member;  // null: beyond kMembers
   std::uint64_t instance;
   std::uint32_t site, number, size;
-  std::uint32_t phase;
+  std::uint64_t epoch;
   std::uint32_t scopes, deeper_scopes;  // OmpState's when it began
   bool shared;
   bool ended;                  // its part is over, but for tasks at the region's end

@@ -255,6 +255,22 @@ class Programs(OpenMpTest):
         _, report = self.run_recorded([recording.PYTHON, script])
         self.assertEqual(sum(row["count"] for row in report["openmp"]["regions"]), 4)
 
+    def check_pauses(self, name):
+        """A region is not counted where recording was paused. Its threads are followed: recording may go on within it."""
+        source = os.path.join(truth.PROGRAMS, "openmp_pauses.c")
+        out, report = self.run_recorded([self.compiled(COMPILERS[name][1], source, "-I" + recording.SOURCE)])
+        own = json.loads(out)
+        counts = {row["function"]: row["count"] for row in report["openmp"]["regions"]}
+        self.assertEqual({function: count for function, count in counts.items() if count != 0}, {"counted": own["counted"]})
+        totals = {function["name"]: function["total_s"] for function in report["functions"]}
+        self.measured_above(totals["main"], 0.85 * own["stretches_s"], f"{name}: both threads are below main after a pause")
+
+    def test_pauses_gcc(self):
+        self.check_pauses("gcc")
+
+    def test_pauses_clang(self):
+        self.check_pauses("clang")
+
     def test_without_a_run_time(self):
         """One thread does everything where no run time is found, and there is nothing to record."""
         self.need("gcc")
