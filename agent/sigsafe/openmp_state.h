@@ -105,9 +105,13 @@ struct OmpState {
     std::uint32_t site, row;
   };
   Place places[kPlaces];
-  // The object whose call was served last, and its run time (openmp/runtimes.h).
-  std::uintptr_t caller_begin, caller_end;
-  void* runtime;
+  // The objects whose calls were served last, the latest first, and their run times (openmp/runtimes.h).
+  struct Caller {
+    std::uintptr_t begin, end;
+    void* runtime;
+  };
+  static constexpr std::uint32_t kCallers = 4;
+  Caller callers[kCallers];
   OmpTeam* teams[kMostTeams];  // of regions that it begins, by depth; kept for the slot's next thread
 };
 
