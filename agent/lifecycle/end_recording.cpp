@@ -38,6 +38,7 @@ void stop_ticks_for_good() noexcept {
     record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kLive),
                                          std::memory_order_acq_rel);
   }
+  g_process.pauses.fetch_add(1, std::memory_order_relaxed);
   g_process.paused.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -104,6 +104,12 @@ OmpState::Place find_row(OmpState& state, std::uint64_t site_key, std::uint32_t 
   return found;
 }
 
+// What begins in one epoch of recording and ends in another is not counted.
+constexpr std::uint64_t kNotRecorded = ~std::uint64_t{0};
+std::uint64_t present_epoch() noexcept {
+  return std::uint64_t{g_process.record_phase.load(kRelaxed)} << 32 | g_process.pauses.load(kRelaxed);
+}
+
 // Null: there is no room for it, or it is not of the present segment.
 wire::OmpRow* row_at(std::uint32_t row) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -113,7 +119,7 @@ wire::OmpRow* row_at(std::uint32_t row) noexcept {
 // Of a construct in the innermost team. Null: it is not counted.
 wire::OmpRow* row_of(OmpState& state, const OmpEntry& entry, wire::OmpConstruct construct,
                      std::uint64_t code) noexcept {
-  if (entry.phase != g_process.record_phase.load(kRelaxed) || entry.site == wire::kNoOmpSite) return nullptr;
+  if (entry.epoch != present_epoch() || entry.site == wire::kNoOmpSite) return nullptr;
   const std::uint64_t site_key = mix(code ^ (std::uint64_t{entry.site} + 1) * 0x9fb2'1c65'1e98'df25ull ^
                                      static_cast<std::uint64_t>(construct) << 56);
   return row_at(find_row(state, site_key, entry.number, [&](wire::OmpSite& site) {
@@ -128,6 +134,7 @@ wire::OmpRow* row_of(OmpState& state, const OmpEntry& entry, wire::OmpConstruct 
 OmpState::Place row_of_region(OmpState& state, const OmpTeam& team, std::uint32_t size,
                               std::uint32_t number) noexcept {
   const std::uint64_t site_key = mix(team.path_hash ^ std::uint64_t{size} * 0x9e37'79b9'7f4a'7c15ull ^
+                                     team.body * 0x9fb2'1c65'1e98'df25ull ^
                                      (std::uint64_t{team.level} << 40 | std::uint64_t{team.shared} << 48 |
                                       static_cast<std::uint64_t>(team.construct) << 56));
   return find_row(state, site_key, number, [&](wire::OmpSite& site) {
@@ -135,6 +142,7 @@ OmpState::Place row_of_region(OmpState& state, const OmpTeam& team, std::uint32_
     site.region = wire::kNoOmpSite;
     site.path_words = team.path_words;
     site.path_offset = team.path_offset;
+    site.code = team.body;
     site.construct = team.construct;
     site.level = team.level;
     site.shared = team.shared ? 1 : 0;
@@ -276,8 +284,7 @@ void note_other_openmp_runtime() noexcept {
 bool records_region() noexcept {
   const ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (context.slot == nullptr || segment == nullptr || recording_has_ended() || !is_recording(context))
-    return false;
+  if (context.slot == nullptr || segment == nullptr || recording_has_ended()) return false;
   OmpState& state = *context.openmp;
   forget_ended(state);
   if (state.depth < OmpState::kMostTeams) return true;
@@ -299,11 +306,12 @@ OmpTeam* begin_team(const OmpBeginning& beginning) noexcept {
   team.path_offset = beginning.path.offset;
   team.path_words = beginning.path.words;
   team.code = beginning.code;
+  team.body = beginning.body;
   team.asked = beginning.asked;
   team.construct = beginning.construct;
   team.level = static_cast<std::uint8_t>(depth == 0 ? 0 : state.entry[depth - 1].team->level + 1);
   team.shared = depth != 0 || context.slot->is_main == 0;
-  team.phase = g_process.record_phase.load(kRelaxed);
+  team.epoch = is_recording(context) ? present_epoch() : kNotRecorded;
   team.generation = g_process.generation;
   team.mpi_before_ns = context.slot->mpi_time_ns.load(kRelaxed);
   team.size = 0;
@@ -332,7 +340,7 @@ void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcep
   entry.site = place.site;
   entry.number = number;
   entry.size = size;
-  entry.phase = team->phase;
+  entry.epoch = team->epoch;
   entry.scopes = state.scopes;
   entry.deeper_scopes = state.deeper_scopes;
   state.deeper_scopes = 0;
@@ -344,7 +352,7 @@ void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcep
   if (number == 0) {
     team->size = size;
     team->site = place.site;
-    if (!team->shared) tell_beginning(segment, *team);
+    if (!team->shared && team->epoch != kNotRecorded) tell_beginning(segment, *team);
   }
   if (!state.told_processors) {
     state.told_processors = true;
@@ -391,9 +399,8 @@ void end_team(OmpTeam* team) noexcept {
   } else {
     go_on(state, state.entry[depth - 1]);
   }
-  const bool counts =
-      team->phase == g_process.record_phase.load(kRelaxed) && g_process.paused.load(kRelaxed) == 0;
-  if (counts) count_instance(segment, *team, now, context.slot->mpi_time_ns.load(kRelaxed));
+  if (team->epoch == present_epoch())
+    count_instance(segment, *team, now, context.slot->mpi_time_ns.load(kRelaxed));
   const OmpMember& own = team->members[0];
   if (depth != 0 && !state.entry[depth - 1].ended && state.entry[depth - 1].member != nullptr &&
       get(own.instance) == get(team->instance)) {

@@ -43,8 +43,10 @@ struct OmpBeginning {
   std::uint64_t code;          // where it goes on afterwards
   std::uint32_t asked;         // threads
   wire::OmpConstruct construct;
+  std::uint64_t body;  // OmpTeam's
 };
-// Whether a region that begins now is to be recorded: ask before its path is looked for.
+// Whether a region that begins now is to be followed: ask before its path is looked for. That is so in a pause
+// as well, since recording may go on within the region; but then it is not counted.
 bool records_region() noexcept;
 // The calling thread begins a region. Null: it is not recorded.
 OmpTeam* begin_team(const OmpBeginning& beginning) noexcept;

@@ -409,6 +409,7 @@ void pause_recording() noexcept {
   const Locked locked;
   const std::uint64_t now_ns = monotonic_ns();
   if (stops && is_recording(context)) push_stop(context, now_ns, here.words, here.count);
+  g_process.pauses.fetch_add(1, std::memory_order_relaxed);
   g_process.paused.fetch_add(1, std::memory_order_relaxed);
   note_pause_of_main(segment, now_ns);
 }

@@ -7,6 +7,7 @@
 
 #include "agent/lifecycle/interpose.h"
 #include "agent/lifecycle/openmp.h"
+#include "agent/openmp/one_thread.h"
 #include "agent/openmp/runtimes.h"
 
 namespace clusterprof::agent {
@@ -19,7 +20,7 @@ inline std::uint64_t code_of(const void* caller) noexcept { return reinterpret_c
   return entry == nullptr || runtime.is_llvm || openmp_method() != wire::OmpMethod::kGomp ? nullptr : entry;
 }
 
-// Calls the run time's function. Without one there is one thread, and nothing to share or to wait for.
+// Calls the run time's function, if there is one: else there is nothing to wait for.
 template <typename Result, typename... Arguments>
 [[gnu::always_inline]] inline Result pass_on(const OmpRuntime& runtime, Gomp which,
                                              Arguments... arguments) noexcept {

@@ -7,18 +7,22 @@
 namespace clusterprof::agent {
 namespace {
 
-using Body = void (*)(void*);
+using Body = OmpBody;
 
 // What a combined construct shares out.
 struct Shared {
   bool has_work;
   wire::OmpConstruct construct;
   std::uint64_t step;
+  OneThread all;
 };
-constexpr Shared kNothing = {false, wire::OmpConstruct::kLoop, 0};
-constexpr Shared kSections = {true, wire::OmpConstruct::kSections, 0};
-Shared loop_of(long step) noexcept {
-  return {true, wire::OmpConstruct::kLoop, static_cast<std::uint64_t>(step < 0 ? -step : step)};
+constexpr Shared kNothing = {false, wire::OmpConstruct::kLoop, 0, {}};
+Shared sections_of(unsigned count) noexcept {
+  return {true, wire::OmpConstruct::kSections, 0, OneThread::of(count)};
+}
+Shared loop_of(long first, long last, long step) noexcept {
+  return {true, wire::OmpConstruct::kLoop, static_cast<std::uint64_t>(step < 0 ? -step : step),
+          OneThread::of(LoopRange<long>{first, last, step > 0})};
 }
 
 void enter(const OmpTeam::Call& call, std::uint32_t number) noexcept {
@@ -60,8 +64,8 @@ OmpTeam* begin(const OmpRuntime& runtime, std::uint64_t code, Body body, void* d
   if (!is_recorded_so(runtime) || !records_region()) return nullptr;
   const std::uint32_t asked =
       threads != 0 ? threads : static_cast<std::uint32_t>(pass_on<int>(runtime, Gomp::omp_get_max_threads));
-  OmpTeam* const team =
-      begin_team({clusterprof_call_path_entry(), code, asked, wire::OmpConstruct::kParallel});
+  OmpTeam* const team = begin_team({clusterprof_call_path_entry(), code, asked, wire::OmpConstruct::kParallel,
+                                    reinterpret_cast<std::uintptr_t>(body) + 1});
   if (team == nullptr) return nullptr;
   team->call = {nullptr, body, data, team, &runtime, shared.has_work, shared.construct, shared.step, goes_on};
   return team;
@@ -72,7 +76,13 @@ template <typename... Rest>
                                        void* data, unsigned threads, Rest... rest) {
   const OmpRuntime& runtime = runtime_of(caller);
   auto* const real = runtime.function<void(Body, void*, unsigned, Rest...)>(which);
-  if (real == nullptr) return body(data);
+  if (real == nullptr) {
+    const OneThread around = t_one_thread;
+    t_one_thread = shared.all;
+    body(data);
+    t_one_thread = around;
+    return;
+  }
   OmpTeam* const team = begin(runtime, code_of(caller), body, data, threads, shared, false);
   if (team == nullptr) return real(body, data, threads, rest...);
   real(run_part, &team->call, threads, rest...);
@@ -85,7 +95,10 @@ template <typename... Rest>
                                          void* data, unsigned threads, Rest... rest) {
   const OmpRuntime& runtime = runtime_of(caller);
   auto* const real = runtime.function<void(Body, void*, unsigned, Rest...)>(which);
-  if (real == nullptr) return;
+  if (real == nullptr) {
+    t_one_thread = shared.all;
+    return;
+  }
   OmpTeam* const team = begin(runtime, code_of(caller), body, data, threads, shared, true);
   if (team == nullptr) {
     if (OmpEntry* const around = innermost_team(openmp_state()); around != nullptr) ++around->plain_starts;
@@ -131,14 +144,15 @@ CLUSTERPROF_STANDS_FOR(unsigned, GOMP_parallel_reductions, Body body, void* data
 
 CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_sections, Body body, void* data, unsigned threads, unsigned count,
                        unsigned flags) {
-  run(Gomp::GOMP_parallel_sections, CLUSTERPROF_CALLER, kSections, body, data, threads, count, flags);
+  run(Gomp::GOMP_parallel_sections, CLUSTERPROF_CALLER, sections_of(count), body, data, threads, count,
+      flags);
 }
 
-#define CLUSTERPROF_PARALLEL_LOOP(name)                                                               \
-  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,  \
-                         long step, long chunk, unsigned flags) {                                     \
-    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(step), body, data, threads, first, last, step, chunk, \
-        flags);                                                                                       \
+#define CLUSTERPROF_PARALLEL_LOOP(name)                                                                     \
+  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,        \
+                         long step, long chunk, unsigned flags) {                                           \
+    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(first, last, step), body, data, threads, first, last, step, \
+        chunk, flags);                                                                                      \
   }
 CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_static)
 CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_dynamic)
@@ -146,10 +160,11 @@ CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_guided)
 CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_nonmonotonic_dynamic)
 CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_nonmonotonic_guided)
 
-#define CLUSTERPROF_PARALLEL_RUNTIME_LOOP(name)                                                        \
-  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,   \
-                         long step, unsigned flags) {                                                  \
-    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(step), body, data, threads, first, last, step, flags); \
+#define CLUSTERPROF_PARALLEL_RUNTIME_LOOP(name)                                                             \
+  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,        \
+                         long step, unsigned flags) {                                                       \
+    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(first, last, step), body, data, threads, first, last, step, \
+        flags);                                                                                             \
   }
 CLUSTERPROF_PARALLEL_RUNTIME_LOOP(GOMP_parallel_loop_runtime)
 CLUSTERPROF_PARALLEL_RUNTIME_LOOP(GOMP_parallel_loop_nonmonotonic_runtime)
@@ -161,13 +176,15 @@ CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_start, Body body, void* data, unsigne
 
 CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_sections_start, Body body, void* data, unsigned threads,
                        unsigned count) {
-  start(Gomp::GOMP_parallel_sections_start, CLUSTERPROF_CALLER, kSections, body, data, threads, count);
+  start(Gomp::GOMP_parallel_sections_start, CLUSTERPROF_CALLER, sections_of(count), body, data, threads,
+        count);
 }
 
-#define CLUSTERPROF_PARALLEL_LOOP_START(name)                                                            \
-  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,     \
-                         long step, long chunk) {                                                        \
-    start(Gomp::name, CLUSTERPROF_CALLER, loop_of(step), body, data, threads, first, last, step, chunk); \
+#define CLUSTERPROF_PARALLEL_LOOP_START(name)                                                           \
+  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,    \
+                         long step, long chunk) {                                                       \
+    start(Gomp::name, CLUSTERPROF_CALLER, loop_of(first, last, step), body, data, threads, first, last, \
+          step, chunk);                                                                                 \
   }
 CLUSTERPROF_PARALLEL_LOOP_START(GOMP_parallel_loop_static_start)
 CLUSTERPROF_PARALLEL_LOOP_START(GOMP_parallel_loop_dynamic_start)
@@ -175,8 +192,8 @@ CLUSTERPROF_PARALLEL_LOOP_START(GOMP_parallel_loop_guided_start)
 
 CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_loop_runtime_start, Body body, void* data, unsigned threads,
                        long first, long last, long step) {
-  start(Gomp::GOMP_parallel_loop_runtime_start, CLUSTERPROF_CALLER, loop_of(step), body, data, threads, first,
-        last, step);
+  start(Gomp::GOMP_parallel_loop_runtime_start, CLUSTERPROF_CALLER, loop_of(first, last, step), body, data,
+        threads, first, last, step);
 }
 
 CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_end) {

@@ -48,7 +48,7 @@ template <typename Result>
 // The run time copies a task's data, and writes to them, so they cannot be put into data of ours. Instead
 // each function that is used for tasks gets a function of ours that stands for it.
 
-using Body = void (*)(void*);
+using Body = OmpBody;
 constexpr std::uint32_t kTaskFunctions = 256;
 constinit std::atomic<Body> g_task_functions[kTaskFunctions] = {};
 
@@ -91,21 +91,25 @@ Body stand_in_for(Body body) noexcept {
   return body;
 }
 
-constexpr unsigned kNoGroup = 1u << 11;  // of a taskloop: nobody waits for its tasks at its end
+constexpr unsigned kUp = 1u << 8;        // of a taskloop: the variable grows
+constexpr unsigned kNoGroup = 1u << 11;  // nobody waits for its tasks at its end
 
-template <typename... Rest>
+template <typename Number>
 [[gnu::always_inline]] inline void start_taskloop(Gomp which, const void* caller, Body body, void* data,
-                                                  void (*copy)(void*, void*), long bytes, long alignment,
-                                                  unsigned flags, Rest... rest) noexcept {
+                                                  OmpCopy copy, long bytes, long alignment, unsigned flags,
+                                                  unsigned long tasks, int priority,
+                                                  const LoopRange<Number>& range, Number step) noexcept {
   const OmpRuntime& runtime = runtime_of(caller);
+  auto* const real = runtime.function<void(Body, void*, OmpCopy, long, long, unsigned, unsigned long, int,
+                                           Number, Number, Number)>(which);
+  if (real == nullptr) return do_taskloop(body, data, copy, bytes, alignment, range);
   OmpState* const state = openmp_state();
-  if (recorded_team(runtime, state) == nullptr)
-    return pass_on<void>(runtime, which, body, data, copy, bytes, alignment, flags, rest...);
-  const Body ours = stand_in_for(body);
-  if ((flags & kNoGroup) != 0)
-    return pass_on<void>(runtime, which, ours, data, copy, bytes, alignment, flags, rest...);
-  waiting<void>(runtime, *state, which, OmpConstruct::kTaskgroup, OmpActivity::kTasks, code_of(caller), ours,
-                data, copy, bytes, alignment, flags, rest...);
+  const bool is_recorded = recorded_team(runtime, state) != nullptr;
+  const Body ours = is_recorded ? stand_in_for(body) : body;
+  const bool waits = is_recorded && (flags & kNoGroup) == 0;
+  if (waits) begin_wait(*state, OmpConstruct::kTaskgroup, OmpActivity::kTasks, code_of(caller));
+  real(ours, data, copy, bytes, alignment, flags, tasks, priority, range.begin, range.end, step);
+  if (waits) end_wait(*state);
 }
 
 }  // namespace
@@ -152,25 +156,27 @@ CLUSTERPROF_DOACROSS_WAIT(GOMP_doacross_wait, long)
 CLUSTERPROF_DOACROSS_WAIT(GOMP_doacross_ull_wait, unsigned long long)
 
 // detach: since GCC 11; older programs pass whatever is on their stack, and older run times do not look.
-CLUSTERPROF_STANDS_FOR(void, GOMP_task, Body body, void* data, void (*copy)(void*, void*), long bytes,
-                       long alignment, bool deferred, unsigned flags, void** depend, int priority,
-                       void* detach) {
+CLUSTERPROF_STANDS_FOR(void, GOMP_task, Body body, void* data, OmpCopy copy, long bytes, long alignment,
+                       bool deferred, unsigned flags, void** depend, int priority, void* detach) {
   const OmpRuntime& runtime = runtime_of(CLUSTERPROF_CALLER);
+  auto* const real =
+      runtime.function<void(Body, void*, OmpCopy, long, long, bool, unsigned, void**, int, void*)>(
+          Gomp::GOMP_task);
+  if (real == nullptr) return do_task(body, data, copy, bytes, alignment, [](void*) {});
   const Body ours = recorded_team(runtime, openmp_state()) != nullptr ? stand_in_for(body) : body;
-  pass_on<void>(runtime, Gomp::GOMP_task, ours, data, copy, bytes, alignment, deferred, flags, depend,
-                priority, detach);
+  real(ours, data, copy, bytes, alignment, deferred, flags, depend, priority, detach);
 }
-CLUSTERPROF_STANDS_FOR(void, GOMP_taskloop, Body body, void* data, void (*copy)(void*, void*), long bytes,
-                       long alignment, unsigned flags, unsigned long tasks, int priority, long begin,
-                       long end, long step) {
-  start_taskloop(Gomp::GOMP_taskloop, CLUSTERPROF_CALLER, body, data, copy, bytes, alignment, flags, tasks,
-                 priority, begin, end, step);
+CLUSTERPROF_STANDS_FOR(void, GOMP_taskloop, Body body, void* data, OmpCopy copy, long bytes, long alignment,
+                       unsigned flags, unsigned long tasks, int priority, long begin, long end, long step) {
+  start_taskloop<long>(Gomp::GOMP_taskloop, CLUSTERPROF_CALLER, body, data, copy, bytes, alignment, flags,
+                       tasks, priority, {begin, end, step > 0}, step);
 }
-CLUSTERPROF_STANDS_FOR(void, GOMP_taskloop_ull, Body body, void* data, void (*copy)(void*, void*), long bytes,
+CLUSTERPROF_STANDS_FOR(void, GOMP_taskloop_ull, Body body, void* data, OmpCopy copy, long bytes,
                        long alignment, unsigned flags, unsigned long tasks, int priority,
                        unsigned long long begin, unsigned long long end, unsigned long long step) {
-  start_taskloop(Gomp::GOMP_taskloop_ull, CLUSTERPROF_CALLER, body, data, copy, bytes, alignment, flags,
-                 tasks, priority, begin, end, step);
+  start_taskloop<unsigned long long>(Gomp::GOMP_taskloop_ull, CLUSTERPROF_CALLER, body, data, copy, bytes,
+                                     alignment, flags, tasks, priority, {begin, end, (flags & kUp) != 0},
+                                     step);
 }
 CLUSTERPROF_STANDS_FOR(void, GOMP_taskwait) {
   wait_in<void>(Gomp::GOMP_taskwait, CLUSTERPROF_CALLER, OmpConstruct::kTaskwait, OmpActivity::kTasks);

@@ -25,9 +25,12 @@ std::uint64_t span_of(const Number* first, const Number* last) noexcept {
 // The program begins a loop, and gets its first chunk. Of a loop with reductions whose parts it computes
 // itself, it asks for none.
 template <typename Number, typename... Arguments>
-[[gnu::always_inline]] inline bool start_loop(Gomp which, const void* caller, Number step, Number* first,
-                                              Number* last, Arguments... arguments) noexcept {
+[[gnu::always_inline]] inline bool start_loop(Gomp which, const void* caller, const LoopRange<Number>& range,
+                                              Number step, Number* first, Number* last,
+                                              Arguments... arguments) noexcept {
   const OmpRuntime& runtime = runtime_of(caller);
+  if (runtime.function<bool(Arguments...)>(which) == nullptr)
+    return first == nullptr || OneThread::of(range).take_range(first, last);
   OmpEntry* const entry = recorded_team(runtime, openmp_state());
   if (entry == nullptr) return pass_on<bool>(runtime, which, arguments...);
   entry->single_code = 0;
@@ -41,6 +44,7 @@ template <typename Number>
 [[gnu::always_inline]] inline bool next_chunk(Gomp which, const void* caller, Number* first,
                                               Number* last) noexcept {
   const OmpRuntime& runtime = runtime_of(caller);
+  if (runtime.function<bool(Number*, Number*)>(which) == nullptr) return t_one_thread.take_range(first, last);
   OmpEntry* const entry = recorded_team(runtime, openmp_state());
   if (entry == nullptr) return pass_on<bool>(runtime, which, first, last);
   const std::uint64_t begin = begin_part(*entry);
@@ -50,14 +54,18 @@ template <typename Number>
 }
 
 template <typename... Arguments>
-[[gnu::always_inline]] inline unsigned start_sections(Gomp which, const void* caller,
+[[gnu::always_inline]] inline unsigned start_sections(Gomp which, const void* caller, unsigned count,
                                                       Arguments... arguments) noexcept {
   const OmpRuntime& runtime = runtime_of(caller);
+  if (runtime.function<unsigned(unsigned, Arguments...)>(which) == nullptr) {
+    t_one_thread = OneThread::of(count);
+    return t_one_thread.take_section();
+  }
   OmpEntry* const entry = recorded_team(runtime, openmp_state());
-  if (entry == nullptr) return pass_on<unsigned>(runtime, which, arguments...);
+  if (entry == nullptr) return pass_on<unsigned>(runtime, which, count, arguments...);
   entry->single_code = 0;
   begin_work(*entry, OmpConstruct::kSections, code_of(caller), 0);
-  const unsigned section = pass_on<unsigned>(runtime, which, arguments...);
+  const unsigned section = pass_on<unsigned>(runtime, which, count, arguments...);
   end_part(*entry, 0, section != 0, 0);
   return section;
 }
@@ -95,8 +103,8 @@ using namespace clusterprof::agent;
 // Parameters of each kind of function, and what it passes on.
 #define CLUSTERPROF_LOOP_START(name)                                                                         \
   CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long chunk, Long* first, Long* last) { \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, begin, end, step, chunk, first,     \
-                      last);                                                                                 \
+    return start_loop<Long>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, step > 0}, step, first, last,       \
+                            begin, end, step, chunk, first, last);                                           \
   }
 CLUSTERPROF_LOOP_START(GOMP_loop_static_start)
 CLUSTERPROF_LOOP_START(GOMP_loop_dynamic_start)
@@ -107,20 +115,21 @@ CLUSTERPROF_LOOP_START(GOMP_loop_ordered_static_start)
 CLUSTERPROF_LOOP_START(GOMP_loop_ordered_dynamic_start)
 CLUSTERPROF_LOOP_START(GOMP_loop_ordered_guided_start)
 
-#define CLUSTERPROF_RUNTIME_LOOP_START(name)                                                             \
-  CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long* first, Long* last) {         \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, begin, end, step, first, last); \
+#define CLUSTERPROF_RUNTIME_LOOP_START(name)                                                           \
+  CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long* first, Long* last) {       \
+    return start_loop<Long>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, step > 0}, step, first, last, \
+                            begin, end, step, first, last);                                            \
   }
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_runtime_start)
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_nonmonotonic_runtime_start)
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_maybe_nonmonotonic_runtime_start)
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_ordered_runtime_start)
 
-#define CLUSTERPROF_GENERAL_LOOP_START(name)                                                                \
-  CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long schedule, Long chunk,            \
-                         Long* first, Long* last, std::uintptr_t* reductions, void** memory) {              \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, begin, end, step, schedule, chunk, \
-                      first, last, reductions, memory);                                                     \
+#define CLUSTERPROF_GENERAL_LOOP_START(name)                                                           \
+  CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long schedule, Long chunk,       \
+                         Long* first, Long* last, std::uintptr_t* reductions, void** memory) {         \
+    return start_loop<Long>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, step > 0}, step, first, last, \
+                            begin, end, step, schedule, chunk, first, last, reductions, memory);       \
   }
 CLUSTERPROF_GENERAL_LOOP_START(GOMP_loop_start)
 CLUSTERPROF_GENERAL_LOOP_START(GOMP_loop_ordered_start)
@@ -128,21 +137,21 @@ CLUSTERPROF_GENERAL_LOOP_START(GOMP_loop_ordered_start)
 // With doacross dependences, counts has the iterations of each loop of the nest; chunks are of the outermost.
 #define CLUSTERPROF_DOACROSS_START(name)                                                                  \
   CLUSTERPROF_STANDS_FOR(bool, name, unsigned loops, Long* counts, Long chunk, Long* first, Long* last) { \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, Long{1}, first, last, loops, counts, chunk, first,  \
-                      last);                                                                              \
+    return start_loop<Long>(Gomp::name, CLUSTERPROF_CALLER, {0, counts[0], true}, 1, first, last, loops,  \
+                            counts, chunk, first, last);                                                  \
   }
 CLUSTERPROF_DOACROSS_START(GOMP_loop_doacross_static_start)
 CLUSTERPROF_DOACROSS_START(GOMP_loop_doacross_dynamic_start)
 CLUSTERPROF_DOACROSS_START(GOMP_loop_doacross_guided_start)
 CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_doacross_runtime_start, unsigned loops, Long* counts, Long* first,
                        Long* last) {
-  return start_loop(Gomp::GOMP_loop_doacross_runtime_start, CLUSTERPROF_CALLER, Long{1}, first, last, loops,
-                    counts, first, last);
+  return start_loop<Long>(Gomp::GOMP_loop_doacross_runtime_start, CLUSTERPROF_CALLER, {0, counts[0], true}, 1,
+                          first, last, loops, counts, first, last);
 }
 CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_doacross_start, unsigned loops, Long* counts, Long schedule,
                        Long chunk, Long* first, Long* last, std::uintptr_t* reductions, void** memory) {
-  return start_loop(Gomp::GOMP_loop_doacross_start, CLUSTERPROF_CALLER, Long{1}, first, last, loops, counts,
-                    schedule, chunk, first, last, reductions, memory);
+  return start_loop<Long>(Gomp::GOMP_loop_doacross_start, CLUSTERPROF_CALLER, {0, counts[0], true}, 1, first,
+                          last, loops, counts, schedule, chunk, first, last, reductions, memory);
 }
 
 #define CLUSTERPROF_LOOP_NEXT(name)                                 \
@@ -162,11 +171,11 @@ CLUSTERPROF_LOOP_NEXT(GOMP_loop_ordered_dynamic_next)
 CLUSTERPROF_LOOP_NEXT(GOMP_loop_ordered_guided_next)
 CLUSTERPROF_LOOP_NEXT(GOMP_loop_ordered_runtime_next)
 
-#define CLUSTERPROF_WIDE_START(name)                                                                         \
-  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Wide chunk, Wide* first,      \
-                         Wide* last) {                                                                       \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, up, begin, end, step, chunk, first, \
-                      last);                                                                                 \
+#define CLUSTERPROF_WIDE_START(name)                                                                        \
+  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Wide chunk, Wide* first,     \
+                         Wide* last) {                                                                      \
+    return start_loop<Wide>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, up}, step, first, last, up, begin, \
+                            end, step, chunk, first, last);                                                 \
   }
 CLUSTERPROF_WIDE_START(GOMP_loop_ull_static_start)
 CLUSTERPROF_WIDE_START(GOMP_loop_ull_dynamic_start)
@@ -177,41 +186,42 @@ CLUSTERPROF_WIDE_START(GOMP_loop_ull_ordered_static_start)
 CLUSTERPROF_WIDE_START(GOMP_loop_ull_ordered_dynamic_start)
 CLUSTERPROF_WIDE_START(GOMP_loop_ull_ordered_guided_start)
 
-#define CLUSTERPROF_WIDE_RUNTIME_START(name)                                                                 \
-  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Wide* first, Wide* last) {    \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, up, begin, end, step, first, last); \
+#define CLUSTERPROF_WIDE_RUNTIME_START(name)                                                                \
+  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Wide* first, Wide* last) {   \
+    return start_loop<Wide>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, up}, step, first, last, up, begin, \
+                            end, step, first, last);                                                        \
   }
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_runtime_start)
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_nonmonotonic_runtime_start)
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_maybe_nonmonotonic_runtime_start)
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_ordered_runtime_start)
 
-#define CLUSTERPROF_WIDE_GENERAL_START(name)                                                              \
-  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Long schedule, Wide chunk, \
-                         Wide* first, Wide* last, std::uintptr_t* reductions, void** memory) {            \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, step, first, last, up, begin, end, step, schedule,  \
-                      chunk, first, last, reductions, memory);                                            \
+#define CLUSTERPROF_WIDE_GENERAL_START(name)                                                                \
+  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Long schedule, Wide chunk,   \
+                         Wide* first, Wide* last, std::uintptr_t* reductions, void** memory) {              \
+    return start_loop<Wide>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, up}, step, first, last, up, begin, \
+                            end, step, schedule, chunk, first, last, reductions, memory);                   \
   }
 CLUSTERPROF_WIDE_GENERAL_START(GOMP_loop_ull_start)
 CLUSTERPROF_WIDE_GENERAL_START(GOMP_loop_ull_ordered_start)
 
 #define CLUSTERPROF_WIDE_DOACROSS_START(name)                                                             \
   CLUSTERPROF_STANDS_FOR(bool, name, unsigned loops, Wide* counts, Wide chunk, Wide* first, Wide* last) { \
-    return start_loop(Gomp::name, CLUSTERPROF_CALLER, Wide{1}, first, last, loops, counts, chunk, first,  \
-                      last);                                                                              \
+    return start_loop<Wide>(Gomp::name, CLUSTERPROF_CALLER, {0, counts[0], true}, 1, first, last, loops,  \
+                            counts, chunk, first, last);                                                  \
   }
 CLUSTERPROF_WIDE_DOACROSS_START(GOMP_loop_ull_doacross_static_start)
 CLUSTERPROF_WIDE_DOACROSS_START(GOMP_loop_ull_doacross_dynamic_start)
 CLUSTERPROF_WIDE_DOACROSS_START(GOMP_loop_ull_doacross_guided_start)
 CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_ull_doacross_runtime_start, unsigned loops, Wide* counts, Wide* first,
                        Wide* last) {
-  return start_loop(Gomp::GOMP_loop_ull_doacross_runtime_start, CLUSTERPROF_CALLER, Wide{1}, first, last,
-                    loops, counts, first, last);
+  return start_loop<Wide>(Gomp::GOMP_loop_ull_doacross_runtime_start, CLUSTERPROF_CALLER,
+                          {0, counts[0], true}, 1, first, last, loops, counts, first, last);
 }
 CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_ull_doacross_start, unsigned loops, Wide* counts, Long schedule,
                        Wide chunk, Wide* first, Wide* last, std::uintptr_t* reductions, void** memory) {
-  return start_loop(Gomp::GOMP_loop_ull_doacross_start, CLUSTERPROF_CALLER, Wide{1}, first, last, loops,
-                    counts, schedule, chunk, first, last, reductions, memory);
+  return start_loop<Wide>(Gomp::GOMP_loop_ull_doacross_start, CLUSTERPROF_CALLER, {0, counts[0], true}, 1,
+                          first, last, loops, counts, schedule, chunk, first, last, reductions, memory);
 }
 
 #define CLUSTERPROF_WIDE_NEXT(name)                                 \
@@ -248,6 +258,7 @@ CLUSTERPROF_STANDS_FOR(unsigned, GOMP_sections2_start, unsigned count, std::uint
 }
 CLUSTERPROF_STANDS_FOR(unsigned, GOMP_sections_next) {
   const OmpRuntime& runtime = runtime_of(CLUSTERPROF_CALLER);
+  if (runtime.function<unsigned()>(Gomp::GOMP_sections_next) == nullptr) return t_one_thread.take_section();
   OmpEntry* const entry = recorded_team(runtime, openmp_state());
   if (entry == nullptr) return pass_on<unsigned>(runtime, Gomp::GOMP_sections_next);
   const std::uint64_t begin = begin_part(*entry);
@@ -268,6 +279,7 @@ CLUSTERPROF_STANDS_FOR(void, GOMP_sections_end_nowait) {
 // The barrier at the end of a single construct is a call of GOMP_barrier.
 CLUSTERPROF_STANDS_FOR(bool, GOMP_single_start) {
   const OmpRuntime& runtime = runtime_of(CLUSTERPROF_CALLER);
+  if (runtime.function<bool()>(Gomp::GOMP_single_start) == nullptr) return true;
   OmpEntry* const entry = recorded_team(runtime, openmp_state());
   const bool mine = pass_on<bool>(runtime, Gomp::GOMP_single_start);
   if (entry == nullptr) return mine;

@@ -39,7 +39,7 @@ void begin_parallel(Data*, const ompt::Frame*, Data* parallel, unsigned asked, i
   if (!records_region()) return;
   const bool is_league = (static_cast<unsigned>(flags) & ompt::kLeague) != 0;
   parallel->pointer = begin_team({clusterprof_call_path_entry(), code_of(code), asked,
-                                  is_league ? OmpConstruct::kTeams : OmpConstruct::kParallel});
+                                  is_league ? OmpConstruct::kTeams : OmpConstruct::kParallel, 0});
 }
 
 void end_parallel(Data* parallel, Data*, int, const void*) {

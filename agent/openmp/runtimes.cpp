@@ -35,7 +35,8 @@ constexpr const char* kKnownVersion = "GOMP_1.0";
 // Both lists only grow, without a lock: the loader has one of its own, which a thread may hold that comes
 // here.
 struct Caller {
-  std::uintptr_t begin, end;
+  std::atomic<std::uintptr_t> begin;  // 0: free
+  std::uintptr_t end;
   std::atomic<OmpRuntime*> runtime;  // stored last
 };
 constexpr std::uint32_t kCallers = 256;
@@ -166,40 +167,71 @@ OmpRuntime* known_to(std::uintptr_t caller, Object& object) noexcept {
   const std::uint32_t used = g_caller_count.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < used && i < kCallers; ++i) {
     OmpRuntime* const runtime = g_callers[i].runtime.load(std::memory_order_acquire);
-    if (runtime == nullptr || caller < g_callers[i].begin || caller >= g_callers[i].end) continue;
-    object = {caller, g_callers[i].begin, g_callers[i].end};
+    const std::uintptr_t begin = g_callers[i].begin.load(std::memory_order_relaxed);
+    if (runtime == nullptr || caller < begin || caller >= g_callers[i].end) continue;
+    object = {caller, begin, g_callers[i].end};
     return runtime;
   }
   return nullptr;
 }
 
+// Once, though all threads of a team may come here together.
 void remember(const Object& object, OmpRuntime* runtime) noexcept {
-  const std::uint32_t index = g_caller_count.fetch_add(1, std::memory_order_relaxed);
-  if (index >= kCallers) {
-    g_caller_count.store(kCallers, std::memory_order_relaxed);
-    return;
+  for (std::uint32_t i = 0; i < kCallers; ++i) {
+    Caller& caller = g_callers[i];
+    std::uintptr_t there = 0;
+    if (caller.begin.compare_exchange_strong(there, object.begin, std::memory_order_relaxed)) {
+      caller.end = object.end;
+      caller.runtime.store(runtime, std::memory_order_release);
+      std::uint32_t used = g_caller_count.load(std::memory_order_relaxed);
+      while (used <= i && !g_caller_count.compare_exchange_weak(used, i + 1, std::memory_order_release)) {
+      }
+      return;
+    }
+    if (there == object.begin) return;
   }
-  g_callers[index].begin = object.begin;
-  g_callers[index].end = object.end;
-  g_callers[index].runtime.store(runtime, std::memory_order_release);
+}
+
+// Code that was made at run time is in no object: its page stands for one.
+void take_page(Object& object) noexcept {
+  constexpr std::uintptr_t kPage = 4096;
+  object.begin = object.address / kPage * kPage;
+  object.end = object.begin + kPage;
+}
+
+// Of those that the thread called from before its last object, if it is one of these.
+OmpRuntime* served_before(OmpState& state, std::uintptr_t caller) noexcept {
+  for (std::uint32_t i = 1; i < OmpState::kCallers; ++i) {
+    const OmpState::Caller found = state.callers[i];
+    if (caller < found.begin || caller >= found.end) continue;
+    for (; i > 0; --i) state.callers[i] = state.callers[i - 1];
+    state.callers[0] = found;
+    return static_cast<OmpRuntime*>(found.runtime);
+  }
+  return nullptr;
 }
 
 }  // namespace
 
 OmpRuntime& search_runtime(std::uintptr_t caller) noexcept {
+  OmpState* const state = openmp_state();
+  if (OmpRuntime* const before = state != nullptr ? served_before(*state, caller) : nullptr;
+      before != nullptr)
+    return *before;
   Object object = {caller, 0, 0};
   OmpRuntime* runtime = known_to(caller, object);
   if (runtime == nullptr) {
     const int error = errno;
     runtime = find_runtime(known_function_for(caller));
-    dl_iterate_phdr(find_object, &object);
-    if (runtime != &g_none && object.end != 0) remember(object, runtime);
+    if (runtime != &g_none) {  // one may be loaded yet
+      if (dl_iterate_phdr(find_object, &object) == 0) take_page(object);
+      remember(object, runtime);
+    }
     errno = error;
   }
-  if (OmpState* const state = openmp_state(); state != nullptr && object.end != 0 && runtime != &g_none) {
-    state->runtime = runtime;
-    state->caller_begin = object.begin;
-    state->caller_end = object.end;
+  if (state != nullptr && runtime != &g_none) {
+    for (std::uint32_t i = OmpState::kCallers - 1; i > 0; --i) state->callers[i] = state->callers[i - 1];
+    state->callers[0] = {object.begin, object.end, runtime};
   }
   return *runtime;
 }

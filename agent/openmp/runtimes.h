@@ -29,8 +29,8 @@ OmpRuntime& search_runtime(std::uintptr_t caller) noexcept;
 [[gnu::always_inline]] inline OmpRuntime& runtime_of(const void* caller) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(caller);
   const OmpState* const state = openmp_state();
-  if (state != nullptr && address >= state->caller_begin && address < state->caller_end) [[likely]]
-    return *static_cast<OmpRuntime*>(state->runtime);
+  if (state != nullptr && address >= state->callers[0].begin && address < state->callers[0].end) [[likely]]
+    return *static_cast<OmpRuntime*>(state->callers[0].runtime);
   return search_runtime(address);
 }
 

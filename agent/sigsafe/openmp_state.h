@@ -30,10 +30,12 @@ struct OmpTeam {
   std::uint32_t path_words;
   std::uint32_t asked;
   std::uint64_t code;  // where the program goes on after the call
+  std::uint64_t body;  // behind the first byte of the function that the threads run; 0: not known
   wire::OmpConstruct construct;
   std::uint8_t level;
   bool shared;
-  std::uint32_t phase, generation;  // ProcessState's
+  std::uint64_t epoch;       // of recording, when it began
+  std::uint32_t generation;  // ProcessState's
   std::uint64_t mpi_before_ns;
   std::uint32_t size, site;  // known once the first thread has entered it
   // With GCC's run time, whose threads are called with the address of this instead of the program's data.
@@ -67,7 +69,7 @@ struct OmpEntry {
   OmpMember* member;  // null: beyond kMembers
   std::uint64_t instance;
   std::uint32_t site, number, size;
-  std::uint32_t phase;
+  std::uint64_t epoch;
   std::uint32_t scopes, deeper_scopes;  // OmpState's when it began
   bool shared;
   bool ended;                  // its part is over, but for tasks at the region's end
@@ -103,9 +105,13 @@ struct OmpState {
     std::uint32_t site, row;
   };
   Place places[kPlaces];
-  // The object whose call was served last, and its run time (openmp/runtimes.h).
-  std::uintptr_t caller_begin, caller_end;
-  void* runtime;
+  // The objects whose calls were served last, the latest first, and their run times (openmp/runtimes.h).
+  struct Caller {
+    std::uintptr_t begin, end;
+    void* runtime;
+  };
+  static constexpr std::uint32_t kCallers = 4;
+  Caller callers[kCallers];
   OmpTeam* teams[kMostTeams];  // of regions that it begins, by depth; kept for the slot's next thread
 };
 

@@ -180,6 +180,7 @@ struct ProcessState {
   bool check_paths;   // compare each remembered call path with a walk (tests)
   bool attached;      // from outside, while it ran (lifecycle/attached.cpp); false again after that has ended
   std::atomic<std::uint32_t> paused;  // pauses that the program has begun and not ended
+  std::atomic<std::uint32_t> pauses;  // that it has begun
   // Whether a window of recording is open, and the clock of recorded time (wire::RecordedClock). Without
   // windows, recording is never off. lifecycle/windows.cpp switches.
   std::atomic<std::uint32_t> record_phase;

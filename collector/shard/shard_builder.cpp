@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "base/thread_pools.hpp"
 #include "collector/names/line_tables.hpp"
 #include "collector/names/mount_table.hpp"
+#include "collector/names/openmp_bodies.hpp"
 #include "collector/names/syscalls.hpp"
 #include "collector/os/os_process.hpp"
 #include "collector/os/settings.hpp"
@@ -141,22 +143,6 @@ std::string_view name_of_wait(std::uint32_t activity) {
     default:
       return shard::kOmpBarrierName;
   }
-}
-
-// A function that a compiler has made of the body of an OpenMP construct: "main._omp_fn.0" (GCC; demangled
-// "f() [clone ._omp_fn.0]"), "main.omp_outlined" (clang since 17), ".omp_outlined." (before). Returns the
-// name of the function that it was made from; empty: it is not told; no value: it is none.
-std::optional<std::string_view> made_from(std::string_view function) {
-  for (const std::string_view mark : {" [clone ._omp_fn.", "._omp_fn.", ".omp_outlined",
-                                      " [clone .omp_outlined", ".omp_task_entry", " [clone .omp_task_entry"})
-    if (const std::size_t at = function.find(mark); at != std::string_view::npos)
-      return function.substr(0, at);
-  return std::nullopt;
-}
-
-// Symbols have the types of parameters, debug information does not.
-bool is_same_function(std::string_view a, std::string_view b) {
-  return a.substr(0, a.find('(')) == b.substr(0, b.find('('));
 }
 
 // Keeps those rows that have the largest shares of anything, and adds the others to the root, by domain.
@@ -340,15 +326,25 @@ void ShardBuilder::name_as_origin(std::string_view origin, Interned& shard, std:
   }
 }
 
-// Extends `path` by the functions at an address: none, one, or with inlining several.
-void ShardBuilder::add_native_frames(const RawFrame& raw, const RawTables& tables,
+// Extends `path` by the functions at an address: none, one, or with inlining several. `body`: the beginning
+// of the function that the threads of an OpenMP region run, if the address is behind the call that begins
+// one.
+void ShardBuilder::add_native_frames(const RawFrame& raw, const RawFrame* body, const RawTables& tables,
                                      const MayReadLines& may_read_lines, Interned& shard,
                                      std::uint32_t& path) {
   const ModuleInfo& module = *tables.modules[raw.a];
-  const auto detail =
-      may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines : Symbolizer::Detail::kSymbols;
-  const auto& sources =
-      symbolizer_.resolve(modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn, detail);
+  const auto resolve = [&](const RawFrame& frame) -> const std::vector<SourceFrame>& {
+    const auto detail = may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines
+                                                                    : Symbolizer::Detail::kSymbols;
+    return symbolizer_.resolve(modules_[frame.a], frame.b, frame.kind == RawKind::kNativeReturn, detail);
+  };
+  std::span<const SourceFrame> sources = resolve(raw);
+  std::vector<SourceFrame> at_region;
+  if (body != nullptr && body->kind == RawKind::kNativeReturn) {
+    at_region.assign(sources.begin(), sources.end());
+    move_to_region(at_region, resolve(*body).back());
+    sources = at_region;
+  }
   for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
     const bool outermost = path == 0 || is_region(shard.data, path) || shard.process_roots.contains(path);
     if (outermost && is_start_up(source->function)) continue;
@@ -370,12 +366,16 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawTables& table
 }
 
 // Extends `path` by the frames that a raw frame stands for.
-void ShardBuilder::add_frames(RawFrame raw, const RawTables& tables, const MayReadLines& may_read_lines,
-                              Interned& shard, std::uint32_t& path) {
+void ShardBuilder::add_frames(std::uint32_t number, const RawTables& tables,
+                              const MayReadLines& may_read_lines, Interned& shard, std::uint32_t& path) {
+  RawFrame raw = tables.frames[number];
   while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
     raw = tables.pending[raw.a].resolution;
-  if (raw.kind == RawKind::kNativeExact || raw.kind == RawKind::kNativeReturn)
-    return add_native_frames(raw, tables, may_read_lines, shard, path);
+  if (raw.kind == RawKind::kNativeExact || raw.kind == RawKind::kNativeReturn) {
+    const auto body = tables.region_bodies.find(number);
+    return add_native_frames(raw, body != tables.region_bodies.end() ? &tables.frames[body->second] : nullptr,
+                             tables, may_read_lines, shard, path);
+  }
   shard::Frame frame = named_frame(raw, tables, shard.interner);
   if (raw.kind == RawKind::kRegion && shard.small_regions.contains({raw.a, raw.b}))
     frame.name = shard.interner.string(shard::kOtherRegionsName);
@@ -588,13 +588,13 @@ void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
     row.time_ns = region.time_ns;
     row.mpi_ns = std::min(region.mpi_ns, region.time_ns);
     row.longest_ns = region.longest_ns;
-    RawOmpThread all;
-    for (const auto& [number, thread] : region.threads) all.add(thread);
-    const auto [wait_ns, inner_wait_ns] = waits_within(all);
-    row.threads_ns = all.time_ns;
+    RawOmpThread threads;
+    for (const auto& [number, thread] : region.threads) threads.add(thread);
+    const auto [wait_ns, inner_wait_ns] = waits_within(threads);
+    row.threads_ns = threads.time_ns;
     row.wait_ns = wait_ns;
     row.inner_wait_ns = inner_wait_ns;
-    row.schedule_ns = all.schedule_ns;
+    row.schedule_ns = threads.schedule_ns;
     data.omp_regions.push_back(row);
     for (const auto& [number, thread] : region.threads) {
       if (rows_left == 0) break;
@@ -607,12 +607,11 @@ void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
     for (const auto& [construct_key, construct] : region.constructs) {
       if (rows_left == 0) break;
       --rows_left;
-      data.omp_constructs.push_back({rank, key.path, key.threads, key.level, main, construct_key.path,
-                                     static_cast<shard::OmpKind>(construct_key.construct), construct.count,
-                                     construct.time_ns, std::min(construct.wait_ns, construct.time_ns),
-                                     construct.schedule_ns,
-                                     construct.chunks, construct.iterations, construct.longest_ns,
-                                     std::min(construct.threads, shard::kMaxOmpThreads)});
+      data.omp_constructs.push_back(
+          {rank, key.path, key.threads, key.level, main, construct_key.path,
+           static_cast<shard::OmpKind>(construct_key.construct), construct.count, construct.time_ns,
+           std::min(construct.wait_ns, construct.time_ns), construct.schedule_ns, construct.chunks,
+           construct.iterations, construct.longest_ns, std::min(construct.threads, shard::kMaxOmpThreads)});
     }
   }
   const auto sort_from = [](auto& rows, std::size_t first, auto place) {
@@ -979,7 +978,7 @@ std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, cons
   for (std::size_t i = 1; i < tables.nodes.size(); ++i) {
     if (!wanted.empty() && !wanted[i]) continue;
     std::uint32_t path = path_of[tables.nodes[i].parent];
-    add_frames(tables.frames[tables.nodes[i].frame], tables, may_read_lines, shard, path);
+    add_frames(tables.nodes[i].frame, tables, may_read_lines, shard, path);
     path_of[i] = path;
     // Below the name of a pool, too, the functions that only start a thread say nothing.
     const bool is_pool = tables.frames[tables.nodes[i].frame].kind == RawKind::kPool;

@@ -42,10 +42,10 @@ class ShardBuilder {
   std::vector<std::uint32_t> add_paths(const RawTables& tables, const std::vector<bool>& wanted,
                                        const MayReadLines& may_read_lines, Interned& shard);
 
-  void add_frames(RawFrame raw, const RawTables& tables, const MayReadLines& may_read_lines, Interned& shard,
-                  std::uint32_t& path);
-  void add_native_frames(const RawFrame& raw, const RawTables& tables, const MayReadLines& may_read_lines,
-                         Interned& shard, std::uint32_t& path);
+  void add_frames(std::uint32_t frame, const RawTables& tables, const MayReadLines& may_read_lines,
+                  Interned& shard, std::uint32_t& path);
+  void add_native_frames(const RawFrame& raw, const RawFrame* body, const RawTables& tables,
+                         const MayReadLines& may_read_lines, Interned& shard, std::uint32_t& path);
   static void name_as_origin(std::string_view origin, Interned& shard, std::uint32_t path,
                              shard::Frame& frame);
   static shard::Frame named_frame(const RawFrame& raw, const RawTables& tables,

@@ -260,6 +260,12 @@ void RawStore::add_process_root(std::uint32_t node) {
     roots.push_back(node);
 }
 
+void RawStore::add_region_body(std::uint32_t path, std::uint32_t body) {
+  const std::uint32_t call = tables_.nodes[path].frame;
+  if (path != 0 && tables_.frames[call].kind == RawKind::kNativeReturn)
+    tables_.region_bodies.try_emplace(call, body);
+}
+
 bool RawStore::take_rows(std::size_t count) noexcept {
   if (count > limits_.rows - rows_) return false;
   rows_ += count;

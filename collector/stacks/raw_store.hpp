@@ -111,6 +111,9 @@ struct RawTables {
   std::vector<std::shared_ptr<const FileInfo>> files{std::make_shared<const FileInfo>()};
   // Nodes below which the call paths of other processes begin: those that made these processes.
   std::vector<std::uint32_t> process_roots;
+  // By the frame of a call that begins an OpenMP region: that of the beginning of the function which the
+  // region's threads run.
+  std::unordered_map<std::uint32_t, std::uint32_t> region_bodies;
 };
 
 // The limits of a RawStore.
@@ -172,6 +175,9 @@ class RawStore {
   [[nodiscard]] bool is_at_most(std::uint32_t node, std::size_t frames) const noexcept;
   // A process begins below this node. Only the first ones are remembered.
   void add_process_root(std::uint32_t node);
+  // The region that a path's last frame begins runs the function that begins at `body`, a frame. The first
+  // one counts.
+  void add_region_body(std::uint32_t path, std::uint32_t body);
 
   // Takes rows out of limits().rows. False: there are not enough left.
   bool take_rows(std::size_t count) noexcept;

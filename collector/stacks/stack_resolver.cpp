@@ -121,16 +121,21 @@ std::optional<std::uint32_t> StackResolver::call_site_path(std::uint64_t arena_o
 
 std::optional<std::uint32_t> StackResolver::openmp_path(std::uint32_t site) {
   if (const auto known = openmp_paths_.find(site); known != openmp_paths_.end()) return known->second;
-  const std::span<const std::uint64_t> found = words_of_site(site);
-  if (found.empty()) return std::nullopt;
-  const std::vector<std::uint64_t> words(found.begin(), found.end());  // the path may go on with other sites
+  const std::optional<std::span<const std::uint64_t>> found = words_of_site(site);
+  if (!found || found->empty()) return std::nullopt;
+  const std::vector<std::uint64_t> words(found->begin(),
+                                         found->end());  // the path may go on with other sites
   StackContext context;
   context.openmp = wire::OmpActivity::kBarrier;  // leaves the run time's frames out
   context.call_site = true;
   context.epoch = 0xffff'ffffu;
   const Stack stack = resolve(words, context);
   left_callers_out_ = left_callers_out_ || store_.is_short(stack.path);
-  if (stack.settled) openmp_paths_[site] = stack.path;
+  if (!stack.settled) return stack.path;
+  openmp_paths_[site] = stack.path;
+  const wire::OmpSite& row = segment_.table<wire::OmpSite>(segment_.layout().omp_sites_offset)[site];
+  if (const std::uint32_t body = frame_before(row.code); body != kNoFrame)
+    store_.add_region_body(stack.path, body);
   return stack.path;
 }
 
@@ -245,19 +250,20 @@ StackResolver::Frame StackResolver::region_frame(std::uint32_t index) {
   return {store_.frame(*frame), false, {}, true};
 }
 
-std::span<const std::uint64_t> StackResolver::words_of_site(std::uint32_t site) {
+std::optional<std::span<const std::uint64_t>> StackResolver::words_of_site(std::uint32_t site) {
+  const std::span<const std::uint64_t> none;
   const auto& layout = segment_.layout();
-  if (site >= layout.omp_sites) return {};
+  if (site >= layout.omp_sites) return none;
   const wire::OmpSite& row = segment_.table<wire::OmpSite>(layout.omp_sites_offset)[site];
-  if (row.ready.load(std::memory_order_acquire) != 1) return {};
+  if (row.ready.load(std::memory_order_acquire) != 1) return std::nullopt;
   const std::uint32_t count = row.path_words;
   const std::uint64_t offset = row.path_offset;
-  if (count == 0 || count > wire::kMaxFrameWords) return {};
+  if (count == 0 || count > wire::kMaxFrameWords) return none;
   site_words_.resize(count);
   if (!segment_.copy(layout.path_arena_offset, layout.path_arena_bytes, offset, site_words_.data(),
                      8ull * count)) {
     drops_.add("damaged_openmp");
-    return {};
+    return none;
   }
   // It is that of the call itself. In a stack of the thread that has made the call, it is the one behind it.
   if ((site_words_[0] & wire::kFrameTagMask) == 0) ++site_words_[0];
@@ -273,14 +279,15 @@ bool StackResolver::read_frames(const std::optional<Frame>& leaf, std::span<cons
   std::uint32_t site = wire::kNoOmpSite;
   bool settled = read_words(words, epoch, site);
   for (int joins = 0; site != wire::kNoOmpSite && joins < kMaxJoined; ++joins) {
-    const std::span<const std::uint64_t> around = words_of_site(site);
-    if (around.empty()) return false;
+    const std::optional<std::span<const std::uint64_t>> around = words_of_site(site);
+    if (!around) return false;
+    if (around->empty()) return settled;
     // What started the thread, and called it for the region.
     while (frames_.size() > (leaf ? 1u : 0u) && !frames_.back().python &&
            is_below_openmp(frames_.back().role))
       frames_.pop_back();
     joined_ = true;
-    settled = read_words(around, 0xffff'ffffu, site) && settled;
+    settled = read_words(*around, 0xffff'ffffu, site) && settled;
   }
   return settled;
 }

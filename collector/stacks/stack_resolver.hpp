@@ -126,8 +126,9 @@ class StackResolver {
   // The part of the path from `words` on, up to its end or to an OpenMP region that it goes on with: returned
   // in `site`, else kNoOmpSite.
   bool read_words(std::span<const std::uint64_t> words, std::uint32_t epoch, std::uint32_t& site);
-  // The words of the path of an OpenMP region. Empty: it is not described (yet).
-  [[nodiscard]] std::span<const std::uint64_t> words_of_site(std::uint32_t site);
+  // The words of the path of an OpenMP region. No value: it is not described yet. Empty: there was no room
+  // for its path.
+  [[nodiscard]] std::optional<std::span<const std::uint64_t>> words_of_site(std::uint32_t site);
   // How many of frames_ belong to a run time of OpenMP, and what that calls, from the leaf on.
   [[nodiscard]] std::size_t frames_of_openmp() const;
   // The node below which a path begins that has region_frames_ outermost.

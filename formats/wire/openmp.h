@@ -65,7 +65,9 @@ struct OmpSite {
   std::uint32_t region;              //   of constructs: the site of their region
   std::uint64_t path_offset;         //   at this byte offset; first the run time's frames, if any, then the
                                      //   caller. path_words 0: the path was dropped
-  std::uint64_t code;                // of constructs: where the program goes on after the call; 0 not known
+  std::uint64_t code;                // of constructs: where the program goes on after the call; of regions:
+                                     //   behind the first byte of the function that the threads run; 0 not
+                                     //   known
   OmpConstruct construct;
   std::uint8_t level;   // of regions: how many there are around it
   std::uint8_t shared;  // 1: several teams may have been in it at a time

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that name parts of themselves through NVTX, ITT, Kokkos, PETSc, LIKWID, Caliper and ROCTX (programs/annotations.c, which also
 stands for the parts of these that a program is linked with): each name is a region with its domain, counted exactly, and as long as
-the program says."""
+the program says: not less than what is between its two calls, and not more than with them."""
 
 import json
 import os
 import subprocess
 
+import measured
 import recording
 import truth
 
+RATE_HZ = 250
 INCLUDES = ["-I/usr/local/cuda/include"]
 DOMAINS = {"nvtx": "NVTX", "itt": "org.example.solver", "kokkos": "Kokkos", "petsc": "PETSc", "likwid": "LIKWID", "caliper": "Caliper",
            "roctx": "ROCTX"}
@@ -23,12 +25,15 @@ class Annotations(recording.RecordingTest):
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", os.path.join(truth.PROGRAMS, "annotations_library.c"), "-o", library],
                        check=True)
         program = os.path.join(self.directory, "annotations")
+        # All references to the library are weak: most linkers would leave it out.
         subprocess.run(["gcc", "-O2", "-g", *INCLUDES, os.path.join(truth.PROGRAMS, "annotations.c"), "-o", program, "-pthread",
-                        "-L" + self.directory, "-lannotations", "-Wl,-rpath," + self.directory, "-ldl"], check=True)
+                        "-L" + self.directory, "-Wl,--no-as-needed", "-lannotations", "-Wl,-rpath," + self.directory, "-ldl"],
+                       check=True)
         return program
 
     def regions(self, interface, *arguments, run="run", environment=()):
-        done = self.record([self.program(), interface, *arguments], run=run, env=dict(os.environ, **dict(environment)))
+        done = self.record([self.program(), interface, *arguments], run=run, env=dict(os.environ, **dict(environment)),
+                           options=["-r", str(RATE_HZ)])
         if done.returncode == 77:
             self.skipTest("the header of NVTX is not here")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -42,9 +47,14 @@ class Annotations(recording.RecordingTest):
         domain = DOMAINS[interface]
         outer, inner = regions[domain, "outer"], regions[domain, "outer/inner"]
         self.assertEqual((outer["count"], inner["count"]), (20, 100))
-        self.measured_near(outer["time_s"], own["outer_s"], 0.001 * own["outer_s"], f"{interface}, outer")
-        self.measured_near(inner["time_s"], own["inner_s"], 0.001 * own["inner_s"], f"{interface}, inner")
-        self.measured_near(inner["sampled_s"], own["inner_s"], 0.05 * own["outer_s"], f"{interface}, inner, sampled")
+        # A region begins and ends between two looks at the program's clock each, even where the thread loses its processor there.
+        for name, row in (("outer", outer), ("inner", inner)):
+            self.measured_above(row["time_s"], 0.999 * own[name + "_within_s"], f"{interface}, {name}")
+            self.measured_below(row["time_s"], 1.001 * own[name + "_s"], f"{interface}, {name}")
+        # On a busy machine not all samples come in time: half of them do.
+        share = own["inner_s"] / own["outer_s"]
+        error_s = own["outer_s"] * measured.share_error(share, RATE_HZ / 2 * own["outer_s"])
+        self.measured_near(inner["sampled_s"], own["inner_s"], 4 * error_s, f"{interface}, inner, sampled")
         self.assertFalse(outer["library"])
         if interface in PASSED_ON:
             self.assertEqual(own["calls"], 240, "the library gets every call")

@@ -1,6 +1,7 @@
 // Names parts of itself through interfaces of others: `annotations INTERFACE [PAIRS]`. Of two regions, one
-// inside the other, prints as JSON how often they ran and for how long. With PAIRS: that many empty regions,
-// and the nanoseconds that one takes.
+// inside the other, prints as JSON for how long they ran: from before the call that begins one until after
+// the one that ends it, and what is within these calls. With PAIRS: that many empty regions, and the
+// nanoseconds that one takes.
 //   nvtx     NVTX, with its own header
 //   itt      what the static part of ITT does: it loads the library that INTEL_LIBITTNOTIFY64 names
 //   kokkos   what Kokkos does: it loads the library that KOKKOS_TOOLS_LIBS names
@@ -260,18 +261,22 @@ int main(int argc, char** argv) {
     printf("{\"count\": %ld, \"pair_ns\": %.2f}\n", pairs, (now() - from) / (double)pairs * 1e9);
     return 0;
   }
-  double outer_s = 0, inner_s = 0;
+  double outer_s = 0, inner_s = 0, outer_within_s = 0, inner_within_s = 0;
   for (int i = 0; i < 20; ++i) {
     const double outer_from = now();
     begin(outer);
+    const double outer_within = now();
     spin(0.010);
     for (int k = 0; k < 5; ++k) {
       const double inner_from = now();
       begin(inner);
+      const double inner_within = now();
       spin(0.005);
+      inner_within_s += now() - inner_within;
       end(inner);
       inner_s += now() - inner_from;
     }
+    outer_within_s += now() - outer_within;
     end(outer);
     outer_s += now() - outer_from;
   }
@@ -279,7 +284,9 @@ int main(int argc, char** argv) {
   if (strcmp(which, "nvtx") == 0) more_of_nvtx();
 #endif
   if (strcmp(which, "itt") == 0 && !is_alone && !more_of_itt()) return 4;
-  printf("{\"outer_s\": %.9f, \"inner_s\": %.9f, \"calls\": %d}\n", outer_s, inner_s,
-         calls_of_library != NULL ? calls_of_library() : 0);
+  printf(
+      "{\"outer_s\": %.9f, \"inner_s\": %.9f, \"outer_within_s\": %.9f, \"inner_within_s\": %.9f, \"calls\": "
+      "%d}\n",
+      outer_s, inner_s, outer_within_s, inner_within_s, calls_of_library != NULL ? calls_of_library() : 0);
   return 0;
 }

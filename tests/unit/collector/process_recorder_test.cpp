@@ -1429,6 +1429,7 @@ TEST_F(OpenMp, SumsAreReadByThreadAndByConstruct) {
   region.mpi_ns = 50;
   region.longest_ns = 700;
   region.asked = 4;
+  region.code = kProgram + 0x101;
   wire::OmpRow& worker = fake_.omp_row(0, 2, 1, 3, 880, 100);
   worker.inner_wait_ns = 60;
   worker.schedule_ns = 20;
@@ -1451,6 +1452,11 @@ TEST_F(OpenMp, SumsAreReadByThreadAndByConstruct) {
   EXPECT_EQ(text(key.path), "program+300;program+200");
   EXPECT_EQ(key.threads, 2u);
   EXPECT_TRUE(key.main);
+  const RawTables& tables = store_.tables();
+  const auto body = tables.region_bodies.find(tables.nodes[key.path].frame);
+  ASSERT_NE(body, tables.region_bodies.end());
+  EXPECT_EQ(tables.frames[body->second].kind, RawKind::kNativeReturn);
+  EXPECT_EQ(tables.frames[body->second].b, 0x101u);
   EXPECT_EQ(sums.count, 3u);
   EXPECT_EQ(sums.time_ns, 900u);
   EXPECT_EQ(sums.mpi_ns, 50u);

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/names/openmp_bodies.hpp"
+
+#include <algorithm>
+
+namespace clusterprof::collector {
+
+std::optional<std::string_view> made_from(std::string_view function) {
+  for (const std::string_view mark : {" [clone ._omp_fn.", "._omp_fn.", ".omp_outlined",
+                                      " [clone .omp_outlined", ".omp_task_entry", " [clone .omp_task_entry"})
+    if (const std::size_t at = function.find(mark); at != std::string_view::npos)
+      return function.substr(0, at);
+  return std::nullopt;
+}
+
+bool is_same_function(std::string_view a, std::string_view b) {
+  return a.substr(0, a.find('(')) == b.substr(0, b.find('('));
+}
+
+void move_to_region(std::vector<SourceFrame>& call, const SourceFrame& body) {
+  const std::optional<std::string_view> origin = made_from(body.function);
+  if (!origin || body.line == 0) return;
+  const auto at = std::find_if(call.begin(), call.end(), [&](const SourceFrame& frame) {
+    // A region inside another one is in the body of that.
+    return is_same_function(made_from(frame.function).value_or(frame.function), *origin);
+  });
+  if (at == call.end()) return;
+  call.erase(call.begin(), at);
+  call.front().file = body.file;
+  call.front().line = body.line;
+}
+
+}  // namespace clusterprof::collector
