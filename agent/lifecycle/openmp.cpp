@@ -96,11 +96,8 @@ OmpState::Place find_row(OmpState& state, std::uint64_t site_key, std::uint32_t 
       row.site = found.site;
       row.number = number;
     });
-  if (found.row == wire::kNoOmpSite) {
-    count_drop(segment, wire::DropReason::kOpenMpTableFull);
-    return found;
-  }
-  known = found;
+  if (found.row == wire::kNoOmpSite) count_drop(segment, wire::DropReason::kOpenMpTableFull);
+  known = found;  // also that there is no room: nothing is ever removed
   return found;
 }
 
