@@ -273,6 +273,7 @@ bool take_openmp_method(wire::OmpMethod method, const char* runtime) noexcept {
 }
 
 void note_other_openmp_runtime() noexcept {
+  if ((g_flags.load(kRelaxed) & wire::kOmpOtherRuntime) != 0) return;  // in each region
   if ((g_flags.fetch_or(wire::kOmpOtherRuntime, kRelaxed) & wire::kOmpOtherRuntime) != 0) return;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (segment != nullptr) segment->openmp.flags.fetch_or(wire::kOmpOtherRuntime, kRelaxed);
