@@ -88,6 +88,9 @@ struct Table {
 };
 constinit Table<Domain, 128> g_domains = {};
 constinit Table<String, 4096> g_strings = {};
+constexpr std::uint32_t kStringPlaces = 8192, kStringTries = 16;
+constinit std::atomic<std::uint16_t> g_string_places[kStringPlaces] =
+    {};  // by name: the row, plus 1; 0: free
 constinit Table<KeptName*, 256> g_events = {};
 // Stand for those that found no room: callers of old versions look into a domain without a test.
 constinit Domain g_other_domain = {1, kItt.name, nullptr, 0, const_cast<RegionDomain*>(&kItt), nullptr};
@@ -106,22 +109,35 @@ Domain* create_domain(const char* name) {
   return made;
 }
 
-// The same for the same text: programs may ask again each time.
-String* create_string(const char* text) {
-  const std::uint64_t hash = region_name(text != nullptr ? text : "").hash;
-  const std::uint32_t used = g_strings.count.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < used && i < std::size(g_strings.rows); ++i) {
-    const auto* const known =
-        static_cast<const KeptName*>(__atomic_load_n(&g_strings.rows[i].extra2, __ATOMIC_ACQUIRE));
-    if (known != nullptr && known->hash == hash) return &g_strings.rows[i];
-  }
-  if (used >= std::size(g_strings.rows)) return &g_other_string;
+String* make_string(const char* text) noexcept {
+  if (g_strings.count.load(std::memory_order_relaxed) >= std::size(g_strings.rows)) return nullptr;
   KeptName* const name = keep_name(text);
   String* const made = name != nullptr ? g_strings.add() : nullptr;
-  if (made == nullptr) return &g_other_string;
+  if (made == nullptr) return nullptr;
   made->text = name->text;
   __atomic_store_n(&made->extra2, static_cast<void*>(name), __ATOMIC_RELEASE);
   return made;
+}
+
+// The same for the same text: programs may ask again each time.
+String* create_string(const char* text) {
+  const std::uint64_t hash = region_name(text != nullptr ? text : "").hash;
+  const auto first = static_cast<std::uint32_t>(hash * 0x9e37'79b9'7f4a'7c15ull >> 40);
+  String* made = nullptr;
+  for (std::uint32_t i = 0; i < kStringTries; ++i) {
+    std::atomic<std::uint16_t>& place = g_string_places[(first + i) % kStringPlaces];
+    std::uint16_t there = place.load(std::memory_order_acquire);
+    if (there == 0) {
+      if (made == nullptr) made = make_string(text);
+      if (made == nullptr) return &g_other_string;
+      const auto own = static_cast<std::uint16_t>(made - g_strings.rows + 1);
+      if (place.compare_exchange_strong(there, own, std::memory_order_acq_rel)) return made;
+    }
+    String& known = g_strings.rows[there - 1];
+    if (static_cast<const KeptName*>(__atomic_load_n(&known.extra2, __ATOMIC_ACQUIRE))->hash == hash)
+      return &known;
+  }
+  return &g_other_string;
 }
 
 // --- on the calling thread ---

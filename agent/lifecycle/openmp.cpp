@@ -96,11 +96,8 @@ OmpState::Place find_row(OmpState& state, std::uint64_t site_key, std::uint32_t 
       row.site = found.site;
       row.number = number;
     });
-  if (found.row == wire::kNoOmpSite) {
-    count_drop(segment, wire::DropReason::kOpenMpTableFull);
-    return found;
-  }
-  known = found;
+  if (found.row == wire::kNoOmpSite) count_drop(segment, wire::DropReason::kOpenMpTableFull);
+  known = found;  // also that there is no room: nothing is ever removed
   return found;
 }
 
@@ -180,10 +177,26 @@ void go_back(OmpState& state, std::uint32_t depth) noexcept {
 
 // A thread whose part is over may begin a region nevertheless, in a task at the region's end that we do not
 // know of. The other threads may not even have begun then: the team is still theirs.
-void forget_ended(OmpState& state) noexcept {
+void forget_over(OmpState& state) noexcept {
   std::uint32_t depth = state.depth;
-  while (depth != 0 && state.entry[depth - 1].ended && !is_under_way(state.entry[depth - 1])) --depth;
+  while (depth != 0 && !is_under_way(state.entry[depth - 1])) --depth;
   go_back(state, depth);
+}
+
+// The program has left the innermost region by a jump.
+[[gnu::cold, gnu::noinline]] void forget_left(wire::SegmentHeader* segment, OmpState& state) noexcept {
+  const std::uint32_t depth = state.depth - 1;
+  const OmpEntry& entry = state.entry[depth];
+  // Other threads of the team may not even have begun. They look into it then: it stays theirs.
+  if (entry.size > 1 && state.teams[depth] == entry.team) state.teams[depth] = nullptr;
+  go_back(state, depth);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (depth == 0) {
+    set_activity(state, wire::OmpActivity::kNone);
+  } else {
+    go_on(state, state.entry[depth - 1]);
+  }
+  if (!entry.shared) segment->openmp.region_since_ns.store(0, std::memory_order_release);
 }
 
 // A team's threads may be bound to processors of their own.
@@ -276,17 +289,20 @@ bool take_openmp_method(wire::OmpMethod method, const char* runtime) noexcept {
 }
 
 void note_other_openmp_runtime() noexcept {
+  if ((g_flags.load(kRelaxed) & wire::kOmpOtherRuntime) != 0) return;  // in each region
   if ((g_flags.fetch_or(wire::kOmpOtherRuntime, kRelaxed) & wire::kOmpOtherRuntime) != 0) return;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (segment != nullptr) segment->openmp.flags.fetch_or(wire::kOmpOtherRuntime, kRelaxed);
 }
 
-bool records_region() noexcept {
+bool records_region(std::uintptr_t frame) noexcept {
   const ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (context.slot == nullptr || segment == nullptr || recording_has_ended()) return false;
   OmpState& state = *context.openmp;
-  forget_ended(state);
+  forget_over(state);
+  while (state.depth != 0 && is_left(context, state.entry[state.depth - 1].frame, frame + 1))
+    forget_left(segment, state);
   if (state.depth < OmpState::kMostTeams) return true;
   count_drop(segment, wire::DropReason::kOpenMpTableFull);
   return false;
@@ -307,6 +323,7 @@ OmpTeam* begin_team(const OmpBeginning& beginning) noexcept {
   team.path_words = beginning.path.words;
   team.code = beginning.code;
   team.body = beginning.body;
+  team.frame = beginning.frame;
   team.asked = beginning.asked;
   team.construct = beginning.construct;
   team.level = static_cast<std::uint8_t>(depth == 0 ? 0 : state.entry[depth - 1].team->level + 1);
@@ -326,7 +343,7 @@ void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcep
   if (context.slot == nullptr || segment == nullptr || team->generation != g_process.generation) return;
   OmpState& state = *context.openmp;
   if (number == 0) {
-    forget_ended(state);
+    forget_over(state);
   } else {
     go_back(state, 0);  // a worker works for one team at a time
   }
@@ -341,6 +358,7 @@ void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcep
   entry.number = number;
   entry.size = size;
   entry.epoch = team->epoch;
+  entry.frame = number == 0 ? team->frame : 0;
   entry.scopes = state.scopes;
   entry.deeper_scopes = state.deeper_scopes;
   state.deeper_scopes = 0;

@@ -43,11 +43,14 @@ struct OmpBeginning {
   std::uint64_t code;          // where it goes on afterwards
   std::uint32_t asked;         // threads
   wire::OmpConstruct construct;
-  std::uint64_t body;  // OmpTeam's
+  std::uint64_t body;    // OmpTeam's
+  std::uintptr_t frame;  // the same
 };
-// Whether a region that begins now is to be followed: ask before its path is looked for. That is so in a pause
-// as well, since recording may go on within the region; but then it is not counted.
-bool records_region() noexcept;
+// Whether a region that begins now is to be followed: ask before its path is looked for. That is so in a
+// pause as well, since recording may go on within the region; but then it is not counted. `frame`: of the
+// function that the program has called. Regions that began there or below it on the stack were left by a
+// jump.
+bool records_region(std::uintptr_t frame) noexcept;
 // The calling thread begins a region. Null: it is not recorded.
 OmpTeam* begin_team(const OmpBeginning& beginning) noexcept;
 // The calling thread is `number` of `size` in it. The one that has begun the region is number 0.

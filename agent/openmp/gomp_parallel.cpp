@@ -57,15 +57,21 @@ bool is_recorded_so(const OmpRuntime& runtime) noexcept {
   return false;
 }
 
+// Of the function in front of the run time's, which calls that.
+[[gnu::always_inline]] inline std::uintptr_t frame_here() noexcept {
+  return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+}
+
 // Null: it is not recorded.
-OmpTeam* begin(const OmpRuntime& runtime, std::uint64_t code, Body body, void* data, unsigned threads,
-               const Shared& shared, bool goes_on) noexcept {
+OmpTeam* begin(const OmpRuntime& runtime, std::uint64_t code, std::uintptr_t frame, Body body, void* data,
+               unsigned threads, const Shared& shared, bool goes_on) noexcept {
   if (runtime.is_llvm && openmp_method() == wire::OmpMethod::kGomp) note_other_openmp_runtime();
-  if (!is_recorded_so(runtime) || !records_region()) return nullptr;
+  if (!is_recorded_so(runtime) || !records_region(frame)) return nullptr;
   const std::uint32_t asked =
       threads != 0 ? threads : static_cast<std::uint32_t>(pass_on<int>(runtime, Gomp::omp_get_max_threads));
   OmpTeam* const team = begin_team({clusterprof_call_path_entry(), code, asked, wire::OmpConstruct::kParallel,
-                                    reinterpret_cast<std::uintptr_t>(body) + 1});
+                                    reinterpret_cast<std::uintptr_t>(body) + 1,
+                                    goes_on ? 0 : frame});  // such a region does not run below it
   if (team == nullptr) return nullptr;
   team->call = {nullptr, body, data, team, &runtime, shared.has_work, shared.construct, shared.step, goes_on};
   return team;
@@ -83,7 +89,7 @@ template <typename... Rest>
     t_one_thread = around;
     return;
   }
-  OmpTeam* const team = begin(runtime, code_of(caller), body, data, threads, shared, false);
+  OmpTeam* const team = begin(runtime, code_of(caller), frame_here(), body, data, threads, shared, false);
   if (team == nullptr) return real(body, data, threads, rest...);
   real(run_part, &team->call, threads, rest...);
   end_team(team);
@@ -99,7 +105,7 @@ template <typename... Rest>
     t_one_thread = shared.all;
     return;
   }
-  OmpTeam* const team = begin(runtime, code_of(caller), body, data, threads, shared, true);
+  OmpTeam* const team = begin(runtime, code_of(caller), frame_here(), body, data, threads, shared, true);
   if (team == nullptr) {
     if (OmpEntry* const around = innermost_team(openmp_state()); around != nullptr) ++around->plain_starts;
     return real(body, data, threads, rest...);
@@ -134,7 +140,8 @@ CLUSTERPROF_STANDS_FOR(unsigned, GOMP_parallel_reductions, Body body, void* data
   auto* const real =
       runtime.function<unsigned(Body, void*, unsigned, unsigned)>(Gomp::GOMP_parallel_reductions);
   if (real == nullptr) return 0;
-  OmpTeam* const team = begin(runtime, code_of(CLUSTERPROF_CALLER), body, data, threads, kNothing, false);
+  OmpTeam* const team =
+      begin(runtime, code_of(CLUSTERPROF_CALLER), frame_here(), body, data, threads, kNothing, false);
   if (team == nullptr) return real(body, data, threads, flags);
   team->call.first_word = *static_cast<void**>(data);
   const unsigned got = real(run_part, &team->call, threads, flags);

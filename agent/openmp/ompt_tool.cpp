@@ -36,10 +36,11 @@ OmpTeam* team_of(const Data* parallel) noexcept {
 
 void begin_parallel(Data*, const ompt::Frame*, Data* parallel, unsigned asked, int flags, const void* code) {
   parallel->pointer = nullptr;
-  if (!records_region()) return;
+  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (!records_region(frame)) return;
   const bool is_league = (static_cast<unsigned>(flags) & ompt::kLeague) != 0;
   parallel->pointer = begin_team({clusterprof_call_path_entry(), code_of(code), asked,
-                                  is_league ? OmpConstruct::kTeams : OmpConstruct::kParallel, 0});
+                                  is_league ? OmpConstruct::kTeams : OmpConstruct::kParallel, 0, frame});
 }
 
 void end_parallel(Data* parallel, Data*, int, const void*) {
@@ -54,7 +55,9 @@ void implicit_task(ompt::Endpoint endpoint, Data* parallel, Data*, unsigned size
   OmpTeam* const team = team_of(parallel);
   // Of the end nothing is to be learned: a worker's comes late, and that of number 0 with the region's.
   if (endpoint != ompt::kBegin || team == nullptr) return;
-  // A region of one thread inside another one has the outer one's number.
+  // A region of one thread runs after the call has returned to the program. And inside another one it has
+  // that one's number.
+  if (size == 1) team->frame = 0;
   enter_team(team, size, size > 1 ? number : 0);
 }
 

@@ -29,8 +29,9 @@ struct OmpTeam {
   std::uint64_t path_hash, path_offset;
   std::uint32_t path_words;
   std::uint32_t asked;
-  std::uint64_t code;  // where the program goes on after the call
-  std::uint64_t body;  // behind the first byte of the function that the threads run; 0: not known
+  std::uint64_t code;    // where the program goes on after the call
+  std::uint64_t body;    // behind the first byte of the function that the threads run; 0: not known
+  std::uintptr_t frame;  // on the stack of the thread that began it, which runs it below; 0: not known
   wire::OmpConstruct construct;
   std::uint8_t level;
   bool shared;
@@ -70,6 +71,7 @@ struct OmpEntry {
   std::uint64_t instance;
   std::uint32_t site, number, size;
   std::uint64_t epoch;
+  std::uintptr_t frame;                 // of number 0; else 0
   std::uint32_t scopes, deeper_scopes;  // OmpState's when it began
   bool shared;
   bool ended;                  // its part is over, but for tasks at the region's end

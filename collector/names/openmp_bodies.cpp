@@ -19,11 +19,13 @@ bool is_same_function(std::string_view a, std::string_view b) {
 
 void move_to_region(std::vector<SourceFrame>& call, const SourceFrame& body) {
   const std::optional<std::string_view> origin = made_from(body.function);
-  if (!origin || body.line == 0) return;
-  const auto at = std::find_if(call.begin(), call.end(), [&](const SourceFrame& frame) {
+  if (!origin || body.line == 0 || call.empty()) return;
+  auto at = std::find_if(call.begin(), call.end(), [&](const SourceFrame& frame) {
     // A region inside another one is in the body of that.
     return is_same_function(made_from(frame.function).value_or(frame.function), *origin);
   });
+  // Debug information has the name that the source gives to a main program in Fortran.
+  if (at == call.end() && *origin == "MAIN__") at = call.end() - 1;
   if (at == call.end()) return;
   call.erase(call.begin(), at);
   call.front().file = body.file;

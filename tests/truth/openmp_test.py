@@ -271,6 +271,12 @@ class Programs(OpenMpTest):
     def test_pauses_clang(self):
         self.check_pauses("clang")
 
+    def test_jumps(self):
+        """Regions that the program has left by a jump are over when it begins one further out."""
+        out, report = self.run_recorded([self.compiled(["gcc"], os.path.join(truth.PROGRAMS, "openmp_jumps.c"))])
+        rows = [(row["function"], row["level"], row["count"]) for row in report["openmp"]["regions"]]
+        self.assertEqual(rows, [("counted", 0, json.loads(out)["counted"])])
+
     def test_without_a_run_time(self):
         """One thread does everything where no run time is found, and there is nothing to record."""
         self.need("gcc")

@@ -45,6 +45,10 @@ TEST(OpenMpBodies, RegionInsideARegionIsInTheBodyOfThat) {
             "nested._omp_fn.0:272 ");
 }
 
+TEST(OpenMpBodies, MainProgramInFortranHasANameOfItsOwn) {
+  EXPECT_EQ(moved({at("now", 12), at("heat", 16)}, at("MAIN__._omp_fn.0", 17)), "heat:17 ");
+}
+
 TEST(OpenMpBodies, OtherCallsStayAsTheyAre) {
   const std::vector<SourceFrame> call = {at("now", 12), at("forces", 27)};
   EXPECT_EQ(moved(call, at("run_task", 5)), "now:12 forces:27 ");
