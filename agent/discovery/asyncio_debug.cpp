@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "agent/discovery/loaded_objects.h"
 #include "agent/pyabi/asyncio_offsets.h"
 #include "agent/sigsafe/python_task.h"
 #include "agent/sigsafe/raw_syscall.h"
@@ -36,18 +37,6 @@ struct Search {
 
 unsigned long long g_seen_changes = 0;
 AsyncioOffsets g_offsets;
-
-AddressRange range_of(const dl_phdr_info& info) noexcept {
-  AddressRange range{~std::uint64_t{0}, 0};
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    const auto& header = info.dlpi_phdr[i];
-    if (header.p_type != PT_LOAD) continue;
-    const std::uint64_t begin = info.dlpi_addr + header.p_vaddr;
-    if (begin < range.begin) range.begin = begin;
-    if (begin + header.p_memsz > range.end) range.end = begin + header.p_memsz;
-  }
-  return range;
-}
 
 int unchanged(dl_phdr_info* info, std::size_t, void*) noexcept {
   return info->dlpi_adds + info->dlpi_subs == g_seen_changes ? 1 : 2;

@@ -16,6 +16,7 @@
 
 #include "agent/discovery/asyncio_debug.h"
 #include "agent/discovery/collector_code.h"
+#include "agent/discovery/loaded_objects.h"
 #include "agent/pyabi/cpython_3_08.h"
 #include "agent/pyabi/cpython_3_09.h"
 #include "agent/pyabi/cpython_3_10.h"
@@ -140,14 +141,7 @@ struct RangeQuery {
 
 int match_range(dl_phdr_info* info, std::size_t, void* data) {
   auto& query = *static_cast<RangeQuery*>(data);
-  AddressRange range{~std::uint64_t{0}, 0};
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const auto& header = info->dlpi_phdr[i];
-    if (header.p_type != PT_LOAD) continue;
-    const std::uint64_t begin = info->dlpi_addr + header.p_vaddr;
-    if (begin < range.begin) range.begin = begin;
-    if (begin + header.p_memsz > range.end) range.end = begin + header.p_memsz;
-  }
+  const AddressRange range = range_of(*info);
   // The executable comes first.
   if (query.address != 0 && !range.contains(query.address)) return 0;
   query.range = range;

@@ -16,6 +16,11 @@ namespace clusterprof::collector {
 
 struct RawAmount {
   std::uint64_t wall_ns = 0, cpu_ns = 0, samples = 0;
+  void add(const RawAmount& other) {
+    wall_ns += other.wall_ns;
+    cpu_ns += other.cpu_ns;
+    samples += other.samples;
+  }
 };
 
 // Node of the RawStore, category and "main thread" in one key.

@@ -21,12 +21,6 @@
 
 namespace clusterprof::collector {
 
-inline void add(RawAmount& sum, const RawAmount& more) {
-  sum.wall_ns += more.wall_ns;
-  sum.cpu_ns += more.cpu_ns;
-  sum.samples += more.samples;
-}
-
 struct RawTaskKey {
   std::uint32_t path = 0;
   std::uint32_t task_path = 0;  // of the task's outermost coroutine: `path` or above it
@@ -44,8 +38,7 @@ class TaskTimes {
   // `name`: as the interpreter has it. What it calls tasks that have no name ("Task-7") is none.
   std::uint32_t row(std::uint32_t path, std::uint32_t task_path, std::string_view name);
   void add(std::uint32_t row, std::uint64_t wall_ns, std::uint64_t cpu_ns) noexcept {
-    rows_[row].second.wall_ns += wall_ns;
-    rows_[row].second.cpu_ns += cpu_ns;
+    rows_[row].second.add({wall_ns, cpu_ns, 0});
   }
   void add_sample(std::uint32_t row) noexcept { ++rows_[row].second.samples; }
   [[nodiscard]] const RawTaskKey& key(std::uint32_t row) const noexcept { return rows_[row].first; }
@@ -88,7 +81,7 @@ void limit_tasks(RawTasks& tasks, std::size_t most, const ParentOf& parent_of) {
         else
           key = {};
       }
-      add(fewer[key], by_time[i]->second);
+      fewer[key].add(by_time[i]->second);
     }
     tasks = std::move(fewer);
   }

@@ -19,7 +19,7 @@ void NativeCallers::sample(std::uint32_t slot, std::uint64_t time_ns, bool block
   }
   std::deque<Sample>& of_thread = samples_[slot];
   while (!of_thread.empty() &&
-         (of_thread.size() == kMostSamples || of_thread.front().time_ns + kKept_ns < time_ns))
+         (of_thread.size() == kMostSamples || of_thread.front().time_ns + kKeptNs < time_ns))
     of_thread.pop_front();
   of_thread.push_back({time_ns, path, blocked});
 }

@@ -30,7 +30,7 @@ class NativeCallers {
  public:
   static constexpr std::size_t kMostThreads = 64, kMostSamples = 4096;  // of a thread
   // Rings are emptied more often than this.
-  static constexpr std::uint64_t kKept_ns = 3'000'000'000;
+  static constexpr std::uint64_t kKeptNs = 3'000'000'000;
 
   // A sample of the thread that has the slot, if it runs Python, in the order of its times. Path 0: it has
   // ended.
@@ -47,8 +47,7 @@ class NativeCallers {
     bool blocked = false;
   };
   struct Call {
-    std::uint32_t line =
-        0;  // the innermost Python frame; 0: the path is in no call of the library below Python
+    std::uint32_t line = 0;  // the innermost Python frame; 0: there is no call of the library below Python
     std::uint32_t from = 0;  // what called the library: that, or below it
   };
   [[nodiscard]] Call call_of(std::uint32_t path, std::uint32_t module, const RawTables& tables);

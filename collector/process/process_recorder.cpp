@@ -33,12 +33,10 @@ struct ReportSink {
 
   void operator()(const ChargeTarget& target, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
     if (live != nullptr) live->add_open(target.path, target.category, main_thread ? wall_ns : cpu_ns);
-    RawAmount& amount =
-        report.values[RawValueKey{live != nullptr ? 0 : target.path, target.category, main_thread}];
-    amount.wall_ns += wall_ns;
-    amount.cpu_ns += cpu_ns;
+    const RawAmount amount{wall_ns, cpu_ns, 0};
+    report.values[RawValueKey{live != nullptr ? 0 : target.path, target.category, main_thread}].add(amount);
     if (live == nullptr && target.task != ChargeTarget::kNoRow)
-      add(report.tasks[charges.tasks().key(target.task)], {wall_ns, cpu_ns, 0});
+      report.tasks[charges.tasks().key(target.task)].add(amount);
   }
   void counter(const ChargeTarget& target, std::uint32_t index, std::uint64_t value) const {
     const std::vector<std::uint32_t>& known = charges.counter_numbers();
@@ -197,7 +195,7 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   double fullest = memory_.poll(now_ns);
   freed_slots_ = 0;
   const std::vector<std::uint32_t>& slots = slots_.find(now_ns);
-  // Last those that others may use: their samples say whose time it is.
+  // Threads of pools come last: for whom they work is seen from the samples of those that use them.
   for (const bool used : {false, true})
     for (const std::uint32_t slot : slots)
       if (may_be_used(slot) == used) fullest = std::max(fullest, drain(slot, now_ns));

@@ -76,10 +76,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   for (const auto& [other_key, amount] : other.values) {
     RawValueKey key = other_key;
     key.main_thread = key.main_thread && keep_main_thread;
-    RawAmount& sum = values[key];
-    sum.wall_ns += amount.wall_ns;
-    sum.cpu_ns += amount.cpu_ns;
-    sum.samples += amount.samples;
+    values[key].add(amount);
   }
   for (const auto& [key, value] : other.counters) counters[key] += value;
   for (const auto& [other_key, call] : other.calls) {
@@ -102,7 +99,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   add_loops(other.loops);
   for (const auto& [key, amount] : other.tasks) {
     const bool has_room = tasks.size() < 2 * TaskTimes::kMostRows || tasks.contains(key);
-    add(tasks[has_room ? key : RawTaskKey()], amount);
+    tasks[has_room ? key : RawTaskKey()].add(amount);
   }
   for (const auto& [pair, cell] : other.traffic) {
     traffic[pair].messages += cell.messages;
@@ -158,9 +155,7 @@ void ProcessReport::call_waiting_helpers_idle(const RawTables& tables) {
   for (const auto& [key, blocked] : idle) {
     if (const auto rest = values.find(key); rest->second.cpu_ns == 0 && rest->second.samples == 0)
       values.erase(rest);
-    RawAmount& sum = values[{key.path, shard::Category::kIdle, false}];
-    sum.wall_ns += blocked.wall_ns;
-    sum.samples += blocked.samples;
+    values[{key.path, shard::Category::kIdle, false}].add(blocked);
   }
 }
 

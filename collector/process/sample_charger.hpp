@@ -115,8 +115,8 @@ class SampleCharger {
   [[nodiscard]] std::uint64_t latest_record_ns() const noexcept { return latest_record_ns_; }
   [[nodiscard]] const SampleStatistics& statistics() const noexcept { return statistics_; }
   [[nodiscard]] const LastPath& last_path() const noexcept { return last_path_; }
-  // Whether the thread's time may count for the thread that uses it: samples of other threads are to be taken
-  // first.
+  // Whether it may be a pool's thread, whose time counts for the thread that uses the pool: samples of other
+  // threads are to be taken first.
   [[nodiscard]] bool may_be_used(const RecordedThread& thread) const;
   // The time between samples, as it was asked for; and whether the CPU clock is the base of all times.
   [[nodiscard]] std::uint64_t period_ns() const noexcept { return period_ns_; }

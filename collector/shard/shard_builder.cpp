@@ -652,7 +652,7 @@ void ShardBuilder::add_tasks(const ProcessReport& report, std::uint32_t rank,
   constexpr std::size_t kRanks = 16, kFewest = 64;  // ranks with kMaxTaskRows each
   RawTasks tasks;                                   // different instructions may be one line
   for (const auto& [key, amount] : report.tasks)
-    add(tasks[{path_of[key.path], path_of[key.task_path], key.name}], amount);
+    tasks[{path_of[key.path], path_of[key.task_path], key.name}].add(amount);
   limit_tasks(tasks,
               std::clamp(shard::kMaxTaskRows * kRanks / std::max<std::size_t>(data.run.world_size, 1),
                          kFewest, shard::kMaxTaskRows),
@@ -808,10 +808,7 @@ void ShardBuilder::add_values(const ProcessReport& report, std::uint32_t rank,
   std::map<ShardValueKey, RawAmount> values;
   for (const auto& [key, amount] : report.values) {
     if (amount.wall_ns == 0 && amount.cpu_ns == 0 && amount.samples == 0) continue;
-    RawAmount& sum = values[{path_of[key.path], key.category, key.main_thread}];
-    sum.wall_ns += amount.wall_ns;
-    sum.cpu_ns += amount.cpu_ns;
-    sum.samples += amount.samples;
+    values[{path_of[key.path], key.category, key.main_thread}].add(amount);
   }
   for (const auto& [key, amount] : values)
     data.values.push_back(

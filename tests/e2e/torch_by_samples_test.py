@@ -77,8 +77,6 @@ class TorchBySamples(recording.RecordingTest):
                          ("rendezvous", line_of("dist.init_process_group("), 0))
         self.check_time(start, seconds)
 
-        # On a busy machine there may be too few samples to tell.
-        self.measured_above(len(reduce["late_ranks"]), 0.5, "late ranks that are named")
         self.assertEqual(reduce["late_ranks"], [1])
         self.measured_near(reduce["late_s"], seconds[0]["all_reduce"] - seconds[1]["all_reduce"],
                            0.1 * seconds[0]["all_reduce"] + 6 * PERIOD_S * ROUNDS ** 0.5 + reduce["runnable_s"], "lateness")

@@ -7,8 +7,8 @@
 # own host name, address, process numbers, /dev/shm, /run, /etc/hosts, machine id and boot id.
 # Other files are shared, as on a parallel file system. The nodes' cables end in a bridge that lives in
 # a name space of its own, so that the host's firewall never sees their packets. So does the end of one
-# more cable ("login"), from which commands reach the nodes: an interface of the host that comes and goes
-# fails what else runs there (UCX looks at every interface when it starts).
+# more cable, in the name space "login", from which commands reach the nodes. The host itself gets no interface: one that
+# goes away makes other programs there fail (UCX looks at every interface when it starts).
 #
 # nodes_shared_memory=1 leaves PIDs, System V IPC and the boot id in common. MPICH on UCX then
 # takes all nodes for one machine and can use shared memory between them.
