@@ -20,7 +20,8 @@ namespace clusterprof::collector {
 
 // `call`: the functions at the call that begins a region whose threads run `body`, innermost first. GCC gives
 // the call the line of what comes before it, which may be in a function that is inlined there: such functions
-// are removed, and the line becomes that of the body, which is the region's own.
+// are removed, and the line becomes that of the body, which is the region's own. A function that has left the
+// stack with that call (a tail call) is added.
 void move_to_region(std::vector<SourceFrame>& call, const SourceFrame& body);
 
 }  // namespace clusterprof::collector

@@ -32,9 +32,14 @@ __attribute__((noinline)) static void stretch(void) {
   stretches[omp_get_thread_num()].seconds += now() - begin;
 }
 
+// None of these functions ends with its region: the compiler would make a jump of the call, and the function
+// would be in no stack.
+static volatile int sink;
+
 __attribute__((noinline)) static void counted(void) {
 #pragma omp parallel
   spin(0.01);
+  ++sink;
 }
 
 __attribute__((noinline)) static void paused_before(void) {
@@ -46,6 +51,7 @@ __attribute__((noinline)) static void paused_before(void) {
 #pragma omp barrier
     stretch();
   }
+  ++sink;
 }
 
 __attribute__((noinline)) static void paused_within(void) {
@@ -62,6 +68,7 @@ __attribute__((noinline)) static void paused_within(void) {
 #pragma omp barrier
     spin(0.01);
   }
+  ++sink;
 }
 
 int main(void) {

@@ -49,10 +49,15 @@ TEST(OpenMpBodies, MainProgramInFortranHasANameOfItsOwn) {
   EXPECT_EQ(moved({at("now", 12), at("heat", 16)}, at("MAIN__._omp_fn.0", 17)), "heat:17 ");
 }
 
+TEST(OpenMpBodies, FunctionThatEndsWithItsRegionIsAdded) {
+  EXPECT_EQ(moved({at("main", 40)}, at("volumes._omp_fn.0", 47)), "volumes:47 main:40 ");
+  EXPECT_EQ(moved({at("main", 40)}, at(".omp_outlined.", 47)), "main:40 ");
+}
+
 TEST(OpenMpBodies, OtherCallsStayAsTheyAre) {
   const std::vector<SourceFrame> call = {at("now", 12), at("forces", 27)};
   EXPECT_EQ(moved(call, at("run_task", 5)), "now:12 forces:27 ");
-  EXPECT_EQ(moved(call, at("volumes._omp_fn.0", 47)), "now:12 forces:27 ");
+  EXPECT_EQ(moved(call, at("now<int>(int) [clone ._omp_fn.0]", 47)), "now:12 forces:27 ");
   EXPECT_EQ(moved(call, at("forces._omp_fn.0", 0)), "now:12 forces:27 ");
 }
 
