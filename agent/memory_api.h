@@ -27,9 +27,11 @@ struct KeptBlock {
   std::uint32_t site;
 };
 
-struct Unmapped {
-  std::uint64_t bytes;
-  wire::MemoryDomain domain;  // of a part of it
+// What was recorded of mappings that are about to be moved.
+struct MovingMappings {
+  static constexpr std::uint32_t kMost = 4;  // the kernel moves one, which may have been mapped in parts
+  std::uint32_t count;
+  KeptBlock parts[kMost];
 };
 
 enum class Keeping : std::uint8_t {
@@ -50,10 +52,12 @@ struct MemoryRecorder {
   void (*freed)(const KeptBlock& block);
   // Bytes copied, and calls that copied them: what one call stands for.
   void (*copied)(std::uint64_t bytes, std::uint64_t calls, const void* caller);
-  // Memory from the kernel, but for mmap, which the agent sees itself. Before it is given back. Returns how
-  // much of it was recorded, and as what.
+  // Memory from the kernel, but for mmap, which the agent sees itself. `unmapped`: before it is given back.
   void (*mapped)(const void* address, std::uint64_t bytes, wire::MemoryDomain domain, const void* caller);
-  Unmapped (*unmapped)(const void* address, std::uint64_t bytes);
+  void (*unmapped)(const void* address, std::uint64_t bytes);
+  // Around mremap. `to`, with its new size: null if that has failed.
+  void (*moves)(const void* address, std::uint64_t bytes, MovingMappings& moving);
+  void (*moved)(const MovingMappings& moving, const void* to, std::uint64_t bytes, const void* caller);
   // Exit handlers are about to run. What they free counts as live at the end.
   void (*ends)();
 };

@@ -65,16 +65,14 @@ CLUSTERPROF_STANDS_FOR(void*, mremap, void* address, std::size_t bytes, std::siz
   void* const wanted = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void*) : nullptr;
   va_end(arguments);
   const agent::MemoryRecorder* const to = recorder();
-  const agent::Unmapped was = to != nullptr ? to->unmapped(address, bytes) : agent::Unmapped{};
+  agent::MovingMappings moving;
+  if (to != nullptr) to->moves(address, (bytes + kPage - 1) / kPage * kPage, moving);
   auto* const next = g_functions.mremap.load(kRelaxed);
   void* const moved = next != nullptr ? next(address, bytes, new_bytes, flags, wanted)
                                       : reinterpret_cast<void*>(failing(raw_syscall(
                                             SYS_mremap, address, bytes, new_bytes, flags, wanted)));
-  const bool failed = moved == MAP_FAILED;
-  if (was.bytes != 0)
-    to->mapped(failed ? address : moved, failed ? was.bytes : new_bytes, was.domain, CLUSTERPROF_CALLER);
-  else if (to != nullptr && !failed)
-    to->unmapped(moved, new_bytes);  // what was there, with MREMAP_FIXED
+  if (to != nullptr)
+    to->moved(moving, moved == MAP_FAILED ? nullptr : moved, new_bytes, CLUSTERPROF_CALLER);
   return moved;
 }
 

@@ -76,7 +76,8 @@ void end_with_program() noexcept {
 
 constinit const MemoryRecorder kRecorder = {record_allocated, record_take,     record_put_back,
                                             record_freed,     record_copied,   record_mapped,
-                                            record_unmapped,  end_with_program};
+                                            record_unmapped,  record_moves,    record_moved,
+                                            end_with_program};
 
 }  // namespace
 

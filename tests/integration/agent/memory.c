@@ -249,7 +249,10 @@ static OWN void mapped(void) {
 static OWN void moved(void) {
   char* memory = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   check(memory != MAP_FAILED, "mmap");
-  check(mremap(memory, 2 * MIB, 6 * MIB, MREMAP_MAYMOVE) != MAP_FAILED, "mremap");
+  memory = mremap(memory, 2 * MIB, 6 * MIB, MREMAP_MAYMOVE);
+  check(memory != MAP_FAILED, "mremap");
+  /* Fails, and changes nothing. */
+  check(mremap(memory, 6 * MIB, (size_t)1 << 62, MREMAP_MAYMOVE) == MAP_FAILED, "mremap of too much");
 }
 static OWN void reserved(void) {
   check(mmap(NULL, 512 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED, "reserve");
