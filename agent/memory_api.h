@@ -84,6 +84,8 @@ struct MemoryWrap {
   // Whether this object file's calls of malloc lead elsewhere, as far as it has made one.
   // base: link_map::l_addr; dynamic: link_map::l_ld.
   bool (*calls_other_malloc)(std::uintptr_t base, const void* dynamic);
+  // Object files were loaded or unloaded. memory-wrap sees most of that itself, and sooner.
+  void (*objects_changed)();
   // In the child of a fork: no block is known any more.
   void (*forget_blocks)();
   // Samples the interpreter's allocator of small objects; not free-threaded ones. handle: as for dlsym.

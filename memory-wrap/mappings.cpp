@@ -71,8 +71,7 @@ CLUSTERPROF_STANDS_FOR(void*, mremap, void* address, std::size_t bytes, std::siz
   void* const moved = next != nullptr ? next(address, bytes, new_bytes, flags, wanted)
                                       : reinterpret_cast<void*>(failing(raw_syscall(
                                             SYS_mremap, address, bytes, new_bytes, flags, wanted)));
-  if (to != nullptr)
-    to->moved(moving, moved == MAP_FAILED ? nullptr : moved, new_bytes, CLUSTERPROF_CALLER);
+  if (to != nullptr) to->moved(moving, moved == MAP_FAILED ? nullptr : moved, new_bytes, CLUSTERPROF_CALLER);
   return moved;
 }
 

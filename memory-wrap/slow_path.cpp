@@ -73,7 +73,11 @@ const agent::MemoryRecorder* recorder() noexcept {
              : clusterprof_memory_wrap_v1.recorder.load(std::memory_order_acquire);
 }
 
-Sample decide(std::size_t bytes) noexcept { return decide(t_state.heap, bytes, 1); }
+Sample decide(std::size_t bytes) noexcept {
+  Sample sample = decide(t_state.heap, bytes, 1);
+  if (Counted::is_active()) sample.taken = false;
+  return sample;
+}
 Sample decide_copy(std::size_t bytes) noexcept { return decide(t_state.copies, bytes, kCopyFactor); }
 
 void record(const Sample& sample, const void* address, std::size_t bytes, const void* caller) noexcept {

@@ -139,6 +139,7 @@ void watch_python_allocator() noexcept {
 
 void look_for_unseen_memory(wire::SegmentHeader* segment) noexcept {
   if (segment == nullptr || segment->memory_rings == 0 || !wrap()->sees_malloc()) return;
+  wrap()->objects_changed();
   Unseen unseen = {};
   dl_iterate_phdr(look_at_object, &unseen);
   if (unseen.other_malloc) note(segment, wire::kOtherMalloc);

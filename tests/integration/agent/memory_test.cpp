@@ -196,6 +196,20 @@ TEST_F(Memory, OperatorNewThatOnlyAPluginSees) {
   EXPECT_EQ(compare(segment), 3u);
 }
 
+TEST_F(Memory, PluginsWithAllocatorsOfTheirOwnEachHaveTheirs) {
+  const wire::SegmentHeader& segment =
+      record({CLUSTERPROF_TEST_MEMORY_ALLOCATORS, "together", CLUSTERPROF_TEST_MEMORY_ALLOCATOR_NEAR,
+              CLUSTERPROF_TEST_MEMORY_ALLOCATOR_FAR});
+  expect_status(0);
+  EXPECT_EQ(compare(segment), 8u);
+}
+
+TEST_F(Memory, AllocatorsOfPluginsThatComeAndGo) {
+  record({CLUSTERPROF_TEST_MEMORY_ALLOCATORS, "in_turn", CLUSTERPROF_TEST_MEMORY_ALLOCATOR_NEAR,
+          CLUSTERPROF_TEST_MEMORY_ALLOCATOR_FAR});
+  expect_status(0);
+}
+
 TEST_F(Memory, OfTheKernel) {
   const wire::SegmentHeader& segment = record({CLUSTERPROF_TEST_MEMORY_C, "mappings"});
   expect_status(0);
