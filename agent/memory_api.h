@@ -55,6 +55,8 @@ struct MemoryRecorder {
   // Memory from the kernel, but for mmap, which the agent sees itself. `unmapped`: before it is given back.
   void (*mapped)(const void* address, std::uint64_t bytes, wire::MemoryDomain domain, const void* caller);
   void (*unmapped)(const void* address, std::uint64_t bytes);
+  // A segment of System V shared memory is there now.
+  void (*attached)(int segment, const void* address, const void* caller);
   // Around mremap. `to`, with its new size: null if that has failed.
   void (*moves)(const void* address, std::uint64_t bytes, MovingMappings& moving);
   void (*moved)(const MovingMappings& moving, const void* to, std::uint64_t bytes, const void* caller);

@@ -250,6 +250,7 @@ CLUSTERPROF_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, align,
 template <typename Function, typename Call>
 [[gnu::noinline]] static void delete_slowly(std::atomic<Function*>& function, void* block, Call call) {
   if (!have_functions() || function.load(kRelaxed) == nullptr) return clusterprof_free(block);
+  if (is_early(block)) return;
   if (filter_may_have(g_filter, block)) note_free(block);
   call(function.load(kRelaxed));
 }

@@ -8,9 +8,7 @@
 #endif
 #include <errno.h>
 #include <stdarg.h>
-#include <sys/ipc.h>
 #include <sys/mman.h>
-#include <sys/shm.h>
 #include <sys/syscall.h>
 
 #include "agent/lifecycle/interpose.h"
@@ -105,11 +103,8 @@ CLUSTERPROF_STANDS_FOR(void*, shmat, int segment, const void* wanted, int flags)
       next != nullptr ? next(segment, wanted, flags)
                       : reinterpret_cast<void*>(failing(raw_syscall(SYS_shmat, segment, wanted, flags)));
   const agent::MemoryRecorder* const to = recorder();
-  if (to == nullptr || address == reinterpret_cast<void*>(-1)) return address;
-  // Who has made it has the memory.
-  shmid_ds status;
-  if (raw_syscall(SYS_shmctl, segment, IPC_STAT, &status) == 0 && status.shm_cpid == raw_syscall(SYS_getpid))
-    to->mapped(address, status.shm_segsz, wire::MemoryDomain::kMapping, CLUSTERPROF_CALLER);
+  if (to != nullptr && address != reinterpret_cast<void*>(-1))
+    to->attached(segment, address, CLUSTERPROF_CALLER);
   return address;
 }
 

@@ -4,7 +4,9 @@
 #include "agent/lifecycle/mappings.h"
 
 #include <linux/magic.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -103,6 +105,8 @@ void keep_part(const KeptBlock& whole, std::uint64_t begin, std::uint64_t end, s
 // Calls visit(part) with all that is recorded of this memory, which is not any more then.
 template <typename Visit>
 void take_recorded(const void* address, std::uint64_t bytes, Visit visit) noexcept {
+  // After the end of recording, the program may have forbidden itself the system call below.
+  if (segment_for_allocations() == nullptr) return;
   const auto begin = reinterpret_cast<std::uint64_t>(address);
   const std::uint64_t end = begin + bytes;
   const std::uint32_t used = g_mappings_used.load(kRelaxed);
@@ -134,6 +138,14 @@ void record_mapped(const void* address, std::uint64_t bytes, wire::MemoryDomain 
 
 void record_unmapped(const void* address, std::uint64_t bytes) noexcept {
   take_recorded(address, bytes, [](const KeptBlock& part) { record_freed(part); });
+}
+
+void record_attached(int segment, const void* address, const void* caller) noexcept {
+  if (segment_for_allocations() == nullptr) return;
+  shmid_ds status;
+  // Who has made it has the memory.
+  if (raw_syscall(SYS_shmctl, segment, IPC_STAT, &status) == 0 && status.shm_cpid == g_process.pid)
+    record_mapped(address, status.shm_segsz, wire::MemoryDomain::kMapping, caller);
 }
 
 void record_moves(const void* address, std::uint64_t bytes, MovingMappings& moving) noexcept {

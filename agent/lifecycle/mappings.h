@@ -22,6 +22,7 @@ void note_own_file(int descriptor) noexcept;
 void record_mapped(const void* address, std::uint64_t bytes, wire::MemoryDomain domain,
                    const void* caller) noexcept;
 void record_unmapped(const void* address, std::uint64_t bytes) noexcept;
+void record_attached(int segment, const void* address, const void* caller) noexcept;
 void record_moves(const void* address, std::uint64_t bytes, MovingMappings& moving) noexcept;
 void record_moved(const MovingMappings& moving, const void* to, std::uint64_t bytes,
                   const void* caller) noexcept;
