@@ -4,12 +4,8 @@
 // unloading leaves nothing behind.
 #include "memory-wrap/plugin_functions.hpp"
 
-#include <dlfcn.h>
-
 #include <atomic>
 
-#include "agent/lifecycle/interpose.h"
-#include "memory-wrap/functions.hpp"
 #include "memory-wrap/objects.hpp"
 
 namespace clusterprof::memory_wrap {
@@ -109,15 +105,3 @@ bool is_in_plugin_allocator(std::uintptr_t address) noexcept {
 void forget_plugin_functions() noexcept { g_generation.fetch_add(1, std::memory_order_acq_rel); }
 
 }  // namespace clusterprof::memory_wrap
-
-using namespace clusterprof::memory_wrap;
-
-// What is loaded next may be in the place of what was unloaded. Until then, calls go where they went: the
-// object's own destructors may make them, and other threads that these wait for.
-CLUSTERPROF_STANDS_FOR(int, dlclose, void* handle) {
-  auto* const next = have_functions() ? g_functions.dlclose.load(kRelaxed) : nullptr;
-  if (next == nullptr) return -1;
-  const int result = next(handle);
-  forget_plugin_functions();
-  return result;
-}
