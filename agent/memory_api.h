@@ -27,9 +27,11 @@ struct KeptBlock {
   std::uint32_t site;
 };
 
-struct Unmapped {
-  std::uint64_t bytes;
-  wire::MemoryDomain domain;  // of a part of it
+// What was recorded of mappings that are about to be moved.
+struct MovingMappings {
+  static constexpr std::uint32_t kMost = 4;  // the kernel moves one, which may have been mapped in parts
+  std::uint32_t count;
+  KeptBlock parts[kMost];
 };
 
 enum class Keeping : std::uint8_t {
@@ -50,10 +52,14 @@ struct MemoryRecorder {
   void (*freed)(const KeptBlock& block);
   // Bytes copied, and calls that copied them: what one call stands for.
   void (*copied)(std::uint64_t bytes, std::uint64_t calls, const void* caller);
-  // Memory from the kernel, but for mmap, which the agent sees itself. Before it is given back. Returns how
-  // much of it was recorded, and as what.
+  // Memory from the kernel, but for mmap, which the agent sees itself. `unmapped`: before it is given back.
   void (*mapped)(const void* address, std::uint64_t bytes, wire::MemoryDomain domain, const void* caller);
-  Unmapped (*unmapped)(const void* address, std::uint64_t bytes);
+  void (*unmapped)(const void* address, std::uint64_t bytes);
+  // A segment of System V shared memory is there now.
+  void (*attached)(int segment, const void* address, const void* caller);
+  // Around mremap. `to`, with its new size: null if that has failed.
+  void (*moves)(const void* address, std::uint64_t bytes, MovingMappings& moving);
+  void (*moved)(const MovingMappings& moving, const void* to, std::uint64_t bytes, const void* caller);
   // Exit handlers are about to run. What they free counts as live at the end.
   void (*ends)();
 };
@@ -80,6 +86,8 @@ struct MemoryWrap {
   // Whether this object file's calls of malloc lead elsewhere, as far as it has made one.
   // base: link_map::l_addr; dynamic: link_map::l_ld.
   bool (*calls_other_malloc)(std::uintptr_t base, const void* dynamic);
+  // Object files were loaded or unloaded. memory-wrap sees most of that itself, and sooner.
+  void (*objects_changed)();
   // In the child of a fork: no block is known any more.
   void (*forget_blocks)();
   // Samples the interpreter's allocator of small objects; not free-threaded ones. handle: as for dlsym.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The event loop of the collector: connects what happens outside (collector/loop/) with what is known of the
 // node (NodeState). Connections become processes, processes end, the rings are read on a timer, and shards
-// are written until the ranks are gone. Everything runs on the main thread, except for the writing of shards.
+// are written until the ranks are gone. Everything runs on the main thread, except for the writing of shards
+// and what may have to wait for a file server or the kernel.
 #include "collector/server.hpp"
 
 #include <malloc.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,6 +44,7 @@
 #include "collector/loop/launcher_channel.hpp"
 #include "collector/loop/listener.hpp"
 #include "collector/loop/live_watch.hpp"
+#include "collector/loop/page_watch.hpp"
 #include "collector/loop/poll_interval.hpp"
 #include "collector/loop/processor_share.hpp"
 #include "collector/loop/watched_processes.hpp"
@@ -520,7 +523,7 @@ class Server::Impl {
       ended_pids_[pid] = id;
     }
     watched_.remove(id);
-    memory_looks_.forget(id);
+    page_looks_.forget(id);
     finish_when_done();
   }
 
@@ -554,6 +557,7 @@ class Server::Impl {
       last_memory_look_ = clock;
       if (memory_limit_.most_used_share() >= kMemoryIsShort) look_at_memory();
     }
+    look_at_pages(clock);
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
     if (options_.attached_for.count() != 0 && clock - started_ >= options_.attached_for) let_go();
     if (is_on_trial()) look_at_trial();
@@ -668,8 +672,11 @@ class Server::Impl {
       if ((process.announced && !state_.has_segment(process.id)) || state_.is_unrecorded(process.id)) {
         if (const auto usage = read_usage(process.pid)) state_.set_usage(process.id, *usage);
       }
-      if (process.pid != 0) state_.set_look(process.id, machine_.look_at(process.pid));
-      if (process.pid != 0 && state_.records_memory()) look_at_pages(process);
+      if (process.pid != 0) {
+        ProcessLook look = machine_.look_at(process.pid);
+        if (state_.records_memory()) page_looks_.see(process.id, Clock::now(), look.rss_bytes);
+        state_.set_look(process.id, std::move(look));
+      }
       if (process.pidfd() < 0 && process.has_ended()) ended.push_back(process.id);
     }
     for (const NodeState::ProcessId id : ended) process_gone(id);
@@ -680,15 +687,28 @@ class Server::Impl {
   }
 
   // Never while memory is short: the process needs the lock that this takes.
-  void look_at_pages(const WatchedProcess& process) {
-    const Clock::time_point begin = Clock::now();
-    if (memory_share_ >= kMemoryIsLowAgain || !memory_looks_.is_due(process.id, begin)) return;
-    const std::string numa_nodes =
-        machine_.facts().numa_nodes > 1 ? machine_.numa_nodes_of(processors_of(process.pid)) : std::string();
-    if (const auto memory = read_process_memory(process.pid, numa_nodes))
-      state_.set_memory(process.id, *memory);
-    const Clock::time_point end = Clock::now();
-    memory_looks_.looked(process.id, end, end - begin);
+  void look_at_pages(Clock::time_point now) {
+    if (off_since_ || memory_share_ >= kMemoryIsLowAgain || pages_.is_busy()) return;
+    const std::optional<MemoryLookTimes::Due> due = page_looks_.due(now);
+    const WatchedProcess* const process = due ? watched_.find(due->process) : nullptr;
+    if (process == nullptr) return;
+    std::string numa_nodes;
+    if (due->with_nodes && machine_.facts().numa_nodes > 1)
+      numa_nodes = machine_.numa_nodes_of(processors_of(process->pid));
+    // Without a thread, the next tick tries.
+    (void)pages_.look(process->id, process->pid, std::move(numa_nodes));
+  }
+
+  void looked_at_pages(NodeState::ProcessId id, const std::optional<ProcessMemory>& memory,
+                       Clock::duration took) {
+    page_looks_.looked(id, Clock::now(), took);
+    if (memory && !off_since_ && watched_.find(id) != nullptr) state_.set_memory(id, *memory);
+  }
+
+  // Since Linux 5.10, looking does not hold up the process.
+  static bool kernel_gives_up_lock() {
+    utsname system{};
+    return uname(&system) == 0 && lock_is_given_up(system.release);
   }
 
   void look_at_own_memory() {
@@ -1104,7 +1124,10 @@ class Server::Impl {
   std::chrono::nanoseconds waited_{};  // for it
   bool write_again_ = false;
   MemoryLimit memory_limit_{read_text("/proc/self/cgroup").value_or(""), options_.control_groups};
-  MemoryLookTimes memory_looks_;
+  MemoryLookTimes page_looks_{kernel_gives_up_lock()};
+  PageWatch pages_{io_, [](pid_t pid, const std::string& nodes) { return read_process_memory(pid, nodes); },
+                   [this](NodeState::ProcessId id, const std::optional<ProcessMemory>& memory,
+                          Clock::duration took) { looked_at_pages(id, memory, took); }};
   MemoryReserve reserve_;
   double memory_share_ = 0;  // of the job's limit, at the last look
   Clock::time_point last_memory_look_;

@@ -9,6 +9,8 @@
 #include "agent/lifecycle/interpose.h"
 #include "memory-wrap/early.hpp"
 #include "memory-wrap/functions.hpp"
+#include "memory-wrap/objects.hpp"
+#include "memory-wrap/plugin_functions.hpp"
 #include "memory-wrap/slow_path.hpp"
 
 namespace clusterprof::memory_wrap {
@@ -29,14 +31,6 @@ void* allocate_early(std::size_t bytes, std::size_t alignment) noexcept {
 std::size_t product(std::size_t count, std::size_t size) noexcept {
   std::size_t bytes = 0;
   return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
-}
-
-// The function behind, or what the calling object has by that name: each may have another one, and may be
-// unloaded, so that is not kept. Null: there is none.
-template <typename Function>
-Function* find(std::atomic<Function*>& function, const void* caller, const char* name) noexcept {
-  Function* const found = function.load(kRelaxed);
-  return found != nullptr ? found : reinterpret_cast<Function*>(function_for(caller, name));
 }
 
 // Calls `allocate`, which returns the block, and records the block if that is due.
@@ -213,7 +207,7 @@ CLUSTERPROF_STANDS_FOR(int, posix_memalign, void** to, std::size_t alignment, st
 // --- C++'s ----------------------------------------------------------------------------------
 
 // Where no object behind us has the function, only some objects see a run time, whose function calls malloc.
-// So does this. The loader, which has a lock, is asked only for what happens when there is no memory.
+// So does this. That function is looked for only when there is no memory.
 template <typename Function, typename Call>
 [[gnu::noinline]] static void* make_slowly(std::atomic<Function*>& function, const char* name,
                                            std::size_t bytes, std::size_t alignment, const void* caller,
@@ -228,7 +222,7 @@ template <typename Function, typename Call>
   };
   void* const made = is_due(bytes) ? allocating(bytes, caller, allocate) : allocate();
   if (made != nullptr) return made;
-  auto* const found = reinterpret_cast<Function*>(function_for(caller, name));
+  auto* const found = reinterpret_cast<Function*>(function_reached(caller, name).function);
   return found != nullptr ? call(found) : nullptr;
 }
 
@@ -256,19 +250,19 @@ CLUSTERPROF_NEW(_ZnamSt11align_val_tRKSt9nothrow_t, align,
 template <typename Function, typename Call>
 [[gnu::noinline]] static void delete_slowly(std::atomic<Function*>& function, void* block, Call call) {
   if (!have_functions() || function.load(kRelaxed) == nullptr) return clusterprof_free(block);
+  if (is_early(block)) return;
   if (filter_may_have(g_filter, block)) note_free(block);
   call(function.load(kRelaxed));
 }
 
-#define CLUSTERPROF_DELETE(name, parameters, ...)                                        \
-  CLUSTERPROF_STANDS_FOR(void, name, CLUSTERPROF_UNPACK parameters) {                    \
-    if (auto* const passed = g_passed.name.load(kRelaxed); passed != nullptr) [[likely]] \
-      return passed(__VA_ARGS__);                                                        \
-    auto* const next = g_functions.name.load(kRelaxed);                                  \
-    if (next == nullptr || filter_may_have(g_filter, block)) [[unlikely]]                \
-      return delete_slowly(g_functions.name, block,                                      \
-                           [=](auto* function) { return function(__VA_ARGS__); });       \
-    next(__VA_ARGS__);                                                                   \
+#define CLUSTERPROF_DELETE(name, parameters, ...)                                                           \
+  CLUSTERPROF_STANDS_FOR(void, name, CLUSTERPROF_UNPACK parameters) {                                       \
+    if (auto* const passed = g_passed.name.load(kRelaxed); passed != nullptr) [[likely]]                    \
+      return passed(__VA_ARGS__);                                                                           \
+    auto* const next = g_functions.name.load(kRelaxed);                                                     \
+    if (next == nullptr || filter_may_have(g_filter, block)) [[unlikely]]                                   \
+      return delete_slowly(g_functions.name, block, [=](auto* function) { return function(__VA_ARGS__); }); \
+    next(__VA_ARGS__);                                                                                      \
   }
 CLUSTERPROF_DELETE(_ZdlPv, (void* block), block)
 CLUSTERPROF_DELETE(_ZdaPv, (void* block), block)
@@ -292,12 +286,44 @@ CLUSTERPROF_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void* block, std::size_
 // Without such an allocator they are libc's, for a program that has only asked whether the name is there.
 // Where the allocator itself calls them, it is within a call that is counted.
 
-#define CLUSTERPROF_OWN(name, bytes_of_it, parameters, instead, ...)                                   \
-  CLUSTERPROF_STANDS_FOR(void*, name, CLUSTERPROF_UNPACK parameters) {                                 \
-    auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
-    if (next == nullptr) return instead;                                                               \
-    if (has_malloc(CLUSTERPROF_CALLER) || !is_due(bytes_of_it)) return next(__VA_ARGS__);              \
-    return allocating(bytes_of_it, CLUSTERPROF_CALLER, [=] { return next(__VA_ARGS__); });             \
+// The function behind.
+#define CLUSTERPROF_NEXT(name) (have_functions() ? g_functions.name.load(kRelaxed) : nullptr)
+
+// That of the calling object, where none is behind us. Null: there is none.
+#define CLUSTERPROF_OF_PLUGIN(name)                                                                         \
+  (have_functions() ? reinterpret_cast<Functions::name##_type*>(plugin_function(CLUSTERPROF_CALLER, #name)) \
+                    : nullptr)
+
+template <typename Allocate>
+[[gnu::noinline]] static void* allocating_in_plugin(std::size_t bytes, const void* caller,
+                                                    Allocate allocate) {
+  const auto counted = [&] {
+    const Counted inner;
+    return allocate();
+  };
+  return is_due(bytes) ? allocating(bytes, caller, counted) : counted();
+}
+
+template <typename Reallocate>
+[[gnu::noinline]] static void* reallocating_in_plugin(void* block, std::size_t bytes, const void* caller,
+                                                      Reallocate reallocate) {
+  const auto counted = [&] {
+    const Counted inner;
+    return reallocate();
+  };
+  return filter_may_have(g_filter, block) || is_due(bytes) ? reallocating(block, bytes, caller, counted)
+                                                           : counted();
+}
+
+#define CLUSTERPROF_OWN(name, bytes_of_it, parameters, instead, ...)                                  \
+  CLUSTERPROF_STANDS_FOR(void*, name, CLUSTERPROF_UNPACK parameters) {                                \
+    if (auto* const next = CLUSTERPROF_NEXT(name); next != nullptr) {                                 \
+      if (has_malloc(CLUSTERPROF_CALLER) || !is_due(bytes_of_it)) return next(__VA_ARGS__);           \
+      return allocating(bytes_of_it, CLUSTERPROF_CALLER, [=] { return next(__VA_ARGS__); });          \
+    }                                                                                                 \
+    auto* const found = CLUSTERPROF_OF_PLUGIN(name);                                                  \
+    if (found == nullptr) return instead;                                                             \
+    return allocating_in_plugin(bytes_of_it, CLUSTERPROF_CALLER, [=] { return found(__VA_ARGS__); }); \
   }
 #define CLUSTERPROF_OWN_ALLOCATE(name) \
   CLUSTERPROF_OWN(name, bytes, (std::size_t bytes), clusterprof_malloc(bytes), bytes)
@@ -343,9 +369,8 @@ CLUSTERPROF_OWN_ALIGNED_BEHIND(mi_new_aligned)
 static void* allocate_with_flags(std::size_t bytes, int flags, const void* caller) {
   constexpr std::size_t kUsual = 16;
   const std::size_t wanted = std::size_t{1} << (flags & 63), alignment = wanted > kUsual ? wanted : kUsual;
-  void* const block =
-      allocate_slowly(g_functions.memalign, bytes, alignment, caller,
-                      [=](auto* function) { return function(alignment, bytes); });
+  void* const block = allocate_slowly(g_functions.memalign, bytes, alignment, caller,
+                                      [=](auto* function) { return function(alignment, bytes); });
   if (block != nullptr) std::memset(block, 0, bytes);
   return block;
 }
@@ -362,13 +387,16 @@ static void* reallocate_with_flags(void* block, std::size_t bytes, int flags, co
   return moved;
 }
 
-#define CLUSTERPROF_OWN_REALLOCATE_OR(instead, name, parameters, ...)                                  \
-  CLUSTERPROF_STANDS_FOR(void*, name, CLUSTERPROF_UNPACK parameters) {                                 \
-    auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
-    if (next == nullptr) return instead;                                                               \
-    if (has_malloc(CLUSTERPROF_CALLER)) return next(__VA_ARGS__);                                      \
-    if (!filter_may_have(g_filter, block) && !is_due(bytes)) return next(__VA_ARGS__);                 \
-    return reallocating(block, bytes, CLUSTERPROF_CALLER, [=] { return next(__VA_ARGS__); });          \
+#define CLUSTERPROF_OWN_REALLOCATE_OR(instead, name, parameters, ...)                                    \
+  CLUSTERPROF_STANDS_FOR(void*, name, CLUSTERPROF_UNPACK parameters) {                                   \
+    if (auto* const next = CLUSTERPROF_NEXT(name); next != nullptr) {                                    \
+      if (has_malloc(CLUSTERPROF_CALLER)) return next(__VA_ARGS__);                                      \
+      if (!filter_may_have(g_filter, block) && !is_due(bytes)) return next(__VA_ARGS__);                 \
+      return reallocating(block, bytes, CLUSTERPROF_CALLER, [=] { return next(__VA_ARGS__); });          \
+    }                                                                                                    \
+    auto* const found = CLUSTERPROF_OF_PLUGIN(name);                                                     \
+    if (found == nullptr) return instead;                                                                \
+    return reallocating_in_plugin(block, bytes, CLUSTERPROF_CALLER, [=] { return found(__VA_ARGS__); }); \
   }
 #define CLUSTERPROF_OWN_REALLOCATE(name, ...) \
   CLUSTERPROF_OWN_REALLOCATE_OR(clusterprof_realloc(block, bytes), name, __VA_ARGS__)
@@ -381,23 +409,32 @@ CLUSTERPROF_OWN_REALLOCATE(mi_realloc_aligned, (void* block, std::size_t bytes, 
 CLUSTERPROF_OWN_REALLOCATE_OR(reallocate_with_flags(block, bytes, flags, CLUSTERPROF_CALLER), rallocx,
                               (void* block, std::size_t bytes, int flags), block, bytes, flags)
 
-#define CLUSTERPROF_OWN_PLACE(name)                                                                    \
-  CLUSTERPROF_STANDS_FOR(int, name, void** to, std::size_t alignment, std::size_t bytes) {             \
-    auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
-    if (next == nullptr) return clusterprof_posix_memalign(to, alignment, bytes);                      \
-    if (has_malloc(CLUSTERPROF_CALLER) || !is_due(bytes)) return next(to, alignment, bytes);           \
-    return place_slowly(next, to, alignment, bytes, CLUSTERPROF_CALLER);                               \
+#define CLUSTERPROF_OWN_PLACE(name)                                                            \
+  CLUSTERPROF_STANDS_FOR(int, name, void** to, std::size_t alignment, std::size_t bytes) {     \
+    if (auto* const next = CLUSTERPROF_NEXT(name); next != nullptr) {                          \
+      if (has_malloc(CLUSTERPROF_CALLER) || !is_due(bytes)) return next(to, alignment, bytes); \
+      return place_slowly(next, to, alignment, bytes, CLUSTERPROF_CALLER);                     \
+    }                                                                                          \
+    auto* const found = CLUSTERPROF_OF_PLUGIN(name);                                           \
+    if (found == nullptr) return clusterprof_posix_memalign(to, alignment, bytes);             \
+    int error = ENOMEM;                                                                        \
+    allocating_in_plugin(bytes, CLUSTERPROF_CALLER, [&]() -> void* {                           \
+      error = found(to, alignment, bytes);                                                     \
+      return error == 0 ? *to : nullptr;                                                       \
+    });                                                                                        \
+    return error;                                                                              \
   }
 CLUSTERPROF_OWN_PLACE(je_posix_memalign)
 CLUSTERPROF_OWN_PLACE(tc_posix_memalign)
 CLUSTERPROF_OWN_PLACE(mi_posix_memalign)
 
-#define CLUSTERPROF_OWN_FREE(name, parameters, ...)                                                    \
-  CLUSTERPROF_STANDS_FOR(void, name, CLUSTERPROF_UNPACK parameters) {                                  \
-    auto* const next = have_functions() ? find(g_functions.name, CLUSTERPROF_CALLER, #name) : nullptr; \
-    if (next == nullptr) return clusterprof_free(block);                                               \
-    if (filter_may_have(g_filter, block)) note_free(block);                                            \
-    next(__VA_ARGS__);                                                                                 \
+#define CLUSTERPROF_OWN_FREE(name, parameters, ...)                   \
+  CLUSTERPROF_STANDS_FOR(void, name, CLUSTERPROF_UNPACK parameters) { \
+    auto* next = CLUSTERPROF_NEXT(name);                              \
+    if (next == nullptr) next = CLUSTERPROF_OF_PLUGIN(name);          \
+    if (next == nullptr) return clusterprof_free(block);              \
+    if (filter_may_have(g_filter, block)) note_free(block);           \
+    next(__VA_ARGS__);                                                \
   }
 CLUSTERPROF_OWN_FREE(je_free, (void* block), block)
 CLUSTERPROF_OWN_FREE(dallocx, (void* block, int flags), block, flags)

@@ -13,9 +13,8 @@
 
 #include <cstring>
 
-// Defined by the linker: start and end of this object in memory.
-extern "C" [[gnu::visibility("hidden")]] const char __ehdr_start[];
-extern "C" [[gnu::visibility("hidden")]] const char _end[];
+#include "memory-wrap/objects.hpp"
+#include "memory-wrap/plugin_functions.hpp"
 
 namespace clusterprof::memory_wrap {
 
@@ -28,19 +27,10 @@ enum : std::uint32_t { kNotLookedUp, kBeingLookedUp, kLookedUp };
 constinit std::atomic<std::uint32_t> g_state = kNotLookedUp;
 constinit bool g_malloc_is_ours = false;
 
-struct Range {
-  std::uintptr_t begin, end;
-};
 constexpr std::uint32_t kMaxAllocators = 5;
-constinit Range g_allocators[kMaxAllocators] = {};
+constinit AddressRange g_allocators[kMaxAllocators] = {};
 constinit std::uint32_t g_allocator_count = 0;
-constinit Range g_malloc_object = {0, 0};
-
-bool is_in_ourselves(const void* address) noexcept {
-  const auto place = reinterpret_cast<std::uintptr_t>(address);
-  return place >= reinterpret_cast<std::uintptr_t>(__ehdr_start) &&
-         place < reinterpret_cast<std::uintptr_t>(_end);
-}
+constinit AddressRange g_malloc_object = {0, 0};
 
 template <typename Function>
 void look_up(std::atomic<Function*>& to, const char* name) noexcept {
@@ -54,30 +44,10 @@ void pass(std::atomic<Function*>& from, std::atomic<Function*>& to) noexcept {
     to.store(function, std::memory_order_release);
 }
 
-struct Search {
-  std::uintptr_t address;
-  Range found;
-};
-
-int find_object(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto& search = *static_cast<Search*>(argument);
-  Range range = {~std::uintptr_t{0}, 0};
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const auto& segment = info->dlpi_phdr[i];
-    if (segment.p_type != PT_LOAD) continue;
-    const std::uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
-    if (begin < range.begin) range.begin = begin;
-    if (begin + segment.p_memsz > range.end) range.end = begin + segment.p_memsz;
-  }
-  if (search.address < range.begin || search.address >= range.end) return 0;
-  search.found = range;
-  return 1;
-}
-
 void enter_allocator(const void* function) noexcept {
   if (function == nullptr || g_allocator_count == kMaxAllocators || is_in_allocator(function)) return;
-  Search search = {reinterpret_cast<std::uintptr_t>(function), {0, 0}};
-  if (dl_iterate_phdr(find_object, &search) != 0) g_allocators[g_allocator_count++] = search.found;
+  const AddressRange object = object_at(reinterpret_cast<std::uintptr_t>(function));
+  if (object.end != 0) g_allocators[g_allocator_count++] = object;
 }
 
 // Whether a call of `name` from anywhere comes to us. In a program that is not position independent, the
@@ -135,32 +105,17 @@ bool have_functions() noexcept {
   return true;
 }
 
-void* function_for(const void* caller, const char* name) noexcept {
-  const int saved_errno = errno;
-  void* function = nullptr;
-  Dl_info info;
-  if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
-    if (void* const object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); object != nullptr) {
-      function = dlsym(object, name);
-      dlclose(object);  // it stays: it is calling
-    }
-  }
-  errno = saved_errno;
-  return is_in_ourselves(function) ? nullptr : function;
-}
-
 bool malloc_is_ours() noexcept { return have_functions() && g_malloc_is_ours; }
 
 bool is_in_allocator(const void* address) noexcept {
   const auto place = reinterpret_cast<std::uintptr_t>(address);
   for (std::uint32_t i = 0; i < g_allocator_count; ++i)
-    if (place >= g_allocators[i].begin && place < g_allocators[i].end) return true;
-  return false;
+    if (g_allocators[i].contains(place)) return true;
+  return is_in_plugin_allocator(place);
 }
 
 bool has_malloc(const void* caller) noexcept {
-  const auto place = reinterpret_cast<std::uintptr_t>(caller);
-  return place >= g_malloc_object.begin && place < g_malloc_object.end;
+  return g_malloc_object.contains(reinterpret_cast<std::uintptr_t>(caller));
 }
 
 void pass_new() noexcept {
@@ -170,41 +125,17 @@ void pass_new() noexcept {
 }
 
 bool calls_other_malloc(std::uintptr_t base, const void* dynamic) noexcept {
-  const ElfW(Sym)* symbols = nullptr;
-  const char* names = nullptr;
-  const ElfW(Rela)* calls = nullptr;
-  std::size_t call_bytes = 0;
-  const auto at = [base](ElfW(Addr) address) { return address < base ? base + address : address; };
-  for (const auto* entry = static_cast<const ElfW(Dyn)*>(dynamic); entry->d_tag != DT_NULL; ++entry) {
-    switch (entry->d_tag) {
-      case DT_SYMTAB:
-        symbols = reinterpret_cast<const ElfW(Sym)*>(at(entry->d_un.d_ptr));
-        break;
-      case DT_STRTAB:
-        names = reinterpret_cast<const char*>(at(entry->d_un.d_ptr));
-        break;
-      case DT_JMPREL:
-        calls = reinterpret_cast<const ElfW(Rela)*>(at(entry->d_un.d_ptr));
-        break;
-      case DT_PLTRELSZ:
-        call_bytes = entry->d_un.d_val;
-        break;
-      default:
-        break;
-    }
-  }
-  if (symbols == nullptr || names == nullptr || calls == nullptr) return false;
-  for (std::size_t i = 0; i < call_bytes / sizeof *calls; ++i) {
-    if (ELF64_R_TYPE(calls[i].r_info) != R_X86_64_JUMP_SLOT ||
-        strcmp(names + symbols[ELF64_R_SYM(calls[i].r_info)].st_name, "malloc") != 0)
+  const Dynamic object = read_dynamic(base, dynamic);
+  if (object.symbols == nullptr || object.names == nullptr || object.calls == nullptr) return false;
+  for (std::size_t i = 0; i < object.call_count; ++i) {
+    const ElfW(Rela)& call = object.calls[i];
+    if (ELF64_R_TYPE(call.r_info) != R_X86_64_JUMP_SLOT ||
+        strcmp(object.names + object.symbols[ELF64_R_SYM(call.r_info)].st_name, "malloc") != 0)
       continue;
-    void* const target = *reinterpret_cast<void**>(base + calls[i].r_offset);
+    void* const target = *reinterpret_cast<void**>(base + call.r_offset);
     if (is_in_ourselves(target)) return false;
     // The object has not called it yet, or has it itself: then the target is in the object.
-    Search own = {base + calls[i].r_offset, {0, 0}};
-    dl_iterate_phdr(find_object, &own);
-    const auto place = reinterpret_cast<std::uintptr_t>(target);
-    return place < own.found.begin || place >= own.found.end;
+    return !object_at(base + call.r_offset).contains(reinterpret_cast<std::uintptr_t>(target));
   }
   return false;
 }

@@ -22,7 +22,7 @@ namespace clusterprof::memory_wrap {
   X(pvalloc, void*(std::size_t))                           \
   X(malloc, void*(std::size_t))
 
-// Of the kernel's memory, of copies, and of the end of the program.
+// Of the kernel's memory, of copies, of objects that are unloaded, and of the end of the program.
 #define CLUSTERPROF_OTHER_FUNCTIONS(X)                                  \
   X(memmove, void*(void*, const void*, std::size_t))                    \
   X(__memmove_chk, void*(void*, const void*, std::size_t, std::size_t)) \
@@ -32,6 +32,7 @@ namespace clusterprof::memory_wrap {
   X(sbrk, void*(std::intptr_t))                                         \
   X(shmat, void*(int, const void*, int))                                \
   X(shmdt, int(const void*))                                            \
+  X(dlclose, int(void*))                                                \
   X(__cxa_atexit, int(void (*)(void*), void*, void*))                   \
   X(on_exit, int(void (*)(int, void*), void*))
 
@@ -134,14 +135,10 @@ extern PassedFunctions g_passed;
 // middle of it.
 bool have_functions() noexcept;
 
-// A function that no object has behind us among those that all see: as the object that calls sees it. Null:
-// nobody defines it. Takes the loader's lock, and what dlerror() would say is lost.
-void* function_for(const void* caller, const char* name) noexcept;
-
 // Whether the program calls our malloc and free, and those behind are known.
 bool malloc_is_ours() noexcept;
 
-// Whether the address is in an object that has the functions of an allocator behind us.
+// Whether the address is in an object that has the functions of an allocator behind us, or of a plugin's own.
 bool is_in_allocator(const void* address) noexcept;
 
 // Whether it is the object whose malloc is behind ours that calls.

@@ -8,9 +8,7 @@
 #endif
 #include <errno.h>
 #include <stdarg.h>
-#include <sys/ipc.h>
 #include <sys/mman.h>
-#include <sys/shm.h>
 #include <sys/syscall.h>
 
 #include "agent/lifecycle/interpose.h"
@@ -65,16 +63,13 @@ CLUSTERPROF_STANDS_FOR(void*, mremap, void* address, std::size_t bytes, std::siz
   void* const wanted = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void*) : nullptr;
   va_end(arguments);
   const agent::MemoryRecorder* const to = recorder();
-  const agent::Unmapped was = to != nullptr ? to->unmapped(address, bytes) : agent::Unmapped{};
+  agent::MovingMappings moving;
+  if (to != nullptr) to->moves(address, (bytes + kPage - 1) / kPage * kPage, moving);
   auto* const next = g_functions.mremap.load(kRelaxed);
   void* const moved = next != nullptr ? next(address, bytes, new_bytes, flags, wanted)
                                       : reinterpret_cast<void*>(failing(raw_syscall(
                                             SYS_mremap, address, bytes, new_bytes, flags, wanted)));
-  const bool failed = moved == MAP_FAILED;
-  if (was.bytes != 0)
-    to->mapped(failed ? address : moved, failed ? was.bytes : new_bytes, was.domain, CLUSTERPROF_CALLER);
-  else if (to != nullptr && !failed)
-    to->unmapped(moved, new_bytes);  // what was there, with MREMAP_FIXED
+  if (to != nullptr) to->moved(moving, moved == MAP_FAILED ? nullptr : moved, new_bytes, CLUSTERPROF_CALLER);
   return moved;
 }
 
@@ -108,11 +103,8 @@ CLUSTERPROF_STANDS_FOR(void*, shmat, int segment, const void* wanted, int flags)
       next != nullptr ? next(segment, wanted, flags)
                       : reinterpret_cast<void*>(failing(raw_syscall(SYS_shmat, segment, wanted, flags)));
   const agent::MemoryRecorder* const to = recorder();
-  if (to == nullptr || address == reinterpret_cast<void*>(-1)) return address;
-  // Who has made it has the memory.
-  shmid_ds status;
-  if (raw_syscall(SYS_shmctl, segment, IPC_STAT, &status) == 0 && status.shm_cpid == raw_syscall(SYS_getpid))
-    to->mapped(address, status.shm_segsz, wire::MemoryDomain::kMapping, CLUSTERPROF_CALLER);
+  if (to != nullptr && address != reinterpret_cast<void*>(-1))
+    to->attached(segment, address, CLUSTERPROF_CALLER);
   return address;
 }
 

@@ -33,6 +33,20 @@ class Busy {
   bool nested_;
 };
 
+// While an object lives, arithmetic rounds to the nearest, and raises nothing: the program may have set
+// otherwise, and may ask which exceptions its own arithmetic has raised.
+class QuietArithmetic {
+ public:
+  QuietArithmetic() noexcept : before_(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(kUsual); }
+  ~QuietArithmetic() { __builtin_ia32_ldmxcsr(before_); }
+  QuietArithmetic(const QuietArithmetic&) = delete;
+  QuietArithmetic& operator=(const QuietArithmetic&) = delete;
+
+ private:
+  static constexpr std::uint32_t kUsual = 0x1f80;
+  std::uint32_t before_;
+};
+
 std::uint64_t random() noexcept {
   if (t_state.random == 0) {
     t_state.random = (__builtin_ia32_rdtsc() ^ reinterpret_cast<std::uintptr_t>(&t_state)) | 1;
@@ -41,8 +55,20 @@ std::uint64_t random() noexcept {
   return next_random(t_state.random);
 }
 
+constexpr Sample kNot = {false, {0, 0, 0}};
+
+// All of the arithmetic. Not inlined, so that none of it is moved out of QuietArithmetic.
+[[gnu::noinline]] Sample draw(Countdown& countdown, std::size_t bytes, std::uint64_t interval) noexcept {
+  if (countdown.interval == 0) countdown.begin(random(), interval);
+  if (bytes > static_cast<std::size_t>(PTRDIFF_MAX)) return kNot;  // there is no such block
+  if (!countdown.takes(bytes)) return kNot;
+  const Sample sample = {true, weight_of(bytes, countdown.interval, random(), wire::kVarianceUnit)};
+  if (!is_exact(bytes, countdown.interval) || countdown.interval != interval)
+    countdown.begin(random(), interval);
+  return sample;
+}
+
 [[gnu::noinline]] Sample decide(Countdown& countdown, std::size_t bytes, std::uint64_t factor) noexcept {
-  constexpr Sample kNot = {false, {0, 0, 0}};
   const Busy busy;
   if (busy.is_nested()) return kNot;
   switch (clusterprof_memory_wrap_v1.phase.load(std::memory_order_acquire)) {
@@ -56,13 +82,8 @@ std::uint64_t random() noexcept {
   }
   const std::uint64_t interval =
       clusterprof_memory_wrap_v1.interval_bytes.load(std::memory_order_relaxed) * factor;
-  if (countdown.interval == 0) countdown.begin(random(), interval);
-  if (bytes > static_cast<std::size_t>(PTRDIFF_MAX)) return kNot;  // there is no such block
-  if (!countdown.takes(bytes)) return kNot;
-  const Sample sample = {true, weight_of(bytes, countdown.interval, random(), wire::kVarianceUnit)};
-  if (!is_exact(bytes, countdown.interval) || countdown.interval != interval)
-    countdown.begin(random(), interval);
-  return sample;
+  const QuietArithmetic quiet;
+  return draw(countdown, bytes, interval);
 }
 
 }  // namespace
@@ -73,7 +94,11 @@ const agent::MemoryRecorder* recorder() noexcept {
              : clusterprof_memory_wrap_v1.recorder.load(std::memory_order_acquire);
 }
 
-Sample decide(std::size_t bytes) noexcept { return decide(t_state.heap, bytes, 1); }
+Sample decide(std::size_t bytes) noexcept {
+  Sample sample = decide(t_state.heap, bytes, 1);
+  if (Counted::is_active()) sample.taken = false;
+  return sample;
+}
 Sample decide_copy(std::size_t bytes) noexcept { return decide(t_state.copies, bytes, kCopyFactor); }
 
 void record(const Sample& sample, const void* address, std::size_t bytes, const void* caller) noexcept {

@@ -29,8 +29,9 @@ struct ObjectRequest {
 
 struct ThreadState {
   Countdown heap, copies;
-  std::uint64_t random;       // 0: not seeded
-  std::uintptr_t busy_frame;  // of the stack frame that decides or records; 0: none does
+  std::uint64_t random;          // 0: not seeded
+  std::uintptr_t busy_frame;     // of the stack frame that decides or records; 0: none does
+  std::uintptr_t counted_frame;  // of the stack frame of a call that counts what is allocated in it; 0: none
   ObjectRequest request;
   bool of_python;      // what malloc gives out now is the interpreter's
   bool maps_for_heap;  // what mmap gives out now is for blocks that are seen themselves
@@ -38,6 +39,27 @@ struct ThreadState {
 extern thread_local constinit ThreadState t_state __attribute__((tls_model("initial-exec")));
 
 extern Filter g_filter;
+
+// While an object lives, what this thread allocates is a part of what is counted already. If it is thrown
+// past or jumped past, it counts until the stack is as short again.
+class Counted {
+ public:
+  [[gnu::always_inline]] Counted() noexcept : before_(t_state.counted_frame) {
+    if (!is_active()) t_state.counted_frame = frame();
+  }
+  ~Counted() { t_state.counted_frame = before_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  [[nodiscard, gnu::always_inline]] static bool is_active() noexcept {
+    return t_state.counted_frame != 0 && frame() < t_state.counted_frame;
+  }
+
+ private:
+  [[gnu::always_inline]] static std::uintptr_t frame() noexcept {
+    return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  }
+  std::uintptr_t before_;
+};
 
 // Whether an allocation has to go through the slow path. Only once the functions are known: before that there
 // may be no thread-local data.

@@ -7,6 +7,7 @@
 #include "agent/sigsafe/raw_syscall.h"
 #include "memory-wrap/early.hpp"
 #include "memory-wrap/functions.hpp"
+#include "memory-wrap/plugin_functions.hpp"
 #include "memory-wrap/python.hpp"
 #include "memory-wrap/slow_path.hpp"
 
@@ -65,6 +66,7 @@ bool maps_for_heap(const void* caller) noexcept { return t_state.maps_for_heap |
     clusterprof::memory_wrap::find_functions,
     clusterprof::memory_wrap::malloc_is_ours,
     clusterprof::memory_wrap::calls_other_malloc,
+    clusterprof::memory_wrap::forget_plugin_functions,
     clusterprof::memory_wrap::forget_blocks,
     clusterprof::memory_wrap::hook_python,
     false,

@@ -131,7 +131,7 @@ bool may_record(const void* caller) noexcept {
 // The row of the calling thread's call path.
 [[gnu::noinline]] std::uint32_t site_of_caller(wire::SegmentHeader* segment,
                                                wire::MemoryDomain domain) noexcept {
-  const wire::ThreadSlot* const slot = t_context.slot;
+  const wire::ThreadSlot* const slot = slot_of(t_context);
   const std::uint32_t mpi_op = slot != nullptr ? slot->mpi_op.load(kRelaxed) : 0;
   if (mpi_op != 0 && (domain == wire::MemoryDomain::kNative || domain == wire::MemoryDomain::kMapping))
     domain = wire::MemoryDomain::kMpi;
@@ -205,7 +205,7 @@ wire::MemoryDomain domain_of_block(const KeptBlock& block) noexcept {
 void record_copied(std::uint64_t bytes, std::uint64_t calls, const void* caller) noexcept {
   wire::SegmentHeader* const segment = segment_for_allocations();
   if (segment == nullptr || !may_record(caller)) return;
-  const wire::ThreadSlot* const slot = t_context.slot;
+  const wire::ThreadSlot* const slot = slot_of(t_context);
   // Inside MPI it is the library that copies.
   if (slot == nullptr || slot->mpi_op.load(kRelaxed) != 0) return;
   wire::MemorySite& site = sites_of(segment)[site_of_caller(segment, wire::MemoryDomain::kNative)];

@@ -64,8 +64,9 @@ bool is_set(const char* variable) noexcept {
   return value != nullptr && *value != 0;
 }
 
-// With these variables the interpreter sets its allocators when it is initialised.
-bool sets_python_allocator() noexcept { return is_set("PYTHONMALLOC") || is_set("PYTHONDEVMODE"); }
+// With these variables the interpreter sets its allocators when it is initialised. They are read at the
+// start: later the program may be changing its environment while the watcher looks.
+constinit bool g_sets_python_allocator = false;
 
 void end_with_program() noexcept {
   wire::SegmentHeader* const segment = segment_for_allocations();
@@ -74,9 +75,9 @@ void end_with_program() noexcept {
   end_record_of_allocations(segment);
 }
 
-constinit const MemoryRecorder kRecorder = {record_allocated, record_take,     record_put_back,
-                                            record_freed,     record_copied,   record_mapped,
-                                            record_unmapped,  end_with_program};
+constinit const MemoryRecorder kRecorder = {record_allocated, record_take,   record_put_back, record_freed,
+                                            record_copied,    record_mapped, record_unmapped, record_attached,
+                                            record_moves,     record_moved,  end_with_program};
 
 }  // namespace
 
@@ -87,6 +88,7 @@ MemoryCapacities memory_capacities(unsigned step) noexcept {
 
 void prepare_allocations() noexcept {
   if (!is_wanted()) return;
+  g_sets_python_allocator = is_set("PYTHONMALLOC") || is_set("PYTHONDEVMODE");
   wrap()->find_functions();
   wrap()->interval_bytes.store(g_options.memory_interval_bytes, kRelaxed);
   wrap()->recorder.store(&kRecorder, std::memory_order_release);
@@ -127,7 +129,7 @@ void watch_python_allocator() noexcept {
   FoundPython python = {};
   if (!python_found(python)) return;
   const PythonRuntime* const runtime = python_runtime();
-  if (runtime != nullptr && runtime->is_initialized() != 0 && sets_python_allocator()) {
+  if (runtime != nullptr && runtime->is_initialized() != 0 && g_sets_python_allocator) {
     // Hooks in front of those would count what malloc counts.
     note(segment, wire::kPythonReplaced);
     return;
@@ -138,6 +140,7 @@ void watch_python_allocator() noexcept {
 
 void look_for_unseen_memory(wire::SegmentHeader* segment) noexcept {
   if (segment == nullptr || segment->memory_rings == 0 || !wrap()->sees_malloc()) return;
+  wrap()->objects_changed();
   Unseen unseen = {};
   dl_iterate_phdr(look_at_object, &unseen);
   if (unseen.other_malloc) note(segment, wire::kOtherMalloc);
@@ -146,8 +149,7 @@ void look_for_unseen_memory(wire::SegmentHeader* segment) noexcept {
   const PythonRuntime* const runtime = python_runtime();
   const bool runs = runtime != nullptr && runtime->is_initialized() != 0;
   if (!runs || !wrap()->python_hooked.load(kRelaxed)) return;
-  if (!wrap()->python_called.load(kRelaxed) || sets_python_allocator())
-    note(segment, wire::kPythonReplaced);
+  if (!wrap()->python_called.load(kRelaxed) || g_sets_python_allocator) note(segment, wire::kPythonReplaced);
 }
 
 }  // namespace clusterprof::agent

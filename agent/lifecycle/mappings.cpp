@@ -4,7 +4,9 @@
 #include "agent/lifecycle/mappings.h"
 
 #include <linux/magic.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -100,18 +102,13 @@ void keep_part(const KeptBlock& whole, std::uint64_t begin, std::uint64_t end, s
   record_put_back({begin, end - begin, part, whole.time_ns, whole.site});
 }
 
-}  // namespace
-
-void record_mapped(const void* address, std::uint64_t bytes, wire::MemoryDomain domain,
-                   const void* caller) noexcept {
-  record_unmapped(address, bytes);  // with MREMAP_FIXED and SHM_REMAP
-  record(address, bytes, domain, caller);
-}
-
-Unmapped record_unmapped(const void* address, std::uint64_t bytes) noexcept {
+// Calls visit(part) with all that is recorded of this memory, which is not any more then.
+template <typename Visit>
+void take_recorded(const void* address, std::uint64_t bytes, Visit visit) noexcept {
+  // After the end of recording, the program may have forbidden itself the system call below.
+  if (segment_for_allocations() == nullptr) return;
   const auto begin = reinterpret_cast<std::uint64_t>(address);
   const std::uint64_t end = begin + bytes;
-  Unmapped recorded = {0, wire::MemoryDomain::kMapping};
   const std::uint32_t used = g_mappings_used.load(kRelaxed);
   for (std::uint32_t i = 0; i < used; ++i) {
     std::uint64_t from = g_mappings[i].address.load(std::memory_order_acquire);
@@ -122,15 +119,55 @@ Unmapped record_unmapped(const void* address, std::uint64_t bytes) noexcept {
     if (!g_mappings[i].address.compare_exchange_strong(from, 0, std::memory_order_acq_rel)) continue;
     KeptBlock block = {};
     if (!record_take(reinterpret_cast<const void*>(from), block)) continue;
+    const std::uint64_t part_begin = std::max(from, begin), part_end = std::min(to, end);
     std::uint64_t kept = 0;
-    keep_part(block, from, std::max(from, std::min(begin, to)), kept);
-    keep_part(block, std::min(to, std::max(end, from)), to, kept);
-    block.weight -= std::min(kept, block.weight);
-    recorded.bytes += std::min(to, end) - std::max(from, begin);
-    recorded.domain = domain_of_block(block);
-    record_freed(block);
+    keep_part(block, from, part_begin, kept);
+    keep_part(block, part_end, to, kept);
+    visit(KeptBlock{part_begin, part_end - part_begin, block.weight - std::min(kept, block.weight),
+                    block.time_ns, block.site});
   }
-  return recorded;
+}
+
+}  // namespace
+
+void record_mapped(const void* address, std::uint64_t bytes, wire::MemoryDomain domain,
+                   const void* caller) noexcept {
+  record_unmapped(address, bytes);  // with SHM_REMAP
+  record(address, bytes, domain, caller);
+}
+
+void record_unmapped(const void* address, std::uint64_t bytes) noexcept {
+  take_recorded(address, bytes, [](const KeptBlock& part) { record_freed(part); });
+}
+
+void record_attached(int segment, const void* address, const void* caller) noexcept {
+  if (segment_for_allocations() == nullptr) return;
+  shmid_ds status;
+  // Who has made it has the memory.
+  if (raw_syscall(SYS_shmctl, segment, IPC_STAT, &status) == 0 && status.shm_cpid == g_process.pid)
+    record_mapped(address, status.shm_segsz, wire::MemoryDomain::kMapping, caller);
+}
+
+void record_moves(const void* address, std::uint64_t bytes, MovingMappings& moving) noexcept {
+  moving.count = 0;
+  take_recorded(address, bytes, [&](const KeptBlock& part) {
+    if (moving.count == MovingMappings::kMost) return record_freed(part);
+    moving.parts[moving.count++] = part;
+  });
+}
+
+void record_moved(const MovingMappings& moving, const void* to, std::uint64_t bytes,
+                  const void* caller) noexcept {
+  for (std::uint32_t i = 0; i < moving.count; ++i) {
+    const KeptBlock& part = moving.parts[i];
+    if (to == nullptr && enter(part.address, part.bytes))
+      record_put_back(part);
+    else
+      record_freed(part);
+  }
+  if (to == nullptr) return;
+  record_unmapped(to, bytes);  // with MREMAP_FIXED
+  if (moving.count != 0) record(to, bytes, domain_of_block(moving.parts[0]), caller);
 }
 
 void forget_mappings() noexcept {

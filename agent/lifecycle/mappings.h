@@ -21,7 +21,11 @@ void note_own_file(int descriptor) noexcept;
 // As in MemoryRecorder (agent/memory_api.h).
 void record_mapped(const void* address, std::uint64_t bytes, wire::MemoryDomain domain,
                    const void* caller) noexcept;
-Unmapped record_unmapped(const void* address, std::uint64_t bytes) noexcept;
+void record_unmapped(const void* address, std::uint64_t bytes) noexcept;
+void record_attached(int segment, const void* address, const void* caller) noexcept;
+void record_moves(const void* address, std::uint64_t bytes, MovingMappings& moving) noexcept;
+void record_moved(const MovingMappings& moving, const void* to, std::uint64_t bytes,
+                  const void* caller) noexcept;
 
 void forget_mappings() noexcept;  // in the child of a fork
 

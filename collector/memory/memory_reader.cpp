@@ -52,6 +52,7 @@ void MemoryReader::change(std::uint64_t time_ns, std::int64_t bytes, std::uint32
   bytes = std::max(bytes, -live_[site]);
   if (bytes == 0) return;
   live_[site] += bytes;
+  latest_ns_ = std::max(latest_ns_, time_ns);
   changes_.push_back({time_ns, bytes, key_of(site)});
 }
 
@@ -72,7 +73,8 @@ double MemoryReader::poll(std::uint64_t now_ns) {
           drops_.add("damaged_memory_event");
           return;
         }
-        change(std::clamp(time_ns, begin_ns, now_ns), bytes, site);
+        // Some happened since now_ns: other processes were looked at first.
+        change(std::clamp(time_ns, begin_ns, now_ns + kClockToleranceNs), bytes, site);
       },
       known_events_);
   const std::uint64_t waits_at = ring.read.load(std::memory_order_relaxed);
@@ -89,6 +91,7 @@ double MemoryReader::poll(std::uint64_t now_ns) {
 }
 
 void MemoryReader::follow_sums(std::uint64_t now_ns) {
+  now_ns = std::max(now_ns, latest_ns_);
   const auto& layout = segment_.layout();
   const auto* const sites = segment_.table<wire::MemorySite>(layout.memory_sites_offset);
   // A writer adds to the sums before it takes a place in the ring. What the process does while the sums are
@@ -118,12 +121,18 @@ void MemoryReader::finish(std::uint64_t end_ns) {
     poll(end_ns);
     if (waiting_since_ns_ == 0) break;
   }
+  latest_ns_ = std::max(end_ns, taken_ns_);
+  for (MemoryChange& change : changes_) change.time_ns = std::min(change.time_ns, latest_ns_);
   follow_sums(end_ns);
 }
 
-std::vector<MemoryChange> MemoryReader::take_changes() { return std::exchange(changes_, {}); }
+std::vector<MemoryChange> MemoryReader::take_changes() {
+  taken_ns_ = latest_ns_;
+  return std::exchange(changes_, {});
+}
 
 std::vector<MemoryChange> MemoryReader::live(std::uint64_t now_ns) {
+  now_ns = std::max(now_ns, latest_ns_);
   std::vector<MemoryChange> live;
   for (std::uint32_t site = 0; site < live_.size(); ++site)
     if (live_[site] != 0) live.push_back({now_ns, live_[site], key_of(site)});
@@ -131,6 +140,7 @@ std::vector<MemoryChange> MemoryReader::live(std::uint64_t now_ns) {
 }
 
 std::vector<MemoryChange> MemoryReader::release(std::uint64_t end_ns) {
+  end_ns = std::max(end_ns, latest_ns_);
   for (std::uint32_t site = 0; site < live_.size(); ++site)
     if (live_[site] != 0) change(end_ns, -live_[site], site);
   return take_changes();

@@ -29,7 +29,7 @@ class MemoryReader {
   double poll(std::uint64_t now_ns);
   // The process has ended: nobody writes any more, and the sums are final.
   void finish(std::uint64_t end_ns);
-  // Changes since the last call, nearly in the order of time.
+  // Changes since the last call, nearly in the order of time. Some may be later than the poll's now_ns.
   [[nodiscard]] std::vector<MemoryChange> take_changes();
   // What it has, as of the changes so far.
   [[nodiscard]] std::vector<MemoryChange> live(std::uint64_t now_ns);
@@ -58,6 +58,9 @@ class MemoryReader {
   std::unordered_map<std::uint32_t, RawMemoryKey> keys_;  // by site
   std::vector<MemoryChange> changes_;
   std::uint64_t events_lost_ = 0;
+  // The latest time of all changes, and of those that have been taken: what is found out besides comes no
+  // earlier, since it builds on them.
+  std::uint64_t latest_ns_ = 0, taken_ns_ = 0;
   std::uint64_t known_events_ = 0;  // of the ring: what they say was in the sums when these were followed
   bool has_ended_ = false;
   // A writer that has a place and has not written: since when, and where.

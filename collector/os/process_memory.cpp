@@ -5,6 +5,7 @@
 #include <charconv>
 #include <fstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/split.hpp"
@@ -65,6 +66,49 @@ std::optional<ProcessMemory> read_process_memory(pid_t pid, const std::string& n
   std::ifstream maps(directory + "/numa_maps");
   for (std::string line; std::getline(maps, line);) add_mapping(line, near, memory);
   return memory;
+}
+
+bool lock_is_given_up(std::string_view release) {
+  constexpr std::pair<std::uint64_t, std::uint64_t> kFirst{5, 10};
+  const std::size_t dot = release.find('.');
+  if (dot == std::string_view::npos) return false;
+  return std::pair(number(release.substr(0, dot)), number(release.substr(dot + 1))) >= kFirst;
+}
+
+void MemoryLookTimes::see(std::uint64_t process, Clock::time_point now, std::uint64_t rss_bytes) {
+  const auto [place, is_new] = processes_.try_emplace(process);
+  if (is_new) place->second.due = now + kFirst;
+  place->second.rss_bytes = rss_bytes;
+}
+
+MemoryLookTimes::Clock::duration MemoryLookTimes::Process::expected() const {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(static_cast<double>(rss_bytes) / bytes_per_ns));
+}
+
+std::optional<MemoryLookTimes::Due> MemoryLookTimes::due(Clock::time_point now) const {
+  if (now < any_due_) return std::nullopt;
+  std::optional<Due> first;
+  Clock::time_point first_due = now;
+  for (const auto& [id, process] : processes_) {
+    const Clock::duration takes = process.expected();
+    if (process.due > first_due || (first && process.due == first_due) ||
+        (!lock_is_given_up_ && takes > kLongest))
+      continue;
+    first_due = process.due;
+    first = Due{id, takes <= kLongestWithNodes};
+  }
+  return first;
+}
+
+void MemoryLookTimes::looked(std::uint64_t process, Clock::time_point now, Clock::duration took) {
+  any_due_ = now + took * kShareOfAll;
+  const auto found = processes_.find(process);
+  if (found == processes_.end()) return;  // it has ended meanwhile
+  Process& looked_at = found->second;
+  looked_at.due = now + std::max<Clock::duration>(kApart, took * kShare);
+  const auto ns = static_cast<double>(std::chrono::nanoseconds(took).count());
+  looked_at.bytes_per_ns =
+      std::max(kBytesPerNs, static_cast<double>(looked_at.rss_bytes) / std::max(ns, 1.0));
 }
 
 }  // namespace clusterprof::collector

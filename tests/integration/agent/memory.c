@@ -23,6 +23,7 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xmmintrin.h>
 
 #define OWN __attribute__((noinline, noclone))
 #define MIB (1024L * 1024)
@@ -203,6 +204,13 @@ static void semantics(void) {
   check(strcmp(text, "kept") == 0, "shrinking realloc");
   free(text);
   check((uintptr_t)valloc(10) % 4096 == 0 && (uintptr_t)pvalloc(10) % 4096 == 0, "pages");
+  /* All exceptions of arithmetic end the program, and none is raised. */
+  const unsigned control = _mm_getcsr();
+  _mm_setcsr(0);
+  for (int i = 0; i < 4000; ++i) free(malloc(500));
+  const unsigned raised = _mm_getcsr();
+  _mm_setcsr(control);
+  check(raised == 0, "arithmetic");
   char overlapping[64] = "0123456789";
   memmove(overlapping + 3, overlapping, 10);
   check(memcmp(overlapping + 3, "0123456789", 10) == 0, "memmove");
@@ -249,7 +257,10 @@ static OWN void mapped(void) {
 static OWN void moved(void) {
   char* memory = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   check(memory != MAP_FAILED, "mmap");
-  check(mremap(memory, 2 * MIB, 6 * MIB, MREMAP_MAYMOVE) != MAP_FAILED, "mremap");
+  memory = mremap(memory, 2 * MIB, 6 * MIB, MREMAP_MAYMOVE);
+  check(memory != MAP_FAILED, "mremap");
+  /* Fails, and changes nothing. */
+  check(mremap(memory, 6 * MIB, (size_t)1 << 62, MREMAP_MAYMOVE) == MAP_FAILED, "mremap of too much");
 }
 static OWN void reserved(void) {
   check(mmap(NULL, 512 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED, "reserve");

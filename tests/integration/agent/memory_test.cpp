@@ -109,16 +109,19 @@ class Memory : public testing::Test {
   // Records the command at an interval of 4 KiB.
   const wire::SegmentHeader& record(const std::vector<std::string>& command, const std::string& behind = "",
                                     bool has_room = true) {
-    const std::string preloads = std::string(CLUSTERPROF_TEST_AGENT) + ":" + CLUSTERPROF_TEST_MEMORY;
-    outcome_ =
-        run(command, {"LD_PRELOAD=" + preloads + behind, std::string(wire::kPreloadVariable) + "=" + preloads,
-                      "CLUSTERPROF_MEMORY=4096"});
+    run_recorded(command, behind);
     if (outcome_.processes.empty()) throw std::runtime_error("nothing was recorded: " + outcome_.output);
     const ProcessLog& process = outcome_.processes[0];
     EXPECT_EQ(process.drops(wire::DropReason::kMemorySiteTableFull) == 0, has_room);
     EXPECT_EQ(process.drops(wire::DropReason::kMemoryBlockTableFull) == 0, has_room);
     EXPECT_EQ(process.drops(wire::DropReason::kFaultInWalk), 0u);
     return *process.segment;
+  }
+  void run_recorded(const std::vector<std::string>& command, const std::string& behind = "") {
+    const std::string preloads = std::string(CLUSTERPROF_TEST_AGENT) + ":" + CLUSTERPROF_TEST_MEMORY;
+    outcome_ =
+        run(command, {"LD_PRELOAD=" + preloads + behind, std::string(wire::kPreloadVariable) + "=" + preloads,
+                      "CLUSTERPROF_MEMORY=4096"});
   }
   void expect_status(int status) { EXPECT_EQ(outcome_.wait_status, status) << outcome_.output; }
 
@@ -194,6 +197,21 @@ TEST_F(Memory, OperatorNewThatOnlyAPluginSees) {
       record({CLUSTERPROF_TEST_MEMORY_LATE, CLUSTERPROF_TEST_MEMORY_LATE_PLUGIN});
   expect_status(0);
   EXPECT_EQ(compare(segment), 3u);
+}
+
+TEST_F(Memory, PluginsWithAllocatorsOfTheirOwnEachHaveTheirs) {
+  const wire::SegmentHeader& segment =
+      record({CLUSTERPROF_TEST_MEMORY_ALLOCATORS, "together", CLUSTERPROF_TEST_MEMORY_ALLOCATOR_NEAR,
+              CLUSTERPROF_TEST_MEMORY_ALLOCATOR_FAR});
+  expect_status(0);
+  EXPECT_EQ(compare(segment), 8u);
+}
+
+TEST_F(Memory, AllocatorsOfPluginsThatComeAndGo) {
+  run_recorded({CLUSTERPROF_TEST_MEMORY_ALLOCATORS, "in_turn", CLUSTERPROF_TEST_MEMORY_ALLOCATOR_NEAR,
+                CLUSTERPROF_TEST_MEMORY_ALLOCATOR_FAR});
+  expect_status(0);
+  EXPECT_EQ(outcome_.processes.size(), 1u);
 }
 
 TEST_F(Memory, OfTheKernel) {

@@ -34,7 +34,8 @@ FOLDERS = {
     "mpi-wrap/generated": ["formats/wire", "mpi-wrap/src"],
     "mpi-wrap/wrappers": ["agent/agent_api.h", "formats/wire", "mpi-wrap/src", "mpi-wrap/generated"],
 
-    "memory-wrap": ["agent/memory_api.h", "agent/lifecycle/interpose.h", "agent/sigsafe/raw_syscall.h", "formats/wire"],
+    "memory-wrap": ["agent/memory_api.h", "agent/discovery/loaded_objects.h", "agent/lifecycle/interpose.h", "agent/sigsafe/raw_syscall.h",
+                    "formats/wire"],
 
     "torch-wrap": ["agent/agent_api.h", "agent/c10d_start.h", "formats/wire", "mpi-wrap/src"],
 

@@ -248,6 +248,26 @@ TEST_F(MemoryReaderTest, ChangesHaveTheirTimeAndPath) {
   EXPECT_TRUE(reader().take_changes().empty());
 }
 
+// The clock was read before the first of many processes was looked at.
+TEST_F(MemoryReaderTest, ChangesSinceThePollBeganKeepTheirTime) {
+  fake_.memory_change(6, kStart + 12 * kMs, 500);
+  reader().poll(kStart + 10 * kMs);
+  fake_.memory_site(6).freed_bytes += 100;  // its event was lost
+  fake_.header().memory.events_lost += 1;
+  reader().poll(kStart + 11 * kMs);
+  const auto changes = reader().take_changes();
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_EQ(changes[0].time_ns, kStart + 12 * kMs);
+  EXPECT_EQ(changes[1].bytes, -100);
+  EXPECT_EQ(changes[1].time_ns, kStart + 12 * kMs) << "not before what it takes away from";
+  EXPECT_EQ(reader().live(kStart + 11 * kMs).at(0).time_ns, kStart + 12 * kMs);
+  fake_.memory_change(6, kStart + 30 * kMs, 7);
+  reader().poll(kStart + 20 * kMs);
+  reader().finish(kStart + 20 * kMs);
+  EXPECT_EQ(reader().take_changes().at(0).time_ns, kStart + 20 * kMs) << "nothing happens after its end";
+  EXPECT_EQ(reader().release(kStart + 20 * kMs).at(0).time_ns, kStart + 20 * kMs);
+}
+
 TEST_F(MemoryReaderTest, SumsSayWhatLivesWhereEventsWereLost) {
   for (std::uint32_t i = 0; i < wire::kMemoryEvents + 10; ++i) fake_.memory_change(6, kStart + i, 3);
   fake_.memory_change(6, kStart + 2 * kMs, -9);  // also lost

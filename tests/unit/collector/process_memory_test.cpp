@@ -5,12 +5,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "collector/loop/page_watch.hpp"
 #include "collector/os/memory_reserve.hpp"
 #include "collector/os/os_node.hpp"
 
@@ -77,20 +85,133 @@ TEST(ProcessMemory, OfThisProcessGrowsWithWhatItWrites) {
 }
 
 TEST(MemoryLookTimes, TakesAThousandthOfTheTime) {
-  MemoryLookTimes times;
+  MemoryLookTimes times(true);
+  const auto at = [](auto since) { return MemoryLookTimes::Clock::time_point{seconds(100)} + since; };
+  const auto who = [&](auto since) {
+    const auto due = times.due(at(since));
+    return due ? due->process : 0;
+  };
+  times.see(1, at(seconds(0)), 1000);
+  EXPECT_EQ(who(seconds(0)), 0u) << "it has just been started";
+  EXPECT_EQ(who(seconds(1)), 1u);
+  times.looked(1, at(seconds(1)), milliseconds(2));
+  times.see(1, at(seconds(10)), 1000);
+  EXPECT_EQ(who(seconds(10)), 0u);
+  EXPECT_EQ(who(seconds(11)), 1u);
+  times.looked(1, at(seconds(11)), milliseconds(300));
+  EXPECT_EQ(who(seconds(310)), 0u);
+  EXPECT_EQ(who(seconds(311)), 1u);
+  times.see(2, at(seconds(311)), 1000);
+  times.looked(1, at(seconds(311)), milliseconds(300));
+  EXPECT_EQ(who(seconds(340)), 0u) << "the collector has other things to do";
+  EXPECT_EQ(who(seconds(341)), 2u) << "each process has its own";
+  times.forget(2);
+  EXPECT_EQ(who(seconds(341)), 0u);
+  times.looked(2, at(seconds(400)), milliseconds(1));  // it has ended meanwhile
+  EXPECT_EQ(who(seconds(610)), 0u);
+}
+
+TEST(MemoryLookTimes, WhoWaitsLongestComesFirst) {
+  MemoryLookTimes times(true);
   const MemoryLookTimes::Clock::time_point begin{seconds(100)};
-  EXPECT_FALSE(times.is_due(1, begin)) << "it has just been started";
-  EXPECT_TRUE(times.is_due(1, begin + seconds(1)));
-  times.looked(1, begin + seconds(1), milliseconds(2));
-  EXPECT_FALSE(times.is_due(1, begin + seconds(10)));
-  EXPECT_TRUE(times.is_due(1, begin + seconds(11)));
-  times.looked(1, begin + seconds(11), milliseconds(300));
-  EXPECT_FALSE(times.is_due(1, begin + seconds(310)));
-  EXPECT_TRUE(times.is_due(1, begin + seconds(311)));
-  EXPECT_FALSE(times.is_due(2, begin + seconds(311))) << "each process has its own";
-  times.looked(1, begin + seconds(311), milliseconds(300));
-  EXPECT_FALSE(times.is_due(2, begin + seconds(340))) << "the collector has other things to do";
-  EXPECT_TRUE(times.is_due(2, begin + seconds(341)));
+  std::vector<std::uint64_t> seen(5);
+  for (std::uint64_t process = 0; process < 5; ++process) times.see(process, begin, 1000);
+  // A look takes so long that the first is due again before the last has been looked at.
+  for (int look = 0; look < 10; ++look) {
+    const auto now = begin + seconds(1) + look * seconds(5);
+    const auto due = times.due(now);
+    ASSERT_TRUE(due);
+    ++seen[due->process];
+    times.looked(due->process, now, milliseconds(10));
+  }
+  EXPECT_EQ(seen, std::vector<std::uint64_t>(5, 2));
+}
+
+TEST(MemoryLookTimes, NoProcessWaitsLongForTheLock) {
+  const MemoryLookTimes::Clock::time_point begin{seconds(100)}, later = begin + seconds(5000);
+  constexpr std::uint64_t kNsPerMs = 1'000'000;
+  const auto of_ms = [](double ms) {
+    return static_cast<std::uint64_t>(ms * MemoryLookTimes::kBytesPerNs * kNsPerMs);
+  };
+  for (const bool given_up : {false, true}) {
+    MemoryLookTimes times(given_up);
+    times.see(1, begin, of_ms(40));
+    EXPECT_TRUE(times.due(begin + seconds(1))->with_nodes);
+    times.see(1, begin, of_ms(60));
+    EXPECT_FALSE(times.due(begin + seconds(1))->with_nodes);
+    times.see(1, begin, of_ms(110));
+    EXPECT_EQ(times.due(begin + seconds(1)).has_value(), given_up);
+    // Huge pages: it takes a tenth as long as was thought.
+    times.see(1, begin, of_ms(60));
+    times.looked(1, begin, milliseconds(6));
+    times.see(1, begin, of_ms(900));
+    ASSERT_TRUE(times.due(later));
+    EXPECT_FALSE(times.due(later)->with_nodes);
+    times.see(1, begin, of_ms(1100));
+    EXPECT_EQ(times.due(later).has_value(), given_up);
+  }
+}
+
+TEST(MemoryLookTimes, KernelsThatGiveUpTheLock) {
+  EXPECT_FALSE(lock_is_given_up("4.18.0-553.el8_10.x86_64"));
+  EXPECT_FALSE(lock_is_given_up("5.9.16"));
+  EXPECT_TRUE(lock_is_given_up("5.10.0-28-amd64"));
+  EXPECT_TRUE(lock_is_given_up("6.1.0"));
+  EXPECT_FALSE(lock_is_given_up(""));
+}
+
+TEST(PageWatch, TheEventLoopGoesOnWhileTheKernelAddsUp) {
+  boost::asio::io_context io;
+  const auto guard = boost::asio::make_work_guard(io);
+  std::promise<void> goes_on;
+  const std::shared_future<void> waits = goes_on.get_future().share();
+  std::optional<ProcessMemory> found;
+  PageWatch watch(
+      io,
+      [waits](pid_t pid, const std::string& nodes) -> std::optional<ProcessMemory> {
+        if (waits.wait_for(seconds(60)) != std::future_status::ready) return std::nullopt;
+        return ProcessMemory{static_cast<std::uint64_t>(pid), nodes.size()};
+      },
+      [&](std::uint64_t process, const std::optional<ProcessMemory>& memory, auto) {
+        EXPECT_EQ(process, 7u);
+        found = memory;
+        io.stop();
+      });
+  EXPECT_FALSE(watch.is_busy());
+  ASSERT_TRUE(watch.look(7, 3, "0-1"));
+  EXPECT_TRUE(watch.is_busy());
+  boost::asio::post(io, [&] { goes_on.set_value(); });
+  io.run();
+  EXPECT_FALSE(watch.is_busy());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->pss_bytes, 3u);
+  EXPECT_EQ(found->private_dirty_bytes, 3u);
+  ASSERT_TRUE(watch.look(7, 4, ""));
+  io.restart();
+  io.run();
+  EXPECT_EQ(found->pss_bytes, 4u);
+}
+
+TEST(PageWatch, NobodyWaitsForALookWhenTheRunEnds) {
+  std::promise<void> goes_on, has_begun;
+  const std::shared_future<void> waits = goes_on.get_future().share();
+  const auto ended = std::make_shared<std::promise<void>>();
+  {
+    boost::asio::io_context io;
+    PageWatch watch(
+        io,
+        [&has_begun, waits, ended](pid_t, const std::string&) {
+          has_begun.set_value();
+          waits.wait();
+          ended->set_value();
+          return std::optional<ProcessMemory>();
+        },
+        [](std::uint64_t, const std::optional<ProcessMemory>&, auto) { ADD_FAILURE(); });
+    ASSERT_TRUE(watch.look(1, 1, ""));
+    has_begun.get_future().wait();
+  }
+  goes_on.set_value();
+  ended->get_future().wait();
 }
 
 TEST(MemoryReserve, IsInRamUntilItIsReleased) {
