@@ -50,7 +50,9 @@ Other commands (each has --help; clusterprof help COMMAND shows its manual page)
                               one rank, call path or node of a large run
   export RUN -f FORMAT -o F   folded, speedscope, pprof, perfetto, callgrind, ...
   diff RUN_A RUN_B            compare two runs
+  whatif RUN                  what a change would gain
   scale RUN RUN ...           how the program scales, from runs of several sizes
+  history [DIR]               runs of the same command over time, and since when they are slower
   ls [DIR]                    list runs
   stacks RUN                  where all ranks are now, or were last, and who waits for whom
   top RUN                     what the ranks of a running run do now

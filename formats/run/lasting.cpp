@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -16,7 +17,7 @@ std::optional<double> parse_seconds(std::string_view text) {
   if (error != std::errc()) return std::nullopt;
   const std::string_view unit(stop, static_cast<std::size_t>(text.data() + text.size() - stop));
   const double unit_s = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-  return value >= 0 && unit_s > 0 ? std::optional(value * unit_s) : std::nullopt;
+  return std::isfinite(value) && value >= 0 && unit_s > 0 ? std::optional(value * unit_s) : std::nullopt;
 }
 
 std::optional<std::uint64_t> parse_lasting_ns(std::string_view text) {

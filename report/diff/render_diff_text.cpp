@@ -105,7 +105,8 @@ class DiffText {
       if (is_something(row.values[0].fair())) rows.push_back(&row);
     if (rows.empty()) return;
     page_.section(title_of(table));
-    std::vector<Table::Column> columns{{"", Align::kLeft}, {"A"}};
+    const std::size_t room = table == DiffTable::kMemory ? kRoomOfLines : kRoomOfNames;
+    std::vector<Table::Column> columns{{"", Align::kLeft, false, room}, {"A"}};
     if (several_) columns.push_back({"+/-"});
     columns.push_back({"B"});
     if (several_) columns.push_back({"+/-"});
@@ -117,7 +118,6 @@ class DiffText {
     for (std::size_t i = 0; i < shown; ++i) {
       const ComparedValue& value = rows[i]->values[0];
       const Comparison& c = value.fair();
-      const std::size_t room = table == DiffTable::kMemory ? kRoomOfLines : kRoomOfNames;
       std::vector<std::string> cells{subject_text(table, *rows[i], room) + (value.per_rank ? "/rank" : ""),
                                      mean_cell(value.unit, c.a)};
       if (several_) cells.push_back(sample_width_cell(value.unit, c.a));

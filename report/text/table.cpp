@@ -18,7 +18,6 @@ constexpr std::size_t kGap = 2;
 constexpr std::size_t kLongestUnit = 4;  // " ms."
 constexpr std::size_t kUsualWidth = 80;
 constexpr std::size_t kMinRoom = 20;     // for names in the last column of a page of that width
-constexpr std::size_t kMaxColumns = 24;  // of a left-aligned column before the last one
 
 std::string_view escape_sequence(Style style) {
   switch (style) {
@@ -124,7 +123,7 @@ std::vector<std::size_t> Table::widths() const {
     std::size_t width = columns(columns_[c].title);
     for (const Row& row : rows_) width = std::max(width, columns(row.cells[c]));
     const bool bounded = columns_[c].align == Align::kLeft && c + 1 < columns_.size();
-    result.push_back(bounded ? std::min(width, kMaxColumns) : width);
+    result.push_back(bounded ? std::min(width, columns_[c].most) : width);
   }
   return result;
 }

@@ -67,6 +67,7 @@ class Table {
     std::string title;
     Align align = Align::kRight;
     bool optional = false;  // left out where the last column would have too little room, the rightmost first
+    std::size_t most = 24;  // columns of the page, if it is aligned to the left and not the last one
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}

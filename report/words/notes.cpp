@@ -127,10 +127,9 @@ std::optional<std::string> of_run(const NoteRecord& note) {
           note.number);
     case NoteCode::kAttached:
       return "clusterprof attach began the recording: times and bytes are from then on, and who waits for "
-             "whom is not known. Not recorded: file operations, programs and processes that they start, "
-             "torch.distributed, regions of OpenMP and of the program's naming, calls of MPI by way of "
-             "dlsym. "
-             "With --standby from the start, all of that is.";
+             "whom is not known. Not recorded: file operations, started processes, torch.distributed, OpenMP's "
+             "and the program's regions, MPI calls by way of dlsym. With --standby from the start, all of "
+             "that is.";
     case NoteCode::kNeverStarted:
       return "Nothing was recorded: the run was on standby (--standby), and nobody started recording "
              "(clusterprof start RUN).";

@@ -507,13 +507,17 @@ function addUp(what, shares) {
   return shares;
 }
 
-// Rows of a table in which a column is own time and another one the total, in the same unit.
+// Rows of a table in which a column is own time and another one the total, each in a unit of its own.
 async function selfWithinTotal(page, selector, rowSelector) {
   const wrong = await page.$$eval(selector, (tables, rows) => tables.flatMap((table) => {
     const titles = [...table.querySelectorAll("thead th")].map((th) => th.innerText.trim());
     const [self, total] = ["Self", "Total"].map((name) => titles.findIndex((title) => title.startsWith(name)));
     if (self < 0 || total < 0) return ["no columns"];
-    const value = (row, at) => Number.parseFloat(row.children[at]?.innerText.replaceAll(",", "") || "0");
+    const units = { ns: 1e-9, us: 1e-6, "µs": 1e-6, ms: 1e-3, min: 60, h: 3600 };
+    const value = (row, at) => {
+      const [number, unit] = (row.children[at]?.innerText.replaceAll(",", "") || "0").trim().split(/\s+/);
+      return Number.parseFloat(number) * (units[unit] ?? 1);
+    };
     const all = [...table.querySelectorAll(rows)].filter((row) => row.children.length > Math.max(self, total));
     if (all.length === 0) return ["no rows"];
     return all.filter((row) => value(row, self) > value(row, total) * 1.0001 + 1e-9).map((row) => row.innerText.replaceAll(/\s+/g, " "));

@@ -68,7 +68,8 @@ class Command(launching.LaunchingTest):
         start = self.events(self.runs()[0])[0]
         self.assertIn("session=1", start)
         self.assertIn("files=6 ", start)  # stdin, stdout, stderr, two sockets, its own events
-        self.assertRegex(start, r"--local-ranks 1 --world-size 1 --rate 50 --clock cpu --command-detail masked --quiet -- true -x$")
+        self.assertRegex(start, r"--local-ranks 1 --world-size 1 --rate 50 --clock cpu --command-detail masked "
+                                r"--program=\S+/true --quiet -- true -x$")
 
     def test_events(self):
         self.launch("sh", "-c", "exit 3")

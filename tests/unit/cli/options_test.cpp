@@ -424,7 +424,7 @@ TEST(Options, StartedCommandsAlwaysRun) {
   for (const auto& [name, value] :
        std::map<std::string, std::string>{{"CLUSTERPROF_RATE", "x"},
                                           {"CLUSTERPROF_NO_MPI", "maybe"},
-                                          {"CLUSTERPROF_MEMORY", "1"},
+                                          {"CLUSTERPROF_MEMORY", "x"},
                                           {"CLUSTERPROF_START_PROBLEM", "said before"}}) {
     const Options unrecorded =
         good({"--started", "--argv0=-sh", "--", "/bin/sh", "-c", "x"}, {{name, value}});

@@ -109,6 +109,7 @@ TEST(RoundTripTest, LastPossibleBinsComeBackEqual) {
   const std::uint64_t path_width = shard::TimeAxis::kEnd_utc_ns / shard::kMaxPathBins;
   data.path_axis = {path_width, static_cast<std::int64_t>(60 * path_width)};
   data.path_series = {{0, 0, 1}, {0, 3, ~0ull}, {1, 0, 5}};
+  data.memory_series.clear();
   ASSERT_TRUE(shard::write_shard(data, path));
   EXPECT_EQ(shard::read_shard(path).value(), data);
   data.path_series[1].bin = 4;

@@ -36,8 +36,7 @@ std::string bad(const std::string& text) {
 
 // Not available as options of a batch system: options that end a command which cannot be recorded, and
 // reserved ones.
-const std::set<std::string> kNotHere = {"help",   "version", "strict",  "trace",
-                                        "memory", "spawned", "started", "argv0"};
+const std::set<std::string> kNotHere = {"help", "version", "strict", "trace", "spawned", "started", "argv0"};
 
 TEST(SlurmOptions, AreThoseOfRecord) {
   std::map<std::string, RecordOption::Kind> ours, theirs;
