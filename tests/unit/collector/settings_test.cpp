@@ -2,6 +2,7 @@
 #include "collector/os/settings.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -68,6 +69,51 @@ TEST_F(Settings, WhatIsNoRepositoryHasNone) {
   write("broken/.git/refs/heads/main", "not a hash\n");
   write("outside/.git/HEAD", "ref: ../../broken/.git/HEAD\n");
   for (const char* name : {"plain", "broken", "outside"}) EXPECT_EQ(commit(name).hash, "") << name;
+}
+
+// What is no file is not waited for, and not read for ever.
+TEST_F(Settings, WhatIsNoFileHasNone) {
+  write("pipe/.git/refs/heads/main", kHash);
+  ASSERT_EQ(::mkfifo((folder_ / "pipe/.git/HEAD").c_str(), 0600), 0);
+  EXPECT_EQ(commit("pipe").hash, "");
+  fs::create_directories(folder_ / "folder/.git/HEAD");
+  EXPECT_EQ(commit("folder").hash, "");
+  write("endless/.git/HEAD", "ref: refs/heads/topic\n");
+  fs::create_symlink("/dev/zero", folder_ / "endless/.git/packed-refs");
+  EXPECT_EQ(commit("endless").hash, "");
+  ASSERT_EQ(::mkfifo((folder_ / "none").c_str(), 0600), 0);
+  SettingsSource source;
+  source.program = (folder_ / "none").string();
+  EXPECT_TRUE(read_settings(source).empty());
+}
+
+TEST_F(Settings, LongLinesOfGit) {
+  write("long/.git/HEAD", "ref: refs/heads/topic\n");
+  write("long/.git/packed-refs", "# " + std::string(10'000, 'x') + "\n" + kHash + " refs/heads/topic");
+  EXPECT_EQ(commit("long").hash, kHash) << "the last line has no end";
+  write("long/.git/packed-refs", std::string(100'000, 'x'));
+  EXPECT_EQ(commit("long").hash, "");
+}
+
+// As git itself: others could have any commit shown, or have us wait.
+TEST_F(Settings, RepositoriesOfOthersAreNotFollowed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to give files to another user";
+  constexpr uid_t kOtherUser = 65534;
+  const auto give = [&](const char* path) {
+    ASSERT_EQ(::lchown((folder_ / path).c_str(), kOtherUser, kOtherUser), 0);
+  };
+  write("outer/.git/HEAD", kHash);
+  write("outer/inner/.git/HEAD", kOther);
+  EXPECT_EQ(commit("outer/inner").hash, kOther);
+  give("outer/inner/.git");
+  EXPECT_EQ(commit("outer/inner").hash, kHash) << "what others have made there is not seen";
+  write("head/.git/HEAD", kHash);
+  give("head/.git/HEAD");
+  EXPECT_EQ(commit("head").hash, "");
+  write("file/.git", "gitdir: ../outer/.git\n");
+  EXPECT_EQ(commit("file").hash, kHash);
+  give("file/.git");
+  EXPECT_EQ(commit("file").hash, "");
 }
 
 TEST_F(Settings, AreSortedAndHaveNoSecrets) {
