@@ -35,7 +35,7 @@ constexpr std::size_t kMaxGitLineBytes = 4096;
 constexpr std::size_t kMaxPackedReferences = 1 << 20;
 
 // Beginnings of names.
-constexpr std::array<std::string_view, 49> kVariables = {
+constexpr std::array<std::string_view, 59> kVariables = {
     // threads and numerical libraries
     "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "BLIS_", "NUMEXPR_", "VECLIB_", "GOTO_", "FFTW_",
     // MPI and networks, without what launchers set anew for each job
@@ -46,7 +46,10 @@ constexpr std::array<std::string_view, 49> kVariables = {
     // devices
     "CUDA_", "CUBLAS_", "HIP_", "HSA_", "ROCR_", "GPU_",
     // Python and what runs in it
-    "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONHASHSEED", "TORCH_", "PYTORCH_", "TF_", "XLA_", "JAX_",
+    "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONHASHSEED", "TORCH_", "PYTORCH_", "XLA_", "JAX_",
+    // TensorFlow's; Terraform's begin with TF_, too, and hold credentials
+    "TF_CPP_", "TF_CUDNN_", "TF_DETERMINISTIC_", "TF_DISABLE_", "TF_ENABLE_", "TF_FORCE_", "TF_FP16_",
+    "TF_GPU_", "TF_NUM_", "TF_USE_", "TF_XLA_",
     // memory
     "MALLOC_"};
 

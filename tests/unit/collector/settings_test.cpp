@@ -126,12 +126,16 @@ TEST_F(Settings, AreSortedAndHaveNoSecrets) {
                         "UCX_TLS=rc,sm",
                         "NCCL_API_TOKEN=ghp_abcdefghijklmnopqrstuvwxyz0123456789",
                         "OMPI_MCA_orte_hnp_uri=1234.0;tcp://10.0.0.1:99",
+                        "TF_VAR_db_login=hunter2",  // Terraform's, not TensorFlow's
+                        "TF_CLI_ARGS=-no-color",
+                        "TF_NUM_INTRAOP_THREADS=8",
                         "GITHUB_SHA=" + kOther,
                         "NOTHING"};
   const std::vector<Setting> expected = {
       {SettingKind::kCommit, "solver", kHash},           {SettingKind::kModule, "gcc", "12.2.0"},
       {SettingKind::kModule, "openmpi", "4.1.4"},        {SettingKind::kModule, "tools", ""},
       {SettingKind::kVariable, "NCCL_API_TOKEN", "***"}, {SettingKind::kVariable, "OMP_NUM_THREADS", "4"},
+      {SettingKind::kVariable, "TF_NUM_INTRAOP_THREADS", "8"},
       {SettingKind::kVariable, "UCX_TLS", "rc,sm"}};
   EXPECT_EQ(read_settings(source), expected);
 
