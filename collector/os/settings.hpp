@@ -18,7 +18,7 @@ struct SettingsSource {
   bool variables = true;                 // false: none of them are kept
 };
 
-// Reads files, which may take as long as their file systems do. Secrets in values are masked.
+// Reads files, which may take as long as their file systems do (settings_reader.hpp). Secrets in values are masked.
 std::vector<shard::Setting> read_settings(const SettingsSource& source);
 
 // The commit that is checked out in the repository that a folder is in; empty: there is none. Reads files of

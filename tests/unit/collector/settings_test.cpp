@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/os/settings.hpp"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <memory>
+#include <new>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "collector/os/settings_reader.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -131,12 +137,14 @@ TEST_F(Settings, AreSortedAndHaveNoSecrets) {
                         "TF_NUM_INTRAOP_THREADS=8",
                         "GITHUB_SHA=" + kOther,
                         "NOTHING"};
-  const std::vector<Setting> expected = {
-      {SettingKind::kCommit, "solver", kHash},           {SettingKind::kModule, "gcc", "12.2.0"},
-      {SettingKind::kModule, "openmpi", "4.1.4"},        {SettingKind::kModule, "tools", ""},
-      {SettingKind::kVariable, "NCCL_API_TOKEN", "***"}, {SettingKind::kVariable, "OMP_NUM_THREADS", "4"},
-      {SettingKind::kVariable, "TF_NUM_INTRAOP_THREADS", "8"},
-      {SettingKind::kVariable, "UCX_TLS", "rc,sm"}};
+  const std::vector<Setting> expected = {{SettingKind::kCommit, "solver", kHash},
+                                         {SettingKind::kModule, "gcc", "12.2.0"},
+                                         {SettingKind::kModule, "openmpi", "4.1.4"},
+                                         {SettingKind::kModule, "tools", ""},
+                                         {SettingKind::kVariable, "NCCL_API_TOKEN", "***"},
+                                         {SettingKind::kVariable, "OMP_NUM_THREADS", "4"},
+                                         {SettingKind::kVariable, "TF_NUM_INTRAOP_THREADS", "8"},
+                                         {SettingKind::kVariable, "UCX_TLS", "rc,sm"}};
   EXPECT_EQ(read_settings(source), expected);
 
   source.variables = false;
@@ -170,6 +178,41 @@ TEST_F(Settings, LongValuesAndManyOfThemAreCut) {
   EXPECT_EQ(settings.size(), shard::kMaxSettings);
   source.environment.resize(2);
   EXPECT_EQ(read_settings(source)[0].value, std::string(256, 'a'));
+}
+
+// A file system that answers late.
+TEST(SettingsReader, GivesUpForAWhile) {
+  std::promise<void> answer;
+  std::atomic<int> reads{0};
+  const auto read = [&reads, answered = answer.get_future().share()](const SettingsSource& source) {
+    ++reads;
+    answered.wait();
+    return std::vector<Setting>{{SettingKind::kModule, source.program, ""}};
+  };
+  const auto source = std::make_shared<SettingsSource>();
+  source->program = "a";
+  const std::vector<Setting> expected = {{SettingKind::kModule, "a", ""}};
+
+  EXPECT_TRUE(SettingsReader(read).get(nullptr).empty());
+  EXPECT_EQ(reads, 0);
+  SettingsReader impatient(read, std::chrono::nanoseconds(1));
+  EXPECT_TRUE(impatient.get(source).empty()) << "it would wait for ever";
+  EXPECT_TRUE(impatient.get(source).empty());
+  answer.set_value();
+  EXPECT_EQ(SettingsReader(read, std::chrono::hours(1)).get(source), expected);
+  std::vector<Setting> late;
+  while (late.empty()) {
+    late = impatient.get(source);
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(late, expected);
+  EXPECT_EQ(reads, 2) << "each of both reads once";
+}
+
+TEST(SettingsReader, WhatCannotBeReadIsNotThere) {
+  SettingsReader reader([](const SettingsSource&) -> std::vector<Setting> { throw std::bad_alloc(); },
+                        std::chrono::hours(1));
+  EXPECT_TRUE(reader.get(std::make_shared<SettingsSource>()).empty());
 }
 
 }  // namespace
