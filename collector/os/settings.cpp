@@ -4,13 +4,15 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -29,10 +31,11 @@ using shard::SettingKind;
 
 constexpr std::size_t kMaxValueBytes = 256;
 constexpr std::size_t kMaxCompilers = 4;
-constexpr std::size_t kMaxGitFileBytes = 4096;
+constexpr std::size_t kMaxGitLineBytes = 4096;
+constexpr std::size_t kMaxPackedReferences = 1 << 20;
 
 // Beginnings of names.
-constexpr std::array<std::string_view, 49> kVariables = {
+constexpr std::array<std::string_view, 59> kVariables = {
     // threads and numerical libraries
     "OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "BLIS_", "NUMEXPR_", "VECLIB_", "GOTO_", "FFTW_",
     // MPI and networks, without what launchers set anew for each job
@@ -43,7 +46,10 @@ constexpr std::array<std::string_view, 49> kVariables = {
     // devices
     "CUDA_", "CUBLAS_", "HIP_", "HSA_", "ROCR_", "GPU_",
     // Python and what runs in it
-    "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONHASHSEED", "TORCH_", "PYTORCH_", "TF_", "XLA_", "JAX_",
+    "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONHASHSEED", "TORCH_", "PYTORCH_", "XLA_", "JAX_",
+    // TensorFlow's; Terraform's begin with TF_, too, and hold credentials
+    "TF_CPP_", "TF_CUDNN_", "TF_DETERMINISTIC_", "TF_DISABLE_", "TF_ENABLE_", "TF_FORCE_", "TF_FP16_",
+    "TF_GPU_", "TF_NUM_", "TF_USE_", "TF_XLA_",
     // memory
     "MALLOC_"};
 
@@ -52,21 +58,47 @@ bool is_hash(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
-// Of a file of git: no more than a line is of use. Empty: there is none.
+// As git itself does: what others write is not followed. Anybody may make a folder with a `.git` in /tmp.
+bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
+
+struct FileEnd {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, FileEnd>;
+
+// A file of git; none if it is no file, or others may have written it. Does not wait for a pipe's writer.
+File open_trusted(const fs::path& path) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || !is_trusted(status))
+    return nullptr;
+  File opened(::fdopen(file.get(), "r"));
+  if (opened) (void)file.release();
+  return opened;
+}
+
+// The next line without blanks at its end; longer ones in pieces. False: there is none.
+bool next_line(std::FILE* file, std::string& line) {
+  std::array<char, kMaxGitLineBytes> text;
+  if (std::fgets(text.data(), static_cast<int>(text.size()), file) == nullptr) return false;
+  line = text.data();
+  while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) line.pop_back();
+  return true;
+}
+
+// Empty: there is none.
 std::string first_line(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxGitFileBytes, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  text.resize(std::min(text.find('\n'), text.size()));
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.pop_back();
-  return text;
+  const File file = open_trusted(path);
+  std::string line;
+  return file && next_line(file.get(), line) ? line : std::string();
 }
 
 // Of a reference that is not in a file of its own.
 std::string packed_reference(const fs::path& git, const std::string& name) {
-  std::ifstream file(git / "packed-refs", std::ios::binary);
-  for (std::string line; std::getline(file, line);) {
+  const File file = open_trusted(git / "packed-refs");
+  if (!file) return {};
+  std::string line;
+  for (std::size_t i = 0; i < kMaxPackedReferences && next_line(file.get(), line); ++i) {
     const std::size_t blank = line.find(' ');
     if (blank != std::string::npos && line.compare(blank + 1, std::string::npos, name) == 0)
       return line.substr(0, blank);
@@ -108,7 +140,7 @@ struct ElfEnd {
 
 // What the compilers wrote into the program, each once.
 std::vector<std::string> compilers_of(const std::string& program) {
-  const UniqueFd file(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd file(::open(program.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!file || elf_version(EV_CURRENT) == EV_NONE) return {};
   const std::unique_ptr<Elf, ElfEnd> elf(elf_begin(file.get(), ELF_C_READ, nullptr));
   std::size_t names = 0;
@@ -155,9 +187,11 @@ Commit commit_of(const std::string& folder) {
   fs::path at = fs::absolute(folder, error).lexically_normal();
   if (error) return {};
   for (;; at = at.parent_path()) {
-    const fs::path git = fs::exists(at / ".git", error) ? git_folder(at / ".git") : fs::path();
-    if (!git.empty())
-      if (const std::string hash = head_of(git); !hash.empty()) return {at.filename().string(), hash};
+    const fs::path dot_git = at / ".git";
+    struct stat status {};
+    if (::lstat(dot_git.c_str(), &status) == 0 && is_trusted(status))
+      if (const fs::path git = git_folder(dot_git); !git.empty())
+        if (const std::string hash = head_of(git); !hash.empty()) return {at.filename().string(), hash};
     if (at == at.root_path() || at.empty()) return {};
   }
 }

@@ -18,11 +18,11 @@ struct SettingsSource {
   bool variables = true;                 // false: none of them are kept
 };
 
-// Reads files, which may take as long as their file systems do. Secrets in values are masked.
+// Reads files, which may take as long as their file systems do (settings_reader.hpp). Secrets in values are masked.
 std::vector<shard::Setting> read_settings(const SettingsSource& source);
 
 // The commit that is checked out in the repository that a folder is in; empty: there is none. Reads files of
-// git, starts nothing. Whether files differ from the commit is not known.
+// git that are the user's own or root's, starts nothing. Whether files differ from the commit is not known.
 struct Commit {
   std::string folder;  // the name of the repository's
   std::string hash;

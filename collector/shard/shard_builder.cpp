@@ -26,7 +26,6 @@
 #include "collector/names/openmp_bodies.hpp"
 #include "collector/names/syscalls.hpp"
 #include "collector/os/os_process.hpp"
-#include "collector/os/settings.hpp"
 #include "formats/shard/path_times.hpp"
 #include "formats/shard/rank_rows.hpp"
 #include "formats/wire/c10d_functions.h"
@@ -1023,8 +1022,6 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayRead
   data.run = snapshot.run;
   data.nodes.push_back(snapshot.node);
   data.counters = tables.counters;
-  if (!settings_ && snapshot.settings) settings_ = read_settings(*snapshot.settings);
-  if (settings_) data.settings = *settings_;
   Interned shard(data);
   find_small_regions(snapshot, shard);
   const std::vector<std::uint32_t> path_of = add_paths(tables, {}, may_read_lines, shard);

@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,8 +25,9 @@ class ShardBuilder {
   // Whether more debug information may be read, after `spent` CPU time was used for it. Called repeatedly.
   using MayReadLines = std::function<bool(std::chrono::nanoseconds spent)>;
 
-  // Fills everything except Node::collector_cpu_ns and collector_max_rss_bytes. Native frames whose debug
-  // information may not be read get their name from the symbol table, and no line and no inlined calls.
+  // Fills everything except Node::collector_cpu_ns, collector_max_rss_bytes and the settings. Native frames
+  // whose debug information may not be read get their name from the symbol table, and no line and no inlined
+  // calls.
   shard::ShardData build(
       const NodeSnapshot& snapshot, const MayReadLines& may_read_lines = [](auto) { return true; });
   // The same of NodeState::live_snapshot(), but for sequence and the node's collector. Names only the call
@@ -91,8 +91,6 @@ class ShardBuilder {
   // Traffic, sizes of messages and counters that were not available: sums over the ranks.
   static void add_node_totals(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data);
 
-  // Found when the first shard is built.
-  std::optional<std::vector<shard::Setting>> settings_;
   Symbolizer symbolizer_;
   std::vector<Symbolizer::ModuleHandle> modules_;  // RawTables::modules -> handle
   std::vector<std::string> file_systems_;          // by RawTables::files

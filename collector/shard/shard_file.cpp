@@ -84,6 +84,7 @@ Result<void> ShardFile::try_to_write(const NodeSnapshot& snapshot, Which which,
       const std::lock_guard lock(builder_->mutex);
       data = builder_->builder.build(snapshot, may_read_lines);
     }
+    data.settings = settings_.get(snapshot.settings);
     rusage own{};
     getrusage(RUSAGE_SELF, &own);
     data.nodes[0].collector_cpu_ns = ns(own.ru_utime) + ns(own.ru_stime);

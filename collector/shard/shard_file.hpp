@@ -13,6 +13,7 @@
 #include "base/process_mark.hpp"
 #include "base/result.hpp"
 #include "collector/node/node_snapshot.hpp"
+#include "collector/os/settings_reader.hpp"
 #include "collector/shard/shard_builder.hpp"
 #include "collector/shard/shard_name.hpp"
 #include "formats/shard/two_copies.hpp"
@@ -52,6 +53,7 @@ class ShardFile {
   };
   std::optional<Local> local_;
   bool lacks_local_place_ = false;
+  SettingsReader settings_;
   const std::string own_mark_ = to_string(mark_of_this_process());
   const std::shared_ptr<SharedShardBuilder> builder_;
 };

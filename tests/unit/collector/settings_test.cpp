@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "collector/os/settings.hpp"
-
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <memory>
+#include <new>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "collector/os/settings_reader.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -70,6 +77,51 @@ TEST_F(Settings, WhatIsNoRepositoryHasNone) {
   for (const char* name : {"plain", "broken", "outside"}) EXPECT_EQ(commit(name).hash, "") << name;
 }
 
+// What is no file is not waited for, and not read for ever.
+TEST_F(Settings, WhatIsNoFileHasNone) {
+  write("pipe/.git/refs/heads/main", kHash);
+  ASSERT_EQ(::mkfifo((folder_ / "pipe/.git/HEAD").c_str(), 0600), 0);
+  EXPECT_EQ(commit("pipe").hash, "");
+  fs::create_directories(folder_ / "folder/.git/HEAD");
+  EXPECT_EQ(commit("folder").hash, "");
+  write("endless/.git/HEAD", "ref: refs/heads/topic\n");
+  fs::create_symlink("/dev/zero", folder_ / "endless/.git/packed-refs");
+  EXPECT_EQ(commit("endless").hash, "");
+  ASSERT_EQ(::mkfifo((folder_ / "none").c_str(), 0600), 0);
+  SettingsSource source;
+  source.program = (folder_ / "none").string();
+  EXPECT_TRUE(read_settings(source).empty());
+}
+
+TEST_F(Settings, LongLinesOfGit) {
+  write("long/.git/HEAD", "ref: refs/heads/topic\n");
+  write("long/.git/packed-refs", "# " + std::string(10'000, 'x') + "\n" + kHash + " refs/heads/topic");
+  EXPECT_EQ(commit("long").hash, kHash) << "the last line has no end";
+  write("long/.git/packed-refs", std::string(100'000, 'x'));
+  EXPECT_EQ(commit("long").hash, "");
+}
+
+// As git itself: others could have any commit shown, or have us wait.
+TEST_F(Settings, RepositoriesOfOthersAreNotFollowed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to give files to another user";
+  constexpr uid_t kOtherUser = 65534;
+  const auto give = [&](const char* path) {
+    ASSERT_EQ(::lchown((folder_ / path).c_str(), kOtherUser, kOtherUser), 0);
+  };
+  write("outer/.git/HEAD", kHash);
+  write("outer/inner/.git/HEAD", kOther);
+  EXPECT_EQ(commit("outer/inner").hash, kOther);
+  give("outer/inner/.git");
+  EXPECT_EQ(commit("outer/inner").hash, kHash) << "what others have made there is not seen";
+  write("head/.git/HEAD", kHash);
+  give("head/.git/HEAD");
+  EXPECT_EQ(commit("head").hash, "");
+  write("file/.git", "gitdir: ../outer/.git\n");
+  EXPECT_EQ(commit("file").hash, kHash);
+  give("file/.git");
+  EXPECT_EQ(commit("file").hash, "");
+}
+
 TEST_F(Settings, AreSortedAndHaveNoSecrets) {
   write("solver/.git/HEAD", kHash);
   SettingsSource source;
@@ -80,13 +132,19 @@ TEST_F(Settings, AreSortedAndHaveNoSecrets) {
                         "UCX_TLS=rc,sm",
                         "NCCL_API_TOKEN=ghp_abcdefghijklmnopqrstuvwxyz0123456789",
                         "OMPI_MCA_orte_hnp_uri=1234.0;tcp://10.0.0.1:99",
+                        "TF_VAR_db_login=hunter2",  // Terraform's, not TensorFlow's
+                        "TF_CLI_ARGS=-no-color",
+                        "TF_NUM_INTRAOP_THREADS=8",
                         "GITHUB_SHA=" + kOther,
                         "NOTHING"};
-  const std::vector<Setting> expected = {
-      {SettingKind::kCommit, "solver", kHash},           {SettingKind::kModule, "gcc", "12.2.0"},
-      {SettingKind::kModule, "openmpi", "4.1.4"},        {SettingKind::kModule, "tools", ""},
-      {SettingKind::kVariable, "NCCL_API_TOKEN", "***"}, {SettingKind::kVariable, "OMP_NUM_THREADS", "4"},
-      {SettingKind::kVariable, "UCX_TLS", "rc,sm"}};
+  const std::vector<Setting> expected = {{SettingKind::kCommit, "solver", kHash},
+                                         {SettingKind::kModule, "gcc", "12.2.0"},
+                                         {SettingKind::kModule, "openmpi", "4.1.4"},
+                                         {SettingKind::kModule, "tools", ""},
+                                         {SettingKind::kVariable, "NCCL_API_TOKEN", "***"},
+                                         {SettingKind::kVariable, "OMP_NUM_THREADS", "4"},
+                                         {SettingKind::kVariable, "TF_NUM_INTRAOP_THREADS", "8"},
+                                         {SettingKind::kVariable, "UCX_TLS", "rc,sm"}};
   EXPECT_EQ(read_settings(source), expected);
 
   source.variables = false;
@@ -120,6 +178,41 @@ TEST_F(Settings, LongValuesAndManyOfThemAreCut) {
   EXPECT_EQ(settings.size(), shard::kMaxSettings);
   source.environment.resize(2);
   EXPECT_EQ(read_settings(source)[0].value, std::string(256, 'a'));
+}
+
+// A file system that answers late.
+TEST(SettingsReader, GivesUpForAWhile) {
+  std::promise<void> answer;
+  std::atomic<int> reads{0};
+  const auto read = [&reads, answered = answer.get_future().share()](const SettingsSource& source) {
+    ++reads;
+    answered.wait();
+    return std::vector<Setting>{{SettingKind::kModule, source.program, ""}};
+  };
+  const auto source = std::make_shared<SettingsSource>();
+  source->program = "a";
+  const std::vector<Setting> expected = {{SettingKind::kModule, "a", ""}};
+
+  EXPECT_TRUE(SettingsReader(read).get(nullptr).empty());
+  EXPECT_EQ(reads, 0);
+  SettingsReader impatient(read, std::chrono::nanoseconds(1));
+  EXPECT_TRUE(impatient.get(source).empty()) << "it would wait for ever";
+  EXPECT_TRUE(impatient.get(source).empty());
+  answer.set_value();
+  EXPECT_EQ(SettingsReader(read, std::chrono::hours(1)).get(source), expected);
+  std::vector<Setting> late;
+  while (late.empty()) {
+    late = impatient.get(source);
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(late, expected);
+  EXPECT_EQ(reads, 2) << "each of both reads once";
+}
+
+TEST(SettingsReader, WhatCannotBeReadIsNotThere) {
+  SettingsReader reader([](const SettingsSource&) -> std::vector<Setting> { throw std::bad_alloc(); },
+                        std::chrono::hours(1));
+  EXPECT_TRUE(reader.get(std::make_shared<SettingsSource>()).empty());
 }
 
 }  // namespace

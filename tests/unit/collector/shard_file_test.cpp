@@ -6,8 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "formats/shard/run_files.hpp"
 #include "formats/shard/shard_reader.hpp"
@@ -67,6 +69,19 @@ TEST_F(ShardNames, ClaimBecomesTheShard) {
     EXPECT_FALSE(std::filesystem::exists(directory / ".node-n1.claim"));
     EXPECT_TRUE(shard::read_shard(directory / "node-n1.h5"));
   }
+}
+
+TEST_F(ShardNames, ShardsHaveTheSettings) {
+  ShardFile file({directory, "n1"});
+  NodeSnapshot snapshot;
+  const auto source = std::make_shared<SettingsSource>();
+  source->environment = {"OMP_NUM_THREADS=4"};
+  snapshot.settings = source;
+  ASSERT_TRUE(file.write(snapshot, ShardFile::Which::kLast, [](auto) { return true; }));
+  const Result<shard::ShardData> data = shard::read_shard(directory / "node-n1.h5");
+  ASSERT_TRUE(data);
+  const std::vector<shard::Setting> expected = {{shard::SettingKind::kVariable, "OMP_NUM_THREADS", "4"}};
+  EXPECT_EQ(data.value().settings, expected);
 }
 
 TEST_F(ShardNames, MissingDirectoryFailsWhenTheShardIsWritten) {
