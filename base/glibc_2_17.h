@@ -14,7 +14,9 @@ __asm__(
     /* 2.34 moved them from libdl and libpthread to libc. */
     ".symver dladdr,dladdr@GLIBC_2.2.5\n"
     ".symver dladdr1,dladdr1@GLIBC_2.3.3\n"
+#ifndef CLUSTERPROF_OWN_DLCLOSE /* a file that defines it */
     ".symver dlclose,dlclose@GLIBC_2.2.5\n"
+#endif
     ".symver dlerror,dlerror@GLIBC_2.2.5\n"
     ".symver dlinfo,dlinfo@GLIBC_2.3.3\n"
     ".symver dlopen,dlopen@GLIBC_2.2.5\n"
