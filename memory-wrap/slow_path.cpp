@@ -108,6 +108,9 @@ void record(const Sample& sample, const void* address, std::size_t bytes, const 
   if (busy.is_nested()) return;
   const wire::MemoryDomain domain =
       t_state.of_python ? wire::MemoryDomain::kPython : wire::MemoryDomain::kNative;
+  // The interpreter's function may jump to realloc as the last thing that it does: then it is our hook where
+  // realloc returns to, which would be taken for an allocation of our own.
+  if (t_state.of_python) caller = nullptr;
   const agent::Keeping keeping = to->allocated(
       {address, bytes, sample.weight.bytes, sample.weight.calls, sample.weight.variance, domain}, caller);
   if (keeping == agent::Keeping::kNew) filter_add(g_filter, address);

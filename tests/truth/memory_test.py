@@ -112,7 +112,8 @@ class Languages(MemoryTest):
         report = self.recorded([program], options=[f"--memory={FINE}", "-q"])
         rows = [row for row in report["memory"]["lines"] if (row["file"] or "").endswith("memory_fortran.f90")]
         with open(os.path.join(OF_AGENT, "memory_fortran.f90"), encoding="utf-8") as file:
-            numbers = {what: i for i, line in enumerate(file, 1) for what in ("allocate(kept", "allocate(dropped") if what in line}
+            numbers = {what: i for i, line in enumerate(file, 1) for what in ("allocate(kept", "allocate(dropped")
+                       if line.strip().startswith(what)}
         by_line = {number: [row for row in rows if row["line"] == number] for number in numbers.values()}
         kept, dropped = by_line[numbers["allocate(kept"]], by_line[numbers["allocate(dropped"]]
         self.assertEqual(sum(row["live_end_bytes"] for row in kept), 16_000_000)
