@@ -502,7 +502,9 @@ void begin_task(OmpState& state, std::uint64_t code) noexcept {
   if (entry.ended) {
     entry.ended = false;
     OmpMember* const member = entry.member;
-    if (member != nullptr) add(member->waited_at_end, fast_between(get(member->end), now), false);
+    // Alone in its team, a thread waits for nobody, and no end was noted.
+    const std::uint64_t end = member != nullptr ? get(member->end) : 0;
+    if (end != 0) add(member->waited_at_end, fast_between(end, now), false);
   }
   set_activity(state, wire::OmpActivity::kWork);
 }

@@ -195,7 +195,8 @@ TEST_F(Building, RegionsOfOpenMpAreRowsByPathAndThread) {
   ASSERT_EQ(data.omp_constructs.size(), 1u);
   const shard::OmpConstruct& critical = data.omp_constructs[0];
   EXPECT_EQ(critical.region_path, region.path);
-  EXPECT_EQ(path_text(data, critical.path), "solver+0x100;solver+0x14f") << "the call before it";
+  // What is told of a construct is where its call returns to. The call is before that.
+  EXPECT_EQ(path_text(data, critical.path), "solver+0x100;solver+0x14f");
   EXPECT_EQ(critical.kind, shard::OmpKind::kCritical);
   EXPECT_EQ(critical.count, 7u);
   EXPECT_EQ(critical.wait_ns, 50u);
