@@ -147,8 +147,10 @@ void look_for_unseen_memory(wire::SegmentHeader* segment) noexcept {
   g_static_bytes = unseen.static_bytes;
   segment->memory.static_bytes.store(g_static_bytes, kRelaxed);
   const PythonRuntime* const runtime = python_runtime();
-  const bool runs = runtime != nullptr && runtime->is_initialized() != 0;
-  if (!runs || !wrap()->python_hooked.load(kRelaxed)) return;
+  // Also when the program ends: then there is no interpreter any more, but it says that it is ending.
+  const bool has_run =
+      runtime != nullptr && (runtime->is_initialized() != 0 || runtime->is_finalizing() != 0);
+  if (!has_run || !wrap()->python_hooked.load(kRelaxed)) return;
   if (!wrap()->python_called.load(kRelaxed) || g_sets_python_allocator) note(segment, wire::kPythonReplaced);
 }
 

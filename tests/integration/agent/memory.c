@@ -110,7 +110,8 @@ static void heap(void) {
   EXPECT(small_freed, large_kept, "native", 300000L * 100, 0, 300000, 0);
   EXPECT(large_kept, zeroed_half_kept, "native", 10 * MIB, 10 * MIB, 10, 0);
   EXPECT(zeroed_half_kept, grown, "native", 200L * 65536, 100L * 65536, -1, 0);
-  EXPECT(grown, aligned, "native", 36 * MIB, 8 * MIB, 8, 0);
+  /* Some allocators call memcpy for it, which is a copy on that line; libc's copies by itself. */
+  EXPECT(grown, aligned, "native", 36 * MIB, 8 * MIB, 8, -1);
   EXPECT(aligned, duplicated, "native", 24 * MIB, 24 * MIB, 24, 0);
   EXPECT(duplicated, of_arrays, "native", 500L * 20001, 500L * 20001, 500, -1);
   EXPECT(of_arrays, behind_heap, "native", 2 * MIB, 2 * MIB, 1, 0);
@@ -366,9 +367,9 @@ static OWN void mapped_often(void) {
 static OWN void behind_many(void) { __asm__ volatile("nop"); }
 
 static void many(void) {
-  for (unsigned ways = 0; ways < 1u << kDepth; ++ways) go(ways, kDepth);
-  mapped_often();
+  mapped_often(); /* its call path has a place, since it comes first */
   behind_many();
+  for (unsigned ways = 0; ways < 1u << kDepth; ++ways) go(ways, kDepth);
   printf("many %lu %lu\n", (unsigned long)mapped_often, (unsigned long)behind_many);
 }
 

@@ -46,7 +46,7 @@ TEST_F(Filters, NeverForgetsOneThatLives) {
 
 // Addresses of large blocks, which begin behind a page's start, are spread as well as others.
 TEST_F(Filters, SpreadsAddresses) {
-  for (const std::uintptr_t step : {1u, 2u, 256u, 65536u}) {
+  for (const std::uintptr_t step : {1u, 2u, 3u, 7u, 256u, 257u, 5u << 8, 65536u, 3u << 16}) {
     auto fresh = std::make_unique<Room>();
     for (std::uintptr_t i = 0; i < 10'000; ++i)
       filter_add(fresh->filter, reinterpret_cast<const void*>(0x7f00'0000'0010u + i * step * 16));
