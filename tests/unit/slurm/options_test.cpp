@@ -35,8 +35,9 @@ std::string bad(const std::string& text) {
 }
 
 // Not available as options of a batch system: options that end a command which cannot be recorded, and
-// reserved ones.
-const std::set<std::string> kNotHere = {"help", "version", "strict", "trace", "spawned", "started", "argv0"};
+// reserved ones; and of clusterprof run.
+const std::set<std::string> kNotHere = {"help",    "version", "strict", "trace",
+                                        "spawned", "started", "argv0",  "repeat"};
 
 TEST(SlurmOptions, AreThoseOfRecord) {
   std::map<std::string, RecordOption::Kind> ours, theirs;
