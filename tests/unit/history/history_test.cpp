@@ -133,6 +133,7 @@ TEST(History, KeepsOfARunWhatIsFollowed) {
   b.sampled(0, step, Category::kPython, 3000);
   b.sampled(1, step, Category::kPython, 1000);
   b.lasts(3000);
+  b.data.ranks[1].elapsed_ns = 1'000'000'000;
   b.data.settings = {{shard::SettingKind::kCommit, "code", "abc"}};
   const HistoryRun run = history_run(analyse(b.data), "mine");
   EXPECT_EQ(run.name, "mine");
