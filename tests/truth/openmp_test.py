@@ -88,8 +88,13 @@ class Modes(OpenMpTest):
             if mode == "dynamic":
                 self.assertEqual(loop["chunks"], 100, loop)
         if mode in UNEVEN:
-            self.measured_near(sum(line["time_s"] for line in openmp["serial"] if line["function"] in ("prepare", "spin")),
-                               own["serial_s"], 0.05 * own["serial_s"], f"{what}: serial")
+            # prepare() is a loop of functions that are inlined. What the rank has outside main(), where the program measures, has
+            # hardly a sample: the lines share it.
+            seen_s = sum(line["time_s"] for line in openmp["serial"] if line["function"] in ("prepare", "spin", "now"))
+            rank, = openmp["ranks"]
+            outside_s = rank["region_s"] + rank["serial_s"] - own["all_s"]
+            self.measured_above(seen_s, 0.95 * own["serial_s"], f"{what}: serial")
+            self.measured_below(seen_s, 1.05 * own["serial_s"] + outside_s, f"{what}: serial")
             if threads == 2:
                 longer = 1 if mode == "fast_main" else 0
                 self.assertEqual(max(row["by_thread"], key=lambda thread: thread["work_s"])["number"], longer)
