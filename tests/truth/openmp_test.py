@@ -6,7 +6,9 @@ lose its processor between the program's look at the clock and ours. How often a
 
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 import textwrap
 
 import recording
@@ -15,6 +17,7 @@ import truth
 SOURCE = os.path.join(truth.PROGRAMS, "openmp.c")
 COMPILERS = {"gcc": ("gomp", ["gcc"]), "clang": ("ompt", ["clang"])}
 UNEVEN = ("fast_main", "fast_worker")
+SERIAL = ("prepare", "spin", "now", "seconds_of")  # prepare() and what is inlined into it
 # The construct in which the threads wait, with the line's mark, where that is not the end of the region.
 INSIDE = {"barriers": ("barrier", "barrier"), "critical": ("critical", "section"), "locks": ("lock", "lock")}
 
@@ -67,10 +70,22 @@ class OpenMpTest(recording.RecordingTest):  # tests/CMakeLists.txt names the cla
 class Modes(OpenMpTest):
     name = ""
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.kept = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.kept.cleanup)
+
+    def program(self):
+        path = os.path.join(self.kept.name, "program")
+        if not os.path.exists(path):
+            shutil.copy(self.compiled(COMPILERS[self.name][1]), path)
+        return path
+
     def check(self, mode, threads):
         name = self.name
-        method, compiler = COMPILERS[name]
-        out, report = self.run_recorded([self.compiled(compiler), mode], threads)
+        method, _ = COMPILERS[name]
+        out, report = self.run_recorded([self.program(), mode], threads)
         own, openmp = json.loads(out), report["openmp"]
         what = f"{name}, {mode}, {threads} threads"
         self.assertEqual(openmp["ranks"][0]["recorded_by"], method)
@@ -88,8 +103,12 @@ class Modes(OpenMpTest):
             if mode == "dynamic":
                 self.assertEqual(loop["chunks"], 100, loop)
         if mode in UNEVEN:
-            self.measured_near(sum(line["time_s"] for line in openmp["serial"] if line["function"] in ("prepare", "spin", "now")),
-                               own["serial_s"], 0.05 * own["serial_s"], f"{what}: serial")
+            # What the rank has outside main(), where the program measures, has hardly a sample: the lines share it.
+            seen_s = sum(line["time_s"] for line in openmp["serial"] if line["function"] in SERIAL)
+            rank, = openmp["ranks"]
+            outside_s = rank["region_s"] + rank["serial_s"] - own["all_s"]
+            self.measured_above(seen_s, 0.95 * own["serial_s"], f"{what}: serial")
+            self.measured_below(seen_s, 1.05 * own["serial_s"] + outside_s, f"{what}: serial")
             if threads == 2:
                 longer = 1 if mode == "fast_main" else 0
                 self.assertEqual(max(row["by_thread"], key=lambda thread: thread["work_s"])["number"], longer)
@@ -101,11 +120,12 @@ class Modes(OpenMpTest):
         self.assertFalse([name for name in names if "_omp_fn" in name or "omp_outlined" in name], names)
         if threads > 1 and mode != "small":
             main, = [function for function in report["functions"] if function["name"] == "main"]
-            outermost = [row for row in openmp["regions"] if row["level"] == 0]
-            self.measured_above(main["total_s"], 0.9 * self.below_caller_s(outermost), f"{what}: below main")
+            outermost_s = sum(row["time_s"] for row in openmp["regions"] if row["level"] == 0)
+            # A worker that has no processor is seen nowhere: what it ran.
+            self.measured_above(main["total_s"], 0.9 * (outermost_s + own["workers_cpu_s"]), f"{what}: below main")
 
     def check_small_regions(self):
-        out, report = self.run_recorded([self.compiled(COMPILERS[self.name][1]), "small"])
+        out, report = self.run_recorded([self.program(), "small"])
         row, = [row for row in report["openmp"]["regions"] if row["line"] == LINES["small"]]
         self.assertEqual(row["count"], json.loads(out)["count"])
         self.assertIn("openmp_small_regions", [finding["kind"] for finding in report["findings"]])
@@ -119,11 +139,13 @@ class OpenMpClang(Modes):
     name = "clang"
 
 
-# What a construct does with one thread, or with more than there are processors, is the same for most.
-WITH_1_AND_4 = ("fast_worker", "dynamic", "barriers", "tasks", "critical")
+# How many threads tells something only where one of them does all, or where they share processors in waits of each kind. Which
+# thread of more than there are processors has the ordered section next is the kernel's choice in the midst of the run time's call.
+THREADS = {"fast_main": (1, 2), "fast_worker": (2, 4), "barriers": (1, 2, 4), "tasks": (1, 2, 4), "critical": (2, 4)}
+
 for class_ in (OpenMpGcc, OpenMpClang):
     for mode_ in (*UNEVEN, "static", "dynamic", "guided", "barriers", "tasks", "critical", "locks", "ordered", "single"):
-        for threads_ in (1, 2, 4) if mode_ in WITH_1_AND_4 else (2,):
+        for threads_ in THREADS.get(mode_, (2,)):
             setattr(class_, f"test_{mode_}_{threads_}", lambda self, mode=mode_, threads=threads_: self.check(mode, threads))
     class_.test_nested = lambda self: self.check("nested", 4)
     class_.test_small_regions = lambda self: self.check_small_regions()
