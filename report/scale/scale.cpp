@@ -410,7 +410,7 @@ class Scaler {
     } while (!reaches(above));
     while (above - below > 1) {
       const double middle = std::floor((below + above) / 2);
-      if (middle <= below) break;
+      if (middle <= below || middle >= above) break;  // there is no number between them
       (reaches(middle) ? above : below) = middle;
     }
     row.tenth_at = std::ceil(above);

@@ -254,6 +254,10 @@ TEST(Scale, SizesOtherThanRanks) {
   }
   for (const std::vector<std::string>& words : {std::vector<std::string>{"./a", "--stepsize", "40"},
                                                 {"./a", "--steps", "many"},
+                                                {"./a", "--steps", "inf"},
+                                                {"./a", "--steps=nan"},
+                                                {"./a", "--steps", "1e13"},
+                                                {"./a", "--steps=0"},
                                                 {"./a", "steps", "40"}}) {
     shard::ShardData data = run_of(1, 1000, 0, 0);
     data.run.command = words;
@@ -266,6 +270,31 @@ TEST(Scale, SizesOtherThanRanks) {
   EXPECT_EQ(by_steps.sizes[0].size, 10);
   EXPECT_FALSE(by_steps.sizes[1].speedup);
   EXPECT_NEAR(row_of(by_steps.functions, "step").loss_s, 2, 1e-6);
+}
+
+// Between neighbours among numbers there is none to be tried.
+TEST(Scale, SizesWithoutNumbersBetweenThem) {
+  for (std::uint64_t first_ms = 1000; first_ms < 1060; first_ms += 10) {
+    std::vector<ScaledRun> runs;
+    for (int i = 0; i < 4;
+         ++i) {  // step() takes twice as long each time: 1 % of the run, 8 % of the last one
+      const std::uint64_t step_ms = first_ms << i;
+      ProfileBuilder b(1);
+      const auto step = b.path({b.python("step", "/home/a/train.py", 13, 10)});
+      const auto rest = b.path({b.python("rest", "/home/a/train.py", 23, 20)});
+      b.sampled(0, step, Category::kPython, step_ms);
+      b.sampled(0, rest, Category::kPython, 100'000);
+      b.lasts(100'000 + step_ms);
+      runs.push_back(kept(b.data));
+      runs.back().size = std::ldexp(1.0, 60 + i);
+    }
+    const ScaleReport report = scale(std::move(runs), *parse_size_of("size=n"), {});
+    const GrowthRow& step = row_of(report.functions, "step");
+    ASSERT_TRUE(step.tenth_at);
+    EXPECT_FALSE(step.tenth_is_measured);
+    EXPECT_GT(*step.tenth_at, std::ldexp(1.0, 63));
+    EXPECT_LT(*step.tenth_at, std::ldexp(1.0, 64));
+  }
 }
 
 TEST(Scale, ThreadsAreProcessors) {
