@@ -6,7 +6,9 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "report/analysis/base_name.hpp"
@@ -338,7 +340,7 @@ class Scaler {
       row.size = size;
       row.elapsed_s = *elapsed;
       if (!report_.mode || !first_s) continue;
-      const double more = size / sizes_.front();
+      const double more = size / sizes_.back() * processors(sizes_.size() - 1) / processors(0);
       row.speedup = *first_s / elapsed->value * (report_.mode == ScaleMode::kWeak ? more : 1);
       row.efficiency = *row.speedup / more;
     }
@@ -410,7 +412,7 @@ class Scaler {
     } while (!reaches(above));
     while (above - below > 1) {
       const double middle = std::floor((below + above) / 2);
-      if (middle <= below) break;
+      if (middle <= below || middle >= above) break;  // there is no number between them
       (reaches(middle) ? above : below) = middle;
     }
     row.tenth_at = std::ceil(above);
@@ -443,19 +445,23 @@ class Scaler {
   }
 
   void find_regions() {
-    std::vector<std::string> names;
-    for (const ScaledRun& run : report_.runs)
-      for (const ScaledRegion& region : run.regions)
-        if (std::find(names.begin(), names.end(), region.name) == names.end()) names.push_back(region.name);
-    for (const std::string& name : names) {
+    using InRun = std::pair<std::size_t, const ScaledRegion*>;
+    std::vector<std::vector<InRun>> regions;  // by name, in the order of their first run
+    std::unordered_map<std::string_view, std::size_t> index;
+    for (std::size_t r = 0; r < report_.runs.size(); ++r)
+      for (const ScaledRegion& region : report_.runs[r].regions) {
+        const auto [found, is_new] = index.try_emplace(region.name, regions.size());
+        if (is_new) regions.emplace_back();
+        regions[found->second].emplace_back(r, &region);
+      }
+    for (const std::vector<InRun>& of_name : regions) {
+      const std::string& name = of_name.front().second->name;
       std::vector<ScaleMeasures> measures(report_.runs.size());
       PerRun times(report_.runs.size());
-      for (std::size_t r = 0; r < report_.runs.size(); ++r)
-        for (const ScaledRegion& region : report_.runs[r].regions)
-          if (region.name == name) {
-            measures[r] = region.measures;
-            times[r] = region.time_s / ranks(report_.runs[r]);
-          }
+      for (const auto& [r, in_run] : of_name) {
+        measures[r] = in_run->measures;
+        times[r] = in_run->time_s / ranks(report_.runs[r]);
+      }
       RegionScale& region = report_.regions.emplace_back();
       region.name = name;
       region.rows = rows(measures, times);

@@ -108,7 +108,8 @@ struct LossRow {
 struct PredictedRow {
   double size = 0;
   Prediction elapsed_s;
-  // As in ScaleRow; efficiency: of the speed-up, relative to the smallest size.
+  // As in ScaleRow, with as many processors for each node or thread as at the largest size that was run;
+  // efficiency: of the speed-up, relative to the smallest size.
   std::optional<double> speedup, efficiency;
 };
 

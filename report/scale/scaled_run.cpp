@@ -2,6 +2,7 @@
 // What is kept of a run to compare it with runs of other sizes.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <span>
 #include <utility>
@@ -14,6 +15,8 @@ namespace clusterprof::report {
 namespace {
 
 constexpr std::string_view kSizePrefix = "size=";
+// Larger numbers of a command line are no sizes; "inf" is a number for std::from_chars.
+constexpr double kLargestSize = 1e12;
 // A thread that runs for less of the time that its rank's main one runs computes nothing.
 constexpr double kComputes = 0.1;
 
@@ -47,7 +50,8 @@ double computing_threads(const Analysis& analysis) {
 std::optional<double> number_of(std::string_view text) {
   double number = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || !(number > 0)) return {};
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return {};
+  if (!std::isfinite(number) || number <= 0 || number > kLargestSize) return {};
   return number;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Laws that are known, 5 % noise, a hundred draws each: how often what is found is right. The draws do not
-// change from run to run, so neither do the results.
+// Laws that are known, 5 % noise, 300 draws each: how often what is found is right. The draws do not change
+// from run to run, so neither do the results. The limits of predictions hold for 95 % of the runs: of 300
+// draws fewer than 270 are within them with a probability of 3e-4 for each law. Limits that leave out how
+// runs vary hold for 30 to 80 % of the runs of most laws, and those of the best term alone for 58 to 75 %
+// where few sizes are known.
 #include "report/scale/growth_law.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +16,8 @@
 namespace clusterprof::report {
 namespace {
 
-constexpr int kDraws = 100;
+constexpr int kDraws = 300;
+constexpr int kNinetyFive = kDraws * 95 / 100, kNinety = kDraws * 90 / 100;  // of a hundred
 constexpr double kNoise = 0.05;
 
 struct Known {
@@ -66,6 +70,7 @@ TEST(GrowthLaw, TheExponentIsFoundInNinetyFiveOfAHundred) {
   for (const Known& known : kKnown) {
     Draws draws(7);
     int right = 0, covered = 0, predicted = 0;
+    double width = 0;
     for (int i = 0; i < kDraws; ++i) {
       const FittedLaw fitted(draws.draw(sizes, 5, known.at));
       ASSERT_TRUE(fitted.law());
@@ -78,11 +83,12 @@ TEST(GrowthLaw, TheExponentIsFoundInNinetyFiveOfAHundred) {
       if (prediction.low <= run && run <= prediction.high) ++predicted;
       EXPECT_LE(prediction.low, prediction.value);
       EXPECT_GE(prediction.high, prediction.value);
-      EXPECT_LT(prediction.high - prediction.low, 2.5 * known.at(2048)) << known.name << ": says something";
+      width += (prediction.high - prediction.low) / kDraws;
     }
-    EXPECT_GE(right, 95) << known.name;
-    EXPECT_GE(covered, 90) << known.name << ": the exponents that are allowed";
-    EXPECT_GE(predicted, 90) << known.name << ": a run of four times the size lies within the limits";
+    EXPECT_LT(width, 2.5 * known.at(2048)) << known.name << ": says something";
+    EXPECT_GE(right, kNinetyFive) << known.name;
+    EXPECT_GE(covered, kNinety) << known.name << ": the exponents that are allowed";
+    EXPECT_GE(predicted, kNinety) << known.name << ": a run of four times the size lies within the limits";
   }
 }
 
@@ -98,8 +104,8 @@ TEST(GrowthLaw, WhatIsConstantIsNotCalledGrowth) {
       const Prediction prediction = fitted.predict(4 * sizes.back());
       if (prediction.low <= 3 && prediction.high >= 3) ++predicted;
     }
-    EXPECT_GE(constant, 95) << sizes.size() << " sizes, " << repeats;
-    EXPECT_GE(predicted, 95);
+    EXPECT_GE(constant, kNinetyFive) << sizes.size() << " sizes, " << repeats;
+    EXPECT_GE(predicted, kNinetyFive);
   }
 }
 
@@ -116,8 +122,8 @@ TEST(GrowthLaw, FewSizesTellWhatIsClear) {
       const double run = draws.noisy(known.at(32));
       if (prediction.low <= run && run <= prediction.high) ++predicted;
     }
-    EXPECT_GE(right, 90) << known.name;
-    EXPECT_GE(predicted, 90) << known.name;
+    EXPECT_GE(right, kNinety) << known.name;
+    EXPECT_GE(predicted, kNinety) << known.name;
   }
 }
 

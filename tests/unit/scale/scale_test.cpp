@@ -147,6 +147,22 @@ TEST(Scale, PredictsElapsedTime) {
   EXPECT_GT(report.predictions[0].elapsed_s.high, 62.5);
 }
 
+// Four ranks on the first node, eight on each of the others.
+TEST(Scale, PredictedEfficiencyIsThatOfProcessors) {
+  const SizeOf nodes = *parse_size_of("nodes");
+  const std::vector<ScaledRun> runs = kept({run_of(4, 16000, 0, 0, 1), run_of(16, 4000, 0, 0, 2),
+                                            run_of(32, 2000, 0, 0, 4), run_of(64, 1000, 0, 0, 8)},
+                                           nodes);
+  const ScaleReport report = scale(runs, nodes, {16});
+  ASSERT_EQ(report.predictions.size(), 1u);
+  const PredictedRow& row = report.predictions[0];
+  ASSERT_TRUE(row.speedup && row.efficiency);
+  EXPECT_EQ(report.mode, ScaleMode::kStrong);
+  EXPECT_NEAR(*report.sizes[3].speedup, 16, 1e-6);
+  EXPECT_NEAR(*row.speedup, 16 / row.elapsed_s.value, 1e-9);
+  EXPECT_NEAR(*row.efficiency, *row.speedup / 32, 1e-9) << "128 ranks rather than 4";
+}
+
 TEST(Scale, WeakScalingIsFoundByItself) {
   const ScaleReport report = scale(growing_runs(16, 2, true), kByRanks, {});
   EXPECT_EQ(report.mode, ScaleMode::kWeak);
@@ -254,6 +270,10 @@ TEST(Scale, SizesOtherThanRanks) {
   }
   for (const std::vector<std::string>& words : {std::vector<std::string>{"./a", "--stepsize", "40"},
                                                 {"./a", "--steps", "many"},
+                                                {"./a", "--steps", "inf"},
+                                                {"./a", "--steps=nan"},
+                                                {"./a", "--steps", "1e13"},
+                                                {"./a", "--steps=0"},
                                                 {"./a", "steps", "40"}}) {
     shard::ShardData data = run_of(1, 1000, 0, 0);
     data.run.command = words;
@@ -266,6 +286,31 @@ TEST(Scale, SizesOtherThanRanks) {
   EXPECT_EQ(by_steps.sizes[0].size, 10);
   EXPECT_FALSE(by_steps.sizes[1].speedup);
   EXPECT_NEAR(row_of(by_steps.functions, "step").loss_s, 2, 1e-6);
+}
+
+// Between neighbours among numbers there is none to be tried.
+TEST(Scale, SizesWithoutNumbersBetweenThem) {
+  for (std::uint64_t first_ms = 1000; first_ms < 1060; first_ms += 10) {
+    std::vector<ScaledRun> runs;
+    for (int i = 0; i < 4;
+         ++i) {  // step() takes twice as long each time: 1 % of the run, 8 % of the last one
+      const std::uint64_t step_ms = first_ms << i;
+      ProfileBuilder b(1);
+      const auto step = b.path({b.python("step", "/home/a/train.py", 13, 10)});
+      const auto rest = b.path({b.python("rest", "/home/a/train.py", 23, 20)});
+      b.sampled(0, step, Category::kPython, step_ms);
+      b.sampled(0, rest, Category::kPython, 100'000);
+      b.lasts(100'000 + step_ms);
+      runs.push_back(kept(b.data));
+      runs.back().size = std::ldexp(1.0, 60 + i);
+    }
+    const ScaleReport report = scale(std::move(runs), *parse_size_of("size=n"), {});
+    const GrowthRow& step = row_of(report.functions, "step");
+    ASSERT_TRUE(step.tenth_at);
+    EXPECT_FALSE(step.tenth_is_measured);
+    EXPECT_GT(*step.tenth_at, std::ldexp(1.0, 63));
+    EXPECT_LT(*step.tenth_at, std::ldexp(1.0, 64));
+  }
 }
 
 TEST(Scale, ThreadsAreProcessors) {
@@ -283,6 +328,36 @@ TEST(Scale, ThreadsAreProcessors) {
   EXPECT_EQ(report.mode, ScaleMode::kStrong);
   EXPECT_NEAR(*report.sizes[1].computation, 8 / 10.0, 1e-6);
   EXPECT_NEAR(*report.sizes[1].speedup, 3.2, 1e-6);
+}
+
+// --- regions -------------------------------------------------------------------------------------
+
+// Programs may number their steps in the names: there are many then.
+TEST(Scale, RegionsAreJoinedByName) {
+  std::vector<ScaledRun> runs = kept({run_of(1, 8000, 0, 0), run_of(2, 4000, 0, 0), run_of(4, 2000, 0, 0)});
+  constexpr std::size_t kSteps = 10'000;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    for (std::size_t i = 0; i < kSteps; ++i)
+      runs[r].regions.push_back({"step " + std::to_string(r * kSteps + i), 0.001, {}});
+    const auto ranks = static_cast<double>(runs[r].facts.ranks);
+    // Of all ranks; in other orders.
+    const ScaledRegion solve{"solve", (4.0 + static_cast<double>(r)) * ranks, {}};
+    runs[r].regions.insert(r == 1 ? runs[r].regions.begin() : runs[r].regions.end(), solve);
+    if (r != 1) runs[r].regions.push_back({"write", 0.5 * ranks, {}});
+  }
+  const ScaleReport report = scale(std::move(runs), kByRanks, {});
+  ASSERT_EQ(report.regions.size(), 3 * kSteps + 2);
+  const auto found = [&](const std::string& name) {
+    return *std::find_if(report.regions.begin(), report.regions.end(),
+                         [&](const RegionScale& region) { return region.name == name; });
+  };
+  const RegionScale solve = found("solve"), write = found("write");
+  ASSERT_EQ(solve.rows.size(), 3u);
+  EXPECT_NEAR(solve.rows[0].elapsed_s->mean, 4, 1e-9);
+  EXPECT_NEAR(solve.rows[1].elapsed_s->mean, 5, 1e-9);
+  EXPECT_NEAR(solve.rows[2].elapsed_s->mean, 6, 1e-9);
+  EXPECT_NEAR(write.rows[2].elapsed_s->mean, 0.5, 1e-9);
+  EXPECT_FALSE(write.rows[1].elapsed_s) << "that run has none";
 }
 
 // --- losses of call paths ------------------------------------------------------------------------
