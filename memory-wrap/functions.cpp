@@ -118,8 +118,10 @@ bool has_malloc(const void* caller) noexcept {
   return g_malloc_object.contains(reinterpret_cast<std::uintptr_t>(caller));
 }
 
-void pass_new() noexcept {
-#define CLUSTERPROF_PASS(name, ...) g_passed.name.store(g_functions.name.load());
+void pass_new(bool aligned) noexcept {
+#define CLUSTERPROF_PASS(name, ...)                      \
+  if ((strstr(#name, "align_val") != nullptr) == aligned) \
+    g_passed.name.store(g_functions.name.load());
   CLUSTERPROF_NEW_FUNCTIONS(CLUSTERPROF_PASS)
 #undef CLUSTERPROF_PASS
 }

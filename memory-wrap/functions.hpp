@@ -144,8 +144,8 @@ bool is_in_allocator(const void* address) noexcept;
 // Whether it is the object whose malloc is behind ours that calls.
 bool has_malloc(const void* caller) noexcept;
 
-// Lets operator new of an allocator pass, since it calls our malloc.
-void pass_new() noexcept;
+// Lets an allocator's operator new pass, since it calls our functions: those with an alignment, or the others.
+void pass_new(bool aligned) noexcept;
 
 // MemoryWrap::calls_other_malloc.
 bool calls_other_malloc(std::uintptr_t base, const void* dynamic) noexcept;

@@ -18,18 +18,15 @@ extern "C" [[gnu::visibility("hidden")]] const char _end[];
 namespace clusterprof::memory_wrap {
 namespace {
 
-// Whether an allocator's operator new, which is not passed, calls our malloc, as that of jemalloc up to 5.2.1
-// does. Nothing is recorded yet.
-bool new_calls_malloc() noexcept {
-  auto* const make = g_functions._Znwm.load(std::memory_order_relaxed);
-  auto* const end = g_functions._ZdlPv.load(std::memory_order_relaxed);
-  if (make == nullptr || end == nullptr || g_passed._Znwm.load(std::memory_order_relaxed) != nullptr)
-    return false;
+// Whether a function of an allocator's own calls our functions, as operator new of jemalloc up to 5.2.1 does,
+// and that with an alignment of later ones. Nothing is recorded yet.
+template <typename Make, typename End>
+bool calls_us(Make make, End end) noexcept {
   const Countdown countdown = t_state.heap;
   const ObjectRequest request = t_state.request;
   t_state.request = {true, 1, {false, {0, 0, 0}}};
   t_state.heap.left = 0;  // leads malloc to the slow path, which closes the request
-  void* const block = make(1);
+  void* const block = make();
   const bool called = !t_state.request.is_open;
   t_state.heap = countdown;
   t_state.request = request;
@@ -38,7 +35,21 @@ bool new_calls_malloc() noexcept {
 }
 
 void find_functions() noexcept {
-  if (have_functions() && new_calls_malloc()) pass_new();
+  if (!have_functions()) return;
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  auto* const make = g_functions._Znwm.load(kRelaxed);
+  auto* const end = g_functions._ZdlPv.load(kRelaxed);
+  if (make != nullptr && end != nullptr && g_passed._Znwm.load(kRelaxed) == nullptr &&
+      calls_us([=] { return make(1); }, end))
+    pass_new(false);
+  constexpr std::size_t kAlignment = 64;
+  auto* const make_aligned = g_functions._ZnwmSt11align_val_t.load(kRelaxed);
+  auto* const end_aligned = g_functions._ZdlPvSt11align_val_t.load(kRelaxed);
+  if (make_aligned != nullptr && end_aligned != nullptr &&
+      g_passed._ZnwmSt11align_val_t.load(kRelaxed) == nullptr &&
+      calls_us([=] { return make_aligned(kAlignment, kAlignment); },
+               [=](void* block) { end_aligned(block, kAlignment); }))
+    pass_new(true);
 }
 
 // Early blocks are known by their counters: who frees one must not call the allocator.
