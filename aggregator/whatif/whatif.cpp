@@ -29,6 +29,8 @@ using shard::ShardData;
 
 // With fewer samples a gap says nothing about what was done in it: then all gaps of its call site do.
 constexpr double kFewSamples = 5;
+// How far the samples of a gap may be from its length.
+constexpr double kSamplesAside = 2;
 // 95 % of a normal distribution.
 constexpr double kNormal = 1.96;
 // How much single runs of a program differ when nothing is changed, as a share of the elapsed time.
@@ -379,6 +381,7 @@ void WhatIf::State::find_stretches() {
   recording.tail.resize(trace.lanes.size());
   recording.elastic.resize(trace.events.size());
   std::unordered_map<std::uint64_t, std::map<std::uint32_t, double>> of_site;
+  std::unordered_map<std::uint64_t, double> rest_of_site;
   const auto is_outside = [&](std::uint32_t path) { return trace.outside[path] == path; };
   const auto gaps_of = [&](const Lane& lane, std::uint32_t call) {
     auto first = std::lower_bound(trace.gaps.begin(), trace.gaps.end(), call,
@@ -399,14 +402,26 @@ void WhatIf::State::find_stretches() {
       const std::string_view function = merged.strings[merged.frames[site.frame].name];
       recording.elastic[call] = function.starts_with("MPI_Test") || function.starts_with("MPI_Iprobe");
     }
-    std::map<std::uint32_t, double>& sums = of_site[key_of(lane.rank, recording.site_of(lane, call))];
+    const std::uint64_t key = key_of(lane.rank, recording.site_of(lane, call));
+    std::map<std::uint32_t, double>& sums = of_site[key];
     const auto [first, end] = gaps_of(lane, call);
-    for (auto row = first; row != end; ++row)
-      if (is_outside(row->path)) sums[row->path] += static_cast<double>(row->wall_ns);
+    double rest_ns = static_cast<double>(stretch.useful_ns);
+    for (auto row = first; row != end; ++row) {
+      if (!is_outside(row->path)) continue;
+      sums[row->path] += static_cast<double>(row->wall_ns);
+      rest_ns -= static_cast<double>(row->wall_ns);
+    }
+    if (first != end && seconds(rest_ns) > kSamplesAside * period_s) rest_of_site[key] += rest_ns;
   });
   std::unordered_map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> range_of_site;
-  const auto add = [&](const auto& times) {
-    double all = 0;
+  // A gap has its longest call paths only (collector/mpi/gap_timeline.cpp). What is more than samples can be wrong by
+  // is nobody's.
+  const auto left_out = [&](const auto& times, double whole_ns) {
+    for (const auto& [path, ns] : times) whole_ns -= ns;
+    return seconds(whole_ns) > kSamplesAside * period_s ? whole_ns : 0;
+  };
+  const auto add = [&](const auto& times, double rest_ns) {
+    double all = rest_ns;
     for (const auto& [path, ns] : times) all += ns;
     const auto first = static_cast<std::uint32_t>(recording.parts.size());
     for (const auto& [path, ns] : times)
@@ -422,14 +437,15 @@ void WhatIf::State::find_stretches() {
       const auto [first, end] = gaps_of(lane, call);
       for (auto row = first; row != end; ++row)
         if (is_outside(row->path)) times[row->path] += static_cast<double>(row->wall_ns);
-      std::tie(stretch.first, stretch.count) = add(times);
+      std::tie(stretch.first, stretch.count) =
+          add(times, left_out(times, static_cast<double>(stretch.useful_ns)));
     }
     if (stretch.count != 0) return;
     const auto [range, added] = range_of_site.try_emplace(key);
     if (added) {
-      range->second = add(of_site[key]);
+      range->second = add(of_site[key], rest_of_site[key]);
       if (range->second.second == 0)  // no sample at all: the code that made the call
-        range->second = add(std::map<std::uint32_t, double>{{trace.outside[trace.events[call].path], 1}});
+        range->second = add(std::map<std::uint32_t, double>{{trace.outside[trace.events[call].path], 1}}, 0);
     }
     std::tie(stretch.first, stretch.count) = range->second;
   });

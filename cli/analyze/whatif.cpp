@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,9 @@ using aggregator::whatif::WhatIf;
 // Candidates are made of what takes at least this share of the ranks' time, and of so many of each kind.
 constexpr double kLeastShare = 0.02;
 constexpr std::size_t kOfEachKind = 5;
+// What nearly everything is below (main(), <module>) is no candidate, nor what mostly calls others: a change takes
+// what is called with it.
+constexpr double kNearlyAll = 0.9, kLeastOwn = 0.5;
 // A rank is a candidate if it works so much longer than the mean.
 constexpr double kLongerThanMean = 1.05;
 
@@ -93,6 +97,12 @@ class Candidates {
     return a_.category_s[static_cast<std::size_t>(category)].value_or(0) > kLeastShare * all_s_;
   }
 
+  template <typename Row>
+  [[nodiscard]] bool is_a_part(const Row& row) const {
+    return row.active_self_s >= kLeastShare * all_s_ && row.active_total_s < kNearlyAll * all_s_ &&
+           row.active_self_s >= kLeastOwn * row.active_total_s;
+  }
+
   // Of names that are no change when they are written down, nothing is tried.
   void add(const std::string& text, Candidate candidate) {
     if (!tried_.insert(text).second) return;
@@ -104,9 +114,12 @@ class Candidates {
 
   void functions() {
     std::size_t taken = 0;
+    // A change names a function without its file, and a line without the file's directory.
+    std::map<std::string_view, std::size_t> named;
+    for (const report::FunctionRow& row : a_.functions) ++named[row.name];
     for (const report::FunctionRow& row : a_.functions) {
       const bool is_code = row.kind == shard::FrameKind::kPython || row.kind == shard::FrameKind::kNative;
-      if (!is_code || row.file.empty() || row.active_self_s < kLeastShare * all_s_) continue;
+      if (!is_code || row.file.empty() || !is_a_part(row) || named[row.name] > 1) continue;
       if (++taken > kOfEachKind) return;
       Candidate candidate;
       candidate.file = row.file, candidate.function = row.name, candidate.line = row.line;
@@ -117,8 +130,10 @@ class Candidates {
 
   void lines() {
     std::size_t taken = 0;
+    std::map<std::string_view, std::set<std::string_view>> files;
+    for (const report::LineRow& row : a_.lines) files[base_name(row.file)].insert(row.file);
     for (const report::LineRow& row : a_.lines) {
-      if (row.line == 0 || row.file.empty() || row.active_self_s < kLeastShare * all_s_) continue;
+      if (row.line == 0 || row.file.empty() || !is_a_part(row) || files[base_name(row.file)].size() > 1) continue;
       if (++taken > kOfEachKind) return;
       Candidate candidate;
       candidate.file = row.file, candidate.function = row.function, candidate.line = row.line;
@@ -167,7 +182,7 @@ std::vector<Candidate> rank(std::vector<Candidate> candidates, const WhatIf& wha
     Result<Prediction> prediction = whatif.predict({candidate.change});
     if (!prediction) continue;
     candidate.prediction = std::move(prediction).value();
-    candidate.gain_s = whatif.elapsed_s() - candidate.prediction.outcome.elapsed_s;
+    candidate.gain_s = whatif.replayed().elapsed_s - candidate.prediction.outcome.elapsed_s;
     if (candidate.gain_s > 0) ranked.push_back(std::move(candidate));
   }
   std::stable_sort(ranked.begin(), ranked.end(),
