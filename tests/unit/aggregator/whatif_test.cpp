@@ -134,6 +134,15 @@ TEST(WhatIf, OtherRanksSetTheLimit) {
   EXPECT_NEAR(ask.last.outcome.wait_s, 0, kNear_s);
 }
 
+// A gap has its longest call paths only.
+TEST(WhatIf, WhatAGapDoesNotTellIsNobodys) {
+  MadeRun run(2);
+  run.add(0, barrier(10 * kMs, 31 * kMs, 0, {{"fast", 10 * kMs}}));
+  run.add(1, barrier(30 * kMs, 31 * kMs, 0, {{"slow", 6 * kMs}}));
+  Asked ask(run);
+  EXPECT_NEAR(ask({"function slow x0"}), 25, 1e-3);
+}
+
 TEST(WhatIf, WhatTheRunDoesNotHave) {
   Asked ask(unequal());
   for (const char* text : {"function other x0", "line train.py:58 x0", "region work x0", "rank 2 = mean",
