@@ -27,10 +27,11 @@ constexpr std::string_view kNextProgram = ":";  // of mpirun
 
 bool is_own(const std::string& word) { return word.substr(word.rfind('/') + 1) == kOwnName; }
 
-// Options of the launcher that are not known may have a value: the program is a word that could be executed.
+// Options of the launcher that are not known may have a value: the program is a word that could be executed,
+// or clusterprof, which need not be found from here.
 std::size_t program_in(const Words& words) {
   std::size_t at = behind_launcher(words);
-  while (at < words.size() && find_command(words[at]).status != 0) ++at;
+  while (at < words.size() && !is_own(words[at]) && find_command(words[at]).status != 0) ++at;
   return at;
 }
 
@@ -61,23 +62,21 @@ class Names {
 
 Result<Words> recorded_command(const Words& command, const Words& recorder) {
   Words result;
-  if (const auto own = std::find_if(command.begin(), command.end(), is_own); own != command.end()) {
-    auto behind = own + 1;
-    if (behind != command.end() && (*behind == "record" || *behind == "run")) ++behind;
-    append(result, command.begin(), behind);
-    append(result, recorder.begin() + 1, recorder.end());
-    append(result, behind, command.end());
-    return result;
-  }
-  const auto with_recorder = [&](Words::const_iterator begin, Words::const_iterator program,
-                                 Words::const_iterator end) {
-    append(result, begin, program);
+  const auto record = [&](Words::const_iterator program, Words::const_iterator end) {
+    if (is_own(*program)) {
+      auto behind = program + 1;
+      if (behind != end && (*behind == "record" || *behind == "run")) ++behind;
+      append(result, program, behind);
+      append(result, recorder.begin() + 1, recorder.end());
+      append(result, behind, end);
+      return;
+    }
     append(result, recorder.begin(), recorder.end());
     result.emplace_back("--");
     append(result, program, end);
   };
   if (launcher_name(command[0]).empty()) {
-    with_recorder(command.begin(), command.begin(), command.end());
+    record(command.begin(), command.end());
     return result;
   }
   // Each part of the command line as the launcher's own, with options first.
@@ -89,7 +88,9 @@ Result<Words> recorded_command(const Words& command, const Words& recorder) {
     const std::size_t program = program_in(part);
     if (program == part.size())
       return Error{"it cannot be told where the program begins in this command: put clusterprof before it"};
-    with_recorder(begin, begin + static_cast<std::ptrdiff_t>(program - (is_first ? 0 : 1)), end);
+    const auto at = begin + static_cast<std::ptrdiff_t>(program - (is_first ? 0 : 1));
+    append(result, begin, at);
+    record(at, end);
     begin = end;
     if (begin == command.end()) break;
     result.emplace_back(*begin++);

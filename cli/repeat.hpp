@@ -12,8 +12,8 @@
 namespace clusterprof::cli {
 
 // The command with `recorder` (clusterprof and its options) where it belongs: before the program, behind a
-// launcher and its options. Where the user has put clusterprof already, the options follow that word. With
-// several programs (mpirun ... : ...) before each. An error: it cannot be told where a program begins.
+// launcher and its options. Where the user has put clusterprof there already, the options follow that word.
+// With several programs (mpirun ... : ...) before each. An error: it cannot be told where a program begins.
 Result<std::vector<std::string>> recorded_command(const std::vector<std::string>& command,
                                                   const std::vector<std::string>& recorder);
 

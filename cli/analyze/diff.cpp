@@ -55,7 +55,7 @@ Result<report::Noise> noise_for(const DiffOptions& options, const std::string& n
 
 const char* const kConditionsHelp =
     "CONDITIONS: one or more, separated by commas or \"or\":  METRIC OP VALUE,\n"
-    "or METRIC regressed [by N%]: worse by more than earlier runs varied (and by N% at least)\n"
+    "or METRIC regressed [by N%]: worse by more than earlier runs varied, and by N% at least (2%)\n"
     "  METRIC  elapsed cpu useful_mean useful_max mpi_wait mpi_transfer (times)  max_rss read written "
     "(bytes)\n"
     "          memory_peak node_memory_peak (bytes, with --memory)\n"

@@ -32,11 +32,15 @@ void add_stamp(const fs::path& path, std::string& stamp) {
     stamp += " -";
     return;
   }
-  stamp += ' ' + std::to_string(status.st_mtim.tv_sec) + '.' + std::to_string(status.st_mtim.tv_nsec) + ' ' +
-           std::to_string(S_ISDIR(status.st_mode) ? 0 : status.st_size);
+  const auto add_time = [&](const timespec& time) {
+    stamp += ' ' + std::to_string(time.tv_sec) + '.' + std::to_string(time.tv_nsec);
+  };
+  add_time(status.st_mtim);
+  add_time(status.st_ctim);
+  stamp += ' ' + std::to_string(S_ISDIR(status.st_mode) ? 0 : status.st_size);
 }
 
-// Changes when a shard or the profile is replaced, and from version to version.
+// Changes when a shard or the profile is replaced or may be read by others, and from version to version.
 std::string stamp_of(const fs::path& run) {
   std::string stamp = kVersion;
   add_stamp(run, stamp);
@@ -53,7 +57,8 @@ bool is_run(const fs::path& directory) {
 
 // All runs of a directory; those that the index knows are not looked into.
 Result<std::vector<HistoryRun>> read_runs(const fs::path& directory, Unmerged unmerged) {
-  HistoryIndex old = read_history_index(directory), index;
+  // What it has is of the usual view.
+  HistoryIndex old = chosen_view().is_usual() ? read_history_index(directory) : HistoryIndex(), index;
   std::vector<HistoryRun> runs;
   bool is_new = false;
   std::error_code error;
@@ -76,6 +81,8 @@ Result<std::vector<HistoryRun>> read_runs(const fs::path& directory, Unmerged un
       run.name = name, run.error = analysis.error().message;
     runs.push_back(run);
     if (analysis && analysis.value().run.state == report::RunState::kRunning) continue;
+    // Other errors, as of a permission or of memory, may be none the next time.
+    if (!analysis && analysis.error().kind != ErrorKind::kDamaged) continue;
     index[name] = {stamp_of(entry->path()), std::move(run)};
     is_new = true;
   }

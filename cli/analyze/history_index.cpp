@@ -3,16 +3,20 @@
 // programs that are killed, cannot damage it.
 #include "cli/analyze/history_index.hpp"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "base/hex_hash.hpp"
+#include "base/unique_fd.hpp"
 #include "cli/analyze/write_file.hpp"
 
 namespace clusterprof::cli {
@@ -21,8 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 using report::HistoryRun;
 
-// Of the tables below. Raised when they change.
-constexpr int kVersion = 1;
+// Of the tables below and what is in them. Raised when they change.
+constexpr int kVersion = 2;
+constexpr std::size_t kHashDigits = 16;  // of all that is before them: SQLite does not notice wrong values
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30;
 
 constexpr const char* kTables =
@@ -202,27 +207,39 @@ bool read(sqlite3* database, HistoryIndex& index) {
          });
 }
 
+// The user's own file, without the hash behind it; empty if there is none or the hash is another one. Does
+// not follow links or wait for pipes: the directory may be another user's.
+std::string whole_content(const fs::path& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_uid != ::geteuid() || static_cast<std::uintmax_t>(status.st_size) > kMostBytes)
+    return {};
+  std::string content(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t filled = 0;
+  while (filled < content.size()) {
+    const ssize_t count = ::read(file.get(), content.data() + filled, content.size() - filled);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return {};
+    filled += static_cast<std::size_t>(count);
+  }
+  if (content.size() < kHashDigits) return {};
+  const std::string hash = content.substr(content.size() - kHashDigits);
+  content.resize(content.size() - kHashDigits);
+  return hash == hex_hash(content) ? content : std::string();
+}
+
 }  // namespace
 
 HistoryIndex read_history_index(const fs::path& directory) {
-  const fs::path path = index_path(directory);
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
-      static_cast<std::uintmax_t>(status.st_size) > kMostBytes)
-    return {};
+  const std::string content = whole_content(index_path(directory));
   const Database database = in_memory();
-  if (!database) return {};
-  const auto size = static_cast<std::size_t>(status.st_size);
-  auto* const bytes = static_cast<unsigned char*>(sqlite3_malloc64(size));
+  if (content.empty() || !database) return {};
+  auto* const bytes = static_cast<unsigned char*>(sqlite3_malloc64(content.size()));
   if (bytes == nullptr) return {};
-  std::ifstream file(path, std::ios::binary);
-  file.read(reinterpret_cast<char*>(bytes), static_cast<std::streamsize>(size));
-  if (static_cast<std::size_t>(file.gcount()) != size) {
-    sqlite3_free(bytes);
-    return {};
-  }
+  std::memcpy(bytes, content.data(), content.size());
   // The database frees the bytes, also after an error.
-  const auto length = static_cast<sqlite3_int64>(size);
+  const auto length = static_cast<sqlite3_int64>(content.size());
   if (sqlite3_deserialize(database.get(), "main", bytes, length, length,
                           SQLITE_DESERIALIZE_READONLY | SQLITE_DESERIALIZE_FREEONCLOSE) != SQLITE_OK)
     return {};
@@ -246,9 +263,10 @@ void write_history_index(const fs::path& directory, const HistoryIndex& index) {
   const std::unique_ptr<unsigned char, decltype(&sqlite3_free)> bytes(
       sqlite3_serialize(database.get(), "main", &size, 0), &sqlite3_free);
   if (!bytes) return;
+  std::string content(reinterpret_cast<const char*>(bytes.get()), static_cast<std::size_t>(size));
+  content += hex_hash(content);
   // Nobody else reads it: a file that nobody can read is quoted.
-  (void)write_file(index_path(directory),
-                   {reinterpret_cast<const char*>(bytes.get()), static_cast<std::size_t>(size)}, {""});
+  (void)write_file(index_path(directory), content, {""});
 }
 
 }  // namespace clusterprof::cli

@@ -175,6 +175,7 @@ class Parser {
     if (metric.better == Better::kNeither)
       return Error{fmt::format("{} cannot regress: neither more nor less of it is better", metric.name)};
     condition.of = Condition::Of::kRegression;
+    condition.value = kLeastRegression;
     const std::size_t end = at_;
     blanks();
     if (!take_word("by")) {

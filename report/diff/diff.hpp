@@ -153,6 +153,10 @@ Diff compare(std::vector<RunFacts> a, std::vector<RunFacts> b, const Noise& nois
 
 // --- conditions ------------------------------------------------------------------------------
 
+// A regression that says nothing else is at least so large a part of A: runs that agree to the last page of
+// memory do not tell that one page more is one.
+inline constexpr double kLeastRegression = 0.02;
+
 // "elapsed>+5%": docs/diff.md has the grammar.
 struct Condition {
   enum class Op : std::uint8_t { kAbove, kAtLeast, kBelow, kAtMost };

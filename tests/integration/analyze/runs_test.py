@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,17 @@ def schema(name):
         rules = json.load(file)
     jsonschema.Draft7Validator.check_schema(rules)
     return rules
+
+
+def hex_hash(content):
+    """As base/hex_hash.hpp."""
+    mask = (1 << 64) - 1
+    value = 0xcbf29ce484222325
+    for byte in content:
+        value = (value ^ byte) * 0x100000001b3 & mask
+    for factor in (0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53):
+        value = (value ^ value >> 33) * factor & mask
+    return f"{value ^ value >> 33:016x}"
 
 
 class Runs(unittest.TestCase):
@@ -491,6 +503,48 @@ class Runs(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 self.assertTrue(file.read().startswith(begin), option)
         self.assertIn("2-1", self.analyze("history", folder).stdout.decode())
+
+    def test_history_of_another_view(self):
+        # What the cache knows is of the usual view: with other directories of one's own it does not count.
+        folder = os.path.dirname(self.growing(2, repeats=1)[0])
+        elapsed_s = self.json("history", "history", folder)["runs"][0]["elapsed_s"]
+        cache, = (os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".sqlite"))
+        with open(cache, "rb") as file:
+            content = file.read()
+        self.assertEqual(content[-16:].decode(), hex_hash(content[:-16]))
+        with open(cache, "wb") as file:
+            file.write(content[:-16])
+        database = sqlite3.connect(cache)
+        with database:
+            database.execute("UPDATE run SET elapsed = 12345")
+        database.close()
+        with open(cache, "rb") as file:
+            content = file.read()
+        with open(cache, "ab") as file:
+            file.write(hex_hash(content).encode())
+        self.assertEqual(self.json("history", "history", folder)["runs"][0]["elapsed_s"], 12345, "the cache is believed")
+        own = self.json("history", "history", folder, "--own", folder)
+        self.assertEqual(own["runs"][0]["elapsed_s"], elapsed_s)
+        self.assertEqual(self.json("history", "history", folder)["runs"][0]["elapsed_s"], 12345, "nor is it written")
+
+    def test_what_could_not_be_read_is_read_when_it_can_be(self):
+        run, = self.growing(2, repeats=1)
+        folder = os.path.dirname(run)
+        self.analyze("merge", run)
+        somebody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        for path, mode in ((self.directory, 0o755), (folder, 0o777), (run, 0o755)):
+            os.chmod(path, mode)
+
+        def allow(mode):  # which changes no file's time of modification
+            for path, _, names in os.walk(run):
+                for name in names:
+                    os.chmod(os.path.join(path, name), mode)
+        allow(0)
+        said = self.json("history", "history", folder, **somebody)
+        self.assertEqual((len(said["runs"]), len(said["damaged"])), (0, 1), said)
+        allow(0o644)
+        said = self.json("history", "history", folder, **somebody)
+        self.assertEqual((len(said["runs"]), len(said["damaged"])), (1, 0), said)
 
     def test_wrong_use_of_history(self):
         empty = tempfile.mkdtemp(dir=self.directory)

@@ -50,6 +50,26 @@ TEST(Repeat, WhereTheUserHasPutItItStays) {
             (Words{"mpirun", "/usr/bin/clusterprof", "record", "--rate=200", "--output=a-1", "report"}));
 }
 
+// Only where the program begins: elsewhere it is any word.
+TEST(Repeat, ItsNameInOtherPlacesIsNotTheRecorder) {
+  EXPECT_EQ(recorded({"mpirun", "-n", "4", "sh", "--input", "/data/clusterprof"}),
+            (Words{"mpirun", "-n", "4", "/opt/bin/clusterprof", "--rate=200", "--output=a-1", "--", "sh",
+                   "--input", "/data/clusterprof"}));
+  EXPECT_EQ(recorded({"sh", "clusterprof"}),
+            (Words{"/opt/bin/clusterprof", "--rate=200", "--output=a-1", "--", "sh", "clusterprof"}));
+  EXPECT_EQ(recorded({"mpirun", "--wdir", "/home/u/clusterprof", "sh"}),
+            (Words{"mpirun", "--wdir", "/home/u/clusterprof", "/opt/bin/clusterprof", "--rate=200",
+                   "--output=a-1", "--", "sh"}));
+}
+
+TEST(Repeat, OfSeveralProgramsEachHasOne) {
+  EXPECT_EQ(recorded({"mpirun", "-n", "1", "clusterprof", "-q", "sh", ":", "-n", "2", "cat"}),
+            (Words{"mpirun", "-n", "1", "clusterprof", "--rate=200", "--output=a-1", "-q", "sh", ":", "-n",
+                   "2", "/opt/bin/clusterprof", "--rate=200", "--output=a-1", "--", "cat"}));
+  EXPECT_EQ(recorded({"/usr/bin/clusterprof", "run", "sh"}),
+            (Words{"/usr/bin/clusterprof", "run", "--rate=200", "--output=a-1", "sh"}));
+}
+
 TEST(Repeat, LaunchersByName) {
   EXPECT_EQ(launcher_name("/usr/bin/mpiexec.hydra"), "mpiexec.hydra");
   EXPECT_EQ(launcher_name("srun"), "srun");

@@ -110,15 +110,30 @@ TEST_F(HistoryIndexTest, WhatIsDamagedIsNotThere) {
   EXPECT_TRUE(read_history_index(folder_).empty());
   write(bytes.substr(0, bytes.size() / 2));
   EXPECT_TRUE(read_history_index(folder_).empty());
-  // Any byte may be wrong: what is read then is some index or none.
+  // Any bit may be wrong, also one of a number.
   for (std::size_t at = 0; at < bytes.size(); at += bytes.size() / 97 + 1) {
     std::string wrong = bytes;
-    wrong[at] = static_cast<char>(wrong[at] ^ 0x55);
+    wrong[at] = static_cast<char>(wrong[at] ^ (1 << (at % 8)));
     write(wrong);
-    (void)read_history_index(folder_);
+    EXPECT_TRUE(read_history_index(folder_).empty()) << at;
   }
+  write(bytes);
+  EXPECT_EQ(read_history_index(folder_).size(), 200u);
   // Where it cannot be written, nothing happens.
   write_history_index(folder_ / "nowhere", index);
+}
+
+// In a directory of another user anything may be there.
+TEST_F(HistoryIndexTest, WhatIsNoFileIsNotRead) {
+  write_history_index(folder_, {{"run-1", made(1)}});
+  const fs::path path = file(), other = folder_ / "other";
+  ASSERT_EQ(read_history_index(folder_).size(), 1u);
+  fs::rename(path, other);
+  fs::create_symlink(other, path);
+  EXPECT_TRUE(read_history_index(folder_).empty());
+  fs::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_TRUE(read_history_index(folder_).empty()) << "and it is not waited for";
 }
 
 }  // namespace

@@ -170,6 +170,12 @@ TEST(History, ARegressionIsMoreThanNoise) {
     EXPECT_EQ(judged(1000, 1200, noise, regressed + " by 10%")->holds, true) << metric;
   }
   EXPECT_TRUE(judged(1000, 1065, noise, "elapsed regressed")->comparison.by_history);
+  // Runs that do not vary at all: a little more is no regression, unless that is asked for.
+  const Noise none = {{DiffTable::kRun, "elapsed", "", "value", 0, 4}};
+  EXPECT_EQ(judged(1000, 1010, none, "elapsed regressed")->holds, false);
+  EXPECT_FALSE(judged(1000, 1010, none, "elapsed regressed")->undecided);
+  EXPECT_EQ(judged(1000, 1010, none, "elapsed regressed by 0.5%")->holds, true);
+  EXPECT_EQ(judged(1000, 1030, none, "elapsed regressed")->holds, true);
   // Without a history nothing is known about single runs.
   EXPECT_EQ(judged(1000, 2000, {}, "elapsed regressed")->holds, false);
   EXPECT_TRUE(judged(1000, 2000, {}, "elapsed regressed")->undecided);
@@ -184,6 +190,7 @@ TEST(History, RegressionsAreParsed) {
   ASSERT_TRUE(conditions);
   ASSERT_EQ(conditions.value().size(), 3u);
   EXPECT_EQ(conditions.value()[0].text, "elapsed regressed");
+  EXPECT_NEAR(conditions.value()[0].value, 0.02, 1e-12);
   EXPECT_EQ(conditions.value()[1].name, "step");
   EXPECT_NEAR(conditions.value()[1].value, 0.035, 1e-12);
   EXPECT_EQ(conditions.value()[2].name, "a b");
