@@ -192,11 +192,12 @@ class Peaks(MemoryTest):
         most = phase["after_s"][rank] - base_phase["before_s"][base_rank]
         self.assertTrue(least - 0.02 <= found_s - base_s <= most + 0.02, (found_s - base_s, least, most))
 
-    def check_lines(self, report, phases):
+    def check_lines(self, report, phases, sees_mappings=True):
         held = 2 * 64_000 * 1000
         for key in ("rank_peak_bytes", "node_peak_bytes", "live_end_bytes"):
             self.near(self.sum(report, key, function="hold"), held, DEFAULT, key)
-            self.assertEqual(self.sum(report, key, function="mapped", domain="mmap"), 2 * 48 * MIB)
+            if sees_mappings:
+                self.assertEqual(self.sum(report, key, function="mapped", domain="mmap"), 2 * 48 * MIB)
             self.assertEqual(self.sum(report, key, function="churn"), 0)
         self.assertGreaterEqual(self.sum(report, "live_end_bytes", function="by_mpi", domain="mpi"), 2 * 16 * MIB)
         churned = 2 * 3000 * 20000
@@ -241,8 +242,9 @@ class Peaks(MemoryTest):
         self.assertEqual([row["rank"] for row in held["ranks"]], [0, 1])
 
     def test_of_two_nodes(self):
+        # MPICH's UCX writes a jump over the code of mmap, and nobody in front of mmap is called any more.
         report, phases = self.record_peaks("mpich", 2)
-        self.check_lines(report, phases)
+        self.check_lines(report, phases, sees_mappings=False)
         self.assertEqual(len(report["memory"]["nodes"]), 2)
         self.assertEqual(self.sum(report, "node_peak_bytes", function="first"), 200 * MIB, "each node has one rank")
         self.assertEqual(self.sum(report, "node_peak_bytes", function="second"), 160 * MIB)
