@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Patterns of communication, as they are or with a change really made: whatif PATTERN none|half|equal|nobarrier. `half`: solve() takes
- * half as long; `equal`: rank 1 takes as long as the others; `nobarrier`: the barrier is left out. Work is sleeping, so that more ranks
- * than processors do not disturb each other. Rank 0 prints how long the ranks took between two barriers, as JSON. */
+ * Patterns of communication, as they are or with a change really made: whatif PATTERN
+ * none|half|equal|nobarrier. `half`: solve() takes half as long; `equal`: rank 1 takes as long as the others;
+ * `nobarrier`: the barrier is left out. Work is sleeping, so that more ranks than processors do not disturb
+ * each other. Rank 0 prints as JSON how long the ranks took between two barriers, and how long each rank was
+ * in solve() and in prepare() in each round. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,19 +14,30 @@ enum { kRounds = 12, kLarge = 1 << 20 };
 static const double kUnit = 0.010;
 static int rank, ranks, half, equal, nobarrier;
 static char large[kLarge];
+static double solving, preparing; /* in this round, seconds */
 
 static void rest(double seconds) {
   const struct timespec duration = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
   nanosleep(&duration, NULL);
 }
 
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
 __attribute__((noinline, noclone)) static void solve(double units) {
+  const double begin = now();
   rest(kUnit * units * (half ? 0.5 : 1));
+  solving += now() - begin;
   __asm__ volatile("");
 }
 
 __attribute__((noinline, noclone)) static void prepare(double units) {
+  const double begin = now();
   rest(kUnit * units);
+  preparing += now() - begin;
   __asm__ volatile("");
 }
 
@@ -168,6 +181,23 @@ static void round_of(const char* pattern, int round) {
   MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
+/* A list of rounds of each rank. */
+static void print_of_all(const char* name, const double* of_rounds) {
+  double* all = malloc(sizeof(double) * kRounds * (size_t)ranks);
+  if (all == NULL) MPI_Abort(MPI_COMM_WORLD, 3);
+  MPI_Gather(of_rounds, kRounds, MPI_DOUBLE, all, kRounds, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  if (rank == 0) {
+    printf(", \"%s\": [", name);
+    for (int r = 0; r < ranks; ++r) {
+      printf("%s[", r > 0 ? ", " : "");
+      for (int i = 0; i < kRounds; ++i) printf("%s%.6f", i > 0 ? ", " : "", all[r * kRounds + i]);
+      putchar(']');
+    }
+    putchar(']');
+  }
+  free(all);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -177,10 +207,19 @@ int main(int argc, char** argv) {
   equal = strcmp(argv[2], "equal") == 0;
   nobarrier = strcmp(argv[2], "nobarrier") == 0;
   MPI_Barrier(MPI_COMM_WORLD);
-  const double begin = MPI_Wtime();
-  for (int i = 0; i < kRounds; ++i) round_of(argv[1], i);
+  const double begin = now();
+  double solved[kRounds], prepared[kRounds];
+  for (int i = 0; i < kRounds; ++i) {
+    solving = preparing = 0;
+    round_of(argv[1], i);
+    solved[i] = solving;
+    prepared[i] = preparing;
+  }
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) printf("{\"elapsed_s\": %.6f}\n", MPI_Wtime() - begin);
+  if (rank == 0) printf("{\"elapsed_s\": %.6f", now() - begin);
+  print_of_all("solve_s", solved);
+  print_of_all("prepare_s", prepared);
+  if (rank == 0) puts("}");
   MPI_Finalize();
   return 0;
 }
