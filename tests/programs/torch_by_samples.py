@@ -10,15 +10,17 @@ import time
 
 import torch.distributed as dist
 
-WORK = 3_500_000
+WORK_S = 0.14  # of CPU time, so that a wait is longer than the time between two looks on fast processors, too
 RANK = int(os.environ["RANK"])
 seconds = {"init_process_group": 0.0, "all_reduce": 0.0, "barrier": 0.0}
 
 
-def compute(steps):
+def compute(seconds_of_cpu):
+    end = time.thread_time() + seconds_of_cpu
     total = 0
-    for i in range(steps):
-        total += i
+    while time.thread_time() < end:
+        for i in range(10_000):
+            total += i
     return total
 
 
@@ -37,13 +39,13 @@ def main():
     else:  # so that rank 0 waits in the rendezvous
         while not os.path.exists(here):
             time.sleep(0.01)
-        compute(2 * WORK)
+        compute(2 * WORK_S)
     begin = time.monotonic()
     dist.init_process_group(os.path.join(directory, "socket"))
     seconds["init_process_group"] = time.monotonic() - begin
     value = 0.0
     for _ in range(rounds):
-        compute(3 * WORK if RANK == 1 else WORK)
+        compute(3 * WORK_S if RANK == 1 else WORK_S)
         value = reduce_all(value + RANK + 1)
     begin = time.monotonic()
     dist.barrier()

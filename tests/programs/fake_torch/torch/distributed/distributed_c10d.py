@@ -5,7 +5,7 @@ import socket
 import struct
 import time
 
-ADDITIONS = 300_000  # per all_reduce: its own work, some milliseconds
+OWN_S = 0.010  # CPU time of all_reduce itself
 
 _peer = None
 
@@ -39,8 +39,10 @@ def _exchange(value):
 
 def all_reduce(value):
     total = value + _exchange(value)
-    for _ in range(ADDITIONS):
-        total += 0.0
+    end = time.thread_time() + OWN_S
+    while time.thread_time() < end:
+        for _ in range(1000):
+            total += 0.0
     return total
 
 
