@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 
@@ -438,9 +439,13 @@ TEST(Agent, CountsEvents) {
   ASSERT_TRUE(exited(outcome, 0));
   ASSERT_EQ(outcome.processes.size(), 1u);
   const wire::SegmentHeader& segment = *outcome.processes[0].segment;
-  ASSERT_EQ(segment.unavailable_count, 1u);
-  EXPECT_STREQ(segment.unavailable_names[0], "no-such-event");
-  EXPECT_STRNE(segment.unavailable_reasons[0], "");
+  // PAPI itself, too, where it does not know the processor; the kernel's own count then has that name.
+  std::map<std::string, std::string> reasons;
+  for (std::uint32_t i = 0; i < segment.unavailable_count; ++i)
+    reasons[segment.unavailable_names[i]] = segment.unavailable_reasons[i];
+  EXPECT_EQ(reasons.erase("PAPI"), segment.unavailable_count - 1);
+  ASSERT_EQ(reasons.size(), 1u);
+  EXPECT_NE(reasons["no-such-event"], "");
   ASSERT_EQ(segment.counter_count, 1u);
   EXPECT_STREQ(segment.counter_names[0], "perf::TASK-CLOCK");
   const ThreadLog& thread = main_of(outcome);

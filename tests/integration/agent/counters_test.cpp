@@ -51,6 +51,13 @@ std::map<std::string, std::string> missing(const wire::SegmentHeader& segment) {
   return reasons;
 }
 
+// Why PAPI counts nothing here, on a processor that is newer than its libpfm, say. Empty: it does.
+std::string papi_missing(const wire::SegmentHeader& segment) {
+  const auto reasons = missing(segment);
+  const auto found = reasons.find("PAPI");
+  return found == reasons.end() ? std::string() : found->second;
+}
+
 // The last values of a thread by name: from its end, or from its last sample if its end was not recorded.
 std::map<std::string, double> totals(const ProcessLog& process, const ThreadLog& thread) {
   std::map<std::string, double> values;
@@ -370,10 +377,11 @@ TEST(AgentCounters, NamesEventsThatCannotBeCounted) {
   ASSERT_EQ(outcome.wait_status, 0);
   const wire::SegmentHeader& segment = *outcome.processes.at(0).segment;
   auto reasons = missing(segment);
-  EXPECT_TRUE(reasons["no-such-event"].starts_with("unknown event")) << reasons["no-such-event"];
-  EXPECT_TRUE(reasons["PAPI_NONSENSE"].starts_with("unknown event")) << reasons["PAPI_NONSENSE"];
+  const std::string no_papi = papi_missing(segment);
+  for (const char* unknown : {"no-such-event", "PAPI_NONSENSE"})
+    EXPECT_TRUE(reasons[unknown].starts_with(no_papi.empty() ? "unknown event" : no_papi)) << reasons[unknown];
   if (!has_hardware_counters()) {
-    EXPECT_EQ(reasons["PAPI_TOT_CYC"], "no hardware counters on this machine");
+    EXPECT_EQ(reasons["PAPI_TOT_CYC"], no_papi.empty() ? "no hardware counters on this machine" : no_papi);
   }
   EXPECT_EQ(reasons["page-faults"], "too many: 16 are counted at most");
   for (const ThreadLog& thread : outcome.processes[0].threads)
@@ -419,9 +427,14 @@ TEST(AgentCounters, NamesEventsThatAreNotPermitted) {
     const Outcome asked = run({kTarget, "spin"}, environment);
     ASSERT_EQ(asked.processes.size(), 1u);
     auto reasons = missing(*asked.processes[0].segment);
-    EXPECT_EQ(reasons["perf::CONTEXT-SWITCHES"], refused);
     EXPECT_EQ(reasons["--sample-on cs"], refused);
-    EXPECT_EQ(counted(*asked.processes[0].segment), std::vector<std::string>{"perf::PAGE-FAULTS"});
+    if (papi_missing(*asked.processes[0].segment).empty()) {
+      EXPECT_EQ(reasons["perf::CONTEXT-SWITCHES"], refused);
+      EXPECT_EQ(counted(*asked.processes[0].segment), std::vector<std::string>{"perf::PAGE-FAULTS"});
+    } else {  // the kernel's figures of a thread, which everybody may read
+      EXPECT_EQ(counted(*asked.processes[0].segment),
+                (std::vector<std::string>{"perf::CONTEXT-SWITCHES", "perf::PAGE-FAULTS"}));
+    }
     EXPECT_GT(asked.processes[0].main_thread()->count(wire::Trigger::kCpuTimer), 20u);
     // In user mode it may be had.
     const Outcome faults = run({kTarget, "faults"}, sample_on("page-faults:100", "1,2,0,0,64,2"));
