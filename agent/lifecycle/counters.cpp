@@ -663,6 +663,9 @@ void note_hidden_kernel() noexcept {
   add_missing("kernel mode of hardware events", reason);
 }
 
+// PAPI's presets are all of the processor's counters.
+bool is_preset(const char* name) noexcept { return strncmp(name, "PAPI_", 5) == 0; }
+
 // Opens those hardware events for which the kernel has names, as far as the processor counts them together.
 // They become the event set of this thread. `no_papi`: why the others are missing.
 void add_hardware_events(const Wanted& wanted, const char* no_papi) noexcept {
@@ -672,6 +675,10 @@ void add_hardware_events(const Wanted& wanted, const char* no_papi) noexcept {
   for (std::uint32_t i = 0; i < wanted.count; ++i) {
     if (wanted.kinds[i] != CounterKind::kPapi) continue;
     std::uint64_t& config = g_events.group[g_process.set_count];
+    if (!hardware && is_preset(wanted.names[i])) {
+      add_missing(wanted.names[i], no_hardware);
+      continue;
+    }
     if (!hardware || !find_hardware_event(wanted.names[i], config)) {
       add_missing(wanted.names[i], no_papi);
       continue;

@@ -100,7 +100,8 @@ class Churn(recording.RecordingTest):
         found = sum(row["alloc_bytes"] for row in rows)
         error = sum(row["error_bytes"] for row in rows)
         self.assertLessEqual(abs(found - allocated), 5 * error, (found, allocated))
-        self.assertLess(error, 0.01 * allocated)
+        # Samples per second are limited: the faster the machine, the fewer there are.
+        self.assertLess(error, 0.03 * allocated)
         self.assertLess(sum(row["live_end_bytes"] for row in rows), 64 * 1024, "64 blocks of 208 bytes at most, and one sample")
         self.assertFalse(any(row["leak"] for row in rows))
         self.assertGreater(report["memory"]["interval_bytes"], FINE, "the interval is raised, since there is too much to record")

@@ -136,8 +136,10 @@ TEST(AgentCounters, CountsSoftwareEventsWherePapiDoesNotKnowTheProcessor) {
   EXPECT_EQ(counted(*process.segment),
             (std::vector<std::string>{"perf::TASK-CLOCK", "perf::PAGE-FAULTS", "perf::CONTEXT-SWITCHES"}));
   const auto reasons = missing(*process.segment);
-  for (const char* name : {"PAPI", "PAPI_TOT_INS"})
-    EXPECT_EQ(reasons.at(name).substr(0, 43), "perf_event does not work: Error initializin") << name;
+  EXPECT_EQ(reasons.at("PAPI").substr(0, 43), "perf_event does not work: Error initializin");
+  if (!has_hardware_counters()) {
+    EXPECT_EQ(reasons.at("PAPI_TOT_INS"), "no hardware counters on this machine");
+  }
   EXPECT_EQ(process.drops(wire::DropReason::kCounterFailed), 0u);
   expect_own_figures(outcome, process, kPapi, 5);
 }
@@ -378,10 +380,16 @@ TEST(AgentCounters, NamesEventsThatCannotBeCounted) {
   const wire::SegmentHeader& segment = *outcome.processes.at(0).segment;
   auto reasons = missing(segment);
   const std::string no_papi = papi_missing(segment);
-  for (const char* unknown : {"no-such-event", "PAPI_NONSENSE"})
-    EXPECT_TRUE(reasons[unknown].starts_with(no_papi.empty() ? "unknown event" : no_papi)) << reasons[unknown];
+  const std::string no_hardware = "no hardware counters on this machine";
+  EXPECT_TRUE(reasons["no-such-event"].starts_with(no_papi.empty() ? "unknown event" : no_papi))
+      << reasons["no-such-event"];
+  // Without PAPI nobody knows whether there is such a preset.
+  EXPECT_TRUE(reasons["PAPI_NONSENSE"].starts_with(no_papi.empty()           ? "unknown event"
+                                                   : has_hardware_counters() ? no_papi
+                                                                             : no_hardware))
+      << reasons["PAPI_NONSENSE"];
   if (!has_hardware_counters()) {
-    EXPECT_EQ(reasons["PAPI_TOT_CYC"], no_papi.empty() ? "no hardware counters on this machine" : no_papi);
+    EXPECT_EQ(reasons["PAPI_TOT_CYC"], no_hardware);
   }
   EXPECT_EQ(reasons["page-faults"], "too many: 16 are counted at most");
   for (const ThreadLog& thread : outcome.processes[0].threads)
