@@ -28,13 +28,14 @@ std::uint32_t read_small_file(const char* path, char* buffer, std::uint32_t capa
   return used;
 }
 
-bool parse_run_delay(const char* schedstat, std::uint64_t& run_delay_ns) noexcept {
+bool parse_schedule(const char* schedstat, Schedule& schedule) noexcept {
   // Time on a processor, time in wait of one, and how often it got one: never 0 where that is counted.
   char* end = nullptr;
   strtoull(schedstat, &end, 10);
   const std::uint64_t waited_ns = strtoull(end, &end, 10);
-  if (strtoull(end, nullptr, 10) == 0) return false;
-  run_delay_ns = waited_ns;
+  const std::uint64_t runs = strtoull(end, nullptr, 10);
+  if (runs == 0) return false;
+  schedule = {waited_ns, runs};
   return true;
 }
 

@@ -208,10 +208,10 @@ void read_command(wire::SegmentHeader& header, const wire::SegmentHeader* parent
 bool kernel_tells_run_delay() noexcept {
   static constinit bool tells = false;  // asked in the first process: its forks have the same kernel
   if (g_process.generation == 0) {
-    char schedule[96];
-    std::uint64_t run_delay_ns = 0;
-    tells = read_small_file("/proc/thread-self/schedstat", schedule, sizeof schedule) != 0 &&
-            parse_run_delay(schedule, run_delay_ns);
+    char text[96];
+    Schedule schedule;
+    tells = read_small_file("/proc/thread-self/schedstat", text, sizeof text) != 0 &&
+            parse_schedule(text, schedule);
   }
   return tells;
 }

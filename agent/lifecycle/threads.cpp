@@ -122,9 +122,10 @@ namespace {
 std::uint64_t earlier_run_delay_ns(std::int32_t tid) noexcept {
   char path[64], text[96];
   task_file(tid, "/schedstat", path);
-  std::uint64_t run_delay_ns = 0;
-  return read_small_file(path, text, sizeof text) != 0 && parse_run_delay(text, run_delay_ns) ? run_delay_ns
-                                                                                              : 0;
+  Schedule schedule = {};
+  return read_small_file(path, text, sizeof text) != 0 && parse_schedule(text, schedule)
+             ? schedule.run_delay_ns
+             : 0;
 }
 
 // For a thread without a slot: its CPU time is added when it ends. Only the variable's address matters.

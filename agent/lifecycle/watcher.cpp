@@ -21,8 +21,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/module_table.h"
@@ -34,6 +32,7 @@
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/replaced_calls.h"
+#include "agent/lifecycle/same_wait.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/thread_records.h"
 #include "agent/lifecycle/ticks.h"
@@ -135,15 +134,9 @@ std::uint32_t read_task_file(int& descriptor, std::int32_t tid, const char* name
   return used;
 }
 
-struct Call {
-  long number;
-  std::uint64_t arguments[6];
-  std::uint64_t stack_pointer;
-};
-
 // The call may have transferred a part of what it was asked to. A signal would end it there, and it would
 // return that part only, which many callers do not expect.
-bool may_be_half_done(const Call& call) noexcept {
+bool may_be_half_done(const BlockedCall& call) noexcept {
   constexpr std::uint64_t kAtomicBytes = 4096;  // PIPE_BUF
   switch (call.number) {
     case SYS_write:
@@ -175,7 +168,7 @@ bool may_be_half_done(const Call& call) noexcept {
 }
 
 // True if the call was made by a function of ours that would continue with the rest (transfers.cpp).
-bool would_go_on(const ThreadRecord& record, const Call& call) noexcept {
+bool would_go_on(const ThreadRecord& record, const BlockedCall& call) noexcept {
   switch (call.number) {
     case SYS_write:
     case SYS_writev:
@@ -214,7 +207,7 @@ std::uint64_t timeout_at(std::uint64_t address) noexcept {
 }
 
 // The relative timeout of a call, if repeating the call would start the whole timeout again.
-std::uint64_t timeout_ns(const Call& call) noexcept {
+std::uint64_t timeout_ns(const BlockedCall& call) noexcept {
   const auto of_milliseconds = [](std::uint64_t argument) {
     const auto ms = static_cast<std::int32_t>(argument);
     return ms < 0 ? kNoTimeout : static_cast<std::uint64_t>(ms) * kMillisecondNs;
@@ -249,9 +242,16 @@ std::uint64_t timeout_ns(const Call& call) noexcept {
 
 // If it were repeated, the call would last too long by the part of the timeout that has passed. True if that
 // is too much.
-bool would_last_too_long(const Call& call, std::uint64_t passed_ns) noexcept {
+bool would_last_too_long(const BlockedCall& call, std::uint64_t passed_ns) noexcept {
   constexpr std::uint64_t kAlwaysBearableNs = 60 * kMillisecondNs, kBearablePart = 8;
   return passed_ns > kAlwaysBearableNs && passed_ns > timeout_ns(call) / kBearablePart;
+}
+
+CallState read_call(ThreadRecord& record, BlockedCall& call) noexcept {
+  char text[256];
+  if (read_task_file(record.watch.syscall_file, record.tid, "/syscall", text, sizeof text) == 0)
+    return CallState::kNotKnown;
+  return parse_call(text, call);
 }
 
 // Asks the kernel in which call the thread is blocked. False if it must not be signalled: it could run and
@@ -261,37 +261,32 @@ bool would_last_too_long(const Call& call, std::uint64_t passed_ns) noexcept {
 bool find_blocked_call(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   record.blocked_number = -1;
   record.blocked_pc = 0;
-  char text[256];
-  if (read_task_file(record.watch.syscall_file, record.tid, "/syscall", text, sizeof text) == 0) return false;
-  if (text[0] == 'r') return false;  // "running"
-  // The number, six arguments, the stack pointer and the pc; or -1, the stack pointer and the pc.
-  char* end = nullptr;
-  const long number = strtol(text, &end, 10);
-  const char* last = strrchr(text, ' ');
-  if (end == text || last == nullptr || number == SYS_execve || number == SYS_execveat) return false;
-  if (number < 0) return true;
-  Call call = {number, {}, 0};
-  for (std::uint64_t& argument : call.arguments) argument = strtoull(end, &end, 16);
-  call.stack_pointer = strtoull(end, &end, 16);
+  BlockedCall call = {};
+  if (read_call(record, call) != CallState::kBlocked || call.number == SYS_execve ||
+      call.number == SYS_execveat)
+    return false;
+  if (call.number < 0) return true;
   if ((may_be_half_done(call) && !would_go_on(record, call)) ||
       would_last_too_long(call, now_ns - record.watch.ran_after_ns))
     return false;
-  record.blocked_pc = strtoull(last + 1, nullptr, 16);
-  record.blocked_number = static_cast<std::int32_t>(number);
+  record.blocked_pc = call.pc;
+  record.blocked_number = static_cast<std::int32_t>(call.number);
   return true;
 }
 
-// How long the thread could run but had no processor. Its samples report that from now on. 0 if the kernel
-// does not tell.
-std::uint64_t refresh_run_delay(ThreadRecord& record) noexcept {
+// How long the thread could run but had no processor, which its samples report from now on, and how often it
+// got one. 0 if the kernel does not tell.
+void refresh_schedule(ThreadRecord& record, std::uint64_t cpu_ns) noexcept {
   char text[96];
-  std::uint64_t run_delay_ns = 0;
-  if (read_task_file(record.watch.schedule_file, record.tid, "/schedstat", text, sizeof text) == 0 ||
-      !parse_run_delay(text, run_delay_ns))
-    return 0;
-  if (run_delay_ns > record.base_run_delay_ns)
-    record.slot->run_delay_ns.store(run_delay_ns - record.base_run_delay_ns, std::memory_order_relaxed);
-  return run_delay_ns;
+  Schedule schedule = {};
+  if (read_task_file(record.watch.schedule_file, record.tid, "/schedstat", text, sizeof text) != 0)
+    parse_schedule(text, schedule);
+  record.watch.waited_ns = schedule.run_delay_ns;
+  record.watch.runs = schedule.runs;
+  record.watch.runs_cpu_ns = cpu_ns;
+  if (schedule.run_delay_ns > record.base_run_delay_ns)
+    record.slot->run_delay_ns.store(schedule.run_delay_ns - record.base_run_delay_ns,
+                                    std::memory_order_relaxed);
 }
 
 // The signal is queued with the record's address, by which the handler recognises it.
@@ -304,18 +299,6 @@ void signal_thread(ThreadRecord& record) noexcept {
   record.signal_sent.store(1, std::memory_order_release);
   if (raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, record.tid, kSampleSignal, &info) != 0)
     record.signal_sent.store(0, std::memory_order_relaxed);
-}
-
-// The clock of a blocked thread stands still, so any advance means that the thread has moved on. Until it is
-// known at which value it stands, the time of our own handler has to be allowed for.
-bool has_moved(ThreadRecord& record, std::uint64_t cpu_ns) noexcept {
-  const std::uint64_t sampled_ns = record.sampled_cpu_ns.load(std::memory_order_acquire);
-  WatchState& watch = record.watch;
-  if (watch.rest_signal_ns == sampled_ns && watch.rest_cpu_ns != 0) return cpu_ns != watch.rest_cpu_ns;
-  if (cpu_ns > sampled_ns + record.sampled_cost_ns.load(std::memory_order_relaxed) + kMovedNs) return true;
-  watch.rest_signal_ns = sampled_ns;
-  watch.rest_cpu_ns = cpu_ns;
-  return false;
 }
 
 // True if the program has replaced our handler without calling our functions.
@@ -395,10 +378,10 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   record.last_look_ns = now_ns;
   // A thread that slept all the time, or ran, has waited for no processor.
   constexpr std::uint64_t kShortStopNs = 100'000;
-  if (ran_ns != 0 && elapsed_ns >= ran_ns + kShortStopNs) record.watch.waited_ns = refresh_run_delay(record);
+  if (ran_ns != 0 && elapsed_ns >= ran_ns + kShortStopNs) refresh_schedule(record, cpu_ns);
 
   if (record.tick == Tick::kMonotonic) {
-    if (record.timer_off.load(std::memory_order_acquire) == 0 || !has_moved(record, cpu_ns))
+    if (record.timer_off.load(std::memory_order_acquire) == 0 || !has_moved(record, cpu_ns, read_call))
       return Look::kSame;
     record.timer_off.store(0, std::memory_order_relaxed);
     arm_timer(record);
@@ -407,7 +390,7 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   if (!g_process.watch_blocked) return Look::kSame;
 
   if (record.signalled) {
-    if (record.signal_sent.load(std::memory_order_acquire) != 0 || !has_moved(record, cpu_ns))
+    if (record.signal_sent.load(std::memory_order_acquire) != 0 || !has_moved(record, cpu_ns, read_call))
       return Look::kSame;
     record.signalled = false;
     record.watch.same_since_ns = now_ns;
@@ -416,7 +399,9 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   if (kept_running) return Look::kSame;
   if (clock_ns(record.clock_id) != cpu_ns || !find_blocked_call(record, now_ns))
     return only_lacked_processor(record, cpu_ns, record.watch.waited_ns, now_ns) ? Look::kSame : Look::kMixed;
-  record.watch.base_ns = 0;
+  WatchState& watch = record.watch;
+  watch.base_ns = 0;
+  watch.signalled_runs = watch.runs_cpu_ns == cpu_ns ? watch.runs : 0;
   record.signalled = true;
   signal_thread(record);
   return Look::kSignalled;

@@ -100,6 +100,8 @@ struct WatchState {
   std::uint64_t ran_after_ns;  // it did run after this look, and not after the next
   // After the signal at the first of these CPU times, the thread came to rest at the second.
   std::uint64_t rest_signal_ns, rest_cpu_ns;
+  // How often it had got a processor: at this CPU time, and when the watcher signalled it. 0: not known.
+  std::uint64_t runs, runs_cpu_ns, signalled_runs;
 };
 
 // The process-private side of a ThreadSlot, at the same index.
@@ -128,8 +130,10 @@ struct ThreadRecord {
   // Handler and watcher.
   std::atomic<std::uint64_t> sampled_cpu_ns;   // CPU clock at the last signal of ours
   std::atomic<std::uint32_t> sampled_cost_ns;  // what that signal's handler took
-  std::atomic<std::uint32_t> timer_off;        // kMonotonic: the handler stopped it, the thread is blocked
-  std::atomic<std::uint32_t> signal_sent;      // watcher: 1 before the signal; handler: 0
+  // Where it met the thread: at or behind the call that it interrupted.
+  std::atomic<std::uint64_t> sampled_pc, sampled_sp;
+  std::atomic<std::uint32_t> timer_off;    // kMonotonic: the handler stopped it, the thread is blocked
+  std::atomic<std::uint32_t> signal_sent;  // watcher: 1 before the signal; handler: 0
   // What the kernel said the thread was blocked in when the signal was sent; number -1: nothing.
   std::int32_t blocked_number;
   std::uint64_t blocked_pc;

@@ -607,6 +607,9 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
     return true;
   }
   record.sampled_cost_ns.store(told_cost_ns, std::memory_order_relaxed);
+  const auto& registers = interrupted.uc_mcontext.gregs;
+  record.sampled_pc.store(static_cast<std::uint64_t>(registers[REG_RIP]), std::memory_order_relaxed);
+  record.sampled_sp.store(static_cast<std::uint64_t>(registers[REG_RSP]), std::memory_order_relaxed);
   record.sampled_cpu_ns.store(now.cpu_ns, std::memory_order_release);
   if (is_tick && !wakes_up && !throttled && !is_off) leave_time(record, is_of_descriptor(info), now, cost_ns);
   return true;

@@ -708,6 +708,16 @@ static int do_sleepers(int seconds, int count) {
   return 0;
 }
 
+/* Each long wait begins with a short one, without work in between. */
+static int do_waits_in_turn(int times) {
+  for (int i = 0; i < times; ++i) {
+    spin_cpu_ms(20);
+    const struct timespec end = in_ms(CLOCK_MONOTONIC, 300);
+    if (poll(NULL, 0, 25) != 0 || clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0) return 1;
+  }
+  return 0;
+}
+
 static int do_fork_faults(int children) { /* of children that do nothing */
   for (int i = 0; i < children; ++i) {
     const pid_t child = fork();
@@ -780,6 +790,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "faults") == 0) return do_faults(number);
   if (strcmp(what, "sleepers") == 0) return do_sleepers(number, 64);
   if (strcmp(what, "few_sleepers") == 0) return do_sleepers(number, 2);
+  if (strcmp(what, "waits_in_turn") == 0) return do_waits_in_turn(number);
   if (strcmp(what, "fork_faults") == 0) return do_fork_faults(number);
   if (strcmp(what, "memory") == 0) return do_memory(number);
   if (strcmp(what, "env") == 0) return system("env | grep -E '^(LD_PRELOAD|CLUSTERPROF)'") == 0 ? 0 : 1;

@@ -25,7 +25,7 @@ static void rest(double seconds) {
   nanosleep(&time, NULL);
 }
 
-__attribute__((noinline)) static void hold(void) { spin(0.400); /* line of holder */ }
+__attribute__((noinline)) static void hold(void) { spin(0.500); /* line of holder */ }
 
 static void* load(void* unused) {
   const double end = now() + length_s;
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
     pthread_mutex_lock(&mutex); /* line of waiter */
     waited_s += now() - from;
     pthread_mutex_unlock(&mutex);
-    spin(0.030);
+    rest(0.020); /* and then into the mutex at once, which load() has again */
   }
   pthread_join(thread, NULL);
   printf("{\"waited_s\": %.9f}\n", waited_s);
