@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -159,7 +160,7 @@ std::optional<Judgement> judged(double a_ms, double b_ms, const Noise& noise, co
 TEST(History, ARegressionIsMoreThanNoise) {
   const Noise noise = {{DiffTable::kRun, "elapsed", "", "value", 0.02, 20},
                        {DiffTable::kFunctions, "step", "train.py", "self_s", 0.02, 20}};
-  // t(20) × 2 % × √2 = 5.9 %
+  // t(20) × 2 % × √2 = 5.9 % of the mean of both sides
   for (const char* metric : {"elapsed", "function:step"}) {
     const std::string regressed = std::string(metric) + " regressed";
     EXPECT_EQ(judged(1000, 1055, noise, regressed)->holds, false) << metric;
@@ -182,6 +183,25 @@ TEST(History, ARegressionIsMoreThanNoise) {
   // The old forms take the history, too.
   EXPECT_EQ(judged(1000, 1055, noise, "elapsed>+5%")->holds, false);
   EXPECT_EQ(judged(1000, 1065, noise, "elapsed>+5%")->holds, true);
+}
+
+// t(20) of 2.5 % for each of two, which is 2.42: 6.9 % of the mean of both sides.
+TEST(History, RegressionsOfSeveralConditionsAreOfAllTogether) {
+  const Noise noise = {{DiffTable::kRun, "elapsed", "", "value", 0.02, 20},
+                       {DiffTable::kFunctions, "step", "train.py", "self_s", 0.02, 20}};
+  const auto both = [&](std::uint64_t b_ms, const char* expression) {
+    const Diff diff = compare({facts_with(1000, "a")}, {facts_with(b_ms, "b")}, noise);
+    return judge(diff, parse_conditions(expression).value(), false);
+  };
+  for (const Judgement& one : both(1065, "elapsed regressed or function:step regressed")) {
+    EXPECT_EQ(one.holds, false);
+    EXPECT_TRUE(one.within_noise);
+    EXPECT_NEAR(*one.comparison.half_width / one.comparison.a->mean, 2.4231 * 0.02 * 1.0325 * std::sqrt(2.0),
+                1e-5);
+  }
+  for (const Judgement& one : both(1075, "elapsed regressed or function:step regressed"))
+    EXPECT_EQ(one.holds, true);
+  EXPECT_EQ(both(1065, "elapsed regressed or elapsed>1h")[0].holds, true) << "a level is no test";
 }
 
 TEST(History, RegressionsAreParsed) {
@@ -213,11 +233,55 @@ TEST(History, FalseAlarmsOfRegressions) {
     const auto noise = noise_of(earlier, find_change_points(earlier));
     ASSERT_TRUE(noise);
     const double a = earlier.back(), b = value();
-    const double half_width = student_quantile(noise->freedom) * noise->deviation * a * std::sqrt(2.0);
+    const double half_width =
+        student_quantile(noise->freedom) * noise->deviation * (a + b) / 2 * std::sqrt(2.0);
     alarms += b - a > half_width ? 1 : 0;
   }
   EXPECT_GT(alarms, kDraws * 0.015);
   EXPECT_LT(alarms, kDraws * 0.04);
+}
+
+// docs/ci.md states it, of all conditions of a command together.
+TEST(History, FalseAlarmsOfSeveralRegressions) {
+  std::mt19937_64 random(6);
+  std::normal_distribution<double> normal;
+  const auto ms = [&](double mean) {
+    return static_cast<std::uint64_t>(std::lround(mean * (1 + 0.03 * normal(random))));
+  };
+  const auto facts = [&](const std::string& name) {
+    RunFacts run;
+    run.name = name;
+    run.ranks = 1;
+    for (int f = 0; f < 5; ++f) {
+      Subject subject;
+      subject.name = "f" + std::to_string(f);
+      run.rows.push_back(
+          {DiffTable::kFunctions,
+           subject,
+           {{"self_s", Unit::kSeconds, Better::kLower, true, true, 0.001 * static_cast<double>(ms(1e6))}}});
+    }
+    return run;
+  };
+  Noise noise;
+  for (int f = 0; f < 5; ++f)
+    noise.push_back({DiffTable::kFunctions, "f" + std::to_string(f), "", "self_s", 0.03, 1000});
+  const auto conditions = parse_conditions(
+      "function:f0 regressed, function:f1 regressed, function:f2 regressed, function:f3 regressed, "
+      "function:f4 regressed");
+  ASSERT_TRUE(conditions);
+  constexpr int kDraws = 4000;
+  int alarms = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    const Diff diff = compare({facts("a")}, {facts("b")}, noise);
+    const std::vector<Judgement> judgements = judge(diff, conditions.value(), false);
+    ASSERT_EQ(judgements.size(), 5u);
+    alarms +=
+        std::any_of(judgements.begin(), judgements.end(), [](const Judgement& one) { return *one.holds; })
+            ? 1
+            : 0;
+  }
+  EXPECT_GT(alarms, kDraws * 0.012);
+  EXPECT_LT(alarms, kDraws * 0.033) << "each for itself would be 12 %";
 }
 
 TEST(History, JudgementsForCi) {
