@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long `clusterprof history` takes with many runs: without its index, and with it.
+"""How long `clusterprof history` takes with many runs, without its index and with it; and how often it is wrong about series of runs
+whose truth is known (history_alarms.cpp).
 
-    bench/history.py [--build DIR] [--runs N]
+    bench/history.py [--build DIR] [--runs N] [--series N]        0: not that
 
 The runs are one synthetic run under many names, so the first time every profile is read, and none is merged.
 """
@@ -22,7 +23,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=os.path.join(TOP, "build", "release"))
     parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--series", type=int, default=2000)
     options = parser.parse_args()
+    if options.runs:
+        measure_time(options)
+    if options.series:
+        subprocess.run([os.path.join(options.build, "bench", "history_alarms"), str(options.series)], check=True)
+
+
+def measure_time(options):
     clusterprof = os.path.join(options.build, "bin", "clusterprof")
     folder = tempfile.mkdtemp(prefix="clusterprof-history-")
     try:

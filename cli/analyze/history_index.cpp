@@ -26,18 +26,20 @@ namespace fs = std::filesystem;
 using report::HistoryRun;
 
 // Of the tables below and what is in them. Raised when they change.
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr std::size_t kHashDigits = 16;  // of all that is before them: SQLite does not notice wrong values
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30;
 
 constexpr const char* kTables =
     "CREATE TABLE run(row INTEGER PRIMARY KEY, name TEXT, stamp TEXT, id TEXT, start INTEGER, ranks INTEGER,"
     " nodes INTEGER, elapsed REAL, complete INTEGER, parallel REAL, load_balance REAL, communication REAL,"
-    " serialization REAL, transfer REAL, rss INTEGER, error TEXT);"
+    " serialization REAL, transfer REAL, rss INTEGER, error TEXT,"
+    " sample REAL, has_functions INTEGER);"
     "CREATE TABLE word(run INTEGER, text TEXT);"
     "CREATE TABLE finding(run INTEGER, text TEXT);"
     "CREATE TABLE setting(run INTEGER, kind INTEGER, name TEXT, value TEXT);"
-    "CREATE TABLE metric(run INTEGER, kind INTEGER, name TEXT, file TEXT, total INTEGER, value REAL);";
+    "CREATE TABLE followed(row INTEGER PRIMARY KEY, kind INTEGER, name TEXT, file TEXT);"
+    "CREATE TABLE metric(run INTEGER, followed INTEGER, value REAL);";
 
 // Each user has one: what others may read of the runs differs.
 fs::path index_path(const fs::path& directory) {
@@ -123,11 +125,13 @@ class Statement {
 std::int64_t number_of(std::uint64_t number) { return static_cast<std::int64_t>(number); }
 
 bool fill(sqlite3* database, const HistoryIndex& index) {
-  Statement run(database, "INSERT INTO run VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Statement run(database, "INSERT INTO run VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   Statement word(database, "INSERT INTO word VALUES(?, ?)");
   Statement finding(database, "INSERT INTO finding VALUES(?, ?)");
   Statement setting(database, "INSERT INTO setting VALUES(?, ?, ?, ?)");
-  Statement metric(database, "INSERT INTO metric VALUES(?, ?, ?, ?, ?, ?)");
+  Statement followed(database, "INSERT INTO followed VALUES(?, ?, ?, ?)");
+  Statement metric(database, "INSERT INTO metric VALUES(?, ?, ?)");
+  std::map<report::FollowedMetric, std::int64_t> rows;  // of those that are in the table
   std::int64_t row = 0;
   for (const auto& [name, indexed] : index) {
     const HistoryRun& r = indexed.run;
@@ -136,14 +140,18 @@ bool fill(sqlite3* database, const HistoryIndex& index) {
         r.max_rss_bytes ? std::optional(number_of(*r.max_rss_bytes)) : std::nullopt;
     bool good = run.insert(++row, name, indexed.stamp, r.id, r.start_utc_ns, number_of(r.ranks),
                            number_of(r.nodes), r.elapsed_s, std::int64_t{r.complete ? 1 : 0}, e.parallel,
-                           e.load_balance, e.communication, e.serialization, e.transfer, rss, r.error);
+                           e.load_balance, e.communication, e.serialization, e.transfer, rss, r.error,
+                           r.sample_s, std::int64_t{r.has_functions ? 1 : 0});
     for (const std::string& text : r.command) good = good && word.insert(row, text);
     for (const std::string& text : r.findings) good = good && finding.insert(row, text);
     for (const shard::Setting& s : r.settings)
       good = good && setting.insert(row, static_cast<std::int64_t>(s.kind), s.name, s.value);
-    for (const auto& [m, value] : r.metrics)
-      good = good && metric.insert(row, static_cast<std::int64_t>(m.table), m.name, m.file,
-                                   std::int64_t{m.total ? 1 : 0}, value);
+    for (const auto& [m, value] : r.metrics) {
+      const auto [known, is_new] = rows.try_emplace(m, static_cast<std::int64_t>(rows.size()) + 1);
+      if (is_new)
+        good = good && followed.insert(known->second, static_cast<std::int64_t>(m.kind), m.name, m.file);
+      good = good && metric.insert(row, known->second, value);
+    }
     if (!good) return false;
   }
   return true;
@@ -164,7 +172,16 @@ bool read(sqlite3* database, HistoryIndex& index) {
     e.serialization = run.maybe(12), e.transfer = run.maybe(13);
     if (!run.is_null(14)) r.max_rss_bytes = static_cast<std::uint64_t>(run.number(14));
     r.error = run.text(15);
+    r.sample_s = run.real(16), r.has_functions = run.number(17) != 0;
     runs[run.number(0)] = &(index[r.name] = std::move(indexed)).run;
+  }
+  std::map<std::int64_t, report::FollowedMetric> metrics;
+  Statement followed(database, "SELECT * FROM followed");
+  while (followed.next()) {
+    const std::int64_t kind = followed.number(1);
+    if (kind < 0 || kind >= static_cast<std::int64_t>(report::kFollowedKinds)) return false;
+    metrics[followed.number(0)] = {static_cast<report::FollowedKind>(kind), followed.text(2),
+                                   followed.text(3)};
   }
   // A row of a run that is not there: the file is damaged.
   const auto rows = [&](Statement& statement, const auto& take) {
@@ -178,7 +195,7 @@ bool read(sqlite3* database, HistoryIndex& index) {
   Statement finding(database, "SELECT * FROM finding ORDER BY rowid");
   Statement setting(database, "SELECT * FROM setting ORDER BY rowid");
   Statement metric(database, "SELECT * FROM metric ORDER BY rowid");
-  return run.is_complete() &&
+  return run.is_complete() && followed.is_complete() &&
          rows(word,
               [&](HistoryRun& r) {
                 r.command.push_back(word.text(1));
@@ -198,11 +215,9 @@ bool read(sqlite3* database, HistoryIndex& index) {
                 return true;
               }) &&
          rows(metric, [&](HistoryRun& r) {
-           const std::int64_t table = metric.number(1);
-           if (table < 0 || table >= static_cast<std::int64_t>(report::kDiffTables)) return false;
-           r.metrics.push_back({{static_cast<report::DiffTable>(table), metric.text(2), metric.text(3),
-                                 metric.number(4) != 0},
-                                metric.real(5)});
+           const auto found = metrics.find(metric.number(1));
+           if (found == metrics.end()) return false;
+           r.metrics.emplace_back(found->second, metric.real(2));
            return true;
          });
 }

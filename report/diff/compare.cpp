@@ -3,6 +3,7 @@
 // than noise (statistics.cpp). docs/diff.md.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -13,9 +14,6 @@
 
 namespace clusterprof::report {
 namespace {
-
-constexpr double kNormalQuantile = 1.959964;  // for kConfidence
-static_assert(kConfidence == 0.95);
 
 // Of the times of whole runs, where one run a side does not tell how much runs vary.
 constexpr double kLargeDifference = 0.10;
@@ -86,7 +84,10 @@ class Comparer {
     const auto found = noise_.find({table, subject.name, file, std::string(key)});
     if (found == noise_.end() || !c.difference) return;
     const NoiseOfRow& noise = *found->second;
-    c.half_width = student_quantile(noise.freedom) * noise.deviation * std::abs(c.a->mean) * std::sqrt(2.0);
+    // A's value alone is as often too small as too large, and what is too small would narrow the interval.
+    const double size = (std::abs(c.a->mean) + std::abs(c.b->mean)) / 2;
+    c.error = DifferenceError{noise.deviation * size * std::sqrt(2.0), noise.freedom};
+    c.half_width = c.error->half_width();
     c.by_history = true;
     c.by_sampling = false;
     c.significant = std::abs(*c.difference) > *c.half_width;
@@ -111,17 +112,19 @@ class Comparer {
     Comparison result;
     result.a = sample_of(a);
     result.b = sample_of(b);
+    result.b_values = b;
     if (a.empty() || b.empty()) return result;
     result.difference = without_rounding(result.b->mean - result.a->mean, result);
     if (result.a->mean != 0) result.relative = *result.difference / std::abs(result.a->mean);
-    result.half_width = half_width_of_difference(a, b);
-    if (result.half_width) result.half_width = without_rounding(*result.half_width, result);
+    result.error = error_of_difference(a, b);
+    if (result.error) result.error->error = without_rounding(result.error->error, result);
     for (std::optional<Sample>* side : {&result.a, &result.b})
       if ((*side)->half_width) (*side)->half_width = without_rounding(*(*side)->half_width, result);
-    if (!result.half_width && counted) {
-      result.half_width = kNormalQuantile * std::sqrt(variance);
+    if (!result.error && counted) {
+      result.error = DifferenceError{std::sqrt(variance), std::numeric_limits<double>::infinity()};
       result.by_sampling = true;
     }
+    if (result.error) result.half_width = result.error->half_width();
     if (result.half_width) result.significant = std::abs(*result.difference) > *result.half_width;
     return result;
   }

@@ -285,34 +285,85 @@ bool compares(Condition::Op op, double value, double with) {
   return false;
 }
 
-void decide_regression(Judgement& judgement, Better better) {
-  const Comparison& c = judgement.comparison;
-  if (!c.difference) return;
-  const bool worse = *c.difference != 0 && (*c.difference > 0) == (better == Better::kLower);
-  const bool enough = !c.relative || std::abs(*c.relative) >= judgement.condition.value;
-  judgement.holds = worse && enough && c.significant.value_or(false);
-  judgement.undecided = worse && enough && !c.significant;
-  judgement.within_noise = worse && enough && c.significant && !*c.significant;
-}
+// What a condition is about, of B's mean or of one of its runs. `difference`, `relative`: from A's mean.
+struct Compared {
+  double b = 0;
+  std::optional<double> difference, relative;
+};
 
-void decide(Judgement& judgement, bool any_difference) {
-  const Condition& condition = judgement.condition;
-  const Comparison& c = judgement.comparison;
-  if (condition.of == Condition::Of::kLevel) {
-    if (c.b) judgement.holds = compares(condition.op, c.b->mean, condition.value);
-    return;
+// Empty: A does not have it, which the condition needs.
+std::optional<bool> fulfils(const Condition& condition, Better better, const Compared& compared) {
+  if (condition.of == Condition::Of::kLevel) return compares(condition.op, compared.b, condition.value);
+  if (!compared.difference) return {};
+  double change = *compared.difference;
+  if (condition.of == Condition::Of::kRegression) {
+    const bool worse = change != 0 && (change > 0) == (better == Better::kLower);
+    return worse && (!compared.relative || std::abs(*compared.relative) >= condition.value);
   }
-  if (!c.difference) return;
-  double change = *c.difference;
   if (condition.of == Condition::Of::kRelativeChange) {
     const double from_nothing =
         change == 0 ? 0 : std::copysign(std::numeric_limits<double>::infinity(), change);
-    change = c.relative.value_or(from_nothing);
+    change = compared.relative.value_or(from_nothing);
   }
-  judgement.holds = compares(condition.op, change, condition.value);
-  if (!*judgement.holds || any_difference || c.significant.value_or(true)) return;
-  judgement.holds = false;
-  judgement.within_noise = true;
+  return compares(condition.op, change, condition.value);
+}
+
+Compared compared_with(const std::optional<Sample>& a, double b) {
+  if (!a) return {b, {}, {}};
+  const double difference = b - a->mean;
+  return {b, difference, a->mean == 0 ? std::optional<double>() : difference / std::abs(a->mean)};
+}
+
+void count_runs(Judgement& judgement, Better better) {
+  const Comparison& c = judgement.comparison;
+  judgement.b_runs = c.b_values.size();
+  for (const double b : c.b_values)
+    if (fulfils(judgement.condition, better, compared_with(c.a, b)).value_or(false)) ++judgement.b_runs_alike;
+}
+
+void decide(Judgement& judgement, Better better, bool any_difference) {
+  const Comparison& c = judgement.comparison;
+  if (!c.b) return;
+  judgement.holds = fulfils(judgement.condition, better, {c.b->mean, c.difference, c.relative});
+  if (!judgement.holds) return;
+  count_runs(judgement, better);
+  switch (judgement.condition.of) {
+    case Condition::Of::kLevel: {
+      const bool agree = judgement.b_runs_alike == 0 || judgement.b_runs_alike == judgement.b_runs;
+      if (any_difference || agree || !c.b->half_width) return;
+      judgement.undecided = std::abs(c.b->mean - judgement.condition.value) <= *c.b->half_width;
+      if (judgement.undecided) judgement.holds = false;
+      return;
+    }
+    case Condition::Of::kRegression:
+      if (!*judgement.holds || c.significant.value_or(false)) return;
+      judgement.holds = false;
+      (c.significant ? judgement.within_noise : judgement.undecided) = true;
+      return;
+    case Condition::Of::kRelativeChange:
+    case Condition::Of::kChange:
+      if (!*judgement.holds || any_difference || c.significant.value_or(true)) return;
+      judgement.holds = false;
+      judgement.within_noise = true;
+  }
+}
+
+bool is_tested(const Judgement& judgement, bool any_difference) {
+  if (!judgement.comparison.error || judgement.condition.of == Condition::Of::kLevel) return false;
+  return judgement.condition.of == Condition::Of::kRegression || !any_difference;
+}
+
+// So many intervals are each so much wider that all of them together are as certain as one.
+void widen_together(std::vector<Judgement>& judgements, bool any_difference) {
+  const auto tested = std::count_if(judgements.begin(), judgements.end(), [&](const Judgement& judgement) {
+    return is_tested(judgement, any_difference);
+  });
+  for (Judgement& judgement : judgements) {
+    if (!is_tested(judgement, any_difference)) continue;
+    Comparison& c = judgement.comparison;
+    c.half_width = c.error->half_width(1 - (1 - kConfidence) / static_cast<double>(tested));
+    c.significant = std::abs(*c.difference) > *c.half_width;
+  }
 }
 
 }  // namespace
@@ -324,6 +375,7 @@ Result<std::vector<Condition>> parse_conditions(std::string_view expression) {
 std::vector<Judgement> judge(const Diff& diff, const std::vector<Condition>& conditions,
                              bool any_difference) {
   std::vector<Judgement> result;
+  std::vector<Better> better;
   for (const Condition& condition : conditions) {
     const Metric* const metric = metric_of(condition.metric);
     const std::size_t before = result.size();
@@ -344,14 +396,16 @@ std::vector<Judgement> judge(const Diff& diff, const std::vector<Condition>& con
                             base_name(row.subject.file.empty() ? row.subject.module : row.subject.file));
           judgement.file = row.subject.file;
           judgement.line = row.subject.line;
-          if (condition.of == Condition::Of::kRegression)
-            decide_regression(judgement, value.better);
-          else
-            decide(judgement, any_difference);
+          better.push_back(value.better);
         }
       }
-    if (result.size() == before) result.emplace_back().condition = condition;
+    if (result.size() == before) {
+      result.emplace_back().condition = condition;
+      better.push_back(Better::kNeither);
+    }
   }
+  widen_together(result, any_difference);
+  for (std::size_t i = 0; i < result.size(); ++i) decide(result[i], better[i], any_difference);
   return result;
 }
 

@@ -101,9 +101,11 @@ struct Comparison {
   // Half the width of the difference's confidence interval: by the runs; of single runs by how earlier ones
   // varied, or else, where samples were counted, by their error alone.
   std::optional<double> half_width;
+  std::optional<DifferenceError> error;  // what half_width comes from
   bool by_sampling = false, by_history = false;
   std::optional<bool> significant;  // the interval does not hold 0; empty: there is none
   bool large = false;               // without an interval: more than runs of one program usually differ by
+  std::vector<double> b_values;     // of each run of b that has it
 };
 
 struct ComparedValue {
@@ -174,16 +176,21 @@ struct Judgement {
   Condition condition;
   std::optional<bool> holds;  // empty: the runs do not have that
   bool within_noise = false;  // it would hold, but the difference is no more than noise
-  bool undecided = false;     // of a regression: how much runs vary is not known, so it does not hold
-  std::string_view key;       // of what was compared
-  std::string subject;        // "step() train.py"; empty for metrics of the run
-  std::string file;           // of the subject; empty: none
+  // It does not hold, and that is not certain: of a regression, how much runs vary is not known; of a level,
+  // some runs of b are above it and some below, and so may be their mean.
+  bool undecided = false;
+  std::size_t b_runs = 0, b_runs_alike = 0;  // that have it; of them, that fulfil it by themselves
+  std::string_view key;                      // of what was compared
+  std::string subject;                       // "step() train.py"; empty for metrics of the run
+  std::string file;                          // of the subject; empty: none
   std::uint32_t line = 0;
   Unit unit = Unit::kSeconds;
   bool per_rank = false;
   Comparison comparison;
 };
-// `any_difference`: holds even when it is within the noise.
+// Half widths of differences are those of all judgements together: that any of them does not hold the true
+// difference has a probability of 1 - kConfidence at most (Bonferroni). `any_difference`: holds even when it
+// is within the noise.
 std::vector<Judgement> judge(const Diff& diff, const std::vector<Condition>& conditions, bool any_difference);
 
 // --- renderers -------------------------------------------------------------------------------

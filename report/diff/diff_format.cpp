@@ -156,11 +156,15 @@ std::string judgement_text(const Judgement& judgement) {
   if (const std::string width = width_cell(judgement.unit, c); !width.empty())
     of += fmt::format(" +/- {}", width);
   if (judgement.per_rank) of += ", per rank";
-  const char* const verdict = judgement.undecided
-                                  ? "not decided: how much runs vary is not known, repeat them"
-                              : *judgement.holds       ? "true"
-                              : judgement.within_noise ? "not beyond the noise"
-                                                       : "false";
+  const bool is_level = judgement.condition.of == Condition::Of::kLevel;
+  std::string verdict =
+      judgement.undecided
+          ? (is_level ? "not decided" : "not decided: how much runs vary is not known, repeat them")
+      : *judgement.holds       ? "true"
+      : judgement.within_noise ? "not beyond the noise"
+                               : "false";
+  if (judgement.b_runs_alike != 0 && judgement.b_runs_alike != judgement.b_runs)
+    verdict += fmt::format(", {} of {} runs", judgement.b_runs_alike, judgement.b_runs);
   return fmt::format("{}: {} ({}{}{})", condition, verdict, printable(judgement.subject),
                      judgement.subject.empty() ? "" : " ", of);
 }

@@ -40,18 +40,26 @@ std::optional<Sample> sample_of(std::span<const double> values) {
   return sample;
 }
 
-std::optional<double> half_width_of_difference(std::span<const double> a, std::span<const double> b) {
+double DifferenceError::half_width(double confidence) const {
+  return error == 0 ? 0 : student_quantile(freedom, confidence) * error;
+}
+
+std::optional<DifferenceError> error_of_difference(std::span<const double> a, std::span<const double> b) {
   if (a.empty() || b.empty() || (a.size() < 2 && b.size() < 2)) return {};
   const auto n_a = static_cast<double>(a.size()), n_b = static_cast<double>(b.size());
   if (a.size() < 2 || b.size() < 2) {
     const std::span<const double> many = a.size() < 2 ? b : a;
-    return student_quantile(static_cast<double>(many.size() - 1)) *
-           std::sqrt(variance_of(many) * (1 / n_a + 1 / n_b));
+    return DifferenceError{std::sqrt(variance_of(many) * (1 / n_a + 1 / n_b)),
+                           static_cast<double>(many.size() - 1)};
   }
   const double of_a = variance_of(a) / n_a, of_b = variance_of(b) / n_b, both = of_a + of_b;
-  if (both <= 0) return 0;
-  const double freedom = both * both / (of_a * of_a / (n_a - 1) + of_b * of_b / (n_b - 1));
-  return student_quantile(freedom) * std::sqrt(both);
+  if (both <= 0) return DifferenceError{0, n_a + n_b - 2};
+  return DifferenceError{std::sqrt(both), both * both / (of_a * of_a / (n_a - 1) + of_b * of_b / (n_b - 1))};
+}
+
+std::optional<double> half_width_of_difference(std::span<const double> a, std::span<const double> b) {
+  const std::optional<DifferenceError> error = error_of_difference(a, b);
+  return error ? std::optional(error->half_width()) : std::nullopt;
 }
 
 }  // namespace clusterprof::report

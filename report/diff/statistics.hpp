@@ -20,8 +20,15 @@ struct Sample {
 };
 std::optional<Sample> sample_of(std::span<const double> values);  // empty: no values
 
-// Half the width of the confidence interval of mean(b) - mean(a): Welch's where both sides have at least two
-// values; where one has a single value, it is taken to vary as the other does. Empty for one value each.
+// The standard error of mean(b) - mean(a), with its degrees of freedom; infinite: those of a normal
+// distribution.
+struct DifferenceError {
+  double error = 0, freedom = 0;
+  [[nodiscard]] double half_width(double confidence = kConfidence) const;
+};
+// Welch's where both sides have at least two values; where one has a single value, it is taken to vary as the
+// other does. Empty for one value each.
+std::optional<DifferenceError> error_of_difference(std::span<const double> a, std::span<const double> b);
 std::optional<double> half_width_of_difference(std::span<const double> a, std::span<const double> b);
 
 }  // namespace clusterprof::report

@@ -15,9 +15,45 @@ namespace {
 // Fewer degrees of freedom say little about how much runs vary.
 constexpr double kLeastFreedom = 4;
 
+struct Part {
+  double count = 0, mean = 0;
+  double squares = 0;  // around the mean
+};
+
+double freedom_of(const Part& before, const Part& after) { return before.count + after.count - 2; }
+
+// Of the difference of both means, by how the values of both sides vary.
+double error_of(const Part& before, const Part& after, const ChangeTest& test) {
+  const double all = before.count + after.count;
+  const double mean = std::abs(before.count * before.mean + after.count * after.mean) / all;
+  const double least = std::max(kLeastDeviation * mean, test.least_deviation);
+  const double variance =
+      std::max((before.squares + after.squares) / freedom_of(before, after), least * least);
+  return std::sqrt(variance * (1 / before.count + 1 / after.count));
+}
+
+// How many errors both means are apart. Equal values are not.
+double distance(const Part& before, const Part& after, const ChangeTest& test) {
+  const double difference = std::abs(after.mean - before.mean);
+  return difference == 0 ? 0 : difference / error_of(before, after, test);
+}
+
+bool is_large(double before, double after) {
+  return std::abs(after - before) >= kLeastChange * std::abs(before);
+}
+
+Part part_of(std::span<const double> values) {
+  const std::optional<Sample> sample = sample_of(values);
+  if (!sample) return {};
+  Part part{static_cast<double>(sample->runs), sample->mean, 0};
+  for (const double value : values) part.squares += (value - part.mean) * (value - part.mean);
+  return part;
+}
+
 class Segmentation {
  public:
-  explicit Segmentation(std::span<const double> values) : values_(values), sums_{0}, squares_{0} {
+  Segmentation(std::span<const double> values, const ChangeTest& test)
+      : values_(values), test_(test), sums_{0}, squares_{0} {
     // Sums of small numbers, so that differences of squares keep their digits.
     offset_ = values.empty() ? 0 : values.front();
     for (const double value : values) {
@@ -34,19 +70,10 @@ class Segmentation {
   }
 
  private:
-  [[nodiscard]] double mean(std::size_t begin, std::size_t end) const {
-    return (sums_[end] - sums_[begin]) / static_cast<double>(end - begin);
-  }
-  // Around the mean.
-  [[nodiscard]] double squares(std::size_t begin, std::size_t end) const {
+  [[nodiscard]] Part part(std::size_t begin, std::size_t end) const {
+    const auto count = static_cast<double>(end - begin);
     const double sum = sums_[end] - sums_[begin];
-    return std::max(0.0, squares_[end] - squares_[begin] - sum * sum / static_cast<double>(end - begin));
-  }
-  // Of the difference of both means, by how the values of both sides vary.
-  [[nodiscard]] double error(std::size_t begin, std::size_t middle, std::size_t end) const {
-    const double before = static_cast<double>(middle - begin), after = static_cast<double>(end - middle);
-    const double variance = (squares(begin, middle) + squares(middle, end)) / (before + after - 2);
-    return std::sqrt(variance * (1 / before + 1 / after));
+    return {count, offset_ + sum / count, std::max(0.0, squares_[end] - squares_[begin] - sum * sum / count)};
   }
 
   void divide(std::size_t begin, std::size_t end) {
@@ -54,17 +81,16 @@ class Segmentation {
     double most = 0;
     std::size_t best = begin;
     for (std::size_t middle = begin + kLeastRuns; middle + kLeastRuns <= end; ++middle) {
-      const double difference = std::abs(mean(middle, end) - mean(begin, middle));
-      // Values that do not vary at all have no error but that of their last digits.
-      const double least = 1e-9 * std::abs(offset_) + 1e-300;
-      const double t = difference / std::max(error(begin, middle, end), least);
+      const double t = distance(part(begin, middle), part(middle, end), test_);
       if (t <= most) continue;
       most = t;
       best = middle;
     }
-    const auto places = static_cast<double>(end - begin - 2 * kLeastRuns + 1);
-    const auto freedom = static_cast<double>(end - begin - 2);
-    if (most <= student_quantile(freedom, 1 - kFalseAlarm / places)) return;
+    // Parts share what the series has, by their lengths: together they are not more often wrong than it.
+    const auto size = static_cast<double>(end - begin);
+    const double level = test_.false_alarm * size / static_cast<double>(values_.size());
+    const double places = size - 2 * static_cast<double>(kLeastRuns) + 1;
+    if (most <= student_quantile(size - 2, 1 - level / places)) return;
     firsts_.push_back(best);
     divide(begin, best);
     divide(best, end);
@@ -73,16 +99,16 @@ class Segmentation {
   [[nodiscard]] std::vector<ChangePoint> describe() const {
     std::vector<ChangePoint> changes;
     for (std::size_t i = 0; i < firsts_.size(); ++i) {
-      const std::size_t begin = i == 0 ? 0 : firsts_[i - 1], middle = firsts_[i];
       const std::size_t end = i + 1 == firsts_.size() ? values_.size() : firsts_[i + 1];
-      ChangePoint change{middle, offset_ + mean(begin, middle), offset_ + mean(middle, end), 0};
-      change.half_width = student_quantile(static_cast<double>(end - begin - 2)) * error(begin, middle, end);
-      changes.push_back(change);
+      const Part before = part(i == 0 ? 0 : firsts_[i - 1], firsts_[i]), after = part(firsts_[i], end);
+      changes.push_back({firsts_[i], before.mean, after.mean,
+                         student_quantile(freedom_of(before, after)) * error_of(before, after, test_)});
     }
     return changes;
   }
 
   std::span<const double> values_;
+  ChangeTest test_;
   double offset_ = 0;
   std::vector<double> sums_, squares_;  // of the first so many values
   std::vector<std::size_t> firsts_;
@@ -90,29 +116,33 @@ class Segmentation {
 
 }  // namespace
 
-std::vector<ChangePoint> find_change_points(std::span<const double> values) {
-  std::vector<ChangePoint> changes = Segmentation(values).find();
-  std::erase_if(changes, [](const ChangePoint& change) {
-    return std::abs(change.after - change.before) < kLeastChange * std::abs(change.before);
-  });
+std::vector<ChangePoint> find_change_points(std::span<const double> values, const ChangeTest& test) {
+  std::vector<ChangePoint> changes = Segmentation(values, test).find();
+  std::erase_if(changes, [](const ChangePoint& change) { return !is_large(change.before, change.after); });
   return changes;
 }
 
-std::optional<RelativeNoise> noise_of(std::span<const double> values,
-                                      const std::vector<ChangePoint>& changes) {
-  double squares = 0, freedom = 0;
+bool is_change(std::span<const double> before, std::span<const double> after, const ChangeTest& test) {
+  const Part a = part_of(before), b = part_of(after);
+  if (a.count < 1 || b.count < 1 || freedom_of(a, b) < 1) return false;
+  return is_large(a.mean, b.mean) &&
+         distance(a, b, test) > student_quantile(freedom_of(a, b), 1 - test.false_alarm);
+}
+
+std::optional<RelativeNoise> noise_of(std::span<const double> values, const std::vector<ChangePoint>& changes,
+                                      const ChangeTest& test) {
+  double squares = 0, least = 0, freedom = 0;
   for (std::size_t i = 0; i <= changes.size(); ++i) {
     const std::size_t begin = i == 0 ? 0 : changes[i - 1].first;
     const std::size_t end = i == changes.size() ? values.size() : changes[i].first;
-    const std::span<const double> part = values.subspan(begin, end - begin);
-    const std::optional<Sample> sample = sample_of(part);
-    if (!sample || sample->mean == 0) continue;
-    for (const double value : part)
-      squares += (value - sample->mean) * (value - sample->mean) / (sample->mean * sample->mean);
-    freedom += static_cast<double>(part.size()) - 1;
+    const Part part = part_of(values.subspan(begin, end - begin));
+    if (part.mean == 0) continue;
+    squares += part.squares / (part.mean * part.mean);
+    least += (part.count - 1) * test.least_deviation * test.least_deviation / (part.mean * part.mean);
+    freedom += part.count - 1;
   }
   if (freedom < kLeastFreedom) return {};
-  return RelativeNoise{std::sqrt(squares / freedom), freedom};
+  return RelativeNoise{std::sqrt(std::max(squares, least) / freedom), freedom};
 }
 
 }  // namespace clusterprof::report

@@ -16,17 +16,25 @@
 
 namespace clusterprof::report {
 
-// A number of a run that is followed, as `diff` has it: of its tables run, efficiency and functions.
+// That some number of a series of runs is said to change, although none does.
+inline constexpr double kFalseAlarm = 0.01;
+
+// A number of a run that is followed. The first three kinds are as `diff` has them.
+enum class FollowedKind : std::uint8_t { kRun = 0, kEfficiency, kSelf, kTotal, kFinding };
+inline constexpr std::size_t kFollowedKinds = 5;
 struct FollowedMetric {
-  DiffTable table = DiffTable::kRun;
-  std::string name;    // "elapsed", "step"
-  std::string file;    // of a function: its base name
-  bool total = false;  // of a function: with what it calls
+  FollowedKind kind = FollowedKind::kRun;
+  std::string name;  // "elapsed", "step"; of a finding its kind, with the function: "delay compute"
+  std::string file;  // of a function, or a finding's place: its base name
   friend bool operator==(const FollowedMetric&, const FollowedMetric&) = default;
   friend auto operator<=>(const FollowedMetric&, const FollowedMetric&) = default;
 };
-// As conditions name it: "elapsed", "function:step", "total:step".
+// As conditions name it: "elapsed", "function:step", "total:step". Of findings, which they do not have:
+// "finding:delay compute".
 std::string condition_name(const FollowedMetric& metric);
+inline bool is_function(const FollowedMetric& metric) {
+  return metric.kind == FollowedKind::kSelf || metric.kind == FollowedKind::kTotal;
+}
 
 // What is kept of a run.
 struct HistoryRun {
@@ -40,17 +48,40 @@ struct HistoryRun {
   Efficiency efficiency;
   std::optional<std::uint64_t> max_rss_bytes;  // of the rank with most
   std::vector<shard::Setting> settings;
-  std::vector<std::string> findings;                       // what the first ones say first
-  std::vector<std::pair<FollowedMetric, double>> metrics;  // what is summed over ranks: of a rank
-  std::string error;                                       // why it cannot be read; empty: it could
+  std::vector<std::string> findings;  // what the first ones say first
+  double sample_s = 0;                // of a rank's mean time, that one sample stands for; 0: not known
+  bool has_functions = false;         // one that is not in `metrics` has next to no time, or others have more
+  // What is summed over ranks: of a rank. Ascending, and bounded (kMost...).
+  std::vector<std::pair<FollowedMetric, double>> metrics;
+  std::string error;  // why it cannot be read; empty: it could
 
   [[nodiscard]] std::string commit() const;
 };
 HistoryRun history_run(const Analysis& analysis, std::string name);
+// So many functions are kept of a run: by self time, by total time, and, of those that call nearly
+// everything, the smallest; and so many findings.
+inline constexpr std::size_t kMostSelf = 25, kMostTotal = 25, kMostCallers = 10, kMostFindings = 10;
 
 struct SettingChange {
   shard::SettingKind kind = shard::SettingKind::kVariable;
   std::string name, before, after;  // empty: there was, or is, none
+};
+
+// A number over a series.
+struct FollowedNumber {
+  FollowedMetric metric;
+  Unit unit = Unit::kSeconds;
+  Better better = Better::kLower;
+  std::vector<double> values;     // of complete runs that tell it
+  std::vector<std::size_t> runs;  // indices into HistorySeries::runs, ascending
+  ChangeTest test;
+  std::vector<ChangePoint> changes;
+};
+
+// A function whose time changed where that of the run did.
+struct FunctionChange {
+  FollowedMetric metric;
+  double before = 0, after = 0;
 };
 
 struct HistoryChange {
@@ -59,8 +90,9 @@ struct HistoryChange {
   Unit unit = Unit::kSeconds;
   Better better = Better::kLower;
   ChangePoint point;
-  std::string commit;                   // of that run; empty: not known
-  std::vector<SettingChange> settings;  // that differ from the run before
+  std::string commit;                     // of that run; empty: not known
+  std::vector<SettingChange> settings;    // that differ from the run before
+  std::vector<FunctionChange> functions;  // of a time of the run: that changed with it, the most first
 };
 
 // Runs of one command on one number of ranks, by start.
@@ -68,7 +100,8 @@ struct HistorySeries {
   std::vector<std::string> command;
   std::uint64_t ranks = 0;
   std::vector<HistoryRun> runs;
-  std::vector<HistoryChange> changes;  // by run, then the run's own numbers first, then the largest
+  std::vector<FollowedNumber> numbers;  // by metric
+  std::vector<HistoryChange> changes;   // by run, then the run's own numbers first, then the largest
 };
 
 struct History {

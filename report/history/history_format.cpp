@@ -50,9 +50,19 @@ std::string commit_text(const std::string& hash) {
 }
 
 std::string metric_text(const FollowedMetric& metric) {
-  if (metric.table != DiffTable::kFunctions) return printable(metric.name);
-  return printable(
-      fmt::format("{} {}{}", metric.name, metric.file, metric.total ? " with what it calls" : ""));
+  switch (metric.kind) {
+    case FollowedKind::kRun:
+    case FollowedKind::kEfficiency:
+      break;
+    case FollowedKind::kSelf:
+      return printable(fmt::format("{} {}", metric.name, metric.file));
+    case FollowedKind::kTotal:
+      return printable(fmt::format("{} {} with what it calls", metric.name, metric.file));
+    case FollowedKind::kFinding:
+      return printable(
+          fmt::format("finding {}{}{}", metric.name, metric.file.empty() ? "" : " ", metric.file));
+  }
+  return printable(metric.name);
 }
 
 std::string change_text(const HistorySeries& series, const HistoryChange& change) {
@@ -62,6 +72,11 @@ std::string change_text(const HistorySeries& series, const HistoryChange& change
                              : relative_text((after - before) / before);
   std::string text = fmt::format("{}: {} -> {} ({})", metric_text(change.metric),
                                  amount_text(change.unit, before), amount_text(change.unit, after), by);
+  for (std::size_t f = 0; f < change.functions.size(); ++f) {
+    const FunctionChange& function = change.functions[f];
+    text += fmt::format("{}{} {}", f == 0 ? ", of that " : " and ", metric_text(function.metric),
+                        change_text(Unit::kSeconds, function.after - function.before));
+  }
   const std::string was = series.runs[change.run == 0 ? 0 : change.run - 1].commit();
   if (!change.commit.empty())
     text +=

@@ -20,26 +20,50 @@ using plain_html::LineChart;
 
 constexpr std::size_t kMaxRows = 200;
 constexpr std::size_t kTicks = 5;
+constexpr std::size_t kMostCurves = 5;
 // From these efficiencies on a badge is green, and yellow.
 constexpr double kGood = 0.8, kFair = 0.6;
 
-template <typename Of>
 std::string chart(const HistorySeries& series, const char* title, const char* y_name, bool percent,
-                  const Of& of) {
+                  std::vector<Curve> curves) {
   LineChart chart;
   chart.title = title;
   chart.y_name = y_name;
   chart.x_name = "run";
   chart.percent = percent;
-  Curve curve{title, {}, false};
-  for (std::size_t r = 0; r < series.runs.size(); ++r)
-    if (const std::optional<double> value = of(series.runs[r]); value && series.runs[r].complete)
-      curve.points.emplace_back(static_cast<double>(r), *value);
-  chart.curves.push_back(std::move(curve));
+  chart.curves = std::move(curves);
   const std::size_t step = std::max<std::size_t>(series.runs.size() / kTicks, 1);
   for (std::size_t r = 0; r < series.runs.size(); r += step)
     chart.x_ticks.emplace_back(static_cast<double>(r), date_text(series.runs[r]).substr(0, 10));
   return plain_html::line_chart(chart);
+}
+
+template <typename Of>
+std::string chart(const HistorySeries& series, const char* title, const char* y_name, bool percent,
+                  const Of& of) {
+  Curve curve{title, {}, false};
+  for (std::size_t r = 0; r < series.runs.size(); ++r)
+    if (const std::optional<double> value = of(series.runs[r]); value && series.runs[r].complete)
+      curve.points.emplace_back(static_cast<double>(r), *value);
+  return chart(series, title, y_name, percent, std::vector<Curve>{std::move(curve)});
+}
+
+// Those of a kind that have most in the newest run that tells them.
+std::string chart_of(const HistorySeries& series, const char* title, const char* y_name, FollowedKind kind) {
+  std::vector<const FollowedNumber*> numbers;
+  for (const FollowedNumber& number : series.numbers)
+    if (number.metric.kind == kind && !number.values.empty()) numbers.push_back(&number);
+  std::stable_sort(numbers.begin(), numbers.end(), [](const FollowedNumber* a, const FollowedNumber* b) {
+    return a->values.back() > b->values.back();
+  });
+  if (numbers.size() > kMostCurves) numbers.resize(kMostCurves);
+  std::vector<Curve> curves;
+  for (const FollowedNumber* const number : numbers) {
+    Curve& curve = curves.emplace_back(Curve{metric_text(number->metric), {}, false});
+    for (std::size_t i = 0; i < number->values.size(); ++i)
+      curve.points.emplace_back(static_cast<double>(number->runs[i]), number->values[i]);
+  }
+  return chart(series, title, y_name, kind == FollowedKind::kFinding, std::move(curves));
 }
 
 std::string series_section(const HistorySeries& series) {
@@ -51,6 +75,11 @@ std::string series_section(const HistorySeries& series) {
                [](const HistoryRun& run) { return std::optional<double>(run.elapsed_s); });
   out += chart(series, "Parallel efficiency", "", true,
                [](const HistoryRun& run) { return run.efficiency.parallel; });
+  out += chart(series, "Largest memory of a rank", "bytes", false, [](const HistoryRun& run) {
+    return run.max_rss_bytes ? std::optional(static_cast<double>(*run.max_rss_bytes)) : std::nullopt;
+  });
+  out += chart_of(series, "Self time of functions, per rank", "s", FollowedKind::kSelf);
+  out += chart_of(series, "Findings", "", FollowedKind::kFinding);
   out += "</div>\n";
   out +=
       "<div class=\"scroll\"><table>\n<thead><tr><th>since</th><th class=\"text\">what "

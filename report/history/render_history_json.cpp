@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "report/history/history.hpp"
@@ -28,14 +29,21 @@ void render_history_json(const History& history, const JsonSink& sink) {
     const HistoryChange* change;
     std::size_t series;
   };
+  struct NumberRow {
+    const FollowedNumber* number;
+    std::size_t series;
+  };
   std::vector<RunRow> runs;
+  std::vector<NumberRow> numbers;
   std::vector<ChangeRow> changes;
   for (std::size_t s = 0; s < history.series.size(); ++s) {
     for (const HistoryRun& run : history.series[s].runs) runs.push_back({&run, s});
+    for (const FollowedNumber& number : history.series[s].numbers) numbers.push_back({&number, s});
     for (const HistoryChange& change : history.series[s].changes) changes.push_back({&change, s});
   }
   out.object([&] {
     out("schema", "clusterprof.history/1");
+    out("false_alarm", kFalseAlarm);
     out.rows("series", history.series, [&](const HistorySeries& series) {
       out("command", series.command)("ranks", series.ranks)("runs", series.runs.size());
     });
@@ -54,10 +62,22 @@ void render_history_json(const History& history, const JsonSink& sink) {
       out("metric", condition_name(change.metric))("file", text_or_null(change.metric.file));
       out("unit", unit_name(change.unit))("before", change.point.before)("after", change.point.after);
       out("half_width", change.point.half_width)("commit", text_or_null(change.commit));
+      out.rows("functions", change.functions, [&](const FunctionChange& function) {
+        out("metric", condition_name(function.metric))("file", text_or_null(function.metric.file));
+        out("before", function.before)("after", function.after);
+      });
       out.rows("settings", change.settings, [&](const SettingChange& setting) {
         out("kind", kKindNames[static_cast<std::size_t>(setting.kind)])("name", text_or_null(setting.name));
         out("before", text_or_null(setting.before))("after", text_or_null(setting.after));
       });
+    });
+    out.rows("numbers", numbers, [&](const NumberRow& row) {
+      const FollowedNumber& number = *row.number;
+      std::vector<std::optional<double>> values(history.series[row.series].runs.size());
+      for (std::size_t i = 0; i < number.runs.size(); ++i) values[number.runs[i]] = number.values[i];
+      out("series", row.series)("metric", condition_name(number.metric));
+      out("file", text_or_null(number.metric.file))("unit", unit_name(number.unit));
+      out("false_alarm", number.test.false_alarm)("values", values);
     });
     out.rows("damaged", history.damaged,
              [&](const HistoryRun& run) { out("run", run.name)("error", run.error); });

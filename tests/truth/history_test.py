@@ -62,6 +62,10 @@ class History(recording.RecordingTest):
         change = changes[0]
         self.assertEqual((change["run"], change["commit"]), (f"{EACH:02}", COMMITS[1]))
         self.assertIn({"kind": "variable", "name": "OMP_OF_TEST", "before": "0.3", "after": "0.6"}, change["settings"])
+        # What made the whole run slower is named: not sleep(), which rest() calls, too, but its innermost caller that explains it.
+        for whole in result["changes"]:
+            if (whole["metric"], whole["run"]) == ("elapsed", f"{EACH:02}"):
+                self.assertEqual(whole["functions"][0]["metric"], "total:work", whole)
         before, after = (sum(list(own.values())[begin:begin + EACH]) / EACH for begin in (0, EACH))
         self.measured_near(change["after"] - change["before"], after - before, 0.03, "how much slower work() is")
         self.assertIn("commit bbbbbbbbbb", self.clusterprof("history", "runs"))

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <initializer_list>
 #include <random>
 #include <utility>
@@ -53,7 +54,7 @@ TEST(ChangePoints, NeedRunsOnBothSides) {
   EXPECT_TRUE(find_change_points(std::vector<double>{10, 10.1, 9.9, 10, 20, 10, 10.1, 9.9, 10}).empty());
 }
 
-// What kFalseAlarm promises, for each series.
+// What ChangeTest::false_alarm promises.
 TEST(ChangePoints, SeldomWhereThereAreNone) {
   std::mt19937_64 random(2);
   int alarms = 0;
@@ -61,6 +62,38 @@ TEST(ChangePoints, SeldomWhereThereAreNone) {
   for (int i = 0; i < kDraws; ++i)
     alarms += find_change_points(draw(random, {{40, 10}}, 0.05)).empty() ? 0 : 1;
   EXPECT_LE(alarms, 8) << "about 2 are expected";
+}
+
+// Both parts of a series share its false alarms: all three tests together have them about once.
+TEST(ChangePoints, SeldomBesideOneThatIsThere) {
+  std::mt19937_64 random(7);
+  int alarms = 0;
+  constexpr int kDraws = 2000;
+  for (int i = 0; i < kDraws; ++i)
+    alarms += find_change_points(draw(random, {{20, 10}, {20, 20}}, 0.05), {0.05, 0}).size() != 1 ? 1 : 0;
+  EXPECT_GT(alarms, 10) << "that it is divided at all";
+  EXPECT_LE(alarms, 0.05 * kDraws) << "with each part at the level of the whole it would be about 140";
+}
+
+TEST(ChangePoints, ValuesVaryByWhatTheyAreCountedInAtLeast) {
+  const std::vector<double> values = {1, 1, 1, 1, 2, 2, 2, 2};
+  EXPECT_EQ(find_change_points(values).size(), 1u);
+  EXPECT_TRUE(find_change_points(values, {0.001, 1}).empty()) << "one sample more or less";
+  // Else they vary by half a per cent of their mean, 1.5.
+  EXPECT_NEAR(find_change_points(values)[0].half_width, 2.4469 * 0.005 * 1.5 * std::sqrt(0.5), 1e-4);
+  const auto noise = noise_of(std::vector<double>{2, 2, 2, 2, 2, 2}, {}, {0.001, 1});
+  ASSERT_TRUE(noise);
+  EXPECT_DOUBLE_EQ(noise->deviation, 0.5);
+}
+
+TEST(ChangePoints, AtAPlaceThatIsKnown) {
+  const std::vector<double> before = {10, 10.1, 9.9}, after = {10.5, 10.6, 10.4}, near = {10.1, 10.2, 10};
+  EXPECT_TRUE(is_change(before, after, {0.01, 0}));
+  EXPECT_FALSE(is_change(before, after, {0.001, 0})) << "t(4) is 6.1, and 8.6 is asked for";
+  EXPECT_FALSE(is_change(before, after, {0.01, 0.5}));
+  EXPECT_FALSE(is_change(before, near, {0.5, 0})) << "of 1 %";
+  EXPECT_FALSE(is_change(before, {}, {0.01, 0}));
+  EXPECT_FALSE(is_change(std::vector<double>{1}, std::vector<double>{2}, {0.5, 0}));
 }
 
 TEST(ChangePoints, OfTwelvePerCentAreFoundInFivePerCentNoise) {

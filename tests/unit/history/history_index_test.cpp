@@ -47,8 +47,10 @@ class HistoryIndexTest : public ::testing::Test {
     run.settings = {{shard::SettingKind::kCommit, "code", "abc"},
                     {shard::SettingKind::kVariable, "OMP_X", "1"}};
     run.findings = {"first", "second"};
-    run.metrics = {{{report::DiffTable::kRun, "elapsed", ""}, 1.5},
-                   {{report::DiffTable::kFunctions, "step", "train.py", true}, 0.1 * number}};
+    run.sample_s = 0.01 * (number + 1), run.has_functions = number % 2 == 1;
+    run.metrics = {{{report::FollowedKind::kRun, "elapsed", ""}, 1.5},
+                   {{report::FollowedKind::kTotal, "step", "train.py"}, 0.1 * number},
+                   {{report::FollowedKind::kFinding, "delay step", "train.py"}, 0.25}};
     if (number == 3) run.error = "damaged";
     return indexed;
   }
@@ -85,6 +87,8 @@ TEST_F(HistoryIndexTest, KeepsEverything) {
     EXPECT_EQ(b.settings, a.settings);
     EXPECT_EQ(b.findings, a.findings);
     EXPECT_EQ(b.metrics, a.metrics);
+    EXPECT_EQ(b.sample_s, a.sample_s);
+    EXPECT_EQ(b.has_functions, a.has_functions);
     EXPECT_EQ(b.error, a.error);
   }
 }

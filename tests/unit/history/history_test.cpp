@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -20,8 +21,8 @@ using shard::Category;
 using testing::ProfileBuilder;
 
 constexpr std::int64_t kDay_ns = std::int64_t{86'400} * 1'000'000'000;
-const FollowedMetric kElapsed{DiffTable::kRun, "elapsed", "", false};
-const FollowedMetric kStep{DiffTable::kFunctions, "step", "train.py", false};
+const FollowedMetric kElapsed{FollowedKind::kRun, "elapsed", ""};
+const FollowedMetric kStep{FollowedKind::kSelf, "step", "train.py"};
 
 HistoryRun run_of(std::size_t day, double elapsed_s, double step_s, const std::string& commit = "") {
   HistoryRun run;
@@ -31,7 +32,7 @@ HistoryRun run_of(std::size_t day, double elapsed_s, double step_s, const std::s
   run.start_utc_ns = (20'000 + static_cast<std::int64_t>(day)) * kDay_ns;
   run.ranks = 4, run.nodes = 1;
   run.elapsed_s = elapsed_s;
-  run.complete = true;
+  run.complete = run.has_functions = true;
   run.efficiency.parallel = 0.75;
   if (!commit.empty()) run.settings.push_back({shard::SettingKind::kCommit, "code", commit});
   run.metrics = {{kElapsed, elapsed_s}, {kStep, step_s}};
@@ -74,6 +75,9 @@ TEST(History, NamesWhatChangedAndWithWhat) {
   options.width = 160;
   const std::string text = render_history_text(history, options);
   EXPECT_NE(text.find("since 2024-10-1"), std::string::npos) << text;
+  EXPECT_NE(text.find("elapsed: 10.0 s -> 11.0 s (+10.0 %), of that step train.py +1.00 s, commit bbbb"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("step train.py: 4.01 s -> 5.01 s (+24.9 %), commit bbbb, OMP_NUM_THREADS 4 -> 2"),
             std::string::npos)
       << text;
@@ -83,6 +87,15 @@ TEST(History, NamesWhatChangedAndWithWhat) {
   EXPECT_EQ(document["schema"], "clusterprof.history/1");
   EXPECT_EQ(document["runs"].size(), 12u);
   EXPECT_EQ(document["runs"][11]["commit"], "bbbb");
+  EXPECT_EQ(document["false_alarm"], 0.01);
+  ASSERT_EQ(document["changes"][0]["functions"].size(), 1u);
+  EXPECT_EQ(document["changes"][0]["functions"][0]["metric"], "function:step");
+  EXPECT_NEAR(document["changes"][0]["functions"][0]["after"].get<double>(), 5.01, 1e-9);
+  EXPECT_TRUE(document["changes"][1]["functions"].empty());
+  ASSERT_EQ(document["numbers"].size(), 2u);
+  EXPECT_EQ(document["numbers"][1]["metric"], "function:step");
+  EXPECT_EQ(document["numbers"][1]["values"].size(), 12u);
+  EXPECT_NEAR(document["numbers"][1]["values"][0].get<double>(), 4.01, 1e-9);
   EXPECT_EQ(document["changes"][1]["metric"], "function:step");
   EXPECT_EQ(document["changes"][1]["commit"], "bbbb");
   EXPECT_NEAR(document["changes"][1]["after"].get<double>(), 5.01, 1e-9);
@@ -90,6 +103,146 @@ TEST(History, NamesWhatChangedAndWithWhat) {
   const std::string page = render_history_html(history);
   EXPECT_NE(page.find("<svg"), std::string::npos);
   EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_NE(page.find("Self time of functions"), std::string::npos);
+}
+
+const FollowedNumber* number_of(const HistorySeries& series, const FollowedMetric& metric) {
+  for (const FollowedNumber& number : series.numbers)
+    if (number.metric == metric) return &number;
+  return nullptr;
+}
+
+// Twelve runs of about 10 s, of which `before` and `after` are further numbers of the first and the last six.
+using Metrics = std::vector<std::pair<FollowedMetric, double>>;
+HistorySeries twelve(const Metrics& before, const Metrics& after, double elapsed_after = 10) {
+  std::vector<HistoryRun> runs;
+  for (std::size_t day = 1; day <= 12; ++day) {
+    const double wobble = 1 + 0.001 * static_cast<double>(day % 3);
+    runs.push_back(run_of(day, (day > 6 ? elapsed_after : 10) * wobble, 4 * wobble));
+    for (const auto& [metric, value] : day > 6 ? after : before)
+      runs.back().metrics.emplace_back(metric, value * wobble);
+  }
+  return history(std::move(runs)).series.front();
+}
+
+TEST(History, FunctionsChangeWithoutTheRun) {
+  const FollowedMetric slower{FollowedKind::kSelf, "slower", "a.c"},
+      faster{FollowedKind::kSelf, "faster", "a.c"};
+  const HistorySeries series = twelve({{slower, 1}, {faster, 2}}, {{slower, 2}, {faster, 1}});
+  ASSERT_EQ(series.changes.size(), 2u);
+  for (const HistoryChange& change : series.changes) {
+    EXPECT_EQ(change.run, 6u);
+    EXPECT_TRUE(change.metric == slower || change.metric == faster);
+  }
+}
+
+TEST(History, FunctionsThatComeAndGoAreChanges) {
+  const FollowedMetric comes{FollowedKind::kSelf, "comes", "a.c"}, goes{FollowedKind::kTotal, "goes", "a.c"};
+  const HistorySeries series = twelve({{goes, 2}}, {{comes, 1}});
+  ASSERT_EQ(series.changes.size(), 2u);
+  for (const HistoryChange& change : series.changes) {
+    EXPECT_EQ(change.run, 6u);
+    EXPECT_NEAR(change.metric == comes ? change.point.after : change.point.before,
+                change.metric == comes ? 1 : 2, 0.01);
+    EXPECT_NEAR(change.metric == comes ? change.point.before : change.point.after, 0, 1e-9);
+  }
+  // Of runs without samples nothing is known.
+  std::vector<HistoryRun> runs;
+  for (std::size_t day = 1; day <= 12; ++day) {
+    runs.push_back(run_of(day, 10 + 0.01 * static_cast<double>(day % 3), 4));
+    if (day > 6) continue;
+    runs.back().has_functions = false;
+    runs.back().metrics.resize(1);
+  }
+  const HistorySeries partly = history(std::move(runs)).series.front();
+  ASSERT_NE(number_of(partly, kStep), nullptr);
+  EXPECT_EQ(number_of(partly, kStep)->values.size(), 6u);
+  EXPECT_TRUE(partly.changes.empty());
+}
+
+// What is not among the largest may have as much as the smallest of them.
+TEST(History, FunctionsThatAreNotKeptAreNotZero) {
+  const FollowedMetric comes{FollowedKind::kSelf, "comes", "a.c"};
+  Metrics many;
+  for (std::size_t f = 1; f < kMostSelf; ++f)
+    many.push_back({{FollowedKind::kSelf, "f" + std::to_string(f), "a.c"}, 0.2});
+  Metrics after = many;
+  after.back() = {comes, 0.25};
+  const HistorySeries series = twelve(many, after);
+  const FollowedNumber* const number = number_of(series, comes);
+  ASSERT_NE(number, nullptr);
+  EXPECT_NEAR(number->values.front(), 0.2, 0.001);
+  EXPECT_NEAR(number->values.back(), 0.25, 0.001);
+}
+
+TEST(History, SmallFunctionsAndCallersOfEverythingAreNotFollowed) {
+  const FollowedMetric small{FollowedKind::kSelf, "small", "a.c"}, main{FollowedKind::kTotal, "main", "a.c"};
+  const HistorySeries series = twelve({{small, 0.05}, {main, 9.5}}, {{small, 0.09}, {main, 9.9}});
+  EXPECT_EQ(number_of(series, small), nullptr) << "below 1 %";
+  EXPECT_EQ(number_of(series, main), nullptr);
+  EXPECT_NE(number_of(series, kStep), nullptr);
+}
+
+TEST(History, FindingsAreFollowed) {
+  const FollowedMetric finding{FollowedKind::kFinding, "delay exchange", "solver.c"};
+  HistorySeries series = twelve({}, {{finding, 0.2}});
+  ASSERT_EQ(series.changes.size(), 1u);
+  EXPECT_EQ(series.changes[0].metric, finding);
+  EXPECT_EQ(series.changes[0].point.before, 0);
+  EXPECT_EQ(condition_name(finding), "finding:delay exchange");
+  EXPECT_NE(render_history_text({{series}, {}}, {}).find("finding delay exchange solver.c: 0.0 % -> 20.0 %"),
+            std::string::npos)
+      << render_history_text({{series}, {}}, {});
+  // It comes and goes with little.
+  EXPECT_TRUE(twelve({}, {{finding, 0.015}}).changes.empty());
+}
+
+TEST(History, NamesTheFunctionsOfAChangeOfTheRun) {
+  const FollowedMetric most{FollowedKind::kSelf, "sleep", "libc.so"},
+      some{FollowedKind::kSelf, "some", "a.c"}, less{FollowedKind::kSelf, "less", "a.c"},
+      work{FollowedKind::kTotal, "work", "a.py"}, outer{FollowedKind::kTotal, "outer", "a.py"};
+  const HistorySeries series = twelve({{most, 1}, {some, 0.5}, {less, 1}, {work, 1.2}, {outer, 2}},
+                                      {{most, 3}, {some, 0.6}, {less, 0.8}, {work, 3.2}, {outer, 4}}, 12);
+  ASSERT_FALSE(series.changes.empty());
+  ASSERT_EQ(series.changes[0].metric, kElapsed);
+  std::vector<FollowedMetric> named;
+  for (const FunctionChange& function : series.changes[0].functions) named.push_back(function.metric);
+  EXPECT_EQ(named, (std::vector<FollowedMetric>{work, most, some}))
+      << "the innermost caller that explains it, and what grew by itself; not step(), which did not change";
+  EXPECT_NEAR(series.changes[0].functions[1].before, 1, 0.01);
+  EXPECT_NEAR(series.changes[0].functions[1].after, 3, 0.01);
+}
+
+// kFalseAlarm is of all numbers of a series together.
+TEST(History, FalseAlarmsAreOfAllNumbersTogether) {
+  const auto noisy = [](std::mt19937_64& random, std::size_t day) {
+    std::normal_distribution<double> normal;
+    HistoryRun run = run_of(day, 10 * (1 + 0.03 * normal(random)), 4 * (1 + 0.03 * normal(random)));
+    for (int i = 0; i < 10; ++i)
+      run.metrics.push_back(
+          {{FollowedKind::kEfficiency, "e" + std::to_string(i), ""}, 0.8 * (1 + 0.03 * normal(random))});
+    for (int i = 0; i < 20; ++i)
+      run.metrics.push_back(
+          {{FollowedKind::kSelf, "f" + std::to_string(i), "a.c"}, 0.2 * (1 + 0.05 * normal(random))});
+    return run;
+  };
+  std::mt19937_64 random(8);
+  constexpr int kDraws = 1500;
+  int alarms = 0;
+  HistorySeries series;
+  for (int i = 0; i < kDraws; ++i) {
+    std::vector<HistoryRun> runs;
+    for (std::size_t day = 1; day <= 12; ++day) runs.push_back(noisy(random, day));
+    series = std::move(history(std::move(runs)).series.front());
+    alarms += series.changes.empty() ? 0 : 1;
+  }
+  EXPECT_GT(alarms, 0);
+  EXPECT_LE(alarms, 29) << "15 are expected at most; 32 numbers of 0.1 % each would have 45";
+  double own = 0, of_functions = 0;
+  for (const FollowedNumber& number : series.numbers)
+    (is_function(number.metric) ? of_functions : own) += number.test.false_alarm;
+  EXPECT_NEAR(own, kFalseAlarm / 2, 1e-12);
+  EXPECT_NEAR(of_functions, kFalseAlarm / 2, 1e-12);
 }
 
 TEST(History, SeriesAreOfOneCommandOnOneNumberOfRanks) {
@@ -146,7 +299,35 @@ TEST(History, KeepsOfARunWhatIsFollowed) {
     if (metric == kElapsed) elapsed_s = value;
   }
   EXPECT_NEAR(step_s, 2, 0.01) << "of a rank";
+  EXPECT_TRUE(run.has_functions);
+  EXPECT_DOUBLE_EQ(run.sample_s, 0.005) << "100 Hz, and the mean of two ranks";
   EXPECT_NEAR(elapsed_s, 3, 1e-6);
+}
+
+TEST(History, KeepsABoundedNumberOfFunctions) {
+  ProfileBuilder b(1);
+  const auto main = b.python("<module>", "/home/a/train.py", 90, 1);
+  for (std::uint32_t f = 0; f < 60; ++f)
+    b.sampled(0, b.path({main, b.python("f" + std::to_string(f), "/home/a/train.py", 100 + f, 100)}),
+              Category::kPython, 100 + 10 * f);
+  b.sampled(0, b.path({main, b.python("tiny", "/home/a/train.py", 200, 200)}), Category::kPython, 10);
+  b.lasts(60 * 100 + 10 * 59 * 30 + 10);
+  const HistoryRun run = history_run(analyse(b.data), "mine");
+  std::size_t self = 0, total = 0;
+  bool largest = false, caller = false;
+  for (const auto& [metric, value] : run.metrics) {
+    self += metric.kind == FollowedKind::kSelf ? 1 : 0;
+    total += metric.kind == FollowedKind::kTotal ? 1 : 0;
+    largest = largest || (metric.kind == FollowedKind::kSelf && metric.name == "f59");
+    caller = caller || (metric.kind == FollowedKind::kTotal && metric.name == "<module>");
+    EXPECT_NE(metric.name, "tiny");
+    EXPECT_NE(metric.name, "f0");
+  }
+  EXPECT_EQ(self, kMostSelf);
+  EXPECT_EQ(total, kMostTotal + 1);
+  EXPECT_TRUE(largest);
+  EXPECT_TRUE(caller) << "it may have less in other runs";
+  EXPECT_TRUE(std::is_sorted(run.metrics.begin(), run.metrics.end()));
 }
 
 std::optional<Judgement> judged(double a_ms, double b_ms, const Noise& noise, const std::string& expression) {
@@ -159,7 +340,7 @@ std::optional<Judgement> judged(double a_ms, double b_ms, const Noise& noise, co
 TEST(History, ARegressionIsMoreThanNoise) {
   const Noise noise = {{DiffTable::kRun, "elapsed", "", "value", 0.02, 20},
                        {DiffTable::kFunctions, "step", "train.py", "self_s", 0.02, 20}};
-  // t(20) × 2 % × √2 = 5.9 %
+  // t(20) × 2 % × √2 = 5.9 % of the mean of both sides
   for (const char* metric : {"elapsed", "function:step"}) {
     const std::string regressed = std::string(metric) + " regressed";
     EXPECT_EQ(judged(1000, 1055, noise, regressed)->holds, false) << metric;
@@ -182,6 +363,25 @@ TEST(History, ARegressionIsMoreThanNoise) {
   // The old forms take the history, too.
   EXPECT_EQ(judged(1000, 1055, noise, "elapsed>+5%")->holds, false);
   EXPECT_EQ(judged(1000, 1065, noise, "elapsed>+5%")->holds, true);
+}
+
+// t(20) of 2.5 % for each of two, which is 2.42: 6.9 % of the mean of both sides.
+TEST(History, RegressionsOfSeveralConditionsAreOfAllTogether) {
+  const Noise noise = {{DiffTable::kRun, "elapsed", "", "value", 0.02, 20},
+                       {DiffTable::kFunctions, "step", "train.py", "self_s", 0.02, 20}};
+  const auto both = [&](std::uint64_t b_ms, const char* expression) {
+    const Diff diff = compare({facts_with(1000, "a")}, {facts_with(b_ms, "b")}, noise);
+    return judge(diff, parse_conditions(expression).value(), false);
+  };
+  for (const Judgement& one : both(1065, "elapsed regressed or function:step regressed")) {
+    EXPECT_EQ(one.holds, false);
+    EXPECT_TRUE(one.within_noise);
+    EXPECT_NEAR(*one.comparison.half_width / one.comparison.a->mean, 2.4231 * 0.02 * 1.0325 * std::sqrt(2.0),
+                1e-5);
+  }
+  for (const Judgement& one : both(1075, "elapsed regressed or function:step regressed"))
+    EXPECT_EQ(one.holds, true);
+  EXPECT_EQ(both(1065, "elapsed regressed or elapsed>1h")[0].holds, true) << "a level is no test";
 }
 
 TEST(History, RegressionsAreParsed) {
@@ -213,11 +413,55 @@ TEST(History, FalseAlarmsOfRegressions) {
     const auto noise = noise_of(earlier, find_change_points(earlier));
     ASSERT_TRUE(noise);
     const double a = earlier.back(), b = value();
-    const double half_width = student_quantile(noise->freedom) * noise->deviation * a * std::sqrt(2.0);
+    const double half_width =
+        student_quantile(noise->freedom) * noise->deviation * (a + b) / 2 * std::sqrt(2.0);
     alarms += b - a > half_width ? 1 : 0;
   }
   EXPECT_GT(alarms, kDraws * 0.015);
   EXPECT_LT(alarms, kDraws * 0.04);
+}
+
+// docs/ci.md states it, of all conditions of a command together.
+TEST(History, FalseAlarmsOfSeveralRegressions) {
+  std::mt19937_64 random(6);
+  std::normal_distribution<double> normal;
+  const auto ms = [&](double mean) {
+    return static_cast<std::uint64_t>(std::lround(mean * (1 + 0.03 * normal(random))));
+  };
+  const auto facts = [&](const std::string& name) {
+    RunFacts run;
+    run.name = name;
+    run.ranks = 1;
+    for (int f = 0; f < 5; ++f) {
+      Subject subject;
+      subject.name = "f" + std::to_string(f);
+      run.rows.push_back(
+          {DiffTable::kFunctions,
+           subject,
+           {{"self_s", Unit::kSeconds, Better::kLower, true, true, 0.001 * static_cast<double>(ms(1e6))}}});
+    }
+    return run;
+  };
+  Noise noise;
+  for (int f = 0; f < 5; ++f)
+    noise.push_back({DiffTable::kFunctions, "f" + std::to_string(f), "", "self_s", 0.03, 1000});
+  const auto conditions = parse_conditions(
+      "function:f0 regressed, function:f1 regressed, function:f2 regressed, function:f3 regressed, "
+      "function:f4 regressed");
+  ASSERT_TRUE(conditions);
+  constexpr int kDraws = 4000;
+  int alarms = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    const Diff diff = compare({facts("a")}, {facts("b")}, noise);
+    const std::vector<Judgement> judgements = judge(diff, conditions.value(), false);
+    ASSERT_EQ(judgements.size(), 5u);
+    alarms +=
+        std::any_of(judgements.begin(), judgements.end(), [](const Judgement& one) { return *one.holds; })
+            ? 1
+            : 0;
+  }
+  EXPECT_GT(alarms, kDraws * 0.012);
+  EXPECT_LT(alarms, kDraws * 0.033) << "each for itself would be 12 %";
 }
 
 TEST(History, JudgementsForCi) {

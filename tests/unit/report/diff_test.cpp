@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
+#include "report/diff/diff_format.hpp"
 #include "report/format/characters.hpp"
 
 namespace clusterprof::report {
@@ -402,7 +405,65 @@ TEST(DiffConditions, DifferenceWithinNoiseDoesNotHold) {
   EXPECT_EQ(holds(diff, "elapsed>+5%"), false);
   EXPECT_TRUE(judged(diff, "elapsed>+5%")[0].within_noise);
   EXPECT_EQ(holds(diff, "elapsed>+5%", true), true);
-  EXPECT_EQ(holds(diff, "elapsed>1.2s"), true) << "a level is no difference";
+}
+
+// Some runs of B fulfil a condition and others do not.
+TEST(DiffConditions, RunsThatDisagree) {
+  const auto elapsed = [](std::initializer_list<std::uint64_t> ms) {
+    std::vector<shard::ShardData> runs;
+    for (const std::uint64_t one : ms) runs.push_back(run_of(one - 100, 0, 100));
+    return runs;
+  };
+  const Diff diff =
+      diff_of(elapsed({1000, 1010}), elapsed({1190, 1210, 1195, 1215, 1205}));  // 1203 ms +/- 13 ms
+  const Judgement near = judged(diff, "elapsed>1.2s")[0];
+  EXPECT_EQ(near.holds, false);
+  EXPECT_TRUE(near.undecided);
+  EXPECT_EQ(near.b_runs, 5u);
+  EXPECT_EQ(near.b_runs_alike, 3u);
+  EXPECT_TRUE(judgement_text(near).starts_with("elapsed>1.2s: not decided, 3 of 5 runs ("))
+      << judgement_text(near);
+  EXPECT_TRUE(judged(diff, "elapsed<1.2s")[0].undecided) << "whatever the mean says";
+  EXPECT_EQ(holds(diff, "elapsed>1.2s", true), true) << "the mean decides";
+  EXPECT_EQ(holds(diff, "elapsed<1.2s", true), false);
+  EXPECT_FALSE(judged(diff, "elapsed>1.216s")[0].undecided);
+  // All agree, although the limit is within the interval of the mean, 1205 ms +/- 64 ms.
+  const Judgement agreed = judged(diff_of(elapsed({1000}), elapsed({1200, 1210})), "elapsed>1.19s")[0];
+  EXPECT_EQ(agreed.holds, true);
+  EXPECT_EQ(agreed.b_runs_alike, 2u);
+  EXPECT_EQ(judgement_text(agreed).find("runs"), std::string::npos) << judgement_text(agreed);
+  // One does not, but the mean is certain.
+  const Diff far =
+      diff_of(elapsed({1000, 1010}), elapsed({1190, 1230, 1231, 1229, 1232, 1230, 1231, 1230, 1229, 1231}));
+  EXPECT_EQ(holds(far, "elapsed>1.2s"), true);
+  EXPECT_EQ(judged(far, "elapsed>1.2s")[0].b_runs_alike, 9u);
+  EXPECT_FALSE(judged(far, "elapsed>1.2s")[0].undecided);
+  // Of changes, each run is compared with the mean of A.
+  EXPECT_EQ(judged(diff, "elapsed>+20%")[0].b_runs_alike, 2u);
+  EXPECT_EQ(judged(diff, "elapsed regressed by 20%")[0].b_runs_alike, 2u);
+  EXPECT_EQ(judged(diff, "elapsed>+100ms")[0].b_runs_alike, 5u);
+  EXPECT_EQ(holds(diff, "elapsed>+100ms"), true);
+  const Json json = Json::parse(json_of(diff, judged(diff, "elapsed>1.2s")));
+  EXPECT_EQ(json["conditions"][0]["b_runs"], 5);
+  EXPECT_EQ(json["conditions"][0]["b_runs_alike"], 3);
+  EXPECT_EQ(json["conditions"][0]["undecided"], true);
+  // A single run decides.
+  EXPECT_EQ(holds(diff_of(elapsed({1000}), elapsed({1210})), "elapsed>1.2s"), true);
+}
+
+// 95 % are of all intervals together: of counting samples, 2.2414 errors for each of two.
+TEST(DiffConditions, IntervalsOfSeveralAreWider) {
+  const Diff diff = diff_of({run_of(1000, 1000, 100)}, {run_of(1000, 1300, 100)});
+  const auto error = [](double a_s, double b_s) { return std::sqrt((a_s + b_s) * 0.01); };
+  const auto one = judged(diff, "function:fast>+1%");
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_NEAR(*one[0].comparison.half_width, 1.9599640 * error(2, 2.6), 1e-6);
+  const auto two = judged(diff, "function:fast>+1% or function:step>+1%");
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_NEAR(*two[0].comparison.half_width, 2.2414027 * error(2, 2.6), 1e-6);
+  EXPECT_NEAR(*two[1].comparison.half_width, 2.2414027 * error(2, 2), 1e-6);
+  const auto beside = judged(diff, "function:fast>+1% or elapsed>1ms or parallel<1%");
+  EXPECT_NEAR(*beside[0].comparison.half_width, 1.9599640 * error(2, 2.6), 1e-6) << "levels are no tests";
 }
 
 // --- renderers -------------------------------------------------------------------------------
