@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -36,8 +37,9 @@ constexpr double kNormal = 1.96;
 // How much single runs of a program differ when nothing is changed, as a share of the elapsed time.
 constexpr double kRunVariation = 0.01;
 // What is latency and what is bandwidth in a transfer is estimated: so much of a gain may be wrong.
-constexpr double kNetworkError = 0.25;
-// Messages that show the latency, and those that show the bandwidth.
+// Collective operations and messages of other sizes tell it worse than messages of the sizes below.
+constexpr double kNetworkError = 0.25, kRoughNetworkError = 0.5;
+// Transfers that show the latency, and those that show the bandwidth.
 constexpr std::uint64_t kSmall_bytes = 1024, kLarge_bytes = 64 * 1024;
 // From which size on a send waits for its receive, where no message of the run tells.
 constexpr std::uint64_t kUsualRendezvous_bytes = 64 * 1024;
@@ -71,7 +73,8 @@ struct Part {
 
 // Transfers between ranks of one node, and of several.
 struct Network {
-  double latency_ns = 0, ns_per_byte = 0;
+  double latency_ns = 0, ns_per_byte = 0;  // 0: no transfer of the run tells
+  bool latency_is_rough = false, bandwidth_is_rough = false;
   std::uint64_t rendezvous_bytes = kUsualRendezvous_bytes;
 };
 
@@ -101,14 +104,16 @@ struct Recording {
     const std::uint32_t call = trace.call_begin(e);
     return trace.events[call].enter_ns - (elastic[call] ? before[call].calls_ns : 0);
   }
+  // How many latencies one after the other the operation takes.
+  [[nodiscard]] double steps(std::uint32_t e) const {
+    const Event& event = trace.events[e];
+    if (event.kind < MpiEventKind::kCollective || event.match == kNone) return 1;
+    return std::bit_width(std::max(matches.instances[event.match].count, 1u) - 1);
+  }
   // Of a transfer that takes `ns`: what is latency, and what bandwidth.
   [[nodiscard]] std::pair<double, double> network_parts(std::uint32_t e, double ns) const {
     const Network& net = network[across[e] ? 1 : 0];
-    const Event& event = trace.events[e];
-    double steps = 1;
-    if (event.kind >= MpiEventKind::kCollective && event.match != kNone)
-      steps = std::bit_width(std::max(matches.instances[event.match].count, 2u) - 1);
-    const double latency = std::min(ns, steps * net.latency_ns);
+    const double latency = std::min(ns, steps(e) * net.latency_ns);
     return {latency, std::min(ns - latency, static_cast<double>(bytes[e]) * net.ns_per_byte)};
   }
   [[nodiscard]] double network_ns(std::uint32_t e) const {
@@ -213,6 +218,7 @@ class ChangedCosts {
     Now& now = now_[r_.trace.events[call].lane];
     now = {ns, later_by(ns, is_left_out(call) ? 0 : r_.own_ns[call]), ns};
     cause[call] = kNone;
+    behind_ns[call] = now.done_ns - ns;
   }
   void completes(std::uint32_t call, std::uint32_t e, Dependence dependence) {
     if (dependence.event == kNone) return;
@@ -221,9 +227,8 @@ class ChangedCosts {
     now.waited_until_ns = std::max(now.waited_until_ns, dependence.ns);
     if (done_ns <= now.done_ns) return;
     now.done_ns = done_ns;
-    if (dependence.ns <= now.begin_ns) return;
-    cause[call] = dependence.event;
-    behind_ns[call] = done_ns - dependence.ns;
+    cause[call] = dependence.ns > now.begin_ns ? dependence.event : kNone;
+    behind_ns[call] = done_ns - std::max(dependence.ns, now.begin_ns);
   }
   [[nodiscard]] std::int64_t end(std::uint32_t call) {
     const Now& now = now_[r_.trace.events[call].lane];
@@ -252,7 +257,7 @@ class ChangedCosts {
   // Per first event of a call: the event before which another lane did what this call waited for; kNone: its
   // own lane did.
   std::vector<std::uint32_t> cause;
-  std::vector<std::int64_t> behind_ns;                     // what the call took after its cause
+  std::vector<std::int64_t> behind_ns;                     // what the call took after its cause or its begin
   std::unordered_map<std::uint32_t, double> wait_of_site;  // ns per path
 };
 
@@ -304,7 +309,7 @@ struct WhatIf::State {
   Result<void> add_rank_mean(const Change& change, Amounts& amounts) const;
   Result<void> add_balance(const Change& change, Amounts& amounts) const;
   void add_io(double factor, Amounts& amounts) const;
-  [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome, bool network) const;
+  [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome) const;
   template <typename Take>
   void for_each_stretch(const Take& take) const;
 };
@@ -554,9 +559,16 @@ bool WhatIf::State::calibrate() {
         if (recorded.dependence_ns[e] != kNoTime &&
             (last == kNone || recorded.dependence_ns[e] > recorded.dependence_ns[last]))
           last = e;
+      // Whether there was a transfer behind it. The last rank that comes to a collective operation waits for
+      // none, but it is in the transfer, too; only the root of one like MPI_Bcast need not be.
+      const bool has_transfer =
+          last != kNone && (recorded.dependence_ns[last] > enter_ns ||
+                            (trace.events[last].kind == MpiEventKind::kCollective &&
+                             recorded.dependence_ns[last] == enter_ns && recording.steps(last) > 0 &&
+                             trace.ops[trace.events[last].op].sync != Sync::kOneToAll));
       std::int64_t& own_ns = recording.own_ns[call];
       own_ns = exit_ns - enter_ns;
-      if (last != kNone && recorded.dependence_ns[last] > enter_ns) {
+      if (has_transfer) {
         const auto behind_ns = static_cast<double>(exit_ns - recorded.dependence_ns[last]);
         own_ns = std::llround(std::max(behind_ns - recording.network_ns(last), 0.0));
       }
@@ -564,40 +576,60 @@ bool WhatIf::State::calibrate() {
         if (recorded.dependence_ns[e] == kNoTime) continue;
         const std::int64_t most_ns = std::max<std::int64_t>(exit_ns - recorded.dependence_ns[e], 0);
         const auto usual_ns = static_cast<std::int64_t>(std::min(recording.network_ns(e), 4e18));
-        recording.transit_ns[e] = e == last && recorded.dependence_ns[e] > enter_ns
-                                      ? most_ns
-                                      : std::min(most_ns, std::max(own_ns, usual_ns));
+        recording.transit_ns[e] =
+            e == last && has_transfer ? most_ns : std::min(most_ns, std::max(own_ns, usual_ns));
       }
     }
   return true;
 }
 
-// By receives that waited for their sends.
+// By receives that waited for their sends; where they do not tell, by collective operations that waited for a
+// rank.
 void WhatIf::State::find_network(const RecordedCosts& recorded, std::int64_t first_ns) {
   const Trace& trace = recording.trace;
-  std::array<std::vector<std::pair<std::uint64_t, double>>, 2> transits;
+  struct Transfer {
+    std::uint64_t bytes;
+    double steps, ns;
+  };
+  std::array<std::vector<Transfer>, 2> of_messages, of_collectives;
   for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
     const Event& event = trace.events[e];
-    const std::int64_t sent_ns = recorded.dependence_ns[e];
-    if (event.kind != MpiEventKind::kReceive || sent_ns == kNoTime) continue;
-    if (trace.call_end(e) - trace.call_begin(e) != 1 || sent_ns <= recording.recorded_enter(e) - first_ns)
+    const std::int64_t from_ns = recorded.dependence_ns[e];
+    const bool is_message = event.kind == MpiEventKind::kReceive;
+    if ((!is_message && event.kind != MpiEventKind::kCollective) || from_ns == kNoTime) continue;
+    if (trace.call_end(e) - trace.call_begin(e) != 1 || from_ns <= recording.recorded_enter(e) - first_ns)
       continue;
-    transits[recording.across[e] ? 1 : 0].emplace_back(
-        recording.bytes[e], std::max(static_cast<double>(event.exit_ns - first_ns - sent_ns), 0.0));
+    (is_message ? of_messages : of_collectives)[recording.across[e] ? 1 : 0].push_back(
+        {recording.bytes[e], std::max(recording.steps(e), 1.0),
+         std::max(static_cast<double>(event.exit_ns - first_ns - from_ns), 0.0)});
   }
-  for (std::size_t i = 0; i < transits.size(); ++i) {
-    std::vector<double> small, of_byte;
-    double least = 0;
-    for (const auto& [bytes, ns] : transits[i]) {
-      if (bytes <= kSmall_bytes) small.push_back(ns);
-      least = least == 0 ? ns : std::min(least, ns);
-    }
+  for (std::size_t i = 0; i < recording.network.size(); ++i) {
     Network& net = recording.network[i];
-    net.latency_ns = small.empty() ? least : median(small);
-    for (const auto& [bytes, ns] : transits[i])
-      if (bytes >= kLarge_bytes)
-        of_byte.push_back(std::max(ns - net.latency_ns, 0.0) / static_cast<double>(bytes));
-    if (!of_byte.empty()) net.ns_per_byte = median(of_byte);
+    const auto told_by = [](const std::vector<Transfer>& transfers, std::uint64_t least_bytes,
+                            std::uint64_t most_bytes, const auto& tells) {
+      std::vector<double> told;
+      for (const Transfer& transfer : transfers)
+        if (transfer.bytes >= least_bytes && transfer.bytes <= most_bytes) told.push_back(tells(transfer));
+      return told.empty() ? 0 : median(told);
+    };
+    const auto of_step = [](const Transfer& transfer) { return transfer.ns / transfer.steps; };
+    for (const std::uint64_t most_bytes : {kSmall_bytes, kLarge_bytes - 1})
+      for (const auto* transfers : {&of_messages[i], &of_collectives[i]})
+        if (net.latency_ns == 0) {
+          net.latency_ns = told_by(*transfers, 0, most_bytes, of_step);
+          net.latency_is_rough =
+              net.latency_ns > 0 && (most_bytes != kSmall_bytes || transfers != &of_messages[i]);
+        }
+    const auto of_byte = [&](const Transfer& transfer) {
+      return std::max(transfer.ns - transfer.steps * net.latency_ns, 0.0) /
+             static_cast<double>(transfer.bytes);
+    };
+    for (const auto* transfers : {&of_messages[i], &of_collectives[i]})
+      if (net.ns_per_byte == 0) {
+        net.ns_per_byte =
+            told_by(*transfers, kLarge_bytes, std::numeric_limits<std::uint64_t>::max(), of_byte);
+        net.bandwidth_is_rough = net.ns_per_byte > 0 && transfers != &of_messages[i];
+      }
   }
 }
 
@@ -688,14 +720,9 @@ void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_
       sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns);
     if (next == lane->first) break;
     const std::uint32_t call = trace.call_begin(next - 1);
-    if (costs.cause[call] != kNone) {
-      sums[{lane->rank, trace.events[call].path}] += static_cast<double>(costs.behind_ns[call]);
-      next = trace.call_begin(costs.cause[call]);
-      lane = &trace.lanes[trace.events[next].lane];
-      continue;
-    }
-    sums[{lane->rank, trace.events[call].path}] += static_cast<double>(recording.own_ns[call]);
-    next = call;
+    sums[{lane->rank, trace.events[call].path}] += static_cast<double>(costs.behind_ns[call]);
+    next = costs.cause[call] == kNone ? call : trace.call_begin(costs.cause[call]);
+    lane = &trace.lanes[trace.events[next].lane];
   }
   std::map<std::tuple<std::int32_t, std::string, std::string, std::string, std::uint32_t>, TimeRow> rows;
   for (const auto& [key, ns] : sums) {
@@ -802,10 +829,20 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
         break;
       }
       case ChangeKind::kLatency:
-      case ChangeKind::kBandwidth:
+      case ChangeKind::kBandwidth: {
         if (from_sums) return not_found(change, "communication");
-        (change.kind == ChangeKind::kLatency ? amounts.latency : amounts.bandwidth) *= change.factor;
+        const bool latency = change.kind == ChangeKind::kLatency;
+        if (std::none_of(recording.network.begin(), recording.network.end(), [&](const Network& net) {
+              return (latency ? net.latency_ns : net.ns_per_byte) > 0;
+            }))
+          return Error{"'" + change.text + "': nothing tells the network's " +
+                           (latency ? "latency: no receive or collective operation of less than 64 KiB"
+                                    : "bandwidth: no receive or collective operation of 64 KiB or more") +
+                           " waited for another rank",
+                       ErrorKind::kNotFound};
+        (latency ? amounts.latency : amounts.bandwidth) *= change.factor;
         break;
+      }
       case ChangeKind::kThreads:
         return Error{"'" + change.text + "': what other numbers of threads gain is not predicted",
                      ErrorKind::kNotFound};
@@ -887,7 +924,7 @@ Result<void> WhatIf::State::add_balance(const Change& change, Amounts& amounts) 
 
 // --- predictions ------------------------------------------------------------------------------------------
 
-double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome, bool network) const {
+double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
   // Of a rank's changed time t, t / period samples tell, with an error of their square root.
   std::vector<double> changed_s(merged.ranks.size()), helpers_s(merged.ranks.size());
   const auto changed = [&](std::uint32_t rank, std::uint32_t path, bool main_thread, double ns) {
@@ -911,7 +948,13 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome, bo
               static_cast<double>(merged.ranks.size());
   }
   const double gain = std::abs(replayed.elapsed_s - outcome.elapsed_s);
-  const double of_network = network ? kNetworkError * gain : 0;
+  double of_network = 0;
+  for (const Network& net : recording.network) {
+    if (amounts.latency == 1 && amounts.bandwidth == 1) continue;
+    const bool is_rough =
+        (amounts.latency != 1 && net.latency_is_rough) || (amounts.bandwidth != 1 && net.bandwidth_is_rough);
+    of_network = std::max(of_network, (is_rough ? kRoughNetworkError : kNetworkError) * gain);
+  }
   const double random = std::sqrt(sampling * sampling + of_network * of_network +
                                   std::pow(kRunVariation * outcome.elapsed_s, 2));
   // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and
@@ -940,8 +983,7 @@ Result<Prediction> WhatIf::predict(const std::vector<Change>& changes) const {
   if (prediction.outcome.elapsed_s < 0)
     return Error{"nothing is predicted: with the change the events contradict each other",
                  ErrorKind::kNotFound};
-  const bool network = amounts.value().latency != 1 || amounts.value().bandwidth != 1;
-  prediction.error_s = state_->error_s(amounts.value(), prediction.outcome, network);
+  prediction.error_s = state_->error_s(amounts.value(), prediction.outcome);
   return prediction;
 }
 

@@ -75,6 +75,7 @@ class Asked {
     std::vector<Change> parsed;
     for (const std::string& text : changes) parsed.push_back(parse_change(text).value());
     const Result<Prediction> prediction = whatif_.predict(parsed);
+    why = prediction ? std::string() : prediction.error().message;
     if (!prediction) return -1;
     last = prediction.value();
     return last.outcome.elapsed_s * 1e3;
@@ -83,6 +84,7 @@ class Asked {
   [[nodiscard]] const WhatIf& whatif() const { return whatif_; }
 
   Prediction last;
+  std::string why;  // the last was refused; else empty
 
  private:
   WhatIf whatif_;
@@ -158,7 +160,47 @@ TEST(WhatIf, AReceiveEndsAsLongAfterItsSendAsItDid) {
   Asked ask(run, 8);
   EXPECT_NEAR(ask({"function read x0.5"}), 22, 1e-3);
   EXPECT_NEAR(ask({"latency x0.5"}), 41, 1e-3);
-  EXPECT_NEAR(ask({"bandwidth x0.5"}), 42, 1e-3) << "a small message";
+  EXPECT_LT(ask({"bandwidth x0.5"}), 0) << "a small message does not tell it";
+  EXPECT_NE(ask.why.find("bandwidth"), std::string::npos) << ask.why;
+}
+
+TEST(WhatIf, CollectiveOperationsTellTheNetworkWhereNoMessageDoes) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) {
+    run.add(r, barrier((10 + 20 * r) * kMs, 31 * kMs, 0, {}));
+    run.add(r, event(MpiEventKind::kCollective, "MPI_Allreduce", (40 + 20 * r) * kMs, 65 * kMs, -1, 1, {}));
+  }
+  std::vector<shard::ShardData> shards = shards_of(run);
+  Asked small(shards);
+  EXPECT_NEAR(small({"latency x0.5"}), 62, 1e-3) << "half of 1 and of 5 ms: the median is 5";
+  EXPECT_LT(small({"bandwidth x2"}), 0) << "not a gain of nothing";
+  for (shard::MpiCall& call : shards[0].mpi_calls) {
+    const shard::Frame& frame = shards[0].frames[shards[0].paths[call.path].frame];
+    if (shards[0].strings[frame.name] == "MPI_Allreduce") call.sent_bytes = 1 << 20;
+  }
+  Asked ask(shards);
+  EXPECT_NEAR(ask({}), 65, 1e-3);
+  EXPECT_NEAR(ask({"latency x0"}), 63, 1e-3) << "1 of each";
+  EXPECT_GT(ask.last.error_s, 0.001) << "told only roughly";
+  EXPECT_NEAR(ask({"latency x3"}), 69, 1e-3);
+  EXPECT_NEAR(ask({"bandwidth x2"}), 63, 1e-3) << "half of the other 4";
+}
+
+TEST(WhatIf, NoNetworkWhereNobodyWaited) {
+  MadeRun run(2);
+  run.add(0, sends(1, 40 * kMs, 40 * kMs, {}));
+  run.add(1, receives(0, 50 * kMs, 51 * kMs, {}));
+  Asked ask(run, 8);
+  EXPECT_LT(ask({"latency x0"}), 0);
+  EXPECT_NE(ask.why.find("latency"), std::string::npos) << ask.why;
+}
+
+TEST(WhatIf, ARemovedCallIsNotOnTheCriticalPath) {
+  Asked ask(unequal());
+  ASSERT_GT(ask({"call MPI_Barrier train.py:57 removed"}), 0);
+  double critical_s = 0;
+  for (const whatif::TimeRow& row : ask.last.outcome.critical) critical_s += row.time_s;
+  EXPECT_NEAR(critical_s, 0.030, kNear_s);
 }
 
 TEST(WhatIf, AReceiveThatDidNotWaitMayHaveTo) {
