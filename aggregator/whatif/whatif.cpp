@@ -504,12 +504,31 @@ void WhatIf::State::find_rendezvous() {
     const bool buffered = op.find("Bsend") != std::string::npos || op.find("Ibsend") != std::string::npos;
     return !only_begins && !buffered && recording.receive_of(e) != kNone;
   };
-  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
-    if (!may_wait(e)) continue;
+  // When what an operation may wait for happened.
+  const auto needs_ns = [&](std::uint32_t e) {
     const Event& event = trace.events[e];
-    const std::int64_t posted_ns = trace.events[recording.receive_of(e)].start_ns;
-    if (posted_ns > event.enter_ns + kTellingDelay_ns)
-      told[recording.across[e] ? 1 : 0].emplace_back(recording.bytes[e], event.exit_ns >= posted_ns);
+    if (event.kind == MpiEventKind::kCollectiveDone) return event.exit_ns;
+    if (may_wait(e)) return trace.events[recording.receive_of(e)].start_ns;
+    const bool receives = event.kind == MpiEventKind::kReceive || event.kind == MpiEventKind::kProbe;
+    return receives && event.match != kNone ? trace.events[event.match].enter_ns : event.enter_ns;
+  };
+  for (std::uint32_t call = 0, end = 0; call < trace.events.size(); call = end) {
+    end = trace.call_end(call);
+    // A call that completes several operations lasts until the last is over: only a send that needed
+    // something later than all others can be what it waited for.
+    std::int64_t latest_ns = trace.events[call].enter_ns, second_ns = latest_ns;
+    for (std::uint32_t e = call; e < end; ++e) {
+      const std::int64_t ns = needs_ns(e);
+      second_ns = std::max(second_ns, std::min(ns, latest_ns));
+      latest_ns = std::max(latest_ns, ns);
+    }
+    for (std::uint32_t e = call; e < end; ++e) {
+      if (!may_wait(e)) continue;
+      const std::int64_t exit_ns = trace.events[e].exit_ns, posted_ns = needs_ns(e);
+      const std::int64_t others_ns = exit_ns < posted_ns ? trace.events[e].enter_ns : second_ns;
+      if (posted_ns > others_ns + kTellingDelay_ns)
+        told[recording.across[e] ? 1 : 0].emplace_back(recording.bytes[e], exit_ns >= posted_ns);
+    }
   }
   for (std::size_t i = 0; i < told.size(); ++i) {
     std::sort(told[i].begin(), told[i].end());

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -220,6 +221,33 @@ TEST(WhatIf, LargeMessagesWaitForTheirReceives) {
   other.add(0, sends(1, 0, 29 * kMs, {}));
   other.add(1, receives(0, 30 * kMs, 31 * kMs, {{"work", 30 * kMs}}));
   EXPECT_NEAR(Asked(other, 1 << 20)({"function work x0.5"}), 29, 1e-3);
+}
+
+// Rank 0 completes a send to rank 1 and a receive from rank 2 in one call, then works for 30 ms.
+MadeRun both_in_one_call(std::int64_t posted, std::int64_t sent) {
+  MadeRun run(3);
+  const std::int64_t exit = std::max(posted, sent) + 1 * kMs;
+  MadeEvent begins = sends(1, 0, 0, {});
+  begins.flags = wire::kEventNonblocking;
+  run.add(0, begins);
+  run.add(0, event(MpiEventKind::kSendDone, "MPI_Waitall", 1 * kMs, exit, 1, 0, {}));
+  run.add(0, event(MpiEventKind::kReceive, "MPI_Waitall", 1 * kMs, exit, 2, 0, {}));
+  run.ends[0] = exit + 30 * kMs;
+  run.add(1, receives(0, posted, posted + 1 * kMs, {{"late", posted}}));
+  run.add(2, sends(0, sent, sent, {{"read", sent}}));
+  return run;
+}
+
+TEST(WhatIf, ASendIsNotWhatACallWaitedForIfAReceiveWasLater) {
+  // The receive of the message is posted at 30 ms, but the call lasts until the other message comes at 40.
+  Asked eager(both_in_one_call(30 * kMs, 40 * kMs), 8 << 10);
+  ASSERT_EQ(eager.refusal(), "");
+  EXPECT_NEAR(eager({"function read x0"}), 32, 0.1) << "the send was over at once";
+  // Of the two it is the receive that comes last: then the send waits for it, whatever its size.
+  Asked waits(both_in_one_call(40 * kMs, 30 * kMs), 8 << 10);
+  ASSERT_EQ(waits.refusal(), "");
+  EXPECT_NEAR(waits({"function read x0"}), 71, 0.1);
+  EXPECT_NEAR(waits({"function late x0.5"}), 61, 0.1) << "then the other message";
 }
 
 TEST(WhatIf, PollingIsElastic) {
