@@ -290,6 +290,22 @@ struct WhatIf::State {
   Outcome replayed;
 
   Result<void> prepare();
+  // On the one clock that all times of the trace are on; there are lanes.
+  [[nodiscard]] std::int64_t begin_of_run_ns() const {
+    std::int64_t ns = recording.trace.lanes.front().begin_ns;
+    for (const Lane& lane : recording.trace.lanes) ns = std::min(ns, lane.begin_ns);
+    return ns;
+  }
+  [[nodiscard]] std::int64_t end_of_run_ns() const {
+    std::int64_t ns = recording.trace.lanes.front().end_ns;
+    for (const Lane& lane : recording.trace.lanes) ns = std::max(ns, lane.end_ns);
+    return ns;
+  }
+  [[nodiscard]] Amounts no_change() const {
+    Amounts amounts;
+    amounts.of_path.assign(merged.paths.size(), 1);
+    return amounts;
+  }
   void find_stretches();
   void find_bytes();
   void find_rendezvous();
@@ -319,12 +335,6 @@ struct WhatIf::State {
 Result<void> WhatIf::State::prepare() {
   merged = merger.finish();
   if (merged.ranks.empty()) return Error{"the shards have no ranks", ErrorKind::kNotFound};
-  std::int64_t first = merged.ranks.front().start_utc_ns, last = first;
-  for (const shard::Rank& rank : merged.ranks) {
-    first = std::min(first, rank.start_utc_ns);
-    last = std::max(last, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
-  }
-  elapsed_s = seconds(static_cast<double>(last - first));
   period_s = merged.run.rate_hz == 0 ? 0 : 1.0 / merged.run.rate_hz;
   recording.trace = builder.finish(merged);
   Trace& trace = recording.trace;
@@ -333,9 +343,9 @@ Result<void> WhatIf::State::prepare() {
       if ((rank.flags & shard::kUsedMpi) != 0)
         return Error{"the run has no MPI events to replay", ErrorKind::kNotFound};
     from_sums = true;
-    Amounts none;
-    none.of_path.assign(merged.paths.size(), 1);
-    replayed = outcome(none);
+    replayed = outcome(no_change());
+    elapsed_s = replayed.elapsed_s;
+    if (!(elapsed_s > 0)) return Error{"nothing is predicted: the run took no time", ErrorKind::kNotFound};
     return {};
   }
   recording.matches = match_events(trace, count_missing(trace, merged), was_recorded_in_windows(merged));
@@ -352,15 +362,15 @@ Result<void> WhatIf::State::prepare() {
                  ErrorKind::kNotFound};
   const ClockModel clocks(trace, recording.matches, builder.clock_offsets(), merged);
   clocks.adjust(trace);
+  elapsed_s = seconds(static_cast<double>(end_of_run_ns() - begin_of_run_ns()));
   find_stretches();
   find_bytes();
   find_rendezvous();
   if (!calibrate())
     return Error{"the run cannot be replayed: its events contradict each other", ErrorKind::kNotFound};
-  Amounts none;
-  none.of_path.assign(merged.paths.size(), 1);
-  replayed = outcome(none);
-  if (replayed.elapsed_s < 0 || std::abs(replayed.elapsed_s - elapsed_s) > kMostReplayError * elapsed_s)
+  replayed = outcome(no_change());
+  if (!(replayed.elapsed_s > 0 && elapsed_s > 0) ||
+      std::abs(replayed.elapsed_s - elapsed_s) > kMostReplayError * elapsed_s)
     return Error{"nothing is predicted: a replay without changes takes " +
                      std::to_string(std::max(replayed.elapsed_s, 0.0)) + " s, and the run took " +
                      std::to_string(elapsed_s) + " s",
@@ -561,8 +571,7 @@ void WhatIf::State::find_rendezvous() {
 // Divides each call into its own part and what came behind the last operation that it depended on.
 bool WhatIf::State::calibrate() {
   const Trace& trace = recording.trace;
-  std::int64_t first_ns = trace.lanes.front().begin_ns;
-  for (const Lane& lane : trace.lanes) first_ns = std::min(first_ns, lane.begin_ns);
+  const std::int64_t first_ns = begin_of_run_ns();
   RecordedCosts recorded(recording, first_ns);
   if (ReplayEngine(trace, recording.matches, recorded).run() < 0) return false;
   find_network(recorded, first_ns);
@@ -709,13 +718,15 @@ Outcome WhatIf::State::add_up(const Amounts& amounts) const {
     saved[value.rank] += ns * (1 - static_cast<double>(amounts.of_path[value.path]));
   }
   Outcome outcome;
-  std::int64_t first = merged.ranks.front().start_utc_ns;
-  for (const shard::Rank& rank : merged.ranks) first = std::min(first, rank.start_utc_ns);
+  // As floating point: what a damaged shard has may be any number.
+  auto first = static_cast<double>(merged.ranks.front().start_utc_ns);
+  for (const shard::Rank& rank : merged.ranks)
+    first = std::min(first, static_cast<double>(rank.start_utc_ns));
   for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
     const auto elapsed = static_cast<double>(merged.ranks[r].elapsed_ns);
     useful[r] = sampled[r] > 0 ? elapsed * (1 - saved[r] / sampled[r]) : elapsed;
-    outcome.elapsed_s = std::max(
-        outcome.elapsed_s, seconds(static_cast<double>(merged.ranks[r].start_utc_ns - first) + useful[r]));
+    const double started = static_cast<double>(merged.ranks[r].start_utc_ns) - first;
+    outcome.elapsed_s = std::max(outcome.elapsed_s, seconds(started + useful[r]));
   }
   set_outcome_of_useful(useful, outcome);
   return outcome;
@@ -804,8 +815,7 @@ std::vector<bool> WhatIf::State::paths_of(const Change& change) const {
 }
 
 Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) const {
-  Amounts amounts;
-  amounts.of_path.assign(merged.paths.size(), 1);
+  Amounts amounts = no_change();
   const auto not_found = [](const Change& change, const char* what) {
     return Error{"'" + change.text + "': the run has no such " + what, ErrorKind::kNotFound};
   };

@@ -121,6 +121,21 @@ TEST(WhatIf, ReplaysWhatWasRecorded) {
   EXPECT_NEAR(critical_s, 0.031, kNear_s);
 }
 
+TEST(WhatIf, TheClocksOfNodesMayDiffer) {
+  MadeRun run(2, 1);
+  for (std::int32_t r = 0; r < 2; ++r)
+    for (std::uint32_t i = 0; i < 20; ++i)
+      run.add(r, barrier((10 + 40 * i + (r == static_cast<std::int32_t>(i % 2) ? 20 : 0)) * kMs,
+                         (31 + 40 * i) * kMs, i, {}));
+  run.clocks[1].ahead = 5'000 * kMs;
+  std::vector<shard::ShardData> shards = shards_of(run);
+  shards[1].ranks[0].start_utc_ns += 40 * kMs;  // and so much ahead is its time of day
+  Asked ask(shards);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask.whatif().elapsed_s(), 0.791, 0.003);
+  EXPECT_NEAR(ask({}), 791, 3);
+}
+
 TEST(WhatIf, OtherRanksSetTheLimit) {
   Asked ask(unequal());
   EXPECT_NEAR(ask({"function slow x0.5"}), 28, 1e-3);
