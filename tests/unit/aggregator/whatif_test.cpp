@@ -279,6 +279,48 @@ TEST(WhatIf, PollingIsElastic) {
   EXPECT_NEAR(ask({"function read x0"}), 10, 1e-3);
 }
 
+// A helper thread of rank 0 sends at 60 ms what rank 1 waits for, while the main thread works from `from` to
+// 80 ms.
+MadeRun with_helper(std::int64_t from) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(40 * kMs, from, 0, {{"load", 40 * kMs}}));
+  MadeEvent helps = sends(1, 60 * kMs, 60 * kMs, {});
+  helps.thread = 1;
+  run.add(0, helps);
+  run.add(0, barrier(80 * kMs, 81 * kMs, 1, {{"work", 80 * kMs - from}}));
+  const std::int64_t received = std::max(61 * kMs, from + 1 * kMs);
+  run.add(1, receives(0, from, received, {}));
+  run.add(1, barrier(received, 81 * kMs, 1, {}));
+  return run;
+}
+
+TEST(WhatIf, AHelperThreadBeginsWhenItsMainThreadIsAsFar) {
+  Asked ask(with_helper(40 * kMs));
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({}), 81, 0.1);
+  EXPECT_NEAR(ask({"function load x0"}), 41, 0.1);
+  EXPECT_NEAR(ask({"function work x0.5"}), 61, 0.1) << "it begins in the middle of the work, at 50";
+  EXPECT_NEAR(ask({"function work x0"}), 42, 0.1) << "it sends at 40, and that takes 1; then the barrier";
+  // It begins while the main thread is in a call: so long after that call's begin.
+  Asked inside(with_helper(70 * kMs));
+  ASSERT_EQ(inside.refusal(), "");
+  EXPECT_NEAR(inside({"function load x0"}), 41, 0.1);
+}
+
+TEST(WhatIf, AHelperThreadMayBeginAfterTheLastCall) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(40 * kMs, 41 * kMs, 0, {{"load", 40 * kMs}}));
+  MadeEvent helps = sends(1, 60 * kMs, 60 * kMs, {});
+  helps.thread = 1;
+  run.add(0, helps);
+  run.ends[0] = 81 * kMs;
+  run.add(1, receives(0, 41 * kMs, 61 * kMs, {}));
+  Asked ask(run);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({"function load x0.5"}), 61, 0.1);
+  EXPECT_NEAR(ask({}), 81, 0.1);
+}
+
 TEST(WhatIf, GapsOfFewSamplesAreDividedLikeTheirCallSite) {
   MadeRun run(2);
   // Each gap is 2 ms, and one sample of 1 ms saw it: of `a` in three, of `b` in one.
