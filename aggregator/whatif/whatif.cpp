@@ -844,17 +844,23 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
         if (const Result<void> added = add_balance(change, amounts); !added) return added.error();
         break;
       case ChangeKind::kCallRemoved: {
-        const std::vector<bool> inside = paths_of(change);
-        bool any = false;
-        amounts.removed.resize(merged.paths.size());
-        for (std::size_t p = 1; p < inside.size(); ++p) {
+        std::vector<bool> calls = paths_of(change);
+        for (std::size_t p = 0; p < calls.size(); ++p) {
           const std::uint32_t frame = merged.paths[p].frame;
-          if (!inside[p] || frame == kNone || merged.frames[frame].kind != shard::FrameKind::kMpi ||
-              merged.strings[merged.frames[frame].name] != change.name)
-            continue;
-          amounts.removed[p] = any = true;
+          calls[p] = calls[p] && frame != kNone && merged.frames[frame].kind == shard::FrameKind::kMpi &&
+                     merged.strings[merged.frames[frame].name] == change.name;
         }
-        if (!any || from_sums) return not_found(change, "call");
+        if (from_sums || std::find(calls.begin(), calls.end(), true) == calls.end())
+          return not_found(change, "call");
+        if (std::none_of(recording.trace.events.begin(), recording.trace.events.end(),
+                         [&](const Event& event) { return calls[event.path]; }))
+          return Error{"'" + change.text +
+                           "': the recording has no single events of that call, so that what is "
+                           "without it is not known",
+                       ErrorKind::kNotFound};
+        amounts.removed.resize(calls.size());
+        for (std::size_t p = 0; p < calls.size(); ++p)
+          if (calls[p]) amounts.removed[p] = true;
         break;
       }
       case ChangeKind::kLatency:

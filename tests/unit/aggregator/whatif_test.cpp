@@ -169,6 +169,26 @@ TEST(WhatIf, WhatTheRunDoesNotHave) {
     EXPECT_LT(ask({text}), 0) << text;
 }
 
+TEST(WhatIf, ACallWithoutEventsIsNotRemoved) {
+  std::vector<shard::ShardData> shards = shards_of(unequal());
+  shard::ShardData& data = shards[0];
+  shard::PathInterner interner(data);
+  shard::Frame caller;
+  caller.name = interner.string("calls MPI_Get");
+  caller.file = interner.string("/home/user/train.py");
+  caller.line = 60;
+  shard::Frame call;
+  call.kind = shard::FrameKind::kMpi;
+  call.name = interner.string("MPI_Get");
+  const std::uint32_t path = interner.path(interner.path(0, interner.frame(caller)), interner.frame(call));
+  data.values.push_back({0, path, shard::Category::kMpi, true, 1'000'000, 0, 1});
+  Asked ask(shards);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_LT(ask({"call MPI_Get train.py:60 removed"}), 0);
+  EXPECT_NE(ask.why.find("no single events"), std::string::npos) << ask.why;
+  EXPECT_LT(ask({"call MPI_Barrier train.py:57 removed", "call MPI_Get train.py:60 removed"}), 0);
+}
+
 TEST(WhatIf, AReceiveEndsAsLongAfterItsSendAsItDid) {
   MadeRun run(2);
   run.add(0, sends(1, 40 * kMs, 40 * kMs, {{"read", 40 * kMs}}));
