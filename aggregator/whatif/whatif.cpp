@@ -92,6 +92,15 @@ struct Recording {
   std::vector<std::uint64_t> bytes;      // per event; of collectives the mean of their call site
   std::vector<bool> across;              // per event: nodes
   std::array<Network, 2> network;        // within a node, and across
+  // Of the time of each rank's path (key_of), what is input and output: of its main thread, and of its
+  // others.
+  std::array<std::unordered_map<std::uint64_t, double>, 2> io;
+
+  [[nodiscard]] double io_share(const Lane& lane, std::uint32_t path) const {
+    const auto& shares = io[lane.thread == 0 ? 0 : 1];
+    const auto found = shares.find(key_of(lane.rank, path));
+    return found == shares.end() ? 0 : found->second;
+  }
 
   [[nodiscard]] const Stretch& stretch(const Lane& lane, std::uint32_t call) const {
     return call == lane.end ? tail[trace.events[lane.first].lane] : before[call];
@@ -163,7 +172,7 @@ class RecordedCosts {
 struct Amounts {
   std::vector<float> of_path;  // factor per path
   bool paths_change = false;
-  double latency = 1, bandwidth = 1;
+  double latency = 1, bandwidth = 1, io = 1;
   std::vector<bool> removed;  // per path of an MPI call; empty: none is
   struct Balance {
     std::vector<bool> inside;                          // per path
@@ -172,6 +181,11 @@ struct Amounts {
   };
   std::vector<Balance> balances;
   std::unordered_map<std::uint64_t, double> of_rank;  // factor per rank and site
+
+  // Of sampled time.
+  [[nodiscard]] double factor(const shard::Value& value) const {
+    return static_cast<double>(of_path[value.path]) * (value.category == shard::Category::kIo ? io : 1);
+  }
 };
 
 class ChangedCosts {
@@ -187,12 +201,13 @@ class ChangedCosts {
   [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
     const Stretch& stretch = r_.stretch(lane, call);
     const auto useful = static_cast<double>(stretch.useful_ns);
-    if (!a_.paths_change && a_.balances.empty() && a_.of_rank.empty()) return useful;
+    if (!a_.paths_change && a_.io == 1 && a_.balances.empty() && a_.of_rank.empty()) return useful;
     const std::uint64_t key = key_of(lane.rank, r_.site_of(lane, call));
     double share = 1, added = 0;
     for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
       const Part& part = r_.parts[i];
       double factor = a_.of_path[part.path];
+      if (a_.io != 1) factor *= 1 + r_.io_share(lane, part.path) * (a_.io - 1);
       for (const Amounts::Balance& balance : a_.balances)
         if (balance.inside[part.path])
           if (const auto found = balance.factor.find(key); found != balance.factor.end())
@@ -307,6 +322,7 @@ struct WhatIf::State {
     return amounts;
   }
   void find_stretches();
+  void find_io();
   void find_bytes();
   void find_rendezvous();
   bool calibrate();
@@ -324,7 +340,6 @@ struct WhatIf::State {
   Result<Amounts> amounts_of(const std::vector<Change>& changes) const;
   Result<void> add_rank_mean(const Change& change, Amounts& amounts) const;
   Result<void> add_balance(const Change& change, Amounts& amounts) const;
-  void add_io(double factor, Amounts& amounts) const;
   [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome) const;
   template <typename Take>
   void for_each_stretch(const Take& take) const;
@@ -364,6 +379,7 @@ Result<void> WhatIf::State::prepare() {
   clocks.adjust(trace);
   elapsed_s = seconds(static_cast<double>(end_of_run_ns() - begin_of_run_ns()));
   find_stretches();
+  find_io();
   find_bytes();
   find_rendezvous();
   if (!calibrate())
@@ -464,6 +480,25 @@ void WhatIf::State::find_stretches() {
     }
     std::tie(stretch.first, stretch.count) = range->second;
   });
+}
+
+// A path of a gap does not say what kind of time it was: each rank's own samples of that path do.
+void WhatIf::State::find_io() {
+  for (std::size_t i = 0; i < recording.io.size(); ++i) {
+    std::unordered_map<std::uint64_t, double> all_ns;
+    const auto for_each_value = [&](const auto& take) {
+      for (const shard::Value& value : merged.values)
+        if (value.main_thread == (i == 0)) take(value, key_of(value.rank, value.path));
+    };
+    for_each_value([&](const shard::Value& value, std::uint64_t key) {
+      if (value.category == shard::Category::kIo) recording.io[i][key] += static_cast<double>(value.wall_ns);
+    });
+    for_each_value([&](const shard::Value& value, std::uint64_t key) {
+      if (value.category != shard::Category::kMpi && recording.io[i].contains(key))
+        all_ns[key] += static_cast<double>(value.wall_ns);
+    });
+    for (auto& [key, ns] : recording.io[i]) ns = ns > 0 ? ns / all_ns[key] : 0;
+  }
 }
 
 void WhatIf::State::find_bytes() {
@@ -715,7 +750,7 @@ Outcome WhatIf::State::add_up(const Amounts& amounts) const {
     if (!value.main_thread) continue;
     const auto ns = static_cast<double>(value.wall_ns);
     sampled[value.rank] += ns;
-    saved[value.rank] += ns * (1 - static_cast<double>(amounts.of_path[value.path]));
+    saved[value.rank] += ns * (1 - amounts.factor(value));
   }
   Outcome outcome;
   // As floating point: what a damaged shard has may be any number.
@@ -835,7 +870,11 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
         break;
       }
       case ChangeKind::kIo:
-        add_io(change.factor, amounts);
+        if (std::none_of(merged.values.begin(), merged.values.end(), [](const shard::Value& value) {
+              return value.category == shard::Category::kIo && value.wall_ns > 0;
+            }))
+          return not_found(change, "time in input and output");
+        amounts.io *= change.factor;
         break;
       case ChangeKind::kRankMean:
         if (const Result<void> added = add_rank_mean(change, amounts); !added) return added.error();
@@ -884,18 +923,6 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
     }
   }
   return amounts;
-}
-
-void WhatIf::State::add_io(double factor, Amounts& amounts) const {
-  std::vector<double> io(merged.paths.size()), all(merged.paths.size());
-  for (const shard::Value& value : merged.values) {
-    const auto ns = static_cast<double>(value.wall_ns);
-    all[value.path] += ns;
-    if (value.category == shard::Category::kIo) io[value.path] += ns;
-  }
-  for (std::size_t p = 0; p < io.size(); ++p)
-    if (io[p] > 0) amounts.of_path[p] *= static_cast<float>(1 + (factor - 1) * io[p] / all[p]);
-  amounts.paths_change = true;
 }
 
 // Before each call site the rank takes as long as the others that make calls there do on average.
@@ -962,15 +989,14 @@ Result<void> WhatIf::State::add_balance(const Change& change, Amounts& amounts) 
 double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
   // Of a rank's changed time t, t / period samples tell, with an error of their square root.
   std::vector<double> changed_s(merged.ranks.size()), helpers_s(merged.ranks.size());
-  const auto changed = [&](std::uint32_t rank, std::uint32_t path, bool main_thread, double ns) {
-    double part = std::abs(1 - static_cast<double>(amounts.of_path[path]));
+  for (const shard::Value& value : merged.values) {
+    if (value.category == shard::Category::kMpi) continue;
+    double part = std::abs(1 - amounts.factor(value));
     for (const Amounts::Balance& balance : amounts.balances)
-      if (balance.inside[path]) part = 1;
-    (main_thread ? changed_s : helpers_s)[rank] += seconds(ns) * std::min(part, 1.0);
-  };
-  for (const shard::Value& value : merged.values)
-    if (value.category != shard::Category::kMpi)
-      changed(value.rank, value.path, value.main_thread, static_cast<double>(value.wall_ns));
+      if (balance.inside[value.path]) part = 1;
+    (value.main_thread ? changed_s : helpers_s)[value.rank] +=
+        seconds(static_cast<double>(value.wall_ns)) * std::min(part, 1.0);
+  }
   double sampling = 0, helpers = 0, lacked = 0;
   for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
     const shard::Rank& rank = merged.ranks[r];

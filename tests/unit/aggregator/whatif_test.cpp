@@ -100,6 +100,32 @@ MadeRun unequal() {
   return run;
 }
 
+// Both ranks spend half of their time in `copy`, which is input and output on rank 1 alone.
+TEST(WhatIf, EachRankHasItsOwnShareOfInputAndOutput) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r)
+    run.add(r, barrier(30 * kMs, 31 * kMs, 0, {{"copy", 15 * kMs}, {"work", 15 * kMs}}));
+  std::vector<shard::ShardData> shards = shards_of(run);
+  EXPECT_LT(Asked(shards)({"io x0"}), 0) << "there is none";
+  std::uint32_t copy = 0;
+  for (std::uint32_t p = 1; p < shards[0].paths.size(); ++p)
+    if (name_of(shards[0], p) == "copy") copy = p;
+  const auto value = [&](std::uint32_t rank, shard::Category category, bool main, std::uint64_t ms) {
+    shards[0].values.push_back({rank, copy, category, main, ms * static_cast<std::uint64_t>(kMs), 0, ms});
+  };
+  value(0, shard::Category::kNative, true, 15);
+  value(1, shard::Category::kIo, true, 15);
+  Asked one(shards);
+  EXPECT_NEAR(one({"io x0"}), 31, 1e-3) << "rank 0 does none, and the others wait for it";
+  value(0, shard::Category::kIo, true, 15);
+  value(1, shard::Category::kIo, false, 15);
+  value(1, shard::Category::kNative, false, 150);
+  Asked both(shards);
+  EXPECT_NEAR(both({"io x0"}), 23.5, 1e-3)
+      << "half of it on rank 0; what other threads do is not in its gaps";
+  EXPECT_NEAR(both({"io x0.5", "io x0.5"}), 31 - 0.75 * 7.5, 1e-3);
+}
+
 TEST(WhatIf, ReplaysWhatWasRecorded) {
   Asked ask(unequal());
   EXPECT_EQ(ask.refusal(), "");
