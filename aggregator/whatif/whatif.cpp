@@ -28,7 +28,8 @@ namespace {
 using namespace waits;
 using shard::ShardData;
 
-// With fewer samples a gap says nothing about what was done in it: then all gaps of its call site do.
+// With fewer samples a gap says nothing about what was done in it: then all such gaps of its call site do, or
+// if these have as few, all gaps.
 constexpr double kFewSamples = 5;
 // How far the samples of a gap may be from its length.
 constexpr double kSamplesAside = 2;
@@ -404,22 +405,40 @@ void WhatIf::State::for_each_stretch(const Take& take) const {
     }
 }
 
-// Divides each gap by its own samples, or if these are few by those of all gaps of its call site on the rank:
-// single samples would make some gaps all one thing, which biases the maximum over ranks.
+// Divides each gap by its own samples, or if these are few by those of all such gaps of its call site on the
+// rank: single samples would make some gaps all one thing, which biases the maximum over ranks.
 void WhatIf::State::find_stretches() {
   Trace& trace = recording.trace;
   recording.before.resize(trace.events.size());
   recording.tail.resize(trace.lanes.size());
   recording.elastic.resize(trace.events.size());
-  std::unordered_map<std::uint64_t, std::map<std::uint32_t, double>> of_site;
-  std::unordered_map<std::uint64_t, double> rest_of_site;
-  const auto is_outside = [&](std::uint32_t path) { return trace.outside[path] == path; };
-  const auto gaps_of = [&](const Lane& lane, std::uint32_t call) {
-    auto first = std::lower_bound(trace.gaps.begin(), trace.gaps.end(), call,
-                                  [](const Gap& gap, std::uint32_t e) { return gap.event < e; });
-    auto end = first;
-    while (end != trace.gaps.end() && end->event < lane.end && trace.same_call(end->event, call)) ++end;
-    return std::pair(first, end);
+  using Times = std::map<std::uint32_t, double>;  // ns by path
+  struct Site {
+    Times few, all;  // of gaps with few samples, and of all
+    double few_ns = 0, left_out_ns = 0;
+    std::pair<std::uint32_t, std::uint32_t> parts;  // first, count; none: not yet divided
+  };
+  std::unordered_map<std::uint64_t, Site> sites;
+  const auto is_short = [&](const Stretch& stretch) {
+    return seconds(static_cast<double>(stretch.useful_ns)) < kFewSamples * period_s;
+  };
+  // Returns the sum.
+  const auto take_samples = [&](const Lane& lane, std::uint32_t call, Times& times) {
+    double sum = 0;
+    for (auto row = std::lower_bound(trace.gaps.begin(), trace.gaps.end(), call,
+                                     [](const Gap&gap, std::uint32_t e) { return gap.event < e; });
+         row != trace.gaps.end() && row->event < lane.end && trace.same_call(row->event, call); ++row) {
+      if (trace.outside[row->path] != row->path) continue;
+      times[row->path] += static_cast<double>(row->wall_ns);
+      sum += static_cast<double>(row->wall_ns);
+    }
+    return sum;
+  };
+  // A gap has its longest call paths only (collector/mpi/gap_timeline.cpp). What is more than samples can be
+  // wrong by is nobody's.
+  const auto left_out_of = [&](const Stretch& stretch, double sampled_ns) {
+    const double ns = static_cast<double>(stretch.useful_ns) - sampled_ns;
+    return sampled_ns > 0 && seconds(ns) > kSamplesAside * period_s ? ns : 0;
   };
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     const Interval gap = interval_before(trace, lane, call);
@@ -428,31 +447,20 @@ void WhatIf::State::find_stretches() {
     stretch.useful_ns = gap.useful_ns;
     stretch.calls_ns = std::max<std::int64_t>(gap.end_ns - gap.begin_ns, 0) - gap.useful_ns;
     if (call == lane.end) return;
-    const shard::Path& site = merged.paths[trace.events[call].path];
-    if (call != lane.first && site.frame != kNone) {
-      const std::string_view function = merged.strings[merged.frames[site.frame].name];
+    const shard::Path& path = merged.paths[trace.events[call].path];
+    if (call != lane.first && path.frame != kNone) {
+      const std::string_view function = merged.strings[merged.frames[path.frame].name];
       recording.elastic[call] = function.starts_with("MPI_Test") || function.starts_with("MPI_Iprobe");
     }
-    const std::uint64_t key = key_of(lane.rank, recording.site_of(lane, call));
-    std::map<std::uint32_t, double>& sums = of_site[key];
-    const auto [first, end] = gaps_of(lane, call);
-    double rest_ns = static_cast<double>(stretch.useful_ns);
-    for (auto row = first; row != end; ++row) {
-      if (!is_outside(row->path)) continue;
-      sums[row->path] += static_cast<double>(row->wall_ns);
-      rest_ns -= static_cast<double>(row->wall_ns);
-    }
-    if (first != end && seconds(rest_ns) > kSamplesAside * period_s) rest_of_site[key] += rest_ns;
+    Site& site = sites[key_of(lane.rank, recording.site_of(lane, call))];
+    const double sampled_ns = take_samples(lane, call, site.all);
+    if (is_short(stretch))
+      site.few_ns += take_samples(lane, call, site.few);
+    else
+      site.left_out_ns += left_out_of(stretch, sampled_ns);
   });
-  std::unordered_map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> range_of_site;
-  // A gap has its longest call paths only (collector/mpi/gap_timeline.cpp). What is more than samples can be wrong by
-  // is nobody's.
-  const auto left_out = [&](const auto& times, double whole_ns) {
-    for (const auto& [path, ns] : times) whole_ns -= ns;
-    return seconds(whole_ns) > kSamplesAside * period_s ? whole_ns : 0;
-  };
-  const auto add = [&](const auto& times, double rest_ns) {
-    double all = rest_ns;
+  const auto add = [&](const Times& times, double left_out_ns) {
+    double all = left_out_ns;
     for (const auto& [path, ns] : times) all += ns;
     const auto first = static_cast<std::uint32_t>(recording.parts.size());
     for (const auto& [path, ns] : times)
@@ -462,23 +470,20 @@ void WhatIf::State::find_stretches() {
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     if (call == lane.end) return;
     Stretch& stretch = recording.before[call];
-    const std::uint64_t key = key_of(lane.rank, recording.site_of(lane, call));
-    if (seconds(static_cast<double>(stretch.useful_ns)) >= kFewSamples * period_s) {
-      std::map<std::uint32_t, double> times;
-      const auto [first, end] = gaps_of(lane, call);
-      for (auto row = first; row != end; ++row)
-        if (is_outside(row->path)) times[row->path] += static_cast<double>(row->wall_ns);
-      std::tie(stretch.first, stretch.count) =
-          add(times, left_out(times, static_cast<double>(stretch.useful_ns)));
+    if (!is_short(stretch)) {
+      Times times;
+      const double sampled_ns = take_samples(lane, call, times);
+      std::tie(stretch.first, stretch.count) = add(times, left_out_of(stretch, sampled_ns));
     }
     if (stretch.count != 0) return;
-    const auto [range, added] = range_of_site.try_emplace(key);
-    if (added) {
-      range->second = add(of_site[key], rest_of_site[key]);
-      if (range->second.second == 0)  // no sample at all: the code that made the call
-        range->second = add(std::map<std::uint32_t, double>{{trace.outside[trace.events[call].path], 1}}, 0);
-    }
-    std::tie(stretch.first, stretch.count) = range->second;
+    Site& site = sites[key_of(lane.rank, recording.site_of(lane, call))];
+    if (site.parts.second == 0)
+      site.parts = seconds(site.few_ns) >= kFewSamples * period_s && site.few_ns > 0
+                       ? add(site.few, 0)
+                       : add(site.all, site.left_out_ns);
+    if (site.parts.second == 0)  // no sample at all: the code that made the call
+      site.parts = add(Times{{trace.outside[trace.events[call].path], 1.0}}, 0);
+    std::tie(stretch.first, stretch.count) = site.parts;
   });
 }
 

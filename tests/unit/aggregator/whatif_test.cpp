@@ -381,6 +381,31 @@ TEST(WhatIf, GapsOfFewSamplesAreDividedLikeTheirCallSite) {
   EXPECT_NEAR(Asked(run)({"function a x0"}), 1 + 4 * (2 * 0.75 + 1), 1e-2);
 }
 
+TEST(WhatIf, ALongGapSaysNothingAboutShortOnesOfItsCallSite) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) {
+    run.add(r, barrier(0, 1 * kMs, 0, {}));
+    run.add(r, barrier(101 * kMs, 102 * kMs, 1, {{"load", 100 * kMs}}));
+    for (std::uint32_t i = 0; i < 20; ++i)
+      run.add(r, barrier((104 + 3 * i) * kMs, (105 + 3 * i) * kMs, i + 2, {{"step", 1 * kMs}}));
+  }
+  Asked ask(run);
+  EXPECT_NEAR(ask({"function load x0"}), 62, 1e-2);
+  EXPECT_NEAR(ask({"function step x0"}), 122, 1e-2);
+}
+
+TEST(WhatIf, ShortGapsLeaveNoCallPathOut) {
+  MadeRun run(2);
+  // Of each gap of 4.5 ms one sample tells.
+  for (std::int32_t r = 0; r < 2; ++r) {
+    run.add(r, barrier(0, 0, 0, {}));
+    for (std::uint32_t i = 0; i < 3; ++i)
+      run.add(r, barrier((9 + 9 * i) * kMs / 2, (9 + 9 * i) * kMs / 2, i + 1, {{"step", 1 * kMs}}));
+  }
+  Asked ask(run);
+  EXPECT_NEAR(ask({"function step x0"}), 0, 1e-2) << "what the samples missed is step's, too";
+}
+
 TEST(WhatIf, ASampleOfEventsIsNotReplayed) {
   MadeRun run = unequal();
   run.level = 1;
