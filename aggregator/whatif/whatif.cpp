@@ -47,6 +47,8 @@ constexpr std::uint64_t kUsualRendezvous_bytes = 64 * 1024;
 // A receive that is later tells whether a send waits for it.
 constexpr std::int64_t kTellingDelay_ns = 50'000;
 constexpr std::int64_t kNoTime = -1;
+// Times in nanoseconds have 63 bits.
+constexpr double kLongest_s = 3e9;
 constexpr std::size_t kMostRows = 20;
 // Keys of gaps before the first and after the last call, which are no call sites.
 constexpr std::uint32_t kHead = kNone - 1, kTail = kNone;
@@ -54,6 +56,10 @@ constexpr std::uint32_t kHead = kNone - 1, kTail = kNone;
 std::uint64_t key_of(std::uint32_t rank, std::uint32_t site) { return std::uint64_t{rank} << 32 | site; }
 
 double seconds(double ns) { return ns * 1e-9; }
+
+// Of factors: many changes of the same time must not become infinite.
+constexpr double kMostProduct = 1e12;
+double product(double a, double b) { return std::min(a * b, kMostProduct); }
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -146,9 +152,9 @@ class RecordedCosts {
       : r_(recording), first_ns_(first_ns), dependence_ns(recording.trace.events.size(), kNoTime) {}
 
   [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
-    if (call == lane.end) return lane.end_ns - r_.trace.events[call - 1].exit_ns;
     const std::int64_t from_ns = call == lane.first ? lane.begin_ns : r_.trace.events[call - 1].exit_ns;
-    return r_.recorded_enter(call) - from_ns;
+    const std::int64_t until_ns = call == lane.end ? lane.end_ns : r_.recorded_enter(call);
+    return std::max<std::int64_t>(until_ns - from_ns, 0);  // adjusted clocks may go back
   }
   [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const { return r_.recorded_enter(e); }
   [[nodiscard]] bool waits_for_receive(std::uint32_t e) const { return r_.waits_for_receive[e]; }
@@ -183,6 +189,10 @@ struct Amounts {
   std::vector<Balance> balances;
   std::unordered_map<std::uint64_t, double> of_rank;  // factor per rank and site
 
+  // Of a part of a gap.
+  [[nodiscard]] double factor(const Recording& recording, const Lane& lane, std::uint32_t path) const {
+    return static_cast<double>(of_path[path]) * (io == 1 ? 1 : 1 + recording.io_share(lane, path) * (io - 1));
+  }
   // Of sampled time.
   [[nodiscard]] double factor(const shard::Value& value) const {
     return static_cast<double>(of_path[value.path]) * (value.category == shard::Category::kIo ? io : 1);
@@ -207,8 +217,7 @@ class ChangedCosts {
     double share = 1, added = 0;
     for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
       const Part& part = r_.parts[i];
-      double factor = a_.of_path[part.path];
-      if (a_.io != 1) factor *= 1 + r_.io_share(lane, part.path) * (a_.io - 1);
+      double factor = a_.factor(r_, lane, part.path);
       for (const Amounts::Balance& balance : a_.balances)
         if (balance.inside[part.path])
           if (const auto found = balance.factor.find(key); found != balance.factor.end())
@@ -537,7 +546,8 @@ void WhatIf::State::find_bytes() {
     if (event.match != kNone) recording.across[e] = instance_across[event.match];
     if (const auto found = of_site.find(key_of(lane.rank, event.path));
         found != of_site.end() && found->second.second > 0)
-      recording.bytes[e] = static_cast<std::uint64_t>(found->second.first / found->second.second);
+      recording.bytes[e] =
+          static_cast<std::uint64_t>(std::min(found->second.first / found->second.second, 1e18));
   }
 }
 
@@ -870,7 +880,7 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
                                    : change.kind == ChangeKind::kRegion ? "region"
                                                                         : "function");
         for (std::size_t p = 0; p < inside.size(); ++p)
-          if (inside[p]) amounts.of_path[p] *= static_cast<float>(change.factor);
+          if (inside[p]) amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], change.factor));
         amounts.paths_change = true;
         break;
       }
@@ -879,7 +889,7 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
               return value.category == shard::Category::kIo && value.wall_ns > 0;
             }))
           return not_found(change, "time in input and output");
-        amounts.io *= change.factor;
+        amounts.io = product(amounts.io, change.factor);
         break;
       case ChangeKind::kRankMean:
         if (const Result<void> added = add_rank_mean(change, amounts); !added) return added.error();
@@ -919,7 +929,8 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
                                     : "bandwidth: no receive or collective operation of 64 KiB or more") +
                            " waited for another rank",
                        ErrorKind::kNotFound};
-        (latency ? amounts.latency : amounts.bandwidth) *= change.factor;
+        double& factor = latency ? amounts.latency : amounts.bandwidth;
+        factor = std::max(product(factor, change.factor), latency ? 0.0 : 1 / kMostProduct);
         break;
       }
       case ChangeKind::kThreads:
@@ -992,25 +1003,47 @@ Result<void> WhatIf::State::add_balance(const Change& change, Amounts& amounts) 
 // --- predictions ------------------------------------------------------------------------------------------
 
 double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
+  const auto part_of = [&](std::uint32_t path, double factor) {
+    for (const Amounts::Balance& balance : amounts.balances)
+      if (balance.inside[path]) return 1.0;
+    return std::abs(1 - factor);
+  };
+  struct Of {
+    double changed_s = 0, variance = 0, helpers_s = 0, replayed_s = 0;
+  };
+  std::vector<Of> ranks(merged.ranks.size());
   // Of a rank's changed time t, t / period samples tell, with an error of their square root.
-  std::vector<double> changed_s(merged.ranks.size()), helpers_s(merged.ranks.size());
   for (const shard::Value& value : merged.values) {
     if (value.category == shard::Category::kMpi) continue;
-    double part = std::abs(1 - amounts.factor(value));
-    for (const Amounts::Balance& balance : amounts.balances)
-      if (balance.inside[value.path]) part = 1;
-    (value.main_thread ? changed_s : helpers_s)[value.rank] +=
-        seconds(static_cast<double>(value.wall_ns)) * std::min(part, 1.0);
+    const double part = part_of(value.path, amounts.factor(value));
+    const double s = seconds(static_cast<double>(value.wall_ns));
+    Of& of = ranks[value.rank];
+    (value.main_thread ? of.changed_s : of.helpers_s) += s * part;
+    if (value.main_thread) of.variance += s * period_s * part * part;
   }
-  double sampling = 0, helpers = 0, lacked = 0;
+  if (!from_sums && (amounts.paths_change || amounts.io != 1 || !amounts.balances.empty()))
+    for_each_stretch([&](const Lane& lane, std::uint32_t call) {
+      if (lane.thread != 0) return;
+      const Stretch& stretch = recording.stretch(lane, call);
+      for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
+        const Part& part = recording.parts[i];
+        ranks[lane.rank].replayed_s += seconds(static_cast<double>(stretch.useful_ns)) *
+                                       static_cast<double>(part.share) *
+                                       part_of(part.path, amounts.factor(recording, lane, part.path));
+      }
+    });
+  double sampling = 0, helpers = 0, lacked = 0, left_out = 0;
   for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
     const shard::Rank& rank = merged.ranks[r];
-    sampling = std::max(sampling, kNormal * std::sqrt(changed_s[r] * period_s));
-    const double of_one = helpers_s[r] / std::max(static_cast<double>(rank.threads) - 1, 1.0);
-    helpers = std::max(helpers, of_one - changed_s[r]);
-    lacked += seconds(static_cast<double>(
-                  rank.mpi_runnable_ns +
-                  rank.main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)])) /
+    const Of& of = ranks[r];
+    const double error = kNormal * std::sqrt(of.variance);
+    sampling = std::max(sampling, error);
+    if (!from_sums) left_out = std::max(left_out, of.changed_s - of.replayed_s - error);
+    const double of_one = of.helpers_s / std::max(static_cast<double>(rank.threads) - 1, 1.0);
+    helpers = std::max(helpers, of_one - of.changed_s);
+    lacked += seconds(static_cast<double>(rank.mpi_runnable_ns) +
+                      static_cast<double>(
+                          rank.main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)])) /
               static_cast<double>(merged.ranks.size());
   }
   const double gain = std::abs(replayed.elapsed_s - outcome.elapsed_s);
@@ -1024,8 +1057,9 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
   const double random = std::sqrt(sampling * sampling + of_network * of_network +
                                   std::pow(kRunVariation * outcome.elapsed_s, 2));
   // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and
-  // who lacks a processor gets one when others wait less.
-  const double bound = std::min(helpers, elapsed_s) + (gain > 0 ? lacked : 0);
+  // who lacks a processor gets one when others wait less. What samples know of the changed code, but its gaps
+  // do not have, was not changed.
+  const double bound = std::min(helpers, elapsed_s) + left_out + (gain > 0 ? lacked : 0);
   return random + std::abs(replayed.elapsed_s - elapsed_s) + bound;
 }
 
@@ -1049,6 +1083,8 @@ Result<Prediction> WhatIf::predict(const std::vector<Change>& changes) const {
   if (prediction.outcome.elapsed_s < 0)
     return Error{"nothing is predicted: with the change the events contradict each other",
                  ErrorKind::kNotFound};
+  if (!(prediction.outcome.elapsed_s < kLongest_s))
+    return Error{"nothing is predicted: with the change the run would take a century", ErrorKind::kNotFound};
   prediction.error_s = state_->error_s(amounts.value(), prediction.outcome);
   return prediction;
 }
