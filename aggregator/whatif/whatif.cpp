@@ -181,13 +181,13 @@ struct Amounts {
   bool paths_change = false;
   double latency = 1, bandwidth = 1, io = 1;
   std::vector<bool> removed;  // per path of an MPI call; empty: none is
+  // Of a function, or with no `inside` of a whole gap.
   struct Balance {
     std::vector<bool> inside;                          // per path
     std::unordered_map<std::uint64_t, double> factor;  // per rank and site
-    std::unordered_map<std::uint64_t, double> added;   // ns per gap
+    std::unordered_map<std::uint64_t, double> added;   // ns per gap, where the rank had none
   };
   std::vector<Balance> balances;
-  std::unordered_map<std::uint64_t, double> of_rank;  // factor per rank and site
 
   // Of a part of a gap.
   [[nodiscard]] double factor(const Recording& recording, const Lane& lane, std::uint32_t path) const {
@@ -212,22 +212,26 @@ class ChangedCosts {
   [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
     const Stretch& stretch = r_.stretch(lane, call);
     const auto useful = static_cast<double>(stretch.useful_ns);
-    if (!a_.paths_change && a_.io == 1 && a_.balances.empty() && a_.of_rank.empty()) return useful;
+    if (!a_.paths_change && a_.io == 1 && a_.balances.empty()) return useful;
     const std::uint64_t key = key_of(lane.rank, r_.site_of(lane, call));
+    const auto found_in = [&](const auto& table, double otherwise) {
+      const auto found = table.find(key);
+      return found == table.end() ? otherwise : found->second;
+    };
     double share = 1, added = 0;
     for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
       const Part& part = r_.parts[i];
       double factor = a_.factor(r_, lane, part.path);
       for (const Amounts::Balance& balance : a_.balances)
-        if (balance.inside[part.path])
-          if (const auto found = balance.factor.find(key); found != balance.factor.end())
-            factor *= found->second;
+        if (!balance.inside.empty() && balance.inside[part.path]) factor *= found_in(balance.factor, 1);
       share += static_cast<double>(part.share) * (factor - 1);
     }
-    for (const Amounts::Balance& balance : a_.balances)
-      if (const auto found = balance.added.find(key); found != balance.added.end()) added += found->second;
-    const auto of_rank = a_.of_rank.find(key);
-    return std::max(useful * share + added, 0.0) * (of_rank == a_.of_rank.end() ? 1 : of_rank->second);
+    double whole = 1;
+    for (const Amounts::Balance& balance : a_.balances) {
+      added += found_in(balance.added, 0);
+      if (balance.inside.empty()) whole *= found_in(balance.factor, 1);
+    }
+    return std::max(useful * share, 0.0) * whole + added;
   }
   [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
     const bool polled = call != lane.end && r_.elastic[call];
@@ -349,7 +353,9 @@ struct WhatIf::State {
   [[nodiscard]] std::vector<bool> paths_of(const Change& change) const;
   Result<Amounts> amounts_of(const std::vector<Change>& changes) const;
   Result<void> add_rank_mean(const Change& change, Amounts& amounts) const;
-  Result<void> add_balance(const Change& change, Amounts& amounts) const;
+  Result<void> add_function_balance(const Change& change, Amounts& amounts) const;
+  Result<void> add_balance(const Change& change, std::vector<bool> inside, std::uint32_t one,
+                           Amounts& amounts) const;
   [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome) const;
   template <typename Take>
   void for_each_stretch(const Take& take) const;
@@ -895,7 +901,7 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
         if (const Result<void> added = add_rank_mean(change, amounts); !added) return added.error();
         break;
       case ChangeKind::kBalance:
-        if (const Result<void> added = add_balance(change, amounts); !added) return added.error();
+        if (const Result<void> added = add_function_balance(change, amounts); !added) return added.error();
         break;
       case ChangeKind::kCallRemoved: {
         std::vector<bool> calls = paths_of(change);
@@ -947,55 +953,52 @@ Result<void> WhatIf::State::add_rank_mean(const Change& change, Amounts& amounts
                                  [&](const shard::Rank& row) { return row.rank == change.rank; });
   if (rank == merged.ranks.end())
     return Error{"'" + change.text + "': the run has no such rank", ErrorKind::kNotFound};
-  if (from_sums || merged.ranks.size() < 2)
-    return Error{"'" + change.text + "': there are no other ranks that it communicates with",
-                 ErrorKind::kNotFound};
-  const auto row = static_cast<std::uint32_t>(rank - merged.ranks.begin());
-  std::map<std::uint32_t, std::map<std::uint32_t, double>> of_site;  // by rank
-  for_each_stretch([&](const Lane& lane, std::uint32_t call) {
-    of_site[recording.site_of(lane, call)][lane.rank] +=
-        static_cast<double>(recording.stretch(lane, call).useful_ns);
-  });
-  for (const auto& [site, ranks] : of_site) {
-    const auto own = ranks.find(row);
-    if (own == ranks.end() || own->second <= 0 || ranks.size() < 2) continue;
-    double others = 0;
-    for (const auto& [other, ns] : ranks) others += other == row ? 0 : ns;
-    const double factor = others / static_cast<double>(ranks.size() - 1) / own->second;
-    const auto [entry, added] = amounts.of_rank.try_emplace(key_of(row, site), factor);
-    if (!added) entry->second *= factor;
-  }
-  return {};
+  return add_balance(change, {}, static_cast<std::uint32_t>(rank - merged.ranks.begin()), amounts);
 }
 
-Result<void> WhatIf::State::add_balance(const Change& change, Amounts& amounts) const {
-  Amounts::Balance balance;
-  balance.inside = paths_of(change);
-  if (std::find(balance.inside.begin(), balance.inside.end(), true) == balance.inside.end())
+Result<void> WhatIf::State::add_function_balance(const Change& change, Amounts& amounts) const {
+  std::vector<bool> inside = paths_of(change);
+  if (std::find(inside.begin(), inside.end(), true) == inside.end())
     return Error{"'" + change.text + "': the run has no such function", ErrorKind::kNotFound};
+  return add_balance(change, std::move(inside), kNone, amounts);
+}
+
+// Before each call site: what is inside (empty: everything) takes as long on each rank as on all on average,
+// or with `one` on that rank as on the others.
+Result<void> WhatIf::State::add_balance(const Change& change, std::vector<bool> inside, std::uint32_t one,
+                                        Amounts& amounts) const {
   if (from_sums || merged.ranks.size() < 2)
-    return Error{"'" + change.text + "': there are no ranks that communicate", ErrorKind::kNotFound};
+    return Error{"'" + change.text + "': there are no other ranks to communicate with", ErrorKind::kNotFound};
   struct Of {
     double ns = 0, gaps = 0;
   };
   std::map<std::uint32_t, std::map<std::uint32_t, Of>> of_site;  // by rank
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     const Stretch& stretch = recording.stretch(lane, call);
+    const auto useful = static_cast<double>(stretch.useful_ns);
     Of& of = of_site[recording.site_of(lane, call)][lane.rank];
     ++of.gaps;
-    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
-      if (balance.inside[recording.parts[i].path])
-        of.ns += static_cast<double>(stretch.useful_ns) * static_cast<double>(recording.parts[i].share);
+    if (inside.empty()) of.ns += useful;
+    for (std::uint32_t i = stretch.first; !inside.empty() && i < stretch.first + stretch.count; ++i)
+      if (inside[recording.parts[i].path]) of.ns += useful * static_cast<double>(recording.parts[i].share);
   });
+  Amounts::Balance balance;
   for (const auto& [site, ranks] : of_site) {
-    double mean = 0;
-    for (const auto& [rank, of] : ranks) mean += of.ns / static_cast<double>(ranks.size());
-    for (const auto& [rank, of] : ranks)
+    double sum = 0, count = 0;
+    for (const auto& [rank, of] : ranks) {
+      if (rank == one) continue;
+      sum += of.ns;
+      ++count;
+    }
+    for (const auto& [rank, of] : ranks) {
+      if (count == 0 || (one != kNone && rank != one)) continue;
       if (of.ns > 0)
-        balance.factor[key_of(rank, site)] = mean / of.ns;
-      else if (mean > 0)
-        balance.added[key_of(rank, site)] = mean / of.gaps;
+        balance.factor[key_of(rank, site)] = sum / count / of.ns;
+      else if (sum > 0)
+        balance.added[key_of(rank, site)] = sum / count / of.gaps;
+    }
   }
+  balance.inside = std::move(inside);
   amounts.balances.push_back(std::move(balance));
   return {};
 }
@@ -1005,7 +1008,7 @@ Result<void> WhatIf::State::add_balance(const Change& change, Amounts& amounts) 
 double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
   const auto part_of = [&](std::uint32_t path, double factor) {
     for (const Amounts::Balance& balance : amounts.balances)
-      if (balance.inside[path]) return 1.0;
+      if (!balance.inside.empty() && balance.inside[path]) return 1.0;
     return std::abs(1 - factor);
   };
   struct Of {

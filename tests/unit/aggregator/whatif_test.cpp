@@ -175,11 +175,23 @@ TEST(WhatIf, OtherRanksSetTheLimit) {
   EXPECT_LT(ask(std::vector<std::string>(80, "function work x1e6")), 0) << "no endless number";
   EXPECT_NEAR(ask({"rank 1 = mean"}), 11, 1e-3) << "of the others";
   EXPECT_NEAR(ask({"rank 0 = mean"}), 31, 1e-3);
+  EXPECT_NEAR(ask.last.outcome.useful_mean_s, 0.030, kNear_s);
   EXPECT_NEAR(ask({"balance function work"}), 21, 1e-3) << "14 ms each, and 6 of other functions";
   EXPECT_NEAR(ask({"balance function slow"}), 28, 1e-3) << "also where a rank had none of it";
   EXPECT_NEAR(ask.last.outcome.useful_max_s, 0.027, kNear_s);
   EXPECT_NEAR(ask({"call MPI_Barrier train.py:57 removed"}), 30, 1e-3);
   EXPECT_NEAR(ask.last.outcome.wait_s, 0, kNear_s);
+}
+
+TEST(WhatIf, ARankThatDidNothingTakesAsLongAsTheOthers) {
+  MadeRun run(3);
+  run.add(0, barrier(0, 31 * kMs, 0, {}));
+  run.add(1, barrier(30 * kMs, 31 * kMs, 0, {{"work", 30 * kMs}}));
+  run.add(2, barrier(10 * kMs, 31 * kMs, 0, {{"work", 10 * kMs}}));
+  Asked ask(run);
+  ASSERT_GT(ask({"rank 0 = mean"}), 0);
+  EXPECT_NEAR(ask.last.outcome.useful_mean_s, 0.020, kNear_s) << "20 of rank 0";
+  EXPECT_NEAR(ask({"function work x0", "rank 0 = mean"}), 21, 1e-3) << "as it was on average";
 }
 
 // A gap has its longest call paths only.
