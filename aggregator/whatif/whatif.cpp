@@ -50,6 +50,8 @@ constexpr std::int64_t kNoTime = -1;
 // Times in nanoseconds have 63 bits.
 constexpr double kLongest_s = 3e9;
 constexpr std::size_t kMostRows = 20;
+// Of the elapsed time: what is shorter is no row of the critical path.
+constexpr double kLeastOfPath = 1e-6;
 // Keys of gaps before the first and after the last call, which are no call sites.
 constexpr std::uint32_t kHead = kNone - 1, kTail = kNone;
 
@@ -208,30 +210,38 @@ class ChangedCosts {
         cause(recording.trace.events.size(), kNone),
         behind_ns(recording.trace.events.size()) {}
 
-  // Of the time outside MPI.
-  [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
+  // Divides the time outside MPI before the call: take(path, ns); path 0 for what no path is known of.
+  template <typename Take>
+  void divide(const Lane& lane, std::uint32_t call, const Take& take) const {
     const Stretch& stretch = r_.stretch(lane, call);
-    const auto useful = static_cast<double>(stretch.useful_ns);
-    if (!a_.paths_change && a_.io == 1 && a_.balances.empty()) return useful;
-    const std::uint64_t key = key_of(lane.rank, r_.site_of(lane, call));
+    const std::uint64_t key = a_.balances.empty() ? 0 : key_of(lane.rank, r_.site_of(lane, call));
     const auto found_in = [&](const auto& table, double otherwise) {
       const auto found = table.find(key);
       return found == table.end() ? otherwise : found->second;
     };
-    double share = 1, added = 0;
-    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
-      const Part& part = r_.parts[i];
-      double factor = a_.factor(r_, lane, part.path);
-      for (const Amounts::Balance& balance : a_.balances)
-        if (!balance.inside.empty() && balance.inside[part.path]) factor *= found_in(balance.factor, 1);
-      share += static_cast<double>(part.share) * (factor - 1);
-    }
-    double whole = 1;
+    double whole = 1, added = 0;
     for (const Amounts::Balance& balance : a_.balances) {
       added += found_in(balance.added, 0);
       if (balance.inside.empty()) whole *= found_in(balance.factor, 1);
     }
-    return std::max(useful * share, 0.0) * whole + added;
+    double rest = static_cast<double>(stretch.useful_ns);
+    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
+      const Part& part = r_.parts[i];
+      const double ns = static_cast<double>(stretch.useful_ns) * static_cast<double>(part.share);
+      double factor = a_.factor(r_, lane, part.path) * whole;
+      for (const Amounts::Balance& balance : a_.balances)
+        if (!balance.inside.empty() && balance.inside[part.path]) factor *= found_in(balance.factor, 1);
+      take(part.path, ns * factor);
+      rest -= ns;
+    }
+    take(0, rest * whole + added);
+  }
+  [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
+    if (!a_.paths_change && a_.io == 1 && a_.balances.empty())
+      return static_cast<double>(r_.stretch(lane, call).useful_ns);
+    double sum = 0;
+    divide(lane, call, [&](std::uint32_t, double ns) { sum += ns; });
+    return std::max(sum, 0.0);
   }
   [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
     const bool polled = call != lane.end && r_.elastic[call];
@@ -798,10 +808,7 @@ void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_
   // Every step goes to an earlier call, unless events contradict each other.
   for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
     const Stretch& stretch = recording.stretch(*lane, next);
-    const double useful = costs.useful_ns(*lane, next);
-    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
-      sums[{lane->rank, recording.parts[i].path}] += useful * static_cast<double>(recording.parts[i].share);
-    if (stretch.count == 0) sums[{lane->rank, 0}] += useful;
+    costs.divide(*lane, next, [&](std::uint32_t path, double ns) { sums[{lane->rank, path}] += ns; });
     if (next == lane->end || !recording.elastic[next])
       sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns);
     if (next == lane->first) break;
@@ -812,6 +819,7 @@ void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_
   }
   std::map<std::tuple<std::int32_t, std::string, std::string, std::string, std::uint32_t>, TimeRow> rows;
   for (const auto& [key, ns] : sums) {
+    if (seconds(ns) <= kLeastOfPath * outcome.elapsed_s) continue;  // shares are not exact
     TimeRow row = row_of(key.second);
     row.rank = merged.ranks[key.first].rank;
     row.time_s = seconds(ns);

@@ -183,6 +183,17 @@ TEST(WhatIf, OtherRanksSetTheLimit) {
   EXPECT_NEAR(ask.last.outcome.wait_s, 0, kNear_s);
 }
 
+TEST(WhatIf, TheCriticalPathHasTheChangedTimes) {
+  Asked ask(unequal());
+  ASSERT_NEAR(ask({"function work x0.5"}), 19, 1e-3);
+  const std::vector<whatif::TimeRow>& rows = ask.last.outcome.critical;
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].name, "work");
+  EXPECT_NEAR(rows[0].time_s, 0.012, kNear_s);
+  EXPECT_EQ(rows[1].name, "slow");
+  EXPECT_NEAR(rows[1].time_s, 0.006, kNear_s);
+}
+
 TEST(WhatIf, ARankThatDidNothingTakesAsLongAsTheOthers) {
   MadeRun run(3);
   run.add(0, barrier(0, 31 * kMs, 0, {}));
