@@ -439,7 +439,7 @@ void WhatIf::State::find_stretches() {
   recording.elastic.resize(trace.events.size());
   using Times = std::map<std::uint32_t, double>;  // ns by path
   struct Site {
-    Times few, all;  // of gaps with few samples, and of all
+    Times few, many;  // of gaps with few samples, and of the others
     double few_ns = 0, left_out_ns = 0;
     std::pair<std::uint32_t, std::uint32_t> parts;  // first, count; none: not yet divided
   };
@@ -478,11 +478,10 @@ void WhatIf::State::find_stretches() {
       recording.elastic[call] = function.starts_with("MPI_Test") || function.starts_with("MPI_Iprobe");
     }
     Site& site = sites[key_of(lane.rank, recording.site_of(lane, call))];
-    const double sampled_ns = take_samples(lane, call, site.all);
     if (is_short(stretch))
       site.few_ns += take_samples(lane, call, site.few);
     else
-      site.left_out_ns += left_out_of(stretch, sampled_ns);
+      site.left_out_ns += left_out_of(stretch, take_samples(lane, call, site.many));
   });
   const auto add = [&](const Times& times, double left_out_ns) {
     double all = left_out_ns;
@@ -502,10 +501,13 @@ void WhatIf::State::find_stretches() {
     }
     if (stretch.count != 0) return;
     Site& site = sites[key_of(lane.rank, recording.site_of(lane, call))];
-    if (site.parts.second == 0)
-      site.parts = seconds(site.few_ns) >= kFewSamples * period_s && site.few_ns > 0
-                       ? add(site.few, 0)
-                       : add(site.all, site.left_out_ns);
+    if (site.parts.second == 0) {
+      if (site.few.empty() || seconds(site.few_ns) < kFewSamples * period_s)
+        for (const auto& [path, ns] : std::exchange(site.many, {})) site.few[path] += ns;
+      else
+        site.left_out_ns = 0;
+      site.parts = add(site.few, site.left_out_ns);
+    }
     if (site.parts.second == 0)  // no sample at all: the code that made the call
       site.parts = add(Times{{trace.outside[trace.events[call].path], 1.0}}, 0);
     std::tie(stretch.first, stretch.count) = site.parts;
@@ -572,13 +574,15 @@ void WhatIf::State::find_bytes() {
 void WhatIf::State::find_rendezvous() {
   const Trace& trace = recording.trace;
   std::array<std::vector<std::pair<std::uint64_t, bool>>, 2> told;
+  std::vector<bool> is_buffered;
+  for (const Op& op : trace.ops)
+    is_buffered.push_back(op.name.find("Bsend") != std::string::npos ||
+                          op.name.find("Ibsend") != std::string::npos);
   const auto may_wait = [&](std::uint32_t e) {
     const Event& event = trace.events[e];
     const bool only_begins =
         event.kind == MpiEventKind::kSend && (event.flags & wire::kEventNonblocking) != 0;
-    const std::string& op = trace.ops[event.op].name;
-    const bool buffered = op.find("Bsend") != std::string::npos || op.find("Ibsend") != std::string::npos;
-    return !only_begins && !buffered && recording.receive_of(e) != kNone;
+    return !only_begins && !is_buffered[event.op] && recording.receive_of(e) != kNone;
   };
   // When what an operation may wait for happened.
   const auto needs_ns = [&](std::uint32_t e) {
@@ -599,7 +603,8 @@ void WhatIf::State::find_rendezvous() {
       latest_ns = std::max(latest_ns, ns);
     }
     for (std::uint32_t e = call; e < end; ++e) {
-      if (!may_wait(e)) continue;
+      // A synchronous one says nothing about its size.
+      if (!may_wait(e) || (trace.events[e].flags & wire::kEventSynchronous) != 0) continue;
       const std::int64_t exit_ns = trace.events[e].exit_ns, posted_ns = needs_ns(e);
       const std::int64_t others_ns = exit_ns < posted_ns ? trace.events[e].enter_ns : second_ns;
       if (posted_ns > others_ns + kTellingDelay_ns)

@@ -424,6 +424,25 @@ TEST(WhatIf, ASendIsNotWhatACallWaitedForIfAReceiveWasLater) {
   EXPECT_NEAR(waits({"function late x0.5"}), 61, 0.1) << "then the other message";
 }
 
+TEST(WhatIf, SynchronousSendsDoNotTellFromWhichSizeOthersWait) {
+  MadeRun run(4);
+  MadeEvent synchronous = sends(3, 0, 31 * kMs, {});
+  synchronous.flags = wire::kEventSynchronous;
+  run.add(2, synchronous);
+  run.add(3, receives(2, 30 * kMs, 31 * kMs, {{"work", 30 * kMs}}));
+  run.add(0, sends(1, 40 * kMs, 40 * kMs, {{"read", 40 * kMs}}));
+  run.ends[0] = 140 * kMs;
+  // Posted at 5 ms, and with the change at 44, after the send.
+  MadeEvent received = receives(0, 39 * kMs, 41 * kMs, {{"post", 39 * kMs}});
+  received.start = 5 * kMs;
+  received.flags = wire::kEventNonblocking;
+  run.add(1, received);
+  Asked ask(run, 8);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({"function post x2"}), 140, 0.1);
+  EXPECT_NEAR(ask({"function work x10"}), 301, 0.1) << "but they wait themselves";
+}
+
 TEST(WhatIf, PollingIsElastic) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
