@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -29,7 +30,9 @@ struct Dependence {
   std::uint32_t event = kNone;
 };
 
-// Runs each thread until it needs something that another thread has not done yet, then runs that thread.
+// Runs each thread until it needs something that another thread has not done yet, then runs that thread. A
+// helper thread begins with its first event, when its rank's main thread is as far as it was then: what
+// started it is not recorded.
 //
 // Costs says what takes how long:
 //   std::int64_t before(const Lane&, std::uint32_t call): what the lane does before the call (its first
@@ -57,10 +60,14 @@ class ReplayEngine {
     std::int64_t first_ns = std::numeric_limits<std::int64_t>::max();
     for (const Lane& lane : trace_.lanes) first_ns = std::min(first_ns, lane.begin_ns);
     std::int64_t end_ns = 0;
-    for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
+    for (std::uint32_t l = 0, main = kNone; l < trace_.lanes.size(); ++l) {
       states_[l].next = trace_.lanes[l].first;
-      // A rank's or thread's later start is caused by none of the events.
+      // A rank's later start is caused by none of the events.
       states_[l].clock_ns = trace_.lanes[l].begin_ns - first_ns;
+      if (trace_.lanes[l].thread == 0)
+        main = l;
+      else if (main != kNone && trace_.lanes[main].rank == trace_.lanes[l].rank)
+        states_[l].main = main;
       ready_.push_back(l);
     }
     while (!ready_.empty()) {
@@ -87,6 +94,7 @@ class ReplayEngine {
 
   struct State {
     std::uint32_t next = 0;     // first event of the next call
+    std::uint32_t main = kNone;  // lane of the rank's main thread, if this is another one
     bool inside = false;        // it was entered
     std::uint32_t waiting = 0;  // event of it whose operation is looked at; those before are over
     std::int64_t clock_ns = 0;
@@ -115,9 +123,10 @@ class ReplayEngine {
     if (state.next == lane.end) return false;
     const std::uint32_t end = trace_.call_end(state.next);
     if (!state.inside) {
-      // The clock of a thread without a known start begins with its first event.
       if (lane.thread == 0 || state.next != lane.first)
         state.clock_ns = later_by(state.clock_ns, costs_.before(lane, state.next));
+      else if (state.main != kNone && !begins(l, state))
+        return false;
       state.inside = true;
       state.waiting = state.next;
       costs_.begin(state.next, state.clock_ns);
@@ -132,6 +141,47 @@ class ReplayEngine {
     state.clock_ns = costs_.end(state.next);
     state.next = end;
     state.inside = false;
+    if (end == lane.end) wake(waiting_for_event_, end_of_calls(l));
+    return true;
+  }
+
+  // Stands for an event: that the lane's last call is over. There are fewer than 2^31 events.
+  [[nodiscard]] std::uint32_t end_of_calls(std::uint32_t l) const {
+    return static_cast<std::uint32_t>(trace_.events.size()) + l;
+  }
+
+  // Sets the clock of a helper thread that begins. False: the main thread is not as far; l is woken when it
+  // is.
+  bool begins(std::uint32_t l, State& state) {
+    const Lane& main = trace_.lanes[state.main];
+    const std::int64_t run_ns = trace_.lanes[l].begin_ns;
+    const std::uint32_t next = trace_.first_entered(main, run_ns);
+    Dependence at;
+    if (next != main.first && trace_.events[next - 1].exit_ns > run_ns) {  // in a call
+      const std::uint32_t call = trace_.call_begin(next - 1);
+      if (!entered(l, call, at)) return false;
+      state.clock_ns = later_by(at.ns, std::max<std::int64_t>(run_ns - costs_.recorded_enter(call), 0));
+      return true;
+    }
+    const std::int64_t from_ns = next == main.first ? main.begin_ns : trace_.events[next - 1].exit_ns;
+    std::int64_t until_ns = main.end_ns;
+    if (next == main.end) {
+      if (states_[state.main].next != main.end) {
+        waiting_for_event_.emplace(end_of_calls(state.main), l);
+        return false;
+      }
+      at.ns = later_by(states_[state.main].clock_ns, costs_.before(main, next));
+    } else {
+      if (!entered(l, next, at)) return false;
+      until_ns = costs_.recorded_enter(next);
+    }
+    const std::int64_t length_ns = until_ns - from_ns, left_ns = until_ns - run_ns;
+    state.clock_ns =
+        left_ns <= 0 || length_ns <= 0
+            ? later_by(at.ns, std::max<std::int64_t>(-left_ns, 0))
+            : at.ns -
+                  std::llround(static_cast<double>(costs_.before(main, next)) *
+                               std::min(static_cast<double>(left_ns) / static_cast<double>(length_ns), 1.0));
     return true;
   }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -27,7 +28,8 @@ namespace {
 using namespace waits;
 using shard::ShardData;
 
-// With fewer samples a gap says nothing about what was done in it: then all gaps of its call site do.
+// With fewer samples a gap says nothing about what was done in it: then all such gaps of its call site do, or
+// if these have as few, all gaps.
 constexpr double kFewSamples = 5;
 // How far the samples of a gap may be from its length.
 constexpr double kSamplesAside = 2;
@@ -36,21 +38,30 @@ constexpr double kNormal = 1.96;
 // How much single runs of a program differ when nothing is changed, as a share of the elapsed time.
 constexpr double kRunVariation = 0.01;
 // What is latency and what is bandwidth in a transfer is estimated: so much of a gain may be wrong.
-constexpr double kNetworkError = 0.25;
-// Messages that show the latency, and those that show the bandwidth.
+// Collective operations and messages of other sizes tell it worse than messages of the sizes below.
+constexpr double kNetworkError = 0.25, kRoughNetworkError = 0.5;
+// Transfers that show the latency, and those that show the bandwidth.
 constexpr std::uint64_t kSmall_bytes = 1024, kLarge_bytes = 64 * 1024;
 // From which size on a send waits for its receive, where no message of the run tells.
 constexpr std::uint64_t kUsualRendezvous_bytes = 64 * 1024;
 // A receive that is later tells whether a send waits for it.
 constexpr std::int64_t kTellingDelay_ns = 50'000;
 constexpr std::int64_t kNoTime = -1;
+// Times in nanoseconds have 63 bits.
+constexpr double kLongest_s = 3e9;
 constexpr std::size_t kMostRows = 20;
+// Of the elapsed time: what is shorter is no row of the critical path.
+constexpr double kLeastOfPath = 1e-6;
 // Keys of gaps before the first and after the last call, which are no call sites.
 constexpr std::uint32_t kHead = kNone - 1, kTail = kNone;
 
 std::uint64_t key_of(std::uint32_t rank, std::uint32_t site) { return std::uint64_t{rank} << 32 | site; }
 
 double seconds(double ns) { return ns * 1e-9; }
+
+// Of factors: many changes of the same time must not become infinite.
+constexpr double kMostProduct = 1e12;
+double product(double a, double b) { return std::min(a * b, kMostProduct); }
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -71,7 +82,8 @@ struct Part {
 
 // Transfers between ranks of one node, and of several.
 struct Network {
-  double latency_ns = 0, ns_per_byte = 0;
+  double latency_ns = 0, ns_per_byte = 0;  // 0: no transfer of the run tells
+  bool latency_is_rough = false, bandwidth_is_rough = false;
   std::uint64_t rendezvous_bytes = kUsualRendezvous_bytes;
 };
 
@@ -89,6 +101,15 @@ struct Recording {
   std::vector<std::uint64_t> bytes;      // per event; of collectives the mean of their call site
   std::vector<bool> across;              // per event: nodes
   std::array<Network, 2> network;        // within a node, and across
+  // Of the time of each rank's path (key_of), what is input and output: of its main thread, and of its
+  // others.
+  std::array<std::unordered_map<std::uint64_t, double>, 2> io;
+
+  [[nodiscard]] double io_share(const Lane& lane, std::uint32_t path) const {
+    const auto& shares = io[lane.thread == 0 ? 0 : 1];
+    const auto found = shares.find(key_of(lane.rank, path));
+    return found == shares.end() ? 0 : found->second;
+  }
 
   [[nodiscard]] const Stretch& stretch(const Lane& lane, std::uint32_t call) const {
     return call == lane.end ? tail[trace.events[lane.first].lane] : before[call];
@@ -101,14 +122,16 @@ struct Recording {
     const std::uint32_t call = trace.call_begin(e);
     return trace.events[call].enter_ns - (elastic[call] ? before[call].calls_ns : 0);
   }
+  // How many latencies one after the other the operation takes.
+  [[nodiscard]] double steps(std::uint32_t e) const {
+    const Event& event = trace.events[e];
+    if (event.kind < MpiEventKind::kCollective || event.match == kNone) return 1;
+    return std::bit_width(std::max(matches.instances[event.match].count, 1u) - 1);
+  }
   // Of a transfer that takes `ns`: what is latency, and what bandwidth.
   [[nodiscard]] std::pair<double, double> network_parts(std::uint32_t e, double ns) const {
     const Network& net = network[across[e] ? 1 : 0];
-    const Event& event = trace.events[e];
-    double steps = 1;
-    if (event.kind >= MpiEventKind::kCollective && event.match != kNone)
-      steps = std::bit_width(std::max(matches.instances[event.match].count, 2u) - 1);
-    const double latency = std::min(ns, steps * net.latency_ns);
+    const double latency = std::min(ns, steps(e) * net.latency_ns);
     return {latency, std::min(ns - latency, static_cast<double>(bytes[e]) * net.ns_per_byte)};
   }
   [[nodiscard]] double network_ns(std::uint32_t e) const {
@@ -131,9 +154,9 @@ class RecordedCosts {
       : r_(recording), first_ns_(first_ns), dependence_ns(recording.trace.events.size(), kNoTime) {}
 
   [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
-    if (call == lane.end) return lane.end_ns - r_.trace.events[call - 1].exit_ns;
     const std::int64_t from_ns = call == lane.first ? lane.begin_ns : r_.trace.events[call - 1].exit_ns;
-    return r_.recorded_enter(call) - from_ns;
+    const std::int64_t until_ns = call == lane.end ? lane.end_ns : r_.recorded_enter(call);
+    return std::max<std::int64_t>(until_ns - from_ns, 0);  // adjusted clocks may go back
   }
   [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const { return r_.recorded_enter(e); }
   [[nodiscard]] bool waits_for_receive(std::uint32_t e) const { return r_.waits_for_receive[e]; }
@@ -158,15 +181,24 @@ class RecordedCosts {
 struct Amounts {
   std::vector<float> of_path;  // factor per path
   bool paths_change = false;
-  double latency = 1, bandwidth = 1;
+  double latency = 1, bandwidth = 1, io = 1;
   std::vector<bool> removed;  // per path of an MPI call; empty: none is
+  // Of a function, or with no `inside` of a whole gap.
   struct Balance {
     std::vector<bool> inside;                          // per path
     std::unordered_map<std::uint64_t, double> factor;  // per rank and site
-    std::unordered_map<std::uint64_t, double> added;   // ns per gap
+    std::unordered_map<std::uint64_t, double> added;   // ns per gap, where the rank had none
   };
   std::vector<Balance> balances;
-  std::unordered_map<std::uint64_t, double> of_rank;  // factor per rank and site
+
+  // Of a part of a gap.
+  [[nodiscard]] double factor(const Recording& recording, const Lane& lane, std::uint32_t path) const {
+    return static_cast<double>(of_path[path]) * (io == 1 ? 1 : 1 + recording.io_share(lane, path) * (io - 1));
+  }
+  // Of sampled time.
+  [[nodiscard]] double factor(const shard::Value& value) const {
+    return static_cast<double>(of_path[value.path]) * (value.category == shard::Category::kIo ? io : 1);
+  }
 };
 
 class ChangedCosts {
@@ -178,26 +210,38 @@ class ChangedCosts {
         cause(recording.trace.events.size(), kNone),
         behind_ns(recording.trace.events.size()) {}
 
-  // Of the time outside MPI.
-  [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
+  // Divides the time outside MPI before the call: take(path, ns); path 0 for what no path is known of.
+  template <typename Take>
+  void divide(const Lane& lane, std::uint32_t call, const Take& take) const {
     const Stretch& stretch = r_.stretch(lane, call);
-    const auto useful = static_cast<double>(stretch.useful_ns);
-    if (!a_.paths_change && a_.balances.empty() && a_.of_rank.empty()) return useful;
-    const std::uint64_t key = key_of(lane.rank, r_.site_of(lane, call));
-    double share = 1, added = 0;
+    const std::uint64_t key = a_.balances.empty() ? 0 : key_of(lane.rank, r_.site_of(lane, call));
+    const auto found_in = [&](const auto& table, double otherwise) {
+      const auto found = table.find(key);
+      return found == table.end() ? otherwise : found->second;
+    };
+    double whole = 1, added = 0;
+    for (const Amounts::Balance& balance : a_.balances) {
+      added += found_in(balance.added, 0);
+      if (balance.inside.empty()) whole *= found_in(balance.factor, 1);
+    }
+    double rest = static_cast<double>(stretch.useful_ns);
     for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
       const Part& part = r_.parts[i];
-      double factor = a_.of_path[part.path];
+      const double ns = static_cast<double>(stretch.useful_ns) * static_cast<double>(part.share);
+      double factor = a_.factor(r_, lane, part.path) * whole;
       for (const Amounts::Balance& balance : a_.balances)
-        if (balance.inside[part.path])
-          if (const auto found = balance.factor.find(key); found != balance.factor.end())
-            factor *= found->second;
-      share += static_cast<double>(part.share) * (factor - 1);
+        if (!balance.inside.empty() && balance.inside[part.path]) factor *= found_in(balance.factor, 1);
+      take(part.path, ns * factor);
+      rest -= ns;
     }
-    for (const Amounts::Balance& balance : a_.balances)
-      if (const auto found = balance.added.find(key); found != balance.added.end()) added += found->second;
-    const auto of_rank = a_.of_rank.find(key);
-    return std::max(useful * share + added, 0.0) * (of_rank == a_.of_rank.end() ? 1 : of_rank->second);
+    take(0, rest * whole + added);
+  }
+  [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
+    if (!a_.paths_change && a_.io == 1 && a_.balances.empty())
+      return static_cast<double>(r_.stretch(lane, call).useful_ns);
+    double sum = 0;
+    divide(lane, call, [&](std::uint32_t, double ns) { sum += ns; });
+    return std::max(sum, 0.0);
   }
   [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
     const bool polled = call != lane.end && r_.elastic[call];
@@ -213,6 +257,7 @@ class ChangedCosts {
     Now& now = now_[r_.trace.events[call].lane];
     now = {ns, later_by(ns, is_left_out(call) ? 0 : r_.own_ns[call]), ns};
     cause[call] = kNone;
+    behind_ns[call] = now.done_ns - ns;
   }
   void completes(std::uint32_t call, std::uint32_t e, Dependence dependence) {
     if (dependence.event == kNone) return;
@@ -221,9 +266,8 @@ class ChangedCosts {
     now.waited_until_ns = std::max(now.waited_until_ns, dependence.ns);
     if (done_ns <= now.done_ns) return;
     now.done_ns = done_ns;
-    if (dependence.ns <= now.begin_ns) return;
-    cause[call] = dependence.event;
-    behind_ns[call] = done_ns - dependence.ns;
+    cause[call] = dependence.ns > now.begin_ns ? dependence.event : kNone;
+    behind_ns[call] = done_ns - std::max(dependence.ns, now.begin_ns);
   }
   [[nodiscard]] std::int64_t end(std::uint32_t call) {
     const Now& now = now_[r_.trace.events[call].lane];
@@ -252,7 +296,7 @@ class ChangedCosts {
   // Per first event of a call: the event before which another lane did what this call waited for; kNone: its
   // own lane did.
   std::vector<std::uint32_t> cause;
-  std::vector<std::int64_t> behind_ns;                     // what the call took after its cause
+  std::vector<std::int64_t> behind_ns;                     // what the call took after its cause or its begin
   std::unordered_map<std::uint32_t, double> wait_of_site;  // ns per path
 };
 
@@ -285,7 +329,24 @@ struct WhatIf::State {
   Outcome replayed;
 
   Result<void> prepare();
+  // On the one clock that all times of the trace are on; there are lanes.
+  [[nodiscard]] std::int64_t begin_of_run_ns() const {
+    std::int64_t ns = recording.trace.lanes.front().begin_ns;
+    for (const Lane& lane : recording.trace.lanes) ns = std::min(ns, lane.begin_ns);
+    return ns;
+  }
+  [[nodiscard]] std::int64_t end_of_run_ns() const {
+    std::int64_t ns = recording.trace.lanes.front().end_ns;
+    for (const Lane& lane : recording.trace.lanes) ns = std::max(ns, lane.end_ns);
+    return ns;
+  }
+  [[nodiscard]] Amounts no_change() const {
+    Amounts amounts;
+    amounts.of_path.assign(merged.paths.size(), 1);
+    return amounts;
+  }
   void find_stretches();
+  void find_io();
   void find_bytes();
   void find_rendezvous();
   bool calibrate();
@@ -302,9 +363,10 @@ struct WhatIf::State {
   [[nodiscard]] std::vector<bool> paths_of(const Change& change) const;
   Result<Amounts> amounts_of(const std::vector<Change>& changes) const;
   Result<void> add_rank_mean(const Change& change, Amounts& amounts) const;
-  Result<void> add_balance(const Change& change, Amounts& amounts) const;
-  void add_io(double factor, Amounts& amounts) const;
-  [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome, bool network) const;
+  Result<void> add_function_balance(const Change& change, Amounts& amounts) const;
+  Result<void> add_balance(const Change& change, std::vector<bool> inside, std::uint32_t one,
+                           Amounts& amounts) const;
+  [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome) const;
   template <typename Take>
   void for_each_stretch(const Take& take) const;
 };
@@ -314,12 +376,6 @@ struct WhatIf::State {
 Result<void> WhatIf::State::prepare() {
   merged = merger.finish();
   if (merged.ranks.empty()) return Error{"the shards have no ranks", ErrorKind::kNotFound};
-  std::int64_t first = merged.ranks.front().start_utc_ns, last = first;
-  for (const shard::Rank& rank : merged.ranks) {
-    first = std::min(first, rank.start_utc_ns);
-    last = std::max(last, rank.start_utc_ns + static_cast<std::int64_t>(rank.elapsed_ns));
-  }
-  elapsed_s = seconds(static_cast<double>(last - first));
   period_s = merged.run.rate_hz == 0 ? 0 : 1.0 / merged.run.rate_hz;
   recording.trace = builder.finish(merged);
   Trace& trace = recording.trace;
@@ -328,9 +384,9 @@ Result<void> WhatIf::State::prepare() {
       if ((rank.flags & shard::kUsedMpi) != 0)
         return Error{"the run has no MPI events to replay", ErrorKind::kNotFound};
     from_sums = true;
-    Amounts none;
-    none.of_path.assign(merged.paths.size(), 1);
-    replayed = outcome(none);
+    replayed = outcome(no_change());
+    elapsed_s = replayed.elapsed_s;
+    if (!(elapsed_s > 0)) return Error{"nothing is predicted: the run took no time", ErrorKind::kNotFound};
     return {};
   }
   recording.matches = match_events(trace, count_missing(trace, merged), was_recorded_in_windows(merged));
@@ -347,15 +403,16 @@ Result<void> WhatIf::State::prepare() {
                  ErrorKind::kNotFound};
   const ClockModel clocks(trace, recording.matches, builder.clock_offsets(), merged);
   clocks.adjust(trace);
+  elapsed_s = seconds(static_cast<double>(end_of_run_ns() - begin_of_run_ns()));
   find_stretches();
+  find_io();
   find_bytes();
   find_rendezvous();
   if (!calibrate())
     return Error{"the run cannot be replayed: its events contradict each other", ErrorKind::kNotFound};
-  Amounts none;
-  none.of_path.assign(merged.paths.size(), 1);
-  replayed = outcome(none);
-  if (replayed.elapsed_s < 0 || std::abs(replayed.elapsed_s - elapsed_s) > kMostReplayError * elapsed_s)
+  replayed = outcome(no_change());
+  if (!(replayed.elapsed_s > 0 && elapsed_s > 0) ||
+      std::abs(replayed.elapsed_s - elapsed_s) > kMostReplayError * elapsed_s)
     return Error{"nothing is predicted: a replay without changes takes " +
                      std::to_string(std::max(replayed.elapsed_s, 0.0)) + " s, and the run took " +
                      std::to_string(elapsed_s) + " s",
@@ -373,22 +430,40 @@ void WhatIf::State::for_each_stretch(const Take& take) const {
     }
 }
 
-// Divides each gap by its own samples, or if these are few by those of all gaps of its call site on the rank:
-// single samples would make some gaps all one thing, which biases the maximum over ranks.
+// Divides each gap by its own samples, or if these are few by those of all such gaps of its call site on the
+// rank: single samples would make some gaps all one thing, which biases the maximum over ranks.
 void WhatIf::State::find_stretches() {
   Trace& trace = recording.trace;
   recording.before.resize(trace.events.size());
   recording.tail.resize(trace.lanes.size());
   recording.elastic.resize(trace.events.size());
-  std::unordered_map<std::uint64_t, std::map<std::uint32_t, double>> of_site;
-  std::unordered_map<std::uint64_t, double> rest_of_site;
-  const auto is_outside = [&](std::uint32_t path) { return trace.outside[path] == path; };
-  const auto gaps_of = [&](const Lane& lane, std::uint32_t call) {
-    auto first = std::lower_bound(trace.gaps.begin(), trace.gaps.end(), call,
-                                  [](const Gap& gap, std::uint32_t e) { return gap.event < e; });
-    auto end = first;
-    while (end != trace.gaps.end() && end->event < lane.end && trace.same_call(end->event, call)) ++end;
-    return std::pair(first, end);
+  using Times = std::map<std::uint32_t, double>;  // ns by path
+  struct Site {
+    Times few, many;  // of gaps with few samples, and of the others
+    double few_ns = 0, left_out_ns = 0;
+    std::pair<std::uint32_t, std::uint32_t> parts;  // first, count; none: not yet divided
+  };
+  std::unordered_map<std::uint64_t, Site> sites;
+  const auto is_short = [&](const Stretch& stretch) {
+    return seconds(static_cast<double>(stretch.useful_ns)) < kFewSamples * period_s;
+  };
+  // Returns the sum.
+  const auto take_samples = [&](const Lane& lane, std::uint32_t call, Times& times) {
+    double sum = 0;
+    for (auto row = std::lower_bound(trace.gaps.begin(), trace.gaps.end(), call,
+                                     [](const Gap&gap, std::uint32_t e) { return gap.event < e; });
+         row != trace.gaps.end() && row->event < lane.end && trace.same_call(row->event, call); ++row) {
+      if (trace.outside[row->path] != row->path) continue;
+      times[row->path] += static_cast<double>(row->wall_ns);
+      sum += static_cast<double>(row->wall_ns);
+    }
+    return sum;
+  };
+  // A gap has its longest call paths only (collector/mpi/gap_timeline.cpp). What is more than samples can be
+  // wrong by is nobody's.
+  const auto left_out_of = [&](const Stretch& stretch, double sampled_ns) {
+    const double ns = static_cast<double>(stretch.useful_ns) - sampled_ns;
+    return sampled_ns > 0 && seconds(ns) > kSamplesAside * period_s ? ns : 0;
   };
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     const Interval gap = interval_before(trace, lane, call);
@@ -397,31 +472,19 @@ void WhatIf::State::find_stretches() {
     stretch.useful_ns = gap.useful_ns;
     stretch.calls_ns = std::max<std::int64_t>(gap.end_ns - gap.begin_ns, 0) - gap.useful_ns;
     if (call == lane.end) return;
-    const shard::Path& site = merged.paths[trace.events[call].path];
-    if (call != lane.first && site.frame != kNone) {
-      const std::string_view function = merged.strings[merged.frames[site.frame].name];
+    const shard::Path& path = merged.paths[trace.events[call].path];
+    if (call != lane.first && path.frame != kNone) {
+      const std::string_view function = merged.strings[merged.frames[path.frame].name];
       recording.elastic[call] = function.starts_with("MPI_Test") || function.starts_with("MPI_Iprobe");
     }
-    const std::uint64_t key = key_of(lane.rank, recording.site_of(lane, call));
-    std::map<std::uint32_t, double>& sums = of_site[key];
-    const auto [first, end] = gaps_of(lane, call);
-    double rest_ns = static_cast<double>(stretch.useful_ns);
-    for (auto row = first; row != end; ++row) {
-      if (!is_outside(row->path)) continue;
-      sums[row->path] += static_cast<double>(row->wall_ns);
-      rest_ns -= static_cast<double>(row->wall_ns);
-    }
-    if (first != end && seconds(rest_ns) > kSamplesAside * period_s) rest_of_site[key] += rest_ns;
+    Site& site = sites[key_of(lane.rank, recording.site_of(lane, call))];
+    if (is_short(stretch))
+      site.few_ns += take_samples(lane, call, site.few);
+    else
+      site.left_out_ns += left_out_of(stretch, take_samples(lane, call, site.many));
   });
-  std::unordered_map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> range_of_site;
-  // A gap has its longest call paths only (collector/mpi/gap_timeline.cpp). What is more than samples can be wrong by
-  // is nobody's.
-  const auto left_out = [&](const auto& times, double whole_ns) {
-    for (const auto& [path, ns] : times) whole_ns -= ns;
-    return seconds(whole_ns) > kSamplesAside * period_s ? whole_ns : 0;
-  };
-  const auto add = [&](const auto& times, double rest_ns) {
-    double all = rest_ns;
+  const auto add = [&](const Times& times, double left_out_ns) {
+    double all = left_out_ns;
     for (const auto& [path, ns] : times) all += ns;
     const auto first = static_cast<std::uint32_t>(recording.parts.size());
     for (const auto& [path, ns] : times)
@@ -431,24 +494,43 @@ void WhatIf::State::find_stretches() {
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     if (call == lane.end) return;
     Stretch& stretch = recording.before[call];
-    const std::uint64_t key = key_of(lane.rank, recording.site_of(lane, call));
-    if (seconds(static_cast<double>(stretch.useful_ns)) >= kFewSamples * period_s) {
-      std::map<std::uint32_t, double> times;
-      const auto [first, end] = gaps_of(lane, call);
-      for (auto row = first; row != end; ++row)
-        if (is_outside(row->path)) times[row->path] += static_cast<double>(row->wall_ns);
-      std::tie(stretch.first, stretch.count) =
-          add(times, left_out(times, static_cast<double>(stretch.useful_ns)));
+    if (!is_short(stretch)) {
+      Times times;
+      const double sampled_ns = take_samples(lane, call, times);
+      std::tie(stretch.first, stretch.count) = add(times, left_out_of(stretch, sampled_ns));
     }
     if (stretch.count != 0) return;
-    const auto [range, added] = range_of_site.try_emplace(key);
-    if (added) {
-      range->second = add(of_site[key], rest_of_site[key]);
-      if (range->second.second == 0)  // no sample at all: the code that made the call
-        range->second = add(std::map<std::uint32_t, double>{{trace.outside[trace.events[call].path], 1}}, 0);
+    Site& site = sites[key_of(lane.rank, recording.site_of(lane, call))];
+    if (site.parts.second == 0) {
+      if (site.few.empty() || seconds(site.few_ns) < kFewSamples * period_s)
+        for (const auto& [path, ns] : std::exchange(site.many, {})) site.few[path] += ns;
+      else
+        site.left_out_ns = 0;
+      site.parts = add(site.few, site.left_out_ns);
     }
-    std::tie(stretch.first, stretch.count) = range->second;
+    if (site.parts.second == 0)  // no sample at all: the code that made the call
+      site.parts = add(Times{{trace.outside[trace.events[call].path], 1.0}}, 0);
+    std::tie(stretch.first, stretch.count) = site.parts;
   });
+}
+
+// A path of a gap does not say what kind of time it was: each rank's own samples of that path do.
+void WhatIf::State::find_io() {
+  for (std::size_t i = 0; i < recording.io.size(); ++i) {
+    std::unordered_map<std::uint64_t, double> all_ns;
+    const auto for_each_value = [&](const auto& take) {
+      for (const shard::Value& value : merged.values)
+        if (value.main_thread == (i == 0)) take(value, key_of(value.rank, value.path));
+    };
+    for_each_value([&](const shard::Value& value, std::uint64_t key) {
+      if (value.category == shard::Category::kIo) recording.io[i][key] += static_cast<double>(value.wall_ns);
+    });
+    for_each_value([&](const shard::Value& value, std::uint64_t key) {
+      if (value.category != shard::Category::kMpi && recording.io[i].contains(key))
+        all_ns[key] += static_cast<double>(value.wall_ns);
+    });
+    for (auto& [key, ns] : recording.io[i]) ns = ns > 0 ? ns / all_ns[key] : 0;
+  }
 }
 
 void WhatIf::State::find_bytes() {
@@ -482,7 +564,8 @@ void WhatIf::State::find_bytes() {
     if (event.match != kNone) recording.across[e] = instance_across[event.match];
     if (const auto found = of_site.find(key_of(lane.rank, event.path));
         found != of_site.end() && found->second.second > 0)
-      recording.bytes[e] = static_cast<std::uint64_t>(found->second.first / found->second.second);
+      recording.bytes[e] =
+          static_cast<std::uint64_t>(std::min(found->second.first / found->second.second, 1e18));
   }
 }
 
@@ -491,20 +574,42 @@ void WhatIf::State::find_bytes() {
 void WhatIf::State::find_rendezvous() {
   const Trace& trace = recording.trace;
   std::array<std::vector<std::pair<std::uint64_t, bool>>, 2> told;
+  std::vector<bool> is_buffered;
+  for (const Op& op : trace.ops)
+    is_buffered.push_back(op.name.find("Bsend") != std::string::npos ||
+                          op.name.find("Ibsend") != std::string::npos);
   const auto may_wait = [&](std::uint32_t e) {
     const Event& event = trace.events[e];
     const bool only_begins =
         event.kind == MpiEventKind::kSend && (event.flags & wire::kEventNonblocking) != 0;
-    const std::string& op = trace.ops[event.op].name;
-    const bool buffered = op.find("Bsend") != std::string::npos || op.find("Ibsend") != std::string::npos;
-    return !only_begins && !buffered && recording.receive_of(e) != kNone;
+    return !only_begins && !is_buffered[event.op] && recording.receive_of(e) != kNone;
   };
-  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
-    if (!may_wait(e)) continue;
+  // When what an operation may wait for happened.
+  const auto needs_ns = [&](std::uint32_t e) {
     const Event& event = trace.events[e];
-    const std::int64_t posted_ns = trace.events[recording.receive_of(e)].start_ns;
-    if (posted_ns > event.enter_ns + kTellingDelay_ns)
-      told[recording.across[e] ? 1 : 0].emplace_back(recording.bytes[e], event.exit_ns >= posted_ns);
+    if (event.kind == MpiEventKind::kCollectiveDone) return event.exit_ns;
+    if (may_wait(e)) return trace.events[recording.receive_of(e)].start_ns;
+    const bool receives = event.kind == MpiEventKind::kReceive || event.kind == MpiEventKind::kProbe;
+    return receives && event.match != kNone ? trace.events[event.match].enter_ns : event.enter_ns;
+  };
+  for (std::uint32_t call = 0, end = 0; call < trace.events.size(); call = end) {
+    end = trace.call_end(call);
+    // A call that completes several operations lasts until the last is over: only a send that needed
+    // something later than all others can be what it waited for.
+    std::int64_t latest_ns = trace.events[call].enter_ns, second_ns = latest_ns;
+    for (std::uint32_t e = call; e < end; ++e) {
+      const std::int64_t ns = needs_ns(e);
+      second_ns = std::max(second_ns, std::min(ns, latest_ns));
+      latest_ns = std::max(latest_ns, ns);
+    }
+    for (std::uint32_t e = call; e < end; ++e) {
+      // A synchronous one says nothing about its size.
+      if (!may_wait(e) || (trace.events[e].flags & wire::kEventSynchronous) != 0) continue;
+      const std::int64_t exit_ns = trace.events[e].exit_ns, posted_ns = needs_ns(e);
+      const std::int64_t others_ns = exit_ns < posted_ns ? trace.events[e].enter_ns : second_ns;
+      if (posted_ns > others_ns + kTellingDelay_ns)
+        told[recording.across[e] ? 1 : 0].emplace_back(recording.bytes[e], exit_ns >= posted_ns);
+    }
   }
   for (std::size_t i = 0; i < told.size(); ++i) {
     std::sort(told[i].begin(), told[i].end());
@@ -537,8 +642,7 @@ void WhatIf::State::find_rendezvous() {
 // Divides each call into its own part and what came behind the last operation that it depended on.
 bool WhatIf::State::calibrate() {
   const Trace& trace = recording.trace;
-  std::int64_t first_ns = trace.lanes.front().begin_ns;
-  for (const Lane& lane : trace.lanes) first_ns = std::min(first_ns, lane.begin_ns);
+  const std::int64_t first_ns = begin_of_run_ns();
   RecordedCosts recorded(recording, first_ns);
   if (ReplayEngine(trace, recording.matches, recorded).run() < 0) return false;
   find_network(recorded, first_ns);
@@ -554,9 +658,16 @@ bool WhatIf::State::calibrate() {
         if (recorded.dependence_ns[e] != kNoTime &&
             (last == kNone || recorded.dependence_ns[e] > recorded.dependence_ns[last]))
           last = e;
+      // Whether there was a transfer behind it. The last rank that comes to a collective operation waits for
+      // none, but it is in the transfer, too; only the root of one like MPI_Bcast need not be.
+      const bool has_transfer =
+          last != kNone && (recorded.dependence_ns[last] > enter_ns ||
+                            (trace.events[last].kind == MpiEventKind::kCollective &&
+                             recorded.dependence_ns[last] == enter_ns && recording.steps(last) > 0 &&
+                             trace.ops[trace.events[last].op].sync != Sync::kOneToAll));
       std::int64_t& own_ns = recording.own_ns[call];
       own_ns = exit_ns - enter_ns;
-      if (last != kNone && recorded.dependence_ns[last] > enter_ns) {
+      if (has_transfer) {
         const auto behind_ns = static_cast<double>(exit_ns - recorded.dependence_ns[last]);
         own_ns = std::llround(std::max(behind_ns - recording.network_ns(last), 0.0));
       }
@@ -564,40 +675,60 @@ bool WhatIf::State::calibrate() {
         if (recorded.dependence_ns[e] == kNoTime) continue;
         const std::int64_t most_ns = std::max<std::int64_t>(exit_ns - recorded.dependence_ns[e], 0);
         const auto usual_ns = static_cast<std::int64_t>(std::min(recording.network_ns(e), 4e18));
-        recording.transit_ns[e] = e == last && recorded.dependence_ns[e] > enter_ns
-                                      ? most_ns
-                                      : std::min(most_ns, std::max(own_ns, usual_ns));
+        recording.transit_ns[e] =
+            e == last && has_transfer ? most_ns : std::min(most_ns, std::max(own_ns, usual_ns));
       }
     }
   return true;
 }
 
-// By receives that waited for their sends.
+// By receives that waited for their sends; where they do not tell, by collective operations that waited for a
+// rank.
 void WhatIf::State::find_network(const RecordedCosts& recorded, std::int64_t first_ns) {
   const Trace& trace = recording.trace;
-  std::array<std::vector<std::pair<std::uint64_t, double>>, 2> transits;
+  struct Transfer {
+    std::uint64_t bytes;
+    double steps, ns;
+  };
+  std::array<std::vector<Transfer>, 2> of_messages, of_collectives;
   for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
     const Event& event = trace.events[e];
-    const std::int64_t sent_ns = recorded.dependence_ns[e];
-    if (event.kind != MpiEventKind::kReceive || sent_ns == kNoTime) continue;
-    if (trace.call_end(e) - trace.call_begin(e) != 1 || sent_ns <= recording.recorded_enter(e) - first_ns)
+    const std::int64_t from_ns = recorded.dependence_ns[e];
+    const bool is_message = event.kind == MpiEventKind::kReceive;
+    if ((!is_message && event.kind != MpiEventKind::kCollective) || from_ns == kNoTime) continue;
+    if (trace.call_end(e) - trace.call_begin(e) != 1 || from_ns <= recording.recorded_enter(e) - first_ns)
       continue;
-    transits[recording.across[e] ? 1 : 0].emplace_back(
-        recording.bytes[e], std::max(static_cast<double>(event.exit_ns - first_ns - sent_ns), 0.0));
+    (is_message ? of_messages : of_collectives)[recording.across[e] ? 1 : 0].push_back(
+        {recording.bytes[e], std::max(recording.steps(e), 1.0),
+         std::max(static_cast<double>(event.exit_ns - first_ns - from_ns), 0.0)});
   }
-  for (std::size_t i = 0; i < transits.size(); ++i) {
-    std::vector<double> small, of_byte;
-    double least = 0;
-    for (const auto& [bytes, ns] : transits[i]) {
-      if (bytes <= kSmall_bytes) small.push_back(ns);
-      least = least == 0 ? ns : std::min(least, ns);
-    }
+  for (std::size_t i = 0; i < recording.network.size(); ++i) {
     Network& net = recording.network[i];
-    net.latency_ns = small.empty() ? least : median(small);
-    for (const auto& [bytes, ns] : transits[i])
-      if (bytes >= kLarge_bytes)
-        of_byte.push_back(std::max(ns - net.latency_ns, 0.0) / static_cast<double>(bytes));
-    if (!of_byte.empty()) net.ns_per_byte = median(of_byte);
+    const auto told_by = [](const std::vector<Transfer>& transfers, std::uint64_t least_bytes,
+                            std::uint64_t most_bytes, const auto& tells) {
+      std::vector<double> told;
+      for (const Transfer& transfer : transfers)
+        if (transfer.bytes >= least_bytes && transfer.bytes <= most_bytes) told.push_back(tells(transfer));
+      return told.empty() ? 0 : median(told);
+    };
+    const auto of_step = [](const Transfer& transfer) { return transfer.ns / transfer.steps; };
+    for (const std::uint64_t most_bytes : {kSmall_bytes, kLarge_bytes - 1})
+      for (const auto* transfers : {&of_messages[i], &of_collectives[i]})
+        if (net.latency_ns == 0) {
+          net.latency_ns = told_by(*transfers, 0, most_bytes, of_step);
+          net.latency_is_rough =
+              net.latency_ns > 0 && (most_bytes != kSmall_bytes || transfers != &of_messages[i]);
+        }
+    const auto of_byte = [&](const Transfer& transfer) {
+      return std::max(transfer.ns - transfer.steps * net.latency_ns, 0.0) /
+             static_cast<double>(transfer.bytes);
+    };
+    for (const auto* transfers : {&of_messages[i], &of_collectives[i]})
+      if (net.ns_per_byte == 0) {
+        net.ns_per_byte =
+            told_by(*transfers, kLarge_bytes, std::numeric_limits<std::uint64_t>::max(), of_byte);
+        net.bandwidth_is_rough = net.ns_per_byte > 0 && transfers != &of_messages[i];
+      }
   }
 }
 
@@ -655,16 +786,18 @@ Outcome WhatIf::State::add_up(const Amounts& amounts) const {
     if (!value.main_thread) continue;
     const auto ns = static_cast<double>(value.wall_ns);
     sampled[value.rank] += ns;
-    saved[value.rank] += ns * (1 - static_cast<double>(amounts.of_path[value.path]));
+    saved[value.rank] += ns * (1 - amounts.factor(value));
   }
   Outcome outcome;
-  std::int64_t first = merged.ranks.front().start_utc_ns;
-  for (const shard::Rank& rank : merged.ranks) first = std::min(first, rank.start_utc_ns);
+  // As floating point: what a damaged shard has may be any number.
+  auto first = static_cast<double>(merged.ranks.front().start_utc_ns);
+  for (const shard::Rank& rank : merged.ranks)
+    first = std::min(first, static_cast<double>(rank.start_utc_ns));
   for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
     const auto elapsed = static_cast<double>(merged.ranks[r].elapsed_ns);
     useful[r] = sampled[r] > 0 ? elapsed * (1 - saved[r] / sampled[r]) : elapsed;
-    outcome.elapsed_s = std::max(
-        outcome.elapsed_s, seconds(static_cast<double>(merged.ranks[r].start_utc_ns - first) + useful[r]));
+    const double started = static_cast<double>(merged.ranks[r].start_utc_ns) - first;
+    outcome.elapsed_s = std::max(outcome.elapsed_s, seconds(started + useful[r]));
   }
   set_outcome_of_useful(useful, outcome);
   return outcome;
@@ -680,25 +813,18 @@ void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_
   // Every step goes to an earlier call, unless events contradict each other.
   for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
     const Stretch& stretch = recording.stretch(*lane, next);
-    const double useful = costs.useful_ns(*lane, next);
-    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
-      sums[{lane->rank, recording.parts[i].path}] += useful * static_cast<double>(recording.parts[i].share);
-    if (stretch.count == 0) sums[{lane->rank, 0}] += useful;
+    costs.divide(*lane, next, [&](std::uint32_t path, double ns) { sums[{lane->rank, path}] += ns; });
     if (next == lane->end || !recording.elastic[next])
       sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns);
     if (next == lane->first) break;
     const std::uint32_t call = trace.call_begin(next - 1);
-    if (costs.cause[call] != kNone) {
-      sums[{lane->rank, trace.events[call].path}] += static_cast<double>(costs.behind_ns[call]);
-      next = trace.call_begin(costs.cause[call]);
-      lane = &trace.lanes[trace.events[next].lane];
-      continue;
-    }
-    sums[{lane->rank, trace.events[call].path}] += static_cast<double>(recording.own_ns[call]);
-    next = call;
+    sums[{lane->rank, trace.events[call].path}] += static_cast<double>(costs.behind_ns[call]);
+    next = costs.cause[call] == kNone ? call : trace.call_begin(costs.cause[call]);
+    lane = &trace.lanes[trace.events[next].lane];
   }
   std::map<std::tuple<std::int32_t, std::string, std::string, std::string, std::uint32_t>, TimeRow> rows;
   for (const auto& [key, ns] : sums) {
+    if (seconds(ns) <= kLeastOfPath * outcome.elapsed_s) continue;  // shares are not exact
     TimeRow row = row_of(key.second);
     row.rank = merged.ranks[key.first].rank;
     row.time_s = seconds(ns);
@@ -758,8 +884,7 @@ std::vector<bool> WhatIf::State::paths_of(const Change& change) const {
 }
 
 Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) const {
-  Amounts amounts;
-  amounts.of_path.assign(merged.paths.size(), 1);
+  Amounts amounts = no_change();
   const auto not_found = [](const Change& change, const char* what) {
     return Error{"'" + change.text + "': the run has no such " + what, ErrorKind::kNotFound};
   };
@@ -774,38 +899,59 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
                                    : change.kind == ChangeKind::kRegion ? "region"
                                                                         : "function");
         for (std::size_t p = 0; p < inside.size(); ++p)
-          if (inside[p]) amounts.of_path[p] *= static_cast<float>(change.factor);
+          if (inside[p]) amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], change.factor));
         amounts.paths_change = true;
         break;
       }
       case ChangeKind::kIo:
-        add_io(change.factor, amounts);
+        if (std::none_of(merged.values.begin(), merged.values.end(), [](const shard::Value& value) {
+              return value.category == shard::Category::kIo && value.wall_ns > 0;
+            }))
+          return not_found(change, "time in input and output");
+        amounts.io = product(amounts.io, change.factor);
         break;
       case ChangeKind::kRankMean:
         if (const Result<void> added = add_rank_mean(change, amounts); !added) return added.error();
         break;
       case ChangeKind::kBalance:
-        if (const Result<void> added = add_balance(change, amounts); !added) return added.error();
+        if (const Result<void> added = add_function_balance(change, amounts); !added) return added.error();
         break;
       case ChangeKind::kCallRemoved: {
-        const std::vector<bool> inside = paths_of(change);
-        bool any = false;
-        amounts.removed.resize(merged.paths.size());
-        for (std::size_t p = 1; p < inside.size(); ++p) {
+        std::vector<bool> calls = paths_of(change);
+        for (std::size_t p = 0; p < calls.size(); ++p) {
           const std::uint32_t frame = merged.paths[p].frame;
-          if (!inside[p] || frame == kNone || merged.frames[frame].kind != shard::FrameKind::kMpi ||
-              merged.strings[merged.frames[frame].name] != change.name)
-            continue;
-          amounts.removed[p] = any = true;
+          calls[p] = calls[p] && frame != kNone && merged.frames[frame].kind == shard::FrameKind::kMpi &&
+                     merged.strings[merged.frames[frame].name] == change.name;
         }
-        if (!any || from_sums) return not_found(change, "call");
+        if (from_sums || std::find(calls.begin(), calls.end(), true) == calls.end())
+          return not_found(change, "call");
+        if (std::none_of(recording.trace.events.begin(), recording.trace.events.end(),
+                         [&](const Event& event) { return calls[event.path]; }))
+          return Error{"'" + change.text +
+                           "': the recording has no single events of that call, so that what is "
+                           "without it is not known",
+                       ErrorKind::kNotFound};
+        amounts.removed.resize(calls.size());
+        for (std::size_t p = 0; p < calls.size(); ++p)
+          if (calls[p]) amounts.removed[p] = true;
         break;
       }
       case ChangeKind::kLatency:
-      case ChangeKind::kBandwidth:
+      case ChangeKind::kBandwidth: {
         if (from_sums) return not_found(change, "communication");
-        (change.kind == ChangeKind::kLatency ? amounts.latency : amounts.bandwidth) *= change.factor;
+        const bool latency = change.kind == ChangeKind::kLatency;
+        if (std::none_of(recording.network.begin(), recording.network.end(), [&](const Network& net) {
+              return (latency ? net.latency_ns : net.ns_per_byte) > 0;
+            }))
+          return Error{"'" + change.text + "': nothing tells the network's " +
+                           (latency ? "latency: no receive or collective operation of less than 64 KiB"
+                                    : "bandwidth: no receive or collective operation of 64 KiB or more") +
+                           " waited for another rank",
+                       ErrorKind::kNotFound};
+        double& factor = latency ? amounts.latency : amounts.bandwidth;
+        factor = std::max(product(factor, change.factor), latency ? 0.0 : 1 / kMostProduct);
         break;
+      }
       case ChangeKind::kThreads:
         return Error{"'" + change.text + "': what other numbers of threads gain is not predicted",
                      ErrorKind::kNotFound};
@@ -814,109 +960,122 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
   return amounts;
 }
 
-void WhatIf::State::add_io(double factor, Amounts& amounts) const {
-  std::vector<double> io(merged.paths.size()), all(merged.paths.size());
-  for (const shard::Value& value : merged.values) {
-    const auto ns = static_cast<double>(value.wall_ns);
-    all[value.path] += ns;
-    if (value.category == shard::Category::kIo) io[value.path] += ns;
-  }
-  for (std::size_t p = 0; p < io.size(); ++p)
-    if (io[p] > 0) amounts.of_path[p] *= static_cast<float>(1 + (factor - 1) * io[p] / all[p]);
-  amounts.paths_change = true;
-}
-
 // Before each call site the rank takes as long as the others that make calls there do on average.
 Result<void> WhatIf::State::add_rank_mean(const Change& change, Amounts& amounts) const {
   const auto rank = std::find_if(merged.ranks.begin(), merged.ranks.end(),
                                  [&](const shard::Rank& row) { return row.rank == change.rank; });
   if (rank == merged.ranks.end())
     return Error{"'" + change.text + "': the run has no such rank", ErrorKind::kNotFound};
-  if (from_sums || merged.ranks.size() < 2)
-    return Error{"'" + change.text + "': there are no other ranks that it communicates with",
-                 ErrorKind::kNotFound};
-  const auto row = static_cast<std::uint32_t>(rank - merged.ranks.begin());
-  std::map<std::uint32_t, std::map<std::uint32_t, double>> of_site;  // by rank
-  for_each_stretch([&](const Lane& lane, std::uint32_t call) {
-    of_site[recording.site_of(lane, call)][lane.rank] +=
-        static_cast<double>(recording.stretch(lane, call).useful_ns);
-  });
-  for (const auto& [site, ranks] : of_site) {
-    const auto own = ranks.find(row);
-    if (own == ranks.end() || own->second <= 0 || ranks.size() < 2) continue;
-    double others = 0;
-    for (const auto& [other, ns] : ranks) others += other == row ? 0 : ns;
-    const double factor = others / static_cast<double>(ranks.size() - 1) / own->second;
-    const auto [entry, added] = amounts.of_rank.try_emplace(key_of(row, site), factor);
-    if (!added) entry->second *= factor;
-  }
-  return {};
+  return add_balance(change, {}, static_cast<std::uint32_t>(rank - merged.ranks.begin()), amounts);
 }
 
-Result<void> WhatIf::State::add_balance(const Change& change, Amounts& amounts) const {
-  Amounts::Balance balance;
-  balance.inside = paths_of(change);
-  if (std::find(balance.inside.begin(), balance.inside.end(), true) == balance.inside.end())
+Result<void> WhatIf::State::add_function_balance(const Change& change, Amounts& amounts) const {
+  std::vector<bool> inside = paths_of(change);
+  if (std::find(inside.begin(), inside.end(), true) == inside.end())
     return Error{"'" + change.text + "': the run has no such function", ErrorKind::kNotFound};
+  return add_balance(change, std::move(inside), kNone, amounts);
+}
+
+// Before each call site: what is inside (empty: everything) takes as long on each rank as on all on average,
+// or with `one` on that rank as on the others.
+Result<void> WhatIf::State::add_balance(const Change& change, std::vector<bool> inside, std::uint32_t one,
+                                        Amounts& amounts) const {
   if (from_sums || merged.ranks.size() < 2)
-    return Error{"'" + change.text + "': there are no ranks that communicate", ErrorKind::kNotFound};
+    return Error{"'" + change.text + "': there are no other ranks to communicate with", ErrorKind::kNotFound};
   struct Of {
     double ns = 0, gaps = 0;
   };
   std::map<std::uint32_t, std::map<std::uint32_t, Of>> of_site;  // by rank
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     const Stretch& stretch = recording.stretch(lane, call);
+    const auto useful = static_cast<double>(stretch.useful_ns);
     Of& of = of_site[recording.site_of(lane, call)][lane.rank];
     ++of.gaps;
-    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
-      if (balance.inside[recording.parts[i].path])
-        of.ns += static_cast<double>(stretch.useful_ns) * static_cast<double>(recording.parts[i].share);
+    if (inside.empty()) of.ns += useful;
+    for (std::uint32_t i = stretch.first; !inside.empty() && i < stretch.first + stretch.count; ++i)
+      if (inside[recording.parts[i].path]) of.ns += useful * static_cast<double>(recording.parts[i].share);
   });
+  Amounts::Balance balance;
   for (const auto& [site, ranks] : of_site) {
-    double mean = 0;
-    for (const auto& [rank, of] : ranks) mean += of.ns / static_cast<double>(ranks.size());
-    for (const auto& [rank, of] : ranks)
+    double sum = 0, count = 0;
+    for (const auto& [rank, of] : ranks) {
+      if (rank == one) continue;
+      sum += of.ns;
+      ++count;
+    }
+    for (const auto& [rank, of] : ranks) {
+      if (count == 0 || (one != kNone && rank != one)) continue;
       if (of.ns > 0)
-        balance.factor[key_of(rank, site)] = mean / of.ns;
-      else if (mean > 0)
-        balance.added[key_of(rank, site)] = mean / of.gaps;
+        balance.factor[key_of(rank, site)] = sum / count / of.ns;
+      else if (sum > 0)
+        balance.added[key_of(rank, site)] = sum / count / of.gaps;
+    }
   }
+  balance.inside = std::move(inside);
   amounts.balances.push_back(std::move(balance));
   return {};
 }
 
 // --- predictions ------------------------------------------------------------------------------------------
 
-double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome, bool network) const {
-  // Of a rank's changed time t, t / period samples tell, with an error of their square root.
-  std::vector<double> changed_s(merged.ranks.size()), helpers_s(merged.ranks.size());
-  const auto changed = [&](std::uint32_t rank, std::uint32_t path, bool main_thread, double ns) {
-    double part = std::abs(1 - static_cast<double>(amounts.of_path[path]));
+double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
+  const auto part_of = [&](std::uint32_t path, double factor) {
     for (const Amounts::Balance& balance : amounts.balances)
-      if (balance.inside[path]) part = 1;
-    (main_thread ? changed_s : helpers_s)[rank] += seconds(ns) * std::min(part, 1.0);
+      if (!balance.inside.empty() && balance.inside[path]) return 1.0;
+    return std::abs(1 - factor);
   };
-  for (const shard::Value& value : merged.values)
-    if (value.category != shard::Category::kMpi)
-      changed(value.rank, value.path, value.main_thread, static_cast<double>(value.wall_ns));
-  double sampling = 0, helpers = 0, lacked = 0;
+  struct Of {
+    double changed_s = 0, variance = 0, helpers_s = 0, replayed_s = 0;
+  };
+  std::vector<Of> ranks(merged.ranks.size());
+  // Of a rank's changed time t, t / period samples tell, with an error of their square root.
+  for (const shard::Value& value : merged.values) {
+    if (value.category == shard::Category::kMpi) continue;
+    const double part = part_of(value.path, amounts.factor(value));
+    const double s = seconds(static_cast<double>(value.wall_ns));
+    Of& of = ranks[value.rank];
+    (value.main_thread ? of.changed_s : of.helpers_s) += s * part;
+    if (value.main_thread) of.variance += s * period_s * part * part;
+  }
+  if (!from_sums && (amounts.paths_change || amounts.io != 1 || !amounts.balances.empty()))
+    for_each_stretch([&](const Lane& lane, std::uint32_t call) {
+      if (lane.thread != 0) return;
+      const Stretch& stretch = recording.stretch(lane, call);
+      for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
+        const Part& part = recording.parts[i];
+        ranks[lane.rank].replayed_s += seconds(static_cast<double>(stretch.useful_ns)) *
+                                       static_cast<double>(part.share) *
+                                       part_of(part.path, amounts.factor(recording, lane, part.path));
+      }
+    });
+  double sampling = 0, helpers = 0, lacked = 0, left_out = 0;
   for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
     const shard::Rank& rank = merged.ranks[r];
-    sampling = std::max(sampling, kNormal * std::sqrt(changed_s[r] * period_s));
-    const double of_one = helpers_s[r] / std::max(static_cast<double>(rank.threads) - 1, 1.0);
-    helpers = std::max(helpers, of_one - changed_s[r]);
-    lacked += seconds(static_cast<double>(
-                  rank.mpi_runnable_ns +
-                  rank.main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)])) /
+    const Of& of = ranks[r];
+    const double error = kNormal * std::sqrt(of.variance);
+    sampling = std::max(sampling, error);
+    if (!from_sums) left_out = std::max(left_out, of.changed_s - of.replayed_s - error);
+    const double of_one = of.helpers_s / std::max(static_cast<double>(rank.threads) - 1, 1.0);
+    helpers = std::max(helpers, of_one - of.changed_s);
+    lacked += seconds(static_cast<double>(rank.mpi_runnable_ns) +
+                      static_cast<double>(
+                          rank.main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)])) /
               static_cast<double>(merged.ranks.size());
   }
   const double gain = std::abs(replayed.elapsed_s - outcome.elapsed_s);
-  const double of_network = network ? kNetworkError * gain : 0;
+  double of_network = 0;
+  for (const Network& net : recording.network) {
+    if (amounts.latency == 1 && amounts.bandwidth == 1) continue;
+    const bool is_rough =
+        (amounts.latency != 1 && net.latency_is_rough) || (amounts.bandwidth != 1 && net.bandwidth_is_rough);
+    of_network = std::max(of_network, (is_rough ? kRoughNetworkError : kNetworkError) * gain);
+  }
   const double random = std::sqrt(sampling * sampling + of_network * of_network +
                                   std::pow(kRunVariation * outcome.elapsed_s, 2));
   // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and
-  // who lacks a processor gets one when others wait less.
-  const double bound = std::min(helpers, elapsed_s) + (gain > 0 ? lacked : 0);
+  // who lacks a processor gets one when others wait less. What samples know of the changed code, but its gaps
+  // do not have, was not changed.
+  const double bound = std::min(helpers, elapsed_s) + left_out + (gain > 0 ? lacked : 0);
   return random + std::abs(replayed.elapsed_s - elapsed_s) + bound;
 }
 
@@ -940,8 +1099,9 @@ Result<Prediction> WhatIf::predict(const std::vector<Change>& changes) const {
   if (prediction.outcome.elapsed_s < 0)
     return Error{"nothing is predicted: with the change the events contradict each other",
                  ErrorKind::kNotFound};
-  const bool network = amounts.value().latency != 1 || amounts.value().bandwidth != 1;
-  prediction.error_s = state_->error_s(amounts.value(), prediction.outcome, network);
+  if (!(prediction.outcome.elapsed_s < kLongest_s))
+    return Error{"nothing is predicted: with the change the run would take a century", ErrorKind::kNotFound};
+  prediction.error_s = state_->error_s(amounts.value(), prediction.outcome);
   return prediction;
 }
 

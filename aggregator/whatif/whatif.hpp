@@ -56,7 +56,8 @@ class WhatIf {
   // After the last shard. Error: the run cannot be replayed (kNotFound), and why.
   Result<void> prepare();
 
-  [[nodiscard]] double elapsed_s() const;         // as recorded
+  // As recorded, by the clock of the replay: nodes' clocks are adjusted to each other.
+  [[nodiscard]] double elapsed_s() const;
   [[nodiscard]] const Outcome& replayed() const;  // without changes
   [[nodiscard]] bool is_from_sums() const;        // there is no MPI to be replayed
 

@@ -338,6 +338,19 @@ TEST(IdealNetworkTest, WithoutWaitingTheRunIsAsLongAsUsefulTime) {
   EXPECT_EQ(run.analyse().wait_analysis.ideal_ns, 60u * kMs);
 }
 
+// The barrier takes 30 for nothing. A helper thread of rank 0 then sends in the middle of what the main
+// thread does.
+TEST(IdealNetworkTest, HelperThreadsBeginWithTheirMainThread) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 10 * kMs, 40 * kMs, 0);
+  MadeEvent helps{MpiEventKind::kSend, "MPI_Send", "MPI_Send", 60 * kMs, 60 * kMs, 1};
+  helps.thread = 1;
+  run.add(0, helps);
+  run.ends[0] = 80 * kMs;
+  run.receive(1, 0, 40 * kMs, 61 * kMs);
+  EXPECT_EQ(run.analyse().wait_analysis.ideal_ns, 50u * kMs) << "not 60";
+}
+
 TEST(IdealNetworkTest, IsNotKnownWhereEventsWereLost) {
   MadeRun run(2);
   run.send(0, 1, 10 * kMs, 30 * kMs);
