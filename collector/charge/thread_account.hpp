@@ -29,8 +29,9 @@
 // category runnable to the path where the thread waited or ran. A thread that was blocked and runs now waited
 // for a processor once when it was woken, and then once for each time it was preempted: R is divided by the
 // number of these between the previous path and this one. Inside MPI, R remains time in MPI
-// (Sink::runnable_in_mpi). If a stretch was partly in MPI, R is divided like W, and each part goes to where
-// the thread ran last on that side.
+// (Sink::runnable_in_mpi). If a stretch was partly in MPI, R is divided as the thread waited for a processor
+// in stretches that were on one side only (a rank that yields in MPI has none for much of that time), like W
+// before there are enough of these; each part goes to where the thread ran last on that side.
 //
 // The sink is also told when the time was spent: a thread that was running ran first and waited afterwards;
 // one that was blocked did the opposite.
@@ -127,6 +128,10 @@ class ThreadAccount {
     const ChargeTarget& ready_at = blocked_ && blocked ? previous_ : target;
     const std::uint64_t mpi = take_mpi_time(kernel, wall);
     const std::uint64_t runnable_in_mpi = in_mpi(runnable, mpi, {wall, cpu}, ready_at);
+    if (!blocked_ && !blocked && !paused_ && has_previous_) {
+      if (mpi == 0) ready_outside_.add(runnable, wall);
+      if (mpi == wall) ready_in_mpi_.add(runnable, wall);
+    }
     if (const std::uint64_t woken = since_woken(runnable, runnable_in_mpi, blocked, kernel, target);
         woken != 0) {
       const std::uint64_t in_mpi_woken = runnable_in_mpi != 0 ? woken : 0;
@@ -293,6 +298,18 @@ class ThreadAccount {
   static constexpr std::uint64_t kMaxPerFault_ns = 500'000;     // clearing a huge page, and to spare
   static constexpr std::uint64_t kMaxFaults = 1u << 20;         // counted at a time
 
+  // How much of the time on one side of MPI's calls the thread was ready without a processor, lately.
+  struct Readiness {
+    static constexpr double kEnough_ns = 50e6, kLately_ns = 2e9;
+    double ready_ns = 0, wall_ns = 0;
+    void add(std::uint64_t ready, std::uint64_t wall) {
+      ready_ns += static_cast<double>(ready), wall_ns += static_cast<double>(wall);
+      if (wall_ns > kLately_ns) ready_ns /= 2, wall_ns /= 2;
+    }
+    [[nodiscard]] bool is_known() const { return wall_ns >= kEnough_ns; }
+    [[nodiscard]] double share() const { return ready_ns / wall_ns; }
+  };
+
   void take_kernel_time(const KernelUse& kernel) {
     if (forgets_kernel_) {
       forget(kernel);
@@ -374,8 +391,17 @@ class ThreadAccount {
       const std::uint64_t runnable_here_ns = std::min(runnable_ns, here_ns - std::min(here_ns, step.cpu_ns));
       return at_mpi ? runnable_here_ns : runnable_ns - runnable_here_ns;
     }
-    const double part = static_cast<double>(mpi_ns) / static_cast<double>(step.wall_ns);
-    return std::min(runnable_ns, static_cast<std::uint64_t>(static_cast<double>(runnable_ns) * part));
+    const std::uint64_t outside_ns = step.wall_ns - mpi_ns;
+    auto inside = static_cast<double>(mpi_ns), outside = static_cast<double>(outside_ns);
+    if (ready_in_mpi_.is_known() && ready_outside_.is_known() &&
+        ready_in_mpi_.ready_ns + ready_outside_.ready_ns > 0) {
+      inside *= ready_in_mpi_.share();
+      outside *= ready_outside_.share();
+    }
+    const auto part = static_cast<double>(runnable_ns) * (inside / (inside + outside));
+    const std::uint64_t least = runnable_ns - std::min(runnable_ns, outside_ns);
+    return std::clamp(static_cast<std::uint64_t>(part), least,
+                      std::max(least, std::min(runnable_ns, mpi_ns)));
   }
   // Of `runnable_ns`, what a thread that was blocked and runs at `target` now waited for a processor before
   // it left the place where it was blocked. Where MPI is on one of the sides only, in_mpi() has told that
@@ -561,11 +587,12 @@ class ThreadAccount {
   std::uint64_t credit_ns_ = 0;                    // what the faults seen can explain
   std::int64_t pool_ns_ = 0;
   ChargeTarget previous_, last_running_;
-  ChargeTarget waited_at_;                              // where it was seen waiting last,
-  std::uint64_t waited_seen_ns_ = 0;                    // and when; 0: never
-  std::uint64_t run_delay_ns_ = 0;                      // as last told,
-  std::int64_t delay_pool_ns_ = 0;                      // and what of it no stretch has had
-  std::uint64_t mpi_ns_ = 0;                            // inside MPI, at the last record
+  ChargeTarget waited_at_;            // where it was seen waiting last,
+  std::uint64_t waited_seen_ns_ = 0;  // and when; 0: never
+  std::uint64_t run_delay_ns_ = 0;    // as last told,
+  std::int64_t delay_pool_ns_ = 0;    // and what of it no stretch has had
+  std::uint64_t mpi_ns_ = 0;          // inside MPI, at the last record
+  Readiness ready_in_mpi_, ready_outside_;
   std::optional<ChargeTarget> in_mpi_at_, outside_at_;  // where it was last on either side
   std::uint64_t counted_ns_ = 0;                        // when counters were read last
   std::uint32_t counter_count_ = 0;

@@ -717,6 +717,29 @@ TEST(ThreadAccountRunnable, MpiKeepsItsTime) {
   EXPECT_EQ(ledger.total(), 1300u);
 }
 
+// A rank that yields in MPI has no processor for half of that time, and outside always one.
+TEST(ThreadAccountRunnable, StretchOnBothSidesIsDividedAsThoseOnOneSide) {
+  ThreadAccount account(0, 0, false);
+  Ledger ledger;
+  std::uint64_t time = 0, cpu = 0, mpi = 0;
+  const auto sample = [&](std::uint64_t wall_ms, std::uint64_t cpu_ms, std::uint64_t mpi_ms,
+                          const ChargeTarget& at) {
+    time += wall_ms * kMs, cpu += cpu_ms * kMs, mpi += mpi_ms * kMs;
+    account.sample(time, cpu, false, waited(0, false, mpi), at, {}, ledger);
+  };
+  for (int i = 0; i < 11; ++i) sample(10, 10, 0, kA);
+  for (int i = 0; i < 5; ++i) sample(20, 10, 20, kM);
+  EXPECT_EQ(ledger.runnable_in_mpi_ns, 50 * kMs);
+  sample(20, 15, 10, kA);
+  EXPECT_EQ(ledger.runnable_in_mpi_ns, 55 * kMs);
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{0, 0}));
+  // Not more than the time in MPI.
+  sample(20, 5, 10, kA);
+  EXPECT_EQ(ledger.runnable_in_mpi_ns, 65 * kMs);
+  EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{5 * kMs, 0}));
+  EXPECT_EQ(ledger.total(), time);
+}
+
 TEST(ThreadAccountRunnable, WakingThreadIsRunnableWhereItContinues) {
   ThreadAccount account(0, 0, false);
   Ledger ledger;
