@@ -29,9 +29,9 @@
 // category runnable to the path where the thread waited or ran. A thread that was blocked and runs now waited
 // for a processor once when it was woken, and then once for each time it was preempted: R is divided by the
 // number of these between the previous path and this one. Inside MPI, R remains time in MPI
-// (Sink::runnable_in_mpi). If a stretch was partly in MPI, R is divided as the thread waited for a processor
-// in stretches that were on one side only (a rank that yields in MPI has none for much of that time), like W
-// before there are enough of these; each part goes to where the thread ran last on that side.
+// (Sink::runnable_in_mpi). If a stretch was partly in MPI, R is divided by how much of its time on either
+// side the thread was ready lately (one that yields in MPI is so for much of that time), and each part goes
+// to where the thread ran last on that side.
 //
 // The sink is also told when the time was spent: a thread that was running ran first and waited afterwards;
 // one that was blocked did the opposite.
@@ -128,10 +128,7 @@ class ThreadAccount {
     const ChargeTarget& ready_at = blocked_ && blocked ? previous_ : target;
     const std::uint64_t mpi = take_mpi_time(kernel, wall);
     const std::uint64_t runnable_in_mpi = in_mpi(runnable, mpi, {wall, cpu}, ready_at);
-    if (!blocked_ && !blocked && !paused_ && has_previous_) {
-      if (mpi == 0) ready_outside_.add(runnable, wall);
-      if (mpi == wall) ready_in_mpi_.add(runnable, wall);
-    }
+    if (!blocked_ && !blocked && !paused_ && has_previous_) readiness_.add(runnable, mpi, wall - mpi);
     if (const std::uint64_t woken = since_woken(runnable, runnable_in_mpi, blocked, kernel, target);
         woken != 0) {
       const std::uint64_t in_mpi_woken = runnable_in_mpi != 0 ? woken : 0;
@@ -298,16 +295,43 @@ class ThreadAccount {
   static constexpr std::uint64_t kMaxPerFault_ns = 500'000;     // clearing a huge page, and to spare
   static constexpr std::uint64_t kMaxFaults = 1u << 20;         // counted at a time
 
-  // How much of the time on one side of MPI's calls the thread was ready without a processor, lately.
-  struct Readiness {
-    static constexpr double kEnough_ns = 50e6, kLately_ns = 2e9;
-    double ready_ns = 0, wall_ns = 0;
-    void add(std::uint64_t ready, std::uint64_t wall) {
-      ready_ns += static_cast<double>(ready), wall_ns += static_cast<double>(wall);
-      if (wall_ns > kLately_ns) ready_ns /= 2, wall_ns /= 2;
+  // Which part of its time inside MPI, and outside, the thread was ready without a processor lately: least
+  // squares over stretches of both, which count by their length.
+  class Readiness {
+   public:
+    void add(std::uint64_t ready_ns, std::uint64_t inside_ns, std::uint64_t outside_ns) {
+      const auto ready = static_cast<double>(ready_ns), inside = static_cast<double>(inside_ns),
+                 outside = static_cast<double>(outside_ns);
+      const double all = inside + outside;
+      if (all <= 0) return;
+      const double weight = std::min(1.0, kLongest_ns / all) / all;
+      inside_squares_ += weight * inside * inside, outside_squares_ += weight * outside * outside;
+      products_ += weight * inside * outside;
+      ready_inside_ += weight * ready * inside, ready_outside_ += weight * ready * outside;
+      if (inside_squares_ + outside_squares_ + 2 * products_ < kLately_ns) return;
+      for (double* sum : {&inside_squares_, &outside_squares_, &products_, &ready_inside_, &ready_outside_})
+        *sum /= 2;
     }
-    [[nodiscard]] bool is_known() const { return wall_ns >= kEnough_ns; }
-    [[nodiscard]] double share() const { return ready_ns / wall_ns; }
+    // The part of what it was ready for that was inside, in a stretch with so much time on either side. Until
+    // enough is known, it was ready as much on both sides.
+    [[nodiscard]] double part_inside(std::uint64_t inside_ns, std::uint64_t outside_ns) const {
+      auto inside = static_cast<double>(inside_ns), outside = static_cast<double>(outside_ns);
+      const double even = inside / (inside + outside);
+      const double both = inside_squares_ * outside_squares_;
+      const double difference = both - products_ * products_;
+      if (std::min(inside_squares_, outside_squares_) < kEnough_ns || difference < kDifferent * both)
+        return even;
+      inside *=
+          std::clamp((ready_inside_ * outside_squares_ - ready_outside_ * products_) / difference, 0.0, 1.0);
+      outside *=
+          std::clamp((ready_outside_ * inside_squares_ - ready_inside_ * products_) / difference, 0.0, 1.0);
+      return inside + outside > 0 ? inside / (inside + outside) : even;
+    }
+
+   private:
+    static constexpr double kLongest_ns = 50e6, kEnough_ns = 50e6, kLately_ns = 1e9;
+    static constexpr double kDifferent = 0.1;  // of the stretches among each other
+    double inside_squares_ = 0, outside_squares_ = 0, products_ = 0, ready_inside_ = 0, ready_outside_ = 0;
   };
 
   void take_kernel_time(const KernelUse& kernel) {
@@ -392,13 +416,7 @@ class ThreadAccount {
       return at_mpi ? runnable_here_ns : runnable_ns - runnable_here_ns;
     }
     const std::uint64_t outside_ns = step.wall_ns - mpi_ns;
-    auto inside = static_cast<double>(mpi_ns), outside = static_cast<double>(outside_ns);
-    if (ready_in_mpi_.is_known() && ready_outside_.is_known() &&
-        ready_in_mpi_.ready_ns + ready_outside_.ready_ns > 0) {
-      inside *= ready_in_mpi_.share();
-      outside *= ready_outside_.share();
-    }
-    const auto part = static_cast<double>(runnable_ns) * (inside / (inside + outside));
+    const double part = static_cast<double>(runnable_ns) * readiness_.part_inside(mpi_ns, outside_ns);
     const std::uint64_t least = runnable_ns - std::min(runnable_ns, outside_ns);
     return std::clamp(static_cast<std::uint64_t>(part), least,
                       std::max(least, std::min(runnable_ns, mpi_ns)));
@@ -592,7 +610,7 @@ class ThreadAccount {
   std::uint64_t run_delay_ns_ = 0;    // as last told,
   std::int64_t delay_pool_ns_ = 0;    // and what of it no stretch has had
   std::uint64_t mpi_ns_ = 0;          // inside MPI, at the last record
-  Readiness ready_in_mpi_, ready_outside_;
+  Readiness readiness_;
   std::optional<ChargeTarget> in_mpi_at_, outside_at_;  // where it was last on either side
   std::uint64_t counted_ns_ = 0;                        // when counters were read last
   std::uint32_t counter_count_ = 0;

@@ -727,15 +727,15 @@ TEST(ThreadAccountRunnable, StretchOnBothSidesIsDividedAsThoseOnOneSide) {
     time += wall_ms * kMs, cpu += cpu_ms * kMs, mpi += mpi_ms * kMs;
     account.sample(time, cpu, false, waited(0, false, mpi), at, {}, ledger);
   };
-  for (int i = 0; i < 11; ++i) sample(10, 10, 0, kA);
-  for (int i = 0; i < 5; ++i) sample(20, 10, 20, kM);
-  EXPECT_EQ(ledger.runnable_in_mpi_ns, 50 * kMs);
+  for (int i = 0; i < 31; ++i) sample(10, 10, 0, kA);
+  for (int i = 0; i < 10; ++i) sample(20, 10, 20, kM);
+  EXPECT_EQ(ledger.runnable_in_mpi_ns, 100 * kMs);
   sample(20, 15, 10, kA);
-  EXPECT_EQ(ledger.runnable_in_mpi_ns, 55 * kMs);
+  EXPECT_EQ(ledger.runnable_in_mpi_ns, 105 * kMs);
   EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{0, 0}));
   // Not more than the time in MPI.
   sample(20, 5, 10, kA);
-  EXPECT_EQ(ledger.runnable_in_mpi_ns, 65 * kMs);
+  EXPECT_EQ(ledger.runnable_in_mpi_ns, 115 * kMs);
   EXPECT_EQ(ledger.at(1 + kRunnableAt), (Time{5 * kMs, 0}));
   EXPECT_EQ(ledger.total(), time);
 }
