@@ -66,7 +66,8 @@ class Segment {
               {h.memory_sites_offset, h.memory_sites * sizeof(wire::MemorySite)},
               {h.memory_addresses_offset, h.memory_blocks * sizeof(std::uint64_t)},
               {h.memory_blocks_offset, h.memory_blocks * sizeof(wire::MemoryBlock)},
-              {h.memory_rings_offset, sizeof(wire::MemoryRing)}};
+              {h.memory_rings_offset, sizeof(wire::MemoryRing)},
+              {h.generated_arena_offset, h.generated_arena_bytes}};
     own_ = {parts_[0]};
     constexpr std::uint64_t kSlotHead = offsetof(wire::ThreadSlot, ring) + offsetof(wire::Ring, data);
     constexpr std::uint64_t kEventsHead = offsetof(wire::MpiEventRing, events);
