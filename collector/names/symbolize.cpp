@@ -112,6 +112,9 @@ class ObjectFile {
     if (file.find(".so") != std::string::npos) module_name_ = file.substr(0, file.find('.'));
     has_lines_ = !is_c_library(file);
   }
+  // Of code that was made at run time.
+  ObjectFile(std::string name, std::span<const std::uint8_t> object, std::vector<shard::Note>& notes)
+      : path_(std::move(name)), object_(object.begin(), object.end()), notes_(notes) {}
 
   // Adds the CPU time that debug information takes to `time_on_lines`.
   const std::vector<SourceFrame>& resolve(std::uint64_t address, Symbolizer::Detail detail,
@@ -149,7 +152,13 @@ class ObjectFile {
     }();
 
     UniqueFd file;
-    if (path_ == kVdso) {
+    if (!object_.empty()) {
+      file = memory_file(path_.c_str(), object_.data(), object_.size());
+      if (!file)
+        return shard::note_of_run(NoteCode::kFileNotOpened, static_cast<std::uint64_t>(errno), path_);
+      object_ = {};
+      is_generated_ = true;
+    } else if (path_ == kVdso) {
       file = vdso_file();
       if (!file) return shard::note_of_run(NoteCode::kVdsoNotReadable, static_cast<std::uint64_t>(errno));
     } else {
@@ -343,13 +352,14 @@ class ObjectFile {
   }
 
   std::string readable(std::string_view name) {
-    return readable_name(name, {module_name_, [this](std::string_view other) {
-                                  if (!symbol_names_) {
-                                    symbol_names_.emplace();
-                                    for (const Symbol& symbol : symbols_) symbol_names_->insert(symbol.name);
-                                  }
-                                  return symbol_names_->contains(other);
-                                }});
+    const NameContext context = {module_name_, [this](std::string_view other) {
+                                   if (!symbol_names_) {
+                                     symbol_names_.emplace();
+                                     for (const Symbol& symbol : symbols_) symbol_names_->insert(symbol.name);
+                                   }
+                                   return symbol_names_->contains(other);
+                                 }};
+    return is_generated_ ? readable_generated_name(name, context) : readable_name(name, context);
   }
 
   // Empty if DWARF has nothing about the address.
@@ -419,6 +429,10 @@ class ObjectFile {
       frame.has_symbol = true;
       return frame;
     }
+    if (is_generated_) {  // the address is another one in every process
+      frame.function = "[unknown]";
+      return frame;
+    }
     const std::string base = path_ == kVdso ? path_ : std::filesystem::path(path_).filename().string();
     frame.function = fmt::format("{}+{:#x}", base, function_start(address).value_or(address));
     return frame;
@@ -476,6 +490,8 @@ class ObjectFile {
 
   std::string path_;
   std::vector<std::uint8_t> build_id_;
+  std::vector<std::uint8_t> object_;  // until it is opened
+  bool is_generated_ = false;
   bool opened_ = false;
   DwflHandle dwfl_;
   Dwfl_Module* module_ = nullptr;
@@ -525,6 +541,11 @@ Symbolizer::ModuleHandle Symbolizer::add_module(std::string_view path,
     impl_->modules.push_back(std::make_unique<ObjectFile>(
         std::string(path), std::vector<std::uint8_t>(build_id.begin(), build_id.end()), impl_->notes));
   return found->second;
+}
+
+Symbolizer::ModuleHandle Symbolizer::add_object(std::string_view name, std::span<const std::uint8_t> object) {
+  impl_->modules.push_back(std::make_unique<ObjectFile>(std::string(name), object, impl_->notes));
+  return static_cast<ModuleHandle>(impl_->modules.size() - 1);
 }
 
 const std::vector<SourceFrame>& Symbolizer::resolve(ModuleHandle module, std::uint64_t elf_address,
