@@ -79,6 +79,9 @@ constinit const wire::SegmentHeader* g_segment = nullptr;
 constinit std::uint64_t g_segment_start_ns = 0;
 constinit std::uint32_t g_epoch = 0;  // of the modules that were searched
 constinit std::uint64_t g_searched_base = 0;
+// An object file that is to be searched; only the watcher's. 0: none.
+constinit std::uint64_t g_hidden_base = 0;
+constinit char g_hidden_path[kMaxPathBytes] = {};
 constinit std::uint64_t g_next_ns = 0;  // no walk before
 
 bool read_own_memory(std::uint64_t address, void* to, std::uint64_t bytes) noexcept {
@@ -200,9 +203,6 @@ std::uint64_t find_by_hash(const Symbols& symbols) noexcept {
 struct Search {
   std::uint64_t addresses[kMaxDescriptors];
   std::uint32_t count;
-  // An object file that may have one without exporting it.
-  std::uint64_t hidden_base;
-  char hidden_path[kMaxPathBytes];
 };
 
 // llvmlite, which numba compiles with, has LLVM linked in with its symbols hidden, as pip installs it.
@@ -225,9 +225,9 @@ int visit(dl_phdr_info* info, std::size_t, void* data) noexcept {
     search.addresses[search.count++] = info->dlpi_addr + value;
   } else if (value == 0 && may_hide_it(info->dlpi_name)) {
     const std::size_t length = strlen(info->dlpi_name);
-    if (length < sizeof search.hidden_path) {
-      memcpy(search.hidden_path, info->dlpi_name, length + 1);
-      search.hidden_base = info->dlpi_addr;
+    if (length < sizeof g_hidden_path && info->dlpi_addr != g_searched_base) {
+      memcpy(g_hidden_path, info->dlpi_name, length + 1);
+      g_hidden_base = info->dlpi_addr;
     }
   }
   return 0;
@@ -327,12 +327,8 @@ void add_found(std::uint64_t address) noexcept {
 void find_descriptors() noexcept {
   Search search;
   search.count = 0;
-  search.hidden_base = 0;
   dl_iterate_phdr(visit, &search);
   for (std::uint32_t i = 0; i < search.count; ++i) add_found(search.addresses[i]);
-  if (search.hidden_base == 0 || search.hidden_base == g_searched_base) return;
-  g_searched_base = search.hidden_base;
-  if (const std::uint64_t value = find_in_file(search.hidden_path)) add_found(search.hidden_base + value);
 }
 
 // --- copying what the list has --------------------------------------------------------------
@@ -340,10 +336,11 @@ void find_descriptors() noexcept {
 // The slot of an entry, or a free one. Null: there is no room.
 Known* known_slot(std::uint64_t entry) noexcept {
   if (g_known == nullptr) {
-    void* const memory = mmap(nullptr, sizeof(Known) * kKnownSlots, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    g_known = static_cast<Known*>(memory);
+    // Past our own mmap, which would count it for the program.
+    const long memory = raw_syscall(SYS_mmap, nullptr, sizeof(Known) * kKnownSlots, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory < 0) return nullptr;
+    g_known = reinterpret_cast<Known*>(memory);
   }
   std::uint64_t at = entry / 16 * 0x9e37'79b9'7f4a'7c15ull >> 40;
   for (;; ++at) {
@@ -435,7 +432,7 @@ void forget() noexcept {
   g_known_count = 0;
   g_is_full = false;
   g_epoch = 0;
-  g_searched_base = 0;
+  g_searched_base = g_hidden_base = 0;
   g_next_ns = 0;
 }
 
@@ -464,6 +461,16 @@ void generated_code_refresh(wire::SegmentHeader* segment) noexcept {
     find_descriptors();
   }
   if (g_found_count != 0 && now_ns() >= g_next_ns) walk_all(segment);
+  g_is_busy.store(false, std::memory_order_release);
+}
+
+void generated_code_search_file() noexcept {
+  if (g_hidden_base == 0) return;
+  g_searched_base = g_hidden_base;
+  g_hidden_base = 0;
+  const std::uint64_t value = find_in_file(g_hidden_path);
+  if (value == 0 || g_is_busy.exchange(true, std::memory_order_acquire)) return;
+  add_found(g_searched_base + value);
   g_is_busy.store(false, std::memory_order_release);
 }
 

@@ -13,8 +13,12 @@ namespace clusterprof::agent {
 // loaded: as module_table_refresh, which comes first.
 void generated_code_refresh(wire::SegmentHeader* segment) noexcept;
 
-// The same for the last time, when the process ends. Does not ask the loader, and waits for nobody: any
-// thread, also in a handler of the program.
+// Searches the file of an object that may have a list without exporting it, if there is one that has not been
+// searched. That may take a while: call it from the same thread, but without a lock for which anybody waits.
+void generated_code_search_file() noexcept;
+
+// The same as generated_code_refresh for the last time, when the process ends. Does not ask the loader, and
+// waits for nobody: any thread, also in a handler of the program.
 void generated_code_refresh_at_exit(wire::SegmentHeader* segment) noexcept;
 
 // In the child of a fork: its segment gets everything again.

@@ -628,6 +628,7 @@ void* watch(void* given) {
       }
     }
     pthread_mutex_unlock(&g_tick);
+    generated_code_search_file();
   }
   return nullptr;
 }

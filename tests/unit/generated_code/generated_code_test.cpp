@@ -103,6 +103,7 @@ class GeneratedCodeTest : public testing::Test {
   static std::vector<std::string> refresh(Segment& of) {
     for (int i = 0; i < 200; ++i) {
       generated_code_refresh(of.header());
+      generated_code_search_file();
       const timespec moment = {0, 50'000};
       nanosleep(&moment, nullptr);
     }
