@@ -966,8 +966,10 @@ std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, cons
                                                    const MayReadLines& may_read_lines, Interned& shard) {
   while (modules_.size() < tables.modules.size()) {
     const ModuleInfo& module = *tables.modules[modules_.size()];
-    modules_.push_back(module.object.empty() ? symbolizer_.add_module(module.path, module.build_id)
-                                             : symbolizer_.add_object(module.path, module.object));
+    modules_.push_back(
+        module.object.empty()
+            ? symbolizer_.add_module(module.path, module.build_id)
+            : symbolizer_.add_object(module.path, {tables.modules[modules_.size()], &module.object}));
   }
   std::vector<std::uint32_t> path_of(tables.nodes.size(), 0);  // parents come first
   std::vector<bool> is_root(tables.nodes.size());

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -106,7 +107,8 @@ void generated(std::span<const std::uint8_t> object) {
   if (!placed) return;
   if (placed->size() > 3 * object.size() + 1024) std::abort();
   collector::Symbolizer symbolizer;
-  const auto module = symbolizer.add_object("[jit]", *placed);
+  const auto module =
+      symbolizer.add_object("[jit]", std::make_shared<const std::vector<std::uint8_t>>(*placed));
   for (std::size_t i = 0; i < std::min<std::size_t>(functions.size(), kMaxAddresses); ++i)
     if (symbolizer.resolve(module, functions[i].begin, false).empty()) std::abort();
 }

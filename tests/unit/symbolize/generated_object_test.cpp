@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -80,7 +81,8 @@ TEST(GeneratedObject, SymbolsAreEnoughForNames) {
   const auto placed = placed_object(bytes_of(object));
   ASSERT_TRUE(placed);
   Symbolizer symbolizer;
-  const auto module = symbolizer.add_object("[jit]", *placed);
+  const auto module =
+      symbolizer.add_object("[jit]", std::make_shared<const std::vector<std::uint8_t>>(*placed));
   EXPECT_EQ(symbolizer.resolve(module, kCode + 0x10, false).at(0).function, "__main__::kernel(double)");
   EXPECT_EQ(symbolizer.resolve(module, kCode + 0x30, true).at(0).function, "__main__::kernel(double)");
   EXPECT_EQ(symbolizer.resolve(module, kCode + 0x44, false).at(0).function, "helper");
@@ -97,7 +99,8 @@ TEST(GeneratedObject, LinesAndInlinedFunctionsAreRead) {
   const auto placed = placed_object(bytes_of(object));
   ASSERT_TRUE(placed);
   Symbolizer symbolizer;
-  const auto module = symbolizer.add_object("[jit]", *placed);
+  const auto module =
+      symbolizer.add_object("[jit]", std::make_shared<const std::vector<std::uint8_t>>(*placed));
   std::set<std::string> functions;
   std::set<unsigned> inlined_lines, calling_lines;
   for (const AddressRange& range : ranges)
@@ -121,6 +124,29 @@ TEST(GeneratedObject, LinesAndInlinedFunctionsAreRead) {
   EXPECT_EQ(functions, (std::set<std::string>{"generated_sum", "generated_other"}));
   EXPECT_EQ(inlined_lines, std::set<unsigned>{line_of("line of square")});
   EXPECT_EQ(calling_lines, std::set<unsigned>{line_of("line of call")});
+}
+
+TEST(GeneratedObject, ManyTakeFewDescriptors) {
+  const auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  const auto object =
+      std::make_shared<const std::vector<std::uint8_t>>(*placed_object(bytes_of(compiled_object())));
+  const std::uint64_t address = functions_of_object(bytes_of(compiled_object())).front().begin;
+  Symbolizer symbolizer;
+  std::vector<Symbolizer::ModuleHandle> modules;
+  const auto before = open_files();
+  for (int i = 0; i < 100; ++i) modules.push_back(symbolizer.add_object("[jit]", object));
+  for (const auto module : modules) EXPECT_TRUE(symbolizer.resolve(module, address, false).back().has_symbol);
+  EXPECT_LT(open_files() - before, 40);
+  // Answers stay, and others are found again.
+  const SourceFrame first = symbolizer.resolve(modules[0], address, false).back();
+  const SourceFrame other = symbolizer.resolve(modules[0], address + 1, false).back();
+  EXPECT_EQ(other.function, first.function);
+  EXPECT_EQ(other.file, first.file);
+  EXPECT_GT(other.line, 0u);
+  EXPECT_LT(open_files() - before, 40);
 }
 
 TEST(GeneratedObject, OneThatIsMuchLargerThanItselfIsRefused) {
@@ -165,7 +191,8 @@ TEST(GeneratedObject, DamagedOnesNeverCrash) {
       if (!placed) continue;
       EXPECT_LE(placed->size(), 3 * object.size() + 1024);
       Symbolizer symbolizer;
-      const auto module = symbolizer.add_object("[jit]", *placed);
+      const auto module =
+          symbolizer.add_object("[jit]", std::make_shared<const std::vector<std::uint8_t>>(*placed));
       for (const std::uint64_t address : {kCode, kCode + 0x18, kCode + 0x42, std::uint64_t{1}})
         EXPECT_FALSE(symbolizer.resolve(module, address, false).empty());
     }
