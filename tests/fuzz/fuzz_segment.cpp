@@ -25,6 +25,7 @@
 #include "formats/wire/hello.h"
 #include "formats/wire/mpi_functions.h"
 #include "tests/fuzz/input.hpp"
+#include "tests/support/made_object.hpp"
 #include "tests/unit/collector/fake_segment.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
@@ -46,6 +47,7 @@ class Segment {
 
   Segment() {
     test::fill(fake_);
+    fake_.generated(test::made_object(0x10000, 0x100, {{"made", 0x40, 0x60}, {"as well", 0xa0, 0x10}}));
     original_.assign(fake_.base(), fake_.base() + fake_.bytes());
     const wire::SegmentHeader& h = fake_.header();
     parts_ = {{0, sizeof h},
