@@ -7,11 +7,14 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 extern "C" {
@@ -40,10 +43,11 @@ constexpr std::uint64_t kArenaBytes = 64 << 10;
 // A segment with nothing but the arena.
 class Segment {
  public:
-  Segment() : memory_(std::calloc(1, sizeof(wire::SegmentHeader) + kArenaBytes), std::free) {
+  explicit Segment(std::uint64_t arena_bytes = kArenaBytes)
+      : memory_(std::calloc(1, sizeof(wire::SegmentHeader) + arena_bytes), std::free) {
     static std::uint64_t number = 0;
     header()->generated_arena_offset = sizeof(wire::SegmentHeader);
-    header()->generated_arena_bytes = kArenaBytes;
+    header()->generated_arena_bytes = arena_bytes;
     header()->start_mono_ns = ++number;  // malloc may give the memory of the last one
     header()->module_epoch = 7;
   }
@@ -225,6 +229,54 @@ TEST_F(GeneratedCodeTest, TheLastLookFindsWhatIsNew) {
   add(entries[1], second);
   generated_code_refresh_at_exit(segment.header());
   EXPECT_EQ(segment.objects(), (Objects{first, second}));
+}
+
+// What is copied is whole, whatever the program does meanwhile.
+TEST_F(GeneratedCodeTest, AListThatChangesAllTheTime) {
+  constexpr std::uint64_t kBytes = 8192;
+  Segment large(16 << 20);
+  std::atomic<bool> is_done = false;
+  std::thread compiler([&] {
+    DebugEntry* live[8] = {};
+    for (unsigned i = 0; !is_done.load(); ++i) {
+      DebugEntry*& entry = live[i * 7 % 8];
+      if (entry != nullptr) {
+        remove(*entry);
+        std::memset(const_cast<char*>(entry->object), i % 2 == 0 ? 0 : 0xcc, kBytes);
+        munmap(const_cast<char*>(entry->object), kBytes);
+        std::memset(static_cast<void*>(entry), 0xff, sizeof *entry);
+        delete entry;
+      }
+      auto* const memory = static_cast<char*>(
+          mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      std::memset(memory, static_cast<int>('A' + i % 26), kBytes);
+      std::memcpy(memory,
+                  "\x7f"
+                  "ELF",
+                  4);
+      entry = new DebugEntry;
+      add(*entry, {});
+      entry->object = memory;
+      entry->object_bytes = kBytes;
+      if (i % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    for (DebugEntry* const entry : live) {
+      if (entry == nullptr) continue;
+      remove(*entry);
+      munmap(const_cast<char*>(entry->object), kBytes);
+      delete entry;
+    }
+  });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (std::chrono::steady_clock::now() < end) generated_code_refresh(large.header());
+  is_done = true;
+  compiler.join();
+  const Objects all = large.objects();
+  EXPECT_GT(all.size(), 10u);
+  for (const std::string& one : all) {
+    ASSERT_EQ(one.size(), kBytes);
+    ASSERT_EQ(one.find_first_not_of(one[4], 4), std::string::npos);
+  }
 }
 
 TEST_F(GeneratedCodeTest, ListsOfLibrariesAreFound) {
