@@ -8,6 +8,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "agent/discovery/generated_code.h"
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/usage.h"
@@ -52,6 +53,7 @@ void end_with_status(int status) noexcept {
     push_thread_end(context, clock_ns(CLOCK_THREAD_CPUTIME_ID));
     context.slot = nullptr;
   }
+  generated_code_refresh_at_exit(g_process.segment.load(std::memory_order_acquire));
   record_end(wire::kExitStatusKnown, status & 0xff, 0);
 }
 

@@ -37,6 +37,7 @@ constexpr std::uint32_t kThreadSlots = 512;
 constexpr std::uint32_t kCodeSlots = 65536;
 constexpr std::uint64_t kCodeArenaBytes = 32u << 20;
 constexpr std::uint64_t kModuleArenaBytes = 4u << 20, kMinModuleArenaBytes = 256u << 10;
+constexpr std::uint64_t kGeneratedArenaBytes = 16u << 20;
 constexpr std::uint32_t kMpiSites = 8192;
 constexpr std::uint64_t kPathArenaBytes = 16u << 20;
 constexpr std::uint32_t kMinPeers = 1024, kMaxPeers = 131072;
@@ -56,7 +57,7 @@ struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
       communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, io_amounts,
       omp_sites, omp_rows;
-  std::uint64_t memory_sites, memory_addresses, memory_blocks, memory_rings;
+  std::uint64_t memory_sites, memory_addresses, memory_blocks, memory_rings, generated_arena;
   std::uint64_t bytes;
 };
 
@@ -64,7 +65,7 @@ struct Layout {
 struct Capacities {
   std::uint32_t code_slots, mpi_sites, peers, communicators, threads, rings, io_files, io_sites, omp_sites,
       omp_rows;
-  std::uint64_t code_arena, module_arena, path_arena;
+  std::uint64_t code_arena, module_arena, path_arena, generated_arena;
   MemoryCapacities memory;
 };
 
@@ -90,6 +91,7 @@ Capacities capacities_of(unsigned step) noexcept {
   c.code_arena = kCodeArenaBytes >> step;
   const std::uint64_t modules = kModuleArenaBytes >> step;
   c.module_arena = modules < kMinModuleArenaBytes ? kMinModuleArenaBytes : modules;
+  c.generated_arena = kGeneratedArenaBytes >> step;
   c.memory = memory_capacities(step);
   c.path_arena = (kPathArenaBytes >> step) + c.memory.path_bytes;
   return c;
@@ -127,6 +129,7 @@ Layout lay_out(const Capacities& c) noexcept {
   layout.memory_addresses = place(sizeof(std::uint64_t) * c.memory.blocks);
   layout.memory_blocks = place(sizeof(wire::MemoryBlock) * c.memory.blocks);
   layout.memory_rings = place(sizeof(wire::MemoryRing) * c.memory.rings);
+  layout.generated_arena = place(c.generated_arena);
   layout.bytes = place(0);
   return layout;
 }
@@ -242,6 +245,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.memory_addresses_offset = layout.memory_addresses;
   header.memory_blocks_offset = layout.memory_blocks;
   header.memory_rings_offset = layout.memory_rings;
+  header.generated_arena_offset = layout.generated_arena;
   header.code_slots = c.code_slots;
   header.mpi_sites = c.mpi_sites;
   header.mpi_peers = c.peers;
@@ -261,6 +265,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.module_arena_bytes = c.module_arena;
   header.path_arena_bytes = c.path_arena;
   header.memory_path_bytes = c.memory.path_bytes;
+  header.generated_arena_bytes = c.generated_arena;
 
   header.pid = getpid();
   header.parent_pid = getppid();

@@ -23,6 +23,7 @@
 #include <algorithm>
 
 #include "agent/discovery/attach.h"
+#include "agent/discovery/generated_code.h"
 #include "agent/discovery/module_table.h"
 #include "agent/lifecycle/allocation_record.h"
 #include "agent/lifecycle/allocations.h"
@@ -604,6 +605,7 @@ void* watch(void* given) {
         watch_python_allocator();
         look_for_unseen_memory(segment);
       }
+      generated_code_refresh(segment);
       if (modules_changed && g_process.attached) replace_calls();
       if (monotonic_ns() - usage_ns >= kSecondNs) {
         refresh_usage(segment);
@@ -611,6 +613,7 @@ void* watch(void* given) {
       }
     }
     pthread_mutex_unlock(&g_tick);
+    generated_code_search_file();
   }
   return nullptr;
 }
@@ -678,6 +681,7 @@ void resume_watcher() noexcept { pthread_mutex_unlock(&g_tick); }
 
 void reset_watcher_after_fork() noexcept {
   g_tick = g_presence = PTHREAD_MUTEX_INITIALIZER;
+  generated_code_reset_after_fork();
   g_watcher_tid.store(0, std::memory_order_relaxed);
   g_dismissed = false;
   // The files were the parent's watcher's.

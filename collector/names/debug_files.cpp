@@ -17,6 +17,19 @@
 
 namespace clusterprof::collector {
 
+UniqueFd memory_file(const char* name, const void* content, std::size_t bytes) {
+  UniqueFd file(memfd_create(name, MFD_CLOEXEC));
+  if (!file) return {};
+  const auto* from = static_cast<const char*>(content);
+  for (std::size_t left = bytes; left > 0;) {
+    const ssize_t written = ::write(file.get(), from, left);
+    if (written <= 0) return {};
+    from += written;
+    left -= static_cast<std::size_t>(written);
+  }
+  return file;
+}
+
 UniqueFd vdso_file() {
   errno = 0;
   const unsigned long base = getauxval(AT_SYSINFO_EHDR);
@@ -35,16 +48,7 @@ UniqueFd vdso_file() {
     if (low == base) end = high;
   }
   if (end <= base) return {};
-  UniqueFd file(memfd_create("vdso", MFD_CLOEXEC));
-  if (!file) return {};
-  const auto* from = reinterpret_cast<const char*>(base);
-  for (std::size_t left = end - base; left > 0;) {
-    const ssize_t written = ::write(file.get(), from, left);
-    if (written <= 0) return {};
-    from += written;
-    left -= static_cast<std::size_t>(written);
-  }
-  return file;
+  return memory_file("vdso", reinterpret_cast<const void*>(base), end - base);
 }
 
 bool is_c_library(const std::string& file_name) {

@@ -12,6 +12,9 @@
 
 namespace clusterprof::collector {
 
+// A memory file with that content. Nothing for the reason in errno.
+[[nodiscard]] UniqueFd memory_file(const char* name, const void* content, std::size_t bytes);
+
 // A copy of this process's vdso in a memory file: every process of the node has the same. Nothing when there
 // is none (errno 0), or for the reason in errno.
 [[nodiscard]] UniqueFd vdso_file();

@@ -43,6 +43,18 @@ std::optional<std::string> fortran_name(std::string_view symbol) {
   return std::string(symbol.substr(2, at - 2)) + "::" + std::string(symbol.substr(at + 5));
 }
 
+std::string without_abi_tags(std::string_view name) {
+  constexpr std::string_view kTag = "[abi:";
+  std::string text;
+  for (std::size_t at = 0; (at = name.find(kTag)) != std::string_view::npos;) {
+    const std::size_t end = name.find(']', at);
+    if (end == std::string_view::npos) break;
+    text.append(name.substr(0, at));
+    name.remove_prefix(end + 1);
+  }
+  return text.append(name);
+}
+
 }  // namespace
 
 std::string readable_name(std::string_view symbol, const NameContext& context) {
@@ -63,6 +75,13 @@ std::string readable_name(std::string_view symbol, const NameContext& context) {
     return std::move(*text);
   }
   return std::string(name);
+}
+
+std::string readable_generated_name(std::string_view symbol, const NameContext& context) {
+  const std::size_t dot = symbol.starts_with("_Z") ? std::string_view::npos : symbol.find("._Z");
+  const std::size_t prefix = dot == std::string_view::npos ? 0 : dot + 1;
+  return std::string(symbol.substr(0, prefix))
+      .append(without_abi_tags(readable_name(symbol.substr(prefix), context)));
 }
 
 }  // namespace clusterprof::collector

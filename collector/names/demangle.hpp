@@ -19,4 +19,9 @@ namespace clusterprof::collector {
 
 [[nodiscard]] std::string readable_name(std::string_view symbol, const NameContext& context = {});
 
+// Of code that was made at run time: the same without the parts in "[abi:...]" by which numba tells versions
+// of a function from each other, with numbers that differ among processes; and numba's wrappers,
+// cfunc._ZN1m1fEv.
+[[nodiscard]] std::string readable_generated_name(std::string_view symbol, const NameContext& context = {});
+
 }  // namespace clusterprof::collector

@@ -28,6 +28,16 @@ constexpr std::size_t kMaxLineBytes = 64 << 10;
 // Time stamps of files are those of the kernel's last tick.
 constexpr std::int64_t kTimestampSlackNs = 20'000'000;
 
+// Reads a number and the space behind it. The JVM begins numbers with 0x.
+bool take_number(std::string_view& text, std::uint64_t& number) {
+  if (text.starts_with("0x")) text.remove_prefix(2);
+  const char* const end = text.data() + text.size();
+  const auto after = std::from_chars(text.data(), end, number, 16);
+  if (after.ec != std::errc() || after.ptr == end || *after.ptr != ' ') return false;
+  text.remove_prefix(static_cast<std::size_t>(after.ptr - text.data()) + 1);
+  return true;
+}
+
 // Names of address ranges, each identified by its index. A line costs only a few steps in a tree, whatever
 // lines come before it; ranges that it joins cost nothing later.
 class Names {
@@ -40,17 +50,12 @@ class Names {
   }
 
   void take_line(std::string_view line) {
-    const char* const end = line.data() + line.size();
     std::uint64_t start = 0;
     std::uint64_t bytes = 0;
-    const auto after_start = std::from_chars(line.data(), end, start, 16);
-    if (after_start.ec != std::errc() || after_start.ptr == end || *after_start.ptr != ' ') return;
-    const auto after_size = std::from_chars(after_start.ptr + 1, end, bytes, 16);
-    if (after_size.ec != std::errc() || after_size.ptr == end || *after_size.ptr != ' ') return;
-    const std::string_view name(after_size.ptr + 1, static_cast<std::size_t>(end - after_size.ptr - 1));
-    if (name.empty() || bytes > UINT64_MAX - start) return;
+    if (!take_number(line, start) || !take_number(line, bytes)) return;
+    if (line.empty() || bytes > UINT64_MAX - start) return;
     const std::uint32_t first = place_of(start), last = place_of(start + bytes);
-    if (first < last) give_name(first, last, name.substr(0, kMaxNameBytes));
+    if (first < last) give_name(first, last, line.substr(0, kMaxNameBytes));
   }
 
   [[nodiscard]] std::unordered_map<std::uint64_t, std::string> found() {

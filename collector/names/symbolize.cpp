@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <unordered_map>
@@ -112,6 +113,23 @@ class ObjectFile {
     if (file.find(".so") != std::string::npos) module_name_ = file.substr(0, file.find('.'));
     has_lines_ = !is_c_library(file);
   }
+  // Of code that was made at run time.
+  ObjectFile(std::string name, std::shared_ptr<const std::vector<std::uint8_t>> object,
+             std::vector<shard::Note>& notes)
+      : path_(std::move(name)), object_(std::move(object)), notes_(notes) {}
+
+  [[nodiscard]] bool is_generated() const noexcept { return object_ != nullptr; }
+  [[nodiscard]] bool is_open() const noexcept { return dwfl_ != nullptr; }
+  // Keeps the answers. It is opened again for others.
+  void release() {
+    names_.clear();
+    inlined_.clear();
+    unit_ranges_.clear();
+    symbol_names_.reset();
+    function_starts_.reset();
+    units_listed_ = dwarf_opened_ = opened_ = false;
+    close();
+  }
 
   // Adds the CPU time that debug information takes to `time_on_lines`.
   const std::vector<SourceFrame>& resolve(std::uint64_t address, Symbolizer::Detail detail,
@@ -149,7 +167,11 @@ class ObjectFile {
     }();
 
     UniqueFd file;
-    if (path_ == kVdso) {
+    if (is_generated()) {
+      file = memory_file(path_.c_str(), object_->data(), object_->size());
+      if (!file)
+        return shard::note_of_run(NoteCode::kFileNotOpened, static_cast<std::uint64_t>(errno), path_);
+    } else if (path_ == kVdso) {
       file = vdso_file();
       if (!file) return shard::note_of_run(NoteCode::kVdsoNotReadable, static_cast<std::uint64_t>(errno));
     } else {
@@ -343,13 +365,14 @@ class ObjectFile {
   }
 
   std::string readable(std::string_view name) {
-    return readable_name(name, {module_name_, [this](std::string_view other) {
-                                  if (!symbol_names_) {
-                                    symbol_names_.emplace();
-                                    for (const Symbol& symbol : symbols_) symbol_names_->insert(symbol.name);
-                                  }
-                                  return symbol_names_->contains(other);
-                                }});
+    const NameContext context = {module_name_, [this](std::string_view other) {
+                                   if (!symbol_names_) {
+                                     symbol_names_.emplace();
+                                     for (const Symbol& symbol : symbols_) symbol_names_->insert(symbol.name);
+                                   }
+                                   return symbol_names_->contains(other);
+                                 }};
+    return is_generated() ? readable_generated_name(name, context) : readable_name(name, context);
   }
 
   // Empty if DWARF has nothing about the address.
@@ -419,6 +442,10 @@ class ObjectFile {
       frame.has_symbol = true;
       return frame;
     }
+    if (is_generated()) {  // the address is another one in every process
+      frame.function = "[unknown]";
+      return frame;
+    }
     const std::string base = path_ == kVdso ? path_ : std::filesystem::path(path_).filename().string();
     frame.function = fmt::format("{}+{:#x}", base, function_start(address).value_or(address));
     return frame;
@@ -476,6 +503,7 @@ class ObjectFile {
 
   std::string path_;
   std::vector<std::uint8_t> build_id_;
+  std::shared_ptr<const std::vector<std::uint8_t>> object_;  // of generated code
   bool opened_ = false;
   DwflHandle dwfl_;
   Dwfl_Module* module_ = nullptr;
@@ -504,6 +532,7 @@ struct Symbolizer::Impl {
   std::chrono::nanoseconds time_on_lines{};
   std::vector<shard::Note> notes;  // outlives the modules, which add to it
   std::vector<std::unique_ptr<ObjectFile>> modules;
+  std::deque<ObjectFile*> open_objects;                   // of generated code, the first opened first
   std::unordered_map<std::string, ModuleHandle> handles;  // by path, a zero byte, build-id
 };
 
@@ -527,10 +556,26 @@ Symbolizer::ModuleHandle Symbolizer::add_module(std::string_view path,
   return found->second;
 }
 
+Symbolizer::ModuleHandle Symbolizer::add_object(std::string_view name,
+                                                std::shared_ptr<const std::vector<std::uint8_t>> object) {
+  impl_->modules.push_back(std::make_unique<ObjectFile>(std::string(name), std::move(object), impl_->notes));
+  return static_cast<ModuleHandle>(impl_->modules.size() - 1);
+}
+
 const std::vector<SourceFrame>& Symbolizer::resolve(ModuleHandle module, std::uint64_t elf_address,
                                                     bool is_return_address, Detail detail) {
-  return impl_->modules.at(module)->resolve(is_return_address ? elf_address - 1 : elf_address, detail,
-                                            impl_->time_on_lines);
+  constexpr std::size_t kMostOpen = 32;
+  ObjectFile& file = *impl_->modules.at(module);
+  const bool was_open = file.is_open();
+  const auto& frames =
+      file.resolve(is_return_address ? elf_address - 1 : elf_address, detail, impl_->time_on_lines);
+  if (!file.is_generated() || was_open || !file.is_open()) return frames;
+  impl_->open_objects.push_back(&file);
+  if (impl_->open_objects.size() > kMostOpen) {
+    impl_->open_objects.front()->release();
+    impl_->open_objects.pop_front();
+  }
+  return frames;
 }
 
 std::chrono::nanoseconds Symbolizer::time_on_lines() const noexcept { return impl_->time_on_lines; }

@@ -51,6 +51,10 @@ class Symbolizer {
   // the first address is resolved; one whose build-id differs from `build_id` is not used.
   ModuleHandle add_module(std::string_view path, std::span<const std::uint8_t> build_id);
 
+  // Names an object file that is in memory (placed_object()), and is in no other. `name` as in add_module.
+  // Few of these are open at a time, since each takes a descriptor and there may be thousands.
+  ModuleHandle add_object(std::string_view name, std::shared_ptr<const std::vector<std::uint8_t>> object);
+
   // The functions at an ELF address (runtime pc - load_bias), innermost first; never empty, and
   // exactly the last one is not `inlined`. With is_return_address the instruction before
   // `elf_address` is meant. Answers are cached by address; the reference is valid until the

@@ -277,7 +277,7 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
       break;
     case RawKind::kNamed:
       name(shard::FrameKind::kNative, *tables.names[raw.a]);
-      frame.module = interner.string("[jit]");
+      frame.module = interner.string(kGeneratedModule);
       break;
     case RawKind::kLeftOut:
       name(shard::FrameKind::kNative, shard::kCallersLeftOutName);
@@ -966,7 +966,10 @@ std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, cons
                                                    const MayReadLines& may_read_lines, Interned& shard) {
   while (modules_.size() < tables.modules.size()) {
     const ModuleInfo& module = *tables.modules[modules_.size()];
-    modules_.push_back(symbolizer_.add_module(module.path, module.build_id));
+    modules_.push_back(
+        module.object.empty()
+            ? symbolizer_.add_module(module.path, module.build_id)
+            : symbolizer_.add_object(module.path, {tables.modules[modules_.size()], &module.object}));
   }
   std::vector<std::uint32_t> path_of(tables.nodes.size(), 0);  // parents come first
   std::vector<bool> is_root(tables.nodes.size());

@@ -40,7 +40,8 @@ void PendingFrames::resolve(std::uint32_t frame, const RawFrame& resolution) {
 
 void PendingFrames::settle(std::uint64_t now_ns) {
   if (!regions_waiting_.empty()) settle_regions();
-  if (modules_.take_news() && !addresses_.empty()) settle_addresses();
+  const bool has_modules = modules_.take_news(), has_generated = generated_.take_news();
+  if ((has_modules || has_generated) && !addresses_.empty()) settle_addresses();
   if (!codes_waiting_.empty() && codes_.may_have_news(now_ns)) settle_codes();
 }
 
@@ -55,10 +56,15 @@ void PendingFrames::settle_regions() {
 void PendingFrames::settle_addresses() {
   std::erase_if(addresses_, [this](const auto& pending) {
     const auto& [key, frame] = pending;
-    const ModuleMap::Mapping* const mapping = modules_.find(key.value - key.instruction, key.epoch);
-    if (mapping == nullptr) return false;
+    const std::uint64_t address = key.value - key.instruction;
     const RawKind kind = key.instruction == 0 ? RawKind::kNativeExact : RawKind::kNativeReturn;
-    resolve(frame, {kind, mapping->module, key.value - mapping->load_bias});
+    if (const ModuleMap::Mapping* const mapping = modules_.find(address, key.epoch)) {
+      resolve(frame, {kind, mapping->module, key.value - mapping->load_bias});
+    } else if (const std::optional<GeneratedCode::Place> place = generated_.find(address)) {
+      resolve(frame, {kind, place->module, key.value});
+    } else {
+      return false;
+    }
     return true;
   });
 }

@@ -13,6 +13,7 @@
 #include <map>
 
 #include "collector/stacks/code_objects.hpp"
+#include "collector/stacks/generated_code.hpp"
 #include "collector/stacks/module_map.hpp"
 #include "collector/stacks/raw_store.hpp"
 #include "collector/stacks/region_paths.hpp"
@@ -22,8 +23,9 @@ namespace clusterprof::collector {
 class PendingFrames {
  public:
   // All of them must outlive it.
-  PendingFrames(RawStore& store, ModuleMap& modules, CodeObjects& codes, RegionPaths& regions)
-      : store_(store), modules_(modules), codes_(codes), regions_(regions) {}
+  PendingFrames(RawStore& store, ModuleMap& modules, GeneratedCode& generated, CodeObjects& codes,
+                RegionPaths& regions)
+      : store_(store), modules_(modules), generated_(generated), codes_(codes), regions_(regions) {}
 
   // Frames of the RawStore. `exact`: the address of an instruction, not a return address.
   std::uint32_t address(std::uint64_t address, bool exact, std::uint32_t epoch);
@@ -32,8 +34,8 @@ class PendingFrames {
 
   // Resolves frames whose descriptions have arrived.
   void settle(std::uint64_t now_ns);
-  // Call this when the process has ended. Addresses outside all object files, which are code generated at run
-  // time, get the names in the process's perf map (names/perf_map.hpp).
+  // Call this when the process has ended. Addresses outside all object files and descriptions, which are code
+  // generated at run time, get the names in the process's perf map (names/perf_map.hpp).
   void name_generated_code(std::int32_t pid, std::int64_t process_start_utc_ns);
 
  private:
@@ -52,6 +54,7 @@ class PendingFrames {
 
   RawStore& store_;
   ModuleMap& modules_;
+  GeneratedCode& generated_;
   CodeObjects& codes_;
   RegionPaths& regions_;
   Frames addresses_;  // instruction 0: exact; 1: a return address

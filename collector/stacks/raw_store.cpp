@@ -126,9 +126,15 @@ std::uint32_t RawStore::module(std::string_view path, const std::vector<std::uin
       modules_.try_emplace(std::move(key), static_cast<std::uint32_t>(tables_.modules.size()));
   if (added) {
     tables_.modules.push_back(
-        std::make_shared<const ModuleInfo>(ModuleInfo{std::string(path), build_id, module_role(path)}));
+        std::make_shared<const ModuleInfo>(ModuleInfo{std::string(path), build_id, module_role(path), {}}));
   }
   return found->second;
+}
+
+std::uint32_t RawStore::generated_module(std::vector<std::uint8_t> object) {
+  tables_.modules.push_back(std::make_shared<const ModuleInfo>(
+      ModuleInfo{std::string(kGeneratedModule), {}, ModuleRole::kProgram, std::move(object)}));
+  return static_cast<std::uint32_t>(tables_.modules.size() - 1);
 }
 
 std::uint32_t RawStore::code(CodeInfo info) {

@@ -40,7 +40,12 @@ struct ModuleInfo {
   std::string path;
   std::vector<std::uint8_t> build_id;
   ModuleRole role;
+  // Of code that was made at run time: its description (names/generated_object.hpp). Otherwise empty.
+  std::vector<std::uint8_t> object;
 };
+
+// What code that was made at run time has in place of an object file.
+inline constexpr std::string_view kGeneratedModule = "[jit]";
 
 struct CodeInfo {
   std::string file, name;
@@ -154,6 +159,8 @@ class RawStore {
   void close() noexcept;
 
   std::uint32_t module(std::string_view path, const std::vector<std::uint8_t>& build_id);
+  // A new one in each call.
+  std::uint32_t generated_module(std::vector<std::uint8_t> object);
   std::uint32_t code(CodeInfo info);
   std::uint32_t name(const std::string& name);
   std::uint32_t frame(const RawFrame& frame);

@@ -37,9 +37,10 @@ StackResolver::StackResolver(const SegmentView& segment, RawStore& store, DropCo
       drops_(drops),
       base_(base),
       modules_(segment, store, drops),
+      generated_(segment, store, drops),
       codes_(segment, store, drops),
       regions_(segment, store),
-      pending_(store, modules_, codes_, regions_) {
+      pending_(store, modules_, generated_, codes_, regions_) {
   store_.add_process_root(base_);
   const RawTables& tables = store_.tables();
   for (std::uint32_t node = base_; node != 0 && !store_.is_region(node); node = tables.nodes[node].parent)
@@ -48,12 +49,12 @@ StackResolver::StackResolver(const SegmentView& segment, RawStore& store, DropCo
 }
 
 void StackResolver::read_descriptions(std::uint64_t now_ns) {
-  modules_.read();
+  read_code();
   pending_.settle(now_ns);
 }
 
 void StackResolver::finish(std::int32_t pid, std::int64_t process_start_utc_ns, std::uint64_t now_ns) {
-  modules_.read();
+  read_code();
   codes_.expect_news();
   pending_.settle(now_ns);
   pending_.name_generated_code(pid, process_start_utc_ns);
@@ -220,15 +221,30 @@ std::string StackResolver::place_in_module(std::uint64_t pc) {
                      pc - mapping->load_bias);
 }
 
+void StackResolver::read_code() {
+  modules_.read();
+  generated_.read();
+  if (!generated_.take_replaced()) return;
+  cache_.clear();  // its stacks have the names of what was there
+  stacks_.clear();
+}
+
 StackResolver::Frame StackResolver::native_frame(std::uint64_t word, bool exact, std::uint32_t epoch) {
   const std::uint64_t address = exact || word == 0 ? word : word - 1;
   const ModuleMap::Mapping* mapping = modules_.find(address, epoch);
-  if (mapping == nullptr) {
-    modules_.read();  // perhaps it was described after this round began
+  std::optional<GeneratedCode::Place> generated = generated_.find(address);
+  if (mapping == nullptr && !generated) {
+    // Perhaps it was described after this round began.
+    modules_.read();
+    generated_.read();
     mapping = modules_.find(address, epoch);
+    generated = generated_.find(address);
   }
-  if (mapping == nullptr) return {pending_.address(word, exact, epoch), false, ModuleRole::kProgram, false};
   const RawKind kind = exact ? RawKind::kNativeExact : RawKind::kNativeReturn;
+  // An object file may have been where the code is now, or the other way round.
+  if (generated && (mapping == nullptr || mapping->epoch <= generated->epoch))
+    return {store_.frame({kind, generated->module, word}), false, ModuleRole::kProgram, true};
+  if (mapping == nullptr) return {pending_.address(word, exact, epoch), false, ModuleRole::kProgram, false};
   return {store_.frame({kind, mapping->module, word - mapping->load_bias}), false, mapping->role, true};
 }
 

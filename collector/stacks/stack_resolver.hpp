@@ -22,6 +22,7 @@
 #include "collector/rings/segment_view.hpp"
 #include "collector/stacks/code_objects.hpp"
 #include "collector/stacks/flat_index.hpp"
+#include "collector/stacks/generated_code.hpp"
 #include "collector/stacks/module_map.hpp"
 #include "collector/stacks/pending_frames.hpp"
 #include "collector/stacks/raw_store.hpp"
@@ -115,6 +116,8 @@ class StackResolver {
   };
 
   Frame native_frame(std::uint64_t word, bool exact, std::uint32_t epoch);
+  // What the process has said of object files and of generated code.
+  void read_code();
   Frame python_frame(std::uint64_t code_id, std::uint32_t instruction);
   Frame region_frame(std::uint32_t index);  // < layout().regions
   // The part of the path above the leaf, of which only the role matters.
@@ -143,6 +146,7 @@ class StackResolver {
   const std::uint32_t base_;
   std::vector<std::uint32_t> base_frames_;  // of that path, the outermost first, without regions
   ModuleMap modules_;
+  GeneratedCode generated_;
   CodeObjects codes_;
   RegionPaths regions_;
   PendingFrames pending_;

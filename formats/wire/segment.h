@@ -28,6 +28,7 @@
 //   address[memory_blocks]          hash table of the recorded blocks that live
 //   MemoryBlock[memory_blocks]      of the address with the same index
 //   MemoryRing[memory_rings]        one, or none
+//   generated arena                 GeneratedObject..., append only
 //
 // Everything is written by the process and read by the collector, except
 // Ring::read_position, MemoryRing::read, ThreadSlot::state (ended -> free), SegmentHeader::turned_off_ns and
@@ -49,7 +50,7 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x38'47'45'53'46'52'50'43ull;  // "CPRFSEG8"
-inline constexpr std::uint32_t kWireMajor = 14;
+inline constexpr std::uint32_t kWireMajor = 15;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
@@ -82,6 +83,7 @@ enum class DropReason : std::uint32_t {
   kMemorySiteTableFull,   // a recorded allocation that is counted with all others of its domain
   kMemoryPathRoomFull,    // a recorded allocation whose call path found no room in the path arena
   kMemoryBlockTableFull,  // a recorded block that counts as freed at once; a mapping that is not recorded
+  kGeneratedArenaFull,    // generated code whose description was too large, or found no room
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -110,7 +112,8 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
                                                                "openmp_table_full",
                                                                "memory_site_table_full",
                                                                "memory_path_room_full",
-                                                               "memory_block_table_full"};
+                                                               "memory_block_table_full",
+                                                               "generated_arena_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -337,11 +340,13 @@ struct SegmentHeader {
       mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset, io_sites_offset,
       io_amounts_offset, omp_sites_offset, omp_rows_offset;
   std::uint64_t memory_sites_offset, memory_addresses_offset, memory_blocks_offset, memory_rings_offset;
+  std::uint64_t generated_arena_offset;
   std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
       regions, io_files, io_sites, omp_sites, omp_rows;     // counts
   std::uint32_t memory_sites, memory_blocks, memory_rings;  // counts
   std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes;
   std::uint64_t memory_path_bytes;  // of the path arena: for paths of allocations
+  std::uint64_t generated_arena_bytes;
 
   // Identity. rank and world_size come from the launcher's environment; mpi_rank and
   // mpi_size from MPI itself (-1 until MPI_Init returned).
@@ -374,7 +379,7 @@ struct SegmentHeader {
   std::atomic<std::uint32_t> python_version;                // PY_VERSION_HEX, 0 when unknown
   std::atomic<std::uint32_t> python_note;                   // PythonNote
   std::atomic<std::uint32_t> module_epoch;                  // grows when the set of modules changes
-  std::atomic<std::uint64_t> module_arena_used, code_arena_used, path_arena_used;
+  std::atomic<std::uint64_t> module_arena_used, code_arena_used, path_arena_used, generated_arena_used;
   std::atomic<std::uint64_t> threads_seen;  // threads that ever had a slot or were refused one
   std::atomic<std::uint64_t> drops[kDropReasons];
   // On a cache line of their own: all threads add to them, and read what is around them.
@@ -514,6 +519,16 @@ struct ModuleEntry {
   std::uint32_t path_bytes;
   std::uint32_t build_id_bytes;  // at most 32
   std::uint8_t build_id[32];
+};
+
+// An object file in memory by which a compiler describes code that it has made in the process, as it is for
+// debuggers (docs/design/0033-generated-code.md): copied by the agent. Followed by object_bytes of it, padded
+// to 8 bytes. Written outside signal handlers, by one thread at a time.
+struct GeneratedObject {
+  std::uint64_t entry_bytes;  // whole entry
+  std::uint64_t object_bytes;
+  std::uint32_t epoch;  // module_epoch when it was seen
+  std::uint32_t reserved;
 };
 
 // --- MPI -----------------------------------------------------------------------------------

@@ -116,10 +116,7 @@ std::string subject_text(DiffTable table, const ComparedRow& row, std::size_t wi
       if (s.kind == shard::FrameKind::kMpi) return shorten_middle(label, width);
       if (s.kind == shard::FrameKind::kKernel) return name_and_place(label, "[kernel]", width);
       if (!s.file.empty()) return name_and_place(label, place(s.file, s.line), width);
-      std::string_view module = base_name(s.module);
-      module = module.substr(0, module.find(".so"));
-      if (module.empty() || label.find(module) != std::string::npos) return shorten_middle(label, width);
-      const std::string full = fmt::format("{} [{}]", label, printable(module));
+      const std::string full = name_and_module(label, s.module);
       return columns(full) <= width ? full : shorten_middle(label, width);
     }
     case DiffTable::kLines: {

@@ -179,6 +179,14 @@ std::string name_and_place(std::string_view name, std::string_view place, std::s
   return fmt::format("{} {}", short_name, shorten_middle(place, width - 1 - columns(short_name)));
 }
 
+std::string name_and_module(std::string_view label, std::string_view module) {
+  module = base_name(module);
+  module = module.substr(0, module.find(".so"));
+  if (module.empty() || label.find(module) != std::string_view::npos) return std::string(label);
+  if (module.front() == '[') return fmt::format("{} {}", label, printable(module));
+  return fmt::format("{} [{}]", label, printable(module));
+}
+
 std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_t width) {
   const std::string name = function_label(row.name, row.kind);
   if (row.kind == shard::FrameKind::kMpi) return shorten_middle(name, width);
@@ -186,11 +194,7 @@ std::string describe(const FunctionRow& row, const ShortPaths& paths, std::size_
     return shorten_middle(name, width);
   if (row.kind == shard::FrameKind::kKernel) return name_and_place(name, "[kernel]", width);
   if (!row.file.empty()) return name_and_place(name, paths.place(row.file, row.line), width);
-  std::string_view module = base_name(row.module);
-  module = module.substr(0, module.find(".so"));
-  if (module.empty() || name.find(module) != std::string::npos)
-    return shorten_name(name, width);  // "module+0x12ab"
-  const std::string full = fmt::format("{} [{}]", name, printable(module));
+  const std::string full = name_and_module(name, row.module);
   return columns(full) <= width ? full : shorten_name(name, width);
 }
 

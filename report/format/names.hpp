@@ -22,6 +22,10 @@ std::string shorten_name(std::string_view label, std::size_t width);
 // template arguments.
 std::string function_label(std::string_view name, shard::FrameKind kind);
 
+// "sgemm_() [libblas]", "loop() [jit]": a function's label with its object file, unless there is none, or the
+// label has it already ("module+0x12ab").
+std::string name_and_module(std::string_view label, std::string_view module);
+
 // File names by their last component, or the last two where that is ambiguous in this profile.
 class ShortPaths {
  public:

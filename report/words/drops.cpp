@@ -77,6 +77,8 @@ constexpr Reason kReasons[] = {
     {"memory_path_room_full", "recorded allocations have no callers: the room for their call paths is full"},
     {"memory_block_table_full",
      "recorded blocks count as freed at once, or mappings not at all: the table of those that live is full"},
+    {"generated_arena_full", "descriptions of generated code did not fit: functions of it have no name"},
+    {"damaged_generated", "descriptions of generated code cannot be true: the program wrote over them"},
     {"memory_ring_full",
      "changes of the memory that lives have no time of their own: the collector did not fetch them in time"},
     {"damaged_memory_site", "call sites of allocations cannot be true: the program wrote over them"},

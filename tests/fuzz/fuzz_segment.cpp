@@ -25,6 +25,7 @@
 #include "formats/wire/hello.h"
 #include "formats/wire/mpi_functions.h"
 #include "tests/fuzz/input.hpp"
+#include "tests/support/made_object.hpp"
 #include "tests/unit/collector/fake_segment.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
@@ -46,6 +47,7 @@ class Segment {
 
   Segment() {
     test::fill(fake_);
+    fake_.generated(test::made_object(0x10000, 0x100, {{"made", 0x40, 0x60}, {"as well", 0xa0, 0x10}}));
     original_.assign(fake_.base(), fake_.base() + fake_.bytes());
     const wire::SegmentHeader& h = fake_.header();
     parts_ = {{0, sizeof h},
@@ -66,7 +68,8 @@ class Segment {
               {h.memory_sites_offset, h.memory_sites * sizeof(wire::MemorySite)},
               {h.memory_addresses_offset, h.memory_blocks * sizeof(std::uint64_t)},
               {h.memory_blocks_offset, h.memory_blocks * sizeof(wire::MemoryBlock)},
-              {h.memory_rings_offset, sizeof(wire::MemoryRing)}};
+              {h.memory_rings_offset, sizeof(wire::MemoryRing)},
+              {h.generated_arena_offset, h.generated_arena_bytes}};
     own_ = {parts_[0]};
     constexpr std::uint64_t kSlotHead = offsetof(wire::ThreadSlot, ring) + offsetof(wire::Ring, data);
     constexpr std::uint64_t kEventsHead = offsetof(wire::MpiEventRing, events);

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "collector/names/demangle.hpp"
 #include "collector/names/demangle_cython.hpp"
 #include "collector/names/demangle_rust.hpp"
+#include "collector/names/generated_object.hpp"
 #include "collector/names/symbolize.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
@@ -75,6 +78,7 @@ void names(std::string_view name) {
   const auto has_symbol = [](std::string_view other) { return other.size() % 2 == 0; };
   (void)collector::readable_name(name);
   (void)collector::readable_name(name, {"heat", has_symbol});
+  (void)collector::readable_generated_name(name);
   (void)collector::demangle_rust_v0(name);
   (void)collector::demangle_rust_legacy(name);
   (void)collector::demangle_cython(name, {"heat", has_symbol});
@@ -96,6 +100,19 @@ std::vector<std::uint64_t> addresses_of(const std::uint8_t* bytes, std::size_t s
   return addresses;
 }
 
+// The object as a description of code that was made at run time.
+void generated(std::span<const std::uint8_t> object) {
+  const auto functions = collector::functions_of_object(object);
+  const auto placed = collector::placed_object(object);
+  if (!placed) return;
+  if (placed->size() > 3 * object.size() + 1024) std::abort();
+  collector::Symbolizer symbolizer;
+  const auto module =
+      symbolizer.add_object("[jit]", std::make_shared<const std::vector<std::uint8_t>>(*placed));
+  for (std::size_t i = 0; i < std::min<std::size_t>(functions.size(), kMaxAddresses); ++i)
+    if (symbolizer.resolve(module, functions[i].begin, false).empty()) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
@@ -113,6 +130,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     const auto& frames = symbolizer.resolve(module, address, address % 2 == 0);
     if (frames.empty() || frames.back().inlined) std::abort();
   }
+  generated({bytes, size});
   (void)cli::doctor::read_elf_facts(path);
   (void)cli::doctor::read_exported_number(path, "plugin_version");
   if (const auto needed = cli::read_elf_dependencies(path))

@@ -3,8 +3,10 @@ language and kind of debug information that the tools of this machine can make."
 
 import os
 import re
+import subprocess
 import sysconfig
 
+import call_paths
 import recording
 
 SOURCES = os.path.join(recording.SOURCE, "tests", "truth", "symbols")
@@ -325,13 +327,39 @@ class Languages(SymbolsTest):
                                             + self.line_s(report, "heat.rs", line_of("heat.rs", "line of closure")), 0.1)
 
 
+NUMBA_PROGRAM = """\
+import sys
+import time
+import numba
+import numpy
+
+@numba.njit(debug=sys.argv[2] == "debug")
+def kernel(a, times):
+    total = 0.0
+    for k in range(times):
+        for i in range(a.size):
+            total += a[i] * a[i]  # line of kernel
+        total /= 1.000001
+    return total
+
+def call(a, seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        kernel(a, 2000)
+
+array = numpy.ones(1000)
+kernel(array, 1)
+call(array, float(sys.argv[1]))
+"""
+
+
 class RunTimeCode(SymbolsTest):
     def build_jit(self):
-        self.run_tool("gcc", "-O2", source("jit.c"), "-o", "jit")
+        self.run_tool("gcc", "-O2", "-rdynamic", source("jit.c"), "-o", "jit")
         return self.path("jit")
 
-    def record_jit(self, how):
-        process = self.record([self.build_jit(), "1", how], options=["-r", "500", "-q"], run=how)
+    def record_jit(self, how, seconds=1):
+        process = self.record([self.build_jit(), str(seconds), how], options=["-r", "500", "-q"], run=how)
         self.assertEqual(process.returncode, 0, process.stderr.decode())
         report = self.report(how)
         path = f"/tmp/perf-{report['ranks'][0]['pid']}.map"
@@ -363,6 +391,51 @@ class RunTimeCode(SymbolsTest):
 
     def test_without_a_map(self):
         self.measured_above(self.self_s(self.record_jit("none"), "[unknown]"), 0.8)
+
+    def test_described_for_debuggers(self):
+        report = self.record_jit("described")
+        first = self.self_s(report, "described_first_loop")
+        second = self.self_s(report, "described_second_loop")
+        self.measured_above(first + second, 0.8)
+        self.measured_near(first / (first + second), 0.7, 0.07, "share")
+        self.assertEqual(self.self_s(report, "[unknown]"), 0)
+        self.assertEqual(self.function(report, "described_first_loop")["module"], "[jit]")
+        # The loops have frame pointers, and are called by main().
+        self.measured_above(self.function(report, "main")["total_s"], 0.8)
+
+    def test_described_code_that_is_replaced(self):
+        report = self.record_jit("replaced", seconds=3)
+        before = self.self_s(report, "described_first_loop")
+        after = self.self_s(report, "replaced_first_loop")
+        second = self.self_s(report, "described_second_loop")
+        self.measured_above(before + after + second, 2.4)
+        # Half of the time each. It is seen within a tenth of a second.
+        self.measured_near(before / (before + after), 0.5, 0.12, "before")
+        self.measured_near(second / (before + after + second), 0.3, 0.05, "second")
+
+    def test_numba(self):
+        python = "/usr/bin/python3"
+        if subprocess.run([python, "-c", "import numba"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("numba is not installed")
+        with open(self.path("jitted.py"), "w") as file:
+            file.write(NUMBA_PROGRAM)
+        for debug in (False, True):
+            with self.subTest(debug=debug):
+                run = "debug" if debug else "plain"
+                report = self.profile([python, self.path("jitted.py"), "1.5", run], run=run)
+                names = {f["name"]: f for f in report["functions"] if f["module"] == "[jit]"}
+                jitted = sum(f["self_s"] for f in names.values())
+                self.measured_above(jitted, 1.2, names)
+                self.measured_below(self.self_s(report, "[unknown]"), 0.15)
+                self.assertTrue(any("__main__::kernel" in name for name in names), names)
+                self.assertFalse(any("[abi:" in name for name in names), names)
+                # Below the Python function that calls it.
+                below = sum(path.wall_s for path in call_paths.read(os.path.join(self.directory, run, "profile.h5"))
+                            if path.frames and path.frames[-1].module == "[jit]" and "call" in path.names("jitted.py"))
+                self.measured_above(below, 0.9 * jitted)
+                if debug:
+                    line = NUMBA_PROGRAM.splitlines().index("            total += a[i] * a[i]  # line of kernel") + 1
+                    self.measured_above(sum(self.line_s(report, "jitted.py", line + i) for i in (-1, 0, 1)), 0.7)
 
     def test_python_trampolines(self):
         pythons = [path for version, path in recording.pythons() if version.startswith(("3.12", "3.13"))]

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs code it has made itself, and says in /tmp/perf-PID.map what it is called, like the compilers of node
-// and java. Usage: jit SECONDS (map|none|twice|link)
+// Runs code it has made itself, and says what it is called: in /tmp/perf-PID.map, like the compilers of node and
+// java, or in a list for debuggers, like LLVM. Usage: jit SECONDS (map|none|twice|link|described|replaced)
+// replaced: after half of the time, other code is in the place of what was described.
 #define _GNU_SOURCE
+#include <elf.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +23,92 @@ static double cpu_s(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+// --- the list for debuggers, as GDB's manual has it ---
+
+struct jit_code_entry {
+  struct jit_code_entry *next, *previous;
+  const char* object;
+  uint64_t object_bytes;
+};
+
+struct jit_descriptor {
+  uint32_t version, action;
+  struct jit_code_entry *relevant, *first;
+};
+
+struct jit_descriptor __jit_debug_descriptor = {1, 0, NULL, NULL};
+void __jit_debug_register_code(void);
+__attribute__((noinline)) void __jit_debug_register_code(void) { __asm__ volatile("" ::: "memory"); }
+
+struct object {
+  Elf64_Ehdr header;
+  Elf64_Sym symbols[2];
+  char names[32], section_names[40];
+  Elf64_Shdr sections[5];
+};
+
+static void place(struct object* object, int section, int name, unsigned type, const void* content, size_t bytes) {
+  Elf64_Shdr* const header = &object->sections[section];
+  header->sh_name = (Elf64_Word)name;
+  header->sh_type = type;
+  header->sh_offset = (Elf64_Off)((const char*)content - (const char*)object);
+  header->sh_size = bytes;
+  header->sh_addralign = 1;
+}
+
+// Describes the loop at `code` as a function of that name.
+static struct jit_code_entry* describe(const char* name, const unsigned char* code) {
+  struct object* const object = calloc(1, sizeof *object);
+  struct jit_code_entry* const entry = calloc(1, sizeof *entry);
+  if (object == NULL || entry == NULL) exit(1);
+  memcpy(object->header.e_ident, "\177ELF\2\1\1", 7);
+  object->header.e_type = ET_REL;
+  object->header.e_machine = EM_X86_64;
+  object->header.e_version = EV_CURRENT;
+  object->header.e_ehsize = sizeof object->header;
+  object->header.e_shoff = (Elf64_Off)((char*)object->sections - (char*)object);
+  object->header.e_shentsize = sizeof object->sections[0];
+  object->header.e_shnum = 5;
+  object->header.e_shstrndx = 4;
+  snprintf(object->names + 1, sizeof object->names - 1, "%s", name);
+  memcpy(object->section_names, "\0.text\0.symtab\0.strtab\0.shstrtab", 33);
+  object->symbols[1].st_name = 1;
+  object->symbols[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+  object->symbols[1].st_shndx = 1;
+  object->symbols[1].st_size = sizeof kLoop;
+  place(object, 1, 1, SHT_PROGBITS, object, sizeof kLoop);
+  object->sections[1].sh_flags = SHF_ALLOC | SHF_EXECINSTR;
+  object->sections[1].sh_addr = (Elf64_Addr)code;
+  place(object, 2, 7, SHT_SYMTAB, object->symbols, sizeof object->symbols);
+  object->sections[2].sh_link = 3;
+  object->sections[2].sh_info = 1;
+  object->sections[2].sh_entsize = sizeof object->symbols[0];
+  place(object, 3, 15, SHT_STRTAB, object->names, sizeof object->names);
+  place(object, 4, 23, SHT_STRTAB, object->section_names, sizeof object->section_names);
+  entry->object = (const char*)object;
+  entry->object_bytes = sizeof *object;
+  entry->next = __jit_debug_descriptor.first;
+  if (entry->next != NULL) entry->next->previous = entry;
+  __jit_debug_descriptor.first = __jit_debug_descriptor.relevant = entry;
+  __jit_debug_descriptor.action = 1;
+  __jit_debug_register_code();
+  return entry;
+}
+
+static void forget(struct jit_code_entry* entry) {
+  if (entry->next != NULL) entry->next->previous = entry->previous;
+  if (entry->previous != NULL)
+    entry->previous->next = entry->next;
+  else
+    __jit_debug_descriptor.first = entry->next;
+  __jit_debug_descriptor.relevant = entry;
+  __jit_debug_descriptor.action = 2;
+  __jit_debug_register_code();
+  memset((char*)entry->object, 0, sizeof(struct object));
+  free((char*)entry->object);
+  free(entry);
+}
+
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   unsigned char* const code =
@@ -35,7 +124,12 @@ int main(int argc, char** argv) {
     snprintf(target, sizeof(target), "%s.real", path);
     if (symlink(target, path) != 0) return 1;
   }
-  if (strcmp(argv[2], "none") != 0) {
+  const int is_replaced = strcmp(argv[2], "replaced") == 0;
+  struct jit_code_entry* described = NULL;
+  if (is_replaced || strcmp(argv[2], "described") == 0) {
+    describe("described_second_loop", code + 4096);
+    described = describe("described_first_loop", code + 256);
+  } else if (strcmp(argv[2], "none") != 0) {
     FILE* const map = fopen(target, "w");
     if (map == NULL) return 1;
     fprintf(map, "%lx %zx jitted first loop\n", (unsigned long)(code + 256), sizeof(kLoop));
@@ -47,9 +141,15 @@ int main(int argc, char** argv) {
   }
   void (*const first)(long) = (void (*)(long))(code + 256);
   void (*const second)(long) = (void (*)(long))(code + 4096);
-  const double end = cpu_s() + atof(argv[1]);
+  const double begin = cpu_s(), end = begin + atof(argv[1]);
   // Reading the CPU clock is rare: see hot.cpp.
   while (cpu_s() < end) {
+    if (is_replaced && described != NULL && cpu_s() > (begin + end) / 2) {
+      forget(described);
+      described = NULL;
+      memcpy(code + 256, kLoop, sizeof(kLoop));
+      describe("replaced_first_loop", code + 256);
+    }
     for (int i = 0; i < 100; ++i) {
       first(700000);
       second(300000);

@@ -30,6 +30,7 @@ class FakeSegment {
   static constexpr std::uint32_t kRegions = 320, kIoFiles = 8, kIoSites = 32;
   static constexpr std::uint32_t kOmpSites = 16, kOmpRows = 32;
   static constexpr std::uint32_t kMemorySites = 32, kMemoryBlocks = 64;
+  static constexpr std::uint64_t kGeneratedArenaBytes = 16384;
   static constexpr std::uint64_t kStart = 1'000'000'000;  // start_mono_ns unless changed
 
   explicit FakeSegment(bool sealable = true, std::uint32_t threads = kThreads) {
@@ -61,6 +62,7 @@ class FakeSegment {
     const std::uint64_t memory_addresses = place(kMemoryBlocks * sizeof(std::uint64_t));
     const std::uint64_t memory_blocks = place(kMemoryBlocks * sizeof(wire::MemoryBlock));
     const std::uint64_t memory_rings = place(sizeof(wire::MemoryRing));
+    const std::uint64_t generated_arena = place(kGeneratedArenaBytes);
     bytes_ = at;
     file_.reset(memfd_create("segment", MFD_CLOEXEC | (sealable ? MFD_ALLOW_SEALING : 0u)));
     if (!file_ || ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) std::abort();
@@ -92,6 +94,7 @@ class FakeSegment {
     h.memory_addresses_offset = memory_addresses;
     h.memory_blocks_offset = memory_blocks;
     h.memory_rings_offset = memory_rings;
+    h.generated_arena_offset = generated_arena;
     h.code_slots = 64;
     h.mpi_sites = kSites;
     h.mpi_peers = 32;
@@ -110,6 +113,7 @@ class FakeSegment {
     h.code_arena_bytes = 16384;
     h.module_arena_bytes = 8192;
     h.path_arena_bytes = 8192;
+    h.generated_arena_bytes = kGeneratedArenaBytes;
     h.pid = 100;
     h.parent_pid = 1;
     h.rank = 0;
@@ -154,6 +158,17 @@ class FakeSegment {
     std::memcpy(to, &entry, sizeof entry);
     std::memcpy(to + sizeof entry, path.data(), path.size());
     header().module_arena_used += entry.entry_bytes;
+  }
+
+  void generated(std::string_view object, std::uint32_t epoch = 1) {
+    wire::GeneratedObject entry{};
+    entry.entry_bytes = (sizeof entry + object.size() + 7) / 8 * 8;
+    entry.object_bytes = object.size();
+    entry.epoch = epoch;
+    std::uint8_t* const to = base_ + header().generated_arena_offset + header().generated_arena_used;
+    std::memcpy(to, &entry, sizeof entry);
+    std::memcpy(to + sizeof entry, object.data(), object.size());
+    header().generated_arena_used += entry.entry_bytes;
   }
 
   void code(std::uint64_t id, std::string_view file, std::string_view name, std::uint32_t first_line,

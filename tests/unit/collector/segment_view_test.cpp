@@ -89,12 +89,13 @@ TEST(SegmentView, RefusesTablesThatDoNotFit) {
     return !SegmentView::open(fake.file(), fake.bytes()).ok();
   };
   using H = wire::SegmentHeader;
-  for (auto field :
-       {&H::code_slots_offset, &H::code_arena_offset, &H::module_arena_offset, &H::mpi_sites_offset,
-        &H::path_arena_offset, &H::mpi_peers_offset, &H::mpi_sizes_offset, &H::communicators_offset,
-        &H::thread_slots_offset, &H::mpi_event_rings_offset, &H::mpi_site_counters_offset, &H::regions_offset,
-        &H::io_files_offset, &H::io_sites_offset, &H::io_amounts_offset, &H::memory_sites_offset,
-        &H::memory_addresses_offset, &H::memory_blocks_offset, &H::memory_rings_offset}) {
+  for (auto field : {&H::code_slots_offset,      &H::code_arena_offset,        &H::module_arena_offset,
+                     &H::mpi_sites_offset,       &H::path_arena_offset,        &H::mpi_peers_offset,
+                     &H::mpi_sizes_offset,       &H::communicators_offset,     &H::thread_slots_offset,
+                     &H::mpi_event_rings_offset, &H::mpi_site_counters_offset, &H::regions_offset,
+                     &H::io_files_offset,        &H::io_sites_offset,          &H::io_amounts_offset,
+                     &H::memory_sites_offset,    &H::memory_addresses_offset,  &H::memory_blocks_offset,
+                     &H::memory_rings_offset,    &H::generated_arena_offset}) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = h.segment_bytes + 64; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = ~0ull - 63; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = 0; }));
@@ -106,7 +107,8 @@ TEST(SegmentView, RefusesTablesThatDoNotFit) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = 0xffff'ffffu; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = 1u << 20; }));
   }
-  for (auto field : {&H::code_arena_bytes, &H::module_arena_bytes, &H::path_arena_bytes}) {
+  for (auto field :
+       {&H::code_arena_bytes, &H::module_arena_bytes, &H::path_arena_bytes, &H::generated_arena_bytes}) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = ~0ull; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = h.segment_bytes; }));
   }

@@ -19,6 +19,7 @@
 #include "collector/stacks/module_map.hpp"
 #include "collector/stacks/stack_resolver.hpp"
 #include "fake_segment.hpp"
+#include "tests/support/made_object.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -298,6 +299,85 @@ TEST_F(Stacks, PendingFrameIsResolvedWhenItsModuleIsDescribed) {
   const PendingFrame& pending = store.tables().pending[frame.a];
   ASSERT_TRUE(pending.resolved);
   EXPECT_EQ(pending.resolution, (RawFrame{RawKind::kNativeExact, 0, 0x100}));
+}
+
+// The module that a path's last frame is in, and the address there.
+RawFrame last_frame(const RawStore& store, std::uint32_t path) {
+  const RawFrame& frame = store.tables().frames[store.tables().nodes[path].frame];
+  return frame.kind == RawKind::kPending ? store.tables().pending[frame.a].resolution : frame;
+}
+
+TEST_F(Stacks, GeneratedCodeIsAModuleOfItsOwn) {
+  const std::string first = test::made_object(0x7000'0000, 0x1000, {{"first", 0x100, 0x80}});
+  const std::string second = test::made_object(0x7100'0000, 0x1000, {{"second", 0, 0x80}});
+  const Stack before = stacks.resolve(std::vector<std::uint64_t>{0x7000'0110}, context);
+  EXPECT_FALSE(before.settled);
+  segment.generated(first);
+  segment.generated(second);
+  stacks.read_descriptions(1);
+  const RawFrame frame = last_frame(store, before.path);
+  EXPECT_EQ(frame, (RawFrame{RawKind::kNativeExact, frame.a, 0x7000'0110}));
+  EXPECT_EQ(store.tables().modules.at(frame.a)->path, kGeneratedModule);
+  EXPECT_FALSE(store.tables().modules[frame.a]->object.empty());
+  const Stack other = stacks.resolve(std::vector<std::uint64_t>{0x7100'0010, 0x7000'0180}, context);
+  EXPECT_TRUE(other.settled);
+  EXPECT_EQ(last_frame(store, other.path).kind, RawKind::kNativeExact);
+  EXPECT_NE(last_frame(store, other.path).a, frame.a);
+  // The call is the last instruction of the function.
+  const RawFrame caller = last_frame(store, store.tables().nodes[other.path].parent);
+  EXPECT_EQ(caller, (RawFrame{RawKind::kNativeReturn, frame.a, 0x7000'0180}));
+  EXPECT_FALSE(stacks.resolve(std::vector<std::uint64_t>{0x7000'0180}, context).settled);
+  EXPECT_TRUE(drops.counts().empty());
+}
+
+TEST_F(Stacks, TheNewestGeneratedCodeCounts) {
+  const std::vector<std::uint64_t> words{0x1100, 0x7000'0110};
+  segment.module("/program", 0x1000, 0x9000, 0);
+  segment.generated(test::made_object(0x7000'0000, 0x1000, {{"before", 0x100, 0x80}}));
+  stacks.read_descriptions(1);
+  const Stack before = stacks.resolve(words, context);
+  EXPECT_EQ(stacks.resolve(words, context).path, before.path);
+  segment.generated(test::made_object(0x7000'0000, 0x1000, {{"within", 0x108, 0x10}}));
+  stacks.read_descriptions(2);
+  const Stack after = stacks.resolve(words, context);
+  EXPECT_NE(after.path, before.path);
+  EXPECT_EQ(after.path, stacks.resolve(words, context).path);
+  // What is left of the older function.
+  const auto module_at = [&](std::uint64_t address) {
+    return last_frame(store, stacks.resolve(std::vector<std::uint64_t>{address}, context).path).a;
+  };
+  EXPECT_EQ(module_at(0x7000'0104), module_at(0x7000'0120));
+  EXPECT_NE(module_at(0x7000'0104), module_at(0x7000'0108));
+}
+
+TEST_F(Stacks, GeneratedCodeAndObjectFilesInTheSamePlace) {
+  segment.module("/program", 0x1000, 0x9000, 0, 3);
+  segment.generated(test::made_object(0x2000, 0x1000, {{"in a buffer of it", 0, 0x80}}), 3);
+  segment.generated(test::made_object(0x4000, 0x1000, {{"before it was loaded", 0, 0x80}}), 2);
+  stacks.read_descriptions(1);
+  context.epoch = 3;
+  const auto path_at = [&](std::uint64_t address) {
+    const Stack stack = stacks.resolve(std::vector<std::uint64_t>{address}, context);
+    return store.tables().modules.at(last_frame(store, stack.path).a)->path;
+  };
+  EXPECT_EQ(path_at(0x2010), kGeneratedModule);
+  EXPECT_EQ(path_at(0x2090), "/program");
+  EXPECT_EQ(path_at(0x4010), "/program");
+}
+
+TEST_F(Stacks, DamagedDescriptionsOfGeneratedCodeAreCounted) {
+  const std::string good = test::made_object(0x7000'0000, 0x1000, {{"good", 0, 0x80}});
+  segment.generated(
+      "\x7f"
+      "ELF, but nothing else");
+  segment.generated(good);
+  const std::uint64_t third = segment.header().generated_arena_used;
+  segment.generated(good);
+  segment.table<wire::GeneratedObject>(segment.header().generated_arena_offset + third)->object_bytes = 1
+                                                                                                        << 20;
+  stacks.read_descriptions(1);
+  EXPECT_TRUE(stacks.resolve(std::vector<std::uint64_t>{0x7000'0010}, context).settled);
+  EXPECT_EQ(drops.counts().at("damaged_generated"), 1u);
 }
 
 TEST_F(Stacks, ACallSiteOutsideTheArenaHasNoPath) {

@@ -156,5 +156,14 @@ TEST(Names, KeepTheirOwnPartAndPythonsMarks) {
             "..internals<>() kernels.hpp:77");
 }
 
+TEST(Names, HaveTheirObjectFile) {
+  EXPECT_EQ(name_and_module("sgemm_()", "/usr/lib/libblas.so.3"), "sgemm_() [libblas]");
+  EXPECT_EQ(name_and_module("main()", "/home/u/solver"), "main() [solver]");
+  EXPECT_EQ(name_and_module("jitted()", "[jit]"), "jitted() [jit]");
+  EXPECT_EQ(name_and_module("__vdso_time()", "[vdso]"), "__vdso_time() [vdso]");
+  EXPECT_EQ(name_and_module("libblas+0x12ab", "/usr/lib/libblas.so.3"), "libblas+0x12ab");
+  EXPECT_EQ(name_and_module("main()", ""), "main()");
+}
+
 }  // namespace
 }  // namespace clusterprof::report::format

@@ -66,6 +66,18 @@ TEST_F(PerfMapTest, SkipsDamagedLines) {
   EXPECT_EQ(name(0x5000), "");  // may be half written
 }
 
+TEST_F(PerfMapTest, NumbersMayBeginAsInC) {
+  write(
+      "0x00007fada0b1db40 0x00000000000002d8 double Loop.work(int)\n0x 10 none\n0x0x2000 10 none\n3000 0x10 "
+      "half\n");
+  EXPECT_EQ(name(0x7fada0b1db40), "double Loop.work(int)");
+  EXPECT_EQ(name(0x7fada0b1de17), "double Loop.work(int)");
+  EXPECT_EQ(name(0x7fada0b1de18), "");
+  EXPECT_EQ(name(0x0), "");
+  EXPECT_EQ(name(0x2000), "");
+  EXPECT_EQ(name(0x3000), "half");
+}
+
 TEST_F(PerfMapTest, CutsLongNames) {
   write("1000 10 " + std::string(5000, 'n') + "\n");
   EXPECT_EQ(name(0x1000), std::string(1024, 'n'));

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "agent/discovery/generated_code.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "agent/sigsafe/raw_syscall.h"
+
+namespace clusterprof::agent {
+namespace {
+
+// --- the interface, as GDB's manual has it --------------------------------------------------
+
+constexpr char kDescriptorName[] = "__jit_debug_descriptor";
+constexpr std::uint32_t kVersion = 1;
+
+struct DebugEntry {
+  std::uint64_t next, previous;
+  std::uint64_t object, object_bytes;
+  friend bool operator==(const DebugEntry&, const DebugEntry&) = default;
+};
+
+struct DebugDescriptor {
+  std::uint32_t version, action;
+  std::uint64_t relevant, first;
+  friend bool operator==(const DebugDescriptor&, const DebugDescriptor&) = default;
+};
+
+// Whether it has changed is told by its head, with the entry there: memory of one that was removed may be
+// used again for the next.
+struct ListHead {
+  DebugDescriptor descriptor;
+  DebugEntry newest;
+  friend bool operator==(const ListHead&, const ListHead&) = default;
+};
+
+// --- what was found -------------------------------------------------------------------------
+
+constexpr std::uint32_t kMaxDescriptors = 8;
+constexpr std::uint32_t kMaxEntries = 1u << 14;  // of all lists
+constexpr std::uint32_t kMaxPathBytes = 4096;
+
+struct Found {
+  std::uint64_t address;  // 0: its object file is gone
+  ListHead last;          // of the list that was walked
+  bool is_unfinished;     // it changed meanwhile
+  std::uint32_t walk, complete_walk;
+};
+
+// Open addressing, by the entry's address. An entry that was not in the list at the last complete walk is
+// another one if it is there again.
+struct Known {
+  std::uint64_t entry, object, object_bytes;
+  std::uint32_t descriptor, walk;
+};
+constexpr std::uint32_t kKnownSlots = 2 * kMaxEntries;
+
+constinit std::atomic<bool> g_is_busy = false;
+constinit Found g_found[kMaxDescriptors] = {};
+constinit std::uint32_t g_found_count = 0;
+constinit Known* g_known = nullptr;
+constinit std::uint32_t g_known_count = 0;
+constinit bool g_is_full = false;
+// Of which segment all that is known.
+constinit const wire::SegmentHeader* g_segment = nullptr;
+constinit std::uint64_t g_segment_start_ns = 0;
+constinit std::uint32_t g_epoch = 0;  // of the modules that were searched
+constinit std::uint64_t g_searched_base = 0;
+// An object file that is to be searched; only the watcher's. 0: none.
+constinit std::uint64_t g_hidden_base = 0;
+constinit char g_hidden_path[kMaxPathBytes] = {};
+constinit std::uint64_t g_next_ns = 0;  // no walk before
+
+bool read_own_memory(std::uint64_t address, void* to, std::uint64_t bytes) noexcept {
+  const iovec here = {to, bytes}, there = {reinterpret_cast<void*>(address), bytes};
+  return raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid), &here, 1, &there, 1, 0) ==
+         static_cast<long>(bytes);
+}
+
+std::uint64_t cpu_ns() noexcept {
+  timespec now = {};
+  raw_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t now_ns() noexcept {
+  timespec now = {};
+  raw_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+bool read_head(const Found& found, ListHead& head) noexcept {
+  head = {};
+  if (!read_own_memory(found.address, &head.descriptor, sizeof head.descriptor)) return false;
+  if (head.descriptor.first != 0) read_own_memory(head.descriptor.first, &head.newest, sizeof head.newest);
+  return true;
+}
+
+void count_full(wire::SegmentHeader* segment) noexcept {
+  segment->drops[static_cast<std::uint32_t>(wire::DropReason::kGeneratedArenaFull)].fetch_add(
+      1, std::memory_order_relaxed);
+}
+
+// --- finding the descriptor -----------------------------------------------------------------
+
+struct Symbols {
+  const ElfW(Sym) * table = nullptr;
+  const char* strings = nullptr;
+  const std::uint32_t* gnu_hash = nullptr;
+  const std::uint32_t* hash = nullptr;
+};
+
+Symbols symbols_of(const dl_phdr_info& info) noexcept {
+  Symbols symbols;
+  const ElfW(Dyn)* entry = nullptr;
+  for (unsigned i = 0; i < info.dlpi_phnum; ++i)
+    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
+      entry = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+  if (entry == nullptr) return symbols;
+  // The loader has added the base to addresses, unless the description is read-only.
+  const auto at = [&info](ElfW(Addr) address) {
+    return address < info.dlpi_addr ? address + info.dlpi_addr : address;
+  };
+  for (; entry->d_tag != DT_NULL; ++entry) {
+    switch (entry->d_tag) {
+      case DT_SYMTAB:
+        symbols.table = reinterpret_cast<const ElfW(Sym)*>(at(entry->d_un.d_ptr));
+        break;
+      case DT_STRTAB:
+        symbols.strings = reinterpret_cast<const char*>(at(entry->d_un.d_ptr));
+        break;
+      case DT_GNU_HASH:
+        symbols.gnu_hash = reinterpret_cast<const std::uint32_t*>(at(entry->d_un.d_ptr));
+        break;
+      case DT_HASH:
+        symbols.hash = reinterpret_cast<const std::uint32_t*>(at(entry->d_un.d_ptr));
+        break;
+      default:
+        break;
+    }
+  }
+  return symbols;
+}
+
+// 0: it is not the descriptor that the object defines.
+std::uint64_t value_of(const Symbols& symbols, std::uint32_t index) noexcept {
+  const ElfW(Sym)& symbol = symbols.table[index];
+  const bool is_it = symbol.st_shndx != SHN_UNDEF && symbol.st_size >= sizeof(DebugDescriptor) &&
+                     strcmp(symbols.strings + symbol.st_name, kDescriptorName) == 0;
+  return is_it ? symbol.st_value : 0;
+}
+
+std::uint64_t find_by_gnu_hash(const Symbols& symbols) noexcept {
+  std::uint32_t hash = 5381;
+  for (const char* c = kDescriptorName; *c != 0; ++c) hash = hash * 33 + static_cast<unsigned char>(*c);
+  const std::uint32_t buckets = symbols.gnu_hash[0], first = symbols.gnu_hash[1];
+  const std::uint32_t filter_words = symbols.gnu_hash[2], shift = symbols.gnu_hash[3];
+  if (buckets == 0 || filter_words == 0) return 0;
+  const auto* const filter = reinterpret_cast<const std::uint64_t*>(symbols.gnu_hash + 4);
+  const std::uint64_t word = filter[hash / 64 % filter_words];
+  if ((word >> hash % 64 & word >> (hash >> shift) % 64 & 1) == 0) return 0;
+  const auto* const bucket = reinterpret_cast<const std::uint32_t*>(filter + filter_words);
+  const std::uint32_t* const chain = bucket + buckets;
+  std::uint32_t index = bucket[hash % buckets];
+  if (index < first) return 0;
+  for (;; ++index) {
+    const std::uint32_t other = chain[index - first];
+    if ((other | 1) == (hash | 1))
+      if (const std::uint64_t value = value_of(symbols, index)) return value;
+    if ((other & 1) != 0) return 0;
+  }
+}
+
+std::uint64_t find_by_hash(const Symbols& symbols) noexcept {
+  std::uint32_t hash = 0;
+  for (const char* c = kDescriptorName; *c != 0; ++c) {
+    hash = (hash << 4) + static_cast<unsigned char>(*c);
+    const std::uint32_t high = hash & 0xf000'0000u;
+    hash = (hash ^ high >> 24) & ~high;
+  }
+  const std::uint32_t buckets = symbols.hash[0];
+  const std::uint32_t* const bucket = symbols.hash + 2;
+  const std::uint32_t* const chain = bucket + buckets;
+  if (buckets == 0) return 0;
+  for (std::uint32_t index = bucket[hash % buckets]; index != 0; index = chain[index])
+    if (const std::uint64_t value = value_of(symbols, index)) return value;
+  return 0;
+}
+
+struct Search {
+  std::uint64_t addresses[kMaxDescriptors];
+  std::uint32_t count;
+};
+
+// llvmlite, which numba compiles with, has LLVM linked in with its symbols hidden, as pip installs it.
+bool may_hide_it(const char* path) noexcept {
+  return path != nullptr && strstr(path, "libllvmlite") != nullptr;
+}
+
+int visit(dl_phdr_info* info, std::size_t, void* data) noexcept {
+  Search& search = *static_cast<Search*>(data);
+  const Symbols symbols = symbols_of(*info);
+  std::uint64_t value = 0;
+  if (symbols.table != nullptr && symbols.strings != nullptr) {
+    if (symbols.gnu_hash != nullptr) {
+      value = find_by_gnu_hash(symbols);
+    } else if (symbols.hash != nullptr) {
+      value = find_by_hash(symbols);
+    }
+  }
+  if (value != 0 && search.count < kMaxDescriptors) {
+    search.addresses[search.count++] = info->dlpi_addr + value;
+  } else if (value == 0 && may_hide_it(info->dlpi_name)) {
+    const std::size_t length = strlen(info->dlpi_name);
+    if (length < sizeof g_hidden_path && info->dlpi_addr != g_searched_base) {
+      memcpy(g_hidden_path, info->dlpi_name, length + 1);
+      g_hidden_base = info->dlpi_addr;
+    }
+  }
+  return 0;
+}
+
+class ReadOnlyFile {
+ public:
+  explicit ReadOnlyFile(const char* path) noexcept
+      : file_(raw_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0)) {}
+  ReadOnlyFile(const ReadOnlyFile&) = delete;
+  ReadOnlyFile& operator=(const ReadOnlyFile&) = delete;
+  ~ReadOnlyFile() {
+    if (file_ >= 0) raw_syscall(SYS_close, file_);
+  }
+  std::uint64_t read(std::uint64_t offset, void* to, std::uint64_t bytes) const noexcept {
+    const long got = file_ >= 0 ? raw_syscall(SYS_pread64, file_, to, bytes, offset) : -1;
+    return got > 0 ? static_cast<std::uint64_t>(got) : 0;
+  }
+
+ private:
+  long file_;
+};
+
+constexpr std::uint64_t kMaxTableBytes = 64u << 20;
+constexpr std::uint64_t kChunkBytes = 24u << 10;  // of whole symbols
+
+// Where in a table of strings the name begins; 0: nowhere.
+std::uint64_t find_name(const ReadOnlyFile& file, const ElfW(Shdr) & strings, char* chunk) noexcept {
+  constexpr std::uint64_t kBytes = sizeof kDescriptorName + 1;  // with the zero before it
+  char wanted[kBytes] = {};
+  memcpy(wanted + 1, kDescriptorName, sizeof kDescriptorName);
+  for (std::uint64_t at = 0; at < strings.sh_size;) {
+    const std::uint64_t left = strings.sh_size - at;
+    const std::uint64_t bytes =
+        file.read(strings.sh_offset + at, chunk, left < kChunkBytes ? left : kChunkBytes);
+    if (bytes < kBytes) return 0;
+    if (const void* const found = memmem(chunk, bytes, wanted, kBytes))
+      return at + static_cast<std::uint64_t>(static_cast<const char*>(found) - chunk) + 1;
+    at += bytes - (kBytes - 1);
+  }
+  return 0;
+}
+
+// The value of the descriptor's symbol in the file's own table, which the loader does not need; 0: there is
+// none.
+std::uint64_t find_in_file(const char* path) noexcept {
+  constexpr unsigned kMaxSections = 96;
+  const ReadOnlyFile file(path);
+  ElfW(Ehdr) header;
+  if (file.read(0, &header, sizeof header) != sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_shentsize != sizeof(ElfW(Shdr)) || header.e_shnum > kMaxSections)
+    return 0;
+  ElfW(Shdr) sections[kMaxSections];
+  const std::uint64_t bytes = header.e_shnum * sizeof sections[0];
+  if (file.read(header.e_shoff, sections, bytes) != bytes) return 0;
+  char chunk[kChunkBytes];
+  for (unsigned i = 0; i < header.e_shnum; ++i) {
+    const ElfW(Shdr)& table = sections[i];
+    if (table.sh_type != SHT_SYMTAB || table.sh_link >= header.e_shnum || table.sh_size > kMaxTableBytes ||
+        sections[table.sh_link].sh_size > kMaxTableBytes)
+      continue;
+    const std::uint64_t name = find_name(file, sections[table.sh_link], chunk);
+    if (name == 0) continue;
+    for (std::uint64_t at = 0; at < table.sh_size;) {
+      const std::uint64_t left = table.sh_size - at;
+      const std::uint64_t got =
+          file.read(table.sh_offset + at, chunk, left < kChunkBytes ? left : kChunkBytes);
+      const std::uint64_t count = got / sizeof(ElfW(Sym));
+      if (count == 0) break;
+      for (std::uint64_t j = 0; j < count; ++j) {
+        ElfW(Sym) symbol;
+        memcpy(&symbol, chunk + j * sizeof symbol, sizeof symbol);
+        if (symbol.st_name == name && symbol.st_shndx != SHN_UNDEF &&
+            symbol.st_size >= sizeof(DebugDescriptor))
+          return symbol.st_value;
+      }
+      at += count * sizeof(ElfW(Sym));
+    }
+  }
+  return 0;
+}
+
+void add_found(std::uint64_t address) noexcept {
+  Found* free = nullptr;
+  for (std::uint32_t i = 0; i < g_found_count; ++i) {
+    if (g_found[i].address == address) return;
+    if (g_found[i].address == 0 && free == nullptr) free = &g_found[i];
+  }
+  if (free == nullptr && g_found_count < kMaxDescriptors) free = &g_found[g_found_count++];
+  if (free == nullptr) return;
+  const std::uint32_t walk = free->walk;
+  *free = {};
+  free->address = address;
+  free->walk = free->complete_walk = walk + 1;  // nothing of a list that was there before is known
+}
+
+void find_descriptors() noexcept {
+  Search search;
+  search.count = 0;
+  dl_iterate_phdr(visit, &search);
+  for (std::uint32_t i = 0; i < search.count; ++i) add_found(search.addresses[i]);
+}
+
+// --- copying what the list has --------------------------------------------------------------
+
+// The slot of an entry, or a free one. Null: there is no room.
+Known* known_slot(std::uint64_t entry) noexcept {
+  if (g_known == nullptr) {
+    // Past our own mmap, which would count it for the program.
+    const long memory = raw_syscall(SYS_mmap, nullptr, sizeof(Known) * kKnownSlots, PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory < 0) return nullptr;
+    g_known = reinterpret_cast<Known*>(memory);
+  }
+  std::uint64_t at = entry / 16 * 0x9e37'79b9'7f4a'7c15ull >> 40;
+  for (;; ++at) {
+    Known& slot = g_known[at % kKnownSlots];
+    if (slot.entry == entry) return &slot;
+    if (slot.entry == 0) return g_known_count < kMaxEntries ? &slot : nullptr;
+  }
+}
+
+enum class Taken { kYes, kNo, kChanged };
+
+// Behind what is in the arena already. It counts once the list has been found unchanged.
+Taken copy_object(wire::SegmentHeader* segment, const Found& found, const ListHead& now,
+                  std::uint64_t address, const DebugEntry& entry) noexcept {
+  const std::uint64_t used = segment->generated_arena_used.load(std::memory_order_relaxed);
+  const std::uint64_t capacity = segment->generated_arena_bytes;
+  wire::GeneratedObject header = {};
+  if (entry.object_bytes < sizeof(ElfW(Ehdr)) || used > capacity || entry.object_bytes > capacity ||
+      capacity - used < sizeof header + entry.object_bytes + 8)
+    return Taken::kNo;
+  std::uint8_t* const to = reinterpret_cast<std::uint8_t*>(segment) + segment->generated_arena_offset + used;
+  const bool is_copied = read_own_memory(entry.object, to + sizeof header, entry.object_bytes);
+  ListHead after;
+  DebugEntry same;
+  if (!read_head(found, after) || after != now || !read_own_memory(address, &same, sizeof same) ||
+      same.object != entry.object || same.object_bytes != entry.object_bytes)
+    return Taken::kChanged;
+  if (!is_copied || memcmp(to + sizeof header, ELFMAG, SELFMAG) != 0) return Taken::kNo;
+  header.entry_bytes = (sizeof header + entry.object_bytes + 7) & ~std::uint64_t{7};
+  header.object_bytes = entry.object_bytes;
+  header.epoch = segment->module_epoch.load(std::memory_order_relaxed);
+  memcpy(to, &header, sizeof header);
+  segment->generated_arena_used.store(used + header.entry_bytes, std::memory_order_release);
+  return Taken::kYes;
+}
+
+// False: the list has changed.
+bool take(wire::SegmentHeader* segment, std::uint32_t number, const ListHead& now, std::uint64_t address,
+          const DebugEntry& entry) noexcept {
+  const Found& found = g_found[number];
+  Known* const slot = known_slot(address);
+  if (slot == nullptr) {
+    if (!g_is_full) count_full(segment);
+    g_is_full = true;
+    return true;
+  }
+  const bool is_known = slot->entry == address && slot->descriptor == number &&
+                        slot->object == entry.object && slot->object_bytes == entry.object_bytes &&
+                        slot->walk >= found.complete_walk;
+  if (!is_known) {
+    const Taken taken = copy_object(segment, found, now, address, entry);
+    if (taken == Taken::kChanged) return false;
+    if (taken == Taken::kNo) count_full(segment);
+    if (slot->entry == 0) ++g_known_count;
+  }
+  *slot = {address, entry.object, entry.object_bytes, number, found.walk};
+  return true;
+}
+
+void walk(wire::SegmentHeader* segment, std::uint32_t number) noexcept {
+  Found& found = g_found[number];
+  ListHead now;
+  if (!read_head(found, now)) {
+    found.address = 0;
+    return;
+  }
+  if (now.descriptor.version != kVersion || (now == found.last && !found.is_unfinished)) return;
+  ++found.walk;
+  bool is_complete = true;
+  std::uint64_t address = now.descriptor.first;
+  for (std::uint32_t i = 0; address != 0 && i < kMaxEntries && is_complete; ++i) {
+    DebugEntry entry;
+    is_complete =
+        read_own_memory(address, &entry, sizeof entry) && take(segment, number, now, address, entry);
+    address = entry.next;
+  }
+  ListHead after;
+  is_complete = is_complete && read_head(found, after) && after == now;
+  found.last = now;
+  found.is_unfinished = !is_complete;
+  if (is_complete) found.complete_walk = found.walk;
+}
+
+void forget() noexcept {
+  for (std::uint32_t i = 0; i < g_found_count; ++i) g_found[i] = {};
+  g_found_count = 0;
+  // Zeroes again, without a copy of each page in the child of a fork.
+  if (g_known != nullptr) raw_syscall(SYS_madvise, g_known, sizeof(Known) * kKnownSlots, MADV_DONTNEED);
+  g_known_count = 0;
+  g_is_full = false;
+  g_epoch = 0;
+  g_searched_base = g_hidden_base = 0;
+  g_next_ns = 0;
+}
+
+// Long lists that often change: at most this part of a processor goes to walks.
+constexpr std::uint64_t kCostPart = 200;
+
+void walk_all(wire::SegmentHeader* segment) noexcept {
+  const std::uint64_t begin_ns = cpu_ns();
+  for (std::uint32_t i = 0; i < g_found_count; ++i)
+    if (g_found[i].address != 0) walk(segment, i);
+  g_next_ns = now_ns() + kCostPart * (cpu_ns() - begin_ns);
+}
+
+}  // namespace
+
+void generated_code_refresh(wire::SegmentHeader* segment) noexcept {
+  if (g_is_busy.exchange(true, std::memory_order_acquire)) return;
+  if (g_segment != segment || g_segment_start_ns != segment->start_mono_ns) {
+    forget();
+    g_segment = segment;
+    g_segment_start_ns = segment->start_mono_ns;
+  }
+  const std::uint32_t epoch = segment->module_epoch.load(std::memory_order_relaxed);
+  if (epoch != g_epoch) {
+    g_epoch = epoch;
+    find_descriptors();
+  }
+  if (g_found_count != 0 && now_ns() >= g_next_ns) walk_all(segment);
+  g_is_busy.store(false, std::memory_order_release);
+}
+
+void generated_code_search_file() noexcept {
+  if (g_hidden_base == 0) return;
+  g_searched_base = g_hidden_base;
+  g_hidden_base = 0;
+  const std::uint64_t value = find_in_file(g_hidden_path);
+  if (value == 0 || g_is_busy.exchange(true, std::memory_order_acquire)) return;
+  add_found(g_searched_base + value);
+  g_is_busy.store(false, std::memory_order_release);
+}
+
+void generated_code_refresh_at_exit(wire::SegmentHeader* segment) noexcept {
+  if (g_is_busy.exchange(true, std::memory_order_acquire)) return;
+  if (g_segment == segment && g_segment_start_ns == segment->start_mono_ns) walk_all(segment);
+  g_is_busy.store(false, std::memory_order_release);
+}
+
+void generated_code_reset_after_fork() noexcept {
+  forget();
+  g_segment = nullptr;
+  g_is_busy.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace clusterprof::agent
