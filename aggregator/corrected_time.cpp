@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "aggregator/unite.hpp"
 #include "formats/shard/rank_rows.hpp"
 
 namespace clusterprof::aggregator {
@@ -63,8 +64,6 @@ std::vector<std::uint64_t> main_calls_ns(const ShardData& head) {
     if (call.rank < sums.size() && call.main_thread) sums[call.rank] += call.time_ns;
   return sums;
 }
-
-auto key(const Value& row) { return std::tuple(row.path, row.category, !row.main_thread); }
 
 }  // namespace
 

@@ -256,7 +256,7 @@ struct Merger::State {
   std::vector<std::vector<TaskTime>> task_times;
   std::vector<std::vector<Thread>> threads;
   std::vector<std::vector<RecordingWindow>> recording_windows;
-  std::vector<std::vector<Failure>> failures;
+  std::vector<std::vector<shard::Failure>> failures;
 
   std::vector<IoFile> io_files;
   std::map<std::pair<std::string, std::string>, std::uint32_t> io_file_index;  // path, file system

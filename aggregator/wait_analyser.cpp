@@ -26,7 +26,7 @@ namespace {
 
 using namespace waits;
 
-bool used_mpi(const shard::Rank& rank) {
+bool called_mpi(const shard::Rank& rank) {
   return (rank.flags & shard::kUsedMpi) != 0 || rank.mpi_operations != 0;
 }
 
@@ -105,7 +105,7 @@ void set_rank_waits(const Trace& trace, const Waits& waits, const Scale& scale, 
     for (const shard::RecordingWindow& window : merged.recording_windows) only_in_windows[window.rank] = true;
   for (std::size_t i = 0; i < merged.ranks.size(); ++i) {
     shard::Rank& rank = merged.ranks[i];
-    if (!known[i] && (!used_mpi(rank) || rank.mpi_operations != 0)) continue;
+    if (!known[i] && (!called_mpi(rank) || rank.mpi_operations != 0)) continue;
     if (only_in_windows[i]) continue;
     rank.flags |= shard::kWaitKnown;
     rank.mpi_wait_ns = std::min(static_cast<std::uint64_t>(std::min(wait_ns[i] + 0.5, 9e18)), rank.mpi_ns);
@@ -119,7 +119,7 @@ void explain_without_events(shard::ShardData& merged) {
   analysis = {};
   analysis.done = true;
   for (shard::Rank& rank : merged.ranks) {
-    if (!used_mpi(rank) || rank.mpi_operations != 0)
+    if (!called_mpi(rank) || rank.mpi_operations != 0)
       continue;  // its events are lost: what it waited before is not known
     rank.flags |= shard::kWaitKnown;
     rank.mpi_wait_ns = 0;

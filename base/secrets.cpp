@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 
+#include "base/ascii.hpp"
 #include "base/hex_hash.hpp"
 
 namespace clusterprof {
@@ -19,7 +20,6 @@ constexpr std::string_view kQuotes = "'\"`";
 
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_alnum(char c) { return is_upper(c) || is_lower(c) || is_digit(c); }
 bool is_blank(char c) { return kBlanks.find(c) != std::string_view::npos; }
 bool is_quote(char c) { return kQuotes.find(c) != std::string_view::npos; }

@@ -3,8 +3,10 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +19,11 @@ namespace clusterprof::cli {
 // Returns the value of an environment variable, nullptr when unset. It is a parameter so that tests can pose
 // as any job.
 using Environment = std::function<const char*(const char* name)>;
+// Whether one of these variables is set.
+inline bool any_set(const Environment& environment, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* name) { return environment(name) != nullptr; });
+}
 Environment process_environment();
 
 // The processes above this one. Also a parameter.

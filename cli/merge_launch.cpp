@@ -24,13 +24,6 @@
 namespace clusterprof::cli {
 namespace {
 
-bool any_set(const Environment& environment, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (environment(name) != nullptr) return true;
-  }
-  return false;
-}
-
 // In the order they are tried. Where the process manager is Slurm's or another general one, its variables
 // tell the protocol and not the library: the one named first is the one usually built for it.
 std::vector<MpiFlavour> flavours_of_launcher(const Environment& environment) {

@@ -33,13 +33,6 @@ MpiFlavour flavour_among(const ElfDependencies& object) {
   return MpiFlavour::kNone;
 }
 
-bool any_set(const Environment& environment, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (environment(name) != nullptr) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 MpiFlavour flavour_of_library(const std::string& name) {

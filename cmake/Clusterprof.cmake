@@ -90,6 +90,33 @@ function(clusterprof_precompile name)
   endif()
 endfunction()
 
+# clusterprof_unity(NAME [BY_FOLDER] [APART SOURCES...]): with CLUSTERPROF_UNITY, the target's sources are compiled several
+# at a time, which saves reading the same headers over and over, but for SOURCES and those with options of their own. So
+# no two sources of the target may give the same name to different things, in anonymous namespaces either. BY_FOLDER: only
+# sources of one folder together, for a library of which programs compile some folders anew and link the others. Comes
+# behind clusterprof_target(), in the same folder.
+function(clusterprof_unity name)
+  if(NOT CLUSTERPROF_UNITY)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 how "BY_FOLDER" "" "APART")
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  # These would tell of names of other sources, and take sources for headers.
+  target_compile_options(${name} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  if(how_BY_FOLDER)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
+    get_target_property(sources ${name} SOURCES)
+    foreach(source IN LISTS sources)
+      cmake_path(GET source PARENT_PATH folder)
+      cmake_path(GET folder FILENAME folder)
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${folder}")
+    endforeach()
+  endif()
+  if(how_APART)
+    set_source_files_properties(${how_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 # clusterprof_command_line(SOURCES...): sources of this folder that include CLI11 and do little else.
 # Optimising them, though they run only once, would take half of their compile time.
 function(clusterprof_command_line)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cli/analyze/first_names.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "formats/run/run_control.hpp"
@@ -22,19 +23,14 @@ namespace fs = std::filesystem;
 using report::format::plural;
 using report::format::printable;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
-constexpr milliseconds kLookInterval{100};
-constexpr seconds kPatience{12};  // more than the nodes need to see the request twice
-constexpr std::size_t kNamesInMessage = 4;
+constexpr milliseconds kAnswerLookInterval{100};
+constexpr std::chrono::seconds kSeenPatience{12};  // more than the nodes need to see the request twice
 
 std::string names_of(const std::vector<ControlAnswer>& nodes) {
-  std::string names;
-  for (std::size_t i = 0; i < std::min(nodes.size(), kNamesInMessage); ++i)
-    names += (i == 0 ? "" : ", ") + nodes[i].node;
-  if (nodes.size() > kNamesInMessage)
-    names += " and " + std::to_string(nodes.size() - kNamesInMessage) + " more";
-  return names;
+  std::vector<std::string> names;
+  for (const ControlAnswer& node : nodes) names.push_back(node.node);
+  return first_names(names);
 }
 
 std::string what_was_done(const ControlRequest& request, const std::string& lasting,
@@ -64,8 +60,8 @@ int control(const ControlOptions& options, ControlRequest request) {
   const Result<ControlRequest> asked = write_request(run, request);
   if (!asked) return complain(asked.error());
 
-  const auto patience =
-      kPatience + 2 * (std::chrono::nanoseconds(control_interval_ns(nodes.size())) - seconds(1));
+  const auto patience = kSeenPatience + 2 * (std::chrono::nanoseconds(control_interval_ns(nodes.size())) -
+                                             std::chrono::seconds(1));
   std::vector<ControlAnswer> done, silent;
   for (const auto end = std::chrono::steady_clock::now() + patience;;) {
     done.clear();
@@ -73,10 +69,10 @@ int control(const ControlOptions& options, ControlRequest request) {
     for (ControlAnswer& node : read_answers(run))
       (node.sequence >= asked.value().sequence ? done : silent).push_back(std::move(node));
     if ((silent.empty() && !done.empty()) || std::chrono::steady_clock::now() >= end) break;
-    std::this_thread::sleep_for(kLookInterval);
+    std::this_thread::sleep_for(kAnswerLookInterval);
   }
   const std::string within =
-      " within " + std::to_string(std::chrono::duration_cast<seconds>(patience).count()) + " s";
+      " within " + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience).count()) + " s";
   if (done.empty())
     return complain(kNothingFound, printable(run) + ": no node has answered" + within +
                                        ": the run is over, or its nodes cannot be reached");
@@ -102,8 +98,8 @@ int start_recording(const ControlOptions& options) {
 int stop_recording(const ControlOptions& options) { return control(options, ControlRequest{}); }
 
 int detach(const ControlOptions& options) {
-  constexpr seconds kAnswerPatience{3};
-  constexpr seconds kDetachPatience{60};  // for the last shard of a large run, too
+  constexpr std::chrono::seconds kAnswerPatience{3};
+  constexpr std::chrono::seconds kDetachPatience{60};  // for the last shard of a large run, too
   const Result<fs::path> found = find_path(options.run, "run");
   if (!found) return complain(found.error());
   const std::string run = found.value().string();
@@ -113,7 +109,7 @@ int detach(const ControlOptions& options) {
   std::vector<ControlAnswer> nodes = read_answers(run);
   for (const auto end = std::chrono::steady_clock::now() + kAnswerPatience;
        nodes.empty() && std::chrono::steady_clock::now() < end; nodes = read_answers(run))
-    std::this_thread::sleep_for(kLookInterval);
+    std::this_thread::sleep_for(kAnswerLookInterval);
   if (nodes.empty())
     return complain(
         kNothingFound,
@@ -128,7 +124,7 @@ int detach(const ControlOptions& options) {
   for (const auto end = std::chrono::steady_clock::now() + kDetachPatience;;) {
     left = read_answers(run);
     if (left.empty() || std::chrono::steady_clock::now() >= end) break;
-    std::this_thread::sleep_for(kLookInterval);
+    std::this_thread::sleep_for(kAnswerLookInterval);
   }
   if (!left.empty())
     return complain(kNothingFound, printable(run) + ": not yet done on " + printable(names_of(left)));

@@ -17,11 +17,13 @@
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/write_file.hpp"
+#include "report/analysis/base_name.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using report::base_name;
 using report::HistoryRun;
 
 enum class Unmerged { kMerge, kLeaveOut };
@@ -93,8 +95,6 @@ Result<std::vector<HistoryRun>> read_runs(const fs::path& directory, Unmerged un
   if ((is_new || !old.empty()) && chosen_view().is_usual()) write_history_index(directory, index);
   return runs;
 }
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // Where the runs are, and which of them.
 struct Asked {

@@ -22,11 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 using shard::ShardData;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
-constexpr milliseconds kLookInterval{50};
+constexpr milliseconds kShardLookInterval{50};
 // More than the nodes need to see a request twice, and to write a shard.
-constexpr seconds kPatience{12};
+constexpr std::chrono::seconds kShardPatience{12};
 
 }  // namespace
 
@@ -103,15 +102,15 @@ Result<WrittenShards> have_shards_written(const fs::path& run, const std::vector
   const Result<std::uint64_t> asked = request_write(run.string());
   if (!asked) return asked.error();
   WrittenShards written;
-  written.patience = kPatience + std::chrono::duration_cast<seconds>(
-                                     2 * std::chrono::nanoseconds(watch_interval_ns(nodes.size())));
+  written.patience = kShardPatience + std::chrono::duration_cast<std::chrono::seconds>(
+                                          2 * std::chrono::nanoseconds(watch_interval_ns(nodes.size())));
   const auto end = std::chrono::steady_clock::now() + written.patience;
   for (;;) {
     written.silent = nodes;
     for (const WriteAnswer& answer : read_write_answers(run.string()))
       if (answer.number >= asked.value()) std::erase(written.silent, answer.node);
     if (written.silent.empty() || std::chrono::steady_clock::now() >= end) return written;
-    std::this_thread::sleep_for(kLookInterval);
+    std::this_thread::sleep_for(kShardLookInterval);
   }
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kNamesInMessage = 8;
+constexpr std::size_t kRunsInMessage = 8;
 
 bool is_number(std::string_view word) {
   return !word.empty() &&
@@ -176,10 +176,10 @@ Result<fs::path> find_path(const std::string& argument, std::string_view what) {
   }
   if (runs.size() == 1) return runs.front();
   std::string names;
-  for (std::size_t i = 0; i < std::min(runs.size(), kNamesInMessage); ++i)
+  for (std::size_t i = 0; i < std::min(runs.size(), kRunsInMessage); ++i)
     names += (i == 0 ? "" : ", ") + runs[i].filename().string();
-  if (runs.size() > kNamesInMessage)
-    names += " and " + std::to_string(runs.size() - kNamesInMessage) + " more (clusterprof ls --job " +
+  if (runs.size() > kRunsInMessage)
+    names += " and " + std::to_string(runs.size() - kRunsInMessage) + " more (clusterprof ls --job " +
              argument + ")";
   return Error{argument + ": which of these runs: " + names, ErrorKind::kBadArgument};
 }

@@ -15,6 +15,7 @@
 #include "base/result.hpp"
 #include "base/shared_directory.hpp"
 #include "cli/analyze/analysis_observer.hpp"
+#include "cli/analyze/first_names.hpp"
 #include "cli/analyze/live_shards.hpp"
 #include "cli/analyze/merge_bar.hpp"
 #include "cli/analyze/output.hpp"
@@ -29,17 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 using report::format::plural;
 using report::format::printable;
-
-constexpr std::size_t kNamesInMessage = 4;
-
-std::string names_of(const std::vector<std::string>& nodes) {
-  std::string names;
-  for (std::size_t i = 0; i < std::min(nodes.size(), kNamesInMessage); ++i)
-    names += (i == 0 ? "" : ", ") + nodes[i];
-  if (nodes.size() > kNamesInMessage)
-    names += " and " + std::to_string(nodes.size() - kNamesInMessage) + " more";
-  return names;
-}
 
 // Makes a directory that was not there.
 Result<fs::path> make_directory(const std::string& output, const fs::path& run) {
@@ -85,7 +75,7 @@ int snapshot(const SnapshotOptions& options) {
   const std::vector<std::string>& silent = written.value().silent;
   if (!silent.empty())
     complain(kOk, "no answer within " + std::to_string(written.value().patience.count()) + " s from " +
-                      printable(names_of(silent)) + ": of " + (silent.size() == 1 ? "it" : "them") +
+                      printable(first_names(silent)) + ": of " + (silent.size() == 1 ? "it" : "them") +
                       " the snapshot has what was written before");
 
   const Result<fs::path> directory = make_directory(options.output, run);

@@ -24,12 +24,11 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
-constexpr milliseconds kLookInterval{200};
-constexpr seconds kWatchInterval{1};
+constexpr milliseconds kPageLookInterval{200};
+constexpr std::chrono::seconds kWatchInterval{1};
 // Until a node that has seen that somebody watches has told twice what it does.
-constexpr seconds kPatience{7};
+constexpr std::chrono::seconds kPagePatience{7};
 
 }  // namespace
 
@@ -61,7 +60,7 @@ int top_once(const TopOptions& options) {
     }
     // In large jobs each node looks less often whether somebody watches.
     const std::size_t nodes = top ? top->nodes.size() : 1;
-    const auto patience = kPatience + std::chrono::nanoseconds(watch_interval_ns(nodes));
+    const auto patience = kPagePatience + std::chrono::nanoseconds(watch_interval_ns(nodes));
     if (!can_watch || Clock::now() - begin >= patience) break;
     if (Clock::now() >= watch_again) {
       const Result<void> watched = run.watch();
@@ -69,7 +68,7 @@ int top_once(const TopOptions& options) {
       if (!watched) complain(kOk, watched.error().message);
       watch_again = Clock::now() + kWatchInterval;
     }
-    std::this_thread::sleep_for(kLookInterval);
+    std::this_thread::sleep_for(kPageLookInterval);
   }
   if (!top)
     return problem ? complain(*problem) : complain(kNothingFound, options.run + ": nothing is known of it");

@@ -51,9 +51,9 @@ using report::format::printable;
 using shard::ShardData;
 
 constexpr std::chrono::milliseconds kPollInterval{50};
-// A banner waits no longer for ranks that no shard has once it has waited for kPatience and the
+// A banner waits no longer for ranks that no shard has once it has waited for kRanksPatience and the
 // last shard to appear did so kQuiet ago.
-constexpr std::chrono::seconds kPatience{3};
+constexpr std::chrono::seconds kRanksPatience{3};
 constexpr std::chrono::seconds kQuiet{1};
 
 std::string seconds_text(double seconds) {
@@ -83,7 +83,7 @@ class Progress {
     }
     if (!complete) return false;
     const Clock::time_point now = Clock::now();
-    return seen.size() >= ranks || (now - start_ >= kPatience && now - newest_shard_ >= kQuiet);
+    return seen.size() >= ranks || (now - start_ >= kRanksPatience && now - newest_shard_ >= kQuiet);
   }
 
  private:

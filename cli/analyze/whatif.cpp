@@ -18,6 +18,7 @@
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "formats/shard/shard_reader.hpp"
+#include "report/analysis/base_name.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
@@ -29,6 +30,7 @@ namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using report::base_name;
 namespace format = report::format;
 namespace text = report::text;
 using aggregator::whatif::Change;
@@ -55,8 +57,6 @@ struct Candidate {
   Prediction prediction;
   double gain_s = 0;
 };
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 Result<void> read_shards(const fs::path& run, WhatIf& whatif) {
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);

@@ -28,6 +28,7 @@
 #include "cli/attach/collector_start.hpp"
 #include "cli/attach/injection.hpp"
 #include "cli/attach/job_processes.hpp"
+#include "cli/attach/read_text.hpp"
 #include "cli/attach/target.hpp"
 #include "cli/command_name.hpp"
 #include "cli/identity.hpp"
@@ -45,11 +46,6 @@ using std::chrono::milliseconds;
 constexpr int kNothingAttached = 1;
 // The agent's thread may have to wait for the loader, as while a large library is imported.
 constexpr milliseconds kAgentPatience{30'000};
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // Of the process, as it was started.
 Environment environment_of(const std::string& text) {

@@ -32,6 +32,7 @@
 #include "base/base_name.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/attach/memory_map.hpp"
+#include "cli/attach/read_text.hpp"
 #include "cli/attach/stack_rules.hpp"
 #include "formats/wire/segment.h"
 
@@ -147,11 +148,6 @@ bool read_memory(pid_t pid, std::uint64_t from, void* to, std::size_t bytes) {
 bool write_memory(pid_t pid, std::uint64_t to, const void* from, std::size_t bytes) {
   const iovec here{const_cast<void*>(from), bytes}, there{reinterpret_cast<void*>(to), bytes};
   return ::process_vm_writev(pid, &here, 1, &there, 1, 0) == static_cast<ssize_t>(bytes);
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string task(pid_t pid, pid_t tid, const char* file) {

@@ -12,15 +12,11 @@
 #include <system_error>
 #include <tuple>
 
+#include "cli/attach/read_text.hpp"
 #include "cli/attach/target.hpp"
 
 namespace clusterprof::cli::attach {
 namespace {
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // Of a text with NAME=VALUE and a NUL each; empty: it has no such variable.
 std::string variable(const std::string& environment, const std::string& name) {

@@ -15,17 +15,13 @@
 #include <utility>
 
 #include "base/base_name.hpp"
+#include "cli/attach/read_text.hpp"
 
 namespace clusterprof::cli::attach {
 namespace {
 
 constexpr std::string_view kStandby =
     "; a program that is started with clusterprof --standby needs none of this";
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // The words behind "Name:" in a status file; empty: it has no such line.
 std::vector<std::string> words_of(const std::string& status, const std::string& name) {

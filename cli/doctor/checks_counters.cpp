@@ -13,7 +13,7 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-constexpr const char* kGroup = "counters";
+constexpr const char* kCountersGroup = "counters";
 constexpr const char* kParanoid = "/proc/sys/kernel/perf_event_paranoid";
 constexpr const char* kDefaultEvents[] = {"PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM", "PAPI_BR_MSP"};
 
@@ -76,7 +76,7 @@ EventFacts event_facts(const System& system) {
 }
 
 Check check_permission(const EventFacts& facts) {
-  Check permission{"counters.permission", kGroup, "performance events", Status::kOk, "", "", "", {}};
+  Check permission{"counters.permission", kCountersGroup, "performance events", Status::kOk, "", "", "", {}};
   if (facts.in_user == ENOSYS) {
     permission.status = Status::kWarn;
     permission.found = "this kernel has none";
@@ -110,7 +110,7 @@ Check check_permission(const EventFacts& facts) {
 }
 
 Check check_hardware(const System& system, const EventFacts& facts, const Check& permission) {
-  Check counters{"counters.hardware", kGroup, "hardware counters", Status::kOk, "", "", "", {}};
+  Check counters{"counters.hardware", kCountersGroup, "hardware counters", Status::kOk, "", "", "", {}};
   const bool virtual_machine =
       (" " + field_of(system.read("/proc/cpuinfo").value_or(""), "flags") + " ").find(" hypervisor ") !=
       std::string::npos;
@@ -133,7 +133,7 @@ Check check_hardware(const System& system, const EventFacts& facts, const Check&
 }
 
 Check check_filter(const EventFacts& facts, const Check& permission) {
-  Check filter{"counters.seccomp", kGroup, "seccomp", Status::kOk, "", "", "", {}};
+  Check filter{"counters.seccomp", kCountersGroup, "seccomp", Status::kOk, "", "", "", {}};
   if (!facts.filtered) {
     filter.found = "no filter";
   } else if (facts.by_filter) {
@@ -159,7 +159,7 @@ void check_events(const Context& context, Checks& out) {
 
 void check_papi_library(const Context& context, Checks& out) {
   if (!context.request.quick) return;  // check_papi says more
-  Check check{"counters.papi", kGroup, "PAPI", Status::kOk, "", "", "", {}};
+  Check check{"counters.papi", kCountersGroup, "PAPI", Status::kOk, "", "", "", {}};
   for (const char* name : {"libpapi.so.7", "libpapi.so.7.0", "libpapi.so"})
     if (check.found.empty()) check.found = context.system.find_library(name, "", {});
   if (check.found.empty()) {
@@ -173,7 +173,7 @@ void check_papi_library(const Context& context, Checks& out) {
 
 void check_papi(const Context& context, Checks& out) {
   const PapiFacts facts = context.system.papi();
-  Check check{"counters.papi", kGroup, "PAPI", Status::kOk, "", "", "", facts.components};
+  Check check{"counters.papi", kCountersGroup, "PAPI", Status::kOk, "", "", "", facts.components};
   if (facts.library.empty()) {
     check.status = Status::kWarn;
     check.found = "no libpapi.so.7";
@@ -202,7 +202,7 @@ void check_papi(const Context& context, Checks& out) {
   out.push_back(check);
   if (facts.library.empty() || !facts.problem.empty()) return;
 
-  Check events{"counters.events", kGroup, "PAPI's presets", Status::kOk, "", "", "", facts.presets};
+  Check events{"counters.events", kCountersGroup, "PAPI's presets", Status::kOk, "", "", "", facts.presets};
   // PAPI cannot distinguish a processor without an event from a machine without counters.
   const std::string no_hardware = why_no_hardware(context.system);
   std::vector<std::string> missing;

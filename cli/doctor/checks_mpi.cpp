@@ -10,8 +10,8 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-constexpr const char* kGroup = "mpi";
-constexpr std::chrono::milliseconds kPatience{10'000}, kPythonPatience{20'000};
+constexpr const char* kMpiGroup = "mpi";
+constexpr std::chrono::milliseconds kCommandPatience{10'000}, kPythonPatience{20'000};
 
 // In the loader's cache, LD_LIBRARY_PATH or the usual directories.
 constexpr const char* kLibraries[] = {"libmpi.so.40",         "libmpi.so.20",        "libmpi.so.12",
@@ -78,7 +78,7 @@ MpiFlavour flavour_of_launcher(const std::string& said) { return launcher_of("",
 
 void check_mpi(const Context& context, Checks& out) {
   const auto libraries = libraries_here(context.system);
-  Check check{"mpi.libraries", kGroup, "MPI libraries", Status::kOk, "", "", "", {}};
+  Check check{"mpi.libraries", kMpiGroup, "MPI libraries", Status::kOk, "", "", "", {}};
   std::vector<std::string> found;
   for (const auto& [flavour, names] : libraries) {
     found.push_back(name_of(flavour) + " (" + joined(names) + ")");
@@ -88,7 +88,7 @@ void check_mpi(const Context& context, Checks& out) {
   check.found = found.empty() ? "none where the loader looks; loading a module may add one" : joined(found);
   out.push_back(check);
 
-  Check preload{"mpi.preload", kGroup, "MPI preloads", Status::kOk, "", "", "", {}};
+  Check preload{"mpi.preload", kMpiGroup, "MPI preloads", Status::kOk, "", "", "", {}};
   std::vector<std::string> missing, fitting;
   for (const MpiFlavour flavour : {MpiFlavour::kOpenMpi, MpiFlavour::kMpich}) {
     const FileFacts facts = context.system.look(context.layout.mpi_preload(flavour));
@@ -131,13 +131,13 @@ class Families {
 };
 
 Check check_launcher(const System& system, Families& families) {
-  Check launcher{"mpi.launcher", kGroup, "MPI commands", Status::kOk, "", "", "", {}};
+  Check launcher{"mpi.launcher", kMpiGroup, "MPI commands", Status::kOk, "", "", "", {}};
   std::vector<std::string> found;
   for (const char* name : {"mpirun", "mpiexec"}) {
     const std::string path = in_path(system, name);
     if (path.empty()) continue;
     launcher.details.push_back(path + ": " + system.resolve(path));
-    const CommandOutcome outcome = system.run({path, "--version"}, kPatience);
+    const CommandOutcome outcome = system.run({path, "--version"}, kCommandPatience);
     if (outcome.end == CommandOutcome::End::kTimedOut) {
       launcher.status = Status::kWarn;
       launcher.costs = "starting jobs may hang, with clusterprof or without";
@@ -150,7 +150,7 @@ Check check_launcher(const System& system, Families& families) {
     found.push_back(command.text);
   }
   if (const std::string path = in_path(system, "mpicc"); !path.empty()) {
-    const CommandOutcome outcome = system.run({path, "-show"}, kPatience);
+    const CommandOutcome outcome = system.run({path, "-show"}, kCommandPatience);
     const MpiFlavour flavour = flavour_of_compiler(outcome.out);
     launcher.details.push_back(path + ": " + system.resolve(path));
     families.add(flavour, "mpicc");
@@ -179,7 +179,7 @@ void check_module(const System& system, const std::string& module, Families& fam
 }
 
 Check check_mpi4py(const System& system, Families& families) {
-  Check mpi4py{"mpi.mpi4py", kGroup, "mpi4py", Status::kOk, "", "", "", {}};
+  Check mpi4py{"mpi.mpi4py", kMpiGroup, "mpi4py", Status::kOk, "", "", "", {}};
   const std::string python = in_path(system, "python3");
   const CommandOutcome asked =
       python.empty() ? CommandOutcome() : system.run({python, "-c", kFindMpi4py}, kPythonPatience);
@@ -209,7 +209,7 @@ Check check_mpi4py(const System& system, Families& families) {
 }
 
 Check check_one_mpi(const Families& families) {
-  Check mixed{"mpi.mixed", kGroup, "one MPI", Status::kOk, "", "", "", {}};
+  Check mixed{"mpi.mixed", kMpiGroup, "one MPI", Status::kOk, "", "", "", {}};
   const std::vector<std::string> parts = families.described();
   mixed.found = parts.empty() ? "nothing to compare" : joined(parts, ", but ");
   if (families.size() > 1) {
@@ -235,7 +235,7 @@ void check_mpi_commands(const Context& context, Checks& out) {
 }
 
 void check_merging(const Context& context, Checks& out) {
-  Check check{"mpi.merge", kGroup, "merging in parallel", Status::kOk, "", "", "", {}};
+  Check check{"mpi.merge", kMpiGroup, "merging in parallel", Status::kOk, "", "", "", {}};
   std::vector<std::string> works, problems;
   for (const auto& [flavour, names] : libraries_here(context.system)) {
     const std::string program = context.layout.merge_program(flavour);
@@ -244,7 +244,7 @@ void check_merging(const Context& context, Checks& out) {
       problems.push_back("not built for " + name_of(flavour));
       continue;
     }
-    const CommandOutcome outcome = context.system.run({program, "--can-run"}, kPatience);
+    const CommandOutcome outcome = context.system.run({program, "--can-run"}, kCommandPatience);
     if (outcome.succeeded()) {
       works.push_back(name_of(flavour));
     } else {

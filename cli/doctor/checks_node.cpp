@@ -14,7 +14,7 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-constexpr const char* kGroup = "node";
+constexpr const char* kNodeGroup = "node";
 
 std::uint64_t kilobytes_of(const std::string& meminfo, const char* key) {
   const std::string text = field_of(meminfo, key);
@@ -29,7 +29,7 @@ void check_node(const Context& context, Checks& out) {
   const System& system = context.system;
   const std::string model = field_of(system.read("/proc/cpuinfo").value_or(""), "model name");
   const std::uint64_t memory = kilobytes_of(system.read("/proc/meminfo").value_or(""), "MemTotal") * 1024;
-  Check check{"node.system", kGroup, "system", Status::kOk, "", "", "", {}};
+  Check check{"node.system", kNodeGroup, "system", Status::kOk, "", "", "", {}};
   check.facts = {{"kernel", system.kernel_release()},
                  {"glibc", system.libc_version()},
                  {"processor", model.empty() ? "not known" : model},
@@ -42,7 +42,7 @@ void check_node(const Context& context, Checks& out) {
 
   const auto is_there = [&system](const char* path) { return system.look(path).error == 0; };
   const char* const off = wire::off_file(is_there);
-  check = {"node.clusterprof", kGroup, "clusterprof", Status::kOk, "", "", "", {}};
+  check = {"node.clusterprof", kNodeGroup, "clusterprof", Status::kOk, "", "", "", {}};
   check.found = std::string(kVersion) + " in " + context.layout.prefix();
   check.facts = {{"version", std::string(kVersion)},
                  {"prefix", context.layout.prefix()},
@@ -58,7 +58,7 @@ void check_node(const Context& context, Checks& out) {
   std::string directory = context.request.directory;
   if (directory.empty()) directory = variable(system, "CLUSTERPROF_ROOT");
   if (directory.empty()) directory = variable(system, "PWD");
-  check = {"node.file_systems", kGroup, "file systems", Status::kOk, "", "", "", {}};
+  check = {"node.file_systems", kNodeGroup, "file systems", Status::kOk, "", "", "", {}};
   for (const auto& [what, path] : {std::pair<std::string, std::string>("prefix", context.layout.prefix()),
                                    std::pair<std::string, std::string>("runs", directory),
                                    std::pair<std::string, std::string>("/tmp", "/tmp")}) {
@@ -105,7 +105,7 @@ void check_counts(const Context& context, Checks& out) {
     for (const auto& [word, count] : counts) parts.push_back(std::to_string(count) + " " + word);
     return parts.empty() ? std::string("nothing") : joined(parts);
   };
-  Check check{"node.counts", kGroup, "recordings", Status::kOk, "", "", "", {}};
+  Check check{"node.counts", kNodeGroup, "recordings", Status::kOk, "", "", "", {}};
   check.found = listed(all) + " since " + days.begin()->first;
   check.facts = {{"counted", "yes"}};
   for (const auto& [day, counts] : days) check.details.push_back(day + ": " + listed(counts));

@@ -8,7 +8,7 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-constexpr const char* kGroup = "output";
+constexpr const char* kOutputGroup = "output";
 constexpr std::uint64_t kMinFreeBytes = 50'000'000, kFewFreeBytes = 1'000'000'000, kFewFreeFiles = 1000;
 constexpr std::uint64_t kSlow_us = 1'000'000;
 
@@ -33,7 +33,7 @@ Directory directory_of(const Context& context) {
 
 Check check_place(const System& system, const DirectoryFacts& facts, const std::string& place,
                   const std::string& chosen_by) {
-  Check type{"output.place", kGroup, "directory for runs", Status::kOk, "", "", "", {}};
+  Check type{"output.place", kOutputGroup, "directory for runs", Status::kOk, "", "", "", {}};
   type.found = place + " (" + chosen_by +
                (facts.missing.empty() ? "" : "; " + facts.missing + " is still to be made") + ")";
   if (!facts.type.empty()) type.found += " on " + facts.type + ", mounted on " + facts.mounted_on;
@@ -59,7 +59,7 @@ Check check_place(const System& system, const DirectoryFacts& facts, const std::
 }
 
 Check check_operations(const DirectoryFacts& facts, const std::string& place) {
-  Check operations{"output.operations", kGroup, "file operations", Status::kOk, "", "", "", {}};
+  Check operations{"output.operations", kOutputGroup, "file operations", Status::kOk, "", "", "", {}};
   if (!facts.problem.empty()) {
     operations.status = Status::kFail;
     operations.found = place + ": " + facts.problem;
@@ -99,7 +99,7 @@ Check check_operations(const DirectoryFacts& facts, const std::string& place) {
 }
 
 Check check_space(const DirectoryFacts& facts) {
-  Check space{"output.space", kGroup, "free space", Status::kOk, "", "", "", {}};
+  Check space{"output.space", kOutputGroup, "free space", Status::kOk, "", "", "", {}};
   space.found = bytes_text(facts.space.free_bytes) + " of " + bytes_text(facts.space.total_bytes);
   const bool few_files = facts.space.total_files > 0 && facts.space.free_files < kFewFreeFiles;
   if (few_files) space.found += ", " + std::to_string(facts.space.free_files) + " more files";

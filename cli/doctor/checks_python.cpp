@@ -10,7 +10,7 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{20'000};
+constexpr std::chrono::milliseconds kInterpreterPatience{20'000};
 constexpr std::size_t kMaxInterpreters = 32;
 
 // agent/discovery/attach.cpp: kOldestMinor, kNewestMinor
@@ -30,7 +30,7 @@ struct Interpreter {
 
 Interpreter ask(const System& system, const std::string& path) {
   Interpreter result{path, "", "", "", false};
-  const CommandOutcome outcome = system.run({path, "-c", kAsk}, kPatience);
+  const CommandOutcome outcome = system.run({path, "-c", kAsk}, kInterpreterPatience);
   if (!outcome.succeeded()) {
     result.problem = outcome.end == CommandOutcome::End::kTimedOut ? "does not answer" : "does not start";
     return result;

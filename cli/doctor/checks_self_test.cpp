@@ -14,8 +14,8 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-constexpr const char* kGroup = "self_test";
-constexpr std::chrono::milliseconds kPatience{60'000}, kVersionPatience{10'000};
+constexpr const char* kSelfTestGroup = "self_test";
+constexpr std::chrono::milliseconds kRunPatience{60'000}, kVersionPatience{10'000};
 // 3 s of CPU time at 1000 Hz: a function's share is known to 0.8 points (one standard deviation) if samples
 // fall at random. A difference beyond these limits is not chance.
 constexpr const char* kRate = "1000";
@@ -84,14 +84,14 @@ Recorded record(const Context& context, const std::vector<std::string>& launcher
   std::vector<std::string> command = launcher;
   command.insert(command.end(), {context.layout.launcher, "--quiet", "--rate", kRate, "--output", run, "--"});
   command.insert(command.end(), program.begin(), program.end());
-  const CommandOutcome outcome = context.system.run(command, kPatience);
+  const CommandOutcome outcome = context.system.run(command, kRunPatience);
   if (!outcome.succeeded()) {
     recorded.problem = problem_of("recording it", outcome);
     return recorded;
   }
   recorded.own = own_numbers(outcome.out);
   const CommandOutcome said =
-      context.system.run({context.layout.launcher, "report", "--json", run}, kPatience);
+      context.system.run({context.layout.launcher, "report", "--json", run}, kRunPatience);
   if (!said.succeeded()) {
     recorded.problem = problem_of("clusterprof report", said);
     return recorded;
@@ -128,7 +128,7 @@ const rapidjson::Value* of_rank(const rapidjson::Value* array, double rank) {
 }
 
 Check check_of(const char* id, const char* title) {
-  return {std::string(kGroup) + "." + id, kGroup, title, Status::kOk, "", "", "", {}};
+  return {std::string(kSelfTestGroup) + "." + id, kSelfTestGroup, title, Status::kOk, "", "", "", {}};
 }
 
 Check failed(Check check, const std::string& found) {
@@ -304,7 +304,7 @@ void check_waits(const Context& context, Checks& out) {
     }
     std::vector<std::string> bare = launcher;
     bare.insert(bare.end(), {program, "calls"});
-    const CommandOutcome without = system.run(bare, kPatience);
+    const CommandOutcome without = system.run(bare, kRunPatience);
     const Recorded with = record(context, launcher, "calls" + suffix, {program, "calls"});
     const std::map<std::string, double> before = own_numbers(without.out);
     if (!without.succeeded() || !with.problem.empty() || !before.contains("call_s") ||

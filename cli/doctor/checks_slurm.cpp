@@ -15,11 +15,11 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-constexpr const char* kGroup = "slurm";
+constexpr const char* kSlurmGroup = "slurm";
 constexpr const char* kPluginName = "spank_clusterprof.so";
 // Where docs/slurm.md has install_on_node put the copies: on the node's own disk.
 constexpr const char* kNodeDirectory = "/etc/slurm/clusterprof";
-constexpr std::chrono::milliseconds kPatience{8'000};
+constexpr std::chrono::milliseconds kToolPatience{8'000};
 constexpr int kMaxIncludes = 8;
 constexpr int kMaxFiles = 256;  // files may include each other
 constexpr int kMinKillWait_s = 5;
@@ -104,7 +104,7 @@ void find_lines(const System& system, const std::string& file, int depth, int& f
 }
 
 void check_plugin(const Context& context, const std::string& version, Checks& out) {
-  Check check{"slurm.plugin", kGroup, "version and plugin", Status::kOk, "Slurm " + version, "", "", {}};
+  Check check{"slurm.plugin", kSlurmGroup, "version and plugin", Status::kOk, "Slurm " + version, "", "", {}};
   const std::vector<Plugin> plugins = plugins_installed(context);
   std::vector<std::string> releases;
   for (const Plugin& plugin : plugins) {
@@ -170,7 +170,7 @@ std::vector<std::string> remote_objects(const System& system, const std::string&
 void check_plugstack(const Context& context, const std::string& configuration, const std::string& version,
                      Checks& out) {
   const System& system = context.system;
-  Check check{"slurm.plugstack", kGroup, "plugstack.conf", Status::kOk, "", "", "", {}};
+  Check check{"slurm.plugstack", kSlurmGroup, "plugstack.conf", Status::kOk, "", "", "", {}};
   const std::vector<std::string> places = places_of_plugstack(system, configuration);
   const std::string file = first_that_is_there(system, places);
   std::vector<StackLine> lines;
@@ -240,10 +240,10 @@ void check_plugstack(const Context& context, const std::string& configuration, c
 
 void check_start_of_mpi(const Context& context, const std::string& configuration, Checks& out) {
   const System& system = context.system;
-  Check check{"slurm.mpi", kGroup, "srun --mpi", Status::kOk, "", "", "", {}};
+  Check check{"slurm.mpi", kSlurmGroup, "srun --mpi", Status::kOk, "", "", "", {}};
   const std::string srun = in_path(system, "srun");
   const CommandOutcome outcome =
-      srun.empty() ? CommandOutcome() : system.run({srun, "--mpi=list"}, kPatience);
+      srun.empty() ? CommandOutcome() : system.run({srun, "--mpi=list"}, kToolPatience);
   std::vector<std::string> kinds;
   const std::string said = outcome.out + outcome.err;
   // The output has a title, then one name per line (before 20.11: "srun: none").
@@ -283,7 +283,7 @@ void check_start_of_mpi(const Context& context, const std::string& configuration
 }
 
 void check_configuration(const std::string& configuration, Checks& out) {
-  Check check{"slurm.config", kGroup, "configuration", Status::kOk, "", "", "", {}};
+  Check check{"slurm.config", kSlurmGroup, "configuration", Status::kOk, "", "", "", {}};
   std::vector<std::string> found, costs, fixes;
   for (const char* key :
        {"ProctrackType", "TaskPlugin", "JobContainerType", "KillWait", "Prolog", "Epilog", "TaskProlog"})
@@ -335,7 +335,7 @@ std::vector<std::pair<std::string, std::string>> scripts_of(const std::string& c
 // Slurm drains a node whose prolog or epilog cannot be started, and fails the tasks for a task prolog.
 void check_scripts(const Context& context, const std::string& configuration, Checks& out) {
   const System& system = context.system;
-  Check check{"slurm.scripts", kGroup, "prologs and epilogs", Status::kOk, "", "", "", {}};
+  Check check{"slurm.scripts", kSlurmGroup, "prologs and epilogs", Status::kOk, "", "", "", {}};
   const std::string mounts = system.read("/proc/self/mountinfo").value_or("");
   std::vector<std::string> found, remote;
   for (const auto& [key, value] : scripts_of(configuration)) {
@@ -398,15 +398,15 @@ void check_slurm(const Context& context, Checks& out) {
   const std::string srun = in_path(system, "srun"), scontrol = in_path(system, "scontrol");
   if (srun.empty() && scontrol.empty()) {
     out.push_back(
-        {"slurm.plugin", kGroup, "version and plugin", Status::kOk, "no Slurm in PATH", "", "", {}});
+        {"slurm.plugin", kSlurmGroup, "version and plugin", Status::kOk, "no Slurm in PATH", "", "", {}});
     return;
   }
   const CommandOutcome configuration =
-      scontrol.empty() ? CommandOutcome() : system.run({scontrol, "show", "config"}, kPatience);
+      scontrol.empty() ? CommandOutcome() : system.run({scontrol, "show", "config"}, kToolPatience);
   std::string version = field_of(configuration.out, "SLURM_VERSION");
   CommandOutcome asked;
   if (version.empty() && !srun.empty()) {
-    asked = system.run({srun, "--version"}, kPatience);
+    asked = system.run({srun, "--version"}, kToolPatience);
     if (asked.succeeded()) version = version_in(asked.out);
   }
   if (version.empty()) {
@@ -415,7 +415,7 @@ void check_slurm(const Context& context, Checks& out) {
     const bool timed_out =
         asked.end == CommandOutcome::End::kTimedOut || configuration.end == CommandOutcome::End::kTimedOut;
     Check check{"slurm.plugin",
-                kGroup,
+                kSlurmGroup,
                 "version and plugin",
                 Status::kOk,
                 "Slurm's commands are here, but belong to no cluster",
@@ -441,7 +441,7 @@ void check_slurm(const Context& context, Checks& out) {
     check_scripts(context, configuration.out, out);
   } else {
     out.push_back({"slurm.config",
-                   kGroup,
+                   kSlurmGroup,
                    "configuration",
                    Status::kWarn,
                    "slurmctld does not answer",

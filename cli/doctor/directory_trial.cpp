@@ -20,20 +20,12 @@
 #include <iterator>
 
 #include "base/unique_fd.hpp"
+#include "cli/doctor/fact_line.hpp"
 
 namespace clusterprof::cli::doctor {
 namespace {
 
 constexpr std::size_t kTrialBytes = 64 << 10;
-
-std::string line(const std::string& key, const std::string& value, const std::string& more = {}) {
-  std::string text = key;
-  for (const std::string& part : {value, more}) {
-    text += '\t';
-    for (const char c : part) text += c == '\t' || c == '\n' ? ' ' : c;
-  }
-  return text + '\n';
-}
 
 class Trial {
  public:
@@ -45,7 +37,7 @@ class Trial {
     const int error = work();
     const auto took = std::chrono::steady_clock::now() - start;
     if (took > slowest_) slowest_ = took, slowest_name_ = operation;
-    if (error != 0) text_ += line("failed", operation, std::strerror(error));
+    if (error != 0) text_ += fact_line("failed", operation, std::strerror(error));
   }
 
   // An operation that must succeed once and fail the second time: this is how processes decide which was
@@ -62,7 +54,7 @@ class Trial {
 
   [[nodiscard]] std::string text() const {
     const auto us = std::chrono::duration_cast<std::chrono::microseconds>(slowest_).count();
-    return text_ + line("slowest", slowest_name_, std::to_string(us));
+    return text_ + fact_line("slowest", slowest_name_, std::to_string(us));
   }
 
  private:
@@ -167,30 +159,30 @@ std::string try_run_directory(const std::string& path) {
   char real[PATH_MAX];
   std::string text, place = path;
   while (::realpath(place.c_str(), real) == nullptr) {
-    if (errno != ENOENT || place == "." || place == "/") return line("problem", std::strerror(errno));
+    if (errno != ENOENT || place == "." || place == "/") return fact_line("problem", std::strerror(errno));
     // The directory does not exist yet; it will be made in the one above.
-    if (text.empty()) text = line("missing", path);
+    if (text.empty()) text = fact_line("missing", path);
     while (place.ends_with('/')) place.pop_back();
     const std::size_t slash = place.rfind('/');
     place = slash == std::string::npos ? "." : slash == 0 ? "/" : place.substr(0, slash);
   }
-  text += line("resolved", real);
+  text += fact_line("resolved", real);
   std::ifstream table("/proc/self/mountinfo");
   const Mount mount = mount_of({std::istreambuf_iterator<char>(table), {}}, real);
-  text += line("mount", mount.type, mount.mounted_on);
+  text += fact_line("mount", mount.type, mount.mounted_on);
   struct statvfs space {};
   if (::statvfs(real, &space) == 0) {
-    text += line("bytes", std::to_string(std::uint64_t{space.f_blocks} * space.f_frsize),
-                 std::to_string(std::uint64_t{space.f_bavail} * space.f_frsize));
-    text += line("files", std::to_string(space.f_files), std::to_string(space.f_favail));
+    text += fact_line("bytes", std::to_string(std::uint64_t{space.f_blocks} * space.f_frsize),
+                      std::to_string(std::uint64_t{space.f_bavail} * space.f_frsize));
+    text += fact_line("files", std::to_string(space.f_files), std::to_string(space.f_favail));
   }
   std::string directory = std::string(real) + "/.clusterprof-doctor-XXXXXX";
-  if (::mkdtemp(directory.data()) == nullptr) return text + line("problem", std::strerror(errno));
+  if (::mkdtemp(directory.data()) == nullptr) return text + fact_line("problem", std::strerror(errno));
   Trial trial(directory);
   try_operations(trial);
   text += trial.text();
-  if (takes_locks(trial)) text += line("locks", "yes");
-  if (!remove_all(trial, directory)) text += line("left", directory);
+  if (takes_locks(trial)) text += fact_line("locks", "yes");
+  if (!remove_all(trial, directory)) text += fact_line("left", directory);
   return text;
 }
 

@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "cli/doctor/fact_line.hpp"
+
 namespace clusterprof::cli::doctor {
 namespace {
 
-constexpr const char* kLibraries[] = {"libpapi.so.7", "libpapi.so.7.0", "libpapi.so"};
+constexpr const char* kPapiLibraries[] = {"libpapi.so.7", "libpapi.so.7.0", "libpapi.so"};
 
 template <typename Function>
 bool find(void* library, const char* name, Function*& function) {
@@ -20,25 +22,17 @@ bool find(void* library, const char* name, Function*& function) {
   return function != nullptr;
 }
 
-std::string line(std::string_view key, std::string_view value, std::string_view more = {}) {
-  std::string text(key);
-  for (const std::string_view part : {value, more}) {
-    text += '\t';
-    for (const char c : part) text += c == '\t' || c == '\n' ? ' ' : c;
-  }
-  return text + '\n';
-}
-
 }  // namespace
 
 std::string ask_papi() {
   void* library = nullptr;
   std::string text;
-  for (const char* name : kLibraries)
+  for (const char* name : kPapiLibraries)
     if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return {};
   const link_map* map = nullptr;
-  text += line("library", ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : kLibraries[0]);
+  text +=
+      fact_line("library", ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : kPapiLibraries[0]);
 
   decltype(PAPI_library_init)* init = nullptr;
   decltype(PAPI_num_components)* count_components = nullptr;
@@ -56,22 +50,23 @@ std::string ask_papi() {
       !find(library, "PAPI_query_event", query) || !find(library, "PAPI_create_eventset", create_set) ||
       !find(library, "PAPI_add_event", add_event) || !find(library, "PAPI_cleanup_eventset", clean_set) ||
       !find(library, "PAPI_strerror", error_text))
-    return text + line("problem", "it lacks functions of PAPI 7");
+    return text + fact_line("problem", "it lacks functions of PAPI 7");
   const int version = init(PAPI_VER_CURRENT);
   if (version != static_cast<int>(PAPI_VER_CURRENT))
-    return text + line("problem", version > 0 ? "it is of another version than 7"
-                                              : std::string("it does not start: ") + error_text(version));
-  text += line("version", std::to_string(PAPI_VERSION_MAJOR(version)) + "." +
-                              std::to_string(PAPI_VERSION_MINOR(version)));
+    return text + fact_line("problem", version > 0
+                                           ? "it is of another version than 7"
+                                           : std::string("it does not start: ") + error_text(version));
+  text += fact_line("version", std::to_string(PAPI_VERSION_MAJOR(version)) + "." +
+                                   std::to_string(PAPI_VERSION_MINOR(version)));
 
   std::uint64_t native = 0;
   for (int i = 0; i < count_components(); ++i) {
     const PAPI_component_info_t* const info = component_info(i);
     if (info == nullptr) continue;
-    text += line("component", info->name, info->disabled != 0 ? info->disabled_reason : "");
+    text += fact_line("component", info->name, info->disabled != 0 ? info->disabled_reason : "");
     if (info->disabled == 0) native += static_cast<std::uint64_t>(info->num_native_events);
   }
-  text += line("native", std::to_string(native));
+  text += fact_line("native", std::to_string(native));
 
   int set = PAPI_NULL;
   const bool can_try = create_set(&set) == PAPI_OK;
@@ -81,7 +76,7 @@ std::string ask_papi() {
     PAPI_event_info_t info = {};
     if (event_info(event, &info) != PAPI_OK) continue;
     if (info.count == 0) {
-      text += line("unavailable", info.symbol, "not supported by this processor");
+      text += fact_line("unavailable", info.symbol, "not supported by this processor");
       continue;
     }
     int result = query(event);
@@ -90,9 +85,9 @@ std::string ask_papi() {
       clean_set(set);
     }
     if (result != PAPI_OK) {
-      text += line("unavailable", info.symbol, error_text(result));
+      text += fact_line("unavailable", info.symbol, error_text(result));
     } else {
-      text += line("preset", info.symbol);
+      text += fact_line("preset", info.symbol);
     }
   }
   return text;

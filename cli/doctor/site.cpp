@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kMark = "clusterprof-doctor-answer";
 constexpr std::size_t kPartBytes = 700;
 constexpr std::size_t kMostParts = 10'000;
-constexpr std::chrono::milliseconds kPatience{150'000}, kSlurmPatience{10'000};
+constexpr std::chrono::milliseconds kSitePatience{150'000}, kSlurmPatience{10'000};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -343,7 +343,7 @@ SiteReport ask_site(const System& system, const SiteRequest& request, std::strin
        {request.launcher, std::string("doctor"), std::string("--node"), std::string("--answer")})
     command.push_back(word);
   if (!request.directory.empty()) command.push_back(request.directory);
-  const CommandOutcome said = system.run(command, kPatience);
+  const CommandOutcome said = system.run(command, kSitePatience);
   std::vector<NodeAnswer> answers;
   const std::map<std::string, std::string> texts = answers_in(said.out);
   for (const std::string& node : nodes) {

@@ -26,7 +26,7 @@ namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using report::Key;
+using report::PressedKey;
 
 int browse(const std::string& argument) {
   const Result<fs::path> directory = run_directory(argument);
@@ -42,7 +42,7 @@ int browse(const std::string& argument) {
   report::Browser browser(analysis, data.value(), wants_unicode());
   const Terminal terminal;
   do terminal.show([&](std::size_t columns, std::size_t rows) { return browser.draw(columns, rows); });
-  while (terminal.await_key([&](Key key, std::string_view text) { return browser.press(key, text); }));
+  while (terminal.await_key([&](PressedKey key, std::string_view text) { return browser.press(key, text); }));
   return kOk;
 }
 

@@ -14,7 +14,7 @@
 namespace clusterprof::cli {
 namespace {
 
-using report::Key;
+using report::PressedKey;
 using report::ScreenLine;
 using report::text::Style;
 
@@ -100,43 +100,43 @@ bool Terminal::await_key(const Press& press, int most_ms) const {
   if (what == KEY_CODE_YES) {
     switch (typed) {
       case KEY_UP:
-        return press(Key::kUp, {});
+        return press(PressedKey::kUp, {});
       case KEY_DOWN:
-        return press(Key::kDown, {});
+        return press(PressedKey::kDown, {});
       case KEY_LEFT:
-        return press(Key::kLeft, {});
+        return press(PressedKey::kLeft, {});
       case KEY_RIGHT:
-        return press(Key::kRight, {});
+        return press(PressedKey::kRight, {});
       case KEY_PPAGE:
-        return press(Key::kPageUp, {});
+        return press(PressedKey::kPageUp, {});
       case KEY_NPAGE:
-        return press(Key::kPageDown, {});
+        return press(PressedKey::kPageDown, {});
       case KEY_HOME:
-        return press(Key::kHome, {});
+        return press(PressedKey::kHome, {});
       case KEY_END:
-        return press(Key::kEnd, {});
+        return press(PressedKey::kEnd, {});
       case KEY_ENTER:
-        return press(Key::kEnter, {});
+        return press(PressedKey::kEnter, {});
       case KEY_BTAB:
-        return press(Key::kBackTab, {});
+        return press(PressedKey::kBackTab, {});
       case KEY_BACKSPACE:
-        return press(Key::kErase, {});
+        return press(PressedKey::kErase, {});
       default:
         return true;  // among them KEY_RESIZE: what is on the screen is drawn again
     }
   }
   constexpr wint_t kControlC = 3, kControlH = 8, kEscape = 27, kDelete = 127;
   if (typed == kControlC) return false;
-  if (typed == '\t') return press(Key::kTab, {});
-  if (typed == '\r' || typed == '\n') return press(Key::kEnter, {});
-  if (typed == kEscape) return press(Key::kBack, {});
-  if (typed == kControlH || typed == kDelete) return press(Key::kErase, {});
+  if (typed == '\t') return press(PressedKey::kTab, {});
+  if (typed == '\r' || typed == '\n') return press(PressedKey::kEnter, {});
+  if (typed == kEscape) return press(PressedKey::kBack, {});
+  if (typed == kControlH || typed == kDelete) return press(PressedKey::kErase, {});
   if (typed < ' ') return true;
   char bytes[MB_LEN_MAX];
   std::mbstate_t state{};
   const std::size_t length = std::wcrtomb(bytes, static_cast<wchar_t>(typed), &state);
   if (length == static_cast<std::size_t>(-1)) return true;
-  return press(Key::kText, {bytes, length});
+  return press(PressedKey::kText, {bytes, length});
 }
 
 }  // namespace clusterprof::cli

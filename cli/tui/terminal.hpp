@@ -24,7 +24,7 @@ class Terminal {
 
   // Waits for a key, at most so long; below 0: for ever. `press` is told of it, and says whether the user
   // stays. False: the user has left, or the terminal has gone. A change of its size ends the wait.
-  using Press = std::function<bool(report::Key key, std::string_view text)>;
+  using Press = std::function<bool(report::PressedKey key, std::string_view text)>;
   bool await_key(const Press& press, int most_ms = -1) const;
 
  private:

@@ -19,7 +19,7 @@ namespace clusterprof::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using report::Key;
+using report::PressedKey;
 
 constexpr std::chrono::milliseconds kRefresh{1000};
 
@@ -48,8 +48,9 @@ int top(const TopOptions& options) {
     while (stays && !problem) {
       terminal.show([&](std::size_t columns, std::size_t rows) { return screen.draw(columns, rows); });
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(refresh_at - Clock::now()).count();
-      stays = terminal.await_key([&](Key key, std::string_view text) { return screen.press(key, text); },
-                                 static_cast<int>(std::max<std::int64_t>(left, 0)));
+      stays =
+          terminal.await_key([&](PressedKey key, std::string_view text) { return screen.press(key, text); },
+                             static_cast<int>(std::max<std::int64_t>(left, 0)));
       if (!stays || Clock::now() < refresh_at) continue;
       if (is_running && !screen.is_frozen()) {
         (void)run.watch();  // where it fails, shards say what ranks do

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "collector/loop/withdraw_patience.hpp"
+
 namespace clusterprof::collector {
 namespace {
 
@@ -18,8 +20,6 @@ using std::chrono::seconds;
 
 constexpr seconds kClockSlack{2};  // between two machines
 constexpr milliseconds kDoneInterval{20};
-// A file server that does not answer must not keep the job from ending.
-constexpr seconds kWithdrawPatience{1};
 
 }  // namespace
 

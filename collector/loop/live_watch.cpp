@@ -13,6 +13,7 @@
 
 #include "base/process_mark.hpp"
 #include "collector/loop/checkpointer.hpp"
+#include "collector/loop/withdraw_patience.hpp"
 #include "formats/run/run_control.hpp"
 #include "formats/shard/live_state.hpp"
 
@@ -27,8 +28,6 @@ using std::chrono::seconds;
 constexpr nanoseconds kShortest = seconds(1), kLongest = milliseconds(2500);
 constexpr int kShareOfNode = 1000;
 constexpr seconds kReadInterval{3};  // while somebody watches
-// A file server that does not answer must not keep the job from ending.
-constexpr seconds kWithdrawPatience{1};
 
 nanoseconds thread_time() {
   timespec used{};

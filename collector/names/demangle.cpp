@@ -10,13 +10,10 @@
 #include <utility>
 
 #include "collector/names/demangle_rust.hpp"
+#include "collector/names/freer.hpp"
 
 namespace clusterprof::collector {
 namespace {
-
-struct Freer {
-  void operator()(void* memory) const noexcept { std::free(memory); }
-};
 
 std::string_view without_clone_suffix(std::string_view name) {
   static constexpr std::string_view kClones[] = {".cold", ".constprop", ".isra",

@@ -6,12 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.hpp"
 #include "base/leading_number.hpp"
 
 namespace clusterprof::collector {
 namespace {
-
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // One way to read a name: "foo", "Grid", and the function with its number among those of its scope.
 struct CythonReading {

@@ -9,10 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.hpp"
+
 namespace clusterprof::collector {
 namespace {
 
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 

@@ -11,7 +11,7 @@
 namespace clusterprof::collector {
 namespace {
 
-std::string_view next_word(std::string_view& text) {
+std::string_view next_field(std::string_view& text) {
   const std::size_t end = std::min(text.find(' '), text.size());
   const std::string_view word = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
@@ -75,15 +75,15 @@ MountTable::MountTable(std::string_view mountinfo) {
     std::string_view line = mountinfo.substr(0, end);
     mountinfo.remove_prefix(std::min(end + 1, mountinfo.size()));
     // 36 35 98:0 /root /point options [tags] - type source options
-    (void)next_word(line);
-    (void)next_word(line);
-    const std::string_view numbers = next_word(line);
-    (void)next_word(line);
-    const std::string_view point = next_word(line);
+    (void)next_field(line);
+    (void)next_field(line);
+    const std::string_view numbers = next_field(line);
+    (void)next_field(line);
+    const std::string_view point = next_field(line);
     const std::size_t dash = line.find(" - ");
     if (point.empty() || dash == std::string_view::npos) continue;
     line.remove_prefix(dash + 3);
-    const std::string_view type = next_word(line);
+    const std::string_view type = next_field(line);
     unsigned major = 0, minor = 0;
     const char* const stop = numbers.data() + numbers.size();
     const auto [colon, error] = std::from_chars(numbers.data(), stop, major);

@@ -31,6 +31,7 @@
 #include "collector/names/debug_files.hpp"
 #include "collector/names/demangle.hpp"
 #include "collector/names/dwarf_functions.hpp"
+#include "collector/names/freer.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -43,10 +44,6 @@ struct DwflCloser {
   void operator()(Dwfl* dwfl) const noexcept { dwfl_end(dwfl); }
 };
 using DwflHandle = std::unique_ptr<Dwfl, DwflCloser>;
-
-struct Freer {
-  void operator()(void* memory) const noexcept { std::free(memory); }
-};
 
 std::string hex(std::span<const std::uint8_t> bytes) {
   std::string text;

@@ -14,7 +14,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMaxBytes = 8192, kMaxNotes = 10, kMaxNoteBytes = 240;
+constexpr std::size_t kMaxBytes = 8192, kMaxCheckNotes = 10, kMaxNoteBytes = 240;
 constexpr std::pair<std::string_view, shard::NoteCode> kGrades[] = {
     {"warn: ", shard::NoteCode::kNodeCheckWarned}, {"fail: ", shard::NoteCode::kNodeCheckFailed}};
 
@@ -47,7 +47,7 @@ std::string plain(std::string_view text) {
 std::vector<shard::Note> node_check_notes(const std::filesystem::path& file, const std::string& node) {
   const std::string text = read_beginning(file);
   std::vector<shard::Note> notes;
-  for (std::size_t begin = 0; begin < text.size() && notes.size() < kMaxNotes;) {
+  for (std::size_t begin = 0; begin < text.size() && notes.size() < kMaxCheckNotes;) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
     begin = end + 1;

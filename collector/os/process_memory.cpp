@@ -15,7 +15,7 @@
 namespace clusterprof::collector {
 namespace {
 
-std::uint64_t number(std::string_view text) {
+std::uint64_t number_after_blanks(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   std::uint64_t value = 0;
   (void)std::from_chars(text.data(), text.data() + text.size(), value);
@@ -31,11 +31,12 @@ void add_mapping(std::string_view line, const std::vector<std::uint32_t>& near, 
     if (equal == std::string::npos) continue;
     const std::string_view name = std::string_view(word).substr(0, equal),
                            value = std::string_view(word).substr(equal + 1);
-    if (name == "kernelpagesize_kB") page_kib = number(value);
+    if (name == "kernelpagesize_kB") page_kib = number_after_blanks(value);
     if (name == "file") is_of_file = true;
     if (name.size() < 2 || name[0] != 'N' || name[1] < '0' || name[1] > '9') continue;
-    const auto node = static_cast<std::uint32_t>(number(name.substr(1)));
-    (std::find(near.begin(), near.end(), node) != near.end() ? near_pages : far_pages) += number(value);
+    const auto node = static_cast<std::uint32_t>(number_after_blanks(name.substr(1)));
+    (std::find(near.begin(), near.end(), node) != near.end() ? near_pages : far_pages) +=
+        number_after_blanks(value);
   }
   if (is_of_file) return;
   memory.near_bytes += near_pages * page_kib * 1024;
@@ -60,7 +61,7 @@ std::optional<ProcessMemory> read_process_memory(pid_t pid, const std::string& n
   for (const std::string& line : split(*text, '\n'))
     for (const auto& [label, field] : kFields)
       if (line.starts_with(label))
-        memory.*field += number(std::string_view(line).substr(label.size())) * 1024;
+        memory.*field += number_after_blanks(std::string_view(line).substr(label.size())) * 1024;
   if (numa_nodes.empty()) return memory;
   const std::vector<std::uint32_t> near = parse_number_list(numa_nodes);
   std::ifstream maps(directory + "/numa_maps");
@@ -72,7 +73,8 @@ bool lock_is_given_up(std::string_view release) {
   constexpr std::pair<std::uint64_t, std::uint64_t> kFirst{5, 10};
   const std::size_t dot = release.find('.');
   if (dot == std::string_view::npos) return false;
-  return std::pair(number(release.substr(0, dot)), number(release.substr(dot + 1))) >= kFirst;
+  return std::pair(number_after_blanks(release.substr(0, dot)),
+                   number_after_blanks(release.substr(dot + 1))) >= kFirst;
 }
 
 void MemoryLookTimes::see(std::uint64_t process, Clock::time_point now, std::uint64_t rss_bytes) {

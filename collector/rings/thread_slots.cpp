@@ -4,7 +4,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::uint64_t kSearchIntervalNs = 1'000'000'000;
+constexpr std::uint64_t kSlotSearchIntervalNs = 1'000'000'000;
 // A thread is counted a moment before it appears in its slot, so look more than once.
 constexpr int kSearches = 3;
 
@@ -16,7 +16,7 @@ const std::vector<std::uint32_t>& ThreadSlots::find(std::uint64_t now_ns) {
   if (searches_left_ == 0 && now_ns < next_search_ns_) return slots_;
   if (searches_left_ > 0) --searches_left_;
   threads_seen_ = seen;
-  next_search_ns_ = now_ns + kSearchIntervalNs;
+  next_search_ns_ = now_ns + kSlotSearchIntervalNs;
   const auto& layout = segment_.layout();
   slots_.clear();
   segment_.for_each_touched(layout.thread_slots_offset, layout.thread_slots, sizeof(wire::ThreadSlot),

@@ -11,7 +11,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::uint64_t kSearchIntervalNs = 1'000'000'000;
+constexpr std::uint64_t kCodeSearchIntervalNs = 1'000'000'000;
 
 }  // namespace
 
@@ -45,7 +45,7 @@ bool CodeObjects::may_have_news(std::uint64_t now_ns) {
   const std::uint64_t used = segment_.header().code_arena_used.load(std::memory_order_acquire);
   if (used == arena_used_ && now_ns < next_search_ns_) return false;
   arena_used_ = used;
-  next_search_ns_ = now_ns + kSearchIntervalNs;
+  next_search_ns_ = now_ns + kCodeSearchIntervalNs;
   return true;
 }
 

@@ -17,7 +17,7 @@
 namespace clusterprof::shard {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'C', 'P', 'L', 'I', 'V', 'E', '0', '1'};
+constexpr std::array<char, 8> kLiveMagic = {'C', 'P', 'L', 'I', 'V', 'E', '0', '1'};
 
 // Rows are stored as they are in memory.
 constexpr std::uint64_t layout() {
@@ -29,17 +29,17 @@ constexpr std::uint64_t layout() {
   return hash;
 }
 
-struct Header {
-  std::array<char, 8> magic = kMagic;
+struct LiveHeader {
+  std::array<char, 8> magic = kLiveMagic;
   std::uint64_t layout = 0;
   std::uint64_t sequence = 0;
   std::uint64_t bytes = 0, checksum = 0;  // of what follows
   std::uint64_t header_checksum = 0;      // of the fields above
 };
-static_assert(std::has_unique_object_representations_v<Header>);
+static_assert(std::has_unique_object_representations_v<LiveHeader>);
 
-std::uint64_t checksum_of(const Header& header) {
-  return XXH3_64bits(&header, offsetof(Header, header_checksum));
+std::uint64_t checksum_of(const LiveHeader& header) {
+  return XXH3_64bits(&header, offsetof(LiveHeader, header_checksum));
 }
 
 class Packer {
@@ -202,10 +202,10 @@ Result<void> check(const LiveState& state) {
 }  // namespace
 
 std::vector<std::byte> encode_live(const LiveState& state) {
-  std::vector<std::byte> bytes(sizeof(Header));
+  std::vector<std::byte> bytes(sizeof(LiveHeader));
   Packer packer(bytes);
   fields(packer, state);
-  Header header;
+  LiveHeader header;
   header.layout = layout();
   header.sequence = state.sequence;
   header.bytes = bytes.size() - sizeof header;
@@ -216,10 +216,10 @@ std::vector<std::byte> encode_live(const LiveState& state) {
 }
 
 Result<LiveState> decode_live(std::span<const std::byte> bytes) {
-  Header header;
+  LiveHeader header;
   if (bytes.size() < sizeof header) return damaged("too short");
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.magic != kMagic) return damaged("it is no live file");
+  if (header.magic != kLiveMagic) return damaged("it is no live file");
   if (header.header_checksum != checksum_of(header)) return damaged("the checksum of its header is wrong");
   if (header.layout != layout()) return Error{"was written by another version", ErrorKind::kOtherVersion};
   // What is behind is left from a longer one.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "report/analysis/evidence.hpp"
+#include "report/analysis/finding_builder.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/placement.hpp"
 #include "report/analysis/regions.hpp"
@@ -16,10 +17,6 @@ namespace {
 
 using shard::Category;
 using Key = EvidenceKey;
-
-double of(const OptionalCategorySeconds& categories, Category category) {
-  return categories[static_cast<std::size_t>(category)].value_or(0);
-}
 
 // The classes for the time of threads outside MPI.
 constexpr std::pair<Limit, const char*> kPlainClasses[] = {

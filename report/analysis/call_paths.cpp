@@ -62,11 +62,6 @@ constexpr const char* kOfInterpreter = ", interpreter";
 // same for threads and processes.
 enum class Waits : std::uint8_t { kNo, kAsItsCaller, kForThreads, kForChildren };
 
-std::string_view last_name(std::string_view qualified) {
-  const auto dot = qualified.rfind('.');
-  return dot == std::string_view::npos ? qualified : qualified.substr(dot + 1);
-}
-
 template <std::size_t N>
 bool among(std::string_view text, const std::array<std::string_view, N>& all) {
   return std::find(all.begin(), all.end(), text) != all.end();

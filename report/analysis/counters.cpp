@@ -17,7 +17,6 @@ constexpr std::string_view kFloatOps[] = {"PAPI_FP_OPS"};
 constexpr std::string_view kDoubleVector[] = {"PAPI_VEC_DP"}, kSingleVector[] = {"PAPI_VEC_SP"};
 constexpr std::string_view kMigrations[] = {"cpu-migrations", "perf::CPU-MIGRATIONS",
                                             "perf::PERF_COUNT_SW_CPU_MIGRATIONS", "migrations"};
-constexpr double kLineBytes = 64;
 
 void add_up(CounterAmounts& to, std::uint32_t counter, std::uint64_t value) {
   const auto known =
@@ -68,8 +67,8 @@ std::vector<Derived> derive(const DerivedInput& in) {
     out.push_back({"branch_mpki", *branches * 1000 / *instructions, "misses per 1000 instructions",
                    "PAPI_BR_MSP x 1000 / PAPI_TOT_INS"});
   if (misses && in.elapsed_s > 0)
-    out.push_back(
-        {"memory_bandwidth", *misses * kLineBytes / in.elapsed_s, "B/s", "PAPI_L3_TCM x 64 B / elapsed"});
+    out.push_back({"memory_bandwidth", *misses * kCacheLine_bytes / in.elapsed_s, "B/s",
+                   "PAPI_L3_TCM x 64 B / elapsed"});
   if (in.cpu_s && in.cpu_of_s.value_or(0) > 0)
     out.push_back({"cpu_utilisation", *in.cpu_s / *in.cpu_of_s, "processors", "CPU time / elapsed"});
   if (in.elapsed_s > 0) {

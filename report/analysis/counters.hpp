@@ -29,6 +29,7 @@ inline constexpr std::string_view kCacheMisses[] = {"PAPI_L3_TCM", "perf::CACHE-
                                                     "perf::LLC-LOAD-MISSES", "cache-misses"};
 inline constexpr std::string_view kBranchMisses[] = {"PAPI_BR_MSP", "perf::BRANCH-MISSES",
                                                      "perf::PERF_COUNT_HW_BRANCH_MISSES", "branch-misses"};
+inline constexpr double kCacheLine_bytes = 64;  // what a miss brings
 
 // The counter of the first of these names that was counted; shard::kNone: none was.
 std::uint32_t find_counter(const std::vector<std::string>& counters, std::span<const std::string_view> names);

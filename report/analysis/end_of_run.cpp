@@ -15,8 +15,8 @@
 namespace clusterprof::report {
 namespace {
 
-constexpr auto kMpi = static_cast<std::size_t>(shard::Category::kMpi),
-               kRunnable = static_cast<std::size_t>(shard::Category::kRunnable);
+constexpr auto kMpiCategory = static_cast<std::size_t>(shard::Category::kMpi),
+               kRunnableCategory = static_cast<std::size_t>(shard::Category::kRunnable);
 
 // The bin in which a time lies.
 std::size_t bin_at(double time_s, double begin_s, double bin_s) {
@@ -120,8 +120,9 @@ class End {
         end_.category_s[c] = end_.category_s[c].value_or(0) + *rank.category_s[c];
       }
       rank.recorded_s = rank.elapsed_s;
-      if (of.useful_s && rank.category_s[kMpi])
-        rank.useful_s = rank.elapsed_s - *rank.category_s[kMpi] - rank.category_s[kRunnable].value_or(0);
+      if (of.useful_s && rank.category_s[kMpiCategory])
+        rank.useful_s =
+            rank.elapsed_s - *rank.category_s[kMpiCategory] - rank.category_s[kRunnableCategory].value_or(0);
       end_.rank_seconds += rank.elapsed_s;
     }
   }

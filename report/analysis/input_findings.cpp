@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/analysis/base_name.hpp"
 #include "report/analysis/channels.hpp"
 #include "report/analysis/evidence.hpp"
 #include "report/analysis/finding_groups.hpp"
@@ -35,8 +36,6 @@ struct ChannelCall {
   Channel channel = Channel::kNone;
   Between between = Between::kEither;
 };
-
-std::string_view last_name(std::string_view qualified) { return qualified.substr(qualified.rfind('.') + 1); }
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();

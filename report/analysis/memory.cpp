@@ -16,7 +16,6 @@ using shard::DataAccess;
 using shard::kNone;
 
 constexpr double kBits = 256;
-constexpr double kLineBytes = 64;
 constexpr double kMaxBlocks = 1e9;
 
 // The number of different blocks that leave `unset` of 256 bits unset (linear counting).
@@ -131,7 +130,7 @@ const WorkingSet& MemoryUse::working_set(const Use& use) {
 
 bool MemoryUse::is_bound(const Use& use, std::uint64_t cache_bytes) {
   if (use.counted && use.cpu_ns != 0) {
-    const double bytes = static_cast<double>(use.misses) * kLineBytes;
+    const double bytes = static_cast<double>(use.misses) * kCacheLine_bytes;
     return bytes >= thresholds::kMemoryBandwidth * static_cast<double>(use.cpu_ns) / 1e9 ||
            (use.instructions != 0 && static_cast<double>(use.misses) * 1000 >=
                                          thresholds::kMissesPerKilo * static_cast<double>(use.instructions));

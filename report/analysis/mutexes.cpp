@@ -17,13 +17,13 @@
 namespace clusterprof::report {
 namespace {
 
-using PlaceKey = std::tuple<std::string, std::string, std::uint32_t>;
+using LockPlace = std::tuple<std::string, std::string, std::uint32_t>;
 
 struct Sum {
   MutexRow row;
   std::uint64_t wait_ns = 0;
   std::set<std::pair<std::uint32_t, std::uint64_t>> mutexes;  // rank, address
-  std::map<PlaceKey, MutexHolderRow> holders;
+  std::map<LockPlace, MutexHolderRow> holders;
 };
 
 // A line is one place, whatever it calls to lock a mutex.
@@ -34,20 +34,21 @@ SourceLocation line_of(const CallPaths& paths, std::uint32_t path) {
   return place;
 }
 
-PlaceKey key_of(const SourceLocation& place) { return {place.file, place.function, place.line}; }
+LockPlace lock_place_of(const SourceLocation& place) { return {place.file, place.function, place.line}; }
 
 }  // namespace
 
 void list_mutexes(const shard::ShardData& head, const CallPaths& paths, const RankOrder& order,
                   Analysis& analysis) {
-  std::map<PlaceKey, std::uint32_t> numbers;
+  std::map<LockPlace, std::uint32_t> numbers;
   std::vector<Sum> sums;
   std::vector<std::uint32_t> sum_of(head.mutex_waits.size(), shard::kNone);
   for (std::size_t i = 0; i < head.mutex_waits.size(); ++i) {
     const shard::MutexWait& wait = head.mutex_waits[i];
     if (wait.rank >= head.ranks.size()) continue;
     SourceLocation place = line_of(paths, wait.path);
-    const auto [found, is_new] = numbers.try_emplace(key_of(place), static_cast<std::uint32_t>(sums.size()));
+    const auto [found, is_new] =
+        numbers.try_emplace(lock_place_of(place), static_cast<std::uint32_t>(sums.size()));
     if (is_new) sums.emplace_back().row.place = std::move(place);
     sum_of[i] = found->second;
     Sum& sum = sums[found->second];
@@ -56,7 +57,7 @@ void list_mutexes(const shard::ShardData& head, const CallPaths& paths, const Ra
     if (wait.mutex != 0) sum.mutexes.insert({wait.rank, wait.mutex});
     if (wait.holder_path == 0) continue;
     SourceLocation holder = line_of(paths, wait.holder_path);
-    MutexHolderRow& row = sum.holders[key_of(holder)];
+    MutexHolderRow& row = sum.holders[lock_place_of(holder)];
     row.place = std::move(holder);
     row.wait_s += to_seconds(wait.wait_ns);
   }

@@ -72,7 +72,7 @@ ProcessHow how_of(ProcessOrigin origin, Maker maker) {
 bool is_python(std::string_view program) { return base_name(program).starts_with("python"); }
 
 // "python3 train.py", "solver": without the arguments, in which processes of one kind differ.
-std::string program_of(const std::vector<std::string>& command) {
+std::string program_name(const std::vector<std::string>& command) {
   if (command.empty()) return {};
   std::string program(base_name(command.front()));
   if (!is_python(command.front())) return program;
@@ -103,7 +103,7 @@ std::string program_of(ProcessHow how, Maker maker, const std::vector<std::strin
   if (how == ProcessHow::kExec && maker == Maker::kForkServer) return std::string(kServerProgram);
   const bool is_worker =
       how == ProcessHow::kFork || how == ProcessHow::kSpawn || how == ProcessHow::kForkserver;
-  return is_worker && maker != Maker::kNone ? std::string(kWorkerProgram) : program_of(command);
+  return is_worker && maker != Maker::kNone ? std::string(kWorkerProgram) : program_name(command);
 }
 
 class ProcessList {

@@ -25,7 +25,7 @@ std::string_view name_of(const ShardData& data, std::uint32_t series) {
 }
 
 // Sums and maxima of nodes' series.
-void describe_nodes(const ShardData& data, Analysis& analysis) {
+void add_node_series(const ShardData& data, Analysis& analysis) {
   struct Sum {
     std::uint64_t sum = 0, most = 0;
   };
@@ -237,7 +237,7 @@ double axis_begin_s(const ShardData& data, const TimeAxis& axis) {
 
 void find_timeline(const ShardData& data, const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
   if (data.time_axis.bin_ns == 0) return;
-  describe_nodes(data, analysis);
+  add_node_series(data, analysis);
   Timeline& timeline = analysis.timeline.emplace();
   const std::uint32_t join = bins_to_join(data);
   for (std::uint32_t s = 0; s < data.series.size(); ++s) timeline.series.emplace_back(name_of(data, s));

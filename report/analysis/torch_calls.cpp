@@ -105,7 +105,7 @@ const Operation* operation_of_native(std::string_view name) {
   return name.substr(name.rfind(':') + 1).find("Work") != std::string_view::npos ? &kWait : nullptr;
 }
 
-TorchKind kind_of_call(std::string_view op) {
+TorchKind torch_kind_of(std::string_view op) {
   for (const wire::C10dFunction& function : wire::kC10dFunctions) {
     if (op != function.name) continue;
     if (function.kind == wire::MpiClass::kCollective) return kCollective;
@@ -219,7 +219,7 @@ void TorchTime::finish(const RankOrder& ranks, Analysis& analysis) const {
   for (const MpiCallRow& call : analysis.mpi_calls) {
     if (communication_library(call.op) != "torch.distributed") continue;
     TorchRow& row = result.rows.emplace_back();
-    row.op = call.op, row.kind = kind_of_call(call.op);
+    row.op = call.op, row.kind = torch_kind_of(call.op);
     row.file = call.file, row.function = call.function, row.line = call.line;
     row.time_s = call.time_s, row.spread = call.spread;
     row.count = call.count, row.wait_s = call.wait_s;

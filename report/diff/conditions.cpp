@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "report/analysis/base_name.hpp"
 #include "report/diff/diff.hpp"
 #include "report/format/names.hpp"
 
@@ -253,8 +254,6 @@ class Parser {
   std::string_view text_;
   std::size_t at_ = 0;
 };
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool is_meant(const Metric& metric, const Subject& subject, std::string_view name) {
   if (metric.table == DiffTable::kLines) {

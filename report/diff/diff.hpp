@@ -20,6 +20,9 @@
 namespace clusterprof::report {
 
 enum class Unit : std::uint8_t { kSeconds, kShare, kCount, kBytes, kPlain };
+inline constexpr std::array<const char*, 5> kUnitNames = {"s", "share", "count", "bytes",
+                                                          "other"};  // in JSON
+constexpr const char* name_of(Unit unit) { return kUnitNames[static_cast<std::size_t>(unit)]; }
 enum class Better : std::uint8_t { kLower, kHigher, kNeither };
 
 enum class DiffTable : std::uint8_t {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "report/analysis/base_name.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
@@ -16,8 +17,6 @@ namespace clusterprof::report {
 namespace {
 
 using namespace format;
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 RunInfo size_of(const RunFacts& run) {
   RunInfo info;

@@ -16,9 +16,9 @@ namespace {
 
 // What rows of different runs must agree in to be about the same thing. Installations differ in their
 // folders, and lines move with the functions that they are in.
-using Key = std::tuple<shard::FrameKind, std::string, std::string, std::string, std::int64_t>;
+using RowKey = std::tuple<shard::FrameKind, std::string, std::string, std::string, std::int64_t>;
 
-Key key_of(const FactRow& row, bool whole_path) {
+RowKey key_of(const FactRow& row, bool whole_path) {
   const Subject& subject = row.subject;
   const std::string& place = subject.file.empty() ? subject.module : subject.file;
   const bool derived = row.table == DiffTable::kDerived;
@@ -33,13 +33,13 @@ Key key_of(const FactRow& row, bool whole_path) {
 }
 
 // Base names that stand for several files in one run.
-std::set<Key> find_ambiguous(std::span<const RunFacts* const> runs, DiffTable table) {
-  std::set<Key> ambiguous;
+std::set<RowKey> find_ambiguous(std::span<const RunFacts* const> runs, DiffTable table) {
+  std::set<RowKey> ambiguous;
   for (const RunFacts* run : runs) {
-    std::map<Key, Key> seen;
+    std::map<RowKey, RowKey> seen;
     for (const FactRow& row : run->rows) {
       if (row.table != table) continue;
-      const Key whole = key_of(row, true), base = key_of(row, false);
+      const RowKey whole = key_of(row, true), base = key_of(row, false);
       const auto [first, is_new] = seen.try_emplace(base, whole);
       if (!is_new && first->second != whole) ambiguous.insert(base);
     }
@@ -56,18 +56,18 @@ const FactRow& JoinedRow::last() const {
 }
 
 std::vector<JoinedRow> join_rows(std::span<const RunFacts* const> runs, DiffTable table) {
-  const std::set<Key> ambiguous = find_ambiguous(runs, table);
+  const std::set<RowKey> ambiguous = find_ambiguous(runs, table);
   std::vector<std::optional<double>> absent;
   for (const RunFacts* run : runs)
     absent.push_back(run->zero_if_absent[static_cast<std::size_t>(table)] ? std::optional(0.0)
                                                                           : std::nullopt);
   std::vector<JoinedRow> rows;
-  std::map<Key, std::size_t> known;
+  std::map<RowKey, std::size_t> known;
   std::set<std::tuple<std::size_t, std::size_t, std::size_t>> seen;  // row, column, run: has a value
   for (std::size_t r = 0; r < runs.size(); ++r)
     for (const FactRow& row : runs[r]->rows) {
       if (row.table != table) continue;
-      Key key = key_of(row, false);
+      RowKey key = key_of(row, false);
       if (ambiguous.contains(key)) key = key_of(row, true);
       const auto [found, is_new] = known.try_emplace(std::move(key), rows.size());
       if (is_new) rows.push_back({std::vector<const FactRow*>(runs.size()), {}});

@@ -7,11 +7,6 @@
 namespace clusterprof::report {
 namespace {
 
-const char* unit_name(Unit unit) {
-  static constexpr std::array<const char*, 5> kNames = {"s", "share", "count", "bytes", "other"};
-  return kNames[static_cast<std::size_t>(unit)];
-}
-
 class DiffDocument {
  public:
   DiffDocument(const Diff& diff, const JsonSink& sink) : d_(diff), out_(sink) {}
@@ -67,7 +62,7 @@ class DiffDocument {
 
   void value(std::string_view name, const ComparedValue& value) {
     out_.object(name, [&] {
-      out_("unit", unit_name(value.unit));
+      out_("unit", name_of(value.unit));
       comparison(value.all);
       if (value.per_rank) out_.object("per_rank", [&] { comparison(*value.per_rank); });
     });
@@ -118,7 +113,7 @@ class DiffDocument {
     out_("within_noise", judgement.within_noise)("undecided", judgement.undecided);
     out_("b_runs", judgement.b_runs)("b_runs_alike", judgement.b_runs_alike);
     out_("subject", text_or_null(judgement.subject));
-    out_("unit", unit_name(judgement.unit))("per_rank", judgement.per_rank);
+    out_("unit", name_of(judgement.unit))("per_rank", judgement.per_rank);
     comparison(judgement.comparison);
   }
 

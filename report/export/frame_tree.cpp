@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "report/analysis/base_name.hpp"
+
 namespace clusterprof::report {
 
 using shard::Frame;
@@ -11,8 +13,6 @@ using shard::FrameKind;
 using shard::kNone;
 
 namespace {
-
-std::string_view base_name(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
 // FlameGraph's palettes know these endings.
 std::string ending(const CallPaths& paths, const Frame& frame) {

@@ -39,7 +39,7 @@ enum Profile : protozero::pbf_tag_type {
   kComment = 13,
   kDefaultSampleType = 14,
 };
-enum ValueType : protozero::pbf_tag_type { kType = 1, kUnit = 2 };
+enum ValueType : protozero::pbf_tag_type { kTypeText = 1, kUnitText = 2 };
 enum Sample : protozero::pbf_tag_type { kLocationId = 1, kValue = 2, kLabel = 3 };
 enum Label : protozero::pbf_tag_type { kKey = 1, kStr = 2, kNum = 3 };
 enum Mapping : protozero::pbf_tag_type {
@@ -212,8 +212,8 @@ class PprofWriter {
   void value_type(field::Profile of, const char* type, const char* unit) {
     pbf_writer profile(message_);
     pbf_writer value(profile, of);
-    value.add_int64(field::kType, string(type));
-    value.add_int64(field::kUnit, string(unit));
+    value.add_int64(field::kTypeText, string(type));
+    value.add_int64(field::kUnitText, string(unit));
   }
   static void label(pbf_writer& sample, std::int64_t key, field::Label kind, std::int64_t value) {
     pbf_writer label(sample, field::kLabel);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "report/analysis/base_name.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
 
@@ -76,11 +77,6 @@ std::string_view without_result(std::string_view name) {
     if (name[i] == ' ' && depth == 0) begin = i + 1;
   }
   return name.substr(begin);
-}
-
-std::string_view base_name(std::string_view path) {
-  const auto slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
 }  // namespace

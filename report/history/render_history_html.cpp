@@ -18,7 +18,7 @@ using plain_html::Curve;
 using plain_html::escaped;
 using plain_html::LineChart;
 
-constexpr std::size_t kMaxRows = 200;
+constexpr std::size_t kMostRuns = 200;
 constexpr std::size_t kTicks = 5;
 constexpr std::size_t kMostCurves = 5;
 // From these efficiencies on a badge is green, and yellow.
@@ -94,7 +94,7 @@ std::string series_section(const HistorySeries& series) {
       "</tbody></table></div>\n<div class=\"scroll\"><table>\n<thead><tr><th>start</th><th>elapsed</th>"
       "<th>parallel</th><th>memory</th><th>commit</th><th class=\"text\">run</th>"
       "<th class=\"text\">finding</th></tr></thead>\n<tbody>\n";
-  for (std::size_t i = 0; i < std::min(kMaxRows, series.runs.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kMostRuns, series.runs.size()); ++i) {
     const HistoryRun& run = series.runs[series.runs.size() - 1 - i];  // the newest first
     out += fmt::format(
         "<tr{}><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{}</td>"

@@ -12,10 +12,6 @@ namespace {
 constexpr std::array<const char*, shard::kSettingKinds> kKindNames = {"commit", "module", "compiler",
                                                                       "variable"};
 
-const char* unit_name(Unit unit) {
-  return unit == Unit::kShare ? "share" : unit == Unit::kBytes ? "bytes" : "s";
-}
-
 }  // namespace
 
 void render_history_json(const History& history, const JsonSink& sink) {
@@ -60,7 +56,7 @@ void render_history_json(const History& history, const JsonSink& sink) {
       const HistoryRun& run = history.series[row.series].runs[change.run];
       out("series", row.series)("run", run.name)("at", utc_or_null(run.start_utc_ns));
       out("metric", condition_name(change.metric))("file", text_or_null(change.metric.file));
-      out("unit", unit_name(change.unit))("before", change.point.before)("after", change.point.after);
+      out("unit", name_of(change.unit))("before", change.point.before)("after", change.point.after);
       out("half_width", change.point.half_width)("commit", text_or_null(change.commit));
       out.rows("functions", change.functions, [&](const FunctionChange& function) {
         out("metric", condition_name(function.metric))("file", text_or_null(function.metric.file));

@@ -73,7 +73,7 @@ std::string from_hex(std::string_view hex) {
   return bytes;
 }
 
-std::string escaped(std::string_view text) {
+std::string escaped_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '&')
@@ -277,7 +277,7 @@ void keep_memory(HeldMemory& memory, Shortener& shortener) {
   memory.tree.clear();  // the page has it in arrays
 }
 
-std::vector<Shortened> shorten(Analysis& a, const PageOptions& options) {
+std::vector<Shortened> shorten_tables(Analysis& a, const PageOptions& options) {
   Shortener shortener;
   shortener.cut("functions", a.functions, options.report_functions);
   shortener.cut("lines", a.lines, options.report_lines);
@@ -531,7 +531,7 @@ std::string plain_data(Analysis analysis, const PageData& page, const PageOption
   add_ranks(analysis, page, arrays);
   add_memory(analysis, arrays, strings);
   add_rest(page, arrays);
-  std::vector<Shortened> shortened = shorten(analysis, options);
+  std::vector<Shortened> shortened = shorten_tables(analysis, options);
   if (page.series.size() < page.all_series)
     shortened.push_back({"series", page.series.size(), page.all_series});
   if (page.node_series.size() < page.all_node_series)
@@ -574,7 +574,7 @@ std::string title_of(const RunInfo& run) {
 }  // namespace
 
 Result<std::string> render_html(Analysis analysis, const PageData& page, const PageOptions& options) {
-  const std::string title = escaped(title_of(analysis.run));
+  const std::string title = escaped_html(title_of(analysis.run));
   std::string data;
   {
     const Result<std::string> compressed = gzipped(plain_data(std::move(analysis), page, options));

@@ -22,8 +22,8 @@ using plain_html::Curve;
 using plain_html::escaped;
 using plain_html::LineChart;
 
-constexpr std::size_t kMaxRows = 100;
-constexpr std::size_t kNameColumns = 100;
+constexpr std::size_t kLossesShown = 100;
+constexpr std::size_t kSubjectColumns = 100;
 constexpr std::size_t kFastest = 6;  // functions in the chart
 constexpr std::size_t kChartName = 22;
 
@@ -267,13 +267,13 @@ class ScalePage {
     const std::string smallest = size_text(r_.sizes.front().size), largest = size_text(r_.sizes.back().size);
     begin_table(fmt::format("Scaling loss by call path, from {} to {} {}", smallest, largest, noun_),
                 {"function", "share of a rank's time", "loss", "\u00b1", "at " + smallest, "at " + largest});
-    const std::size_t shown = std::min(r_.losses.size(), kMaxRows);
+    const std::size_t shown = std::min(r_.losses.size(), kLossesShown);
     for (std::size_t i = 0; i < shown; ++i) {
       const LossRow& row = r_.losses[i];
       std::string indent;
       for (std::uint32_t d = 0; d < std::min(row.depth, 30u); ++d) indent += "\u00a0\u00a0";
       table_row(
-          {indent + subject_text(row, kNameColumns), percent(row.share),
+          {indent + subject_text(row, kSubjectColumns), percent(row.share),
            (row.loss_s < 0 ? "-" : "") + seconds(std::abs(row.loss_s)),
            row.half_width ? seconds(*row.half_width) : "", seconds(row.smallest_s), seconds(row.largest_s)},
           true);
@@ -284,7 +284,7 @@ class ScalePage {
   void growth(DiffTable table, std::string_view title, const std::vector<GrowthRow>& all) {
     std::vector<std::pair<std::string, const GrowthRow*>> rows;
     for (const GrowthRow& row : all)
-      if (row.loss_s > 0) rows.emplace_back(subject_text(table, row, kNameColumns), &row);
+      if (row.loss_s > 0) rows.emplace_back(subject_text(table, row, kSubjectColumns), &row);
     growth_table(title, rows);
   }
 
@@ -297,7 +297,7 @@ class ScalePage {
     columns.back() += size_text(r_.sizes.back().size);
     columns.emplace_back("10 % at");
     begin_table(title, columns);
-    const std::size_t shown = std::min(rows.size(), kMaxRows);
+    const std::size_t shown = std::min(rows.size(), kLossesShown);
     for (std::size_t i = 0; i < shown; ++i) {
       const GrowthRow& row = *rows[i].second;
       std::vector<std::string> cells{rows[i].first};

@@ -23,7 +23,7 @@ using Align = Table::Align;
 constexpr double kNarrow = 0.8;  // efficiencies below are marked
 constexpr std::size_t kMostSizesInShares = 4;
 
-std::string share_cell(const std::optional<double>& share) {
+std::string percent_cell(const std::optional<double>& share) {
   return share ? fmt::format("{:.0f}", 100 * *share) : "-";
 }
 
@@ -94,7 +94,7 @@ class ScaleText {
       if (speedup) cells.push_back(row.speedup ? fmt::format("{:.2f}", *row.speedup) : "-");
       for (const Column& column : kColumns)
         if (any(rows, [&](const ScaleRow& any_row) { return any_row.*column.value; }))
-          cells.push_back(share_cell(row.*column.value));
+          cells.push_back(percent_cell(row.*column.value));
       table.row(std::move(cells), row.global.value_or(1) < kNarrow ? Style::kWarning : Style::kPlain);
     }
     table.print(page_);
@@ -107,7 +107,7 @@ class ScaleText {
     for (const PredictedRow& row : r_.predictions)
       table.row({size_text(row.size), seconds(row.elapsed_s.value), seconds(row.elapsed_s.low),
                  seconds(row.elapsed_s.high), row.speedup ? fmt::format("{:.2f}", *row.speedup) : "-",
-                 share_cell(row.efficiency)});
+                 percent_cell(row.efficiency)});
     table.print(page_);
   }
 

@@ -20,9 +20,9 @@ namespace {
 // Sums over all processors that grow by a larger power of their number are of weak scaling.
 constexpr double kWeak = 0.5;
 // Time that so few samples were counted of says nothing about how it grows.
-constexpr double kLeastSamples = 20;
+constexpr double kSignificantSamples = 20;
 // Calls that are timed but take less of the run do not matter, whatever their law.
-constexpr double kLeastShare = 1e-4;
+constexpr double kSignificantShare = 1e-4;
 // Losses of call paths below this share of a rank's time are left out.
 constexpr double kLeastLoss = 0.005;
 constexpr std::size_t kMostLosses = 300;
@@ -381,9 +381,9 @@ class Scaler {
         const ScaledRun& run = report_.runs[r];
         if (!values[r]) continue;
         if (sampled && run.facts.sampling_period_s > 0)
-          here += *values[r] * ranks(run) / run.facts.sampling_period_s / kLeastSamples;
+          here += *values[r] * ranks(run) / run.facts.sampling_period_s / kSignificantSamples;
         else if (run.elapsed_s > 0)
-          here = std::max(here, *values[r] / run.elapsed_s / kLeastShare);
+          here = std::max(here, *values[r] / run.elapsed_s / kSignificantShare);
       }
       most = std::max(most, here);
     }

@@ -17,7 +17,7 @@ using namespace format;
 
 namespace {
 
-constexpr double kNearlyAll = 0.9;
+constexpr double kShareOfCallers = 0.9;
 
 }  // namespace
 
@@ -102,7 +102,7 @@ std::vector<std::string> remarks_of(const ScaleReport& report) {
 
 bool calls_all(const GrowthRow& row) {
   return std::all_of(row.shares.begin(), row.shares.end(),
-                     [](const SizedValue& share) { return share.value.value_or(0) >= kNearlyAll; });
+                     [](const SizedValue& share) { return share.value.value_or(0) >= kShareOfCallers; });
 }
 
 }  // namespace clusterprof::report

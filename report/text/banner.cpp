@@ -19,7 +19,7 @@ namespace {
 using namespace format;
 using namespace text;
 
-constexpr std::size_t kFunctions = 5, kCallSites = 3, kFindingLines = 6, kCommandLines = 4, kCommands = 4;
+constexpr std::size_t kTopFunctions = 5, kCallSites = 3, kFindingLines = 6, kCommandLines = 4, kCommands = 4;
 
 constexpr std::size_t kLinesOfFirst = 4, kLinesOfOthers = 2;
 
@@ -135,7 +135,7 @@ std::string render_banner(const Analysis& a, std::string_view run_dir, int width
   std::stable_sort(functions.begin(), functions.end(), [](const FunctionRow* x, const FunctionRow* y) {
     return x->active_self_s > y->active_self_s;
   });
-  functions.resize(std::min(functions.size(), kFunctions));
+  functions.resize(std::min(functions.size(), kTopFunctions));
   const double active_s = a.sampled_s - a.helper_idle_s;
   if (!functions.empty()) page.line("  top functions (self, all ranks)");
   for (const FunctionRow* row : functions)

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/analysis/base_name.hpp"
 #include "report/analysis/file_io.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
@@ -29,8 +30,8 @@ using Align = Table::Align;
 
 constexpr std::size_t kWideCalls = 100;  // columns of the page
 
-std::string base_name(std::string_view path) {
-  return path.empty() ? "(other files)" : printable(path.substr(path.find_last_of('/') + 1));
+std::string file_name(std::string_view path) {
+  return path.empty() ? "(other files)" : printable(base_name(path));
 }
 
 // The calls of one operation at one line, on all files together.
@@ -96,7 +97,7 @@ void print_call_lines(Page& page, const Analysis& a, const std::vector<CallLine>
       const IoCallRow& row = *line.most;
       std::string call = fmt::format(
           "{} {}", shard::kIoOperationNames[static_cast<std::size_t>(row.operation)],
-          line.files == 1 ? shorten_middle(base_name(row.path), 24) : fmt::format("{} files", line.files));
+          line.files == 1 ? shorten_middle(file_name(row.path), 24) : fmt::format("{} files", line.files));
       if (!row.mpi.empty()) call += " in " + printable(row.mpi);
       const std::size_t used = columns(call) + 4;
       if (room > used + 8)

@@ -23,7 +23,6 @@ using Align = Table::Align;
 
 constexpr std::size_t kCallSitesInAnyCase = 8;
 constexpr std::size_t kWideCallSites = 100;  // columns of the page
-constexpr std::size_t kUsualWidth = 80;
 constexpr double kSmallCallSite = 0.001;  // of the time in MPI; left out beyond the first ones
 
 class MpiSections : private Section {
@@ -44,7 +43,7 @@ class MpiSections : private Section {
     page_.section("MPI by call site", fmt::format("in {}; {} in {} calls, all ranks", scale.unit(),
                                                   seconds(total), count(calls)));
     const bool waits = a_.wait_quality.has_value();
-    const bool narrow = waits && page_.width() < kWideCallSites, tight = page_.width() < kUsualWidth;
+    const bool narrow = waits && page_.width() < kWideCallSites, tight = page_.width() < kUsualColumns;
     // Columns: 2, 3 with known waiting; 7, 8 where there is room.
     const auto numbers = [&](const std::vector<std::string>& cells, Style style) {
       static constexpr std::size_t kWidths[] = {10, 7, 9, 9, 9, 10, 10, 9, 9, 9, 6};

@@ -16,7 +16,6 @@ namespace {
 constexpr std::string_view kIndent = "  ";
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kLongestUnit = 4;  // " ms."
-constexpr std::size_t kUsualWidth = 80;
 constexpr std::size_t kMinRoom = 20;     // for names in the last column of a page of that width
 
 std::string_view escape_sequence(Style style) {
@@ -131,7 +130,7 @@ std::vector<std::size_t> Table::widths() const {
 std::vector<bool> Table::shown(std::size_t page_width, const std::vector<std::size_t>& widths) const {
   std::vector<bool> result(columns_.size(), true);
   const bool named = !columns_.empty() && columns_.back().align == Align::kLeft;
-  const std::size_t least = named              ? page_width < kUsualWidth ? page_width / 2 : kMinRoom
+  const std::size_t least = named              ? page_width < kUsualColumns ? page_width / 2 : kMinRoom
                             : columns_.empty() ? 0
                                                : widths.back();
   for (std::size_t c = columns_.size(); c-- > 0 && room(page_width, widths, result) < least;)

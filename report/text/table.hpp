@@ -36,6 +36,8 @@ struct Span {
   Style style = Style::kPlain;
 };
 
+inline constexpr std::size_t kUsualColumns = 80;  // of a terminal, and so of a page
+
 class Page {
  public:
   Page(std::size_t width, bool colour) : width_(width), colour_(colour) {}

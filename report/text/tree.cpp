@@ -22,7 +22,7 @@ constexpr double kSmallShort = 0.05;  // the same where the tree is one section 
 constexpr double kAlone = 0.98;       // of its caller's time: such a callee is indented less
 constexpr std::size_t kMaxRows = 200;
 constexpr std::size_t kShortestName = 8;
-constexpr std::size_t kWide = 100, kUsual = 80;  // columns of the page
+constexpr std::size_t kWide = 100;  // columns of the page
 
 class TreeText {
  public:
@@ -34,9 +34,9 @@ class TreeText {
         whole_s_(whole_s),
         least_s_((options.full ? kSmall : kSmallShort) * whole_s_),
         scale_(largest()),
-        bar_width_(page.width() >= kWide    ? 16
-                   : page.width() >= kUsual ? 8
-                                            : 0),
+        bar_width_(page.width() >= kWide           ? 16
+                   : page.width() >= kUsualColumns ? 8
+                                                   : 0),
         indent_(rows_.size(), 0) {
     choose(options.full ? kMaxRows : options.rows);
   }
@@ -123,7 +123,7 @@ class TreeText {
 
   // Deeper calls stand where these do, so that their names can still be read.
   [[nodiscard]] std::size_t most_indent() const {
-    return page_.width() >= kUsual ? page_.width() / 4 : page_.width() / 12;
+    return page_.width() >= kUsualColumns ? page_.width() / 4 : page_.width() / 12;
   }
   [[nodiscard]] std::size_t room_at(std::size_t indent) const {
     const std::size_t used = 31 + bar_width_ + std::min(indent, most_indent());

@@ -26,7 +26,7 @@ using Align = Table::Align;
 constexpr std::size_t kFewRows = 3;
 constexpr std::size_t kTimeLineName = 17;
 constexpr double kHelpersWait = 0.01;  // of the main threads' waiting; said from here
-constexpr double kSmall = 0.001;       // of the whole table; left out beyond the first rows
+constexpr double kNegligible = 0.001;  // of the whole table; left out beyond the first rows
 
 double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -80,7 +80,7 @@ class Waits {
   template <typename Row>
   std::size_t worth_showing(const std::vector<Row>& rows, double Row::*value, double whole) const {
     std::size_t shown = std::min(options_.full ? options_.rows : kFewRows, rows.size());
-    while (shown > kFewRows && rows[shown - 1].*value < kSmall * whole) --shown;
+    while (shown > kFewRows && rows[shown - 1].*value < kNegligible * whole) --shown;
     return shown;
   }
 

@@ -21,7 +21,7 @@ using namespace text;
 
 namespace {
 
-constexpr std::array<std::string_view, 16> kHelp = {
+constexpr std::array<std::string_view, 16> kBrowserHelp = {
     "1 .. 8, Tab      the pages: summary, hotspots, tree, ranks,",
     "                 communication, source, processes, threads;",
     "                 9, with --memory: memory",
@@ -174,21 +174,21 @@ struct Browser::State {
     if (right ? at.view->right(at.cursor) : at.view->left(at.cursor)) at.stale = true;
   }
 
-  void type(Key key, std::string_view text) {
+  void type(PressedKey key, std::string_view text) {
     Pane& at = pane();
-    if (key == Key::kEnter) {
+    if (key == PressedKey::kEnter) {
       typing = false;
       return;
     }
-    if (key == Key::kBack) {
+    if (key == PressedKey::kBack) {
       typing = false;
       at.filter.clear();
-    } else if (key == Key::kErase) {
+    } else if (key == PressedKey::kErase) {
       // A character of UTF-8: its last byte, and those before that go on from another one.
       while (!at.filter.empty() && (static_cast<unsigned char>(at.filter.back()) & 0xC0) == 0x80)
         at.filter.pop_back();
       if (!at.filter.empty()) at.filter.pop_back();
-    } else if (key == Key::kText) {
+    } else if (key == PressedKey::kText) {
       at.filter += text;
     } else {
       return;
@@ -240,14 +240,14 @@ Browser::Browser(const Analysis& analysis, const PageData& data, bool unicode)
     : state_(std::make_unique<State>(analysis, data, unicode)) {}
 Browser::~Browser() = default;
 
-bool Browser::press(Key key, std::string_view text) {
+bool Browser::press(PressedKey key, std::string_view text) {
   State& s = *state_;
   s.message.clear();
   if (s.typing) {
     s.type(key, text);
     return true;
   }
-  if (s.help && key != Key::kBack) {
+  if (s.help && key != PressedKey::kBack) {
     s.help = false;
     return true;
   }
@@ -255,44 +255,44 @@ bool Browser::press(Key key, std::string_view text) {
   const auto page = static_cast<std::ptrdiff_t>(std::max<std::size_t>(s.list_rows, 2) - 1);
   const auto all = static_cast<std::ptrdiff_t>(s.pane().view->size());
   switch (key) {
-    case Key::kUp:
+    case PressedKey::kUp:
       s.move(-1);
       break;
-    case Key::kDown:
+    case PressedKey::kDown:
       s.move(1);
       break;
-    case Key::kPageUp:
+    case PressedKey::kPageUp:
       s.move(-page);
       break;
-    case Key::kPageDown:
+    case PressedKey::kPageDown:
       s.move(page);
       break;
-    case Key::kHome:
+    case PressedKey::kHome:
       s.move(-all);
       break;
-    case Key::kEnd:
+    case PressedKey::kEnd:
       s.move(all);
       break;
-    case Key::kLeft:
+    case PressedKey::kLeft:
       s.sideways(false);
       break;
-    case Key::kRight:
+    case PressedKey::kRight:
       s.sideways(true);
       break;
-    case Key::kEnter:
+    case PressedKey::kEnter:
       s.open();
       break;
-    case Key::kErase:
-    case Key::kBack:
+    case PressedKey::kErase:
+    case PressedKey::kBack:
       s.back();
       break;
-    case Key::kTab:
+    case PressedKey::kTab:
       s.go_to((s.page + 1) % s.panes.size());
       break;
-    case Key::kBackTab:
+    case PressedKey::kBackTab:
       s.go_to((s.page + s.panes.size() - 1) % s.panes.size());
       break;
-    case Key::kText:
+    case PressedKey::kText:
       return s.letter(text);
   }
   return true;
@@ -316,7 +316,7 @@ std::vector<ScreenLine> Browser::draw(std::size_t columns, std::size_t rows) {
   std::vector<Span> heading = at.view->heading(columns);
   add(s.tabs(columns));
   if (s.help) {
-    for (const std::string_view line : kHelp) add({{std::string(line), Style::kPlain}});
+    for (const std::string_view line : kBrowserHelp) add({{std::string(line), Style::kPlain}});
     lines.resize(rows - 1);
     add({{"any key: back", Style::kDim}});
     return lines;

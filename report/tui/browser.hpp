@@ -18,7 +18,7 @@ namespace clusterprof::report {
 
 inline constexpr std::size_t kMinColumns = 60, kMinRows = 20;  // of a screen
 
-enum class Key {
+enum class PressedKey {
   kUp,
   kDown,
   kLeft,
@@ -46,8 +46,8 @@ class Browser {
   Browser(const Analysis& analysis, const PageData& data, bool unicode);
   ~Browser();
 
-  // A key, and what was typed (UTF-8) with Key::kText. False: the user quits.
-  bool press(Key key, std::string_view text = {});
+  // A key, and what was typed (UTF-8) with PressedKey::kText. False: the user quits.
+  bool press(PressedKey key, std::string_view text = {});
 
   // As many lines as the screen has rows. Of a screen that is too small: what would be needed.
   [[nodiscard]] std::vector<ScreenLine> draw(std::size_t columns, std::size_t rows);

@@ -27,7 +27,7 @@ class FunctionView final : public ListView {
   void refresh(std::string_view filter) override {
     items_.clear();
     const PageFunction& function = run_.data.functions[function_];
-    const FunctionTime& time = run_.time.functions[function_];
+    const FunctionSeconds& time = run_.time.functions[function_];
     items_.push_back({{{function_label(function.name, function.kind), Style::kTitle}}, false, {}});
     if (!function.file.empty()) {
       const std::string at = function.line == 0 ? "" : fmt::format(":{}", function.line);

@@ -37,7 +37,7 @@ class HotspotsView final : public View {
       return reversed_ ? key(a) < key(b) : key(a) > key(b);
     });
     double most_s = 0;
-    for (const FunctionTime& time : run_.time.functions) most_s = std::max(most_s, time.total_s);
+    for (const FunctionSeconds& time : run_.time.functions) most_s = std::max(most_s, time.total_s);
     scale_ = TimeScale(most_s);
   }
   std::size_t size() const override { return items_.size(); }
@@ -54,7 +54,7 @@ class HotspotsView final : public View {
 
   Spans render(std::size_t item, std::size_t columns) const override {
     const std::uint32_t f = items_[item];
-    const FunctionTime& time = run_.time.functions[f];
+    const FunctionSeconds& time = run_.time.functions[f];
     const FunctionRow* row = row_of(f);
     const std::string numbers =
         time_cell(scale_, time.self_s) + cell(run_.share(time.self_s), 6) + time_cell(scale_, time.total_s) +
@@ -94,7 +94,7 @@ class HotspotsView final : public View {
   }
   const std::string& name(std::uint32_t f) const { return run_.data.functions[f].name; }
   double key(std::uint32_t f) const {
-    const FunctionTime& time = run_.time.functions[f];
+    const FunctionSeconds& time = run_.time.functions[f];
     if (sort_ == kBySelf) return time.self_s;
     if (sort_ == kByTotal) return time.total_s;
     // What balance would save comes before what is uneven and short.

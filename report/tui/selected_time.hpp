@@ -11,14 +11,14 @@
 
 namespace clusterprof::report {
 
-struct FunctionTime {
+struct FunctionSeconds {
   double self_s = 0, total_s = 0;
 };
 
 // Seconds; without idle helper threads. Vectors by index into PageData::paths and PageData::functions.
 struct SelectedTime {
   std::vector<double> self_s, total_s;
-  std::vector<FunctionTime> functions;
+  std::vector<FunctionSeconds> functions;
 
   [[nodiscard]] double all_s() const { return total_s.empty() ? 0 : total_s[0]; }
 };

@@ -26,7 +26,7 @@ using tui::Spans;
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kHelp = {
+constexpr std::array<std::string_view, 13> kTopHelp = {
     "1 .. 4, Tab      ranks, nodes, functions, lines",
     "Up Down          the line before, the next one",
     "PgUp PgDn        a screen; Home and End: the first and the last line",
@@ -41,13 +41,13 @@ constexpr std::array<std::string_view, 13> kHelp = {
     "still: how long the main thread has been at one place.",
     "Times are of the last seconds; functions count all ranks."};
 
-enum Page : std::size_t { kRanks, kNodes, kFunctions, kLines, kPages };
+enum ListPage : std::size_t { kRanks, kNodes, kFunctions, kLines, kPages };
 enum RankSort : std::size_t { kByRank, kByStill, kByMpi, kByMemory, kRankSorts };
 enum NodeSort : std::size_t { kByName, kByStillRanks, kByNodeMemory, kNodeSorts };
 enum TimeSort : std::size_t { kBySelf, kByTotal, kTimeSorts };
 constexpr std::array<std::size_t, kPages> kSorts = {kRankSorts, kNodeSorts, kTimeSorts, kTimeSorts};
 
-constexpr std::size_t kNodeWidth = 12, kWideScreen = 90;
+constexpr std::size_t kNodeColumn = 12, kWideScreen = 90;
 constexpr double kMemoryIsShort = 0.9;
 
 std::string amount(const std::optional<std::uint64_t>& value) {
@@ -192,18 +192,18 @@ struct TopScreen::State {
     return true;
   }
 
-  void type(Key key, std::string_view text) {
+  void type(PressedKey key, std::string_view text) {
     List& at = list();
-    if (key == Key::kEnter || key == Key::kBack) {
+    if (key == PressedKey::kEnter || key == PressedKey::kBack) {
       typing = false;
-      if (key == Key::kEnter) return;
+      if (key == PressedKey::kEnter) return;
       at.filter.clear();
-    } else if (key == Key::kErase) {
+    } else if (key == PressedKey::kErase) {
       // A character of UTF-8: its last byte, and those before that go on from another one.
       while (!at.filter.empty() && (static_cast<unsigned char>(at.filter.back()) & 0xC0) == 0x80)
         at.filter.pop_back();
       if (!at.filter.empty()) at.filter.pop_back();
-    } else if (key == Key::kText) {
+    } else if (key == PressedKey::kText) {
       at.filter += text;
     } else {
       return;
@@ -225,11 +225,11 @@ struct TopScreen::State {
       case kRanks:
         text = titled("rank", kByRank, kRankWidth) + pad_right(titled("MPI", kByMpi, 5), tui::kBar + 1) +
                titled("memory", kByMemory, kTime) + titled("still", kByStill, kTime) +
-               (columns >= kWideScreen ? pad_right("node", kNodeWidth + 1) : "") + "where";
+               (columns >= kWideScreen ? pad_right("node", kNodeColumn + 1) : "") + "where";
         break;
       case kNodes:
         text = pad_right(lists[page].sort == kByName ? (lists[page].reversed ? "^node" : "vnode") : "node",
-                         kNodeWidth + 1) +
+                         kNodeColumn + 1) +
                pad_right("categories", tui::kBar + 1) + tui::cell("ranks") +
                titled("still", kByStillRanks, 8) + titled("memory", kByNodeMemory, kTime) +
                tui::cell("limit", kTime) + "data";
@@ -252,8 +252,8 @@ struct TopScreen::State {
         {tui::cell(time(rank.unmoved_s), kTime), is_still(rank.unmoved_s) ? Style::kWarning : Style::kPlain});
     if (is_wide)
       spans.push_back(
-          {pad_right(shorten(printable(node_name(row)), kNodeWidth), kNodeWidth + 1), Style::kDim});
-    const std::size_t used = kRankWidth + tui::kBar + 1 + 2 * kTime + (is_wide ? kNodeWidth + 1 : 0);
+          {pad_right(shorten(printable(node_name(row)), kNodeColumn), kNodeColumn + 1), Style::kDim});
+    const std::size_t used = kRankWidth + tui::kBar + 1 + 2 * kTime + (is_wide ? kNodeColumn + 1 : 0);
     const bool has_ended = info.exit_status || info.exit_signal;
     const std::string where = info.exit_signal   ? "ended by " + signal_name(*info.exit_signal)
                               : info.exit_status ? fmt::format("ended with status {}", *info.exit_status)
@@ -265,7 +265,7 @@ struct TopScreen::State {
   [[nodiscard]] Spans node_line(std::uint32_t row) const {
     const TopNode& node = top.nodes[row];
     const NodeInfo& info = top.run.nodes[row];
-    Spans spans{{pad_right(shorten(printable(info.name), kNodeWidth), kNodeWidth + 1), Style::kPlain}};
+    Spans spans{{pad_right(shorten(printable(info.name), kNodeColumn), kNodeColumn + 1), Style::kPlain}};
     tui::append(spans, stacked_bar(node.category_s, node.window_s, tui::kBar));
     spans.push_back({" " + tui::cell(std::to_string(info.ranks.size())), Style::kPlain});
     spans.push_back(
@@ -345,7 +345,7 @@ void TopScreen::update(Top top) {
 
 bool TopScreen::is_frozen() const { return state_->frozen; }
 
-bool TopScreen::press(Key key, std::string_view text) {
+bool TopScreen::press(PressedKey key, std::string_view text) {
   State& s = *state_;
   if (s.typing) {
     s.type(key, text);
@@ -358,42 +358,42 @@ bool TopScreen::press(Key key, std::string_view text) {
   const auto screen = static_cast<std::ptrdiff_t>(std::max<std::size_t>(s.list_rows, 2) - 1);
   const auto all = static_cast<std::ptrdiff_t>(s.count());
   switch (key) {
-    case Key::kUp:
+    case PressedKey::kUp:
       s.move(-1);
       break;
-    case Key::kDown:
+    case PressedKey::kDown:
       s.move(1);
       break;
-    case Key::kPageUp:
+    case PressedKey::kPageUp:
       s.move(-screen);
       break;
-    case Key::kPageDown:
+    case PressedKey::kPageDown:
       s.move(screen);
       break;
-    case Key::kHome:
+    case PressedKey::kHome:
       s.move(-all);
       break;
-    case Key::kEnd:
+    case PressedKey::kEnd:
       s.move(all);
       break;
-    case Key::kEnter:
+    case PressedKey::kEnter:
       s.open();
       break;
-    case Key::kTab:
+    case PressedKey::kTab:
       s.page = (s.page + 1) % kPages;
       break;
-    case Key::kBackTab:
+    case PressedKey::kBackTab:
       s.page = (s.page + kPages - 1) % kPages;
       break;
-    case Key::kErase:
-    case Key::kBack:
+    case PressedKey::kErase:
+    case PressedKey::kBack:
       s.list().filter.clear();
       s.list().stale = true;
       break;
-    case Key::kText:
+    case PressedKey::kText:
       return s.letter(text);
-    case Key::kLeft:
-    case Key::kRight:
+    case PressedKey::kLeft:
+    case PressedKey::kRight:
       break;
   }
   return true;
@@ -416,7 +416,7 @@ std::vector<ScreenLine> TopScreen::draw(std::size_t columns, std::size_t rows) {
   const std::string verdict = s.verdict();
   if (s.help || s.shows_verdict) {
     if (s.help)
-      for (const std::string_view line : kHelp) add({{std::string(line), Style::kPlain}});
+      for (const std::string_view line : kTopHelp) add({{std::string(line), Style::kPlain}});
     text::Page page(columns, false);
     if (s.shows_verdict) page.paragraph({"", Style::kPlain}, verdict);
     const std::string text = page.take();

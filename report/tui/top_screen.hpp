@@ -24,7 +24,7 @@ class TopScreen {
   [[nodiscard]] bool is_frozen() const;
 
   // As those of Browser.
-  bool press(Key key, std::string_view text = {});
+  bool press(PressedKey key, std::string_view text = {});
   [[nodiscard]] std::vector<ScreenLine> draw(std::size_t columns, std::size_t rows);
 
  private:

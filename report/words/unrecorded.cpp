@@ -7,10 +7,10 @@
 namespace clusterprof::report::words {
 namespace {
 
-struct Reason {
+struct Obstacle {
   std::string_view name, why, phrase;
 };
-constexpr Reason kReasons[] = {
+constexpr Obstacle kObstacles[] = {
     {"not_visible",
      "clusterprof's files are not there below the root directory that they have (chroot, container)",
      "clusterprof's files are not there"},
@@ -29,21 +29,21 @@ constexpr Reason kReasons[] = {
     {"silent", "nothing came from them", "nothing came from it"},
 };
 
-const Reason* find(std::string_view name) {
-  const auto* const found = std::find_if(std::begin(kReasons), std::end(kReasons),
-                                         [&](const Reason& reason) { return reason.name == name; });
-  return found == std::end(kReasons) ? nullptr : found;
+const Obstacle* find(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kObstacles), std::end(kObstacles),
+                                         [&](const Obstacle& reason) { return reason.name == name; });
+  return found == std::end(kObstacles) ? nullptr : found;
 }
 
 }  // namespace
 
 std::string_view why_unrecorded(std::string_view reason) {
-  const Reason* const found = find(reason);
+  const Obstacle* const found = find(reason);
   return found == nullptr ? reason : found->why;
 }
 
 std::string_view unrecorded_phrase(std::string_view reason) {
-  const Reason* const found = find(reason);
+  const Obstacle* const found = find(reason);
   return found == nullptr ? reason : found->phrase;
 }
 

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/unit/report/profile_builder.hpp"
+
 namespace clusterprof::aggregator {
 namespace {
 
@@ -14,7 +16,7 @@ using shard::LiveState;
 using shard::Rank;
 using shard::ShardData;
 
-constexpr std::uint64_t kMs = 1'000'000;
+using report::testing::kMs;
 constexpr auto kPython = static_cast<std::size_t>(Category::kPython);
 constexpr auto kNative = static_cast<std::size_t>(Category::kNative);
 constexpr auto kMpi = static_cast<std::size_t>(Category::kMpi);

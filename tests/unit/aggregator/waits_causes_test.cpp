@@ -21,7 +21,7 @@ MadeEvent receives(std::int32_t from, std::int64_t enter, std::int64_t exit, std
   return {MpiEventKind::kReceive, "MPI_Recv", "MPI_Recv", enter, exit, from, 0, sequence, -1, 0, 1, 0,
           std::move(gap)};
 }
-MadeEvent barrier(std::int64_t enter, std::int64_t exit, std::uint32_t sequence, Gap gap) {
+MadeEvent barrier_after(std::int64_t enter, std::int64_t exit, std::uint32_t sequence, Gap gap) {
   return {MpiEventKind::kCollective,
           "MPI_Barrier",
           "MPI_Barrier",
@@ -61,9 +61,9 @@ TEST(WaitCausesTest, IntervalWithoutSamplesCountsLikeOthersBeforeTheSameCall) {
 // Time without samples was still spent outside MPI.
 TEST(WaitCausesTest, WithoutAnySamplesTheCallersCodeIsTheCause) {
   MadeRun run(2);
-  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
-  run.add(0, barrier(5 * kMs, 40 * kMs, 1, {}));
-  run.add(1, barrier(40 * kMs, 41 * kMs, 1, {}));
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier_after(0, 1 * kMs, 0, {}));
+  run.add(0, barrier_after(5 * kMs, 40 * kMs, 1, {}));
+  run.add(1, barrier_after(40 * kMs, 41 * kMs, 1, {}));
   const shard::ShardData data = run.analyse();
   EXPECT_EQ(waits_of(data), (Rows{{"0 MPI_Barrier wait_at_barrier 1 calls MPI_Barrier", 35 * kMs}}));
   EXPECT_EQ(roots_of(data), (Rows{{"1 calls MPI_Barrier", 35 * kMs}}));
@@ -73,7 +73,7 @@ TEST(WaitCausesTest, WithoutAnySamplesTheCallersCodeIsTheCause) {
 // Rank 0 delays 1 by 30 ms, and by that 1 delays 2, although it works no longer than 2.
 TEST(WaitCausesTest, FollowsAChainOfDelaysToItsRoot) {
   MadeRun run(3);
-  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier_after(0, 1 * kMs, 0, {}));
   run.add(0, sends(1, 36 * kMs, 36 * kMs, 0, {{"late", 30}, {"step", 5}}));
   run.add(1, receives(0, 6 * kMs, 36 * kMs, 0, {{"step", 5}}));
   run.add(1, sends(2, 41 * kMs, 41 * kMs, 0, {{"step", 5}}));
@@ -91,7 +91,7 @@ TEST(WaitCausesTest, FollowsAChainOfDelaysToItsRoot) {
 
 TEST(WaitCausesTest, ChargesARankInAChainForItsOwnDelay) {
   MadeRun run(3);
-  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier_after(0, 1 * kMs, 0, {}));
   run.add(0, sends(1, 36 * kMs, 36 * kMs, 0, {{"late", 30}, {"step", 5}}));
   run.add(1, receives(0, 6 * kMs, 36 * kMs, 0, {{"step", 5}}));
   run.add(1, sends(2, 51 * kMs, 51 * kMs, 0, {{"own", 10}, {"step", 5}}));
@@ -103,7 +103,7 @@ TEST(WaitCausesTest, ChargesARankInAChainForItsOwnDelay) {
 // the other: rank 1 is late by the 10 ms that it works more, and by nothing else.
 TEST(WaitCausesTest, WaitsThatBothRanksSharedDoNotMakeOneLate) {
   MadeRun run(3);
-  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier_after(0, 1 * kMs, 0, {}));
   run.add(0, sends(1, 21 * kMs, 21 * kMs, 0, {{"late", 20}}));
   run.add(0, sends(2, 21 * kMs, 21 * kMs, 0, {}));
   run.add(1, receives(0, 1 * kMs, 21 * kMs, 0, {}));
@@ -117,7 +117,7 @@ TEST(WaitCausesTest, WaitsThatBothRanksSharedDoNotMakeOneLate) {
 // in two parts.
 TEST(WaitCausesTest, AddsUpPartsOfTheSameCause) {
   MadeRun run(3);
-  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier_after(0, 1 * kMs, 0, {}));
   run.add(0, sends(1, 21 * kMs, 21 * kMs, 0, {{"late", 20}}));
   run.add(0, sends(1, 41 * kMs, 41 * kMs, 1, {{"late", 20}}));
   run.add(1, receives(0, 1 * kMs, 21 * kMs, 0, {}));
@@ -132,7 +132,7 @@ TEST(WaitCausesTest, AddsUpPartsOfTheSameCause) {
 // A message that a rank sends just before it waits for a neighbour does not hide what made that one late.
 TEST(WaitCausesTest, MessageUnderWayIsNoInteraction) {
   MadeRun run(2);
-  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier_after(0, 1 * kMs, 0, {}));
   run.add(0, sends(1, 11 * kMs, 11 * kMs, 0, {{"step", 10}}));
   run.add(0, receives(1, 12 * kMs, 41 * kMs, 0, {}));
   run.add(1, sends(0, 41 * kMs, 41 * kMs, 0, {{"extra", 30}, {"step", 10}}));
@@ -152,15 +152,15 @@ TEST(WaitCausesTest, ChargesARankThatWasBusyWhenARequestArrived) {
   EXPECT_NEAR(static_cast<double>(roots.at("1 answer")), 79e6 * 10 / 80, 1e6);
 }
 
-// What rank 1 did before the barrier made others wait there. It is not the reason for waits after the
-// barrier, even though rank 0 interacted with another rank in between, and even if rank 0 waits from the end
-// of the barrier on.
+// What rank 1 did before the barrier_after made others wait there. It is not the reason for waits after the
+// barrier_after, even though rank 0 interacted with another rank in between, and even if rank 0 waits from
+// the end of the barrier_after on.
 TEST(WaitCausesTest, CountsOnlyTheTimeSinceTheLastInteraction) {
   for (const std::int64_t step : {0, 10}) {
     MadeRun run(3);
     const std::int64_t met = 30 * kMs, waits = met + step * kMs, ends = waits + 20 * kMs;
-    for (const std::int32_t r : {0, 2}) run.add(r, barrier(0, met, 0, {}));
-    run.add(1, barrier(met, met, 0, {{"setup", 30}}));
+    for (const std::int32_t r : {0, 2}) run.add(r, barrier_after(0, met, 0, {}));
+    run.add(1, barrier_after(met, met, 0, {{"setup", 30}}));
     run.add(0, sends(2, met, met, 0, {}));
     run.add(2, receives(0, met, met, 0, {}));
     run.add(0, receives(1, waits, ends, 0, step == 0 ? Gap{} : Gap{{"step", step}}));
@@ -178,7 +178,7 @@ TEST(WaitCausesTest, BroadcastIsAnInteractionWithItsRoot) {
       run.add(rank, {MpiEventKind::kCollective, "MPI_Bcast", "MPI_Bcast", enter * kMs, enter * kMs, root, 0,
                      1, -1, 0, 1, 0, std::move(gap)});
     };
-    for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+    for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier_after(0, 1 * kMs, 0, {}));
     broadcast(0, 21, {{"other", 20}});
     broadcast(1, 21, {{"extra", 20}});
     broadcast(2, root == 2 ? 2 : 35, {});
@@ -198,9 +198,9 @@ TEST(WaitCausesTest, BroadcastIsAnInteractionWithItsRoot) {
 TEST(WaitCausesTest, CollectiveWithoutTheLateRankIsNoInteraction) {
   MadeRun run(3);
   run.sizes[2] = 2;
-  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier_after(0, 1 * kMs, 0, {}));
   for (const std::int32_t r : {0, 2}) {
-    MadeEvent between = barrier(21 * kMs, 21 * kMs, 0, {{"step", 20}});
+    MadeEvent between = barrier_after(21 * kMs, 21 * kMs, 0, {{"step", 20}});
     between.channel = 2;
     run.add(r, between);
   }
@@ -228,8 +228,8 @@ TEST(WaitCausesTest, CallThatEndsWhenTheLateRankComesIsAnInteraction) {
   for (const bool collective : {false, true}) {
     MadeRun run(2);
     if (collective) {
-      run.add(0, barrier(30 * kMs, 30 * kMs, 0, {{"setup", 30}}));
-      run.add(1, barrier(30 * kMs, 50 * kMs, 0, {{"read", 30}}));
+      run.add(0, barrier_after(30 * kMs, 30 * kMs, 0, {{"setup", 30}}));
+      run.add(1, barrier_after(30 * kMs, 50 * kMs, 0, {{"read", 30}}));
     } else {
       run.add(0, receives(1, 30 * kMs, 30 * kMs, 0, {{"setup", 30}}));
       run.add(1, sends(0, 30 * kMs, 50 * kMs, 0, {{"read", 30}}));
@@ -258,8 +258,8 @@ TEST(WaitCausesTest, BlamesTheStragglerBeforeABarrier) {
     const std::int64_t begin = round * 50 * kMs;
     for (std::int32_t r = 0; r < 8; ++r) {
       const std::int64_t extra = r == 3 ? 30 : 0;
-      run.add(r, barrier(begin + (10 + extra) * kMs, begin + 40 * kMs, round,
-                         extra != 0 ? Gap{{"step", 10}, {"load", 30}} : Gap{{"step", 10}}));
+      run.add(r, barrier_after(begin + (10 + extra) * kMs, begin + 40 * kMs, round,
+                               extra != 0 ? Gap{{"step", 10}, {"load", 30}} : Gap{{"step", 10}}));
     }
   }
   const shard::ShardData data = run.analyse();
@@ -281,7 +281,7 @@ TEST(IdealNetworkTest, ReplayOfTwoRanksHasTheLengthComputedByHand) {
   run.ends[1] = 36 * kMs;
   const shard::ShardData data = run.analyse();
   // The offset between node time and event clock lets rank 1 end with its last event, so 1 of the 5 is before
-  // the first event. Rank 0: 10, 30 at the barrier; rank 1: 10, 16. Out of it at 30, with 5 to go.
+  // the first event. Rank 0: 10, 30 at the barrier_after; rank 1: 10, 16. Out of it at 30, with 5 to go.
   EXPECT_EQ(data.wait_analysis.ideal_ns, 35u * kMs);
 }
 
@@ -363,15 +363,15 @@ TEST(IdealNetworkTest, IsNotKnownWhereEventsWereLost) {
 
 TEST(CriticalPathTest, GoesToTheRankThatWasWaitedFor) {
   MadeRun run(2);
-  run.add(0, barrier(30 * kMs, 31 * kMs, 0, {{"long", 30}}));
-  run.add(1, barrier(10 * kMs, 32 * kMs, 0, {{"short", 10}}));
+  run.add(0, barrier_after(30 * kMs, 31 * kMs, 0, {{"long", 30}}));
+  run.add(1, barrier_after(10 * kMs, 32 * kMs, 0, {{"short", 10}}));
   run.add(0, receives(1, 36 * kMs, 62 * kMs, 0, {{"wait for it", 5}}));
   run.add(1, sends(0, 60 * kMs, 61 * kMs, 0, {{"middle", 28}}));
   run.ends[0] = 70 * kMs;
   run.ends[1] = 61 * kMs;
   const shard::ShardData data = run.analyse();
   // Back from 70: 8 of rank 0 without samples and 2 of its receive; rank 1's middle from 60 to 32, 2 of its
-  // barrier; rank 0's long one.
+  // barrier_after; rank 0's long one.
   EXPECT_EQ(critical_of(data), (Rows{{"0 ?", 8 * kMs},
                                      {"0 MPI_Recv", 2 * kMs},
                                      {"1 middle", 28 * kMs},
@@ -381,7 +381,7 @@ TEST(CriticalPathTest, GoesToTheRankThatWasWaitedFor) {
 
 TEST(CriticalPathTest, MpiTimeBeforeTheFirstEventIsThatOfInit) {
   MadeRun run(2);
-  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(30 * kMs, 31 * kMs, 0, {{"load", 10}}));
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier_after(30 * kMs, 31 * kMs, 0, {{"load", 10}}));
   std::vector<shard::ShardData> shards = run.shards();
   shard::ShardData& data = shards[0];
   shard::PathInterner interner(data);
@@ -435,24 +435,24 @@ TEST(RootCausesTest, CallsWithoutEventsAreCharged) {
   EXPECT_NEAR(static_cast<double>(critical.at("1 MPI_Get")), 50e6, 1e6);
 }
 
-// Only the longest of the calls between two events has a row. The next call, a barrier, was not under way
-// then.
+// Only the longest of the calls between two events has a row. The next call, a barrier_after, was not under
+// way then.
 TEST(RootCausesTest, TheLongestCallWithoutAnEventStandsForTheOthers) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 0, kMs, 0);
-  MadeEvent barrier{MpiEventKind::kCollective, "MPI_Barrier", "MPI_Barrier", kMs, 62 * kMs};
-  barrier.sequence = 1;
-  run.add(0, barrier);
-  barrier.enter = barrier.start = 61 * kMs;
-  barrier.gap = {{"MPI_Win_lock", 45 * kMs}};
-  barrier.other_calls_ns = 15 * kMs;
-  run.add(1, barrier);
+  MadeEvent barrier_after{MpiEventKind::kCollective, "MPI_Barrier", "MPI_Barrier", kMs, 62 * kMs};
+  barrier_after.sequence = 1;
+  run.add(0, barrier_after);
+  barrier_after.enter = barrier_after.start = 61 * kMs;
+  barrier_after.gap = {{"MPI_Win_lock", 45 * kMs}};
+  barrier_after.other_calls_ns = 15 * kMs;
+  run.add(1, barrier_after);
   const shard::ShardData data = run.analyse();
   EXPECT_EQ(waits_of(data), (Rows{{"0 MPI_Barrier wait_at_barrier 1 MPI_Win_lock", 60 * kMs}}));
   EXPECT_EQ(roots_of(data), (Rows{{"1 MPI_Win_lock", 60 * kMs}}));
 }
 
-// Rank 2 is in no call, rank 1 waits for its message, rank 0 in a barrier for rank 1 and 2.
+// Rank 2 is in no call, rank 1 waits for its message, rank 0 in a barrier_after for rank 1 and 2.
 TEST(UnfinishedCallsTest, WaitForTheMissingRanks) {
   MadeRun run(3);
   for (std::int32_t r = 0; r < 3; ++r) run.collective(r, "MPI_Barrier", 0, kMs, 0);
@@ -500,12 +500,12 @@ TEST(UnfinishedCallsTest, AreAnalysedWithoutEvents) {
   std::vector<shard::ShardData> shards = run.shards();
   shard::ShardData& data = shards[0];
   shard::PathInterner interner(data);
-  const std::uint32_t barrier =
+  const std::uint32_t barrier_after =
       interner.path(0, interner.frame({shard::FrameKind::kMpi, false, interner.string("MPI_Barrier")}));
   for (shard::Rank& rank : data.ranks) rank.flags |= shard::kUsedMpi;
   for (const std::uint32_t r : {0u, 2u}) {
-    data.calls_under_way.push_back({r, 100, true, barrier, 0, 0, -1, -1, -1, 0, 700 * kMs});
-    data.mpi_calls.push_back({r, barrier, 0, 0, 700 * kMs, 0, 0, 0, 0, true, 1});
+    data.calls_under_way.push_back({r, 100, true, barrier_after, 0, 0, -1, -1, -1, 0, 700 * kMs});
+    data.mpi_calls.push_back({r, barrier_after, 0, 0, 700 * kMs, 0, 0, 0, 0, true, 1});
     data.ranks[r].mpi_ns += 700 * kMs;
   }
   const shard::ShardData merged = MadeRun::analyse(shards);

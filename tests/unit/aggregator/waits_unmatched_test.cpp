@@ -14,7 +14,7 @@ namespace {
 // Sender, receiver, tag, count.
 using Row = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::uint64_t>;
 
-class UnmatchedTest : public testing::Test {
+class UnmatchedTest : public ::testing::Test {
  protected:
   // Rank 0 sends five messages to rank 2, which receives two; one to rank 1, which receives it.
   UnmatchedTest() {

@@ -239,7 +239,7 @@ Ancestry fake_ancestry(std::vector<FakeAncestor> ancestors, pid_t first_pid = 90
   return ancestry;
 }
 
-Identity who(const Variables& variables, const Ancestry& ancestry = process_ancestry()) {
+Identity identity_of(const Variables& variables, const Ancestry& ancestry = process_ancestry()) {
   auto identity = identify(fake_environment(variables), ancestry);
   EXPECT_TRUE(identity.ok());
   return identity.value();
@@ -259,7 +259,8 @@ Variables together(Variables first, const Variables& second) {
 TEST(Launchers, GiveTheirRanksOneRun) {
   for (const Case& one : kCases) {
     SCOPED_TRACE(one.name);
-    const Identity first = who(of_rank(one.variables, 0)), second = who(of_rank(one.variables, 1));
+    const Identity first = identity_of(of_rank(one.variables, 0)),
+                   second = identity_of(of_rank(one.variables, 1));
     EXPECT_EQ(first.rank, 0);
     EXPECT_EQ(second.rank, 1);
     EXPECT_EQ(second.world_size, one.size);
@@ -273,7 +274,7 @@ TEST(Launchers, GiveTheirRanksOneRun) {
     if (one.job == nullptr) continue;
     Variables other = of_rank(one.variables, 1);
     other[one.job] = "8";
-    EXPECT_NE(who(other).key, first.key);
+    EXPECT_NE(identity_of(other).key, first.key);
   }
 }
 
@@ -289,7 +290,7 @@ TEST(Launchers, HaveACaseEach) {
 
 TEST(Launchers, TorchrunsRankBeatsThatOfItsOwnSlurmTask) {
   Variables variables = together(of_rank(variables_of("srun"), 0), of_rank(variables_of("torchrun"), 1));
-  const Identity identity = who(variables);
+  const Identity identity = identity_of(variables);
   EXPECT_EQ(identity.rank, 1);
   EXPECT_EQ(identity.launcher, "torchrun");
   EXPECT_EQ(identity.local_rank, 1);
@@ -299,33 +300,35 @@ TEST(Launchers, TorchrunsRankBeatsThatOfItsOwnSlurmTask) {
 TEST(Launchers, TorchrunsRankBeatsAnMpiRankOfTorchrunButNoneOfItsOwn) {
   const Variables mpi = of_rank(variables_of("openmpi"), 0);
   const Variables variables = together(mpi, of_rank(variables_of("torchrun"), 1));
-  EXPECT_EQ(
-      who(variables, fake_ancestry({{{"python3", "/usr/bin/torchrun"}, mpi}, {{"mpirun"}, {}}})).launcher,
-      "torchrun");
+  EXPECT_EQ(identity_of(variables, fake_ancestry({{{"python3", "/usr/bin/torchrun"}, mpi}, {{"mpirun"}, {}}}))
+                .launcher,
+            "torchrun");
   // A script that torchrun started started mpirun, and this is a rank of that.
   const Ancestry within = fake_ancestry({{{"mpirun"}, {}}, {{"python3", "/usr/bin/torchrun"}, {}}});
-  EXPECT_EQ(who(variables, within).launcher, "openmpi");
-  EXPECT_EQ(who(variables, within).rank, 0);
+  EXPECT_EQ(identity_of(variables, within).launcher, "openmpi");
+  EXPECT_EQ(identity_of(variables, within).rank, 0);
 }
 
 TEST(Launchers, RankAloneIsNoRank) {
   Variables variables = of_rank(variables_of("torchrun"), 1);
   for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}) variables.erase(name);
-  EXPECT_EQ(who(variables, fake_ancestry({{{"bash"}, {}}})).rank, -1);
-  EXPECT_FALSE(who(variables, fake_ancestry({{{"bash"}, {}}})).launched);
+  EXPECT_EQ(identity_of(variables, fake_ancestry({{{"bash"}, {}}})).rank, -1);
+  EXPECT_FALSE(identity_of(variables, fake_ancestry({{{"bash"}, {}}})).launched);
   // MPI and Slurm scripts export it, too.
-  EXPECT_EQ(who(together(of_rank(variables_of("srun"), 0), variables), fake_ancestry({{{"bash"}, {}}})).rank,
-            0);
+  EXPECT_EQ(
+      identity_of(together(of_rank(variables_of("srun"), 0), variables), fake_ancestry({{{"bash"}, {}}}))
+          .rank,
+      0);
   // torch.distributed.launch before 1.9 set nothing else.
   const Ancestry launch = fake_ancestry(
       {{{"sh", "-c", "x"}, {{"RANK", "1"}}}, {{"python3", "-u", "-m", "torch.distributed.launch"}, {}}});
-  EXPECT_EQ(who(variables, launch).rank, 1);
-  EXPECT_EQ(who(variables, launch).launcher, "torchrun");
+  EXPECT_EQ(identity_of(variables, launch).rank, 1);
+  EXPECT_EQ(identity_of(variables, launch).launcher, "torchrun");
   variables.erase("LOCAL_RANK");
-  EXPECT_EQ(who(variables, launch).rank, -1);
+  EXPECT_EQ(identity_of(variables, launch).rank, -1);
   variables = of_rank(variables_of("torchrun"), 1);
   variables["WORLD_SIZE"] = "1";  // no rank 1
-  EXPECT_EQ(who(variables).rank, -1);
+  EXPECT_EQ(identity_of(variables).rank, -1);
 }
 
 // Whatever stands between torchrun and its workers, they have torchrun in common.
@@ -335,47 +338,48 @@ TEST(Launchers, WorkersOfOneNodeMeetAtTheProcessThatHasSetTheirRank) {
   // The shells have process ids of their own; torchrun has 899 in both.
   Ancestry of_first = fake_ancestry({{{"sh"}, first}, {torchrun, {}}});
   Ancestry of_second = fake_ancestry({{{torchrun}, {}}}, 899);
-  EXPECT_EQ(who(first, of_first).key, who(second, of_second).key);
-  EXPECT_NE(who(first, of_first).key, who(second, fake_ancestry({{{torchrun}, {}}}, 898)).key);
+  EXPECT_EQ(identity_of(first, of_first).key, identity_of(second, of_second).key);
+  EXPECT_NE(identity_of(first, of_first).key,
+            identity_of(second, fake_ancestry({{{torchrun}, {}}}, 898)).key);
   // After a restart as well.
   Variables again = second;
   again["TORCHELASTIC_RESTART_COUNT"] = "1";
-  EXPECT_EQ(who(again, of_second).key, who(second, of_second).key);
-  EXPECT_NE(who(again, of_second).launch, who(second, of_second).launch);
+  EXPECT_EQ(identity_of(again, of_second).key, identity_of(second, of_second).key);
+  EXPECT_NE(identity_of(again, of_second).launch, identity_of(second, of_second).launch);
 }
 
 TEST(Launchers, WorkersOfSeveralNodesMeetByTheNameOfTheirRun) {
   Variables variables = of_rank(variables_of("torchrun"), 1);
   variables["LOCAL_WORLD_SIZE"] = "1";
   variables["TORCHELASTIC_RUN_ID"] = "a-run";
-  const Identity identity = who(variables, fake_ancestry({{{"torchrun"}, {}}}, 500));
+  const Identity identity = identity_of(variables, fake_ancestry({{{"torchrun"}, {}}}, 500));
   EXPECT_EQ(identity.local_size, 1);
   Variables restarted = variables;
   restarted["MASTER_PORT"] = "41000";
   restarted["TORCHELASTIC_RESTART_COUNT"] = "1";
-  EXPECT_EQ(who(restarted, fake_ancestry({{{"torchrun"}, {}}}, 600)).key, identity.key);
+  EXPECT_EQ(identity_of(restarted, fake_ancestry({{{"torchrun"}, {}}}, 600)).key, identity.key);
   variables["TORCHELASTIC_RUN_ID"] = "other-run";
-  EXPECT_NE(who(variables).key, identity.key);
+  EXPECT_NE(identity_of(variables).key, identity.key);
   // Without a name for the run, the port stays the same and tells runs apart.
   variables["TORCHELASTIC_RUN_ID"] = "none";
-  const Identity unnamed = who(variables);
+  const Identity unnamed = identity_of(variables);
   variables["MASTER_PORT"] = "29501";
-  EXPECT_NE(who(variables).key, unnamed.key);
+  EXPECT_NE(identity_of(variables).key, unnamed.key);
 }
 
 // Its restarts belong to the same run.
 TEST(Launchers, AWorkerAloneHasPeers) {
   Variables variables = of_rank(variables_of("torchrun"), 0);
   variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = "1";
-  EXPECT_TRUE(who(variables).has_peers);
-  EXPECT_EQ(who(variables).key, who(variables).key);
+  EXPECT_TRUE(identity_of(variables).has_peers);
+  EXPECT_EQ(identity_of(variables).key, identity_of(variables).key);
 }
 
 TEST(Launchers, TheBatchScriptIsNoTask) {
   Variables script = of_rank(variables_of("pbsdsh"), 0);
   script["PBS_TASKNUM"] = "1";
-  EXPECT_EQ(who(script).rank, -1);
-  EXPECT_FALSE(who(script).launched);
+  EXPECT_EQ(identity_of(script).rank, -1);
+  EXPECT_FALSE(identity_of(script).launched);
 }
 
 bool starts_workers(const std::vector<std::string>& words) {

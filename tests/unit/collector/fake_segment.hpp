@@ -12,12 +12,14 @@
 #include <cstring>
 #include <initializer_list>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "collector/rings/segment_view.hpp"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::test {
@@ -604,6 +606,12 @@ inline void fill(FakeSegment& fake) {
     fake.mpi_event(static_cast<std::uint32_t>(i % 2), event);
   }
   fake.thread_end(1, FakeSegment::kStart + 300'000'000, 200'000'000);
+}
+
+inline collector::SegmentView view_of(const FakeSegment& segment) {
+  auto view = collector::SegmentView::open(segment.file(), segment.bytes());
+  if (!view.ok()) throw std::runtime_error(view.error().message);
+  return std::move(view).value();
 }
 
 }  // namespace clusterprof::test

@@ -155,21 +155,21 @@ TEST_F(GapTimelineTest, LimitsHowManySamplesAreKeptWithoutEvents) {
 
 // --- what samples speak of ---
 
-struct Stretch {
+struct ChargedStretch {
   std::uint64_t begin_ns, end_ns;
   std::uint32_t path, before_call, after_call;
-  friend bool operator==(const Stretch&, const Stretch&) = default;
+  friend bool operator==(const ChargedStretch&, const ChargedStretch&) = default;
 };
-void PrintTo(const Stretch& s, std::ostream* out) {
+void PrintTo(const ChargedStretch& s, std::ostream* out) {
   *out << s.begin_ns << ".." << s.end_ns << " path " << s.path << ", " << s.before_call << " | "
        << s.after_call;
 }
 
 class SampledTimeTest : public ::testing::Test {
  protected:
-  std::vector<Stretch> sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, std::uint32_t path,
-                              bool outside_mpi = true) {
-    std::vector<Stretch> stretches;
+  std::vector<ChargedStretch> sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked,
+                                     std::uint32_t path, bool outside_mpi = true) {
+    std::vector<ChargedStretch> stretches;
     sampled_.sample(time_ns, cpu_ns, blocked, {path, outside_mpi},
                     [&](std::uint64_t begin, std::uint64_t end, const IntervalPaths& paths) {
                       stretches.push_back({begin, end, paths.without_call, paths.before_call, paths.after_call});
@@ -180,35 +180,37 @@ class SampledTimeTest : public ::testing::Test {
 };
 
 TEST_F(SampledTimeTest, ARunningSampleStandsForTheTimeBeforeIt) {
-  EXPECT_EQ(sample(1100, 100, false, 1), (std::vector<Stretch>{{1000, 1100, 1, 1, 1}}));
-  EXPECT_EQ(sample(1300, 150, false, 2), (std::vector<Stretch>{{1100, 1300, 2, 2, 2}}));
+  EXPECT_EQ(sample(1100, 100, false, 1), (std::vector<ChargedStretch>{{1000, 1100, 1, 1, 1}}));
+  EXPECT_EQ(sample(1300, 150, false, 2), (std::vector<ChargedStretch>{{1100, 1300, 2, 2, 2}}));
 }
 
 TEST_F(SampledTimeTest, ASleepBeginsWhereTheProcessorTimeEnds) {
   sample(1100, 100, false, 1);
-  EXPECT_EQ(sample(1500, 150, true, 5), (std::vector<Stretch>{{1100, 1150, 1, 1, 5}, {1150, 1500, 5, 1, 5}}));
+  EXPECT_EQ(sample(1500, 150, true, 5),
+            (std::vector<ChargedStretch>{{1100, 1150, 1, 1, 5}, {1150, 1500, 5, 1, 5}}));
   // It slept on until it had 30 ns left to run; or until a call, and was ready since.
   EXPECT_EQ(sample(2000, 180, false, 2),
-            (std::vector<Stretch>{{1500, 1970, 5, 5, 2}, {1970, 2000, 2, 2, 2}}));
+            (std::vector<ChargedStretch>{{1500, 1970, 5, 5, 2}, {1970, 2000, 2, 2, 2}}));
 }
 
 TEST_F(SampledTimeTest, SplitsTheTimeOfAThreadThatWokeUpAndBlockedAgain) {
   sample(1100, 100, false, 1);
   sample(1500, 100, true, 5);
-  EXPECT_EQ(sample(1900, 140, true, 6), (std::vector<Stretch>{{1500, 1860, 5, 5, 6}, {1860, 1900, 1, 1, 6}}));
+  EXPECT_EQ(sample(1900, 140, true, 6),
+            (std::vector<ChargedStretch>{{1500, 1860, 5, 5, 6}, {1860, 1900, 1, 1, 6}}));
 }
 
 TEST_F(SampledTimeTest, ASampleInMpiSaysWhereTheThreadWasBefore) {
   sample(1100, 100, false, 1);
-  EXPECT_EQ(sample(1500, 150, true, 9, false), (std::vector<Stretch>{{1100, 1500, 1, 1, kNoPath}}));
+  EXPECT_EQ(sample(1500, 150, true, 9, false), (std::vector<ChargedStretch>{{1100, 1500, 1, 1, kNoPath}}));
   EXPECT_EQ(sample(2000, 180, false, 2),
-            (std::vector<Stretch>{{1500, 1970, kNoPath, kNoPath, 2}, {1970, 2000, 2, 2, 2}}));
+            (std::vector<ChargedStretch>{{1500, 1970, kNoPath, kNoPath, 2}, {1970, 2000, 2, 2, 2}}));
 }
 
 TEST_F(SampledTimeTest, TreatsAClockThatGoesBackAsStandingStill) {
   sample(1100, 100, false, 1);
-  EXPECT_EQ(sample(1050, 500, false, 2), (std::vector<Stretch>{}));
-  EXPECT_EQ(sample(1200, 90, true, 3), (std::vector<Stretch>{{1100, 1200, 3, 2, 3}}));
+  EXPECT_EQ(sample(1050, 500, false, 2), (std::vector<ChargedStretch>{}));
+  EXPECT_EQ(sample(1200, 90, true, 3), (std::vector<ChargedStretch>{{1100, 1200, 3, 2, 3}}));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "collector/node/node_state.hpp"
 #include "collector/shard/shard_builder.hpp"
 #include "tests/unit/collector/fake_segment.hpp"
+#include "tests/unit/collector/times.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -23,8 +24,6 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using test::FakeSegment;
-
-constexpr std::uint64_t kStart = FakeSegment::kStart, kMs = 1'000'000;
 
 TEST(LiveInterval, StaysBelowAThousandthOfTheNodeAndAboveASecond) {
   EXPECT_EQ(live_interval(nanoseconds(0), 64), seconds(1));

@@ -7,11 +7,10 @@
 #include <numeric>
 
 #include "collector/process/thread_loops.hpp"
+#include "tests/unit/collector/times.hpp"
 
 namespace clusterprof::collector {
 namespace {
-
-constexpr std::uint64_t kMs = 1'000'000;
 
 std::uint64_t of(const std::vector<TurnPart>& parts, std::uint32_t path) {
   for (const TurnPart& part : parts)

@@ -19,6 +19,7 @@
 #include "collector/shard/shard_builder.hpp"
 #include "formats/shard/tables.hpp"
 #include "tests/unit/collector/fake_segment.hpp"
+#include "tests/unit/collector/times.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -27,15 +28,7 @@ using test::FakeSegment;
 using test::python_word;
 using wire::MemoryDomain;
 
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kStart = FakeSegment::kStart;
 constexpr std::int64_t kUtc = 1'700'000'000'000'000'000;
-
-SegmentView view_of(const FakeSegment& segment) {
-  auto view = SegmentView::open(segment.file(), segment.bytes());
-  if (!view.ok()) throw std::runtime_error(view.error().message);
-  return std::move(view).value();
-}
 
 // --- MemoryLedger --------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@
 #include "formats/shard/tables.hpp"
 #include "formats/wire/mpi_functions.h"
 #include "tests/unit/collector/fake_segment.hpp"
+#include "tests/unit/collector/times.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -24,15 +25,13 @@ using test::FakeSegment;
 using test::python_word;
 using wire::MpiEventKind;
 
-constexpr std::uint64_t kStart = FakeSegment::kStart;
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kProgram = 0x10000;
+constexpr std::uint64_t kProgramAddress = 0x10000;
 
 // One rank of a job of four that uses MPI.
 class MpiEvents : public testing::Test {
  protected:
   MpiEvents() {
-    fake_.module("/nowhere/program", kProgram, kProgram + 0x10000, kProgram);
+    fake_.module("/nowhere/program", kProgramAddress, kProgramAddress + 0x10000, kProgramAddress);
     fake_.header().world_size = 4;
     fake_.header().mpi_size = 4;
     fake_.header().mpi_rank = 2;

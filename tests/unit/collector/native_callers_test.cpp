@@ -3,20 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/collector/times.hpp"
+
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kPeriod = 10 * kMs;
-constexpr std::uint32_t kLibrary = 3, kOther = 4;
+constexpr std::uint64_t kSamplePeriod = 10 * kMs;
+constexpr std::uint32_t kLibrary = 3, kOtherLibrary = 4;
 
 class Callers : public testing::Test {
  protected:
   Callers() {
     first_ = store_.node(0, store_.frame({RawKind::kPython, 0, 10}));
     second_ = store_.node(0, store_.frame({RawKind::kPython, 0, 20}));
-    calls_first_ = store_.node(first_, store_.frame({RawKind::kNativeReturn, kOther, 100}));
-    calls_second_ = store_.node(second_, store_.frame({RawKind::kNativeReturn, kOther, 100}));
+    calls_first_ = store_.node(first_, store_.frame({RawKind::kNativeReturn, kOtherLibrary, 100}));
+    calls_second_ = store_.node(second_, store_.frame({RawKind::kNativeReturn, kOtherLibrary, 100}));
     in_first_ = in_library(calls_first_, 1);
     also_in_first_ = in_library(calls_first_, 2);
     in_second_ = in_library(calls_second_, 1);
@@ -24,11 +25,11 @@ class Callers : public testing::Test {
   // Called from `from`: a function of the library that calls one of another, which is called back.
   std::uint32_t in_library(std::uint32_t from, std::uint64_t address) {
     std::uint32_t path = store_.node(from, store_.frame({RawKind::kNativeReturn, kLibrary, address}));
-    path = store_.node(path, store_.frame({RawKind::kNativeReturn, kOther, address}));
+    path = store_.node(path, store_.frame({RawKind::kNativeReturn, kOtherLibrary, address}));
     return store_.leaf(path, store_.frame({RawKind::kNativeExact, kLibrary, address + 5}));
   }
   std::uint32_t caller(std::uint64_t ms) {
-    return callers_.caller(ms * kMs, kLibrary, kPeriod, store_.tables());
+    return callers_.caller(ms * kMs, kLibrary, kSamplePeriod, store_.tables());
   }
   void sample(std::uint32_t slot, std::uint64_t ms, std::uint32_t path, bool blocked = false) {
     callers_.sample(slot, ms * kMs, blocked, path);
@@ -50,7 +51,8 @@ TEST_F(Callers, AreThoseWhoseSamplesOnBothSidesAreInTheSameCall) {
   EXPECT_EQ(caller(115), calls_first_);
   EXPECT_EQ(caller(125), 0u) << "another call followed";
   EXPECT_EQ(caller(135), calls_second_);
-  EXPECT_EQ(callers_.caller(115 * kMs, kOther + 1, kPeriod, store_.tables()), 0u) << "of another library";
+  EXPECT_EQ(callers_.caller(115 * kMs, kOtherLibrary + 1, kSamplePeriod, store_.tables()), 0u)
+      << "of another library";
 }
 
 TEST_F(Callers, BehindTheLastSampleACallGoesOnForAWhile) {

@@ -18,14 +18,12 @@
 #include "base/command_text.hpp"
 #include "formats/wire/launchers.h"
 #include "tests/unit/collector/fake_segment.hpp"
+#include "tests/unit/collector/times.hpp"
 
 namespace clusterprof::collector {
 namespace {
 
 using test::FakeSegment;
-
-constexpr std::uint64_t kStart = FakeSegment::kStart;
-constexpr std::uint64_t kMs = 1'000'000;
 
 int exited(int status) { return status << 8; }  // wait status
 

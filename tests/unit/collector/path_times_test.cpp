@@ -7,16 +7,17 @@
 #include <random>
 #include <utility>
 
+#include "tests/unit/collector/times.hpp"
+
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kStart = 1'000'000'000;
-constexpr std::int64_t kUtc = 1'700'000'000'000'000'000;  // at the beginning of a bin of up to 2^9 ms
+constexpr std::int64_t kBinStart_utc =
+    1'700'000'000'000'000'000;  // at the beginning of a bin of up to 2^9 ms
 
 class PathTimesTest : public testing::Test {
  protected:
-  PathTimesTest() { times_.grid().begin(kStart, kUtc); }
+  PathTimesTest() { times_.grid().begin(kStart, kBinStart_utc); }
   std::uint32_t path(std::uint32_t parent, std::uint32_t frame) {
     return store_.node(parent, store_.frame({RawKind::kNativeExact, 0, frame}));
   }
@@ -38,7 +39,7 @@ TEST_F(PathTimesTest, ALongStretchIsSpreadOverItsBins) {
   times_.spend(f, ms(0, 30), 30 * kMs);
   times_.spend(g, ms(30, 60), 15 * kMs);  // half of it
   times_.spend(g, ms(60, 61), 0);
-  EXPECT_EQ(times_.cells({}).axis, (shard::TimeAxis{kMs, kUtc}));
+  EXPECT_EQ(times_.cells({}).axis, (shard::TimeAxis{kMs, kBinStart_utc}));
   Table expected;
   for (std::uint32_t bin = 0; bin < 30; ++bin) expected[{f, bin}] = kMs;
   for (std::uint32_t bin = 30; bin < 60; ++bin) expected[{g, bin}] = kMs / 2;
@@ -50,7 +51,7 @@ TEST_F(PathTimesTest, BinsGetWiderWithTheRun) {
   times_.spend(f, ms(0, 64), 64 * kMs);
   EXPECT_EQ(table().size(), 64u);
   times_.spend(g, ms(64, 512), 448 * kMs);
-  EXPECT_EQ(times_.cells({}).axis, (shard::TimeAxis{8 * kMs, kUtc}));
+  EXPECT_EQ(times_.cells({}).axis, (shard::TimeAxis{8 * kMs, kBinStart_utc}));
   Table expected;
   for (std::uint32_t bin = 0; bin < 8; ++bin) expected[{f, bin}] = 8 * kMs;
   for (std::uint32_t bin = 8; bin < 64; ++bin) expected[{g, bin}] = 8 * kMs;

@@ -23,6 +23,7 @@
 #include "base/thread_pools.hpp"
 #include "formats/wire/mpi_functions.h"
 #include "tests/unit/collector/fake_segment.hpp"
+#include "tests/unit/collector/times.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -32,9 +33,6 @@ using test::FakeSegment;
 using test::python_word;
 using test::region_word;
 using Sample = FakeSegment::Sample;
-
-constexpr std::uint64_t kStart = FakeSegment::kStart;
-constexpr std::uint64_t kMs = 1'000'000;
 
 // Modules: runtime addresses 0x?0000..0x?ffff, load bias equal to the start.
 constexpr std::uint64_t kProgram = 0x10000, kWrapper = 0x20000, kMpi = 0x30000, kPython = 0x40000,

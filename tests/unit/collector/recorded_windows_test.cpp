@@ -8,7 +8,7 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::uint64_t kStart = 1'000'000;
+constexpr std::uint64_t kRecordingStart = 1'000'000;
 
 class Windows : public ::testing::Test {
  protected:
@@ -23,47 +23,48 @@ class Windows : public ::testing::Test {
   }
 
   const std::unique_ptr<wire::SegmentHeader> header = std::make_unique<wire::SegmentHeader>();
-  const ProcessStart start{kStart};
+  const ProcessStart start{kRecordingStart};
 };
 using Rows = std::vector<RecordedWindow>;
 
 TEST_F(Windows, OpenOnesEndNow) {
   RecordedWindows windows(*header);
-  look(windows, 0, 0, kStart + 50);
-  EXPECT_TRUE(windows.windows(kStart + 50).empty());
-  look(windows, kStart + 100, 0, kStart + 150);
-  EXPECT_EQ(windows.windows(kStart + 150), (Rows{{kStart + 100, kStart + 150}}));
-  look(windows, kStart + 100, kStart + 300, kStart + 350);
-  look(windows, kStart + 500, kStart + 300, kStart + 600);
-  EXPECT_EQ(windows.windows(kStart + 620),
-            (Rows{{kStart + 100, kStart + 300}, {kStart + 500, kStart + 620}}));
-  EXPECT_EQ(windows.recorded_ns(kStart, kStart + 620), 200u + 120u);
-  EXPECT_EQ(windows.recorded_ns(kStart + 250, kStart + 520), 50u + 20u);
-  EXPECT_EQ(windows.recorded_ns(kStart + 320, kStart + 480), 0u);
-  EXPECT_TRUE(windows.is_recorded(kStart + 100));
-  EXPECT_FALSE(windows.is_recorded(kStart + 300));
+  look(windows, 0, 0, kRecordingStart + 50);
+  EXPECT_TRUE(windows.windows(kRecordingStart + 50).empty());
+  look(windows, kRecordingStart + 100, 0, kRecordingStart + 150);
+  EXPECT_EQ(windows.windows(kRecordingStart + 150), (Rows{{kRecordingStart + 100, kRecordingStart + 150}}));
+  look(windows, kRecordingStart + 100, kRecordingStart + 300, kRecordingStart + 350);
+  look(windows, kRecordingStart + 500, kRecordingStart + 300, kRecordingStart + 600);
+  EXPECT_EQ(windows.windows(kRecordingStart + 620), (Rows{{kRecordingStart + 100, kRecordingStart + 300},
+                                                          {kRecordingStart + 500, kRecordingStart + 620}}));
+  EXPECT_EQ(windows.recorded_ns(kRecordingStart, kRecordingStart + 620), 200u + 120u);
+  EXPECT_EQ(windows.recorded_ns(kRecordingStart + 250, kRecordingStart + 520), 50u + 20u);
+  EXPECT_EQ(windows.recorded_ns(kRecordingStart + 320, kRecordingStart + 480), 0u);
+  EXPECT_TRUE(windows.is_recorded(kRecordingStart + 100));
+  EXPECT_FALSE(windows.is_recorded(kRecordingStart + 300));
 }
 
 TEST_F(Windows, BothEdgesBetweenTwoLooks) {
   RecordedWindows windows(*header);
-  look(windows, kStart + 100, kStart + 300, kStart + 350);
-  EXPECT_EQ(windows.windows(kStart + 400), (Rows{{kStart + 100, kStart + 300}}));
-  look(windows, kStart + 500, 0, kStart + 550);  // its end was not told
-  look(windows, kStart + 800, kStart + 700, kStart + 850);
-  EXPECT_EQ(windows.windows(kStart + 900),
-            (Rows{{kStart + 100, kStart + 300}, {kStart + 500, kStart + 700}, {kStart + 800, kStart + 900}}));
+  look(windows, kRecordingStart + 100, kRecordingStart + 300, kRecordingStart + 350);
+  EXPECT_EQ(windows.windows(kRecordingStart + 400), (Rows{{kRecordingStart + 100, kRecordingStart + 300}}));
+  look(windows, kRecordingStart + 500, 0, kRecordingStart + 550);  // its end was not told
+  look(windows, kRecordingStart + 800, kRecordingStart + 700, kRecordingStart + 850);
+  EXPECT_EQ(windows.windows(kRecordingStart + 900), (Rows{{kRecordingStart + 100, kRecordingStart + 300},
+                                                          {kRecordingStart + 500, kRecordingStart + 700},
+                                                          {kRecordingStart + 800, kRecordingStart + 900}}));
 }
 
 TEST_F(Windows, NoTimeIsImpossible) {
   RecordedWindows windows(*header);
-  look(windows, 5, 0, kStart + 100);  // before the process
-  look(windows, 5, ~std::uint64_t{0}, kStart + 200);
-  look(windows, kStart + 50, ~std::uint64_t{0}, kStart + 300);  // within the window before
-  std::uint64_t last_ns = kStart;
-  for (const RecordedWindow& window : windows.windows(kStart + 300)) {
+  look(windows, 5, 0, kRecordingStart + 100);  // before the process
+  look(windows, 5, ~std::uint64_t{0}, kRecordingStart + 200);
+  look(windows, kRecordingStart + 50, ~std::uint64_t{0}, kRecordingStart + 300);  // within the window before
+  std::uint64_t last_ns = kRecordingStart;
+  for (const RecordedWindow& window : windows.windows(kRecordingStart + 300)) {
     EXPECT_GE(window.begin_ns, last_ns);
     EXPECT_GE(window.end_ns, window.begin_ns);
-    EXPECT_LE(window.end_ns, kStart + 301);
+    EXPECT_LE(window.end_ns, kRecordingStart + 301);
     last_ns = window.end_ns;
   }
 }
@@ -74,10 +75,10 @@ class AllIsRecorded : public Windows {
 };
 TEST_F(AllIsRecorded, OutsideOfWindowsOfALightRecording) {
   RecordedWindows windows(*header);
-  look(windows, kStart + 100, 0, kStart + 150);
-  EXPECT_EQ(windows.windows(kStart + 200), (Rows{{kStart + 100, kStart + 200}}));
+  look(windows, kRecordingStart + 100, 0, kRecordingStart + 150);
+  EXPECT_EQ(windows.windows(kRecordingStart + 200), (Rows{{kRecordingStart + 100, kRecordingStart + 200}}));
   EXPECT_FALSE(windows.leaves_gaps());
-  EXPECT_EQ(windows.recorded_ns(kStart, kStart + 1000), 1000u);
+  EXPECT_EQ(windows.recorded_ns(kRecordingStart, kRecordingStart + 1000), 1000u);
 }
 
 TEST(RecordedClock, StandsStillWhileRecordingIsOff) {

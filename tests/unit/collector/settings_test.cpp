@@ -26,7 +26,7 @@ using shard::Setting;
 using shard::SettingKind;
 
 const std::string kHash = "0123456789abcdef0123456789abcdef01234567";
-const std::string kOther = "fedcba9876543210fedcba9876543210fedcba98";
+const std::string kOtherCommit = "fedcba9876543210fedcba9876543210fedcba98";
 
 class Settings : public testing::Test {
  protected:
@@ -60,12 +60,12 @@ TEST_F(Settings, SoAreDetachedAndPackedOnesAndWorktrees) {
   EXPECT_EQ(commit("detached").hash, kHash);
   write("packed/.git/HEAD", "ref: refs/heads/topic\n");
   write("packed/.git/packed-refs",
-        "# pack-refs with: peeled\n" + kOther + " refs/heads/main\n" + kHash + " refs/heads/topic\n");
+        "# pack-refs with: peeled\n" + kOtherCommit + " refs/heads/main\n" + kHash + " refs/heads/topic\n");
   EXPECT_EQ(commit("packed").hash, kHash);
   write("tree/.git", "gitdir: ../packed/.git/worktrees/tree\n");
   write("packed/.git/worktrees/tree/HEAD", "ref: refs/heads/main\n");
   write("packed/.git/worktrees/tree/commondir", "../..\n");
-  EXPECT_EQ(commit("tree").hash, kOther);
+  EXPECT_EQ(commit("tree").hash, kOtherCommit);
   EXPECT_EQ(commit("tree").folder, "tree");
 }
 
@@ -109,8 +109,8 @@ TEST_F(Settings, RepositoriesOfOthersAreNotFollowed) {
     ASSERT_EQ(::lchown((folder_ / path).c_str(), kOtherUser, kOtherUser), 0);
   };
   write("outer/.git/HEAD", kHash);
-  write("outer/inner/.git/HEAD", kOther);
-  EXPECT_EQ(commit("outer/inner").hash, kOther);
+  write("outer/inner/.git/HEAD", kOtherCommit);
+  EXPECT_EQ(commit("outer/inner").hash, kOtherCommit);
   give("outer/inner/.git");
   EXPECT_EQ(commit("outer/inner").hash, kHash) << "what others have made there is not seen";
   write("head/.git/HEAD", kHash);
@@ -135,7 +135,7 @@ TEST_F(Settings, AreSortedAndHaveNoSecrets) {
                         "TF_VAR_db_login=hunter2",  // Terraform's, not TensorFlow's
                         "TF_CLI_ARGS=-no-color",
                         "TF_NUM_INTRAOP_THREADS=8",
-                        "GITHUB_SHA=" + kOther,
+                        "GITHUB_SHA=" + kOtherCommit,
                         "NOTHING"};
   const std::vector<Setting> expected = {{SettingKind::kCommit, "solver", kHash},
                                          {SettingKind::kModule, "gcc", "12.2.0"},
@@ -151,7 +151,7 @@ TEST_F(Settings, AreSortedAndHaveNoSecrets) {
   source.folders.clear();
   const std::vector<Setting> without = read_settings(source);
   ASSERT_EQ(without.size(), 4u);
-  EXPECT_EQ(without[0], (Setting{SettingKind::kCommit, "", kOther})) << "what CI has checked out";
+  EXPECT_EQ(without[0], (Setting{SettingKind::kCommit, "", kOtherCommit})) << "what CI has checked out";
   EXPECT_TRUE(std::none_of(without.begin(), without.end(),
                            [](const Setting& s) { return s.kind == SettingKind::kVariable; }));
 }

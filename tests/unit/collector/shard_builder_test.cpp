@@ -17,6 +17,7 @@
 #include "formats/shard/tables.hpp"
 #include "formats/wire/mpi_functions.h"
 #include "tests/unit/collector/fake_segment.hpp"
+#include "tests/unit/collector/times.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -24,9 +25,6 @@ namespace {
 using test::FakeSegment;
 using test::python_word;
 using test::region_word;
-
-constexpr std::uint64_t kStart = FakeSegment::kStart;
-constexpr std::uint64_t kMs = 1'000'000;
 
 std::string path_text(const shard::ShardData& data, std::uint32_t path) {
   std::string text;

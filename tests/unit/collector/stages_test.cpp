@@ -26,12 +26,6 @@ namespace {
 
 using test::FakeSegment;
 
-SegmentView view_of(const FakeSegment& segment) {
-  auto view = SegmentView::open(segment.file(), segment.bytes());
-  if (!view.ok()) throw std::runtime_error(view.error().message);
-  return std::move(view).value();
-}
-
 // --- ProcessStart --------------------------------------------------------------------------
 
 TEST(ProcessStart, IsAcceptedWithinTheRecordedTime) {

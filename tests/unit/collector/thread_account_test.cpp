@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/collector/times.hpp"
+
 namespace clusterprof::collector {
 namespace {
 
@@ -314,8 +316,6 @@ TEST_F(ShortWaits, AreFoundByEventSamples) {
 }
 
 // --- page faults ---------------------------------------------------------------------------
-
-constexpr std::uint64_t kMs = 1'000'000;
 
 // A thread that runs all the time, sampled every 10 ms.
 class PageFaults : public testing::Test {

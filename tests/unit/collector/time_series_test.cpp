@@ -7,12 +7,12 @@
 #include <random>
 #include <utility>
 
+#include "tests/unit/collector/times.hpp"
+
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kStart = 1'000'000'000;
-constexpr std::int64_t kUtc = 1'700'000'000'123'456'789;  // not at the beginning of any bin
+constexpr std::int64_t kInsideBin_utc = 1'700'000'000'123'456'789;  // not at the beginning of any bin
 
 using Content = std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t>;  // by column and bin
 Content content(const TimeGrid& grid, SeriesBlock block) {
@@ -31,10 +31,10 @@ std::uint64_t sum(const Content& content) {
 
 class TimeSeries : public testing::Test {
  protected:
-  TimeSeries() { grid_.begin(kStart, kUtc); }
+  TimeSeries() { grid_.begin(kStart, kInsideBin_utc); }
   // How far the first bin had run when the grid began.
   [[nodiscard]] std::uint64_t into_first() const {
-    return static_cast<std::uint64_t>(kUtc) % grid_.width_ns();
+    return static_cast<std::uint64_t>(kInsideBin_utc) % grid_.width_ns();
   }
   TimeGrid grid_;
 };
@@ -42,13 +42,13 @@ class TimeSeries : public testing::Test {
 TEST_F(TimeSeries, BinsFollowRealTime) {
   grid_.reach(kStart + 3 * kMs);
   EXPECT_EQ(grid_.width_ns(), kMs);
-  EXPECT_EQ(grid_.first() * grid_.width_ns(), static_cast<std::uint64_t>(kUtc) / kMs * kMs);
+  EXPECT_EQ(grid_.first() * grid_.width_ns(), static_cast<std::uint64_t>(kInsideBin_utc) / kMs * kMs);
   EXPECT_EQ(grid_.last(), grid_.first() + 3);
   grid_.reach(kStart + 5000 * kMs);
   EXPECT_EQ(grid_.width_ns(), 8 * kMs);
   EXPECT_LT(grid_.last() - grid_.first(), 1024u);
-  EXPECT_LE(grid_.first() * grid_.width_ns(), static_cast<std::uint64_t>(kUtc));
-  EXPECT_GT((grid_.first() + 1) * grid_.width_ns(), static_cast<std::uint64_t>(kUtc));
+  EXPECT_LE(grid_.first() * grid_.width_ns(), static_cast<std::uint64_t>(kInsideBin_utc));
+  EXPECT_GT((grid_.first() + 1) * grid_.width_ns(), static_cast<std::uint64_t>(kInsideBin_utc));
 }
 
 TEST_F(TimeSeries, AnAmountGoesToTheBinsByOverlap) {
@@ -186,7 +186,7 @@ TEST(TimeSeriesGrid, LargeJobsHaveFewerBins) {
   for (const auto& [ranks, most] : cases) {
     TimeGrid grid;
     SeriesBlock block(1);
-    grid.begin(kStart, kUtc);
+    grid.begin(kStart, kInsideBin_utc);
     block.spread(grid, 0, kStart, kStart + 1000 * kMs, 1000 * kMs);  // before it is known
     grid.set_ranks(ranks);
     for (std::uint64_t ms = 1000; ms < 5000; ms += 10) {
@@ -201,7 +201,7 @@ TEST(TimeSeriesGrid, LargeJobsHaveFewerBins) {
 TEST(TimeSeriesGrid, MovesBackForAProcessThatStartedALittleEarlier) {
   TimeGrid grid;
   SeriesBlock block(1);
-  grid.begin(20'000 * kMs, kUtc);
+  grid.begin(20'000 * kMs, kInsideBin_utc);
   block.spread(grid, 0, 20'000 * kMs, 20'500 * kMs, 500 * kMs);
   grid.reach_back(19'000 * kMs);
   EXPECT_EQ(grid.width_ns(), 2 * kMs);
@@ -217,8 +217,8 @@ TEST(TimeSeriesGrid, MovesBackForAProcessThatStartedALittleEarlier) {
 // Same bins, so those of one fit into those of the other.
 TEST(TimeSeriesGrid, BinsOfNodesWithDifferentStartsAlign) {
   TimeGrid a, b;
-  a.begin(kStart, kUtc);
-  b.begin(77, kUtc + 1234567);
+  a.begin(kStart, kInsideBin_utc);
+  b.begin(77, kInsideBin_utc + 1234567);
   a.reach(kStart + 100'000 * kMs);
   b.reach(77 + 3000 * kMs);
   EXPECT_EQ(a.width_ns() % b.width_ns(), 0u);
@@ -231,7 +231,7 @@ TEST_F(TimeSeries, AgreesWithASimpleReferenceImplementation) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 50; ++round) {
     TimeGrid grid;
-    grid.begin(kStart, kUtc + static_cast<std::int64_t>(random() % (1000 * kMs)));
+    grid.begin(kStart, kInsideBin_utc + static_cast<std::int64_t>(random() % (1000 * kMs)));
     SeriesBlock block(1);
     std::vector<std::pair<std::uint64_t, std::uint64_t>> stretches;
     for (int i = 0; i < 40; ++i) {

@@ -18,6 +18,8 @@
 
 namespace clusterprof::cli::doctor {
 
+inline const std::string kLibexec = "/opt/cp/libexec/clusterprof/";
+
 // A simulated machine that tests can change. At first nothing is wrong with it.
 class FakeSystem : public System {
  public:

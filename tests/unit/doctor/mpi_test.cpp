@@ -6,7 +6,7 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-const std::string kLib = "/opt/cp/lib/clusterprof/", kLibexec = "/opt/cp/libexec/clusterprof/";
+const std::string kLib = "/opt/cp/lib/clusterprof/";
 
 struct Mpi : testing::Test {
   Mpi() {

@@ -8,7 +8,7 @@
 namespace clusterprof::cli::doctor {
 namespace {
 
-const std::string kLibexec = "/opt/cp/libexec/clusterprof/", kLauncher = "/opt/cp/bin/clusterprof";
+const std::string kLauncher = "/opt/cp/bin/clusterprof";
 
 std::string recording(const std::string& run, const std::string& program) {
   return kLauncher + " --quiet --rate 1000 --output /scratch/" + run + " -- " + kLibexec + program;

@@ -23,12 +23,12 @@ namespace clusterprof {
 namespace {
 
 using shard::ShardData;
-using Bytes = std::vector<std::uint8_t>;
+using FileBytes = std::vector<std::uint8_t>;
 
 class DamageTest : public ::testing::Test {
  protected:
   // Returns whether reading gives the original or a proper error; `noticed` gets which of the two.
-  void check(const Bytes& bytes, const std::string& what, std::size_t& noticed) {
+  void check(const FileBytes& bytes, const std::string& what, std::size_t& noticed) {
     testing::write_bytes(path_, bytes);
     const Result<ShardData> read = shard::read_shard(path_);
     if (read) {
@@ -52,7 +52,7 @@ class DamageTest : public ::testing::Test {
   testing::TemporaryDirectory directory_;
   const std::filesystem::path path_ = directory_.path() / "node-x.h5";
   ShardData data_;
-  Bytes original_;
+  FileBytes original_;
   std::mt19937_64 random_{1};
 };
 
@@ -140,7 +140,7 @@ TEST_F(DamageTest, TruncatedShardsAreRefused) {
     const std::size_t length = i < 50    ? i * 16
                                : i < 100 ? original_.size() - (i - 49)
                                          : random_() % original_.size();
-    Bytes bytes(original_.begin(), original_.begin() + static_cast<std::ptrdiff_t>(length));
+    FileBytes bytes(original_.begin(), original_.begin() + static_cast<std::ptrdiff_t>(length));
     ASSERT_NO_FATAL_FAILURE(check(bytes, "cut at " + std::to_string(length), noticed));
   }
   EXPECT_EQ(noticed, tries);
@@ -152,7 +152,7 @@ TEST_F(DamageTest, FlippedBitsAreNoticedOrHarmless) {
     write_original(2, {.ranks = {0, 1, 2}, .paths = size, .values_per_rank = size / 2, .names = 200});
     std::size_t noticed = 0;
     for (std::size_t i = 0; i < 200; ++i) {
-      Bytes bytes = original_;
+      FileBytes bytes = original_;
       const std::size_t at = random_() % bytes.size();
       const auto bit = static_cast<unsigned>(random_() % 8);
       bytes[at] = static_cast<std::uint8_t>(bytes[at] ^ (1u << bit));
@@ -168,7 +168,7 @@ TEST_F(DamageTest, OverwrittenRangesAreNoticedOrHarmless) {
   write_original(3, {.ranks = {0, 1, 2}, .paths = 3000, .values_per_rank = 1500, .names = 200});
   std::size_t noticed = 0;
   for (std::size_t i = 0; i < 200; ++i) {
-    Bytes bytes = original_;
+    FileBytes bytes = original_;
     const std::size_t begin = i < 40 ? random_() % 4096 : random_() % bytes.size();
     const std::size_t end = std::min(bytes.size(), begin + (1u << random_() % 14));
     const int how = static_cast<int>(random_() % 3);
@@ -185,7 +185,7 @@ TEST_F(DamageTest, OverwrittenRangesAreNoticedOrHarmless) {
 TEST_F(DamageTest, OtherFilesAreRefused) {
   std::size_t noticed = 0;
   check({}, "empty", noticed);
-  check(Bytes(100, 'x'), "text", noticed);
+  check(FileBytes(100, 'x'), "text", noticed);
   check({0x89, 'H', 'D', 'F', 0x0d, 0x0a, 0x1a, 0x0a}, "signature alone", noticed);
   EXPECT_EQ(noticed, 3u);
   std::filesystem::remove(path_);
@@ -310,7 +310,7 @@ TEST_F(ForgedTest, WrongColumnsAreRefused) {
   const auto text = [&](std::vector<std::uint64_t> offsets) {
     return reading([&](h5::Group& g) {
       g.write_column<std::uint32_t>("column", std::vector<std::uint32_t>{1});
-      g.write_column<std::uint8_t>("text_bytes", Bytes{'a', 'b'});
+      g.write_column<std::uint8_t>("text_bytes", FileBytes{'a', 'b'});
       g.write_column<std::uint64_t>("text_offsets", offsets);
     });
   };
@@ -465,10 +465,10 @@ TEST(ProfileDamageTest, TruncationAndFlippedBitsAreNoticedOrHarmless) {
   const ShardData data = testing::random_shard(2, {.ranks = {0, 1, 2}, .paths = 300});
   const std::vector<profile::Source> sources{{"node-a.h5", 1, true}};
   ASSERT_TRUE(profile::write_profile(data, path, sources));
-  const Bytes original = testing::read_bytes(path);
+  const FileBytes original = testing::read_bytes(path);
   std::mt19937_64 random(5);
   for (int i = 0; i < 300; ++i) {
-    Bytes bytes = original;
+    FileBytes bytes = original;
     if (i % 3 == 0)
       bytes.resize(random() % bytes.size());
     else

@@ -32,9 +32,6 @@ std::string evidence_of_run(const Analysis& a, std::string_view kind) {
   return {};
 }
 
-std::uint32_t native(ProfileBuilder& b, std::string_view name, std::uint32_t line) {
-  return b.path({b.native("main", "/u/a.out", "/u/a.c", 99), b.native(name, "/u/a.out", "/u/a.c", line)});
-}
 std::uint32_t in_kernel(ProfileBuilder& b, std::string_view name, std::uint32_t line, std::string_view call) {
   return b.child(native(b, name, line), b.kernel(call));
 }

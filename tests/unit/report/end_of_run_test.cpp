@@ -16,9 +16,6 @@ using shard::Category;
 using testing::kMs;
 using testing::ProfileBuilder;
 
-constexpr auto kPython = static_cast<std::size_t>(Category::kPython);
-constexpr auto kIdle = static_cast<std::size_t>(Category::kIdle);
-
 // 8 bins of 1.024 s. Rank 0 runs Python until the sixth, rank 1 until the seventh; then they are idle.
 struct TwoRanks : ProfileBuilder {
   TwoRanks() : ProfileBuilder(2) {
@@ -58,10 +55,10 @@ TEST(EndOfRun, HasWholeBinsOfRanksAndFunctions) {
   EXPECT_DOUBLE_EQ(end->last->end_s, 8 * 1.024);
   EXPECT_DOUBLE_EQ(*end->last->functions_begin_s, 4 * 1.024);
   ASSERT_EQ(end->ranks.size(), 2u);
-  EXPECT_NEAR(*end->ranks[0].category_s[kPython], 1.024, 1e-6);
-  EXPECT_NEAR(*end->ranks[0].category_s[kIdle], 2 * 1.024, 1e-6);
-  EXPECT_NEAR(*end->ranks[1].category_s[kPython], 2 * 1.024, 1e-6);
-  EXPECT_NEAR(*end->category_s[kPython], 3 * 1.024, 1e-6);
+  EXPECT_NEAR(*end->ranks[0].category_s[testing::kPythonIndex], 1.024, 1e-6);
+  EXPECT_NEAR(*end->ranks[0].category_s[testing::kIdleIndex], 2 * 1.024, 1e-6);
+  EXPECT_NEAR(*end->ranks[1].category_s[testing::kPythonIndex], 2 * 1.024, 1e-6);
+  EXPECT_NEAR(*end->category_s[testing::kPythonIndex], 3 * 1.024, 1e-6);
   EXPECT_NEAR(end->rank_seconds, 6 * 1.024, 1e-6);
   EXPECT_EQ(end->timeline->bins, 3u);
   ASSERT_EQ(end->functions.size(), 3u);

@@ -26,10 +26,6 @@ using testing::find_kind;
 using testing::kMs;
 using testing::ProfileBuilder;
 
-std::uint32_t native(ProfileBuilder& b, std::string_view name, std::uint32_t line) {
-  return b.path({b.native("main", "/u/a.out", "/u/a.c", 99), b.native(name, "/u/a.out", "/u/a.c", line)});
-}
-
 // --- names and documents ---------------------------------------------------------------------------
 
 template <std::size_t N>
@@ -131,11 +127,11 @@ TEST(Gain, OrdersFindingsOfOneSeverity) {
 
 // --- failures ----------------------------------------------------------------------------------------
 
-struct End {
+struct RankEnd {
   std::uint64_t elapsed_ms;
   int signal, status;
 };
-shard::ShardData ended(const std::vector<End>& ends) {
+shard::ShardData ranks_that_ended(const std::vector<RankEnd>& ends) {
   ProfileBuilder b(static_cast<std::uint32_t>(ends.size()));
   for (std::uint32_t r = 0; r < ends.size(); ++r) {
     shard::Rank& rank = b.data.ranks[r];
@@ -154,7 +150,7 @@ shard::ShardData ended(const std::vector<End>& ends) {
 }
 
 TEST(Failures, TheRankThatFailedFirstComesBeforeThoseThatTheLauncherEnded) {
-  const Analysis a = analyse(ended({{9000, 15, 0}, {8950, 9, 0}, {8900, 0, 3}, {9100, 0, 143}}));
+  const Analysis a = analyse(ranks_that_ended({{9000, 15, 0}, {8950, 9, 0}, {8900, 0, 3}, {9100, 0, 143}}));
   ASSERT_GE(a.findings.size(), 2u);
   EXPECT_EQ(a.findings[0].kind, FindingKind::kRankFailed);
   EXPECT_EQ(a.findings[0].ranks, std::vector<std::int32_t>{2});
@@ -163,13 +159,13 @@ TEST(Failures, TheRankThatFailedFirstComesBeforeThoseThatTheLauncherEnded) {
   EXPECT_EQ(a.findings[1].kind, FindingKind::kRanksEndedAfter);
   EXPECT_EQ(a.findings[1].ranks, (std::vector<std::int32_t>{0, 1, 3}));
   EXPECT_EQ(text_of(a, a.findings[1]),
-            "Ranks 0, 1, 3 ended after rank 2 had failed: SIGKILL, SIGTERM, status 143.");
+            "Ranks 0, 1, 3 ranks_that_ended after rank 2 had failed: SIGKILL, SIGTERM, status 143.");
   EXPECT_NE(render_oneline(a).find("high: Rank 2 exited with status 3; last sampled in solve() solver.c:42"),
             std::string::npos);
 }
 
 TEST(Failures, ExitFunctionsOfLibcAreNotThePlace) {
-  shard::ShardData data = ended({{9000, 0, 2}, {9100, 0, 2}});
+  shard::ShardData data = ranks_that_ended({{9000, 0, 2}, {9100, 0, 2}});
   data.strings.emplace_back("__run_exit_handlers\t\t0\t/lib/x86_64-linux-gnu/libc.so.6\t1");
   for (shard::Rank& rank : data.ranks)
     rank.last_call_path = static_cast<std::uint32_t>(data.strings.size() - 1);
@@ -178,39 +174,42 @@ TEST(Failures, ExitFunctionsOfLibcAreNotThePlace) {
   // A signal has the place where it came.
   data.ranks[0].flags |= shard::kExitSignalKnown | shard::kLost, data.ranks[0].exit_signal = 11;
   a = analyse(data);
-  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 0 ended by SIGSEGV in __run_exit_handlers().");
+  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 0 ranks_that_ended by SIGSEGV in __run_exit_handlers().");
 }
 
 TEST(Failures, ThoseThatFailAlikeAreOneFindingAndTheFirstIsNamed) {
-  const Analysis a = analyse(ended({{9000, 11, 0}, {8000, 11, 0}, {9500, 6, 0}}));
-  EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0, 1 ended by SIGSEGV, rank 1 first in solve() solver.c:42.");
+  const Analysis a = analyse(ranks_that_ended({{9000, 11, 0}, {8000, 11, 0}, {9500, 6, 0}}));
+  EXPECT_EQ(text_of(a, a.findings[0]),
+            "Ranks 0, 1 ranks_that_ended by SIGSEGV, rank 1 first in solve() solver.c:42.");
   EXPECT_EQ(a.findings[0].rank, 1);
-  EXPECT_EQ(text_of(a, a.findings[1]), "Rank 2 ended after rank 1 had failed: SIGABRT.");
+  EXPECT_EQ(text_of(a, a.findings[1]), "Rank 2 ranks_that_ended after rank 1 had failed: SIGABRT.");
 }
 
 TEST(Failures, RankKilledBeforeTheLauncherActedIsTheFirst) {
-  Analysis a = analyse(ended({{9000, 15, 0}, {8000, 9, 0}}));
-  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 1 ended by SIGKILL in solve() solver.c:42.");
-  a = analyse(ended({{8000, 15, 0}, {9000, 9, 0}}));
+  Analysis a = analyse(ranks_that_ended({{9000, 15, 0}, {8000, 9, 0}}));
+  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 1 ranks_that_ended by SIGKILL in solve() solver.c:42.");
+  a = analyse(ranks_that_ended({{8000, 15, 0}, {9000, 9, 0}}));
   EXPECT_EQ(a.findings[0].kind, FindingKind::kRanksEndedAfter) << "killed because it did not end by SIGTERM";
   EXPECT_EQ(a.findings.size() > 1 && a.findings[1].kind == FindingKind::kRanksEndedAfter, false);
-  EXPECT_EQ(text_of(a, a.findings[0]),
-            "Ranks 0, 1 were ended by SIGKILL, SIGTERM; rank 0 was last seen in solve() solver.c:42.");
+  EXPECT_EQ(
+      text_of(a, a.findings[0]),
+      "Ranks 0, 1 were ranks_that_ended by SIGKILL, SIGTERM; rank 0 was last seen in solve() solver.c:42.");
 }
 
 // Open MPI's ranks exit with status 195 when their daemon is gone, MPICH's are killed: neither is the reason.
 TEST(Failures, LauncherThatEndedFirstIsTheCause) {
-  shard::ShardData data = ended({{4010, 0, 195}, {4000, 0, 195}, {4020, 9, 0}});
+  shard::ShardData data = ranks_that_ended({{4010, 0, 195}, {4000, 0, 195}, {4020, 9, 0}});
   data.run.notes = {shard::note_of_ranks(shard::NoteCode::kLauncherGone, {0, 2})};
   data.run.notes[0].text = "mpirun";
   Analysis a = analyse(data);
   EXPECT_EQ(a.findings[0].kind, FindingKind::kLauncherGone);
   EXPECT_EQ(a.findings[0].ranks, (std::vector<std::int32_t>{0, 1, 2}));
-  EXPECT_EQ(
-      text_of(a, a.findings[0]),
-      "mpirun ended 4.00 s into the run, while the program was still running, and so ranks 0-2 ended, too "
-      "(SIGKILL, status 195); rank 1 was last seen in solve() solver.c:42. Find out what ended it: a "
-      "kill, a time limit, a lost login.");
+  EXPECT_EQ(text_of(a, a.findings[0]),
+            "mpirun ranks_that_ended 4.00 s into the run, while the program was still running, and so ranks "
+            "0-2 ranks_that_ended, too "
+            "(SIGKILL, status 195); rank 1 was last seen in solve() solver.c:42. Find out what "
+            "ranks_that_ended it: a "
+            "kill, a time limit, a lost login.");
   for (const Finding& finding : a.findings)
     EXPECT_TRUE(finding.kind != FindingKind::kRankFailed && finding.kind != FindingKind::kRanksEndedAfter);
   // Rank 1 failed while the launcher was there.

@@ -14,7 +14,7 @@ namespace {
 
 using testing::ProfileBuilder;
 
-constexpr const char* kPython = "/usr/bin/python3.11";
+constexpr const char* kPythonProgram = "/usr/bin/python3.11";
 
 class Owners : public ::testing::Test {
  protected:
@@ -51,7 +51,7 @@ TEST_F(Owners, NativeCodeIsJudgedByItsModuleAndHeadersByTheirDirectory) {
                              "[jit]", "/scratch/python3d/solver", "/home/u/python3d"})
     EXPECT_EQ(native(module), Owner::kOwn) << module;
   for (const char* module :
-       {kPython, "/opt/conda/bin/python3.12", "/usr/lib/libpython3.11.so.1.0", "/usr/bin/python"})
+       {kPythonProgram, "/opt/conda/bin/python3.12", "/usr/lib/libpython3.11.so.1.0", "/usr/bin/python"})
     EXPECT_EQ(native(module), Owner::kInterpreter) << module;
   EXPECT_EQ(native("/home/u/build/solver", "/usr/include/c++/12/bits/stl_algo.h"), Owner::kLibrary);
   EXPECT_EQ(native("/home/u/build/solver", "/sw/gcc/include/c++/13/vector"), Owner::kLibrary);

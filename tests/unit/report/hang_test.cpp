@@ -23,14 +23,14 @@ using shard::Category;
 using testing::kMs;
 using testing::ProfileBuilder;
 
-constexpr std::int32_t kNone = CallUnderWay::kNoRank, kAny = CallUnderWay::kAnyRank;
+constexpr std::int32_t kNoRank = CallUnderWay::kNoRank, kAny = CallUnderWay::kAnyRank;
 constexpr std::uint64_t kLong = 8000, kShort = 3000;  // ms
 
 using Ranks = std::vector<std::int32_t>;
 
 // A run of 10 s, all of whose ranks belong to MPI_COMM_WORLD. Ranks compute unless told otherwise.
-struct Job : ProfileBuilder {
-  explicit Job(std::uint32_t ranks) : ProfileBuilder(ranks) {
+struct HungJob : ProfileBuilder {
+  explicit HungJob(std::uint32_t ranks) : ProfileBuilder(ranks) {
     data.communicators = {{1, ranks, "MPI_COMM_WORLD"}};
     for (std::uint32_t r = 0; r < ranks; ++r) {
       data.ranks[r].flags |= shard::kUsedMpi | shard::kStillRan | shard::kLost;
@@ -101,8 +101,8 @@ struct Job : ProfileBuilder {
 };
 
 // Ranks 0, 1 and 3 of 4 in a barrier.
-struct Barrier : Job {
-  Barrier() : Job(4) {
+struct Barrier : HungJob {
+  Barrier() : HungJob(4) {
     for (const std::uint32_t r : {0u, 1u, 3u}) collective(r);
   }
 };
@@ -227,7 +227,7 @@ TEST(Hang, IsNoneWhereALibraryLoops) {
 
 // Rank 3 has ended well, too early, and rank 2 has crashed.
 TEST(Hang, FollowsAFailureIfAnyRankThatIsAwaitedHasFailed) {
-  Job job(4);
+  HungJob job(4);
   for (const std::uint32_t r : {0u, 1u}) job.collective(r);
   job.end(2, 6000, 3);
   job.end(3, 6000, 0);
@@ -292,7 +292,7 @@ TEST(Hang, IsSeenInTheLastStateOfAJobThatWasKilled) {
 }
 
 TEST(Hang, IsNotSaidBeforeNothingHasMovedForLong) {
-  Job job(2);
+  HungJob job(2);
   job.collective(0).lasted_ns = kShort * kMs;
   job.thread(1, "lost", "train.py", 20, Category::kIdle, 8500, 0, "clock_nanosleep");
   EXPECT_FALSE(job.hang());
@@ -301,7 +301,7 @@ TEST(Hang, IsNotSaidBeforeNothingHasMovedForLong) {
 // Rank 1 was looked at 7 s later, and began to wait after rank 0 was looked at: that one may have gone on
 // since.
 TEST(Hang, ComparesRanksAsOfOneTime) {
-  Job job(2);
+  HungJob job(2);
   job.receive(0, 1);
   job.receive(1, 0);
   EXPECT_TRUE(job.hang() && job.hang()->is_deadlock);
@@ -312,7 +312,7 @@ TEST(Hang, ComparesRanksAsOfOneTime) {
 }
 
 TEST(Hang, OfACycleOfReceives) {
-  Job job(5);
+  HungJob job(5);
   for (std::uint32_t r = 0; r < 4; ++r) job.receive(r, static_cast<std::int32_t>((r + 3) % 4));
   const std::optional<Hang> hang = job.hang();
   ASSERT_TRUE(hang);
@@ -327,32 +327,33 @@ TEST(Hang, OfACycleOfReceives) {
 
 TEST(Hang, IsNoneWhereMessagesMayBeUnderWay) {
   const auto is_deadlock = [](const auto& change) {
-    Job job(2);
+    HungJob job(2);
     job.receive(0, 1, 7);
     job.receive(1, 0, 7);
     change(job);
     const std::optional<Hang> hang = job.hang();
     return hang && hang->is_deadlock;
   };
-  EXPECT_TRUE(is_deadlock([](Job&) {}));
-  EXPECT_FALSE(is_deadlock([](Job& job) { job.data.calls_under_way[1].open_requests = 1; })) << "MPI_Isend";
-  const auto become = [](Job& job, const char* op, std::int32_t tag) {
+  EXPECT_TRUE(is_deadlock([](HungJob&) {}));
+  EXPECT_FALSE(is_deadlock([](HungJob& job) { job.data.calls_under_way[1].open_requests = 1; }))
+      << "MPI_Isend";
+  const auto become = [](HungJob& job, const char* op, std::int32_t tag) {
     job.data.calls_under_way.pop_back();
     CallUnderWay& row = job.call(1, op, 12);
     row.peer = 0, row.tag = tag;
   };
-  EXPECT_FALSE(is_deadlock([&](Job& job) { become(job, "MPI_Send", 7); }));
-  EXPECT_FALSE(is_deadlock([&](Job& job) { become(job, "MPI_Sendrecv", 7); }));
-  EXPECT_TRUE(is_deadlock([&](Job& job) { become(job, "MPI_Ssend", 8); })) << "another tag";
-  const auto wait = [&](Job& job, shard::PendingKind kind) {
+  EXPECT_FALSE(is_deadlock([&](HungJob& job) { become(job, "MPI_Send", 7); }));
+  EXPECT_FALSE(is_deadlock([&](HungJob& job) { become(job, "MPI_Sendrecv", 7); }));
+  EXPECT_TRUE(is_deadlock([&](HungJob& job) { become(job, "MPI_Ssend", 8); })) << "another tag";
+  const auto wait = [&](HungJob& job, shard::PendingKind kind) {
     become(job, "MPI_Waitall", CallUnderWay::kNoTag);
-    job.data.calls_under_way[1].peer = kNone;
+    job.data.calls_under_way[1].peer = kNoRank;
     job.data.calls_under_way[1].requests = job.data.calls_under_way[1].open_requests = 1;
     job.pending(1, kind, 0);
   };
-  EXPECT_TRUE(is_deadlock([&](Job& job) { wait(job, shard::PendingKind::kReceive); }));
-  EXPECT_FALSE(is_deadlock([&](Job& job) { wait(job, shard::PendingKind::kSend); }));
-  EXPECT_FALSE(is_deadlock([](Job& job) {
+  EXPECT_TRUE(is_deadlock([&](HungJob& job) { wait(job, shard::PendingKind::kReceive); }));
+  EXPECT_FALSE(is_deadlock([&](HungJob& job) { wait(job, shard::PendingKind::kSend); }));
+  EXPECT_FALSE(is_deadlock([](HungJob& job) {
     job.data.ranks[1].mpi_helper_threads = 1;
     shard::Thread other = job.data.threads[1];
     other.kind = shard::ThreadKind::kNative;
@@ -362,7 +363,7 @@ TEST(Hang, IsNoneWhereMessagesMayBeUnderWay) {
 
 TEST(Hang, OfRequestsDependsOnWhetherAllAreNeeded) {
   const auto is_deadlock = [](const char* op) {
-    Job job(3);  // rank 1 sleeps, rank 2 computes
+    HungJob job(3);  // rank 1 sleeps, rank 2 computes
     job.thread(1, "lost", "train.py", 20, Category::kIdle, 8500, 0, "clock_nanosleep");
     CallUnderWay& row = job.call(0, op, 12);
     row.communicator = shard::kNone;
@@ -375,7 +376,7 @@ TEST(Hang, OfRequestsDependsOnWhetherAllAreNeeded) {
 }
 
 TEST(Hang, OfAReceiveFromAnybodyNeedsAllToBeStuck) {
-  Job job(3);
+  HungJob job(3);
   job.receive(0, kAny);
   job.receive(1, 0);
   EXPECT_FALSE(job.hang()->is_deadlock) << "rank 2 computes";
@@ -386,7 +387,7 @@ TEST(Hang, OfAReceiveFromAnybodyNeedsAllToBeStuck) {
 }
 
 TEST(Hang, OfDifferentOperations) {
-  Job job(4);
+  HungJob job(4);
   for (const std::uint32_t r : {0u, 1u, 3u}) job.collective(r, "MPI_Allreduce");
   job.collective(2, "MPI_Bcast", 61).root = 0;
   const std::optional<Hang> hang = job.hang();
@@ -403,7 +404,7 @@ TEST(Hang, OfDifferentOperations) {
 
 // The root of a short broadcast does not wait. It has begun its operation 412, and computes now.
 TEST(Hang, OfADifferentOperationThatIsOver) {
-  Job job(3);
+  HungJob job(3);
   for (const std::uint32_t r : {1u, 2u}) job.collective(r, "MPI_Allreduce");
   job.data.collective_counts[0].count = 413;
   job.data.collective_counts[0].path = job.path({job.mpi("MPI_Bcast")});
@@ -415,7 +416,7 @@ TEST(Hang, OfADifferentOperationThatIsOver) {
 }
 
 TEST(Hang, OfDifferentRoots) {
-  Job job(3);
+  HungJob job(3);
   for (std::uint32_t r = 0; r < 3; ++r) job.collective(r, "MPI_Bcast").root = r == 1 ? 1 : 0;
   ASSERT_TRUE(job.hang());
   EXPECT_EQ(job.hang()->mismatch[0].root, 1);
@@ -433,7 +434,7 @@ TEST(Hang, IsNotSaidWhereAMemberIsNotKnown) {
 
 // A rank has long left the operation: nobody waits for it.
 TEST(Hang, NamesOnlyRanksThatHaveNotCome) {
-  Job job(4);
+  HungJob job(4);
   job.collective(0, "MPI_Reduce");
   job.data.collective_counts[1].count = 413;
   job.data.collective_counts[1].path = job.path({job.mpi("MPI_Reduce")});
@@ -443,7 +444,7 @@ TEST(Hang, NamesOnlyRanksThatHaveNotCome) {
 }
 
 TEST(Hang, IsFoundAmongTenThousandRanks) {
-  Job job(10'000);
+  HungJob job(10'000);
   const auto barrier = job.path({job.python("main", "train.py", 57, 1), job.mpi("MPI_Barrier")});
   for (std::uint32_t r = 0; r < 10'000; ++r)
     if (r != 7) {

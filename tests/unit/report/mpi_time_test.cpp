@@ -184,7 +184,7 @@ TEST(CallsUnderWay, SayWhereEachRankIs) {
     EXPECT_NE(text.find(line), std::string::npos) << text;
 }
 
-using Cells = std::map<std::pair<std::int32_t, std::int32_t>, std::uint64_t>;
+using MatrixCells = std::map<std::pair<std::int32_t, std::int32_t>, std::uint64_t>;
 
 class Collectives : public ::testing::Test {
  protected:
@@ -193,8 +193,8 @@ class Collectives : public ::testing::Test {
     b_.called(rank, b_.path({b_.native("main", "a.out", "a.c", 3), b_.mpi(op)}), 1, 1, sent, received);
     b_.data.mpi_calls.back().communicator = 0;
   }
-  Cells cells() {
-    Cells found;
+  MatrixCells cells() {
+    MatrixCells found;
     for (const shard::MatrixCell& cell : analyse(b_.data).collective_matrix)
       found[{cell.source, cell.destination}] = cell.bytes;
     return found;
@@ -204,7 +204,7 @@ class Collectives : public ::testing::Test {
 
 TEST_F(Collectives, ReductionToAllGoesAround) {
   for (std::uint32_t r = 0; r < 4; ++r) call(r, "MPI_Iallreduce", 1000, 1000);
-  EXPECT_EQ(cells(), (Cells{{{0, 1}, 1500}, {{1, 2}, 1500}, {{2, 3}, 1500}, {{3, 0}, 1500}}));
+  EXPECT_EQ(cells(), (MatrixCells{{{0, 1}, 1500}, {{1, 2}, 1500}, {{2, 3}, 1500}, {{3, 0}, 1500}}));
   const Analysis a = analyse(b_.data);
   ASSERT_EQ(a.collectives.size(), 1u);
   EXPECT_EQ(a.collectives[0].op, "MPI_Iallreduce");
@@ -222,7 +222,7 @@ TEST_F(Collectives, RootsSendAndGet) {
     call(r, "MPI_Bcast", r == 2 ? 100 : 0, r == 2 ? 0 : 100);
     call(r, "MPI_Gather_c", 10, r == 1 ? 40 : 0);
   }
-  EXPECT_EQ(cells(), (Cells{{{2, 0}, 100}, {{2, 1}, 110}, {{2, 3}, 100}, {{0, 1}, 10}, {{3, 1}, 10}}));
+  EXPECT_EQ(cells(), (MatrixCells{{{2, 0}, 100}, {{2, 1}, 110}, {{2, 3}, 100}, {{0, 1}, 10}, {{3, 1}, 10}}));
 }
 
 TEST_F(Collectives, ThoseOfTorchAreLikeMpis) {
@@ -232,8 +232,13 @@ TEST_F(Collectives, ThoseOfTorchAreLikeMpis) {
     call(r, "all_reduce", 1000, 1000);
     call(r, "send", 1000, 0);
   }
-  EXPECT_EQ(cells(), (Cells{{{0, 1}, 1510}, {{1, 2}, 1500}, {{2, 3}, 1600}, {{3, 0}, 1500}, {{2, 0}, 100},
-                            {{2, 1}, 110}, {{3, 1}, 10}}));
+  EXPECT_EQ(cells(), (MatrixCells{{{0, 1}, 1510},
+                                  {{1, 2}, 1500},
+                                  {{2, 3}, 1600},
+                                  {{3, 0}, 1500},
+                                  {{2, 0}, 100},
+                                  {{2, 1}, 110},
+                                  {{3, 1}, 10}}));
   const Analysis a = analyse(b_.data);
   for (const MpiCallRow& row : a.mpi_calls) EXPECT_EQ(communication_library(row.op), "torch.distributed");
   EXPECT_EQ(communication_library("MPI_Send"), "MPI");
@@ -244,7 +249,7 @@ TEST_F(Collectives, SeveralRootsCountByWhatTheySent) {
   call(0, "MPI_Bcast", 300, 100);
   call(1, "MPI_Bcast", 100, 300);
   call(2, "MPI_Bcast", 0, 400);
-  EXPECT_EQ(cells(), (Cells{{{0, 1}, 300}, {{0, 2}, 300}, {{1, 0}, 100}, {{1, 2}, 100}}));
+  EXPECT_EQ(cells(), (MatrixCells{{{0, 1}, 300}, {{0, 2}, 300}, {{1, 0}, 100}, {{1, 2}, 100}}));
 }
 
 TEST_F(Collectives, WhatIsAddressedIsNotAmongThem) {

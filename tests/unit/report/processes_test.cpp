@@ -14,10 +14,10 @@
 namespace clusterprof::report {
 namespace {
 
-constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kSecond_ns = 1'000'000'000;
 constexpr std::int64_t kStart = 1'700'000'000'000'000'000;
 
-class Processes : public testing::Test {
+class Processes : public ::testing::Test {
  protected:
   Processes() {
     data_.run.start_utc_ns = kStart;
@@ -41,13 +41,13 @@ class Processes : public testing::Test {
     return path(main(), "/usr/lib/python3.11/" + file, function, 50);
   }
   shard::Process& process(std::int32_t pid, shard::ProcessOrigin origin, std::uint32_t made_on,
-                          std::uint64_t cpu_ns = kSecond) {
+                          std::uint64_t cpu_ns = kSecond_ns) {
     shard::Process& row = data_.processes.emplace_back();
     row.pid = pid;
     row.origin = origin;
     row.path = made_on;
     row.start_utc_ns = kStart + pid;
-    row.elapsed_ns = 2 * kSecond;
+    row.elapsed_ns = 2 * kSecond_ns;
     row.cpu_ns = row.cpu_min_ns = row.cpu_max_ns = cpu_ns;
     row.command = command_text({"/usr/bin/python3", "-u", "/home/user/job/train.py", "3"});
     return row;
@@ -118,7 +118,7 @@ TEST_F(Processes, AreNotAtTheLineThatMadeThem) {
     data_.processes.clear();
     shard::Process& row = process(1, kExec, made_on);
     row.top_path = top;
-    row.top_ns = kSecond;
+    row.top_ns = kSecond_ns;
     return list().processes[0].top;
   };
   EXPECT_EQ(of(path(made_on, "<string>", "child_work", 4)).function, "child_work");
@@ -133,14 +133,14 @@ TEST_F(Processes, ThatAreAlikeAreOneGroup) {
   const std::uint32_t work = path(made_on, "/home/user/job/train.py", "work", 12);
   const std::uint32_t rest = path(made_on, "/home/user/job/train.py", "rest", 30);
   for (std::int32_t i = 0; i < 4; ++i) {
-    shard::Process& row = process(10 + i, shard::ProcessOrigin::kExec, made_on, (1 + i) * kSecond);
+    shard::Process& row = process(10 + i, shard::ProcessOrigin::kExec, made_on, (1 + i) * kSecond_ns);
     row.top_path = i == 0 ? rest : work;
-    row.top_ns = i == 0 ? 2 * kSecond : kSecond;
+    row.top_ns = i == 0 ? 2 * kSecond_ns : kSecond_ns;
   }
-  shard::Process& many = process(20, shard::ProcessOrigin::kExec, made_on, 6 * kSecond);
+  shard::Process& many = process(20, shard::ProcessOrigin::kExec, made_on, 6 * kSecond_ns);
   many.count = 4;
-  many.cpu_min_ns = kSecond / 2;
-  many.cpu_max_ns = 3 * kSecond;
+  many.cpu_min_ns = kSecond_ns / 2;
+  many.cpu_max_ns = 3 * kSecond_ns;
   process(30, shard::ProcessOrigin::kExec, main());
   process(40, shard::ProcessOrigin::kExec, made_on).rank = 1;
   const Analysis analysis = list();
@@ -175,7 +175,7 @@ TEST_F(Processes, SayHowTheyEnded) {
   shard::Process& third = process(3, shard::ProcessOrigin::kFork, 0);
   third.flags = shard::Process::kExitSignalKnown;
   third.exit_signal = 15;
-  third.children_cpu_ns = 5 * kSecond;
+  third.children_cpu_ns = 5 * kSecond_ns;
   const Analysis analysis = list();
   ASSERT_EQ(analysis.processes.size(), 3u);
   EXPECT_TRUE(analysis.processes[0].runs);

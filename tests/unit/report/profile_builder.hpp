@@ -18,6 +18,10 @@
 namespace clusterprof::report::testing {
 
 inline constexpr std::uint64_t kMs = 1'000'000;
+// Places in arrays by category.
+inline constexpr auto kPythonIndex = static_cast<std::size_t>(shard::Category::kPython);
+inline constexpr auto kMpiIndex = static_cast<std::size_t>(shard::Category::kMpi);
+inline constexpr auto kIdleIndex = static_cast<std::size_t>(shard::Category::kIdle);
 
 class ProfileBuilder {
  public:
@@ -199,6 +203,11 @@ class ProfileBuilder {
   std::uint64_t random_ = 1;
   static constexpr std::int64_t kStart = 1'700'000'000'000'000'000;
 };
+
+// A call path: main() calls that function.
+inline std::uint32_t native(ProfileBuilder& b, std::string_view name, std::uint32_t line) {
+  return b.path({b.native("main", "/u/a.out", "/u/a.c", 99), b.native(name, "/u/a.out", "/u/a.c", line)});
+}
 
 // What the golden files show: four ranks on two nodes train a model, rank 3 has twice the work.
 inline shard::ShardData training_run() {

@@ -8,11 +8,12 @@
 #include "profile_builder.hpp"
 #include "report/report.hpp"
 #include "report/words/run_state.hpp"
+#include "tests/unit/report/profile_builder.hpp"
 
 namespace clusterprof::report {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
+using testing::kMs;
 
 // Rank 1 starts 500 ms later. A window of both, not quite at the same time, and one of rank 0 alone.
 shard::ShardData run_of_two() {

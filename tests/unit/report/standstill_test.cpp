@@ -24,8 +24,8 @@ using testing::ProfileBuilder;
 constexpr std::uint64_t kSecond = 1000 * kMs;
 
 // Ranks of which each is in a barrier for 8 s, polling all the time.
-struct Job : ProfileBuilder {
-  explicit Job(std::uint32_t ranks, std::uint32_t nodes = 1) : ProfileBuilder(ranks, nodes) {
+struct PollingJob : ProfileBuilder {
+  explicit PollingJob(std::uint32_t ranks, std::uint32_t nodes = 1) : ProfileBuilder(ranks, nodes) {
     data.run.world_size = ranks;
     for (std::uint32_t r = 0; r < ranks; ++r) {
       data.ranks[r].flags |= shard::kUsedMpi | shard::kStillRan | shard::kLost;
@@ -78,7 +78,7 @@ struct Job : ProfileBuilder {
 };
 
 TEST(Standstill, IsAsLongAsTheRankThatMovedLastHasStood) {
-  Job job(3);
+  PollingJob job(3);
   EXPECT_DOUBLE_EQ(job.still_s(), 8);
   job.data.calls_under_way[2].lasted_ns = 3 * kSecond;
   EXPECT_DOUBLE_EQ(job.still_s(), 3);
@@ -86,7 +86,7 @@ TEST(Standstill, IsAsLongAsTheRankThatMovedLastHasStood) {
 
 TEST(Standstill, IsThatOfAllKindsOfWaiting) {
   const auto with = [](Category category, std::uint64_t unmoved_ns, std::uint64_t cpu_ns) {
-    Job job(2);
+    PollingJob job(2);
     job.instead(category, unmoved_ns, cpu_ns);
     return job.still_s();
   };
@@ -101,20 +101,20 @@ TEST(Standstill, IsThatOfAllKindsOfWaiting) {
 }
 
 TEST(Standstill, IsNoneWhileAnotherThreadOrProcessOfARankWorks) {
-  Job job(2);
+  PollingJob job(2);
   Thread& other = job.thread(0, Category::kNative, 0, kSecond);
   EXPECT_DOUBLE_EQ(job.still_s(), 0);
   other.kind = shard::ThreadKind::kHelper;  // of the MPI library
   EXPECT_DOUBLE_EQ(job.still_s(), 8);
 
-  Job child(2);
+  PollingJob child(2);
   Thread& of_child = child.thread(1, Category::kPython, 0, kSecond);
   of_child.kind = shard::ThreadKind::kMain, of_child.pid = of_child.tid;
   EXPECT_DOUBLE_EQ(child.still_s(), 0);
   of_child.flags = 0;  // it has ended
   EXPECT_DOUBLE_EQ(child.still_s(), 8);
 
-  Job unrecorded(2);
+  PollingJob unrecorded(2);
   shard::Process process;
   process.rank = 1;
   process.unrecorded = shard::Unrecorded::kStaticProgram;
@@ -126,7 +126,7 @@ TEST(Standstill, IsNoneWhileAnotherThreadOrProcessOfARankWorks) {
 }
 
 TEST(Standstill, IsNotPreventedByThreadsThatDoNextToNothing) {
-  Job job(2);
+  PollingJob job(2);
   Thread& beside = job.thread(0, Category::kIdle, 90 * kMs, kMs);  // says ten times a second that it is alive
   beside.cpu_ns = 90 * kMs;                                        // in 10 s
   EXPECT_DOUBLE_EQ(job.still_s(), 8);
@@ -143,7 +143,7 @@ TEST(Standstill, IsNotPreventedByThreadsThatDoNextToNothing) {
 }
 
 TEST(Standstill, IsNoneInACallThatWorksOnFiles) {
-  Job job(2);
+  PollingJob job(2);
   job.data.calls_under_way[1].path =
       job.path({job.python("main", "train.py", 60, 1), job.mpi("MPI_File_write_all")});
   job.data.threads[1].unmoved_ns = 8 * kSecond;
@@ -154,31 +154,31 @@ TEST(Standstill, IsNoneInACallThatWorksOnFiles) {
 }
 
 TEST(Standstill, IsNotSaidOfRanksOfWhichTooLittleIsKnown) {
-  Job missing(2);
+  PollingJob missing(2);
   missing.data.run.world_size = 3;
   EXPECT_DOUBLE_EQ(missing.still_s(), 0);
-  Job without_threads(2);
+  PollingJob without_threads(2);
   std::erase_if(without_threads.data.threads, [](const Thread& thread) { return thread.rank == 1; });
   EXPECT_DOUBLE_EQ(without_threads.still_s(), 0);
 }
 
 // It may have gone on since.
 TEST(Standstill, IsNotSaidOfRanksThatWereNotLookedAtNow) {
-  Job job(2, 2);
+  PollingJob job(2, 2);
   const std::string first = job.data.nodes[0].name, second = job.data.nodes[1].name;
   EXPECT_DOUBLE_EQ(job.still_s({first, second}), 8);
   EXPECT_DOUBLE_EQ(job.still_s({first}), 0);
   job.data.ranks[1].flags = shard::kUsedMpi | shard::kExitStatusKnown;
   EXPECT_DOUBLE_EQ(job.still_s({first}), 8);
 
-  Job turned_off(2, 2);
+  PollingJob turned_off(2, 2);
   turned_off.data.run.notes = {shard::note_of_node(shard::NoteCode::kTurnedOff, second, 60)};
   EXPECT_DOUBLE_EQ(turned_off.still_s(), 0);
 }
 
 // What is compared is one stretch of time: of rank 1 nothing is known after it was looked at.
 TEST(Standstill, IsAsOfTheOldestLook) {
-  Job job(2);
+  PollingJob job(2);
   job.data.ranks[0].elapsed_ns += 3 * kSecond;  // began to wait 3 s later than rank 1
   EXPECT_DOUBLE_EQ(job.still_s(), 5);
   job.data.ranks[0].elapsed_ns += 6 * kSecond;  // began when rank 1 may have gone on
@@ -186,7 +186,7 @@ TEST(Standstill, IsAsOfTheOldestLook) {
 }
 
 TEST(Standstill, IsOfRanksThatHaveNotEnded) {
-  Job job(2);
+  PollingJob job(2);
   job.instead(Category::kNative, 0, 0);
   job.data.ranks[1].flags = shard::kUsedMpi | shard::kExitStatusKnown;
   EXPECT_DOUBLE_EQ(job.still_s(), 8);
@@ -195,7 +195,7 @@ TEST(Standstill, IsOfRanksThatHaveNotEnded) {
 }
 
 TEST(Standstill, IsSaidInLinesOfOurs) {
-  Job job(2);
+  PollingJob job(2);
   StacksReport report = report_stacks(job.data, FrameMode::kFolded);
   EXPECT_EQ(render_standstill(report, 60, "my run", false),
             "clusterprof: No rank has made progress for 60.0 s.\n"
@@ -206,7 +206,7 @@ TEST(Standstill, IsSaidInLinesOfOurs) {
 
 // --hang-abort ended the ranks, so that SIGABRT is no failure of theirs.
 TEST(Standstill, ThatEndedTheRunIsItsFailure) {
-  Job job(2);
+  PollingJob job(2);
   job.instead(Category::kIo, 8 * kSecond, 0);
   for (shard::Rank& rank : job.data.ranks) {
     rank.flags = shard::kUsedMpi | shard::kExitSignalKnown | shard::kLost;

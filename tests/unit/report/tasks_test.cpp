@@ -12,18 +12,18 @@ namespace {
 using testing::kMs;
 using testing::ProfileBuilder;
 
-constexpr const char* kApp = "/home/user/job/app.py";
+constexpr const char* kTaskScript = "/home/user/job/app.py";
 
 class Tasks : public ::testing::Test {
  protected:
   Tasks() : b_(2) {
     b_.data.run.own = {"/home/user/job"};
-    main_ = b_.path({b_.python("main", kApp, 90, 80)});
+    main_ = b_.path({b_.python("main", kTaskScript, 90, 80)});
     const std::uint32_t wait =
         b_.child(main_, b_.python("wait", "/usr/lib/python3.11/asyncio/tasks.py", 420, 400));
-    fetch_ = b_.child(wait, b_.python("fetch", kApp, 40, 30));
-    parse_ = b_.child(fetch_, b_.python("parse", kApp, 20, 10));
-    alone_ = b_.path({b_.python("fetch", kApp, 45, 30)});
+    fetch_ = b_.child(wait, b_.python("fetch", kTaskScript, 40, 30));
+    parse_ = b_.child(fetch_, b_.python("parse", kTaskScript, 20, 10));
+    alone_ = b_.path({b_.python("fetch", kTaskScript, 45, 30)});
   }
   void task(std::uint32_t rank, std::uint32_t path, std::uint32_t task_path, std::uint64_t ms,
             const char* name) {
@@ -47,7 +47,7 @@ TEST_F(Tasks, AreListedByNameAndCoroutine) {
   EXPECT_EQ(most.rank, 1);
   EXPECT_EQ(most.name, "crawler");
   EXPECT_EQ(most.coroutine, "fetch");
-  EXPECT_EQ(most.file, kApp);
+  EXPECT_EQ(most.file, kTaskScript);
   EXPECT_EQ(most.line, 30u);
   EXPECT_DOUBLE_EQ(most.time_s, 0.7);
   EXPECT_DOUBLE_EQ(most.cpu_s, 0.35);

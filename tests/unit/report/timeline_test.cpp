@@ -19,7 +19,6 @@ namespace {
 using Bins = std::vector<std::uint64_t>;
 
 constexpr std::size_t kNative = static_cast<std::size_t>(shard::Category::kNative);
-constexpr std::size_t kPython = static_cast<std::size_t>(shard::Category::kPython);
 
 using Series = std::vector<std::pair<std::string, Bins>>;
 
@@ -125,7 +124,7 @@ TEST(TimelineTest, EachRankAddsUpToItsReport) {
       data_of({{{"native_ns", {100, 300}}, {"python_ns", {100, 0}}}, {{"native_ns", {400, 100}}}, {}});
   data.ranks[0].main_thread_ns[kNative] = 1000;
   data.ranks[0].elapsed_ns = 1300;
-  data.ranks[1].main_thread_ns[kPython] = 500;
+  data.ranks[1].main_thread_ns[testing::kPythonIndex] = 500;
   data.ranks[1].elapsed_ns = 2 * shard::TimeAxis::kFirstBin_ns;
   data.ranks[2].main_thread_ns[kNative] = 700;
   data.ranks[2].elapsed_ns = shard::TimeAxis::kFirstBin_ns;

@@ -22,10 +22,6 @@ using shard::Category;
 using testing::kMs;
 using testing::ProfileBuilder;
 
-constexpr auto kPython = static_cast<std::size_t>(Category::kPython);
-constexpr auto kMpi = static_cast<std::size_t>(Category::kMpi);
-constexpr auto kIdle = static_cast<std::size_t>(Category::kIdle);
-
 // Three ranks on two nodes have run for 10 s. Of the last 5 s, rank 0 was in step() for 4 s and in MPI_Bcast
 // for 1 s; ranks 1 and 2 are in a barrier for 8 s, without rank 0.
 struct ThreeRanks : ProfileBuilder {
@@ -41,8 +37,8 @@ struct ThreeRanks : ProfileBuilder {
       shard::Rank& rank = data.ranks[r];
       rank.flags |= shard::kUsedMpi | shard::kStillRan | shard::kLost;
       rank.samples = 900;
-      rank.main_thread_ns[kPython] = 1500 * kMs;
-      rank.main_thread_ns[kIdle] = 200 * kMs;
+      rank.main_thread_ns[testing::kPythonIndex] = 1500 * kMs;
+      rank.main_thread_ns[testing::kIdleIndex] = 200 * kMs;
       data.collective_counts.push_back({r, 0, 0, 412});
       shard::Thread thread;
       thread.rank = r;
@@ -58,9 +54,11 @@ struct ThreeRanks : ProfileBuilder {
       shard::Rank since = rank;
       since.elapsed_ns = 5000 * kMs;
       since.main_thread_ns = {};
-      since.main_thread_ns[kPython] = since.raw_main_thread_ns[kPython] = r == 0 ? 4000 * kMs : 0;
-      since.main_thread_ns[kMpi] = since.raw_main_thread_ns[kMpi] = r == 0 ? 1000 * kMs : 5000 * kMs;
-      since.mpi_ns = since.main_thread_ns[kMpi];
+      since.main_thread_ns[testing::kPythonIndex] = since.raw_main_thread_ns[testing::kPythonIndex] =
+          r == 0 ? 4000 * kMs : 0;
+      since.main_thread_ns[testing::kMpiIndex] = since.raw_main_thread_ns[testing::kMpiIndex] =
+          r == 0 ? 1000 * kMs : 5000 * kMs;
+      since.mpi_ns = since.main_thread_ns[testing::kMpiIndex];
       input.since.push_back(since);
       if (r == 0) continue;
       CallUnderWay call;
@@ -105,10 +103,11 @@ TEST(Top, TellsWhatEachRankHasDoneLatelyAndWhereItIs) {
   const Top top = ThreeRanks().top();
   ASSERT_EQ(top.ranks.size(), 3u);
   EXPECT_EQ(top.window_s, 5.0);
-  EXPECT_EQ(top.ranks[0].category_s[kPython], 4.0);
-  EXPECT_EQ(top.ranks[0].category_s[kMpi], 1.0);
-  EXPECT_EQ(top.ranks[1].category_s[kMpi], 5.0);
-  EXPECT_EQ(top.ranks[1].category_s[kPython], 0.0) << "known from earlier, and none of it lately";
+  EXPECT_EQ(top.ranks[0].category_s[testing::kPythonIndex], 4.0);
+  EXPECT_EQ(top.ranks[0].category_s[testing::kMpiIndex], 1.0);
+  EXPECT_EQ(top.ranks[1].category_s[testing::kMpiIndex], 5.0);
+  EXPECT_EQ(top.ranks[1].category_s[testing::kPythonIndex], 0.0)
+      << "known from earlier, and none of it lately";
   EXPECT_EQ(top.ranks[0].place.function, "step");
   EXPECT_EQ(top.ranks[0].place.line, 31u);
   EXPECT_EQ(top.ranks[0].place.op, "");
@@ -135,7 +134,7 @@ TEST(Top, SumsUpNodes) {
   ASSERT_EQ(top.nodes.size(), 2u);
   const TopNode &first = top.nodes[0], &second = top.nodes[1];
   EXPECT_EQ(first.window_s + second.window_s, 15.0);
-  EXPECT_EQ(*first.category_s[kMpi] + *second.category_s[kMpi], 11.0);
+  EXPECT_EQ(*first.category_s[testing::kMpiIndex] + *second.category_s[testing::kMpiIndex], 11.0);
   EXPECT_EQ(*first.rss_bytes + *second.rss_bytes, 7000u);
   EXPECT_EQ(first.still + second.still, 2u);
   EXPECT_FALSE(first.memory_limit_bytes);
@@ -166,7 +165,7 @@ TEST(Top, NothingIsKnownOfTheLastSecondsWithoutAnEarlierState) {
   const Top top = job.top();
   EXPECT_FALSE(top.window_s);
   EXPECT_FALSE(top.ranks[0].window_s);
-  EXPECT_FALSE(top.ranks[0].category_s[kPython]);
+  EXPECT_FALSE(top.ranks[0].category_s[testing::kPythonIndex]);
   EXPECT_EQ(top.ranks[0].place.function, "step");
   EXPECT_NE(render_top_text(top, {}).find("Nothing is known of the last seconds"), std::string::npos);
 }

@@ -78,6 +78,14 @@ class Compilations(unittest.TestCase):
                 json.dump(database, file)
             self.assertEqual([one.output for one in lint.units_of("/r", folder)], ["a.o", "open.o", "mpich.o"])
 
+    def test_a_unity_build_is_refused(self):
+        database = [{"directory": "/r/build/x", "file": "/r/build/x/CMakeFiles/a.dir/Unity/unity_0_cxx.cxx", "command": "c++ -o u.o"}]
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "compile_commands.json"), "w", encoding="utf-8") as file:
+                json.dump(database, file)
+            with self.assertRaisesRegex(SystemExit, "CLUSTERPROF_UNITY"):
+                lint.units_of("/r", folder)
+
     def test_a_header_is_seen_through_its_own_source_or_else_the_smallest(self):
         units = [unit("big.cpp", "big.o"), unit("x.cpp", "x.o"), unit("small.cpp", "small.o")]
         deps = {"big.o": ["big.cpp", "x.h", "y.h", "z.h"], "x.o": ["x.cpp", "x.h", "y.h", "w.h"], "small.o": ["small.cpp", "y.h"]}

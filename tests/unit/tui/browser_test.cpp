@@ -241,7 +241,7 @@ class BrowserTest : public ::testing::Test {
     return line == lines.end() ? "" : text_of(*line);
   }
   void type(std::string_view keys) {
-    for (const char key : keys) EXPECT_TRUE(browser.press(Key::kText, {&key, 1}));
+    for (const char key : keys) EXPECT_TRUE(browser.press(PressedKey::kText, {&key, 1}));
   }
   bool shows(std::string_view text) { return all().find(text) != std::string::npos; }
 
@@ -348,7 +348,7 @@ TEST_F(BrowserTest, SaysHowLargeAScreenMustBe) {
 TEST_F(BrowserTest, HotspotsAreSortedAndFiltered) {
   type("2");
   EXPECT_NE(selected().find("MPI_Send"), std::string::npos);  // 6 s of its own
-  browser.press(Key::kDown);
+  browser.press(PressedKey::kDown);
   EXPECT_NE(selected().find("solve()"), std::string::npos);
   type("s");  // by total time
   EXPECT_NE(selected().find("main()"), std::string::npos);
@@ -357,38 +357,38 @@ TEST_F(BrowserTest, HotspotsAreSortedAndFiltered) {
   type("/STEP");
   EXPECT_NE(selected().find("step()"), std::string::npos);
   EXPECT_FALSE(shows("main()"));
-  browser.press(Key::kErase);
-  browser.press(Key::kEnter);
-  EXPECT_FALSE(browser.press(Key::kText, "q"));  // no more part of the filter
+  browser.press(PressedKey::kErase);
+  browser.press(PressedKey::kEnter);
+  EXPECT_FALSE(browser.press(PressedKey::kText, "q"));  // no more part of the filter
 }
 
 TEST_F(BrowserTest, TreeOpensAndCloses) {
   type("3c");
   EXPECT_NE(selected().find("+ main()"), std::string::npos);
   EXPECT_FALSE(shows("solve()"));
-  browser.press(Key::kRight);
+  browser.press(PressedKey::kRight);
   EXPECT_TRUE(shows("+ solve()"));
   EXPECT_TRUE(shows("- main()"));
-  browser.press(Key::kRight);  // to the first child
+  browser.press(PressedKey::kRight);  // to the first child
   EXPECT_NE(selected().find("solve()"), std::string::npos);
-  browser.press(Key::kLeft);  // it is closed: to its parent
+  browser.press(PressedKey::kLeft);  // it is closed: to its parent
   EXPECT_NE(selected().find("main()"), std::string::npos);
-  browser.press(Key::kLeft);
+  browser.press(PressedKey::kLeft);
   EXPECT_FALSE(shows("solve()"));
   type("e");
   EXPECT_TRUE(shows("MPI_Send"));
   type("c/send");
   EXPECT_TRUE(shows("step()"));  // above what was found
   EXPECT_FALSE(shows("write_all"));
-  browser.press(Key::kBack);
+  browser.press(PressedKey::kBack);
   EXPECT_FALSE(shows("step()"));
 }
 
 TEST_F(BrowserTest, EnterOnARankShowsItAlone) {
   type("4");
-  browser.press(Key::kDown);
+  browser.press(PressedKey::kDown);
   EXPECT_NE(selected().find("node-a"), std::string::npos);
-  browser.press(Key::kEnter);
+  browser.press(PressedKey::kEnter);
   EXPECT_TRUE(shows("rank 1 alone"));
   EXPECT_NE(selected().find("62.5"), std::string::npos);  // MPI_Send: 5 of 8 s
   EXPECT_FALSE(shows("write_all"));
@@ -406,56 +406,59 @@ TEST_F(BrowserTest, RanksByWhatTheyWaited) {
 
 TEST_F(BrowserTest, FunctionsLeadToEachOther) {
   type("2");
-  browser.press(Key::kDown);
-  browser.press(Key::kEnter);
+  browser.press(PressedKey::kDown);
+  browser.press(PressedKey::kEnter);
   EXPECT_TRUE(shows("Called by"));
   EXPECT_TRUE(shows("/src/solve.py:10"));
   EXPECT_TRUE(shows("rank 1"));
   type("/step");
-  browser.press(Key::kEnter);
-  for (int i = 0; i < 30 && selected().find("step()") == std::string::npos; ++i) browser.press(Key::kDown);
-  for (int i = 0; i < 30 && selected().find("step()") == std::string::npos; ++i) browser.press(Key::kUp);
-  browser.press(Key::kEnter);
+  browser.press(PressedKey::kEnter);
+  for (int i = 0; i < 30 && selected().find("step()") == std::string::npos; ++i)
+    browser.press(PressedKey::kDown);
+  for (int i = 0; i < 30 && selected().find("step()") == std::string::npos; ++i)
+    browser.press(PressedKey::kUp);
+  browser.press(PressedKey::kEnter);
   EXPECT_TRUE(shows("/src/solve.py:20"));
-  browser.press(Key::kBack);
+  browser.press(PressedKey::kBack);
   EXPECT_TRUE(shows("/src/solve.py:10"));
-  browser.press(Key::kBack);  // the filter
-  browser.press(Key::kBack);
+  browser.press(PressedKey::kBack);  // the filter
+  browser.press(PressedKey::kBack);
   EXPECT_FALSE(shows("Called by"));
 }
 
 TEST_F(BrowserTest, SourceOfACall) {
   type("5");
-  for (int i = 0; i < 5 && selected().find("MPI_Send") == std::string::npos; ++i) browser.press(Key::kDown);
-  browser.press(Key::kEnter);
+  for (int i = 0; i < 5 && selected().find("MPI_Send") == std::string::npos; ++i)
+    browser.press(PressedKey::kDown);
+  browser.press(PressedKey::kEnter);
   EXPECT_TRUE(shows("Source  /src/solve.py"));
   EXPECT_TRUE(shows("x = 1"));
-  browser.press(Key::kHome);
+  browser.press(PressedKey::kHome);
   type("n");
   EXPECT_NE(selected().find("x = 1"), std::string::npos);
   EXPECT_NE(selected().find("4.00 s"), std::string::npos);
-  browser.press(Key::kLeft);
+  browser.press(PressedKey::kLeft);
   EXPECT_NE(selected().find("/src/solve.py"), std::string::npos);
 }
 
 TEST_F(BrowserTest, ProcessesOpenAndCloseAndLeadToTheirLine) {
   type("7");
   EXPECT_NE(selected().find("+ 2 x worker"), std::string::npos) << selected();
-  browser.press(Key::kRight);
-  browser.press(Key::kDown);
-  browser.press(Key::kDown);
+  browser.press(PressedKey::kRight);
+  browser.press(PressedKey::kDown);
+  browser.press(PressedKey::kDown);
   EXPECT_NE(selected().find("pid 511"), std::string::npos) << "of rank 1, which has more time";
   EXPECT_NE(selected().find("SIGKILL"), std::string::npos);
-  browser.press(Key::kLeft);
+  browser.press(PressedKey::kLeft);
   EXPECT_NE(selected().find("+ 2 x worker"), std::string::npos) << "the line of the group again";
-  browser.press(Key::kEnter);
+  browser.press(PressedKey::kEnter);
   EXPECT_NE(selected().find("x = 1"), std::string::npos) << selected();
 }
 
 TEST_F(BrowserTest, ThreadsOpenAndCloseAndLeadToTheirLine) {
   type("8");
   EXPECT_NE(selected().find("+ writer"), std::string::npos) << selected();
-  browser.press(Key::kDown);
+  browser.press(PressedKey::kDown);
   const std::string group = selected();
   EXPECT_NE(group.find("+ 3 x loader-*"), std::string::npos) << group;
   EXPECT_NE(group.find("python"), std::string::npos) << group;
@@ -463,50 +466,50 @@ TEST_F(BrowserTest, ThreadsOpenAndCloseAndLeadToTheirLine) {
   for (const char* const number : {"6.0", "1.0", "2.0", "3.0"})  // CPU time of all; least, mean, most of one
     EXPECT_NE(group.find(number), std::string::npos) << group;
   EXPECT_FALSE(shows("loader-1"));
-  browser.press(Key::kRight);
-  browser.press(Key::kDown);
-  browser.press(Key::kDown);
+  browser.press(PressedKey::kRight);
+  browser.press(PressedKey::kDown);
+  browser.press(PressedKey::kDown);
   EXPECT_NE(selected().find("loader-1 tid 701"), std::string::npos) << selected();
   EXPECT_FALSE(shows("tid 710 "));
-  browser.press(Key::kLeft);
+  browser.press(PressedKey::kLeft);
   EXPECT_NE(selected().find("+ 3 x loader-*"), std::string::npos) << selected();
-  browser.press(Key::kEnter);
+  browser.press(PressedKey::kEnter);
   EXPECT_NE(selected().find("x = 1"), std::string::npos) << selected();
 }
 
 TEST_F(BrowserTest, EventLoopsOpenToTheLinesThatBlockedThem) {
   type("8/server");
-  browser.press(Key::kEnter);
+  browser.press(PressedKey::kEnter);
   EXPECT_TRUE(shows("Event loops"));
-  browser.press(Key::kEnd);
+  browser.press(PressedKey::kEnd);
   EXPECT_NE(selected().find("server"), std::string::npos) << selected();
   EXPECT_NE(selected().find("(asyncio)"), std::string::npos) << selected();
   EXPECT_NE(selected().find("dumps()"), std::string::npos) << selected();
   EXPECT_FALSE(shows("loads()"));
-  browser.press(Key::kRight);
-  browser.press(Key::kEnd);
+  browser.press(PressedKey::kRight);
+  browser.press(PressedKey::kEnd);
   EXPECT_NE(selected().find("4 turns of handle  loads()"), std::string::npos) << selected();
-  browser.press(Key::kEnter);
+  browser.press(PressedKey::kEnter);
   EXPECT_NE(selected().find("end"), std::string::npos) << selected();
   type("8");
-  browser.press(Key::kLeft);
+  browser.press(PressedKey::kLeft);
   EXPECT_NE(selected().find("+ server"), std::string::npos) << "the line of the loop again: " << selected();
 }
 
 TEST_F(BrowserTest, ParallelRegionsOpenToWhatIsInside) {
   type("8");
   EXPECT_TRUE(shows("Parallel regions"));
-  browser.press(Key::kEnd);
+  browser.press(PressedKey::kEnd);
   EXPECT_NE(selected().find("+ 40 x"), std::string::npos) << selected();
   EXPECT_NE(selected().find("1.25"), std::string::npos) << selected();
   EXPECT_FALSE(shows("barrier"));
-  browser.press(Key::kRight);
-  browser.press(Key::kEnd);
+  browser.press(PressedKey::kRight);
+  browser.press(PressedKey::kEnd);
   EXPECT_NE(selected().find("barrier"), std::string::npos) << selected();
-  browser.press(Key::kEnter);
+  browser.press(PressedKey::kEnter);
   EXPECT_NE(selected().find("end"), std::string::npos) << selected();
   type("8");
-  browser.press(Key::kLeft);
+  browser.press(PressedKey::kLeft);
   EXPECT_NE(selected().find("+ 40 x"), std::string::npos) << selected();
 }
 
@@ -521,17 +524,17 @@ TEST_F(BrowserWithMemory, LinesOpenToTheRanksThatHeldThem) {
   EXPECT_NE(selected().find("+ leak step() solve.py:2"), std::string::npos) << selected();
   EXPECT_NE(selected().find("5.00 MB"), std::string::npos) << selected();
   EXPECT_FALSE(shows("    rank 1 on node-a"));
-  browser.press(Key::kRight);
-  browser.press(Key::kDown);
+  browser.press(PressedKey::kRight);
+  browser.press(PressedKey::kDown);
   EXPECT_NE(selected().find("4.00 MB"), std::string::npos) << selected();
   EXPECT_NE(selected().find("rank 1 on node-a"), std::string::npos) << selected();
-  browser.press(Key::kDown);
+  browser.press(PressedKey::kDown);
   EXPECT_NE(selected().find("1.00 MB"), std::string::npos) << "rank 0's part of the line: " << selected();
-  browser.press(Key::kLeft);
+  browser.press(PressedKey::kLeft);
   EXPECT_NE(selected().find("+ leak step()"), std::string::npos) << selected();
   type("sss");  // by what was allocated
   EXPECT_NE(selected().find("9.00 MB"), std::string::npos) << selected();
-  browser.press(Key::kEnter);
+  browser.press(PressedKey::kEnter);
   EXPECT_NE(selected().find("x = 1"), std::string::npos) << selected();
   type("9");
   for (const std::size_t columns : {60u, 80u, 173u})
@@ -546,9 +549,9 @@ TEST_F(BrowserTest, ThreadsAndLoopsAreFilteredByNameAndRank) {
   EXPECT_TRUE(shows("loader-*"));
   EXPECT_FALSE(shows("writer"));
   EXPECT_FALSE(shows("Event loops"));
-  browser.press(Key::kBack);
+  browser.press(PressedKey::kBack);
   type("4");
-  browser.press(Key::kEnter);  // rank 0 alone
+  browser.press(PressedKey::kEnter);  // rank 0 alone
   type("8");
   EXPECT_TRUE(shows("loader-*"));
   EXPECT_FALSE(shows("writer"));
@@ -560,7 +563,7 @@ TEST_F(BrowserTest, HelpIsShownAndQuitEnds) {
   EXPECT_TRUE(shows("all ranks again"));
   type("x");
   EXPECT_FALSE(shows("all ranks again"));
-  EXPECT_FALSE(browser.press(Key::kText, "q"));
+  EXPECT_FALSE(browser.press(PressedKey::kText, "q"));
 }
 
 TEST(BrowserOfNothingTest, ShowsEmptyViews) {
@@ -568,8 +571,9 @@ TEST(BrowserOfNothingTest, ShowsEmptyViews) {
   const PageData data;
   Browser browser(analysis, data, false);
   for (const char page : {'1', '2', '3', '4', '5', '6', '7', '8'}) {
-    browser.press(Key::kText, {&page, 1});
-    for (const Key key : {Key::kDown, Key::kEnter, Key::kRight, Key::kLeft, Key::kEnd, Key::kPageUp})
+    browser.press(PressedKey::kText, {&page, 1});
+    for (const PressedKey key : {PressedKey::kDown, PressedKey::kEnter, PressedKey::kRight, PressedKey::kLeft,
+                                 PressedKey::kEnd, PressedKey::kPageUp})
       browser.press(key);
     EXPECT_EQ(browser.draw(80, 24).size(), 24u);
   }

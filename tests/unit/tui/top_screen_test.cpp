@@ -102,7 +102,7 @@ class TopScreenTest : public ::testing::Test {
     return drawn(columns).find(text) != std::string::npos;
   }
   void type(const std::string& text) {
-    for (const char c : text) EXPECT_TRUE(screen.press(Key::kText, std::string(1, c)));
+    for (const char c : text) EXPECT_TRUE(screen.press(PressedKey::kText, std::string(1, c)));
   }
   TopScreen screen;
 };
@@ -143,16 +143,16 @@ TEST_F(TopScreenTest, SortsByHowLongRanksHaveBeenStill) {
 TEST_F(TopScreenTest, FilterSortingAndCursorOutlastAnUpdate) {
   screen.update(top_of(300));
   type("/node1");
-  screen.press(Key::kEnter);
+  screen.press(PressedKey::kEnter);
   EXPECT_TRUE(has("node1", 120));
   EXPECT_FALSE(has("node2", 120));
   type("s");
-  screen.press(Key::kDown);
+  screen.press(PressedKey::kDown);
   const std::string before = draw()[19];
   screen.update(top_of(300, 3));
   EXPECT_EQ(draw()[19].substr(before.size() - 6), before.substr(before.size() - 6));
   EXPECT_TRUE(has("as of 3 s ago"));
-  screen.press(Key::kBack);
+  screen.press(PressedKey::kBack);
   EXPECT_TRUE(has("node2", 120));
 }
 
@@ -174,8 +174,8 @@ TEST_F(TopScreenTest, ShowsNodesAndTheirRanks) {
   type("2");
   EXPECT_TRUE(has("node2"));
   EXPECT_TRUE(has("1.00 GB"));
-  screen.press(Key::kDown);
-  screen.press(Key::kEnter);
+  screen.press(PressedKey::kDown);
+  screen.press(PressedKey::kEnter);
   EXPECT_TRUE(has("[1 Ranks]"));
   EXPECT_TRUE(has("/node1"));
   EXPECT_TRUE(has("1/2")) << "ranks 2 and 3";
@@ -183,8 +183,8 @@ TEST_F(TopScreenTest, ShowsNodesAndTheirRanks) {
 
 TEST_F(TopScreenTest, ShowsFunctionsWithTheirShares) {
   screen.update(top_of(4));
-  screen.press(Key::kTab);
-  screen.press(Key::kTab);
+  screen.press(PressedKey::kTab);
+  screen.press(PressedKey::kTab);
   EXPECT_TRUE(has("[3 Functions]"));
   EXPECT_TRUE(has("75.0")) << drawn();
   EXPECT_TRUE(has("25.0"));
@@ -194,7 +194,7 @@ TEST_F(TopScreenTest, ShowsTheVerdictInFull) {
   screen.update(top_of(4));
   type("v");
   EXPECT_TRUE(has("asleep")) << drawn();
-  screen.press(Key::kDown);
+  screen.press(PressedKey::kDown);
   EXPECT_TRUE(has("[1 Ranks]"));
 }
 
@@ -211,7 +211,7 @@ TEST_F(TopScreenTest, SaysThatTheRunHasEnded) {
 
 TEST_F(TopScreenTest, FewerRanksThanBeforeKeepTheCursorInside) {
   screen.update(top_of(300));
-  screen.press(Key::kEnd);
+  screen.press(PressedKey::kEnd);
   EXPECT_TRUE(has("300/300"));
   screen.update(top_of(4));
   EXPECT_TRUE(has("4/4"));
@@ -219,10 +219,10 @@ TEST_F(TopScreenTest, FewerRanksThanBeforeKeepTheCursorInside) {
 
 TEST_F(TopScreenTest, QIsForLeaving) {
   screen.update(top_of(4));
-  EXPECT_TRUE(screen.press(Key::kText, "x"));
+  EXPECT_TRUE(screen.press(PressedKey::kText, "x"));
   type("/q");
-  EXPECT_TRUE(screen.press(Key::kEnter));
-  EXPECT_FALSE(screen.press(Key::kText, "q"));
+  EXPECT_TRUE(screen.press(PressedKey::kEnter));
+  EXPECT_FALSE(screen.press(PressedKey::kText, "q"));
 }
 
 }  // namespace
