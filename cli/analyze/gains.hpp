@@ -2,6 +2,7 @@
 // Predicts what candidates (report/analysis/gains.hpp) would gain, by replaying a run (aggregator/whatif).
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <limits>
 #include <vector>
