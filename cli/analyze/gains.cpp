@@ -27,7 +27,7 @@ constexpr std::uint64_t kMostReplayedEvents = 16'000'000;
 constexpr std::uint64_t kReplaysToPrepare = 8;
 
 const char* const kTooLong =
-    "the run has more events than are replayed while it is merged; clusterprof whatif RUN replays them";
+    "the run is too long to be replayed while it is merged; clusterprof whatif RUN replays it";
 
 // Why the run is not replayed, as far as that is known before its shards are read again; empty: it may be.
 std::string refusal(const fs::path& run) {
