@@ -12,6 +12,7 @@
 
 #include "aggregator/team.hpp"
 #include "base/result.hpp"
+#include "formats/profile/gains.hpp"
 #include "formats/shard/rank_rows.hpp"
 #include "formats/shard/shard_data.hpp"
 
@@ -31,6 +32,8 @@ class RankObserver {
   [[nodiscard]] virtual Result<void> absorb(std::span<const std::byte> state) = 0;
   // On member 0 only: returns what the profile is to keep.
   [[nodiscard]] virtual Bytes finish() = 0;
+  // After finish(): what the profile is to keep of what changes of the program would gain.
+  [[nodiscard]] virtual std::optional<profile::Gains> gains() { return {}; }
 };
 
 // Progress of one member's work.

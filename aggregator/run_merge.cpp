@@ -898,10 +898,16 @@ void RunMerge::write_rest() {
   }
   std::vector<profile::Source> sources;
   for (const Shard& row : plan_.shards) sources.push_back({row.name, row.state.size_bytes, !row.left_out});
-  const Result<void> written =
-      writer_->finish({.head = union_.head, .statistics = statistics, .sources = sources, .report = [&kept] {
-                         return kept.get();
-                       }});
+  const Result<void> written = writer_->finish({.head = union_.head,
+                                                .statistics = statistics,
+                                                .sources = sources,
+                                                .report = [&kept] { return kept.get(); },
+                                                .gains =
+                                                    [this] {
+                                                      return options_.observer != nullptr
+                                                                 ? options_.observer->gains()
+                                                                 : std::optional<profile::Gains>{};
+                                                    }});
   writer_.reset();
   if (kept.valid()) kept.get();
   if (written) return;

@@ -4,7 +4,7 @@
 
     bench/whatif.py [--build DIR] [--pairs N] [--ranks N,...] [--speed]
 
-Runs every pattern of tests/truth/programs/whatif.c with both MPIs. A pair is a recorded run without the change, and a run with it, not
+Runs every pattern of tests/truth/programs/whatif.c with both MPIs; the one with OpenMP threads is built for that. A pair is a recorded run without the change, and a run with it, not
 recorded. Prints the median of what was really gained, what was predicted (median), its error bound, and whether the difference is within
 5 % of the run, and within the bound. --speed: instead how long a replay of a synthetic run of 64 ranks with 10^5 events each takes.
 """
@@ -21,12 +21,14 @@ import time
 
 from mpi_call import TOP
 
+SOURCE = os.path.join(TOP, "tests", "truth", "programs", "whatif.c")
 HALF = ("half", "function solve x0.5")
 EQUAL = ("equal", "rank 1 = mean")
 PATTERNS = [("allreduce", *EQUAL), ("allreduce", *HALF), ("ring", *EQUAL), ("ring", *HALF), ("pipeline", *HALF),
             ("master", *HALF), ("halo", *EQUAL), ("halo", *HALF), ("bcast", *HALF), ("reduce", *HALF), ("alltoall", *EQUAL),
             ("alltoall", *HALF), ("scan", *HALF), ("barrier", "nobarrier", None), ("barrier", *HALF), ("rendezvous", *HALF),
-            ("polling", *HALF)]
+            ("polling", *HALF), ("gather", *HALF), ("gather", *EQUAL), ("scatter", *HALF), ("allgather", *EQUAL),
+            ("allgather", *HALF), ("overlap", *HALF), ("overlap", *EQUAL), ("io", "noio", "io x0"), ("team", "four", "threads 4")]
 
 
 def launcher(flavour, ranks):
@@ -40,7 +42,7 @@ def output_of(command):
 
 
 def compare(build, folder, flavour, ranks, pattern, kind, change, pairs):
-    program = os.path.join(build, "programs", flavour, "whatif")
+    program = os.path.join(folder if kind == "four" else os.path.join(build, "programs"), flavour, "whatif")
     clusterprof = os.path.join(build, "bin", "clusterprof")
     before, after, gains, bounds = [], [], [], []
     for pair in range(pairs):
@@ -56,6 +58,11 @@ def compare(build, folder, flavour, ranks, pattern, kind, change, pairs):
     within = abs(gain - real) <= 0.05 * statistics.median(before)
     print(f"| {flavour} | {ranks} | {pattern} | {change} | {statistics.median(before):.3f} | {real:.3f} | {gain:.3f} | {bound:.3f} | "
           f"{'yes' if within else 'NO'} | {'yes' if abs(gain - real) <= bound else 'NO'} |", flush=True)
+
+
+def build_with_openmp(folder, flavour):
+    os.mkdir(os.path.join(folder, flavour))
+    output_of([f"mpicc.{flavour}", "-O2", "-g", "-fopenmp", SOURCE, "-o", os.path.join(folder, flavour, "whatif")])
 
 
 def speed(build, folder):
@@ -81,11 +88,12 @@ def main():
         if options.speed:
             speed(options.build, folder)
             return
-        with open(os.path.join(TOP, "tests", "truth", "programs", "whatif.c"), encoding="utf-8") as file:
+        with open(SOURCE, encoding="utf-8") as file:
             line = next(n for n, text in enumerate(file, 1) if "if (!nobarrier)" in text)
         print("| MPI | ranks | pattern | change | took (s) | gained | predicted | +/- | within 5 % | within +/- |")
         print("|---|---|---|---|---|---|---|---|---|---|")
         for flavour in ("openmpi", "mpich"):
+            build_with_openmp(folder, flavour)
             for ranks in map(int, options.ranks.split(",")):
                 for pattern, kind, change in PATTERNS:
                     compare(options.build, folder, flavour, ranks, pattern, kind,

@@ -21,6 +21,7 @@
 #include "aggregator/waits/matching.hpp"
 #include "aggregator/waits/replay_engine.hpp"
 #include "aggregator/waits/trace.hpp"
+#include "aggregator/whatif/threads.hpp"
 
 namespace clusterprof::aggregator::whatif {
 namespace {
@@ -40,6 +41,8 @@ constexpr double kRunVariation = 0.01;
 // What is latency and what is bandwidth in a transfer is estimated: so much of a gain may be wrong.
 // Collective operations and messages of other sizes tell it worse than messages of the sizes below.
 constexpr double kNetworkError = 0.25, kRoughNetworkError = 0.5;
+// How well work divides among other numbers of threads, and what memory can feed, is not recorded.
+constexpr double kThreadsError = 0.25;
 // Transfers that show the latency, and those that show the bandwidth.
 constexpr std::uint64_t kSmall_bytes = 1024, kLarge_bytes = 64 * 1024;
 // From which size on a send waits for its receive, where no message of the run tells.
@@ -180,7 +183,7 @@ class RecordedCosts {
 // The changes, worked out for a recording.
 struct Amounts {
   std::vector<float> of_path;  // factor per path
-  bool paths_change = false;
+  bool paths_change = false, threads_change = false;
   double latency = 1, bandwidth = 1, io = 1;
   std::vector<bool> removed;  // per path of an MPI call; empty: none is
   // Of a function, or with no `inside` of a whole gap.
@@ -952,9 +955,14 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
         factor = std::max(product(factor, change.factor), latency ? 0.0 : 1 / kMostProduct);
         break;
       }
-      case ChangeKind::kThreads:
-        return Error{"'" + change.text + "': what other numbers of threads gain is not predicted",
-                     ErrorKind::kNotFound};
+      case ChangeKind::kThreads: {
+        const std::vector<float> factors = factors_of_threads(merged, change.factor);
+        if (factors.empty()) return not_found(change, "OpenMP regions");
+        for (std::size_t p = 0; p < factors.size(); ++p)
+          amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], factors[p]));
+        amounts.paths_change = amounts.threads_change = true;
+        break;
+      }
     }
   }
   return amounts;
@@ -1070,7 +1078,8 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
         (amounts.latency != 1 && net.latency_is_rough) || (amounts.bandwidth != 1 && net.bandwidth_is_rough);
     of_network = std::max(of_network, (is_rough ? kRoughNetworkError : kNetworkError) * gain);
   }
-  const double random = std::sqrt(sampling * sampling + of_network * of_network +
+  const double of_threads = amounts.threads_change ? kThreadsError * gain : 0;
+  const double random = std::sqrt(sampling * sampling + of_network * of_network + of_threads * of_threads +
                                   std::pow(kRunVariation * outcome.elapsed_s, 2));
   // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and
   // who lacks a processor gets one when others wait less. What samples know of the changed code, but its gaps

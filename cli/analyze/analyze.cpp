@@ -402,12 +402,12 @@ void Verbs::add_whatif() {
       "whatif", "Predicts what changes of the program would gain, by replaying the run with them");
   whatif_verb->add_option("RUN", whatif_options.run, kRunHelp)->required();
   whatif_verb
-      ->add_option(
-          "--change", whatif_options.changes,
-          "what is different, several times for several changes at once: \"line FILE:N x0.5\", "
-          "\"function NAME x0\", \"region NAME xF\", \"rank R = mean\", \"balance function NAME\", "
-          "\"call OP FILE:N removed\", \"latency xF\", \"bandwidth xF\", \"io xF\" (default: what is "
-          "worth a try in this run, ranked by its gain)")
+      ->add_option("--change", whatif_options.changes,
+                   "what is different, several times for several changes at once: \"line FILE:N x0.5\", "
+                   "\"function NAME x0\", \"region NAME xF\", \"rank R = mean\", \"balance function NAME\", "
+                   "\"call OP FILE:N removed\", \"latency xF\", \"bandwidth xF\", \"io xF\", "
+                   "\"threads N\" (default: what is "
+                   "worth a try in this run, ranked by its gain)")
       ->type_name("CHANGE")
       ->allow_extra_args(false);
   whatif_verb->add_flag("--json", whatif_options.json, "print JSON");

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <charconv>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -502,6 +503,14 @@ void dump_profile_tables(const profile::PathStatisticsTable& table,
   for (const profile::Source& source : sources) out.row(source.name, source.size_bytes, source.merged);
 }
 
+void dump_gains(const profile::Gains& gains, Text& out) {
+  out.table("gains", gains.rows.size(), "change\tfile\tline\tfunction\trank\tpredicted_s\tgain_s\terror_s");
+  for (const profile::PredictedGain& row : gains.rows)
+    out.row(row.change, row.file, row.line, row.function, row.rank, row.predicted_s, row.gain_s, row.error_s);
+  out.table("gains_run", 1, "from_sums\trefused\telapsed_s\treplayed_s\tcandidates\ttried");
+  out.row(gains.from_sums, gains.refused, gains.elapsed_s, gains.replayed_s, gains.candidates, gains.tried);
+}
+
 void dump_quantiles(const profile::PathStatisticsTable& table, Text& out) {
   out.table("path_quantiles", table.quantile_bins.size(), "path\texclusive\tbin\tranks");
   for (const profile::QuantileBin& bin : table.quantile_bins)
@@ -528,6 +537,8 @@ Result<void> dump(const std::filesystem::path& file, const Sink& write) {
   if (!statistics) return statistics.error();
   const Result<std::vector<profile::Source>> sources = reader.value().sources();
   if (!sources) return sources.error();
+  const Result<std::optional<profile::Gains>> gains = reader.value().gains();
+  if (!gains) return gains.error();
   const Result<Matrix> matrix = matrix_of(reader.value(), head.value()->nodes.size());
   if (!matrix) return matrix.error();
   write("clusterprof-profile\n");
@@ -537,6 +548,7 @@ Result<void> dump(const std::filesystem::path& file, const Sink& write) {
   dump_raw_times(*head.value(), text);
   dump_profile_tables(statistics.value(), sources.value(), text);
   dump_quantiles(statistics.value(), text);
+  if (gains.value()) dump_gains(*gains.value(), text);
   return {};
 }
 

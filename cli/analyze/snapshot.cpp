@@ -81,7 +81,7 @@ int snapshot(const SnapshotOptions& options) {
   const Result<fs::path> directory = make_directory(options.output, run);
   if (!directory) return complain(directory.error());
   const fs::path profile = directory.value() / aggregator::kProfileName;
-  AnalysisObserver observer;
+  AnalysisObserver observer(run);
   MergeBarOnStderr bar(false);
   aggregator::MergeOptions how;
   how.observer = &observer;

@@ -7,6 +7,7 @@
 
 #include "cli/analyze/analysis_observer.hpp"
 #include "cli/analyze/merge_bar.hpp"
+#include "report/analysis/gains.hpp"
 #include "report/analysis/run_state.hpp"
 #include "report/format/names.hpp"
 
@@ -33,7 +34,7 @@ void choose_view(View chosen) { view = std::move(chosen); }
 const View& chosen_view() { return view; }
 
 Result<ProfileReader> open_profile(const std::filesystem::path& run, aggregator::RankObserver* observer) {
-  AnalysisObserver own;
+  AnalysisObserver own(run);
   MergeBarOnStderr bar(false);
   Result<ProfileReader> profile =
       aggregator::open_run(run, observer != nullptr ? observer : &own,
@@ -47,7 +48,7 @@ Result<ProfileReader> open_profile(const std::filesystem::path& run, aggregator:
 namespace {
 
 Result<AnalysedRun> analysed(const std::filesystem::path& run, bool rank_timelines) {
-  AnalysisObserver observer(AnalysisObserver::Keep::kAnalysis);
+  AnalysisObserver observer(run, AnalysisObserver::Keep::kAnalysis);
   Result<ProfileReader> profile = open_profile(run, &observer);
   if (!profile) return profile.error();
   if (view.is_usual() && observer.analysis())
@@ -61,6 +62,9 @@ Result<AnalysedRun> analysed(const std::filesystem::path& run, bool rank_timelin
   const Result<const ShardData*> head = profile.value().head();
   if (!head) return head.error();
   report::Analysis analysis = report::analyse(*head.value(), *profile.value().rows(), view.frames);
+  Result<std::optional<profile::Gains>> gains = profile.value().gains();
+  if (!gains) return gains.error();
+  if (gains.value()) report::apply_gains(analysis, std::move(*gains.value()));
   return AnalysedRun{std::move(profile).value(), std::move(analysis)};
 }
 

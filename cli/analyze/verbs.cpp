@@ -170,7 +170,7 @@ int merge(const MergeVerbOptions& options, aggregator::Team* team) {
   if (shards.value().empty())
     return complain(kNothingFound, options.run + ": " + aggregator::nothing_found(path));
   const bool speaks = team == nullptr || team->member() == 0;
-  AnalysisObserver observer;
+  AnalysisObserver observer(path);
   MergeBarOnStderr bar(options.quiet || !speaks);
   aggregator::MergeOptions how;
   how.partial = options.partial;
@@ -317,7 +317,7 @@ int banner(const BannerOptions& options) {
   const Result<fs::path> directory = run_directory(options.run);
   if (!directory) return complain(directory.error());
   const fs::path& path = directory.value();
-  AnalysisObserver observer(AnalysisObserver::Keep::kAnalysis);
+  AnalysisObserver observer(path, AnalysisObserver::Keep::kAnalysis);
   aggregator::MergeOptions how;
   how.partial = true;
   how.observer = &observer;

@@ -7,30 +7,28 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
-#include "aggregator/shard_files.hpp"
 #include "aggregator/whatif/whatif.hpp"
+#include "cli/analyze/gains.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
-#include "formats/shard/shard_reader.hpp"
 #include "report/analysis/base_name.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
+#include "report/json/gains.hpp"
 #include "report/json/json_writer.hpp"
 #include "report/report.hpp"
+#include "report/text/gains.hpp"
 #include "report/text/table.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using report::base_name;
 namespace format = report::format;
 namespace text = report::text;
 using aggregator::whatif::Change;
@@ -39,156 +37,6 @@ using aggregator::whatif::parse_change;
 using aggregator::whatif::Prediction;
 using aggregator::whatif::TimeRow;
 using aggregator::whatif::WhatIf;
-
-// Candidates are made of what takes at least this share of the ranks' time, and of so many of each kind.
-constexpr double kLeastShare = 0.02;
-constexpr std::size_t kOfEachKind = 5;
-// What nearly everything is below (main(), <module>) is no candidate, nor what mostly calls others: a change takes
-// what is called with it.
-constexpr double kNearlyAll = 0.9, kLeastOwn = 0.5;
-// A rank is a candidate if it works so much longer than the mean.
-constexpr double kLongerThanMean = 1.05;
-
-struct Candidate {
-  Change change;
-  std::string file, function;
-  std::uint32_t line = 0;
-  std::optional<std::int32_t> rank;
-  Prediction prediction;
-  double gain_s = 0;
-};
-
-Result<void> read_shards(const fs::path& run, WhatIf& whatif) {
-  const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
-  if (!shards) return shards.error();
-  if (shards.value().empty())
-    return Error{run.string() + ": it has no shards (node-*.h5), which a replay needs", ErrorKind::kNotFound};
-  for (const fs::path& path : shards.value()) {
-    Result<shard::ShardData> shard = shard::read_shard(path);
-    if (!shard) return shard.error();
-    whatif.add(std::move(shard).value());
-  }
-  return whatif.prepare();
-}
-
-// What may be worth a try, as the report has it: its functions and lines with most time, ranks that work
-// longest, barriers, the network and input and output.
-class Candidates {
- public:
-  explicit Candidates(const report::Analysis& analysis) : a_(analysis) {
-    for (const report::Seconds& s : a_.category_s) all_s_ += s.value_or(0);
-  }
-
-  std::vector<Candidate> make() {
-    functions();
-    lines();
-    ranks();
-    barriers();
-    if (takes_time(shard::Category::kMpi)) {
-      add("latency x0.5", {});
-      add("bandwidth x2", {});
-    }
-    if (takes_time(shard::Category::kIo)) add("io x0", {});
-    return std::move(candidates_);
-  }
-
- private:
-  [[nodiscard]] bool takes_time(shard::Category category) const {
-    return a_.category_s[static_cast<std::size_t>(category)].value_or(0) > kLeastShare * all_s_;
-  }
-
-  template <typename Row>
-  [[nodiscard]] bool is_a_part(const Row& row) const {
-    return row.active_self_s >= kLeastShare * all_s_ && row.active_total_s < kNearlyAll * all_s_ &&
-           row.active_self_s >= kLeastOwn * row.active_total_s;
-  }
-
-  // Of names that are no change when they are written down, nothing is tried.
-  void add(const std::string& text, Candidate candidate) {
-    if (!tried_.insert(text).second) return;
-    Result<Change> change = parse_change(text);
-    if (!change) return;
-    candidate.change = std::move(change).value();
-    candidates_.push_back(std::move(candidate));
-  }
-
-  void functions() {
-    std::size_t taken = 0;
-    // A change names a function without its file, and a line without the file's directory.
-    std::map<std::string_view, std::size_t> named;
-    for (const report::FunctionRow& row : a_.functions) ++named[row.name];
-    for (const report::FunctionRow& row : a_.functions) {
-      const bool is_code = row.kind == shard::FrameKind::kPython || row.kind == shard::FrameKind::kNative;
-      if (!is_code || row.file.empty() || !is_a_part(row) || named[row.name] > 1) continue;
-      if (++taken > kOfEachKind) return;
-      Candidate candidate;
-      candidate.file = row.file, candidate.function = row.name, candidate.line = row.line;
-      add(fmt::format("function {} x0.5", row.name), candidate);
-      if (a_.ranks.size() > 1) add(fmt::format("balance function {}", row.name), candidate);
-    }
-  }
-
-  void lines() {
-    std::size_t taken = 0;
-    std::map<std::string_view, std::set<std::string_view>> files;
-    for (const report::LineRow& row : a_.lines) files[base_name(row.file)].insert(row.file);
-    for (const report::LineRow& row : a_.lines) {
-      if (row.line == 0 || row.file.empty() || !is_a_part(row) || files[base_name(row.file)].size() > 1) continue;
-      if (++taken > kOfEachKind) return;
-      Candidate candidate;
-      candidate.file = row.file, candidate.function = row.function, candidate.line = row.line;
-      add(fmt::format("line {}:{} x0.5", base_name(row.file), row.line), std::move(candidate));
-    }
-  }
-
-  void ranks() {
-    std::vector<const report::RankInfo*> longest;
-    for (const report::RankInfo& rank : a_.ranks)
-      if (rank.useful_s && a_.mean_useful_s && *rank.useful_s > kLongerThanMean * *a_.mean_useful_s)
-        longest.push_back(&rank);
-    std::sort(longest.begin(), longest.end(), [](const auto* a, const auto* b) {
-      return *a->useful_s != *b->useful_s ? *a->useful_s > *b->useful_s : a->rank < b->rank;
-    });
-    if (longest.size() > kOfEachKind) longest.resize(kOfEachKind);
-    for (const report::RankInfo* rank : longest) {
-      Candidate candidate;
-      candidate.rank = rank->rank;
-      add(fmt::format("rank {} = mean", rank->rank), std::move(candidate));
-    }
-  }
-
-  void barriers() {
-    std::size_t taken = 0;
-    for (const report::MpiCallRow& call : a_.mpi_calls) {
-      if (call.op != "MPI_Barrier" || call.line == 0 || call.time_s < kLeastShare * all_s_) continue;
-      if (++taken > kOfEachKind) return;
-      Candidate candidate;
-      candidate.file = call.file, candidate.function = call.function, candidate.line = call.line;
-      add(fmt::format("call MPI_Barrier {}:{} removed", base_name(call.file), call.line),
-          std::move(candidate));
-    }
-  }
-
-  const report::Analysis& a_;
-  double all_s_ = 0;
-  std::set<std::string> tried_;
-  std::vector<Candidate> candidates_;
-};
-
-// Largest gain first; those that gain nothing are left out.
-std::vector<Candidate> rank(std::vector<Candidate> candidates, const WhatIf& whatif) {
-  std::vector<Candidate> ranked;
-  for (Candidate& candidate : candidates) {
-    Result<Prediction> prediction = whatif.predict({candidate.change});
-    if (!prediction) continue;
-    candidate.prediction = std::move(prediction).value();
-    candidate.gain_s = whatif.replayed().elapsed_s - candidate.prediction.outcome.elapsed_s;
-    if (candidate.gain_s > 0) ranked.push_back(std::move(candidate));
-  }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.gain_s > b.gain_s; });
-  return ranked;
-}
 
 // --- JSON -------------------------------------------------------------------------------------------------
 
@@ -211,7 +59,7 @@ void write_outcome(report::JsonWriter& out, std::string_view name, const Outcome
 }
 
 int print_json(const WhatIf& whatif, const std::vector<Change>& changes,
-               const std::optional<Prediction>& prediction, const std::vector<Candidate>& candidates) {
+               const std::optional<Prediction>& prediction, const profile::Gains& gains) {
   Output output;
   const report::JsonSink sink = [&](std::string_view piece) { output(piece); };
   report::JsonWriter out(sink);
@@ -228,12 +76,7 @@ int print_json(const WhatIf& whatif, const std::vector<Change>& changes,
       write_outcome(out, "predicted", prediction->outcome);
     else
       out("predicted", nullptr);
-    out.rows("candidates", candidates, [&](const Candidate& candidate) {
-      out("change", candidate.change.text)("predicted_s", candidate.prediction.outcome.elapsed_s);
-      out("gain_s", candidate.gain_s)("error_s", candidate.prediction.error_s);
-      out("file", report::text_or_null(candidate.file))("line", report::or_null(candidate.line));
-      out("function", report::text_or_null(candidate.function))("rank", candidate.rank);
-    });
+    report::write_gains(out, gains);
   });
   out.finish();
   return output.finish();
@@ -278,24 +121,9 @@ class WhatIfText {
     return page_.take();
   }
 
-  std::string ranked(const std::vector<Candidate>& candidates) {
+  std::string ranked(const profile::Gains& gains) {
     head();
-    page_.section("What it would gain", "predicted, +/-: 95 %");
-    if (candidates.empty()) page_.line("  No change that was tried gains anything.");
-    text::Table table(
-        {{"elapsed"}, {"change"}, {"+/-"}, {"change of the program", text::Table::Align::kLeft}});
-    for (std::size_t i = 0; i < std::min(rows_, candidates.size()); ++i) {
-      const Candidate& candidate = candidates[i];
-      const double after = candidate.prediction.outcome.elapsed_s;
-      table.row({format::seconds(after), change_of(whatif_.elapsed_s(), after),
-                 format::seconds(candidate.prediction.error_s),
-                 candidate.change.text +
-                     (candidate.file.empty() || candidate.change.line != 0
-                          ? std::string()
-                          : fmt::format(" ({}:{})", base_name(candidate.file), candidate.line))},
-                candidate.gain_s > candidate.prediction.error_s ? text::Style::kPlain : text::Style::kDim);
-    }
-    if (!candidates.empty()) table.print(page_);
+    text::print_ranking(page_, gains, rows_);
     return page_.take();
   }
 
@@ -338,10 +166,11 @@ int whatif(const WhatIfOptions& options) {
   const Result<fs::path> directory = run_directory(options.run);
   if (!directory) return complain(directory.error());
   WhatIf whatif;
-  if (const Result<void> read = read_shards(directory.value(), whatif); !read) return complain(read.error());
+  if (const Result<void> read = read_shards_of(directory.value(), whatif); !read)
+    return complain(read.error());
 
   std::optional<Prediction> prediction;
-  std::vector<Candidate> candidates;
+  profile::Gains gains;
   if (!changes.empty()) {
     Result<Prediction> predicted = whatif.predict(changes);
     if (!predicted) return complain(predicted.error());
@@ -349,11 +178,11 @@ int whatif(const WhatIfOptions& options) {
   } else {
     const Result<report::Analysis> analysis = stored_analysis(directory.value(), false);
     if (!analysis) return complain(analysis.error());
-    candidates = rank(Candidates(analysis.value()).make(), whatif);
+    gains = gains_of(whatif, report::gain_candidates(analysis.value()));
   }
-  if (options.json) return print_json(whatif, changes, prediction, candidates);
+  if (options.json) return print_json(whatif, changes, prediction, gains);
   WhatIfText page(whatif, options);
-  return print(prediction ? page.predicted(changes, *prediction) : page.ranked(candidates));
+  return print(prediction ? page.predicted(changes, *prediction) : page.ranked(gains));
 }
 
 }  // namespace clusterprof::cli

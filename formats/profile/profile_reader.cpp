@@ -12,6 +12,7 @@
 
 #include "base/version.hpp"
 #include "formats/profile/block_reader.hpp"
+#include "formats/profile/gains_table.hpp"
 #include "formats/profile/statistics_table.hpp"
 #include "formats/shard/format_file.hpp"
 #include "formats/shard/row_order.hpp"
@@ -216,6 +217,10 @@ Result<std::vector<Source>> ProfileReader::sources() {
 Result<std::vector<std::byte>> ProfileReader::report() {
   return state_->get<std::vector<std::byte>>([&] { return state_->report(); });
 }
+Result<std::optional<Gains>> ProfileReader::gains() {
+  return state_->get<std::optional<Gains>>(
+      [&] { return state_->root.has("gains_run") ? std::optional(read_gains(state_->root)) : std::nullopt; });
+}
 
 std::unique_ptr<shard::RowSource> ProfileReader::rows() {
   return std::make_unique<FileRows>([state = state_.get()](const auto& use) {
@@ -282,6 +287,7 @@ Result<void> check_profile(const std::filesystem::path& path) {
   if (!head) return head.error();
   if (const Result<std::vector<Source>> sources = reader.sources(); !sources) return sources.error();
   if (const Result<std::vector<std::byte>> report = reader.report(); !report) return report.error();
+  if (const Result<std::optional<Gains>> gains = reader.gains(); !gains) return gains.error();
   const Result<PathStatisticsTable> stored = reader.statistics();
   if (!stored) return stored.error();
 

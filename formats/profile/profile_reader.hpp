@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "formats/profile/gains.hpp"
 #include "formats/profile/node_matrix.hpp"
 #include "formats/profile/node_times.hpp"
 #include "formats/profile/path_statistics.hpp"
@@ -58,6 +59,8 @@ class ProfileReader {
   [[nodiscard]] Result<std::vector<Source>> sources();
   // ProfileWriter::Rest::report; empty when the file has none.
   [[nodiscard]] Result<std::vector<std::byte>> report();
+  // Empty when the file has none.
+  [[nodiscard]] Result<std::optional<Gains>> gains();
 
   // The block of a node, renumbered for another profile: new_path[old] is the new number of a path, and so
   // on. Numbers that the block does not use may be anything. Returns what encode_block() makes of the

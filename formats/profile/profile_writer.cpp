@@ -9,6 +9,7 @@
 
 #include "base/version.hpp"
 #include "formats/profile/block_layout.hpp"
+#include "formats/profile/gains_table.hpp"
 #include "formats/profile/statistics_table.hpp"
 #include "formats/shard/format_file.hpp"
 #include "formats/shard/tables.hpp"
@@ -191,6 +192,8 @@ Result<void> ProfileWriter::finish(const Rest& rest) {
     write_statistics(root, rest.statistics);
     write_sources(root, rest.sources);
     const std::vector<std::byte> bytes = rest.report ? rest.report() : std::vector<std::byte>{};
+    if (const std::optional<Gains> gains = rest.gains ? rest.gains() : std::nullopt)
+      write_gains(root, *gains);
     if (bytes.empty()) return;
     h5::Group report = root.create_group("report");
     report.write_attribute("creator_version", std::string_view(kVersion));
@@ -218,7 +221,7 @@ Result<void> write_profile(const shard::ShardData& merged, const std::filesystem
   for (std::uint32_t node = 0; node < rows.size(); ++node)
     if (const Result<void> added = writer.value().add(encode_block(node, std::move(rows[node]))); !added)
       return added;
-  return writer.value().finish({merged, path_statistics(merged), sources, {}});
+  return writer.value().finish({merged, path_statistics(merged), sources, {}, {}});
 }
 
 }  // namespace clusterprof::profile

@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/result.hpp"
+#include "formats/profile/gains.hpp"
 #include "formats/profile/node_matrix.hpp"
 #include "formats/profile/path_statistics.hpp"
 #include "formats/profile/source.hpp"
@@ -37,6 +39,8 @@ class ProfileWriter {
     // Returns what report::encode() made of the analysis, or nothing. May be empty itself. Called after
     // everything else is written.
     std::function<std::vector<std::byte>()> report;
+    // Called after `report`. May be empty itself.
+    std::function<std::optional<Gains>()> gains{};
   };
   [[nodiscard]] Result<void> finish(const Rest& rest);
 

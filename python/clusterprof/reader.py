@@ -38,7 +38,7 @@ OMP_KINDS = ["parallel", "teams", "loop", "sections", "single", "barrier", "impl
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank", "request"]
 UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
-_SHARD_VERSION, _PROFILE_VERSION = (2, 10), (3, 11)
+_SHARD_VERSION, _PROFILE_VERSION = (2, 10), (3, 12)
 _NONE = 0xFFFFFFFF
 _MATRIX_TABLES = ("values", "path_counters", "data_accesses")
 
@@ -292,6 +292,12 @@ class Run:
     def critical_path(self):
         """Time of the critical path by rank and call path."""
         return self._with_rank_numbers("critical_times")
+
+    @functools.cached_property
+    def gains(self):
+        """A profile's predictions of what changes would gain, the largest first: change, file, function, line, rank (-1: none),
+        predicted_s, gain_s, error_s. They are those of `clusterprof whatif RUN`."""
+        return self._table("gains")
 
     # --- the rest ---
 

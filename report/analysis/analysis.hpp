@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/profile/gains.hpp"
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/activities.hpp"
 #include "report/analysis/failure.hpp"
@@ -1131,6 +1132,7 @@ struct Analysis {
   std::vector<CounterSpread> counter_spreads;
   std::vector<Bottleneck> bottlenecks;  // the run's first, largest share first
   std::vector<Finding> findings;        // most severe first
+  std::optional<profile::Gains> gains;  // empty: none were predicted when the run was merged
 };
 
 }  // namespace clusterprof::report

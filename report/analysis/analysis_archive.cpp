@@ -513,7 +513,7 @@ CLUSTERPROF_MEMBERS(MismatchedRanks, ranks, op, root)
 CLUSTERPROF_MEMBERS(Hang, is_deadlock, follows_failure, waiting, cycle, mismatch, rank, place, call_path)
 CLUSTERPROF_MEMBERS(HeldShare, place, rank, bytes)
 CLUSTERPROF_MEMBERS(Finding, kind, severity, share, gain_s, ranks, rank, place, site, evidence, action,
-                    is_estimate, joined, hang, held)
+                    is_estimate, joined, hang, held, change, gain_error_s)
 // The ranks of a timeline, by far the most of all, stand apart: most readers do without.
 template <typename Archive>
 void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
@@ -522,6 +522,8 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
   archive_(bin_s, begin_s, bins, series, nodes);
 }
 CLUSTERPROF_MEMBERS(EndOfRun, begin_s, end_s, functions_begin_s)
+CLUSTERPROF_MEMBERS(profile::PredictedGain, change, file, function, line, rank, predicted_s, gain_s, error_s)
+CLUSTERPROF_MEMBERS(profile::Gains, from_sums, refused, elapsed_s, replayed_s, candidates, tried, rows)
 CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
                     event_loops, tasks, task_tree, tasks_s, mutexes, openmp, threads, thread_groups,
                     category_s, activity_s, active_activity_s, native_modules, system_calls,
@@ -535,7 +537,7 @@ CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, proce
                     collective_matrix, collective_node_matrix, torch, wait_quality, mpi_wait_s,
                     mpi_transfer_s, places, waits, delays, root_causes, root_functions, critical_path,
                     critical_functions, windows, counters, unavailable_counters, rank_counters,
-                    counter_spreads, bottlenecks, findings)
+                    counter_spreads, bottlenecks, findings, gains)
 
 #undef CLUSTERPROF_MEMBERS
 

@@ -25,6 +25,7 @@
 #include "report/analysis/file_io.hpp"
 #include "report/analysis/findings.hpp"
 #include "report/analysis/functions.hpp"
+#include "report/analysis/gains.hpp"
 #include "report/analysis/hang_search.hpp"
 #include "report/analysis/held_memory.hpp"
 #include "report/analysis/imports.hpp"
@@ -137,6 +138,7 @@ struct AnalysisBuilder::State {
   OpenMpTime openmp;
   TorchTime torch;
   ChargedWaits waits;
+  PredictGains predict;
 };
 
 // Rows without time are of samples at MPI calls that were not counted there; indices may be damaged.
@@ -235,6 +237,9 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   analysis.hang = find_hang(head, paths);
   analysis.failure = choose_failure(head, analysis);
   find_findings(head, path_time, paths, analysis);
+  if (predict)
+    if (std::optional<profile::Gains> gains = predict(analysis, gain_candidates(analysis, lines)))
+      apply_gains(analysis, std::move(*gains));
   return lines;
 }
 
@@ -243,6 +248,8 @@ AnalysisBuilder::AnalysisBuilder(const ShardData& head, FrameMode frames)
 AnalysisBuilder::~AnalysisBuilder() = default;
 AnalysisBuilder::AnalysisBuilder(AnalysisBuilder&&) noexcept = default;
 AnalysisBuilder& AnalysisBuilder::operator=(AnalysisBuilder&&) noexcept = default;
+
+void AnalysisBuilder::predict_with(PredictGains predict) { state_->predict = std::move(predict); }
 
 void AnalysisBuilder::add(const shard::RankRows& rows) { state_->add(rows); }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,7 @@
 namespace clusterprof::report {
 
 class LineRows;
+struct GainCandidate;
 
 // Computes the Analysis of a run whose matrix rows do not fit into memory, one rank at a time. Builders can
 // work on different ranks, also in different processes, and then absorb each other. Neither the order of
@@ -41,6 +43,11 @@ class AnalysisBuilder {
   [[nodiscard]] std::vector<std::byte> state() const;
   // Error: the bytes are damaged or of another run. The builder must not be used any more then.
   [[nodiscard]] Result<void> absorb(std::span<const std::byte> state);
+
+  // Asked by finish() what changes would gain. The analysis that it is given lacks the lines.
+  using PredictGains =
+      std::function<std::optional<profile::Gains>(const Analysis&, const std::vector<GainCandidate>&)>;
+  void predict_with(PredictGains predict);
 
   // One of the two may be called, once. The second returns what encode() makes of the analysis, without
   // having all of its lines in memory.

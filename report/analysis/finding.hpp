@@ -618,8 +618,10 @@ struct JoinedFinding {
 struct Finding {
   FindingKind kind = FindingKind::kRankFailed;
   Severity severity = Severity::kInfo;
-  std::optional<double> share;       // of all rank time, unless docs/metrics.md says otherwise
-  std::optional<double> gain_s;      // elapsed time that the run would save at most without the cause
+  std::optional<double> share;  // of all rank time, unless docs/metrics.md says otherwise
+  // Elapsed time that the run would save without the cause: as a replay without it says (`change`), else at
+  // most, estimated from sums.
+  std::optional<double> gain_s;
   std::vector<std::int32_t> ranks;   // that it is about, ascending; empty: all, or no particular ones
   std::optional<std::int32_t> rank;  // of them the first to look at
   SourceLocation place;              // the program's line, and the MPI function called from there
@@ -631,6 +633,10 @@ struct Finding {
   std::vector<JoinedFinding> joined;
   std::optional<Hang> hang{};     // of kDeadlock
   std::vector<HeldShare> held{};  // of kOutOfMemory: the largest first
+  // The change of the program that was replayed for gain_s (docs/whatif.md), and half the width of gain_s'
+  // 95 % interval; empty: none was.
+  std::string change{};
+  std::optional<double> gain_error_s{};
 };
 
 }  // namespace clusterprof::report

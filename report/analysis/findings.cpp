@@ -130,7 +130,8 @@ void limit_gains(Analysis& analysis) {
   }
 }
 
-// Failures in the order in which they were found, then findings by severity and possible gain.
+}  // namespace
+
 void sort_findings(std::vector<Finding>& findings) {
   const auto order = [](const Finding& finding) {
     const bool fails = is_failure(finding.kind);
@@ -142,8 +143,6 @@ void sort_findings(std::vector<Finding>& findings) {
                    [&](const Finding& a, const Finding& b) { return order(a) < order(b); });
   if (findings.size() > thresholds::kMaxFindings) findings.resize(thresholds::kMaxFindings);
 }
-
-}  // namespace
 
 void find_findings(const shard::ShardData& data, const PathTime& time, const CallPaths& paths,
                    Analysis& analysis) {

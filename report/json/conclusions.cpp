@@ -2,8 +2,10 @@
 // Findings, bottlenecks and the quality of the measurement as JSON.
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <variant>
 
+#include "report/json/gains.hpp"
 #include "report/json/report_document.hpp"
 #include "report/words/bottlenecks.hpp"
 #include "report/words/findings.hpp"
@@ -73,7 +75,12 @@ void ReportDocument::findings() {
   out_.rows("findings", a_.findings, [&](const Finding& row) {
     const SourceLocation& place = row.place;
     out_("kind", name_of(row.kind))("severity", name_of(row.severity))("share", row.share);
-    out_("gain_s", row.gain_s)("estimate", row.is_estimate)("text", words::sentences(row, names_));
+    out_("gain_s", row.gain_s)("gain_error_s", row.gain_error_s);
+    out_("gain_method", row.gain_error_s ? MaybeText("replay")
+                        : row.gain_s     ? MaybeText("sums")
+                                         : MaybeText());
+    out_("change", text_or_null(row.change))("estimate", row.is_estimate)("text",
+                                                                          words::sentences(row, names_));
     out_("action", row.action == FindingAction::kNone ? MaybeText() : MaybeText(name_of(row.action)));
     evidence(row);
     out_("file", text_or_null(place.file))("line", or_null(place.line));
@@ -88,6 +95,32 @@ void ReportDocument::findings() {
       out_("library_function", text_or_null(other.place.called));
       out_.object("evidence", [&] { numbers(other.evidence); });
     });
+  });
+}
+
+void ReportDocument::gains() {
+  if (!a_.gains) {
+    out_("whatif", nullptr);
+    return;
+  }
+  const profile::Gains& gains = *a_.gains;
+  const bool any = gains.refused.empty() && gains.tried != 0;
+  const auto known = [&](double s) { return any ? Seconds(s) : Seconds(); };
+  out_.object("whatif", [&] {
+    out_("method", !any ? MaybeText() : MaybeText(gains.from_sums ? "sums" : "replay"));
+    out_("refused", text_or_null(gains.refused));
+    out_("elapsed_s", known(gains.elapsed_s))("replayed_s", known(gains.replayed_s));
+    out_("to_try", gains.candidates)("tried", gains.tried);
+    write_gains(out_, gains);
+  });
+}
+
+void write_gains(JsonWriter& out, const profile::Gains& gains) {
+  out.rows("candidates", gaining(gains), [&](const profile::PredictedGain& row) {
+    out("change", row.change)("predicted_s", row.predicted_s);
+    out("gain_s", row.gain_s)("error_s", row.error_s);
+    out("file", text_or_null(row.file))("line", or_null(row.line))("function", text_or_null(row.function));
+    out("rank", row.rank < 0 ? std::nullopt : std::optional(row.rank));
   });
 }
 

@@ -75,6 +75,7 @@ void ReportDocument::write() {
     bottleneck();
     write_failure(out_, a_);
     findings();
+    gains();
   });
   out_.finish();
 }

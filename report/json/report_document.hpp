@@ -83,6 +83,7 @@ class ReportDocument {
   void numbers(const Evidence& evidence);
   void evidence(const Finding& row);
   void findings();
+  void gains();
 
   // Parts of several sections
   void spread(const RankSpread& spread);

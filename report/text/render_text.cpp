@@ -144,6 +144,7 @@ void print_resources(text::Report& report) {
 
 constexpr std::pair<std::string_view, Print> kSections[] = {
     {"summary", print_summary},
+    {"gains", print_gains},
     {"efficiency", print_efficiency},
     {"ranks", print_ranks},
     {"hotspots", print_hotspots},

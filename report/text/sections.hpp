@@ -8,6 +8,7 @@ namespace clusterprof::report::text {
 struct Report;  // report/text/section.hpp
 
 void print_summary(Report& report);
+void print_gains(Report& report);
 void print_efficiency(Report& report);
 void print_ranks(Report& report);
 void print_hotspots(Report& report);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
 #include "report/words/finding_phrases.hpp"
 
@@ -169,7 +170,11 @@ std::string sentences(const Finding& finding, const format::ShortPaths& names) {
 }
 
 std::string gain(const Finding& finding) {
-  return finding.gain_s ? fmt::format("To gain: at most {}.", format::seconds(*finding.gain_s)) : "";
+  if (!finding.gain_s) return "";
+  if (finding.gain_error_s)
+    return fmt::format("To gain: {} +/- {} (predicted by replay: {}).", format::seconds(*finding.gain_s),
+                       format::seconds(*finding.gain_error_s), format::printable(finding.change));
+  return fmt::format("To gain: at most {} (estimated from sums).", format::seconds(*finding.gain_s));
 }
 
 std::string headline(const Finding& finding, const format::ShortPaths& names) {

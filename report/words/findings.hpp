@@ -15,7 +15,8 @@ namespace clusterprof::report::words {
 std::string sentences(const Finding& finding, const format::ShortPaths& names);
 // The first of them, which says what it is about, without its full stop.
 std::string headline(const Finding& finding, const format::ShortPaths& names);
-// "To gain: at most 2.92 s."; empty: it is not known, or the finding is about no loss.
+// "To gain: at most 2.92 s (estimated from sums).", "To gain: 2.80 s +/- 0.10 s (predicted by replay: rank 1
+// = mean)."; empty: it is not known, or the finding is about no loss.
 std::string gain(const Finding& finding);
 // What to try, as a sentence; empty: nothing.
 std::string_view advice(FindingAction action);

@@ -77,6 +77,7 @@ class Page(recording.RecordingTest):
         time = f"t={third:.3f}_{2 * third:.3f}"
         return {"scenario": "viewsAgree", "file": page, "name": name, "pages": pages, "all": f"r=0-{report['run']['ranks'] - 1}",
                 "gains_s": [finding["gain_s"] for finding in report["findings"]],
+                "changes": (report["whatif"] or {"candidates": []})["candidates"],
                 "functions_s": sum(f["active_self_s"] for f in report["functions"]),
                 "selections": [{"query": "", "seconds": whole},
                                {"query": f"r={rank}", "seconds": {key: of_rank[key] for key in categories}},

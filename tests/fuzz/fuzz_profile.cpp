@@ -45,6 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   (void)reader.value().statistics();
   (void)reader.value().sources();
   (void)reader.value().report();
+  (void)reader.value().gains();
   const Result<const shard::ShardData*> head = reader.value().head();
   if (!head) return 0;
   const shard::ShardData& known = *head.value();

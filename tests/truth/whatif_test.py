@@ -108,6 +108,19 @@ class WhatIf(recording.RecordingTest):
                            "gain of rank 1 = mean")
         self.assertIn("rank 1 = mean", subprocess.run([recording.CLUSTERPROF, "whatif", f"{self.directory}/run"],
                                                       capture_output=True, timeout=60, check=True).stdout.decode())
+        # The merge has predicted the same, and the findings take their gain from that.
+        report = json.loads(subprocess.run([recording.CLUSTERPROF, "report", f"{self.directory}/run", "--json"], capture_output=True,
+                                           timeout=120, check=True).stdout)
+        self.assertEqual(report["whatif"]["method"], "replay")
+        self.assertEqual(report["whatif"]["candidates"], result["candidates"])
+        self.assertEqual(report["whatif"]["tried"], report["whatif"]["to_try"])
+        for key in "elapsed_s", "replayed_s":
+            self.assertEqual(report["whatif"][key], result[key])
+        late = [finding for finding in report["findings"] if finding["change"] == "rank 1 = mean"]
+        self.assertTrue(late, report["findings"])
+        for finding in late:
+            self.assertEqual((finding["gain_s"], finding["gain_method"]), (gains["rank 1 = mean"], "replay"))
+            self.assertIn(finding["kind"], ("delay", "load_imbalance"))
         self.assertIn("no such function", self.whatif("run", "--change", "function nothing x0", status=1))
         self.assertIn("is no change", self.whatif("run", "--change", "faster", status=2))
 

@@ -837,13 +837,22 @@ export function makeSample(options = {}) {
     findings: ([
       ...(hostile ? [{ kind: "rank_failed", severity: "high", share: null, text: `rank ${ranks - 1} was ended by SIGKILL <img src=x onerror=alert(7)>: look at the scheduler's log (memory limit?)`, file: null, line: null, rank: ranks - 1 }] : []),
       ...(plain ? [] : [
-        { kind: "load_imbalance", severity: "high", share: 0.29, gain_s: 0.29 * elapsed, text: `Load imbalance: rank ${slowest} computes 1.42 times as long as the mean rank; the others wait for it in MPI_Allreduce. Divide the work more evenly, or look at what is special on that rank.`, file: "/home/ada/heat/src/stencil.cpp", line: 16, rank: slowest },
+        { kind: "load_imbalance", severity: "high", share: 0.29, gain_s: 0.26 * elapsed, gain_error_s: 0.01 * elapsed, gain_method: "replay", change: `rank ${slowest} = mean`, text: `Load imbalance: rank ${slowest} computes 1.42 times as long as the mean rank; the others wait for it in MPI_Allreduce. Divide the work more evenly, or look at what is special on that rank.`, file: "/home/ada/heat/src/stencil.cpp", line: 16, rank: slowest },
         { kind: "delay", severity: "medium", share: 0.11, gain_s: 0.11 * elapsed, text: `heat::apply() on rank ${slowest} makes ${ranks - 1} ranks wait, at MPI_Allreduce <- converged() heat.py:28.`, file: "/home/ada/heat/src/stencil.cpp", line: 16, rank: slowest },
       ]),
       { kind: "python_bytecode", severity: "low", share: 0.13, text: "The Python interpreter takes 13 % of all rank time, most of it in step().", file: heat, line: 20, rank: null },
       { kind: "file_io", severity: "low", share: 0.05, text: "I/O: rank 0 writes 9.00 GB to /scratch/ada/heat.h5 while the others wait. Try collective MPI-IO.", file: "/home/ada/heat/heat/output.py", line: 14, rank: 0 },
       { kind: "no_samples", severity: "info", share: null, text: "Hardware counters are not available: perf_event_paranoid is 3.", file: null, line: null, rank: null },
-    ]).map((finding) => ({ gain_s: null, estimate: false, action: null, evidence: {}, function: null, op: null, library_function: null, ranks: finding.rank === null ? [] : [finding.rank], ...finding })),
+    ]).map((finding) => ({ gain_s: null, estimate: false, action: null, evidence: {}, function: null, op: null, library_function: null, ranks: finding.rank === null ? [] : [finding.rank], gain_error_s: null, gain_method: finding.gain_s === undefined ? null : "sums", change: null, ...finding })),
+    whatif: plain ? null : {
+      method: "replay", refused: null, elapsed_s: elapsed, replayed_s: 0.998 * elapsed, to_try: 14, tried: 12,
+      candidates: [
+        [`rank ${slowest} = mean`, 0.26, 0.01, null, null, null, slowest],
+        [hostile ? "function <img src=x onerror=alert(9)> x0.5" : "function heat::apply x0.5", 0.21, 0.02, "/home/ada/heat/src/stencil.cpp", 14, "heat::apply", null],
+        ["line heat.py:20 x0.5", 0.06, 0.02, heat, 20, "step", null],
+        ["latency x0.5", 0.004, 0.02, null, null, null, null],
+      ].map(([change, share, error, file, line, name, rank]) => ({ change, gain_s: share * elapsed, predicted_s: (0.998 - share) * elapsed, error_s: error * elapsed, file, line, function: name, rank })),
+    },
   };
   if (!plain) {
     report.memory = sampleMemory({ ranks, ranksPerNode, nodes, elapsed, hostile, nodeName });

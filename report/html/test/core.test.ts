@@ -14,6 +14,8 @@ import { formatHash, parseHash, Store, type Selection, type State } from "../src
 import { parseNodes, parseTime } from "../src/core/selection_bar";
 import { binSeconds, rowSeconds, rowShares } from "../src/core/over_time";
 import { categoryTotals } from "../src/core/totals";
+import { barOf, isSure } from "../src/gains/card";
+import { changeOfFunction, commandOf, suggestedChanges } from "../src/gains/command";
 import { CATEGORY_COUNT, categorySeconds, computeWeights, weights } from "../src/core/weights";
 
 const base64 = (data: Uint8Array) => gzipSync(data).toString("base64");
@@ -444,4 +446,26 @@ test("a search finds pages, ranks, nodes, regions, functions and files, the best
   const named = search.find("main").filter((entry) => entry.icon === "function").map((entry) => Number(entry.target().params?.open));
   assert.equal(model.function(named[0]).name, "main");
   assert.ok(functionTotal[named[0]] > 0);
+});
+
+test("what changes gain: bars with their error, and commands for a shell", async () => {
+  const row = (gain_s: number, error_s: number) => ({ change: "io x0", predicted_s: 10 - gain_s, gain_s, error_s, file: null, line: null, function: null, rank: null });
+  assert.deepEqual(barOf(row(2, 0.5), 4), { gain: 50, begin: 37.5, end: 62.5 });
+  assert.deepEqual(barOf(row(0.5, 1), 4), { gain: 12.5, begin: 0, end: 37.5 }, "no bar begins left of 0");
+  assert.deepEqual(barOf(row(0, 0), 0), { gain: 0, begin: 0, end: 0 });
+  assert.ok(isSure(row(2, 0.5)));
+  assert.ok(!isSure(row(0.5, 0.5)));
+
+  assert.equal(commandOf("rank 1 = mean"), "clusterprof whatif RUN --change 'rank 1 = mean'");
+  assert.equal(commandOf("function it's x0"), "clusterprof whatif RUN --change 'function it'\\''s x0'");
+  assert.equal(changeOfFunction("solve(int)"), "function solve(int) x0.5");
+  assert.equal(changeOfFunction("a\u202eb"), null, "it could not be copied as it is shown");
+
+  const model = await sample({ ranks: 8 });
+  const changes = suggestedChanges(storeOf(model));
+  assert.equal(changes.length, 1);
+  assert.match(changes[0], /^function .* x0\.5$/);
+  assert.equal(suggestedChanges(storeOf(model, { ranks: RankSet.of([3]) }))[0], "rank 3 = mean");
+  assert.match(suggestedChanges(storeOf(model, { ranks: RankSet.of([3, 4]) }))[0], /^function /, "of several ranks there is no one to change");
+  assert.ok(model.report.whatif!.candidates.length > 2, "the sample has some");
 });

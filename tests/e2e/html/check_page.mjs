@@ -525,7 +525,7 @@ async function selfWithinTotal(page, selector, rowSelector) {
   check(wrong.length === 0, "own time above the total", wrong.slice(0, 3).join("; "));
 }
 
-async function viewsAgree({ file, name, pages, all, selections, functions_s, gains_s }) {
+async function viewsAgree({ file, name, pages, all, selections, functions_s, gains_s, changes }) {
   const { page, close } = await open(file);
   const goToHash = async (id, query) => {
     where = `${name}, ${id}, ${query || "nothing chosen"}`;
@@ -574,9 +574,23 @@ async function viewsAgree({ file, name, pages, all, selections, functions_s, gai
   const gains = await page.$$eval("main .finding", (rows) => rows.map((row) => row.querySelector(".finding-gain")?.innerText ?? null));
   check(gains.length === gains_s.length, "all findings", `${gains.length}, not ${gains_s.length}`);
   gains_s.forEach((seconds, i) => {
-    const shown = /^Saves at most (\S+ \S+)/.exec(gains[i] ?? "")?.[1];
+    const shown = /^Saves (?:at most )?(\S+ \S+)/.exec(gains[i] ?? "")?.[1];
     check(seconds === null ? gains[i] === null : near(secondsOf(shown ?? ""), seconds, 0.006, 1e-9), `gain of finding ${i}`, `${gains[i]}, not ${seconds}`);
   });
+  // The ranking of changes, with the numbers of the report.
+  if (changes.length > 8) await page.click("main .gains + button");
+  const ranking = await page.$$eval("main .gains tbody tr", (rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText)));
+  check(ranking.length === changes.length, "changes", `${ranking.length}, not ${changes.length}`);
+  changes.forEach(({ change, gain_s, error_s, predicted_s }, i) => {
+    const cells = ranking[i] ?? [];
+    const same = cells[0] === change && [[2, gain_s], [3, error_s], [5, predicted_s]].every(([column, s]) => near(secondsOf(cells[column] ?? ""), s, 0.006, 1e-9));
+    check(same, `change ${i}`, `${cells.join(" | ")}, not ${change} ${gain_s} ${error_s} ${predicted_s}`);
+  });
+  if (await page.$("main .gain-command")) {
+    await page.fill("main .gain-other input", "function it's x0");
+    const command = await page.innerText("main .gain-command");
+    check(command === "clusterprof whatif RUN --change 'function it'\\''s x0'", "the command of another change", command);
+  }
   where = `${name}, Ranks`;
   await page.keyboard.press("r");
   await page.keyboard.type("0");

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Patterns of communication, as they are or with a change really made: whatif PATTERN
- * none|half|equal|nobarrier. `half`: solve() takes half as long; `equal`: rank 1 takes as long as the others;
- * `nobarrier`: the barrier is left out. Work is sleeping, so that more ranks than processors do not disturb
- * each other. Rank 0 prints as JSON how long the ranks took between two barriers, and how long each rank was
- * in solve() and in prepare() in each round. */
+ * none|half|equal|nobarrier|noio|four. `half`: solve() takes half as long; `equal`: rank 1 takes as long as
+ * the others; `nobarrier`: the barrier is left out; `noio`: nothing is waited for in reads; `four`: OpenMP
+ * regions have four threads instead of two (built with -fopenmp). Work is sleeping, so that more ranks than
+ * processors do not disturb each other. Rank 0 prints as JSON how long the ranks took between two barriers,
+ * and how long each rank was in solve() and in prepare() in each round. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { kRounds = 12, kLarge = 1 << 20 };
 static const double kUnit = 0.010;
-static int rank, ranks, half, equal, nobarrier;
+static int rank, ranks, half, equal, nobarrier, noio, four;
 static char large[kLarge];
 static double solving, preparing; /* in this round, seconds */
 
@@ -123,6 +127,66 @@ static void alltoall(void) {
   MPI_Alltoall(out, 1, MPI_DOUBLE, in, 1, MPI_DOUBLE, MPI_COMM_WORLD);
 }
 
+static void gather(void) {
+  static double in[64];
+  double out = 1;
+  if (rank == 0)
+    prepare(2);
+  else
+    solve(uneven());
+  MPI_Gather(&out, 1, MPI_DOUBLE, in, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+}
+
+static void scatter(void) {
+  static double out[64];
+  double in = 0;
+  if (rank == 0)
+    solve(3);
+  else
+    prepare(2);
+  MPI_Scatter(out, 1, MPI_DOUBLE, &in, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+}
+
+static void allgather(void) {
+  static double in[64];
+  double out = 1;
+  solve(uneven());
+  prepare(1);
+  MPI_Allgather(&out, 1, MPI_DOUBLE, in, 1, MPI_DOUBLE, MPI_COMM_WORLD);
+}
+
+/* Work during a reduction that all have begun, and the rest of it behind. */
+static void overlap(void) {
+  double in = 1, out = 0;
+  MPI_Request request;
+  prepare(rank == 1 ? 2 : 1);
+  MPI_Iallreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+  solve(uneven());
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* Every rank reads for a unit from a socket that nobody writes to, rank 0 for three. */
+static void io(void) {
+  static int ends[2] = {-1, -1};
+  char byte = 0;
+  double in = 1, out = 0;
+  if (ends[0] < 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
+  const struct timeval patience = {0, (long)(kUnit * (rank == 0 ? 3 : 1) * 1e6)};
+  setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  if (!noio && read(ends[0], &byte, 1) > 0) abort();
+  prepare(rank == 1 ? 2 : 1);
+  MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* Eight units of work for a team, and what one thread does. */
+static void team(void) {
+  double in = 1, out = 0;
+  prepare(2);
+#pragma omp parallel for schedule(static) num_threads(four ? 4 : 2)
+  for (int i = 0; i < 8; ++i) rest(kUnit);
+  MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
 static void scan(void) {
   double in = 1, out = 0;
   if (rank == 1)
@@ -174,6 +238,12 @@ static void round_of(const char* pattern, int round) {
   if (strcmp(pattern, "reduce") == 0) return reduce();
   if (strcmp(pattern, "alltoall") == 0) return alltoall();
   if (strcmp(pattern, "scan") == 0) return scan();
+  if (strcmp(pattern, "gather") == 0) return gather();
+  if (strcmp(pattern, "scatter") == 0) return scatter();
+  if (strcmp(pattern, "allgather") == 0) return allgather();
+  if (strcmp(pattern, "overlap") == 0) return overlap();
+  if (strcmp(pattern, "io") == 0) return io();
+  if (strcmp(pattern, "team") == 0) return team();
   if (strcmp(pattern, "barrier") == 0) return barrier(round);
   if (strcmp(pattern, "rendezvous") == 0) return rendezvous();
   if (strcmp(pattern, "polling") == 0) return polling();
@@ -206,6 +276,8 @@ int main(int argc, char** argv) {
   half = strcmp(argv[2], "half") == 0;
   equal = strcmp(argv[2], "equal") == 0;
   nobarrier = strcmp(argv[2], "nobarrier") == 0;
+  noio = strcmp(argv[2], "noio") == 0;
+  four = strcmp(argv[2], "four") == 0;
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = now();
   double solved[kRounds], prepared[kRounds];

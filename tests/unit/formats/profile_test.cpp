@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <tuple>
 
@@ -527,6 +529,48 @@ TEST_F(ProfileTest, BlocksWithWrongContentAreRefused) {
           "rows do not belong to the other tables");
   refused([](profile::BlockParts& parts) { parts.paths[0] = 0; }, "block");
   refused([](profile::BlockParts& parts) { parts.columns[1] = parts.columns[2]; }, "");
+}
+
+// What changes would gain; without it there is none.
+TEST_F(ProfileTest, GainsAreReadAsTheyWereWritten) {
+  const ShardData data = random_run(7, 2, 4);
+  ASSERT_TRUE(profile::write_profile(data, path_));
+  EXPECT_EQ(open(path_).gains().value(), std::nullopt);
+
+  profile::Gains gains;
+  gains.elapsed_s = 10.25, gains.replayed_s = 10.125, gains.candidates = 7, gains.tried = 3;
+  gains.rows = {{"function f x0.5", "/u/a.c", "f", 12, -1, 8.1, 2.025, 0.1},
+                {"rank 3 = mean", "", "", 0, 3, 11, -0.875, 0.3}};
+  const auto written = [&] {
+    ProfileWriter writer = ProfileWriter::create(path_).value();
+    for (std::uint32_t node = 0; node < data.nodes.size(); ++node)
+      if (!writer.add(profile::encode_block(node, rows_of_node(data, node)))) return false;
+    return static_cast<bool>(writer.finish({.head = data,
+                                            .statistics = profile::path_statistics(data),
+                                            .sources = {},
+                                            .report = {},
+                                            .gains = [&] { return std::optional(gains); }}));
+  };
+  ASSERT_TRUE(written());
+  EXPECT_EQ(open(path_).gains().value(), gains);
+  EXPECT_TRUE(profile::check_profile(path_));
+
+  const profile::Gains good = gains;
+  const auto refused = [&](auto spoil) {
+    gains = good;
+    spoil(gains);
+    ASSERT_TRUE(written());
+    const auto read = open(path_).gains();
+    ASSERT_FALSE(read);
+    EXPECT_NE(read.error().message.find("a number is out of range"), std::string::npos);
+    EXPECT_FALSE(profile::check_profile(path_));
+  };
+  refused([](profile::Gains& g) { g.rows[0].gain_s = std::nan(""); });
+  refused([](profile::Gains& g) { g.rows[1].error_s = -1; });
+  refused([](profile::Gains& g) { g.rows[1].rank = -2; });
+  refused([](profile::Gains& g) { g.tried = 1; });
+  refused([](profile::Gains& g) { g.candidates = 2; });
+  refused([](profile::Gains& g) { g.replayed_s = -1; });
 }
 
 }  // namespace

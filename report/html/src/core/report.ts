@@ -734,6 +734,9 @@ export interface Finding {
   severity: "high" | "medium" | "low" | "info";
   share: Seconds;
   gain_s: Seconds;
+  gain_error_s: Seconds; // null: estimated from sums
+  gain_method: "replay" | "sums" | null;
+  change: string | null; // that was replayed
   estimate: boolean;
   text: string;
   action: string | null;
@@ -743,6 +746,27 @@ export interface Finding {
   function: string | null;
   rank: number | null;
   ranks: number[];
+}
+
+export interface PredictedGain {
+  change: string;
+  predicted_s: number;
+  gain_s: number;
+  error_s: number;
+  file: string | null;
+  line: number | null;
+  function: string | null;
+  rank: number | null;
+}
+
+export interface WhatIf {
+  method: "replay" | "sums" | null;
+  refused: string | null;
+  elapsed_s: Seconds;
+  replayed_s: Seconds;
+  to_try: number;
+  tried: number;
+  candidates: PredictedGain[];
 }
 
 export interface Report {
@@ -783,4 +807,5 @@ export interface Report {
   bottleneck: Bottleneck[];
   failure?: { rank: number | null; stderr_tail: string | null } | null; // more is in the first finding
   findings: Finding[];
+  whatif: WhatIf | null; // of this part of the run nothing was predicted
 }

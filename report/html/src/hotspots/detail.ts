@@ -10,6 +10,7 @@ import { percent, printable, seconds, shortenMiddle } from "../core/format";
 import { CATEGORIES, type FunctionInfo } from "../core/model";
 import { RankSet, type Store } from "../core/selection";
 import { CATEGORY_COUNT, weights } from "../core/weights";
+import { changeOfFunction } from "../gains/command";
 import type { Row } from "./rows";
 
 const NEIGHBOURS = 12;
@@ -28,6 +29,8 @@ export function functionDetail(
   const { info } = row;
   const own = parts.subarray(row.index * CATEGORY_COUNT, (row.index + 1) * CATEGORY_COUNT);
   const inTree = store.href({ page: "tree", params: { q: `"${info.name}"` } });
+  const isCode = info.kind === "python" || info.kind === "native";
+  const change = isCode && model.report.whatif?.to_try ? changeOfFunction(info.name) : null;
   const bars = new RankBars(store, row.index);
   const root = el(
     "div",
@@ -47,6 +50,7 @@ export function functionDetail(
         : null,
       info.module ? el("span", { class: "muted" }, shortenMiddle(printable(info.module), 60)) : null,
       el("a", { class: "fn-action", href: inTree }, "Show in the call tree"),
+      change ? el("a", { class: "fn-action", href: store.href({ page: "summary", params: { try: change } }) }, "What would it gain?") : null,
     ),
     el(
       "div",

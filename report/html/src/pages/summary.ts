@@ -10,6 +10,7 @@ import type { Bottleneck, Efficiency, EfficiencyName, Finding } from "../core/re
 import { type Store } from "../core/selection";
 import { categoryTotals, topFunctions } from "../core/totals";
 import { weights } from "../core/weights";
+import { gainsCard } from "../gains/card";
 
 function tile(name: string, value: Child, detail: Child, help?: string): HTMLElement {
   return el(
@@ -317,13 +318,19 @@ function gainText(store: Store, finding: Finding): Child {
   if (finding.gain_s === null || finding.gain_s === undefined) return null;
   const { elapsed } = store.model;
   const share = elapsed > 0 ? ` of ${seconds(elapsed)}` : "";
+  if (finding.gain_method === "replay")
+    return el(
+      "span",
+      { class: "finding-gain", tip: `Predicted by replaying the run with: ${printable(finding.change ?? "")}. ±: 95 %.` },
+      `Saves ${seconds(finding.gain_s)} ± ${seconds(finding.gain_error_s ?? 0)}${share}, predicted by replay`,
+    );
   return el(
     "span",
     {
       class: "finding-gain",
       tip: "How much shorter the run would be at most if the cause were gone: what follows from it may take its place.",
     },
-    `Saves at most ${seconds(finding.gain_s)}${share}`,
+    `Saves at most ${seconds(finding.gain_s)}${share}, estimated from sums`,
   );
 }
 
@@ -488,6 +495,7 @@ export const page: Page = {
         store.isWholeRun ? null : el("p", { class: "page-note" }, "The figures above are ", ofWholeRun()),
         el("div", { class: "columns" }, timeCard(store), efficiencyCard(store)),
         findingsCard(store),
+        gainsCard(store),
         el("div", { class: "columns" }, bottleneckCard(store), functionsCard(store)),
         resourcesCard(store),
       );

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/gains.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "aggregator/shard_files.hpp"
+#include "formats/shard/shard_reader.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using aggregator::whatif::Change;
+using aggregator::whatif::parse_change;
+using aggregator::whatif::Prediction;
+using aggregator::whatif::WhatIf;
+
+// What is done beside a merge: reading so much once more, and replaying so many events, over all candidates.
+constexpr std::uint64_t kMostShardBytes = 64 << 20;
+constexpr std::uint64_t kMostReplayedEvents = 16'000'000;
+// Preparing a replay takes as long as replaying the events so often.
+constexpr std::uint64_t kReplaysToPrepare = 8;
+
+const char* const kTooLong =
+    "the run is too long to be replayed while it is merged; clusterprof whatif RUN replays it";
+
+// Why the run is not replayed, as far as that is known before its shards are read again; empty: it may be.
+std::string refusal(const fs::path& run) {
+  const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
+  if (!shards || shards.value().empty()) return "the run has no shards any more";
+  std::uintmax_t bytes = 0;
+  for (const fs::path& shard : shards.value()) {
+    std::error_code error;
+    const std::uintmax_t size = fs::file_size(shard, error);
+    if (!error) bytes += size;
+  }
+  return bytes > kMostShardBytes ? kTooLong : "";
+}
+
+}  // namespace
+
+Result<void> read_shards_of(const fs::path& run, WhatIf& whatif) {
+  const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
+  if (!shards) return shards.error();
+  if (shards.value().empty())
+    return Error{run.string() + ": it has no shards (node-*.h5), which a replay needs", ErrorKind::kNotFound};
+  for (const fs::path& path : shards.value()) {
+    Result<shard::ShardData> shard = shard::read_shard(path);
+    if (!shard) return shard.error();
+    whatif.add(std::move(shard).value());
+  }
+  return whatif.prepare();
+}
+
+profile::Gains gains_of(const WhatIf& whatif, const std::vector<report::GainCandidate>& candidates,
+                        std::size_t most) {
+  profile::Gains gains;
+  gains.from_sums = whatif.is_from_sums();
+  gains.elapsed_s = whatif.elapsed_s();
+  gains.replayed_s = whatif.replayed().elapsed_s;
+  gains.candidates = static_cast<std::uint32_t>(candidates.size());
+  gains.tried = static_cast<std::uint32_t>(std::min(candidates.size(), most));
+  for (std::size_t i = 0; i < gains.tried; ++i) {
+    const report::GainCandidate& candidate = candidates[i];
+    // Names may make no change when they are written down.
+    const Result<Change> change = parse_change(candidate.change);
+    if (!change) continue;
+    const Result<Prediction> prediction = whatif.predict({change.value()});
+    if (!prediction) continue;
+    profile::PredictedGain row;
+    row.change = candidate.change, row.file = candidate.file, row.function = candidate.function;
+    row.line = candidate.line, row.rank = candidate.rank.value_or(-1);
+    row.predicted_s = prediction.value().outcome.elapsed_s;
+    row.gain_s = gains.replayed_s - row.predicted_s;
+    row.error_s = prediction.value().error_s;
+    gains.rows.push_back(std::move(row));
+  }
+  std::stable_sort(gains.rows.begin(), gains.rows.end(),
+                   [](const profile::PredictedGain& a, const profile::PredictedGain& b) {
+                     return a.gain_s != b.gain_s ? a.gain_s > b.gain_s : a.change < b.change;
+                   });
+  return gains;
+}
+
+profile::Gains predict_while_merging(const fs::path& run, const report::Analysis& analysis,
+                                     const std::vector<report::GainCandidate>& candidates) {
+  profile::Gains gains;
+  gains.candidates = static_cast<std::uint32_t>(candidates.size());
+  const std::uint64_t events = analysis.wait_quality ? analysis.wait_quality->events : 0;
+  const std::uint64_t replays = events == 0 ? UINT64_MAX : kMostReplayedEvents / events;
+  gains.refused = refusal(run);
+  if (gains.refused.empty() && replays <= kReplaysToPrepare) gains.refused = kTooLong;
+  if (!gains.refused.empty() || candidates.empty()) return gains;
+  WhatIf whatif;
+  if (const Result<void> read = read_shards_of(run, whatif); !read) {
+    // Messages on files name them, and a run may be moved.
+    gains.refused =
+        read.error().kind == ErrorKind::kNotFound ? read.error().message : "a shard cannot be read";
+    return gains;
+  }
+  return gains_of(whatif, candidates, static_cast<std::size_t>(replays - kReplaysToPrepare));
+}
+
+}  // namespace clusterprof::cli

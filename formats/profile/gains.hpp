@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What changes of the program would gain, as predicted when the run was merged: docs/whatif.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace clusterprof::profile {
+
+struct PredictedGain {
+  std::string change;          // as `clusterprof whatif --change` takes it
+  std::string file, function;  // that it is about; empty: none
+  std::uint32_t line = 0;      // 0: none
+  std::int32_t rank = -1;      // -1: none
+  // gain_s is below 0 where the run would take longer. error_s: half the width of a 95 % interval.
+  double predicted_s = 0, gain_s = 0, error_s = 0;
+  friend bool operator==(const PredictedGain&, const PredictedGain&) = default;
+};
+
+struct Gains {
+  bool from_sums = false;                   // of a program without MPI: sums of sampled times; else by replay
+  std::string refused;                      // why nothing was predicted; empty: it was
+  double elapsed_s = 0, replayed_s = 0;     // as recorded, and replayed without changes
+  std::uint32_t candidates = 0, tried = 0;  // how many changes there were, and how many of them were tried
+  std::vector<PredictedGain> rows;          // of those that were tried and can be made; largest gain first
+  friend bool operator==(const Gains&, const Gains&) = default;
+};
+
+}  // namespace clusterprof::profile

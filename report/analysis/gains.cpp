@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "report/analysis/gains.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "report/analysis/base_name.hpp"
+#include "report/analysis/findings.hpp"
+#include "report/analysis/line_rows.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using Kind = FindingKind;
+
+// Candidates are made of what takes at least this share of the ranks' time, and of so many of each kind.
+constexpr double kLeastShare = 0.02;
+constexpr std::size_t kOfEachKind = 5;
+// What nearly everything is below (main(), <module>) is no candidate, nor what mostly calls others: a change
+// takes what is called with it.
+constexpr double kNearlyAll = 0.9, kLeastOwn = 0.5;
+// A rank is a candidate if it works so much longer than the mean.
+constexpr double kLongerThanMean = 1.05;
+
+std::string rank_is_mean(std::int32_t rank) { return "rank " + std::to_string(rank) + " = mean"; }
+std::string barrier_removed(std::string_view file, std::uint32_t line) {
+  return "call MPI_Barrier " + std::string(base_name(file)) + ":" + std::to_string(line) + " removed";
+}
+
+bool works_longer(const Analysis& analysis, const RankInfo& rank) {
+  return rank.useful_s && analysis.mean_useful_s &&
+         *rank.useful_s > kLongerThanMean * *analysis.mean_useful_s;
+}
+
+// A change names a function without its file: how many have a name.
+using FunctionNames = std::map<std::string_view, std::size_t>;
+FunctionNames names_of(const Analysis& analysis) {
+  FunctionNames named;
+  for (const FunctionRow& row : analysis.functions) ++named[row.name];
+  return named;
+}
+
+// The change that makes the finding's cause go away; empty: there is none that can be predicted.
+std::string change_of(const Finding& finding, const Analysis& analysis, const FunctionNames& named) {
+  const SourceLocation& place = finding.place;
+  switch (finding.kind) {
+    case Kind::kDelay:
+    case Kind::kLateBySamples:
+    case Kind::kLoadImbalance: {
+      if (!finding.rank || !place.op.empty()) return {};  // what is late in MPI is so for others
+      const auto longer = std::count_if(analysis.ranks.begin(), analysis.ranks.end(),
+                                        [&](const RankInfo& rank) { return works_longer(analysis, rank); });
+      const bool of_one = finding.kind == Kind::kLoadImbalance ? longer <= 1 : finding.ranks.size() == 1;
+      if (of_one) return rank_is_mean(*finding.rank);
+      const auto found = named.find(place.function);
+      return found != named.end() && found->second == 1 ? "balance function " + place.function
+                                                        : std::string();
+    }
+    case Kind::kMutualWaiting:
+    case Kind::kMpiBesidesWaiting:
+    case Kind::kMpiTime:
+      return place.op == "MPI_Barrier" && place.line != 0 ? barrier_removed(place.file, place.line)
+                                                          : std::string();
+    case Kind::kFileIo:
+      return "io x0";
+    default:
+      return {};
+  }
+}
+
+template <typename Lines>
+class Candidates {
+ public:
+  Candidates(const Analysis& analysis, const Lines& lines)
+      : a_(analysis), lines_(lines), named_(names_of(analysis)) {
+    for (const Seconds& s : a_.category_s) all_s_ += s.value_or(0);
+  }
+
+  std::vector<GainCandidate> make() {
+    findings();
+    functions();
+    lines();
+    ranks();
+    barriers();
+    if (takes_time(shard::Category::kMpi)) {
+      add("latency x0.5", {});
+      add("bandwidth x2", {});
+    }
+    if (takes_time(shard::Category::kIo)) add("io x0", {});
+    return std::move(candidates_);
+  }
+
+ private:
+  [[nodiscard]] bool takes_time(shard::Category category) const {
+    return a_.category_s[static_cast<std::size_t>(category)].value_or(0) > kLeastShare * all_s_;
+  }
+
+  template <typename Row>
+  [[nodiscard]] bool is_a_part(const Row& row) const {
+    return row.active_self_s >= kLeastShare * all_s_ && row.active_total_s < kNearlyAll * all_s_ &&
+           row.active_self_s >= kLeastOwn * row.active_total_s;
+  }
+
+  void add(std::string change, GainCandidate candidate) {
+    if (!added_.insert(change).second) return;
+    candidate.change = std::move(change);
+    candidates_.push_back(std::move(candidate));
+  }
+
+  void findings() {
+    for (const Finding& finding : a_.findings) {
+      std::string change = change_of(finding, a_, named_);
+      if (change.empty()) continue;
+      GainCandidate candidate;
+      if (change.starts_with("rank "))
+        candidate.rank = finding.rank;
+      else if (!change.starts_with("io "))
+        candidate.file = finding.place.file, candidate.function = finding.place.function,
+        candidate.line = finding.place.line;
+      add(std::move(change), std::move(candidate));
+    }
+  }
+
+  void functions() {
+    std::size_t taken = 0;
+    for (const FunctionRow& row : a_.functions) {
+      const bool is_code = row.kind == shard::FrameKind::kPython || row.kind == shard::FrameKind::kNative;
+      if (!is_code || row.file.empty() || !is_a_part(row) || named_[row.name] > 1) continue;
+      if (++taken > kOfEachKind) return;
+      GainCandidate candidate;
+      candidate.file = row.file, candidate.function = row.name, candidate.line = row.line;
+      add("function " + row.name + " x0.5", candidate);
+      if (a_.ranks.size() > 1) add("balance function " + row.name, candidate);
+    }
+  }
+
+  // A change names a line without the file's directory. Making a row of LineRows takes time.
+  void lines() {
+    std::size_t taken = 0;
+    std::map<std::string_view, std::set<std::string_view>> files;
+    for (const FunctionRow& row : a_.functions) files[base_name(row.file)].insert(row.file);
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const LineRow& row = lines_[i];
+      if (row.self_s < kLeastShare * all_s_) return;
+      const std::string name(base_name(row.file));
+      if (row.line == 0 || row.file.empty() || !is_a_part(row) || files[name].size() > 1) continue;
+      if (++taken > kOfEachKind) return;
+      GainCandidate candidate;
+      candidate.file = row.file, candidate.function = row.function, candidate.line = row.line;
+      add("line " + name + ":" + std::to_string(row.line) + " x0.5", std::move(candidate));
+    }
+  }
+
+  void ranks() {
+    std::vector<const RankInfo*> longest;
+    for (const RankInfo& rank : a_.ranks)
+      if (works_longer(a_, rank)) longest.push_back(&rank);
+    std::sort(longest.begin(), longest.end(), [](const auto* a, const auto* b) {
+      return *a->useful_s != *b->useful_s ? *a->useful_s > *b->useful_s : a->rank < b->rank;
+    });
+    if (longest.size() > kOfEachKind) longest.resize(kOfEachKind);
+    for (const RankInfo* rank : longest) {
+      GainCandidate candidate;
+      candidate.rank = rank->rank;
+      add(rank_is_mean(rank->rank), std::move(candidate));
+    }
+  }
+
+  void barriers() {
+    std::size_t taken = 0;
+    for (const MpiCallRow& call : a_.mpi_calls) {
+      if (call.op != "MPI_Barrier" || call.line == 0 || call.time_s < kLeastShare * all_s_) continue;
+      if (++taken > kOfEachKind) return;
+      GainCandidate candidate;
+      candidate.file = call.file, candidate.function = call.function, candidate.line = call.line;
+      add(barrier_removed(call.file, call.line), std::move(candidate));
+    }
+  }
+
+  const Analysis& a_;
+  const Lines& lines_;
+  FunctionNames named_;
+  double all_s_ = 0;
+  std::set<std::string> added_;
+  std::vector<GainCandidate> candidates_;
+};
+
+}  // namespace
+
+std::vector<GainCandidate> gain_candidates(const Analysis& analysis) {
+  return Candidates(analysis, analysis.lines).make();
+}
+
+std::vector<GainCandidate> gain_candidates(const Analysis& analysis, const LineRows& lines) {
+  return Candidates(analysis, lines).make();
+}
+
+std::vector<profile::PredictedGain> gaining(const profile::Gains& gains) {
+  std::vector<profile::PredictedGain> rows;
+  for (const profile::PredictedGain& row : gains.rows)
+    if (row.gain_s > 0) rows.push_back(row);
+  return rows;
+}
+
+void apply_gains(Analysis& analysis, profile::Gains gains) {
+  if (!gains.from_sums) {
+    std::map<std::string_view, const profile::PredictedGain*> predicted;
+    for (const profile::PredictedGain& row : gains.rows) predicted.emplace(row.change, &row);
+    const FunctionNames named = names_of(analysis);
+    for (Finding& finding : analysis.findings) {
+      const auto found = predicted.find(change_of(finding, analysis, named));
+      if (found == predicted.end()) continue;
+      finding.gain_s = std::max(found->second->gain_s, 0.0);
+      finding.gain_error_s = found->second->error_s;
+      finding.change = found->second->change;
+    }
+    sort_findings(analysis.findings);
+  }
+  analysis.gains = std::move(gains);
+}
+
+}  // namespace clusterprof::report

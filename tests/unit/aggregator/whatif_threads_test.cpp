@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// OpenMP regions with another number of threads.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "aggregator/whatif/threads.hpp"
+#include "aggregator/whatif/whatif.hpp"
+
+namespace clusterprof::aggregator::whatif {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+// One rank of 20 s with a region of two threads at main() loop.c:10, and one of four in a library.
+class ThreadsTest : public ::testing::Test {
+ protected:
+  ThreadsTest() {
+    data.run.id = "made";
+    data.run.rate_hz = 100;
+    data.nodes.resize(1);
+    data.nodes[0].name = "n";
+    shard::PathInterner interner(data);
+    const auto path = [&](std::uint32_t parent, const char* name, std::uint32_t line) {
+      shard::Frame frame;
+      frame.kind = shard::FrameKind::kNative;
+      frame.name = interner.string(name), frame.file = interner.string("/u/loop.c"), frame.line = line;
+      return interner.path(parent, interner.frame(frame));
+    };
+    region = path(0, "main", 10);
+    body = path(region, "main._omp_fn.0", 11);
+    inner = path(body, "work", 30);
+    serial = path(0, "main", 20);
+    other_region = path(serial, "library", 40);
+    shard::Rank rank;
+    rank.start_utc_ns = 1'700'000'000'000'000'000;
+    rank.elapsed_ns = 20'000 * kMs;
+    rank.threads = 1;
+    data.ranks = {rank};
+    const auto value = [&](std::uint32_t at, std::uint64_t ms) {
+      data.values.push_back({0, at, shard::Category::kNative, true, ms * kMs, 0, ms / 10});
+    };
+    value(body, 4000);
+    value(inner, 8000);
+    value(serial, 6000);
+    value(other_region, 2000);
+    add(region, 2, 12'000);
+    add(other_region, 4, 2000);
+  }
+
+  void add(std::uint32_t path, std::uint32_t threads, std::uint64_t ms) {
+    shard::OmpRegion row;
+    row.path = path, row.threads = threads, row.time_ns = ms * kMs, row.count = 1;
+    row.threads_ns = threads * row.time_ns;
+    data.omp_regions.push_back(row);
+  }
+
+  // Seconds that the run takes; below 0: refused.
+  double with(const std::string& change) {
+    WhatIf whatif;
+    whatif.add(data);
+    EXPECT_TRUE(whatif.prepare());
+    const Result<Prediction> prediction = whatif.predict({parse_change(change).value()});
+    if (!prediction) return -1;
+    error_s = prediction.value().error_s;
+    return prediction.value().outcome.elapsed_s;
+  }
+
+  shard::ShardData data;
+  std::uint32_t region = 0, body = 0, inner = 0, serial = 0, other_region = 0;
+  double error_s = 0;
+};
+
+TEST_F(ThreadsTest, WorkIsSpreadAndTheRestStays) {
+  EXPECT_NEAR(with("threads 4"), 14, 1e-3) << "two threads become four, four stay four, 6 s are serial";
+  EXPECT_GT(error_s, 0.25 * 6) << "how well it scales is not known";
+  EXPECT_NEAR(with("threads 8"), 10, 1e-3);
+  EXPECT_NEAR(with("threads 1"), 38, 1e-3);
+  EXPECT_NEAR(with("threads 2"), 22, 1e-3) << "the library's region has half of its threads";
+}
+
+TEST_F(ThreadsTest, WhereOneThreadWorksAtATimeNoneHelps) {
+  shard::OmpConstruct critical;
+  critical.region_path = region, critical.threads = 2, critical.path = body;
+  critical.kind = shard::OmpKind::kCritical, critical.wait_ns = 4000 * kMs;
+  data.omp_constructs.push_back(critical);
+  EXPECT_NEAR(with("threads 4"), 16, 1e-3) << "the other thread waited for 4 s of the 12 s";
+  data.omp_constructs.back().kind = shard::OmpKind::kBarrier;
+  EXPECT_NEAR(with("threads 4"), 14, 1e-3) << "at a barrier others work";
+}
+
+TEST_F(ThreadsTest, MpiInARegionStays) {
+  data.omp_regions[0].mpi_ns = 4000 * kMs;  // no value has it: 8 s outside MPI scale as 12 s did
+  const std::vector<float> factors = factors_of_threads(data, 4);
+  EXPECT_FLOAT_EQ(factors[inner], 0.5F);
+  EXPECT_FLOAT_EQ(factors[serial], 1);
+  EXPECT_FLOAT_EQ(factors[other_region], 1);
+}
+
+TEST_F(ThreadsTest, RegionsOfOtherThreadsDoNotCount) {
+  data.omp_regions[0].main = 0;
+  EXPECT_NEAR(with("threads 8"), 19, 1e-3) << "the library's region alone";
+  data.omp_regions.clear();
+  EXPECT_LT(with("threads 4"), 0) << "there is none";
+}
+
+}  // namespace
+}  // namespace clusterprof::aggregator::whatif

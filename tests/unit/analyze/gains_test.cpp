@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Predictions for a report: in which order, and of which runs none.
+#include "cli/analyze/gains.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace clusterprof::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using report::GainCandidate;
+
+GainCandidate candidate(std::string change, std::string file = {}) {
+  GainCandidate made;
+  made.change = std::move(change), made.file = std::move(file);
+  return made;
+}
+
+// One rank without MPI: 6 s in large(), 3 s in small(), 1 s elsewhere.
+shard::ShardData sampled() {
+  constexpr std::uint64_t kMs = 1'000'000;
+  shard::ShardData data;
+  data.run.id = "made";
+  data.run.rate_hz = 100;
+  data.nodes.resize(1);
+  data.nodes[0].name = "n";
+  shard::PathInterner interner(data);
+  shard::Rank rank;
+  rank.start_utc_ns = 1'700'000'000'000'000'000;
+  rank.elapsed_ns = 10'000 * kMs;
+  rank.threads = 1;
+  data.ranks = {rank};
+  const auto time = [&](const char* name, std::uint64_t ms) {
+    shard::Frame frame;
+    frame.kind = shard::FrameKind::kNative;
+    frame.name = interner.string(name), frame.file = interner.string("/u/a.c"), frame.line = 1;
+    const std::uint32_t path = interner.path(0, interner.frame(frame));
+    data.values.push_back({0, path, shard::Category::kNative, true, ms * kMs, 0, ms / 10});
+  };
+  time("large", 6000);
+  time("small", 3000);
+  time("rest", 1000);
+  return data;
+}
+
+TEST(GainsOf, LargestFirstAndWithoutWhatCannotBe) {
+  aggregator::whatif::WhatIf whatif;
+  whatif.add(sampled());
+  ASSERT_TRUE(whatif.prepare());
+  const std::vector<GainCandidate> candidates = {
+      candidate("function small x0.5", "/u/a.c"), candidate("function none x0.5"),
+      candidate("function large x0.5"), candidate("this is no change"), candidate("function rest x2")};
+  const profile::Gains gains = gains_of(whatif, candidates);
+  EXPECT_TRUE(gains.from_sums);
+  EXPECT_EQ(gains.refused, "");
+  EXPECT_EQ(gains.candidates, 5u);
+  EXPECT_EQ(gains.tried, 5u);
+  ASSERT_EQ(gains.rows.size(), 3u);
+  EXPECT_EQ(gains.rows[0].change, "function large x0.5");
+  EXPECT_NEAR(gains.rows[0].gain_s, 3, 1e-3);
+  EXPECT_NEAR(gains.rows[0].predicted_s, 7, 1e-3);
+  EXPECT_GT(gains.rows[0].error_s, 0);
+  EXPECT_EQ(gains.rows[1].change, "function small x0.5");
+  EXPECT_EQ(gains.rows[1].file, "/u/a.c");
+  EXPECT_EQ(gains.rows[1].rank, -1);
+  EXPECT_EQ(gains.rows[2].change, "function rest x2");
+  EXPECT_NEAR(gains.rows[2].gain_s, -1, 1e-3);
+
+  const profile::Gains first = gains_of(whatif, candidates, 1);
+  EXPECT_EQ(first.candidates, 5u);
+  EXPECT_EQ(first.tried, 1u);
+  ASSERT_EQ(first.rows.size(), 1u);
+  EXPECT_EQ(first.rows[0], gains.rows[1]);
+}
+
+class WhileMerging : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::create_directory(run_); }
+  void TearDown() override { fs::remove_all(run_); }
+  [[nodiscard]] std::string refusal(std::uint64_t events) const {
+    report::Analysis analysis;
+    if (events != 0) {
+      analysis.wait_quality.emplace();
+      analysis.wait_quality->events = events;
+    }
+    const profile::Gains gains = predict_while_merging(run_, analysis, {candidate("io x0")});
+    EXPECT_EQ(gains.candidates, 1u);
+    EXPECT_EQ(gains.tried, 0u);
+    EXPECT_TRUE(gains.rows.empty());
+    return gains.refused;
+  }
+  const fs::path run_ = fs::temp_directory_path() / ("clusterprof-gains-test-" + std::to_string(::getpid()));
+};
+
+TEST_F(WhileMerging, NothingIsReadOfRunsThatAreTooLong) {
+  EXPECT_NE(refusal(0).find("no shards"), std::string::npos);
+  const fs::path shard = run_ / "node-n0.h5";
+  std::ofstream(shard) << "not HDF5";
+  EXPECT_EQ(refusal(0), "a shard cannot be read") << "the run may be moved: no path";
+  EXPECT_EQ(refusal(100'000), "a shard cannot be read");
+  EXPECT_NE(refusal(10'000'000).find("too long"), std::string::npos);
+  fs::resize_file(shard, std::uintmax_t{65} << 20);
+  EXPECT_NE(refusal(0).find("too long"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace clusterprof::cli

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What changes of the program would gain: which are worth a try, and what findings and renderers make of it.
+#include "report/analysis/gains.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "find_finding.hpp"
+#include "profile_builder.hpp"
+#include "report/report.hpp"
+
+namespace clusterprof::report {
+namespace {
+
+using testing::find_kind;
+using Json = nlohmann::json;
+
+std::vector<std::string> changes_of(const Analysis& analysis) {
+  std::vector<std::string> changes;
+  for (const GainCandidate& candidate : gain_candidates(analysis)) changes.push_back(candidate.change);
+  return changes;
+}
+
+profile::PredictedGain predicted(std::string change, double gain_s, double error_s = 0.1) {
+  profile::PredictedGain row;
+  row.change = std::move(change);
+  row.gain_s = gain_s, row.predicted_s = 10 - gain_s, row.error_s = error_s;
+  return row;
+}
+
+profile::Gains gains(std::vector<profile::PredictedGain> rows) {
+  profile::Gains all;
+  all.elapsed_s = 10.5, all.replayed_s = 10;
+  all.candidates = all.tried = static_cast<std::uint32_t>(rows.size());
+  all.rows = std::move(rows);
+  return all;
+}
+
+std::string text_of_gains(const Analysis& analysis) {
+  TextOptions options;
+  options.width = 120;
+  options.sections = {"gains"};
+  return render_text(analysis, options);
+}
+
+TEST(GainCandidates, ChangesOfFindingsComeFirst) {
+  const Analysis a = analyse(testing::training_run());
+  const std::vector<std::string> changes = changes_of(a);
+  ASSERT_FALSE(changes.empty());
+  EXPECT_EQ(changes.front(), "rank 3 = mean") << "the one rank that works longer than the mean";
+  EXPECT_EQ(std::count(changes.begin(), changes.end(), "rank 3 = mean"), 1);
+  EXPECT_NE(std::find(changes.begin(), changes.end(), "latency x0.5"), changes.end());
+  for (const std::string& change : changes) EXPECT_EQ(change.find("<module>"), std::string::npos) << change;
+}
+
+TEST(GainCandidates, DoNotDependOnPredictions) {
+  Analysis a = analyse(testing::training_run());
+  std::vector<std::string> before = changes_of(a);
+  apply_gains(a, gains({predicted("io x0", 4), predicted("rank 3 = mean", 0.01)}));
+  std::vector<std::string> after = changes_of(a);
+  std::sort(before.begin(), before.end());
+  std::sort(after.begin(), after.end());
+  EXPECT_EQ(before, after);
+}
+
+TEST(GainCandidates, AFunctionOfSeveralFilesIsNone) {
+  shard::ShardData data = testing::training_run();
+  const auto has = [](const std::vector<std::string>& changes, const std::string& part) {
+    return std::any_of(changes.begin(), changes.end(),
+                       [&](const std::string& change) { return change.find(part) != std::string::npos; });
+  };
+  EXPECT_TRUE(has(changes_of(analyse(data)), "function gradient x0.5"));
+  Analysis a = analyse(data);
+  FunctionRow other;
+  other.name = "gradient", other.file = "/elsewhere/train.py";
+  a.functions.push_back(other);
+  EXPECT_FALSE(has(changes_of(a), "function gradient"));
+  EXPECT_FALSE(has(changes_of(a), "line train.py")) << "there are two files train.py";
+}
+
+TEST(Gains, OfFindingsAreThoseOfTheReplay) {
+  Analysis a = analyse(testing::training_run());
+  ASSERT_NE(find_kind(a, FindingKind::kLoadImbalance), nullptr);
+  const double estimate = *find_kind(a, FindingKind::kMpiTime)->gain_s;
+  apply_gains(a, gains({predicted("function gradient x0.5", 3), predicted("rank 3 = mean", 2.5, 0.2)}));
+  const Finding& imbalance = *find_kind(a, FindingKind::kLoadImbalance);
+  EXPECT_DOUBLE_EQ(*imbalance.gain_s, 2.5);
+  EXPECT_DOUBLE_EQ(*imbalance.gain_error_s, 0.2);
+  EXPECT_EQ(words::gain(imbalance), "To gain: 2.50 s +/- 200 ms (predicted by replay: rank 3 = mean).");
+  const Finding& mpi = *find_kind(a, FindingKind::kMpiTime);
+  EXPECT_DOUBLE_EQ(*mpi.gain_s, estimate) << "no change makes its cause go away";
+  EXPECT_EQ(words::gain(mpi), "To gain: at most 1.00 s (estimated from sums).");
+
+  const Json document = Json::parse(render_json(a));
+  for (const Json& finding : document["findings"]) {
+    if (finding["kind"] == "load_imbalance") {
+      EXPECT_EQ(finding["gain_method"], "replay");
+      EXPECT_EQ(finding["gain_error_s"], 0.2);
+      EXPECT_EQ(finding["change"], "rank 3 = mean");
+    } else if (finding["kind"] == "mpi_time") {
+      EXPECT_EQ(finding["gain_method"], "sums");
+      EXPECT_TRUE(finding["gain_error_s"].is_null());
+      EXPECT_TRUE(finding["change"].is_null());
+    }
+  }
+}
+
+TEST(Gains, AReplayThatGainsNothingSaysSo) {
+  Analysis a = analyse(testing::training_run());
+  apply_gains(a, gains({predicted("rank 3 = mean", -0.5)}));
+  EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kLoadImbalance)->gain_s, 0) << "schema: 0 or more";
+  EXPECT_NE(text_of_gains(a).find("No change that was tried gains anything."), std::string::npos);
+  EXPECT_TRUE(Json::parse(render_json(a))["whatif"]["candidates"].empty());
+}
+
+TEST(Gains, SumsOfProgramsWithoutMpiLeaveFindingsAsTheyAre) {
+  Analysis a = analyse(testing::training_run());
+  const double before = *find_kind(a, FindingKind::kLoadImbalance)->gain_s;
+  profile::Gains all = gains({predicted("rank 3 = mean", 1)});
+  all.from_sums = true;
+  apply_gains(a, all);
+  EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kLoadImbalance)->gain_s, before);
+  EXPECT_EQ(Json::parse(render_json(a))["whatif"]["method"], "sums");
+}
+
+TEST(Gains, FindingsAreInTheOrderOfTheirGains) {
+  Analysis a = analyse(testing::training_run());
+  apply_gains(a, gains({predicted("rank 3 = mean", 0.1)}));
+  for (std::size_t i = 1; i < a.findings.size(); ++i) {
+    const Finding &before = a.findings[i - 1], &after = a.findings[i];
+    if (before.severity != after.severity) continue;
+    EXPECT_GE(before.gain_s.value_or(0), after.gain_s.value_or(0)) << i;
+  }
+}
+
+TEST(Gains, TheRankingIsInTextAndJson) {
+  Analysis a = analyse(testing::training_run());
+  EXPECT_TRUE(Json::parse(render_json(a))["whatif"].is_null());
+  profile::Gains all =
+      gains({predicted("rank 3 = mean", 2.5, 0.2), predicted("io x0", 0.05), predicted("latency x0.5", 0)});
+  all.candidates = 9;
+  apply_gains(a, all);
+  const std::string text = text_of_gains(a);
+  EXPECT_NE(text.find("7.50 s"), std::string::npos) << text;
+  EXPECT_NE(text.find("-28.6 %"), std::string::npos) << "of the recorded 10.5 s: " << text;
+  EXPECT_NE(text.find("200 ms"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 3 = mean"), std::string::npos) << text;
+  EXPECT_EQ(text.find("latency"), std::string::npos) << "it gains nothing: " << text;
+  EXPECT_NE(text.find("Tried: 3 of 9 changes"), std::string::npos) << text;
+
+  const Json whatif = Json::parse(render_json(a))["whatif"];
+  EXPECT_EQ(whatif["method"], "replay");
+  EXPECT_EQ(whatif["replayed_s"], 10);
+  EXPECT_EQ(whatif["elapsed_s"], 10.5);
+  EXPECT_EQ(whatif["to_try"], 9);
+  EXPECT_EQ(whatif["tried"], 3);
+  ASSERT_EQ(whatif["candidates"].size(), 2u);
+  EXPECT_EQ(whatif["candidates"][0]["change"], "rank 3 = mean");
+  EXPECT_EQ(whatif["candidates"][0]["gain_s"], 2.5);
+  EXPECT_EQ(whatif["candidates"][0]["predicted_s"], 7.5);
+  EXPECT_EQ(whatif["candidates"][0]["error_s"], 0.2);
+  EXPECT_TRUE(whatif["candidates"][0]["rank"].is_null());
+}
+
+TEST(Gains, ARefusalIsTold) {
+  Analysis a = analyse(testing::training_run());
+  const double before = *find_kind(a, FindingKind::kLoadImbalance)->gain_s;
+  profile::Gains refused;
+  refused.candidates = 4;
+  refused.refused = "the run cannot be replayed: MPI events were lost";
+  apply_gains(a, refused);
+  EXPECT_NE(text_of_gains(a).find("Not predicted: the run cannot be replayed: MPI events were lost."),
+            std::string::npos);
+  EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kLoadImbalance)->gain_s, before);
+  const Json whatif = Json::parse(render_json(a))["whatif"];
+  EXPECT_EQ(whatif["refused"], refused.refused);
+  EXPECT_TRUE(whatif["method"].is_null());
+  EXPECT_TRUE(whatif["replayed_s"].is_null());
+}
+
+TEST(Gains, AreStoredWithTheAnalysis) {
+  Analysis a = analyse(testing::training_run());
+  apply_gains(a, gains({predicted("rank 3 = mean", 2.5, 0.2)}));
+  const std::optional<Analysis> again = decode(encode(a));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->gains, a.gains);
+  EXPECT_EQ(render_json(*again), render_json(a));
+}
+
+// A merge has the lines one at a time; the verb has them all.
+TEST(Gains, AMergePredictsTheSameCandidates) {
+  const shard::ShardData data = testing::training_run();
+  const shard::InMemoryRows rows(data);
+  std::vector<std::string> asked;
+  const auto builder = [&] {
+    AnalysisBuilder made(data);
+    rows.for_each_rank([&](const shard::RankRows& rank) { made.add(rank); });
+    made.predict_with([&](const Analysis&, const std::vector<GainCandidate>& candidates) {
+      for (const GainCandidate& candidate : candidates) asked.push_back(candidate.change);
+      return gains({predicted("rank 3 = mean", 2.5, 0.2)});
+    });
+    return made;
+  };
+  const Analysis a = builder().finish();
+  EXPECT_EQ(asked, changes_of(analyse(data)));
+  EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kLoadImbalance)->gain_s, 2.5);
+  const std::optional<Analysis> stored = decode(builder().finish_encoded());
+  ASSERT_TRUE(stored);
+  EXPECT_EQ(render_json(*stored), render_json(a));
+}
+
+}  // namespace
+}  // namespace clusterprof::report
