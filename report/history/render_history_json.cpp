@@ -72,7 +72,7 @@ void render_history_json(const History& history, const JsonSink& sink) {
       std::vector<std::optional<double>> values(history.series[row.series].runs.size());
       for (std::size_t i = 0; i < number.runs.size(); ++i) values[number.runs[i]] = number.values[i];
       out("series", row.series)("metric", condition_name(number.metric));
-      out("file", text_or_null(number.metric.file))("unit", unit_name(number.unit));
+      out("file", text_or_null(number.metric.file))("unit", name_of(number.unit));
       out("false_alarm", number.test.false_alarm)("values", values);
     });
     out.rows("damaged", history.damaged,
