@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum { kRounds = 12, kLarge = 1 << 20 };
-static const double kUnit = 0.010;
+static double unit = 0.010; /* seconds */
 static int rank, ranks, half, equal, nobarrier, noio, four;
 static char large[kLarge];
 static double solving, preparing; /* in this round, seconds */
@@ -33,14 +33,14 @@ static double now(void) {
 
 __attribute__((noinline, noclone)) static void solve(double units) {
   const double begin = now();
-  rest(kUnit * units * (half ? 0.5 : 1));
+  rest(unit * units * (half ? 0.5 : 1));
   solving += now() - begin;
   __asm__ volatile("");
 }
 
 __attribute__((noinline, noclone)) static void prepare(double units) {
   const double begin = now();
-  rest(kUnit * units);
+  rest(unit * units);
   preparing += now() - begin;
   __asm__ volatile("");
 }
@@ -171,7 +171,7 @@ static void io(void) {
   char byte = 0;
   double in = 1, out = 0;
   if (ends[0] < 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
-  const struct timeval patience = {0, (long)(kUnit * (rank == 0 ? 3 : 1) * 1e6)};
+  const struct timeval patience = {0, (long)(unit * (rank == 0 ? 3 : 1) * 1e6)};
   setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   if (!noio && read(ends[0], &byte, 1) > 0) abort();
   prepare(rank == 1 ? 2 : 1);
@@ -183,7 +183,7 @@ static void team(void) {
   double in = 1, out = 0;
   prepare(2);
 #pragma omp parallel for schedule(static) num_threads(four ? 4 : 2)
-  for (int i = 0; i < 8; ++i) rest(kUnit);
+  for (int i = 0; i < 8; ++i) rest(unit);
   MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
@@ -272,7 +272,8 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (argc != 3) MPI_Abort(MPI_COMM_WORLD, 2);
+  if (argc != 3 && argc != 4) MPI_Abort(MPI_COMM_WORLD, 2);
+  if (argc == 4) unit = atof(argv[3]);
   half = strcmp(argv[2], "half") == 0;
   equal = strcmp(argv[2], "equal") == 0;
   nobarrier = strcmp(argv[2], "nobarrier") == 0;
