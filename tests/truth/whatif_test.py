@@ -10,8 +10,9 @@ import jsonschema
 
 import recording
 
-RATE_HZ = 500
-RANKS = 4
+RATE_HZ = 250
+# Open MPI's ranks yield while they wait. MPICH's spin: two of them have a processor each.
+RANKS = {"openmpi": 4, "mpich": 2}
 CHANGES = {"half": "function solve x0.5", "equal": "rank 1 = mean"}
 
 
@@ -68,7 +69,8 @@ class WhatIf(recording.RecordingTest):
         program = recording.program(flavour, "whatif")
         self.need(program)
         run = f"{flavour}-{pattern}-{kind}"
-        own = self.own_times(self.record([program, pattern, "none", str(unit_s)], before=recording.launcher(flavour, RANKS),
+        own = self.own_times(self.record([program, pattern, "none", str(unit_s)],
+                                         before=recording.launcher(flavour, RANKS[flavour]),
                                          options=["-q", "-r", str(RATE_HZ)], run=run))
         result = self.whatif(run, "--change", change or CHANGES[kind])
         self.assertAlmostEqual(result["replayed_s"], result["elapsed_s"], delta=0.01 * result["elapsed_s"])
@@ -81,7 +83,7 @@ class WhatIf(recording.RecordingTest):
         self.compare("openmpi", "allreduce", "equal")
 
     def test_half_the_work_of_a_pipeline(self):
-        self.compare("mpich", "pipeline", "half")
+        self.compare("openmpi", "pipeline", "half")
 
     def test_half_the_work_between_halo_exchanges(self):
         # Ranks rest in two functions in turn: for long enough to be seen in both.
@@ -98,7 +100,7 @@ class WhatIf(recording.RecordingTest):
     def test_ranking(self):
         program = recording.program("openmpi", "whatif")
         self.need(program)
-        done = self.record([program, "allreduce", "none"], before=recording.launcher("openmpi", RANKS),
+        done = self.record([program, "allreduce", "none"], before=recording.launcher("openmpi", RANKS["openmpi"]),
                            options=["-q", "-r", str(RATE_HZ)])
         own = self.own_times(done)
         result = self.whatif("run")
