@@ -39,11 +39,12 @@ struct DebugDescriptor {
   friend bool operator==(const DebugDescriptor&, const DebugDescriptor&) = default;
 };
 
-// Whether it has changed is told by its head, with the entry there: memory of one that was removed may be
-// used again for the next.
+// Whether it has changed is told by its head, with the entry there and what that describes: memory of one
+// that was removed may be used again for the next, entry and object alike.
 struct ListHead {
   DebugDescriptor descriptor;
   DebugEntry newest;
+  std::uint64_t newest_digest;
   friend bool operator==(const ListHead&, const ListHead&) = default;
 };
 
@@ -63,7 +64,7 @@ struct Found {
 // Open addressing, by the entry's address. An entry that was not in the list at the last complete walk is
 // another one if it is there again.
 struct Known {
-  std::uint64_t entry, object, object_bytes;
+  std::uint64_t entry, object, object_bytes, digest;
   std::uint32_t descriptor, walk;
 };
 constexpr std::uint32_t kKnownSlots = 2 * kMaxEntries;
@@ -102,10 +103,30 @@ std::uint64_t now_ns() noexcept {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+// Of its first 64 KiB, as far as they can be read: objects are mostly smaller, and their symbols' names
+// differ.
+std::uint64_t digest_of(std::uint64_t object, std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t kMost = 64 * 1024;
+  constexpr std::uint64_t kPrime = 0x100'0000'01b3;  // FNV-1a's, here for whole words
+  static constinit std::uint64_t words[512] = {};    // g_is_busy keeps others away
+  std::uint64_t digest = 0xcbf2'9ce4'8422'2325;
+  for (std::uint64_t at = 0; at < bytes && at < kMost; at += sizeof words) {
+    const std::uint64_t size = bytes - at < sizeof words ? bytes - at : sizeof words;
+    words[size / 8 < 512 ? size / 8 : 511] = 0;
+    if (!read_own_memory(object + at, words, size)) break;
+    for (std::uint64_t i = 0; i < (size + 7) / 8; ++i) {
+      digest = (digest ^ words[i]) * kPrime;
+      digest ^= digest >> 32;
+    }
+  }
+  return digest;
+}
+
 bool read_head(const Found& found, ListHead& head) noexcept {
   head = {};
   if (!read_own_memory(found.address, &head.descriptor, sizeof head.descriptor)) return false;
-  if (head.descriptor.first != 0) read_own_memory(head.descriptor.first, &head.newest, sizeof head.newest);
+  if (head.descriptor.first != 0 && read_own_memory(head.descriptor.first, &head.newest, sizeof head.newest))
+    head.newest_digest = digest_of(head.newest.object, head.newest.object_bytes);
   return true;
 }
 
@@ -387,16 +408,17 @@ bool take(wire::SegmentHeader* segment, std::uint32_t number, const ListHead& no
     g_is_full = true;
     return true;
   }
+  const std::uint64_t digest = digest_of(entry.object, entry.object_bytes);
   const bool is_known = slot->entry == address && slot->descriptor == number &&
                         slot->object == entry.object && slot->object_bytes == entry.object_bytes &&
-                        slot->walk >= found.complete_walk;
+                        slot->digest == digest && slot->walk >= found.complete_walk;
   if (!is_known) {
     const Taken taken = copy_object(segment, found, now, address, entry);
     if (taken == Taken::kChanged) return false;
     if (taken == Taken::kNo) count_full(segment);
     if (slot->entry == 0) ++g_known_count;
   }
-  *slot = {address, entry.object, entry.object_bytes, number, found.walk};
+  *slot = {address, entry.object, entry.object_bytes, digest, number, found.walk};
   return true;
 }
 

@@ -132,6 +132,21 @@ TEST_F(GeneratedCodeTest, WhatIsRegisteredIsCopiedOnce) {
   EXPECT_EQ(segment.drops(), 0u);
 }
 
+// As where memory that was freed is used again at once: only what is described has changed.
+TEST_F(GeneratedCodeTest, AnotherObjectInTheMemoryOfAnEntryIsCopied) {
+  std::string content = object("first", 5000);
+  const std::string first = content, older = object("older");
+  add(entries[0], older);
+  add(entries[1], content);
+  EXPECT_EQ(refresh(), (Objects{first, older}));
+  remove(entries[1]);
+  content.replace(content.size() - 6, 6, "second");
+  const std::string second = content;
+  add(entries[1], content);
+  EXPECT_EQ(refresh(), (Objects{first, older, second}));
+  EXPECT_EQ(refresh().size(), 3u);
+}
+
 TEST_F(GeneratedCodeTest, WhatWasThereBeforeIsFound) {
   const std::string first = object("first");
   add(entries[0], first);
