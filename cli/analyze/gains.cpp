@@ -21,7 +21,7 @@ using aggregator::whatif::Prediction;
 using aggregator::whatif::WhatIf;
 
 // What is done beside a merge: reading so much once more, and replaying so many events, over all candidates.
-constexpr std::uint64_t kMostShardBytes = 64 << 20;
+constexpr std::uint64_t kMostShardBytes = 16 << 20;  // ten times as much memory
 constexpr std::uint64_t kMostReplayedEvents = 16'000'000;
 // Preparing a replay takes as long as replaying the events so often.
 constexpr std::uint64_t kReplaysToPrepare = 8;
