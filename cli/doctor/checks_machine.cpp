@@ -20,7 +20,7 @@ constexpr const char* kLimits = "limits";
 
 // agent/lifecycle/segment.cpp: the size of a rank's memory file with few threads in a large job, and the
 // address space that it may take. It uses much less of it (docs/design/0005-cost-of-the-agent.md).
-constexpr std::uint64_t kMinMemoryFileBytes = 9'000'000;
+constexpr std::uint64_t kMinMemoryFileBytes = 10'000'000;
 constexpr std::uint64_t kAddressSpacePart = 4;
 constexpr std::uint64_t kUsedPerRankBytes = 32'000'000;
 // Shared memory that MPI libraries use for each rank on their own: 4 MB for Open MPI, less for MPICH.
@@ -273,7 +273,7 @@ void check_limits(const Context& context, Checks& out) {
   if (file.soft < kMinMemoryFileBytes || space.soft / kAddressSpacePart < kMinMemoryFileBytes) {
     check.status = Status::kFail;
     check.costs =
-        "ranks run unrecorded: a rank's memory file has up to 243 MB of addresses, at least 9 MB, and takes "
+        "ranks run unrecorded: a rank's memory file has up to 260 MB of addresses, at least 10 MB, and takes "
         "no more than a quarter of the address space";
     check.fix = "you: ulimit -f unlimited; ulimit -v unlimited";
   }

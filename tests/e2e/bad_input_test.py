@@ -97,8 +97,8 @@ class BadInput(recording.RecordingTest):
         self.refused(["export", "run", "--fromat", "csv"], 2, "did you mean --format?")
         self.refused(["--ouptut", "run", "true"], 2, "did you mean --output?")
         self.refused(["report", "run", "--section", "hotspot"], 2, "there is no section hotspot, did you mean hotspots?",
-                     "summary, efficiency", "off-cpu")
-        self.refused(["report", "run", "--section", "nope"], 2, "there is no section nope", "summary, efficiency")
+                     "summary, gains", "off-cpu")
+        self.refused(["report", "run", "--section", "nope"], 2, "there is no section nope", "summary, gains")
         self.refused(["export", "run", "-f", "speedscop"], 2, "did you mean speedscope?", "callgrind")
         # Not everything that nobody knows is a mistyped verb of ours.
         done = subprocess.run([recording.CLUSTERPROF, "no-such-program"], capture_output=True, text=True, timeout=60)

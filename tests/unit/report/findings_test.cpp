@@ -86,8 +86,8 @@ TEST(Gain, IsWhatTheRunWouldSaveAtMost) {
   const Finding* mpi = find_kind(a, FindingKind::kMpiTime);
   ASSERT_NE(mpi, nullptr);
   EXPECT_NEAR(*mpi->gain_s, 1.0, 1e-9) << "the share that imbalance does not explain, of 10 s";
-  EXPECT_NE(render_text(a, {120, false, {}, 15}).find("To gain: at most 2.92 s (estimated from sums)."),
-            std::string::npos);
+  EXPECT_EQ(words::gain(*imbalance), "To gain: at most 2.92 s (estimated from sums).");
+  EXPECT_NE(render_text(a, {120, false, {}, 15}).find("To gain: at most 2.92 s"), std::string::npos);
   EXPECT_NE(render_json(a).find("\"gain_s\": 2.925"), std::string::npos);
 
   const Analysis delayed = analyse(testing::delayed_run());
@@ -160,7 +160,7 @@ TEST(Failures, TheRankThatFailedFirstComesBeforeThoseThatTheLauncherEnded) {
   EXPECT_EQ(a.findings[1].kind, FindingKind::kRanksEndedAfter);
   EXPECT_EQ(a.findings[1].ranks, (std::vector<std::int32_t>{0, 1, 3}));
   EXPECT_EQ(text_of(a, a.findings[1]),
-            "Ranks 0, 1, 3 ranks_that_ended after rank 2 had failed: SIGKILL, SIGTERM, status 143.");
+            "Ranks 0, 1, 3 ended after rank 2 had failed: SIGKILL, SIGTERM, status 143.");
   EXPECT_NE(render_oneline(a).find("high: Rank 2 exited with status 3; last sampled in solve() solver.c:42"),
             std::string::npos);
 }
@@ -175,26 +175,24 @@ TEST(Failures, ExitFunctionsOfLibcAreNotThePlace) {
   // A signal has the place where it came.
   data.ranks[0].flags |= shard::kExitSignalKnown | shard::kLost, data.ranks[0].exit_signal = 11;
   a = analyse(data);
-  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 0 ranks_that_ended by SIGSEGV in __run_exit_handlers().");
+  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 0 ended by SIGSEGV in __run_exit_handlers().");
 }
 
 TEST(Failures, ThoseThatFailAlikeAreOneFindingAndTheFirstIsNamed) {
   const Analysis a = analyse(ranks_that_ended({{9000, 11, 0}, {8000, 11, 0}, {9500, 6, 0}}));
-  EXPECT_EQ(text_of(a, a.findings[0]),
-            "Ranks 0, 1 ranks_that_ended by SIGSEGV, rank 1 first in solve() solver.c:42.");
+  EXPECT_EQ(text_of(a, a.findings[0]), "Ranks 0, 1 ended by SIGSEGV, rank 1 first in solve() solver.c:42.");
   EXPECT_EQ(a.findings[0].rank, 1);
-  EXPECT_EQ(text_of(a, a.findings[1]), "Rank 2 ranks_that_ended after rank 1 had failed: SIGABRT.");
+  EXPECT_EQ(text_of(a, a.findings[1]), "Rank 2 ended after rank 1 had failed: SIGABRT.");
 }
 
 TEST(Failures, RankKilledBeforeTheLauncherActedIsTheFirst) {
   Analysis a = analyse(ranks_that_ended({{9000, 15, 0}, {8000, 9, 0}}));
-  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 1 ranks_that_ended by SIGKILL in solve() solver.c:42.");
+  EXPECT_EQ(text_of(a, a.findings[0]), "Rank 1 ended by SIGKILL in solve() solver.c:42.");
   a = analyse(ranks_that_ended({{8000, 15, 0}, {9000, 9, 0}}));
   EXPECT_EQ(a.findings[0].kind, FindingKind::kRanksEndedAfter) << "killed because it did not end by SIGTERM";
   EXPECT_EQ(a.findings.size() > 1 && a.findings[1].kind == FindingKind::kRanksEndedAfter, false);
-  EXPECT_EQ(
-      text_of(a, a.findings[0]),
-      "Ranks 0, 1 were ranks_that_ended by SIGKILL, SIGTERM; rank 0 was last seen in solve() solver.c:42.");
+  EXPECT_EQ(text_of(a, a.findings[0]),
+            "Ranks 0, 1 were ended by SIGKILL, SIGTERM; rank 0 was last seen in solve() solver.c:42.");
 }
 
 // Open MPI's ranks exit with status 195 when their daemon is gone, MPICH's are killed: neither is the reason.
@@ -206,10 +204,10 @@ TEST(Failures, LauncherThatEndedFirstIsTheCause) {
   EXPECT_EQ(a.findings[0].kind, FindingKind::kLauncherGone);
   EXPECT_EQ(a.findings[0].ranks, (std::vector<std::int32_t>{0, 1, 2}));
   EXPECT_EQ(text_of(a, a.findings[0]),
-            "mpirun ranks_that_ended 4.00 s into the run, while the program was still running, and so ranks "
-            "0-2 ranks_that_ended, too "
+            "mpirun ended 4.00 s into the run, while the program was still running, and so ranks "
+            "0-2 ended, too "
             "(SIGKILL, status 195); rank 1 was last seen in solve() solver.c:42. Find out what "
-            "ranks_that_ended it: a "
+            "ended it: a "
             "kill, a time limit, a lost login.");
   for (const Finding& finding : a.findings)
     EXPECT_TRUE(finding.kind != FindingKind::kRankFailed && finding.kind != FindingKind::kRanksEndedAfter);
