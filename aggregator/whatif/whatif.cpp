@@ -868,6 +868,18 @@ std::vector<bool> WhatIf::State::paths_with(const Of& frame_is_meant) const {
 }
 
 std::vector<bool> WhatIf::State::paths_of(const Change& change) const {
+  // The demangled name of a C++ function without parameters ends with "()", as names are shown. Those with
+  // the whole name are meant, if there are any.
+  const auto is_whole_name = [&](const shard::Frame& frame) {
+    const std::string& name = merged.strings[frame.name];
+    return frame.kind != shard::FrameKind::kRegion &&
+           (name == change.name ||
+            (name.ends_with("()") && name.compare(0, name.size() - 2, change.name) == 0));
+  };
+  if (change.kind == ChangeKind::kFunction || change.kind == ChangeKind::kBalance) {
+    std::vector<bool> inside = paths_with(is_whole_name);
+    if (std::find(inside.begin(), inside.end(), true) != inside.end()) return inside;
+  }
   return paths_with([&](const shard::Frame& frame) {
     const std::string& name = merged.strings[frame.name];
     const bool is_region = frame.kind == shard::FrameKind::kRegion;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -27,7 +29,7 @@ constexpr std::uint64_t kMostReplayedEvents = 16'000'000;
 constexpr std::uint64_t kReplaysToPrepare = 8;
 
 const char* const kTooLong =
-    "the run is too long to be replayed while it is merged; clusterprof whatif RUN replays it";
+    "the run is too long to be replayed while it is merged; clusterprof whatif RUN has no such limit";
 
 // Why the run is not replayed, as far as that is known before its shards are read again; empty: it may be.
 std::string refusal(const fs::path& run) {
@@ -40,6 +42,12 @@ std::string refusal(const fs::path& run) {
     if (!error) bytes += size;
   }
   return bytes > kMostShardBytes ? kTooLong : "";
+}
+
+// Without what a view says itself.
+std::string reason_of(const Error& error) {
+  constexpr std::string_view kSaid = "nothing is predicted: ";
+  return error.message.starts_with(kSaid) ? error.message.substr(kSaid.size()) : error.message;
 }
 
 }  // namespace
@@ -93,17 +101,24 @@ profile::Gains predict_while_merging(const fs::path& run, const report::Analysis
   gains.candidates = static_cast<std::uint32_t>(candidates.size());
   const std::uint64_t events = analysis.wait_quality ? analysis.wait_quality->events : 0;
   const std::uint64_t replays = events == 0 ? UINT64_MAX : kMostReplayedEvents / events;
-  gains.refused = refusal(run);
+  gains.refused = analysis.wait_quality && analysis.wait_quality->event_level != 0
+                      ? "the recording has a sample of the MPI operations, which cannot be replayed"
+                      : refusal(run);
   if (gains.refused.empty() && replays <= kReplaysToPrepare) gains.refused = kTooLong;
   if (!gains.refused.empty() || candidates.empty()) return gains;
-  WhatIf whatif;
-  if (const Result<void> read = read_shards_of(run, whatif); !read) {
-    // Messages on files name them, and a run may be moved.
-    gains.refused =
-        read.error().kind == ErrorKind::kNotFound ? read.error().message : "a shard cannot be read";
+  try {
+    WhatIf whatif;
+    if (const Result<void> read = read_shards_of(run, whatif); !read) {
+      // Messages on files name them, and a run may be moved.
+      gains.refused =
+          read.error().kind == ErrorKind::kNotFound ? reason_of(read.error()) : "a shard cannot be read";
+      return gains;
+    }
+    return gains_of(whatif, candidates, static_cast<std::size_t>(replays - kReplaysToPrepare));
+  } catch (const std::bad_alloc&) {  // the profile is more important
+    gains.refused = "there is too little memory";
     return gains;
   }
-  return gains_of(whatif, candidates, static_cast<std::size_t>(replays - kReplaysToPrepare));
 }
 
 }  // namespace clusterprof::cli

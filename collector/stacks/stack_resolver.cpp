@@ -225,6 +225,7 @@ void StackResolver::read_code() {
   modules_.read();
   generated_.read();
   if (!generated_.take_replaced()) return;
+  ++replacements_;
   cache_.clear();  // its stacks have the names of what was there
   stacks_.clear();
 }

@@ -104,6 +104,8 @@ class StackResolver {
 
   // Whether the code object is the body of a Python module, which runs when it is imported or started.
   [[nodiscard]] bool is_module_body(std::uint64_t code_id) const;
+  // How often generated code has taken the place of other code: from then on the same stack has other names.
+  [[nodiscard]] std::uint64_t replacements() const noexcept { return replacements_; }
   // Whether callers of some call sites were left out for lack of room.
   [[nodiscard]] bool left_callers_out() const noexcept { return left_callers_out_; }
 
@@ -153,6 +155,7 @@ class StackResolver {
   // Paths above the leaf, by hash of their words: the leaf changes, its callers repeat.
   FlatIndex cache_;
   std::vector<Stack> stacks_;
+  std::uint64_t replacements_ = 0;
   bool left_callers_out_ = false;
   std::vector<Frame> frames_, region_frames_;  // of build()
   bool joined_ = false;                        // frames_ go on with those of an OpenMP region

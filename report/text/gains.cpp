@@ -26,8 +26,8 @@ std::string place_of(const profile::PredictedGain& row) {
 }
 
 std::string change_of_elapsed(const profile::Gains& gains, const profile::PredictedGain& row) {
-  if (gains.elapsed_s <= 0) return "-";
-  return fmt::format("{:+.1f} %", 100 * (row.predicted_s - gains.elapsed_s) / gains.elapsed_s);
+  if (gains.replayed_s <= 0) return "-";
+  return fmt::format("{:+.1f} %", -100 * row.gain_s / gains.replayed_s);
 }
 
 }  // namespace

@@ -171,6 +171,10 @@ std::string sentences(const Finding& finding, const format::ShortPaths& names) {
 
 std::string gain(const Finding& finding) {
   if (!finding.gain_s) return "";
+  if (finding.gain_error_s && *finding.gain_s <= *finding.gain_error_s)
+    return fmt::format("To gain: nothing for sure, {} +/- {} (predicted by replay: {}).",
+                       format::seconds(*finding.gain_s), format::seconds(*finding.gain_error_s),
+                       format::printable(finding.change));
   if (finding.gain_error_s)
     return fmt::format("To gain: {} +/- {} (predicted by replay: {}).", format::seconds(*finding.gain_s),
                        format::seconds(*finding.gain_error_s), format::printable(finding.change));
