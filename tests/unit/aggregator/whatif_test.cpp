@@ -165,6 +165,16 @@ TEST(WhatIf, TheClocksOfNodesMayDiffer) {
   EXPECT_NEAR(ask({}), 791, 3);
 }
 
+TEST(WhatIf, AWholeNameIsThatFunctionAlone) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r)
+    run.add(r, barrier(30 * kMs, 31 * kMs, 0, {{"ns::step()", 20 * kMs}, {"step", 10 * kMs}}));
+  Asked asked(run);
+  EXPECT_NEAR(asked({"function step x0"}), 21, 0.01) << asked.why;
+  EXPECT_NEAR(asked({"function ns::step() x0"}), 11, 0.01) << asked.why;
+  EXPECT_NEAR(asked({"function ns::step x0"}), 11, 0.01) << asked.why;
+}
+
 TEST(WhatIf, OtherRanksSetTheLimit) {
   Asked ask(unequal());
   EXPECT_NEAR(ask({"function slow x0.5"}), 28, 1e-3);

@@ -141,6 +141,23 @@ TEST(Gains, FindingsAreInTheOrderOfTheirGains) {
   }
 }
 
+// The rank's whole excess is gone with the change, but this cause is only a part of it.
+TEST(Gains, AChangeThatGainsMoreThanTheCauseCostsLeavesTheEstimate) {
+  Analysis a = analyse(testing::training_run());
+  apply_gains(a, gains({predicted("rank 3 = mean", 9, 0.2)}));
+  const Finding& imbalance = *find_kind(a, FindingKind::kLoadImbalance);
+  EXPECT_NEAR(*imbalance.gain_s, 2.925, 1e-9);
+  EXPECT_FALSE(imbalance.gain_error_s);
+  EXPECT_EQ(words::gain(imbalance), "To gain: at most 2.92 s (estimated from sums).");
+}
+
+TEST(Gains, WhatIsLessThanItsErrorIsNotSure) {
+  Analysis a = analyse(testing::training_run());
+  apply_gains(a, gains({predicted("rank 3 = mean", 0.1, 0.2)}));
+  EXPECT_EQ(words::gain(*find_kind(a, FindingKind::kLoadImbalance)),
+            "To gain: nothing for sure, 100 ms +/- 200 ms (predicted by replay: rank 3 = mean).");
+}
+
 TEST(Gains, TheRankingIsInTextAndJson) {
   Analysis a = analyse(testing::training_run());
   EXPECT_TRUE(Json::parse(render_json(a))["whatif"].is_null());
