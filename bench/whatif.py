@@ -24,6 +24,7 @@ from mpi_call import TOP
 SOURCE = os.path.join(TOP, "tests", "truth", "programs", "whatif.c")
 HALF = ("half", "function solve x0.5")
 EQUAL = ("equal", "rank 1 = mean")
+UNIT_S = "0.03"  # of work: long enough for samples of ranks that sleep
 PATTERNS = [("allreduce", *EQUAL), ("allreduce", *HALF), ("ring", *EQUAL), ("ring", *HALF), ("pipeline", *HALF),
             ("master", *HALF), ("halo", *EQUAL), ("halo", *HALF), ("bcast", *HALF), ("reduce", *HALF), ("alltoall", *EQUAL),
             ("alltoall", *HALF), ("scan", *HALF), ("barrier", "nobarrier", None), ("barrier", *HALF), ("rendezvous", *HALF),
@@ -47,9 +48,9 @@ def compare(build, folder, flavour, ranks, pattern, kind, change, pairs):
     before, after, gains, bounds = [], [], [], []
     for pair in range(pairs):
         run = os.path.join(folder, f"{flavour}-{ranks}-{pattern}-{kind}-{pair}")
-        before.append(json.loads(output_of([*launcher(flavour, ranks), clusterprof, "-q", "-r", "500", "-o", run, program,
-                                            pattern, "none"]))["elapsed_s"])
-        after.append(json.loads(output_of([*launcher(flavour, ranks), program, pattern, kind]))["elapsed_s"])
+        before.append(json.loads(output_of([*launcher(flavour, ranks), clusterprof, "-q", "-r", "250", "-o", run, program,
+                                            pattern, "none", UNIT_S]))["elapsed_s"])
+        after.append(json.loads(output_of([*launcher(flavour, ranks), program, pattern, kind, UNIT_S]))["elapsed_s"])
         predicted = json.loads(output_of([clusterprof, "whatif", run, "--json", "--change", change]))
         gains.append(predicted["elapsed_s"] - predicted["predicted_s"])
         bounds.append(predicted["error_s"])
