@@ -4,7 +4,7 @@
 
     bench/whatif.py [--build DIR] [--pairs N] [--ranks N,...] [--speed]
 
-Runs every pattern of tests/truth/programs/whatif.c with both MPIs; the one with OpenMP threads is built for that. A pair is a recorded run without the change, and a run with it, not
+Runs every pattern of tests/truth/programs/whatif.c with both MPIs; the one with OpenMP threads is built for that. A pair is a run without the change and one with it, both
 recorded. Prints the median of what was really gained, what was predicted (median), its error bound, and whether the difference is within
 5 % of the run, and within the bound. --speed: instead how long a replay of a synthetic run of 64 ranks with 10^5 events each takes.
 """
@@ -48,13 +48,17 @@ def compare(build, folder, flavour, ranks, pattern, kind, change, pairs):
     before, after, gains, bounds = [], [], [], []
     for pair in range(pairs):
         run = os.path.join(folder, f"{flavour}-{ranks}-{pattern}-{kind}-{pair}")
-        before.append(json.loads(output_of([*launcher(flavour, ranks), clusterprof, "-q", "-r", "250", "-o", run, program,
-                                            pattern, "none", UNIT_S]))["elapsed_s"])
-        after.append(json.loads(output_of([*launcher(flavour, ranks), program, pattern, kind, UNIT_S]))["elapsed_s"])
+        def elapsed_s(directory, kind):
+            return json.loads(output_of([*launcher(flavour, ranks), clusterprof, "-q", "-r", "250", "-o", directory, program,
+                                         pattern, kind, UNIT_S]))["elapsed_s"]
+
+        before.append(elapsed_s(run, "none"))
+        after.append(elapsed_s(run + "-changed", kind))
         predicted = json.loads(output_of([clusterprof, "whatif", run, "--json", "--change", change]))
         gains.append(predicted["elapsed_s"] - predicted["predicted_s"])
         bounds.append(predicted["error_s"])
         shutil.rmtree(run)
+        shutil.rmtree(run + "-changed")
     real, gain, bound = (statistics.median(values) for values in ([x - y for x, y in zip(before, after)], gains, bounds))
     within = abs(gain - real) <= 0.05 * statistics.median(before)
     print(f"| {flavour} | {ranks} | {pattern} | {change} | {statistics.median(before):.3f} | {real:.3f} | {gain:.3f} | {bound:.3f} | "
