@@ -449,8 +449,8 @@ void walk(wire::SegmentHeader* segment, std::uint32_t number) noexcept {
 void forget() noexcept {
   for (std::uint32_t i = 0; i < g_found_count; ++i) g_found[i] = {};
   g_found_count = 0;
-  // Zeroes again, without a copy of each page in the child of a fork.
-  if (g_known != nullptr) raw_syscall(SYS_madvise, g_known, sizeof(Known) * kKnownSlots, MADV_DONTNEED);
+  if (g_known != nullptr) raw_syscall(SYS_munmap, g_known, sizeof(Known) * kKnownSlots);
+  g_known = nullptr;
   g_known_count = 0;
   g_is_full = false;
   g_epoch = 0;

@@ -401,7 +401,7 @@ class ThreadAccount {
   }
   // The part of `runnable_ns`, in a stretch with so much time in MPI, that was inside MPI. Where the thread
   // was blocked at the beginning and is on the other side now, all that it did not run there it was ready;
-  // else it was spread evenly.
+  // else as Readiness says.
   std::uint64_t in_mpi(std::uint64_t runnable_ns, std::uint64_t mpi_ns, const Step& step,
                        const ChargeTarget& at) const {
     const bool at_mpi = at.category == shard::Category::kMpi;
