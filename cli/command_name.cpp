@@ -21,17 +21,17 @@ std::string without_version(std::string name) {
 }
 
 bool is_python(const std::string& program) {
-  const std::string name = without_version(base_name(program));
+  const std::string name = without_version(std::string(base_name(program)));
   return name == "python" || name == "pypy";
 }
 
-std::string without_script_suffix(const std::string& name) {
+std::string without_script_suffix(std::string_view name) {
   for (const std::string_view suffix : {".py", ".sh", ".bash", ".pl", ".rb", ".jl", ".R", ".lua"}) {
-    if (name.size() > suffix.size() && std::string_view(name).substr(name.size() - suffix.size()) == suffix) {
-      return name.substr(0, name.size() - suffix.size());
+    if (name.size() > suffix.size() && name.ends_with(suffix)) {
+      return std::string(name.substr(0, name.size() - suffix.size()));
     }
   }
-  return name;
+  return std::string(name);
 }
 
 struct Script {
@@ -93,7 +93,7 @@ std::string script_of_workers(const std::vector<std::string>& command) {
 bool is_interpreter(const std::string& program) {
   static constexpr std::string_view kOthers[] = {"sh",   "bash", "dash",  "ksh",     "zsh", "perl",
                                                  "ruby", "lua",  "julia", "Rscript", "R",   "node"};
-  const std::string name = without_version(base_name(program));
+  const std::string name = without_version(std::string(base_name(program)));
   return is_python(program) || std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers);
 }
 

@@ -107,7 +107,7 @@ std::optional<Daemon> find_daemon(JobOf&& job_of) {
 
 std::string prrte_daemon(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return {};
-  const std::string name = base_name(arguments[0]);
+  const std::string name(base_name(arguments[0]));
   return name == "prted" || name == "prterun" || name == "prte" ? name : std::string();
 }
 
@@ -135,7 +135,7 @@ bool launched_by_srun(const Environment& environment) {
 
 bool is_mpi_launcher(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return false;
-  const std::string name = base_name(arguments[0]);
+  const std::string name(base_name(arguments[0]));
   for (const char* const beginning :
        {"mpirun", "mpiexec", "mpispawn", "orte", "prte", "prun", "hydra_", "pmi_proxy"})
     if (name.compare(0, std::strlen(beginning), beginning) == 0) return true;
@@ -213,7 +213,7 @@ Environment process_environment() {
 
 std::string hydra_job(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return {};
-  const std::string name = base_name(arguments[0]);
+  const std::string name(base_name(arguments[0]));
   if (name != "hydra_pmi_proxy" && name != "hydra_bstrap_proxy" && name != "pmi_proxy") return {};
   std::string address, group;
   for (std::size_t i = 1; i + 1 < arguments.size(); ++i) {

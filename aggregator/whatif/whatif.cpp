@@ -22,6 +22,7 @@
 #include "aggregator/waits/replay_engine.hpp"
 #include "aggregator/waits/trace.hpp"
 #include "aggregator/whatif/threads.hpp"
+#include "base/base_name.hpp"
 
 namespace clusterprof::aggregator::whatif {
 namespace {
@@ -302,8 +303,6 @@ class ChangedCosts {
   std::vector<std::int64_t> behind_ns;                     // what the call took after its cause or its begin
   std::unordered_map<std::uint32_t, double> wait_of_site;  // ns per path
 };
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // The last part of "ns::Solver<double>::run(int)", "module.Class.step".
 std::string_view last_part(std::string_view name, shard::FrameKind kind) {

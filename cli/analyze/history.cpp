@@ -17,13 +17,12 @@
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/write_file.hpp"
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 
 namespace clusterprof::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using report::base_name;
 using report::HistoryRun;
 
 enum class Unmerged { kMerge, kLeaveOut };

@@ -15,7 +15,7 @@
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
@@ -143,7 +143,7 @@ class WhatIfText {
       std::string where =
           row.name.empty() ? "code that is not known" : format::function_label(row.name, row.kind);
       if (!row.caller.empty()) where += " <- " + row.caller;
-      if (!row.file.empty()) where += fmt::format(" {}:{}", report::base_name(row.file), row.line);
+      if (!row.file.empty()) where += fmt::format(" {}:{}", base_name(row.file), row.line);
       table.row({format::seconds(row.time_s), row.rank < 0 ? "all" : std::to_string(row.rank), where});
     }
     table.print(page_);

@@ -502,7 +502,8 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection) {
   block->register_atfork_address = first_of({"__register_atfork"});
   block->finalize_address = first_of({"__cxa_finalize"});
   const std::uint64_t system_call = find_system_call(pid, first_of({"syscall"}));
-  const std::uint64_t there = memory_map.function_of(base_name(injection.agent), wire::kAttachFunction);
+  const std::uint64_t there =
+      memory_map.function_of(std::string(base_name(injection.agent)), wire::kAttachFunction);
   if (block->dlopen_address == 0 || block->dlsym_address == 0 || pthread_create == 0 ||
       block->pthread_detach_address == 0 || block->register_atfork_address == 0 ||
       block->finalize_address == 0 || system_call == 0)

@@ -52,7 +52,7 @@ std::vector<StackFrame>::const_iterator end_of_program(const std::vector<StackFr
 }  // namespace
 
 Place place_of_object(const std::string& path) {
-  const std::string name = base_name(path);
+  const std::string_view name = base_name(path);
   for (const std::string_view prefix : {"ld-linux", "ld-2.", "ld.so"})
     if (name.starts_with(prefix)) return Place::kLoader;
   for (const std::string_view prefix :

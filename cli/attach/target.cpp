@@ -89,14 +89,14 @@ std::vector<std::string> objects_in(const std::string& maps) {
 
 bool has_object(const TargetFacts& target, std::initializer_list<std::string_view> prefixes) {
   return std::any_of(target.objects.begin(), target.objects.end(), [&](const std::string& path) {
-    const std::string name = base_name(path);
+    const std::string_view name = base_name(path);
     return std::any_of(prefixes.begin(), prefixes.end(),
                        [&](std::string_view prefix) { return name.starts_with(prefix); });
   });
 }
 
 bool is_of_libc(const std::string& path) {
-  const std::string name = base_name(path);
+  const std::string_view name = base_name(path);
   return name.starts_with("libc.so.6") || name.starts_with("libc-2.");
 }
 constexpr std::string_view kDeleted = " (deleted)";  // as the kernel says it
@@ -142,7 +142,7 @@ OwnFacts read_own(const std::string& proc) {
 
 MpiFlavour flavour_of(const TargetFacts& target) {
   for (const std::string& path : target.objects)
-    if (const MpiFlavour flavour = flavour_of_library(base_name(path)); flavour != MpiFlavour::kNone)
+    if (const MpiFlavour flavour = flavour_of_library(std::string(base_name(path))); flavour != MpiFlavour::kNone)
       return flavour;
   return MpiFlavour::kNone;
 }

@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/base_name.hpp"
+
 namespace clusterprof::shard {
 namespace {
 
@@ -15,11 +17,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "path ids are defined on little endian bytes");
 
 constexpr std::size_t kFixedBytes = 2 * 8 + 2 * 1 + 2 * 4 + 3 * 4;
-
-std::string_view base_name(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 char* put(char* out, const void* bytes, std::size_t count) {
   std::memcpy(out, bytes, count);

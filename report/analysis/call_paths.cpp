@@ -9,7 +9,8 @@
 #include <type_traits>
 #include <unordered_map>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
+#include "report/analysis/last_name.hpp"
 
 namespace clusterprof::report {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/command_text.hpp"
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 
 namespace clusterprof::report {
 namespace {

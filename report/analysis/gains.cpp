@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/analysis/findings.hpp"
 #include "report/analysis/line_rows.hpp"
 

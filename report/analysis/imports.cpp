@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/analysis/frame_owner.hpp"
 #include "report/analysis/tables.hpp"
 

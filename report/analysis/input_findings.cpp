@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/analysis/base_name.hpp"
+#include "report/analysis/last_name.hpp"
 #include "report/analysis/channels.hpp"
 #include "report/analysis/evidence.hpp"
 #include "report/analysis/finding_groups.hpp"

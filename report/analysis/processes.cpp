@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/command_text.hpp"
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/analysis/calls_under_way.hpp"
 #include "report/analysis/evidence.hpp"
 #include "report/analysis/frame_owner.hpp"

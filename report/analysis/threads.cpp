@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/thread_pools.hpp"
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/analysis/calls_under_way.hpp"
 #include "report/analysis/frame_owner.hpp"
 #include "report/analysis/tables.hpp"

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/diff/diff.hpp"
 #include "report/diff/joined_rows.hpp"
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/diff/diff.hpp"
 #include "report/format/names.hpp"
 

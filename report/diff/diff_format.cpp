@@ -7,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 
 namespace clusterprof::report {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 
 namespace clusterprof::report {
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
 

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/words/findings.hpp"
 
 namespace clusterprof::report {

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/diff/joined_rows.hpp"
 
 namespace clusterprof::report {

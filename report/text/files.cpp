@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/analysis/base_name.hpp"
+#include "base/base_name.hpp"
 #include "report/analysis/file_io.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/base_name.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
 #include "report/text/section.hpp"
@@ -22,7 +23,7 @@ constexpr std::size_t kBriefly = 5;  // rows among all sections
 
 std::string place_of(const profile::PredictedGain& row) {
   if (row.file.empty() || row.change.starts_with("line ") || row.change.starts_with("call ")) return {};
-  return fmt::format(" ({}:{})", row.file.substr(row.file.rfind('/') + 1), row.line);
+  return fmt::format(" ({}:{})", base_name(row.file), row.line);
 }
 
 std::string change_of_elapsed(const profile::Gains& gains, const profile::PredictedGain& row) {

@@ -5,9 +5,6 @@
 
 namespace clusterprof::report {
 
-// The part of a path after its last slash.
-inline std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 // The part of a qualified name of Python after its last dot.
 inline std::string_view last_name(std::string_view qualified) {
   return qualified.substr(qualified.rfind('.') + 1);
