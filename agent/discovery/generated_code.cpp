@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 
 namespace clusterprof::agent {
@@ -91,16 +92,11 @@ bool read_own_memory(std::uint64_t address, void* to, std::uint64_t bytes) noexc
          static_cast<long>(bytes);
 }
 
-std::uint64_t cpu_ns() noexcept {
+// Not clock_ns(), which needs the agent's state: this source is tested without it.
+std::uint64_t time_ns(clockid_t clock) noexcept {
   timespec now = {};
-  raw_syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-std::uint64_t now_ns() noexcept {
-  timespec now = {};
-  raw_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  raw_syscall(SYS_clock_gettime, clock, &now);
+  return as_ns(now);
 }
 
 // Of its first 64 KiB, as far as they can be read: objects are mostly smaller, and their symbols' names
@@ -112,7 +108,7 @@ std::uint64_t digest_of(std::uint64_t object, std::uint64_t bytes) noexcept {
   std::uint64_t digest = 0xcbf2'9ce4'8422'2325;
   for (std::uint64_t at = 0; at < bytes && at < kMost; at += sizeof words) {
     const std::uint64_t size = bytes - at < sizeof words ? bytes - at : sizeof words;
-    words[size / 8 < 512 ? size / 8 : 511] = 0;
+    if (size % 8 != 0) words[size / 8] = 0;  // the last word is read in part
     if (!read_own_memory(object + at, words, size)) break;
     for (std::uint64_t i = 0; i < (size + 7) / 8; ++i) {
       digest = (digest ^ words[i]) * kPrime;
@@ -128,11 +124,6 @@ bool read_head(const Found& found, ListHead& head) noexcept {
   if (head.descriptor.first != 0 && read_own_memory(head.descriptor.first, &head.newest, sizeof head.newest))
     head.newest_digest = digest_of(head.newest.object, head.newest.object_bytes);
   return true;
-}
-
-void count_full(wire::SegmentHeader* segment) noexcept {
-  segment->drops[static_cast<std::uint32_t>(wire::DropReason::kGeneratedArenaFull)].fetch_add(
-      1, std::memory_order_relaxed);
 }
 
 // --- finding the descriptor -----------------------------------------------------------------
@@ -357,7 +348,7 @@ void find_descriptors() noexcept {
 // The slot of an entry, or a free one. Null: there is no room.
 Known* known_slot(std::uint64_t entry) noexcept {
   if (g_known == nullptr) {
-    // Past our own mmap, which would count it for the program.
+    // By a system call of our own, which is not counted for the program.
     const long memory = raw_syscall(SYS_mmap, nullptr, sizeof(Known) * kKnownSlots, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory < 0) return nullptr;
@@ -404,7 +395,7 @@ bool take(wire::SegmentHeader* segment, std::uint32_t number, const ListHead& no
   const Found& found = g_found[number];
   Known* const slot = known_slot(address);
   if (slot == nullptr) {
-    if (!g_is_full) count_full(segment);
+    if (!g_is_full) count_drop(segment, wire::DropReason::kGeneratedArenaFull);
     g_is_full = true;
     return true;
   }
@@ -415,7 +406,7 @@ bool take(wire::SegmentHeader* segment, std::uint32_t number, const ListHead& no
   if (!is_known) {
     const Taken taken = copy_object(segment, found, now, address, entry);
     if (taken == Taken::kChanged) return false;
-    if (taken == Taken::kNo) count_full(segment);
+    if (taken == Taken::kNo) count_drop(segment, wire::DropReason::kGeneratedArenaFull);
     if (slot->entry == 0) ++g_known_count;
   }
   *slot = {address, entry.object, entry.object_bytes, digest, number, found.walk};
@@ -462,10 +453,10 @@ void forget() noexcept {
 constexpr std::uint64_t kCostPart = 200;
 
 void walk_all(wire::SegmentHeader* segment) noexcept {
-  const std::uint64_t begin_ns = cpu_ns();
+  const std::uint64_t begin_ns = time_ns(CLOCK_THREAD_CPUTIME_ID);
   for (std::uint32_t i = 0; i < g_found_count; ++i)
     if (g_found[i].address != 0) walk(segment, i);
-  g_next_ns = now_ns() + kCostPart * (cpu_ns() - begin_ns);
+  g_next_ns = time_ns(CLOCK_MONOTONIC) + kCostPart * (time_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns);
 }
 
 }  // namespace
@@ -482,7 +473,7 @@ void generated_code_refresh(wire::SegmentHeader* segment) noexcept {
     g_epoch = epoch;
     find_descriptors();
   }
-  if (g_found_count != 0 && now_ns() >= g_next_ns) walk_all(segment);
+  if (g_found_count != 0 && time_ns(CLOCK_MONOTONIC) >= g_next_ns) walk_all(segment);
   g_is_busy.store(false, std::memory_order_release);
 }
 

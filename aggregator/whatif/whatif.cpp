@@ -304,6 +304,10 @@ class ChangedCosts {
   std::unordered_map<std::uint32_t, double> wait_of_site;  // ns per path
 };
 
+bool has_any(const std::vector<bool>& paths) {
+  return std::find(paths.begin(), paths.end(), true) != paths.end();
+}
+
 // The last part of "ns::Solver<double>::run(int)", "module.Class.step".
 std::string_view last_part(std::string_view name, shard::FrameKind kind) {
   if (kind == shard::FrameKind::kPython) return name.substr(name.rfind('.') + 1);
@@ -877,7 +881,7 @@ std::vector<bool> WhatIf::State::paths_of(const Change& change) const {
   };
   if (change.kind == ChangeKind::kFunction || change.kind == ChangeKind::kBalance) {
     std::vector<bool> inside = paths_with(is_whole_name);
-    if (std::find(inside.begin(), inside.end(), true) != inside.end()) return inside;
+    if (has_any(inside)) return inside;
   }
   return paths_with([&](const shard::Frame& frame) {
     const std::string& name = merged.strings[frame.name];
@@ -908,7 +912,7 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
       case ChangeKind::kFunction:
       case ChangeKind::kRegion: {
         const std::vector<bool> inside = paths_of(change);
-        if (std::find(inside.begin(), inside.end(), true) == inside.end())
+        if (!has_any(inside))
           return not_found(change, change.kind == ChangeKind::kLine     ? "line"
                                    : change.kind == ChangeKind::kRegion ? "region"
                                                                         : "function");
@@ -937,8 +941,7 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
           calls[p] = calls[p] && frame != kNone && merged.frames[frame].kind == shard::FrameKind::kMpi &&
                      merged.strings[merged.frames[frame].name] == change.name;
         }
-        if (from_sums || std::find(calls.begin(), calls.end(), true) == calls.end())
-          return not_found(change, "call");
+        if (from_sums || !has_any(calls)) return not_found(change, "call");
         if (std::none_of(recording.trace.events.begin(), recording.trace.events.end(),
                          [&](const Event& event) { return calls[event.path]; }))
           return Error{"'" + change.text +
@@ -990,7 +993,7 @@ Result<void> WhatIf::State::add_rank_mean(const Change& change, Amounts& amounts
 
 Result<void> WhatIf::State::add_function_balance(const Change& change, Amounts& amounts) const {
   std::vector<bool> inside = paths_of(change);
-  if (std::find(inside.begin(), inside.end(), true) == inside.end())
+  if (!has_any(inside))
     return Error{"'" + change.text + "': the run has no such function", ErrorKind::kNotFound};
   return add_balance(change, std::move(inside), kNone, amounts);
 }

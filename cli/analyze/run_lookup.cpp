@@ -11,6 +11,7 @@
 #include "aggregator/run_directory.hpp"
 #include "base/shared_directory.hpp"
 #include "base/split.hpp"
+#include "cli/analyze/first_names.hpp"
 #include "formats/shard/run_files.hpp"
 
 namespace clusterprof::cli {
@@ -175,13 +176,11 @@ Result<fs::path> find_path(const std::string& argument, std::string_view what) {
     if (!std::all_of(runs.begin(), runs.end(), without)) std::erase_if(runs, without);
   }
   if (runs.size() == 1) return runs.front();
-  std::string names;
-  for (std::size_t i = 0; i < std::min(runs.size(), kRunsInMessage); ++i)
-    names += (i == 0 ? "" : ", ") + runs[i].filename().string();
-  if (runs.size() > kRunsInMessage)
-    names += " and " + std::to_string(runs.size() - kRunsInMessage) + " more (clusterprof ls --job " +
-             argument + ")";
-  return Error{argument + ": which of these runs: " + names, ErrorKind::kBadArgument};
+  std::vector<std::string> names;
+  for (const fs::path& run : runs) names.push_back(run.filename().string());
+  std::string text = first_names(names, kRunsInMessage);
+  if (runs.size() > kRunsInMessage) text += " (clusterprof ls --job " + argument + ")";
+  return Error{argument + ": which of these runs: " + text, ErrorKind::kBadArgument};
 }
 
 Result<fs::path> run_directory(const std::string& argument) {

@@ -32,9 +32,8 @@ ChargeTarget StackCharges::target(std::span<const std::uint64_t> words, const St
       (context.collecting_garbage ? 4u : 0u) | (main_thread ? 8u : 0u) |
       (context.descriptor ? 16u + (static_cast<std::uint32_t>(*context.descriptor) << 5) : 0u) |
       (static_cast<std::uint32_t>(context.openmp) << 8);
-  const std::uint64_t seed =
-      bits ^ mix(static_cast<std::uint32_t>(context.syscall_nr)) ^ seed_of_pool(context) ^
-                             mix(stacks_.replacements());
+  const std::uint64_t seed = bits ^ mix(static_cast<std::uint32_t>(context.syscall_nr)) ^
+                             seed_of_pool(context) ^ mix(stacks_.replacements());
   const std::uint64_t hash = XXH3_64bits_withSeed(words.data(), words.size_bytes(), seed) | 1;
   if (const Remembered& found = slot_of(hash); found.hash == hash) return charges_.target_of_row(found.row);
 

@@ -92,6 +92,14 @@ enum class FindingKind : std::uint8_t {
   kPythonNumbers
 };
 inline constexpr std::size_t kFindingKinds = 70;
+
+// Whether a run can have several findings of the kind, each of a place. Of the other kinds it has one at
+// most, whatever that points to.
+inline bool is_of_a_place(FindingKind kind) {
+  return kind == FindingKind::kDelay || kind == FindingKind::kDelayPassedOn || kind == FindingKind::kRankIo ||
+         kind == FindingKind::kSmallIo;
+}
+
 // For programs: never renamed.
 inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"deadlock",
                                                                              "no_progress",

@@ -154,12 +154,6 @@ class Comparer {
 using FindingKey =
     std::tuple<FindingKind, std::string, std::string, std::string, std::string, double, double>;
 
-// Of the other kinds a run has one finding at most, whatever it points to.
-bool is_of_a_place(FindingKind kind) {
-  return kind == FindingKind::kDelay || kind == FindingKind::kDelayPassedOn || kind == FindingKind::kRankIo ||
-         kind == FindingKind::kSmallIo;
-}
-
 FindingKey key_of(const Finding& finding) {
   const Evidence& evidence = finding.evidence;
   FindingKey key;

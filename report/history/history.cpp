@@ -75,11 +75,7 @@ void keep_findings(const std::vector<Finding>& findings, Values& kept) {
     if (!finding.share || finding.severity == Severity::kInfo) continue;
     const SourceLocation& place = finding.place;
     FollowedMetric metric{FollowedKind::kFinding, name_of(finding.kind), ""};
-    // Of the others a run has one, wherever that points to.
-    const bool is_of_a_place = finding.kind == FindingKind::kDelay ||
-                               finding.kind == FindingKind::kDelayPassedOn ||
-                               finding.kind == FindingKind::kRankIo || finding.kind == FindingKind::kSmallIo;
-    if (is_of_a_place && !place.function.empty()) {
+    if (is_of_a_place(finding.kind) && !place.function.empty()) {
       metric.name += " " + place.function;
       metric.file = base_name(place.file.empty() ? place.module : place.file);
     }

@@ -171,13 +171,11 @@ std::string sentences(const Finding& finding, const format::ShortPaths& names) {
 
 std::string gain(const Finding& finding) {
   if (!finding.gain_s) return "";
-  if (finding.gain_error_s && *finding.gain_s <= *finding.gain_error_s)
-    return fmt::format("To gain: nothing for sure, {} +/- {} (predicted by replay: {}).",
-                       format::seconds(*finding.gain_s), format::seconds(*finding.gain_error_s),
-                       format::printable(finding.change));
   if (finding.gain_error_s)
-    return fmt::format("To gain: {} +/- {} (predicted by replay: {}).", format::seconds(*finding.gain_s),
-                       format::seconds(*finding.gain_error_s), format::printable(finding.change));
+    return fmt::format("To gain: {} +/- {}{} (predicted by replay: {}).", format::seconds(*finding.gain_s),
+                       format::seconds(*finding.gain_error_s),
+                       *finding.gain_s > *finding.gain_error_s ? "" : ", which may be nothing",
+                       format::printable(finding.change));
   return fmt::format("To gain: at most {} (estimated from sums).", format::seconds(*finding.gain_s));
 }
 

@@ -155,7 +155,7 @@ TEST(Gains, WhatIsLessThanItsErrorIsNotSure) {
   Analysis a = analyse(testing::training_run());
   apply_gains(a, gains({predicted("rank 3 = mean", 0.1, 0.2)}));
   EXPECT_EQ(words::gain(*find_kind(a, FindingKind::kLoadImbalance)),
-            "To gain: nothing for sure, 100 ms +/- 200 ms (predicted by replay: rank 3 = mean).");
+            "To gain: 100 ms +/- 200 ms, which may be nothing (predicted by replay: rank 3 = mean).");
 }
 
 TEST(Gains, TheRankingIsInTextAndJson) {

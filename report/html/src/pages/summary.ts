@@ -318,17 +318,11 @@ function gainText(store: Store, finding: Finding): Child {
   if (finding.gain_s === null || finding.gain_s === undefined) return null;
   const { elapsed } = store.model;
   const share = elapsed > 0 ? ` of ${seconds(elapsed)}` : "";
-  if (finding.gain_method === "replay" && finding.gain_s <= (finding.gain_error_s ?? 0))
-    return el(
-      "span",
-      { class: "finding-gain", tip: `Predicted by replaying the run with: ${printable(finding.change ?? "")}. ±: 95 %.` },
-      `Saves ${seconds(finding.gain_s)} ± ${seconds(finding.gain_error_s ?? 0)}, which may be nothing`,
-    );
   if (finding.gain_method === "replay")
     return el(
       "span",
       { class: "finding-gain", tip: `Predicted by replaying the run with: ${printable(finding.change ?? "")}. ±: 95 %.` },
-      `Saves ${seconds(finding.gain_s)} ± ${seconds(finding.gain_error_s ?? 0)}${share}, predicted by replay`,
+      `Saves ${seconds(finding.gain_s)} ± ${seconds(finding.gain_error_s ?? 0)}${finding.gain_s > (finding.gain_error_s ?? 0) ? share : ", which may be nothing"}, predicted by replay`,
     );
   return el(
     "span",
