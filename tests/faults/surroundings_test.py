@@ -279,13 +279,14 @@ class Surroundings(recording.RecordingTest):
 
     def test_file_server_that_does_not_answer(self):
         """A frozen file system: what writes to it waits, and cannot even be killed."""
+        # The collector becomes the command that merges: the loop waits for both, which name the run.
         self.needs_namespaces()
         self.need("mkfs.ext4", "fsfreeze")
         script = (f'cd {self.directory} && rm -rf disk && truncate -s 16M image && mkfs.ext4 -q -O ^has_journal image && mkdir disk && '
                   'mount -o loop image disk || exit 99; trap "fsfreeze -u disk 2> freeze.err" EXIT; '
                   '(sleep 0.5; fsfreeze -f disk || touch failed) & '
                   '"$@" 2>&1 | cat; echo "status ${PIPESTATUS[0]}"; [ -e failed ] && exit 99; fsfreeze -u disk; wait; '
-                  'for i in $(seq 100); do pgrep -f "run-dir=$PWD/disk/[r]un" || break; sleep 0.1; done >/dev/null; '
+                  'for i in $(seq 100); do pgrep -f "$PWD/disk/[r]un" || break; sleep 0.1; done >/dev/null; '
                   f'sleep 0.2; {recording.CLUSTERPROF} validate disk/run; ls -A disk/run; '
                   f'{recording.CLUSTERPROF} report --json disk/run > report.json')
         for _ in range(TIMES):
