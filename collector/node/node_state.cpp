@@ -455,14 +455,16 @@ void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
   process.past = std::move(report);
 }
 
-// What is live when a worker of short life ends is no memory that the rank has at its end.
+// What is live when a worker of short life ends is no memory that the rank has at its end. Lives are compared
+// from the start of the process: its program begins milliseconds later, and may be over after one.
 void NodeState::end_memory(Process& process, std::uint64_t start_ns, std::uint64_t end_ns) {
   const RankKey key = rank_of_.at(process.id);
-  std::uint64_t rank_start_ns = start_ns;
+  const std::uint64_t process_start_ns = std::min(start_ns, process.start.mono_ns);
+  std::uint64_t rank_start_ns = process_start_ns;
   for (const Process& other : ranks_.at(key).processes)
     rank_start_ns = std::min(rank_start_ns, other.start.mono_ns);
   memory_.add(key, process.recorder->take_memory_changes());
-  if (end_ns - start_ns >= (end_ns - rank_start_ns) / 2)
+  if (end_ns - process_start_ns >= (end_ns - rank_start_ns) / 2)
     memory_.leave(key, start_ns, end_ns, process.recorder->memory_left(end_ns));
   memory_.add(key, process.recorder->release_memory(end_ns));
 }

@@ -463,6 +463,19 @@ TEST_F(NodeMemoryTest, AWorkerOfShortLifeLeavesNothing) {
   EXPECT_EQ(snapshot.ranks[0].memory->live_end_bytes, 1'000'000u);
 }
 
+TEST_F(NodeMemoryTest, AProgramThatIsShorterThanItsStartLeavesWhatItHas) {
+  state_.begin(at(0));
+  FakeSegment fake;
+  begin(fake, 100, 0, 8);
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  state_.hello(id, 100, view_of(fake), at(8));
+  fake.memory_change(7, kStart + 9 * kMs, 1'000'000);
+  state_.gone(id, at(10).mono_ns, 0);
+  const NodeSnapshot snapshot = state_.snapshot(at(11), false);
+  ASSERT_TRUE(snapshot.ranks[0].memory);
+  EXPECT_EQ(snapshot.ranks[0].memory->live_end_bytes, 1'000'000u);
+}
+
 // The rank that it comes from goes on, and the one that it comes to has memory already.
 TEST_F(NodeMemoryTest, WhatAProcessHasGoesAlongToAnotherRank) {
   state_.begin(at(0));
