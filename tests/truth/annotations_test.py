@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that name parts of themselves through NVTX, ITT, Kokkos, PETSc, LIKWID, Caliper and ROCTX (programs/annotations.c, which also
-stands for the parts of these that a program is linked with): each name is a region with its domain, counted exactly, and as long as
+stands for the parts of these that a program is linked with), or through oneTBB: each name is a region with its domain, counted exactly, and as long as
 the program says: not less than what is between its two calls, and not more than with them."""
 
 import json
@@ -96,6 +96,25 @@ class Annotations(recording.RecordingTest):
         self.assertEqual(sum(many.values()), 300 + 1, many)  # with the one whose name found no room
         self.assertEqual(many["org.example.solver"], 1, many)
         self.assertGreater(many["ITT"], 300 - 128, many)
+
+    def test_tbb(self):
+        """The library names its algorithms through ITT: an instance each time that one of the threads takes part."""
+        self.need("g++", "/usr/include/tbb/parallel_for.h")
+        calls, threads, program = 20, 2, os.path.join(self.directory, "tbb")
+        subprocess.run(["g++", "-std=c++20", "-O2", "-g", os.path.join(truth.PROGRAMS, "tbb.cpp"), "-o", program, "-ltbb"], check=True)
+        done = self.record([program, str(calls)], options=["-r", str(RATE_HZ)])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        own = json.loads(done.stdout)
+        report = self.report()
+        regions = {(row["domain"], row["name"]): row for row in report["regions"]}
+        self.assertEqual(set(regions), {("tbb", "tbb_parallel_for"), ("tbb", "tbb_parallel_reduce")})
+        for name in ("for", "reduce"):
+            row = regions["tbb", "tbb_parallel_" + name]
+            self.assertTrue(row["library"])
+            self.assertGreaterEqual(row["count"], calls)
+            # The main thread is in it from the call to its end, and the other one comes where there is work for it.
+            self.measured_above(row["time_s"], 0.95 * own[name + "_s"], f"{name}, the main thread's")
+        self.assertLessEqual(sum(row["time_s"] for row in regions.values()), threads * report["run"]["elapsed_s"])
 
 
 for interface_ in DOMAINS:
