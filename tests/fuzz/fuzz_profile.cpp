@@ -7,6 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include "formats/profile/profile_reader.hpp"
 #include "formats/profile/profile_writer.hpp"
@@ -18,6 +21,18 @@
 using namespace clusterprof;
 
 namespace {
+
+// Removes the file when the program ends.
+struct RemovedAtEnd {
+  std::filesystem::path path;
+  explicit RemovedAtEnd(std::filesystem::path made) : path(std::move(made)) {}
+  RemovedAtEnd(const RemovedAtEnd&) = delete;
+  RemovedAtEnd& operator=(const RemovedAtEnd&) = delete;
+  ~RemovedAtEnd() {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+  }
+};
 
 // The golden profile.
 std::filesystem::path make_profile() {
@@ -34,7 +49,8 @@ std::filesystem::path make_profile() {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static fuzz::EditedFile file(make_profile());
+  static const RemovedAtEnd original(make_profile());
+  static fuzz::EditedFile file(original.path);
   const std::filesystem::path& path = file.make({bytes, size});
   const Result<shard::ShardData> all = profile::read_profile(path);
   if (all && !shard::validate(all.value())) std::abort();
