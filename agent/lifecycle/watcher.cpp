@@ -30,6 +30,7 @@
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/end_recording.h"
 #include "agent/lifecycle/fault_handler.h"
+#include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/replaced_calls.h"
@@ -622,6 +623,8 @@ void* watch(void* given) {
 
 void start_watcher() noexcept {
   constexpr std::size_t kStackBytes = 256 * 1024;
+  generated_code_take_memory_from(
+      {[](std::uint64_t bytes) noexcept { return map_memory(bytes); }, unmap_memory});
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return;
   g_watcher_tid.store(-1, std::memory_order_relaxed);
