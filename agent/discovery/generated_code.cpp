@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <link.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -52,14 +51,20 @@ struct ListHead {
 // --- what was found -------------------------------------------------------------------------
 
 constexpr std::uint32_t kMaxDescriptors = 8;
-constexpr std::uint32_t kMaxEntries = 1u << 14;  // of all lists
+constexpr std::uint32_t kMaxEntries = 1u << 14;               // known, of all lists
+constexpr std::uint32_t kMaxEntriesOfWalk = 4 * kMaxEntries;  // beyond the known ones they are only counted
 constexpr std::uint32_t kMaxPathBytes = 4096;
 
 struct Found {
   std::uint64_t address;  // 0: its object file is gone
   ListHead last;          // of the list that was walked
-  bool is_unfinished;     // it changed meanwhile
+  bool is_unfinished;     // it changed meanwhile, or is longer than one look may take
+  bool is_cut;            // counted: it has more than kMaxEntriesOfWalk
   std::uint32_t walk, complete_walk;
+  // Of the walk that is not finished: the entry to go on with (0: from the beginning), how many were met, and
+  // how many of them found no room. And how many of the latter are counted.
+  std::uint64_t next;
+  std::uint32_t met, without_room, counted_without_room;
 };
 
 // Open addressing, by the entry's address. An entry that was not in the list at the last complete walk is
@@ -69,15 +74,18 @@ struct Known {
   std::uint32_t descriptor, walk;
 };
 constexpr std::uint32_t kKnownSlots = 2 * kMaxEntries;
+constexpr std::uint64_t kKnownBytes = sizeof(Known) * kKnownSlots;
 
 constinit std::atomic<bool> g_is_busy = false;
 constinit Found g_found[kMaxDescriptors] = {};
 constinit std::uint32_t g_found_count = 0;
-constinit Known* g_known = nullptr;
+constinit GeneratedCodeMemory g_memory = {};
+constinit std::atomic<Known*> g_known = nullptr;  // read by others, too: generated_code_memory
 constinit std::uint32_t g_known_count = 0;
-constinit bool g_is_full = false;
+constinit bool g_may_hold_removed = false;         // since the table was last searched for such entries
+constinit std::uint32_t g_lists_without_room = 0;  // counted
 // Of which segment all that is known.
-constinit const wire::SegmentHeader* g_segment = nullptr;
+constinit wire::SegmentHeader* g_segment = nullptr;
 constinit std::uint64_t g_segment_start_ns = 0;
 constinit std::uint32_t g_epoch = 0;  // of the modules that were searched
 constinit std::uint64_t g_searched_base = 0;
@@ -99,20 +107,68 @@ std::uint64_t time_ns(clockid_t clock) noexcept {
   return as_ns(now);
 }
 
-// Of its first 64 KiB, as far as they can be read: objects are mostly smaller, and their symbols' names
-// differ.
-std::uint64_t digest_of(std::uint64_t object, std::uint64_t bytes) noexcept {
-  constexpr std::uint64_t kMost = 64 * 1024;
-  constexpr std::uint64_t kPrime = 0x100'0000'01b3;  // FNV-1a's, here for whole words
-  static constinit std::uint64_t words[512] = {};    // g_is_busy keeps others away
-  std::uint64_t digest = 0xcbf2'9ce4'8422'2325;
-  for (std::uint64_t at = 0; at < bytes && at < kMost; at += sizeof words) {
+// FNV-1a's, here for whole words.
+std::uint64_t digest_of_range(std::uint64_t digest, std::uint64_t begin, std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t kPrime = 0x100'0000'01b3;
+  static constinit std::uint64_t words[512] = {};  // g_is_busy keeps others away
+  for (std::uint64_t at = 0; at < bytes; at += sizeof words) {
     const std::uint64_t size = bytes - at < sizeof words ? bytes - at : sizeof words;
     if (size % 8 != 0) words[size / 8] = 0;  // the last word is read in part
-    if (!read_own_memory(object + at, words, size)) break;
+    if (!read_own_memory(begin + at, words, size)) break;
     for (std::uint64_t i = 0; i < (size + 7) / 8; ++i) {
       digest = (digest ^ words[i]) * kPrime;
       digest ^= digest >> 32;
+    }
+  }
+  return digest;
+}
+
+constexpr std::uint64_t kDigestEndBytes = 64 * 1024;      // at either end of an object
+constexpr std::uint64_t kDigestSymbolBytes = 256 * 1024;  // of all tables of symbols and strings
+constexpr std::uint32_t kDigestSections = 1024;
+
+// The part of [offset, offset + bytes) that is between the ends, which are digested anyway.
+std::uint64_t digest_of_middle(std::uint64_t digest, std::uint64_t object, std::uint64_t object_bytes,
+                               std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const std::uint64_t last = object_bytes - kDigestEndBytes;
+  if (offset >= last) return digest;
+  const std::uint64_t begin = offset < kDigestEndBytes ? kDigestEndBytes : offset;
+  const std::uint64_t end = bytes < last - offset ? offset + bytes : last;
+  return begin < end ? digest_of_range(digest, object + begin, end - begin) : digest;
+}
+
+// By which another object in the same memory is told from the one before: its first and last 64 KiB, and of
+// what is between them the section headers (addresses) and the tables of symbols and of their names, as far
+// as they can be read. Two objects of the same size that differ only elsewhere describe functions of the same
+// names and places.
+std::uint64_t digest_of(std::uint64_t object, std::uint64_t bytes) noexcept {
+  std::uint64_t digest = 0xcbf2'9ce4'8422'2325;
+  if (bytes <= 2 * kDigestEndBytes) return digest_of_range(digest, object, bytes);
+  digest = digest_of_range(digest, object, kDigestEndBytes);
+  digest = digest_of_range(digest, object + bytes - kDigestEndBytes, kDigestEndBytes);
+  ElfW(Ehdr) header;
+  if (!read_own_memory(object, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_shentsize != sizeof(ElfW(Shdr)) || header.e_shoff >= bytes)
+    return digest;
+  static constinit ElfW(Shdr) sections[64] = {};
+  constexpr std::uint64_t kAtOnce = sizeof sections / sizeof sections[0];
+  const std::uint64_t most = (bytes - header.e_shoff) / sizeof sections[0];
+  std::uint64_t count = header.e_shnum < kDigestSections ? header.e_shnum : kDigestSections;
+  if (count > most) count = most;
+  digest = digest_of_middle(digest, object, bytes, header.e_shoff, count * sizeof sections[0]);
+  std::uint64_t left = kDigestSymbolBytes;
+  for (std::uint64_t i = 0; i < count; i += kAtOnce) {
+    const std::uint64_t part = count - i < kAtOnce ? count - i : kAtOnce;
+    if (!read_own_memory(object + header.e_shoff + i * sizeof sections[0], sections,
+                         part * sizeof sections[0]))
+      break;
+    for (std::uint64_t j = 0; j < part; ++j) {
+      const ElfW(Shdr)& section = sections[j];
+      const bool is_table = section.sh_type == SHT_SYMTAB || section.sh_type == SHT_STRTAB;
+      if (!is_table || section.sh_offset >= bytes) continue;
+      const std::uint64_t used = section.sh_size < left ? section.sh_size : left;
+      digest = digest_of_middle(digest, object, bytes, section.sh_offset, used);
+      left -= used;
     }
   }
   return digest;
@@ -213,8 +269,9 @@ std::uint64_t find_by_hash(const Symbols& symbols) noexcept {
 }
 
 struct Search {
-  std::uint64_t addresses[kMaxDescriptors];
-  std::uint32_t count;
+  static constexpr std::uint32_t kMost = 64;
+  std::uint64_t addresses[kMost];
+  std::uint32_t count, more;
 };
 
 // llvmlite, which numba compiles with, has LLVM linked in with its symbols hidden, as pip installs it.
@@ -233,9 +290,11 @@ int visit(dl_phdr_info* info, std::size_t, void* data) noexcept {
       value = find_by_hash(symbols);
     }
   }
-  if (value != 0 && search.count < kMaxDescriptors) {
+  if (value != 0 && search.count < Search::kMost) {
     search.addresses[search.count++] = info->dlpi_addr + value;
-  } else if (value == 0 && may_hide_it(info->dlpi_name)) {
+  } else if (value != 0) {
+    ++search.more;
+  } else if (may_hide_it(info->dlpi_name)) {
     const std::size_t length = strlen(info->dlpi_name);
     if (length < sizeof g_hidden_path && info->dlpi_addr != g_searched_base) {
       memcpy(g_hidden_path, info->dlpi_name, length + 1);
@@ -322,47 +381,103 @@ std::uint64_t find_in_file(const char* path) noexcept {
   return 0;
 }
 
-void add_found(std::uint64_t address) noexcept {
+// False: there is no room for another list.
+bool add_found(std::uint64_t address) noexcept {
   Found* free = nullptr;
   for (std::uint32_t i = 0; i < g_found_count; ++i) {
-    if (g_found[i].address == address) return;
+    if (g_found[i].address == address) return true;
     if (g_found[i].address == 0 && free == nullptr) free = &g_found[i];
   }
   if (free == nullptr && g_found_count < kMaxDescriptors) free = &g_found[g_found_count++];
-  if (free == nullptr) return;
+  if (free == nullptr) return false;
   const std::uint32_t walk = free->walk;
   *free = {};
   free->address = address;
   free->walk = free->complete_walk = walk + 1;  // nothing of a list that was there before is known
+  return true;
 }
 
-void find_descriptors() noexcept {
+void find_descriptors(wire::SegmentHeader* segment) noexcept {
+  // Lists whose object files are gone make room.
+  for (std::uint32_t i = 0; i < g_found_count; ++i) {
+    DebugDescriptor descriptor;
+    if (g_found[i].address == 0 || read_own_memory(g_found[i].address, &descriptor, sizeof descriptor))
+      continue;
+    g_found[i].address = 0;
+    g_may_hold_removed = true;
+  }
   Search search;
-  search.count = 0;
+  search.count = search.more = 0;
   dl_iterate_phdr(visit, &search);
-  for (std::uint32_t i = 0; i < search.count; ++i) add_found(search.addresses[i]);
+  std::uint32_t without_room = search.more;
+  for (std::uint32_t i = 0; i < search.count; ++i)
+    if (!add_found(search.addresses[i])) ++without_room;
+  // They are found again each time. As many are counted as there were at a time.
+  if (without_room > g_lists_without_room) {
+    count_drop(segment, wire::DropReason::kGeneratedListsFull, without_room - g_lists_without_room);
+    g_lists_without_room = without_room;
+  }
 }
 
 // --- copying what the list has --------------------------------------------------------------
 
+std::uint64_t home_of(std::uint64_t entry) noexcept {
+  return (entry / 16 * 0x9e37'79b9'7f4a'7c15ull >> 40) % kKnownSlots;
+}
+
+// Frees a slot. Those behind it move up, so that each can be found from its home on.
+void free_slot(Known* known, std::uint64_t hole) noexcept {
+  for (std::uint64_t at = (hole + 1) % kKnownSlots; known[at].entry != 0; at = (at + 1) % kKnownSlots) {
+    const std::uint64_t home = home_of(known[at].entry);
+    const bool may_move = (at - home) % kKnownSlots >= (at - hole) % kKnownSlots;
+    if (!may_move) continue;
+    known[hole] = known[at];
+    hole = at;
+  }
+  known[hole] = {};
+  --g_known_count;
+}
+
+// It was not in its list at the last complete walk, nor seen since. Only one thread at a time uses the table,
+// and the collector has copies of the objects: nobody needs it any more.
+bool is_removed(const Known& slot) noexcept {
+  const Found& found = g_found[slot.descriptor];
+  return found.address == 0 || slot.walk < found.complete_walk;
+}
+
+// Whether there is room again.
+bool free_removed() noexcept {
+  Known* const known = g_known.load(std::memory_order_relaxed);
+  if (!g_may_hold_removed || known == nullptr) return false;
+  g_may_hold_removed = false;
+  for (std::uint64_t at = 0; at < kKnownSlots;) {
+    if (known[at].entry != 0 && is_removed(known[at])) {
+      free_slot(known, at);  // and look at what has moved here
+    } else {
+      ++at;
+    }
+  }
+  return g_known_count < kMaxEntries;
+}
+
 // The slot of an entry, or a free one. Null: there is no room.
 Known* known_slot(std::uint64_t entry) noexcept {
-  if (g_known == nullptr) {
-    // By a system call of our own, which is not counted for the program.
-    const long memory = raw_syscall(SYS_mmap, nullptr, sizeof(Known) * kKnownSlots, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory < 0) return nullptr;
-    g_known = reinterpret_cast<Known*>(memory);
+  Known* known = g_known.load(std::memory_order_relaxed);
+  if (known == nullptr) {
+    if (g_memory.map != nullptr) known = static_cast<Known*>(g_memory.map(kKnownBytes));
+    if (known == nullptr) return nullptr;
+    g_known.store(known, std::memory_order_release);
   }
-  std::uint64_t at = entry / 16 * 0x9e37'79b9'7f4a'7c15ull >> 40;
-  for (;; ++at) {
-    Known& slot = g_known[at % kKnownSlots];
+  for (std::uint64_t at = home_of(entry);; at = (at + 1) % kKnownSlots) {
+    Known& slot = known[at];
     if (slot.entry == entry) return &slot;
-    if (slot.entry == 0) return g_known_count < kMaxEntries ? &slot : nullptr;
+    if (slot.entry != 0) continue;
+    if (g_known_count < kMaxEntries) return &slot;
+    return free_removed() ? known_slot(entry) : nullptr;
   }
 }
 
-enum class Taken { kYes, kNo, kChanged };
+enum class Taken { kYes, kNoRoom, kNotElf, kUnreadable, kChanged };
 
 // Behind what is in the arena already. It counts once the list has been found unchanged.
 Taken copy_object(wire::SegmentHeader* segment, const Found& found, const ListHead& now,
@@ -370,17 +485,27 @@ Taken copy_object(wire::SegmentHeader* segment, const Found& found, const ListHe
   const std::uint64_t used = segment->generated_arena_used.load(std::memory_order_relaxed);
   const std::uint64_t capacity = segment->generated_arena_bytes;
   wire::GeneratedObject header = {};
-  if (entry.object_bytes < sizeof(ElfW(Ehdr)) || used > capacity || entry.object_bytes > capacity ||
-      capacity - used < sizeof header + entry.object_bytes + 8)
-    return Taken::kNo;
   std::uint8_t* const to = reinterpret_cast<std::uint8_t*>(segment) + segment->generated_arena_offset + used;
-  const bool is_copied = read_own_memory(entry.object, to + sizeof header, entry.object_bytes);
+  char magic[SELFMAG];
+  Taken taken = Taken::kYes;
+  if (entry.object_bytes < sizeof(ElfW(Ehdr))) {
+    taken = Taken::kNotElf;
+  } else if (!read_own_memory(entry.object, magic, sizeof magic)) {
+    taken = Taken::kUnreadable;
+  } else if (memcmp(magic, ELFMAG, SELFMAG) != 0) {
+    taken = Taken::kNotElf;
+  } else if (used > capacity || entry.object_bytes > capacity ||
+             capacity - used < sizeof header + entry.object_bytes + 8) {
+    taken = Taken::kNoRoom;
+  } else if (!read_own_memory(entry.object, to + sizeof header, entry.object_bytes)) {
+    taken = Taken::kUnreadable;
+  }
   ListHead after;
   DebugEntry same;
   if (!read_head(found, after) || after != now || !read_own_memory(address, &same, sizeof same) ||
       same.object != entry.object || same.object_bytes != entry.object_bytes)
     return Taken::kChanged;
-  if (!is_copied || memcmp(to + sizeof header, ELFMAG, SELFMAG) != 0) return Taken::kNo;
+  if (taken != Taken::kYes) return taken;
   header.entry_bytes = (sizeof header + entry.object_bytes + 7) & ~std::uint64_t{7};
   header.object_bytes = entry.object_bytes;
   header.epoch = segment->module_epoch.load(std::memory_order_relaxed);
@@ -389,61 +514,106 @@ Taken copy_object(wire::SegmentHeader* segment, const Found& found, const ListHe
   return Taken::kYes;
 }
 
-// False: the list has changed.
-bool take(wire::SegmentHeader* segment, std::uint32_t number, const ListHead& now, std::uint64_t address,
+void count_lost(wire::SegmentHeader* segment, Taken taken) noexcept {
+  switch (taken) {
+    case Taken::kNoRoom:
+      count_drop(segment, wire::DropReason::kGeneratedArenaFull);
+      break;
+    case Taken::kNotElf:
+      count_drop(segment, wire::DropReason::kGeneratedNotElf);
+      break;
+    case Taken::kUnreadable:
+      count_drop(segment, wire::DropReason::kGeneratedUnreadable);
+      break;
+    case Taken::kYes:
+    case Taken::kChanged:
+      break;
+  }
+}
+
+enum class Step { kOn, kGoesRound, kChanged };
+
+Step take(wire::SegmentHeader* segment, std::uint32_t number, const ListHead& now, std::uint64_t address,
           const DebugEntry& entry) noexcept {
-  const Found& found = g_found[number];
+  Found& found = g_found[number];
   Known* const slot = known_slot(address);
   if (slot == nullptr) {
-    if (!g_is_full) count_drop(segment, wire::DropReason::kGeneratedArenaFull);
-    g_is_full = true;
-    return true;
+    // The next walk meets it again. As many are counted as there were at a time.
+    if (++found.without_room > found.counted_without_room) {
+      count_drop(segment, wire::DropReason::kGeneratedTableFull);
+      found.counted_without_room = found.without_room;
+    }
+    return Step::kOn;
   }
+  const bool is_of_list = slot->entry == address && slot->descriptor == number;
+  if (is_of_list && slot->walk == found.walk) return Step::kGoesRound;
   const std::uint64_t digest = digest_of(entry.object, entry.object_bytes);
-  const bool is_known = slot->entry == address && slot->descriptor == number &&
-                        slot->object == entry.object && slot->object_bytes == entry.object_bytes &&
-                        slot->digest == digest && slot->walk >= found.complete_walk;
+  const bool is_known = is_of_list && slot->object == entry.object &&
+                        slot->object_bytes == entry.object_bytes && slot->digest == digest &&
+                        slot->walk >= found.complete_walk;
   if (!is_known) {
     const Taken taken = copy_object(segment, found, now, address, entry);
-    if (taken == Taken::kChanged) return false;
-    if (taken == Taken::kNo) count_drop(segment, wire::DropReason::kGeneratedArenaFull);
+    if (taken == Taken::kChanged) return Step::kChanged;
+    count_lost(segment, taken);
     if (slot->entry == 0) ++g_known_count;
   }
   *slot = {address, entry.object, entry.object_bytes, digest, number, found.walk};
-  return true;
+  return Step::kOn;
 }
 
-void walk(wire::SegmentHeader* segment, std::uint32_t number) noexcept {
+// Until `end_ns` (CLOCK_MONOTONIC). What is left then follows at the next look, if the list is the same.
+void walk(wire::SegmentHeader* segment, std::uint32_t number, std::uint64_t end_ns) noexcept {
   Found& found = g_found[number];
   ListHead now;
   if (!read_head(found, now)) {
     found.address = 0;
+    g_may_hold_removed = true;
     return;
   }
-  if (now.descriptor.version != kVersion || (now == found.last && !found.is_unfinished)) return;
-  ++found.walk;
-  bool is_complete = true;
-  std::uint64_t address = now.descriptor.first;
-  for (std::uint32_t i = 0; address != 0 && i < kMaxEntries && is_complete; ++i) {
-    DebugEntry entry;
-    is_complete =
-        read_own_memory(address, &entry, sizeof entry) && take(segment, number, now, address, entry);
-    address = entry.next;
+  const bool is_same = now == found.last;
+  if (now.descriptor.version != kVersion || (is_same && !found.is_unfinished)) return;
+  if (!is_same || found.next == 0) {
+    ++found.walk;
+    found.met = found.without_room = 0;
+    found.next = now.descriptor.first;
   }
-  ListHead after;
-  is_complete = is_complete && read_head(found, after) && after == now;
   found.last = now;
-  found.is_unfinished = !is_complete;
-  if (is_complete) found.complete_walk = found.walk;
+  found.is_unfinished = true;
+  Step step = Step::kOn;
+  while (found.next != 0 && step == Step::kOn) {
+    if (found.met == kMaxEntriesOfWalk) {
+      if (!found.is_cut) count_drop(segment, wire::DropReason::kGeneratedListCut);
+      found.is_cut = true;
+      break;
+    }
+    const std::uint64_t address = found.next;
+    found.next = 0;  // where it ends here, the next walk is a new one
+    DebugEntry entry;
+    if (!read_own_memory(address, &entry, sizeof entry)) return;
+    step = take(segment, number, now, address, entry);
+    if (step == Step::kChanged) return;
+    ++found.met;
+    found.next = entry.next;
+    const bool is_over = recording_has_ended() || time_ns(CLOCK_MONOTONIC) >= end_ns;
+    if (is_over && step == Step::kOn && found.next != 0) return;
+  }
+  found.next = 0;
+  ListHead after;
+  if (!read_head(found, after) || after != now) return;
+  found.is_unfinished = false;
+  found.complete_walk = found.walk;
+  g_may_hold_removed = true;
 }
 
 void forget() noexcept {
   for (std::uint32_t i = 0; i < g_found_count; ++i) g_found[i] = {};
   g_found_count = 0;
-  if (g_known != nullptr) raw_syscall(SYS_munmap, g_known, sizeof(Known) * kKnownSlots);
-  g_known = nullptr;
+  // Whoever asks for our memory must not get what may be the program's by then.
+  if (Known* const known = g_known.exchange(nullptr, std::memory_order_acq_rel))
+    g_memory.unmap(known, kKnownBytes);
   g_known_count = 0;
-  g_is_full = false;
+  g_may_hold_removed = false;
+  g_lists_without_room = 0;
   g_epoch = 0;
   g_searched_base = g_hidden_base = 0;
   g_next_ns = 0;
@@ -451,19 +621,24 @@ void forget() noexcept {
 
 // Long lists that often change: at most this part of a processor goes to walks.
 constexpr std::uint64_t kCostPart = 200;
+// A look ends after this time and the entry that it is at. The last one has no other to follow, but the
+// program's end waits for it.
+constexpr std::uint64_t kLongestLookNs = 50'000'000, kLongestLastLookNs = 200'000'000;
 
-void walk_all(wire::SegmentHeader* segment) noexcept {
+void walk_all(wire::SegmentHeader* segment, std::uint64_t longest_ns) noexcept {
   const std::uint64_t begin_ns = time_ns(CLOCK_THREAD_CPUTIME_ID);
   for (std::uint32_t i = 0; i < g_found_count; ++i)
-    if (g_found[i].address != 0) walk(segment, i);
+    if (g_found[i].address != 0)  // each has its part: one that changes all the time must not take all of it
+      walk(segment, i, time_ns(CLOCK_MONOTONIC) + longest_ns / g_found_count);
   g_next_ns = time_ns(CLOCK_MONOTONIC) + kCostPart * (time_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns);
 }
 
-}  // namespace
+bool is_of_segment(const wire::SegmentHeader* segment) noexcept {
+  return g_segment == segment && g_segment_start_ns == segment->start_mono_ns;
+}
 
-void generated_code_refresh(wire::SegmentHeader* segment) noexcept {
-  if (g_is_busy.exchange(true, std::memory_order_acquire)) return;
-  if (g_segment != segment || g_segment_start_ns != segment->start_mono_ns) {
+void refresh(wire::SegmentHeader* segment) noexcept {
+  if (!is_of_segment(segment)) {
     forget();
     g_segment = segment;
     g_segment_start_ns = segment->start_mono_ns;
@@ -471,9 +646,18 @@ void generated_code_refresh(wire::SegmentHeader* segment) noexcept {
   const std::uint32_t epoch = segment->module_epoch.load(std::memory_order_relaxed);
   if (epoch != g_epoch) {
     g_epoch = epoch;
-    find_descriptors();
+    find_descriptors(segment);
   }
-  if (g_found_count != 0 && time_ns(CLOCK_MONOTONIC) >= g_next_ns) walk_all(segment);
+  if (g_found_count != 0 && time_ns(CLOCK_MONOTONIC) >= g_next_ns) walk_all(segment, kLongestLookNs);
+}
+
+}  // namespace
+
+void generated_code_take_memory_from(GeneratedCodeMemory memory) noexcept { g_memory = memory; }
+
+void generated_code_refresh(wire::SegmentHeader* segment) noexcept {
+  if (g_is_busy.exchange(true, std::memory_order_acquire)) return;
+  if (!recording_has_ended()) refresh(segment);  // else the segment may be gone
   g_is_busy.store(false, std::memory_order_release);
 }
 
@@ -483,14 +667,34 @@ void generated_code_search_file() noexcept {
   g_hidden_base = 0;
   const std::uint64_t value = find_in_file(g_hidden_path);
   if (value == 0 || g_is_busy.exchange(true, std::memory_order_acquire)) return;
-  add_found(g_searched_base + value);
+  if (g_segment != nullptr && !add_found(g_searched_base + value))
+    count_drop(g_segment, wire::DropReason::kGeneratedListsFull);
   g_is_busy.store(false, std::memory_order_release);
 }
 
 void generated_code_refresh_at_exit(wire::SegmentHeader* segment) noexcept {
-  if (g_is_busy.exchange(true, std::memory_order_acquire)) return;
-  if (g_segment == segment && g_segment_start_ns == segment->start_mono_ns) walk_all(segment);
+  if (segment == nullptr || g_is_busy.exchange(true, std::memory_order_acquire)) return;
+  // Once it has been given back, it is not ours any more, and may be gone.
+  if (!recording_has_ended() && is_of_segment(segment)) {
+    walk_all(segment, kLongestLastLookNs);
+    for (std::uint32_t i = 0; i < g_found_count; ++i)
+      if (g_found[i].address != 0 && g_found[i].is_unfinished)
+        count_drop(segment, wire::DropReason::kGeneratedListCut);
+  }
   g_is_busy.store(false, std::memory_order_release);
+}
+
+bool generated_code_give_back() noexcept {
+  constexpr std::uint32_t kMostMoments = 50'000;  // a second at least
+  constexpr timespec kMoment = {0, 20'000};
+  for (std::uint32_t i = 0; g_is_busy.exchange(true, std::memory_order_acquire); ++i) {
+    if (i == kMostMoments) return false;
+    raw_syscall(SYS_nanosleep, &kMoment, nullptr);
+  }
+  forget();
+  g_segment = nullptr;
+  g_is_busy.store(false, std::memory_order_release);
+  return true;
 }
 
 void generated_code_reset_after_fork() noexcept {
@@ -498,5 +702,9 @@ void generated_code_reset_after_fork() noexcept {
   g_segment = nullptr;
   g_is_busy.store(false, std::memory_order_relaxed);
 }
+
+const void* generated_code_memory() noexcept { return g_known.load(std::memory_order_acquire); }
+
+std::uint64_t generated_code_memory_bytes() noexcept { return kKnownBytes; }
 
 }  // namespace clusterprof::agent

@@ -20,6 +20,7 @@
 #include <cstdlib>
 
 #include "agent/agent_api.h"
+#include "agent/discovery/generated_code.h"
 #include "agent/lifecycle/attachment.h"
 #include "agent/lifecycle/end_recording.h"
 #include "agent/lifecycle/exit.h"
@@ -260,7 +261,8 @@ void let_go() noexcept {
     const bool locked_again = pause_watcher();
     restore_calls_that_set_handlers();
     if (locked_again) resume_watcher();
-    unmap_recording(segment);
+    // Or else a thread that ends the process still copies to the segment.
+    if (generated_code_give_back()) unmap_recording(segment);
   }
   g_process.attached = false;
   g_options.record = false;

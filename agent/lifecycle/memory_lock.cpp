@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/discovery/generated_code.h"
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/process.h"
 #include "agent/sigsafe/call_path.h"
@@ -39,6 +40,7 @@ void for_each_own(Use use) noexcept {
   const wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (segment != nullptr) give(segment, segment->segment_bytes);
   give(path_table_memory(), path_table_bytes());
+  give(generated_code_memory(), generated_code_memory_bytes());
   give(g_process.records, sizeof(ThreadRecord) * g_process.record_count);
   // All slots: the child of a fork still has the memory of its parent's threads.
   for (std::uint32_t i = 0; g_process.records != nullptr && i < g_process.record_count; ++i)

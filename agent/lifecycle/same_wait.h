@@ -24,12 +24,19 @@ enum class CallState {
 // From the text of /proc/self/task/TID/syscall.
 CallState parse_call(const char* text, BlockedCall& call) noexcept;
 
-// Asks the kernel about the thread.
-using ReadCall = CallState (*)(ThreadRecord& record, BlockedCall& call) noexcept;
+// From the text of /proc/self/task/TID/status: how often the thread has given its processor up to wait for
+// something. 0: it is not there.
+std::uint64_t parse_waits(const char* status) noexcept;
+
+// Asks the kernel about a thread.
+struct AskKernel {
+  CallState (*call)(ThreadRecord& record, BlockedCall& call) noexcept;
+  std::uint64_t (*waits)(ThreadRecord& record) noexcept;  // 0: it does not tell. Costs more than the call
+};
 
 // For a thread that its last sample found blocked: true if it has left that wait. It may be in another one by
 // now, and has to be sampled again. `cpu_ns`: its CPU clock. Once the thread is known to have gone back to
-// the wait, the clock alone decides; before that, if need be, the kernel is asked for the call.
-bool has_moved(ThreadRecord& record, std::uint64_t cpu_ns, ReadCall read) noexcept;
+// the wait, the clock alone decides; before that, if need be, the kernel is asked.
+bool has_moved(ThreadRecord& record, std::uint64_t cpu_ns, const AskKernel& ask) noexcept;
 
 }  // namespace clusterprof::agent

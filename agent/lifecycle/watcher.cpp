@@ -30,6 +30,7 @@
 #include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/end_recording.h"
 #include "agent/lifecycle/fault_handler.h"
+#include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/replaced_calls.h"
@@ -255,6 +256,15 @@ CallState read_call(ThreadRecord& record, BlockedCall& call) noexcept {
   return parse_call(text, call);
 }
 
+// The file is long, and rarely needed: it does not stay open.
+std::uint64_t read_waits(ThreadRecord& record) noexcept {
+  char path[64], text[8192];
+  task_file(record.tid, "/status", path);
+  return read_small_file(path, text, sizeof text) != 0 ? parse_waits(text) : 0;
+}
+
+constexpr AskKernel kAskKernel = {read_call, read_waits};
+
 // Asks the kernel in which call the thread is blocked. False if it must not be signalled: it could run and
 // only waits for a processor, as most threads of an overcommitted node do; or it is executing another
 // program, which our signal (unlike a timer's) would reach and kill; or the program would notice that the
@@ -382,7 +392,7 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   if (ran_ns != 0 && elapsed_ns >= ran_ns + kShortStopNs) refresh_schedule(record, cpu_ns);
 
   if (record.tick == Tick::kMonotonic) {
-    if (record.timer_off.load(std::memory_order_acquire) == 0 || !has_moved(record, cpu_ns, read_call))
+    if (record.timer_off.load(std::memory_order_acquire) == 0 || !has_moved(record, cpu_ns, kAskKernel))
       return Look::kSame;
     record.timer_off.store(0, std::memory_order_relaxed);
     arm_timer(record);
@@ -391,7 +401,7 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   if (!g_process.watch_blocked) return Look::kSame;
 
   if (record.signalled) {
-    if (record.signal_sent.load(std::memory_order_acquire) != 0 || !has_moved(record, cpu_ns, read_call))
+    if (record.signal_sent.load(std::memory_order_acquire) != 0 || !has_moved(record, cpu_ns, kAskKernel))
       return Look::kSame;
     record.signalled = false;
     record.watch.same_since_ns = now_ns;
@@ -622,6 +632,8 @@ void* watch(void* given) {
 
 void start_watcher() noexcept {
   constexpr std::size_t kStackBytes = 256 * 1024;
+  generated_code_take_memory_from(
+      {[](std::uint64_t bytes) noexcept { return map_memory(bytes); }, unmap_memory});
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return;
   g_watcher_tid.store(-1, std::memory_order_relaxed);

@@ -41,6 +41,8 @@ void begin_for(ThreadRecord& record) noexcept {
   record.last_look_ns = now_ns;
   record.sampled_cpu_ns.store(cpu_ns, kRelaxed);
   record.sampled_cost_ns.store(0, kRelaxed);
+  record.sampled_waits.store(0, kRelaxed);
+  record.sampled_switches.store(0, kRelaxed);
   record.signalled = false;
   WatchState& watch = record.watch;
   watch.next_ns = watch.same_since_ns = now_ns;

@@ -102,6 +102,10 @@ struct WatchState {
   std::uint64_t rest_signal_ns, rest_cpu_ns;
   // How often it had got a processor: at this CPU time, and when the watcher signalled it. 0: not known.
   std::uint64_t runs, runs_cpu_ns, signalled_runs;
+  // kMonotonic: by how many that number is above the context switches that the handler counts, at least. The
+  // kernel does not count everything in both.
+  bool runs_above_known;
+  std::int64_t runs_above;
 };
 
 // The process-private side of a ThreadSlot, at the same index.
@@ -132,6 +136,9 @@ struct ThreadRecord {
   std::atomic<std::uint32_t> sampled_cost_ns;  // what that signal's handler took
   // Where it met the thread: at or behind the call that it interrupted.
   std::atomic<std::uint64_t> sampled_pc, sampled_sp;
+  // If it met it blocked: how often the thread had given its processor up by then to wait for something, and
+  // how often it had lost it in either way. Both 0: not known.
+  std::atomic<std::uint64_t> sampled_waits, sampled_switches;
   std::atomic<std::uint32_t> timer_off;    // kMonotonic: the handler stopped it, the thread is blocked
   std::atomic<std::uint32_t> signal_sent;  // watcher: 1 before the signal; handler: 0
   // What the kernel said the thread was blocked in when the signal was sent; number -1: nothing.

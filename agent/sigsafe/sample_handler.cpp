@@ -484,6 +484,15 @@ struct Choice {
   bool wanted;  // false: what passed is left to the next sample
 };
 
+// For a thread that waits where its last sample found it, and has hardly run since: whether it is in another
+// wait there. Going back to the same one, it has given its processor up once.
+bool waits_again(ThreadContext& context, const ThreadRecord& record, const Instant& now) noexcept {
+  const std::uint64_t before = record.sampled_waits.load(std::memory_order_relaxed);
+  context.usage_time_ns = 0;
+  refresh_usage(context, now);
+  return before != 0 && context.voluntary_switches > before + 1;
+}
+
 // For a timer on CLOCK_MONOTONIC, which also fires while the thread waits. Stops the timer if the thread has
 // not moved.
 Choice choose_at_wall_timer(ThreadContext& context, ThreadRecord& record, const InterruptedCall& call,
@@ -500,7 +509,8 @@ Choice choose_at_wall_timer(ThreadContext& context, ThreadRecord& record, const 
     // The second period in the same call: leave the thread alone until it moves.
     if (moved_ns < record.sampled_cost_ns.load(std::memory_order_relaxed) + kMovedNs) {
       stop_timer(record);
-      choice.wanted = choice.wanted && (pc != context.waiting_pc || sp != context.waiting_sp);
+      const bool is_there = pc == context.waiting_pc && sp == context.waiting_sp;
+      if (is_there && !waits_again(context, record, now)) choice.wanted = false;
     }
   }
   context.waiting_pc = call.interrupted ? pc : 0;
@@ -521,6 +531,22 @@ Choice choose(Sender from, ThreadContext& context, ThreadRecord& record, Interru
   if (from == Sender::kEvent) return {wire::Trigger::kEvent, true};
   if (record.tick == Tick::kMonotonic) return choose_at_wall_timer(context, record, call, interrupted, now);
   return {wire::Trigger::kCpuTimer, true};
+}
+
+// For whoever asks later whether the thread is still in this wait. Known if they were read for this sample,
+// as they are of a thread that has stood still for a while.
+void note_waits(const ThreadContext& context, ThreadRecord& record, wire::Trigger trigger,
+                const Instant& now) noexcept {
+  const bool known = trigger == wire::Trigger::kBlocked && context.usage_time_ns == now.time_ns;
+  record.sampled_waits.store(known ? context.voluntary_switches : 0, std::memory_order_relaxed);
+  record.sampled_switches.store(known ? context.switches : 0, std::memory_order_relaxed);
+}
+
+// The thread has left its wait for a signal that is no sample of it, and goes back to it.
+void note_another_wake_up(ThreadRecord& record) noexcept {
+  for (std::atomic<std::uint64_t>* const count : {&record.sampled_waits, &record.sampled_switches})
+    if (const std::uint64_t before = count->load(std::memory_order_relaxed); before != 0)
+      count->store(before + 1, std::memory_order_relaxed);
 }
 
 // An event stops with each of its signals. It continues now, unless the thread's call is repeated, which may
@@ -604,8 +630,10 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   if (segment != nullptr) segment->handler_ns.fetch_add(cost_ns, std::memory_order_relaxed);
   if (from == Sender::kEvent) {  // nothing of the time is told yet
     record.sampled_cost_ns.fetch_add(told_cost_ns, std::memory_order_relaxed);
+    if (call.interrupted) note_another_wake_up(record);
     return true;
   }
+  note_waits(context, record, choice.trigger, now);
   record.sampled_cost_ns.store(told_cost_ns, std::memory_order_relaxed);
   const auto& registers = interrupted.uc_mcontext.gregs;
   record.sampled_pc.store(static_cast<std::uint64_t>(registers[REG_RIP]), std::memory_order_relaxed);

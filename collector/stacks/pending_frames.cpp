@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collector/names/perf_map.hpp"
+#include "collector/stacks/code_at.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -56,16 +57,10 @@ void PendingFrames::settle_regions() {
 void PendingFrames::settle_addresses() {
   std::erase_if(addresses_, [this](const auto& pending) {
     const auto& [key, frame] = pending;
-    const std::uint64_t address = key.value - key.instruction;
-    const RawKind kind = key.instruction == 0 ? RawKind::kNativeExact : RawKind::kNativeReturn;
-    if (const ModuleMap::Mapping* const mapping = modules_.find(address, key.epoch)) {
-      resolve(frame, {kind, mapping->module, key.value - mapping->load_bias});
-    } else if (const std::optional<GeneratedCode::Place> place = generated_.find(address)) {
-      resolve(frame, {kind, place->module, key.value});
-    } else {
-      return false;
-    }
-    return true;
+    const std::optional<CodeAt> code =
+        code_at(modules_, generated_, key.value, key.instruction == 0, key.epoch);
+    if (code) resolve(frame, code->frame);
+    return code.has_value();
   });
 }
 
@@ -83,11 +78,12 @@ void PendingFrames::settle_codes() {
 
 void PendingFrames::name_generated_code(std::int32_t pid, std::int64_t process_start_utc_ns) {
   std::vector<std::uint64_t> addresses;
-  for (const auto& [key, frame] : addresses_) addresses.push_back(key.value - key.instruction);
+  for (const auto& [key, frame] : addresses_)
+    addresses.push_back(instruction_of(key.value, key.instruction == 0));
   if (addresses.empty()) return;
   const auto names = read_perf_map(perf_map_path(pid), process_start_utc_ns, addresses);
   for (const auto& [key, frame] : addresses_) {
-    const auto name = names.find(key.value - key.instruction);
+    const auto name = names.find(instruction_of(key.value, key.instruction == 0));
     if (name != names.end()) resolve(frame, {RawKind::kNamed, store_.name(name->second), 0});
   }
 }

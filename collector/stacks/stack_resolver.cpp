@@ -10,6 +10,7 @@
 #include <array>
 
 #include "base/base_name.hpp"
+#include "collector/stacks/code_at.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -231,22 +232,15 @@ void StackResolver::read_code() {
 }
 
 StackResolver::Frame StackResolver::native_frame(std::uint64_t word, bool exact, std::uint32_t epoch) {
-  const std::uint64_t address = exact || word == 0 ? word : word - 1;
-  const ModuleMap::Mapping* mapping = modules_.find(address, epoch);
-  std::optional<GeneratedCode::Place> generated = generated_.find(address);
-  if (mapping == nullptr && !generated) {
+  std::optional<CodeAt> code = code_at(modules_, generated_, word, exact, epoch);
+  if (!code) {
     // Perhaps it was described after this round began.
     modules_.read();
     generated_.read();
-    mapping = modules_.find(address, epoch);
-    generated = generated_.find(address);
+    code = code_at(modules_, generated_, word, exact, epoch);
   }
-  const RawKind kind = exact ? RawKind::kNativeExact : RawKind::kNativeReturn;
-  // An object file may have been where the code is now, or the other way round.
-  if (generated && (mapping == nullptr || mapping->epoch <= generated->epoch))
-    return {store_.frame({kind, generated->module, word}), false, ModuleRole::kProgram, true};
-  if (mapping == nullptr) return {pending_.address(word, exact, epoch), false, ModuleRole::kProgram, false};
-  return {store_.frame({kind, mapping->module, word - mapping->load_bias}), false, mapping->role, true};
+  if (!code) return {pending_.address(word, exact, epoch), false, ModuleRole::kProgram, false};
+  return {store_.frame(code->frame), false, code->role, true};
 }
 
 StackResolver::Frame StackResolver::python_frame(std::uint64_t code_id, std::uint32_t instruction) {

@@ -50,7 +50,7 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x38'47'45'53'46'52'50'43ull;  // "CPRFSEG8"
-inline constexpr std::uint32_t kWireMajor = 15;
+inline constexpr std::uint32_t kWireMajor = 16;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
@@ -84,6 +84,11 @@ enum class DropReason : std::uint32_t {
   kMemoryPathRoomFull,    // a recorded allocation whose call path found no room in the path arena
   kMemoryBlockTableFull,  // a recorded block that counts as freed at once; a mapping that is not recorded
   kGeneratedArenaFull,    // generated code whose description was too large, or found no room
+  kGeneratedTableFull,    // a description beyond those that the agent can know of at a time
+  kGeneratedListsFull,    // a list of descriptions beyond the 8th
+  kGeneratedListCut,      // a list that was not read to its end
+  kGeneratedNotElf,       // a description that is no ELF file
+  kGeneratedUnreadable,   // a description whose memory could not be read
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -113,7 +118,12 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
                                                                "memory_site_table_full",
                                                                "memory_path_room_full",
                                                                "memory_block_table_full",
-                                                               "generated_arena_full"};
+                                                               "generated_arena_full",
+                                                               "generated_table_full",
+                                                               "generated_lists_full",
+                                                               "generated_list_cut",
+                                                               "generated_not_elf",
+                                                               "generated_unreadable"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 

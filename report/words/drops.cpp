@@ -78,6 +78,18 @@ constexpr Reason kReasons[] = {
     {"memory_block_table_full",
      "recorded blocks count as freed at once, or mappings not at all: the table of those that live is full"},
     {"generated_arena_full", "descriptions of generated code did not fit: functions of it have no name"},
+    {"generated_table_full",
+     "descriptions of generated code are not read: there are more than 16,384 at a time, and functions of "
+     "the "
+     "others have no name"},
+    {"generated_lists_full",
+     "compilers describe generated code in lists beyond the 8th: functions of theirs have no name"},
+    {"generated_list_cut",
+     "lists of generated code were not read to their end: functions of it may have no name"},
+    {"generated_not_elf",
+     "descriptions of generated code are in a format of their compiler's own: functions of it have no name"},
+    {"generated_unreadable",
+     "descriptions of generated code are in memory that cannot be read: functions of it have no name"},
     {"damaged_generated", "descriptions of generated code cannot be true: the program wrote over them"},
     {"memory_ring_full",
      "changes of the memory that lives have no time of their own: the collector did not fetch them in time"},

@@ -718,6 +718,17 @@ static int do_waits_in_turn(int times) {
   return 0;
 }
 
+/* Two waits in one function, by one function of libc, without work in between. */
+static int do_waits_at_one_place(int first_ms) {
+  for (int i = 0; i < 10; ++i) {
+    spin_cpu_ms(20);
+    const struct timespec first = in_ms(CLOCK_MONOTONIC, first_ms), second = in_ms(CLOCK_MONOTONIC, 300);
+    if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &first, NULL) != 0) return 1;
+    if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &second, NULL) != 0) return 1;
+  }
+  return 0;
+}
+
 static int do_fork_faults(int children) { /* of children that do nothing */
   for (int i = 0; i < children; ++i) {
     const pid_t child = fork();
@@ -791,6 +802,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "sleepers") == 0) return do_sleepers(number, 64);
   if (strcmp(what, "few_sleepers") == 0) return do_sleepers(number, 2);
   if (strcmp(what, "waits_in_turn") == 0) return do_waits_in_turn(number);
+  if (strcmp(what, "waits_at_one_place") == 0) return do_waits_at_one_place(number);
   if (strcmp(what, "fork_faults") == 0) return do_fork_faults(number);
   if (strcmp(what, "memory") == 0) return do_memory(number);
   if (strcmp(what, "env") == 0) return system("env | grep -E '^(LD_PRELOAD|CLUSTERPROF)'") == 0 ? 0 : 1;

@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../support/jit_list.h"
+
 // push %rbp; mov %rsp,%rbp; mov %rdi,%rcx; 1: dec %rcx; jnz 1b; pop %rbp; ret
 static const unsigned char kLoop[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf9,
                                       0x48, 0xff, 0xc9, 0x75, 0xfb, 0x5d, 0xc3};
@@ -23,20 +25,9 @@ static double cpu_s(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// --- the list for debuggers, as GDB's manual has it ---
+// --- the list for debuggers ---
 
-struct jit_code_entry {
-  struct jit_code_entry *next, *previous;
-  const char* object;
-  uint64_t object_bytes;
-};
-
-struct jit_descriptor {
-  uint32_t version, action;
-  struct jit_code_entry *relevant, *first;
-};
-
-struct jit_descriptor __jit_debug_descriptor = {1, 0, NULL, NULL};
+struct jit_descriptor __jit_debug_descriptor = {kJitVersion, 0, NULL, NULL};
 void __jit_debug_register_code(void);
 __attribute__((noinline)) void __jit_debug_register_code(void) { __asm__ volatile("" ::: "memory"); }
 
@@ -87,22 +78,13 @@ static struct jit_code_entry* describe(const char* name, const unsigned char* co
   place(object, 4, 23, SHT_STRTAB, object->section_names, sizeof object->section_names);
   entry->object = (const char*)object;
   entry->object_bytes = sizeof *object;
-  entry->next = __jit_debug_descriptor.first;
-  if (entry->next != NULL) entry->next->previous = entry;
-  __jit_debug_descriptor.first = __jit_debug_descriptor.relevant = entry;
-  __jit_debug_descriptor.action = 1;
+  jit_list_add(&__jit_debug_descriptor, entry);
   __jit_debug_register_code();
   return entry;
 }
 
 static void forget(struct jit_code_entry* entry) {
-  if (entry->next != NULL) entry->next->previous = entry->previous;
-  if (entry->previous != NULL)
-    entry->previous->next = entry->next;
-  else
-    __jit_debug_descriptor.first = entry->next;
-  __jit_debug_descriptor.relevant = entry;
-  __jit_debug_descriptor.action = 2;
+  jit_list_remove(&__jit_debug_descriptor, entry);
   __jit_debug_register_code();
   memset((char*)entry->object, 0, sizeof(struct object));
   free((char*)entry->object);

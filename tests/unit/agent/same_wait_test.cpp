@@ -24,6 +24,8 @@ constexpr std::uint64_t kAsleepPc = 0x7f7ee7750545, kAsleepSp = 0x7f7ee767ce70;
 struct Kernel {
   std::string says;
   int asked;
+  std::uint64_t waits;
+  int asked_for_waits;
 };
 Kernel g_kernel;
 
@@ -32,23 +34,34 @@ CallState ask(ThreadRecord&, BlockedCall& call) noexcept {
   return g_kernel.says.empty() ? CallState::kNotKnown : parse_call(g_kernel.says.c_str(), call);
 }
 
+std::uint64_t ask_for_waits(ThreadRecord&) noexcept {
+  ++g_kernel.asked_for_waits;
+  return g_kernel.waits;
+}
+
+constexpr AskKernel kAsk = {ask, ask_for_waits};
+
 // A thread that the watcher has signalled in clock_nanosleep. Its clock was at 1 ms, and the handler took
 // 8 us.
 class SameWait : public testing::Test {
  protected:
   static constexpr std::uint64_t kSampledNs = 1'000'000, kHandlerNs = 8'000, kBackToSleepNs = 5'000;
   static constexpr std::uint64_t kRestNs = kSampledNs + kHandlerNs + kBackToSleepNs;
+  // How often it had begun to wait by the sample, and does so when it goes back, and then somewhere else.
+  static constexpr std::uint64_t kWaits = 100, kWaitsBack = kWaits + 1, kWaitsElsewhere = kWaits + 2;
 
   SameWait() : record_(std::make_unique<ThreadRecord>()) {
     record_->tick = Tick::kCpuClock;
     sample(kSampledNs);
-    g_kernel = {kAsleep, 0};
+    g_kernel = {kAsleep, 0, kWaitsBack, 0};
   }
 
   void sample(std::uint64_t cpu_ns) {
     record_->sampled_pc = kAsleepPc - 2;  // the call is made again
     record_->sampled_sp = kAsleepSp;
     record_->sampled_cost_ns = kHandlerNs;
+    record_->sampled_waits = kWaits;
+    record_->sampled_switches = kWaits + 20;
     record_->sampled_cpu_ns = cpu_ns;
   }
   // How often the thread had got a processor when it was signalled, and by the look at this CPU time.
@@ -57,7 +70,7 @@ class SameWait : public testing::Test {
     record_->watch.runs = now;
     record_->watch.runs_cpu_ns = cpu_ns;
   }
-  bool moved_at(std::uint64_t cpu_ns) { return has_moved(*record_, cpu_ns, ask); }
+  bool moved_at(std::uint64_t cpu_ns) { return has_moved(*record_, cpu_ns, kAsk); }
 
   std::unique_ptr<ThreadRecord> record_;
 };
@@ -93,15 +106,36 @@ TEST_F(SameWait, AThreadThatRanWhenItWasSampledWaitsElsewhere) {
 }
 
 // Such as two sleeps in one function.
-TEST_F(SameWait, AThreadThatGotAProcessorTwiceIsInAnotherWaitEvenAtTheSamePlace) {
+TEST_F(SameWait, AThreadThatHasWaitedTwiceIsInAnotherWaitEvenAtTheSamePlace) {
   runs(17, 19, kRestNs);
+  g_kernel.waits = kWaitsElsewhere;
   EXPECT_TRUE(moved_at(kRestNs));
-  EXPECT_EQ(g_kernel.asked, 0);
+}
+
+TEST_F(SameWait, AThreadThatLostItsProcessorInTheHandlerIsInTheSameWait) {
+  for (const std::uint64_t times : {1u, 2u, 9u}) {
+    sample(times * kSampledNs);
+    const std::uint64_t rest_ns = times * kSampledNs + kHandlerNs + kBackToSleepNs;
+    runs(17, 18 + times, rest_ns);
+    for (int look = 0; look < 3; ++look) EXPECT_FALSE(moved_at(rest_ns)) << times;
+    EXPECT_TRUE(moved_at(rest_ns + 1));
+  }
+  EXPECT_EQ(g_kernel.asked_for_waits, 3);
+}
+
+TEST_F(SameWait, AThreadThatGotAProcessorTwiceHasMovedWhereNobodyKnowsWhy) {
+  runs(17, 19, kRestNs);
+  g_kernel.waits = 0;
+  EXPECT_TRUE(moved_at(kRestNs));
+  g_kernel.waits = kWaitsBack;
+  record_->sampled_waits = 0;
+  EXPECT_TRUE(moved_at(kRestNs));
 }
 
 TEST_F(SameWait, TheHandlerNeedsAProcessorOnce) {
   runs(17, 18, kRestNs);
   EXPECT_FALSE(moved_at(kRestNs));
+  EXPECT_EQ(g_kernel.asked_for_waits, 0);
 }
 
 TEST_F(SameWait, HowOftenItRanCountsOnlyWhereThatIsKnown) {
@@ -115,11 +149,58 @@ TEST_F(SameWait, HowOftenItRanCountsOnlyWhereThatIsKnown) {
   EXPECT_FALSE(moved_at(kRestNs + 2 * kSampledNs));
 }
 
-// Its signals come twice before the timer is stopped.
-TEST_F(SameWait, HowOftenItRanDoesNotCountWithTheMonotonicTimer) {
-  record_->tick = Tick::kMonotonic;
-  runs(17, 19, kRestNs);
+// With the monotonic timer there is no signal of the watcher. What the handler has counted when it stopped
+// the timer takes its place.
+class SameWaitOfTheWallClock : public SameWait {
+ protected:
+  SameWaitOfTheWallClock() { record_->tick = Tick::kMonotonic; }
+
+  // After a sample of its own: the thread got a processor so often more than its context switches said.
+  bool moved_with(std::int64_t runs_above_switches) {
+    const std::uint64_t cpu_ns = ++samples_ * kSampledNs;
+    sample(cpu_ns);
+    runs(0, record_->sampled_switches + static_cast<std::uint64_t>(runs_above_switches),
+         cpu_ns + kHandlerNs + kBackToSleepNs);
+    return moved_at(cpu_ns + kHandlerNs + kBackToSleepNs);
+  }
+
+ private:
+  std::uint64_t samples_ = 0;
+};
+
+TEST_F(SameWaitOfTheWallClock, AThreadThatHasWaitedTwiceIsInAnotherWaitEvenAtTheSamePlace) {
+  g_kernel.waits = kWaitsElsewhere;
+  EXPECT_TRUE(moved_with(2));
+  g_kernel.waits = kWaitsBack;
+  EXPECT_FALSE(moved_with(1));
+  g_kernel.waits = kWaitsElsewhere;
+  EXPECT_TRUE(moved_with(2));
+}
+
+TEST_F(SameWaitOfTheWallClock, TheKernelIsAskedOnlyIfItRanMoreOftenThanWhenItStayed) {
+  EXPECT_FALSE(moved_with(1));
+  EXPECT_EQ(g_kernel.asked_for_waits, 1);
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(moved_with(1));
+  EXPECT_EQ(g_kernel.asked_for_waits, 1);
+  EXPECT_FALSE(moved_with(2)) << "it lost its processor in the handler";
+  EXPECT_EQ(g_kernel.asked_for_waits, 2);
+}
+
+// Some kernels count fewer of the times at which a thread gets a processor than of those at which it loses
+// it.
+TEST_F(SameWaitOfTheWallClock, WhatTheKernelDoesNotCountIsLearned) {
+  EXPECT_FALSE(moved_with(1));
+  EXPECT_FALSE(moved_with(-40));
+  g_kernel.waits = kWaitsElsewhere;
+  EXPECT_TRUE(moved_with(-39));
+  EXPECT_EQ(g_kernel.asked_for_waits, 2);
+}
+
+TEST_F(SameWaitOfTheWallClock, ThePlaceAndTheClockDecideWhereTheHandlerHasNotCounted) {
+  record_->sampled_waits = record_->sampled_switches = 0;
+  runs(0, 19, kRestNs);
   EXPECT_FALSE(moved_at(kRestNs));
+  EXPECT_EQ(g_kernel.asked_for_waits, 0);
   sample(2 * kSampledNs);
   g_kernel.says = kAtMutex;
   EXPECT_TRUE(moved_at(kRestNs + kSampledNs));
@@ -152,6 +233,15 @@ TEST_F(SameWait, AfterEachSampleTheKernelIsAskedAnew) {
   g_kernel.says = kAtMutex;
   EXPECT_TRUE(moved_at(kRestNs + kSampledNs));
   EXPECT_EQ(g_kernel.asked, 2);
+}
+
+TEST(Waits, AreReadFromTheStatusOfAThread) {
+  EXPECT_EQ(
+      parse_waits("Name:\tvoluntary_ctxt_switches:\nMems_allowed_list:\t0\nvoluntary_ctxt_switches:\t42\n"
+                  "nonvoluntary_ctxt_switches:\t7\n"),
+      42u);
+  EXPECT_EQ(parse_waits("Name:\tprogram\nnonvoluntary_ctxt_switches:\t7\n"), 0u);
+  EXPECT_EQ(parse_waits(""), 0u);
 }
 
 TEST(Call, IsReadWithItsArgumentsStackPointerAndPc) {

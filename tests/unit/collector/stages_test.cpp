@@ -359,6 +359,25 @@ TEST_F(Stacks, GeneratedCodeAndObjectFilesInTheSamePlace) {
   EXPECT_EQ(path_at(0x4010), "/program");
 }
 
+// A frame that has to wait for its description gets the same one.
+TEST_F(Stacks, PendingFramesInGeneratedCodeAndObjectFilesInTheSamePlace) {
+  context.epoch = 3;
+  const auto path_at = [&](std::uint64_t address) {
+    return stacks.resolve(std::vector<std::uint64_t>{address}, context).path;
+  };
+  const std::uint32_t in_buffer = path_at(0x2010), beside = path_at(0x2090), before = path_at(0x4010);
+  segment.module("/program", 0x1000, 0x9000, 0, 3);
+  segment.generated(test::made_object(0x2000, 0x1000, {{"in a buffer of it", 0, 0x80}}), 3);
+  segment.generated(test::made_object(0x4000, 0x1000, {{"before it was loaded", 0, 0x80}}), 2);
+  stacks.read_descriptions(1);
+  const auto module_of = [&](std::uint32_t path) {
+    return store.tables().modules.at(last_frame(store, path).a)->path;
+  };
+  EXPECT_EQ(module_of(in_buffer), kGeneratedModule);
+  EXPECT_EQ(module_of(beside), "/program");
+  EXPECT_EQ(module_of(before), "/program");
+}
+
 TEST_F(Stacks, DamagedDescriptionsOfGeneratedCodeAreCounted) {
   const std::string good = test::made_object(0x7000'0000, 0x1000, {{"good", 0, 0x80}});
   segment.generated(

@@ -3,36 +3,32 @@
 #include "agent/discovery/generated_code.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "agent/lifecycle/memory.h"
+#include "agent/sigsafe/process_state.h"
+#include "tests/support/jit_list.h"
+#include "tests/support/made_object.hpp"
+
 extern "C" {
-
-struct DebugEntry {
-  DebugEntry* next;
-  DebugEntry* previous;
-  const char* object;
-  std::uint64_t object_bytes;
-};
-
-struct DebugDescriptor {
-  std::uint32_t version, action;
-  DebugEntry* relevant;
-  DebugEntry* first;
-};
-
-[[gnu::visibility("default")]] DebugDescriptor __jit_debug_descriptor = {1, 0, nullptr, nullptr};
+[[gnu::visibility("default")]] jit_descriptor __jit_debug_descriptor = {kJitVersion, 0, nullptr, nullptr};
 }
 
 namespace clusterprof::agent {
@@ -52,8 +48,13 @@ class Segment {
     header()->module_epoch = 7;
   }
   wire::SegmentHeader* header() { return static_cast<wire::SegmentHeader*>(memory_.get()); }
-  std::uint64_t drops() {
-    return header()->drops[static_cast<std::uint32_t>(wire::DropReason::kGeneratedArenaFull)].load();
+  std::uint64_t drops(wire::DropReason reason) {
+    return header()->drops[static_cast<std::uint32_t>(reason)].load();
+  }
+  std::uint64_t all_drops() {
+    std::uint64_t sum = 0;
+    for (const auto& count : header()->drops) sum += count.load();
+    return sum;
   }
   std::vector<std::string> objects() {
     std::vector<std::string> all;
@@ -85,24 +86,22 @@ std::string object(const std::string& name, std::size_t bytes = 80) {
 
 class GeneratedCodeTest : public testing::Test {
  protected:
-  GeneratedCodeTest() { generated_code_reset_after_fork(); }
-  ~GeneratedCodeTest() override { __jit_debug_descriptor = {1, 0, nullptr, nullptr}; }
+  GeneratedCodeTest() {
+    generated_code_take_memory_from(
+        {[](std::uint64_t bytes) noexcept { return map_memory(bytes); }, unmap_memory});
+    generated_code_reset_after_fork();
+  }
+  ~GeneratedCodeTest() override {
+    g_handlers.ended = 0;
+    __jit_debug_descriptor = {kJitVersion, 0, nullptr, nullptr};
+  }
 
-  // As LLVM does: the newest comes first.
-  void add(DebugEntry& entry, const std::string& content) {
-    DebugDescriptor& list = __jit_debug_descriptor;
-    entry = {list.first, nullptr, content.data(), content.size()};
-    if (list.first != nullptr) list.first->previous = &entry;
-    list.first = list.relevant = &entry;
-    list.action = 1;
+  void add(jit_code_entry& entry, const std::string& content) {
+    entry.object = content.data();
+    entry.object_bytes = content.size();
+    jit_list_add(&__jit_debug_descriptor, &entry);
   }
-  void remove(DebugEntry& entry) {
-    DebugDescriptor& list = __jit_debug_descriptor;
-    if (entry.next != nullptr) entry.next->previous = entry.previous;
-    (entry.previous != nullptr ? entry.previous->next : list.first) = entry.next;
-    list.relevant = &entry;
-    list.action = 2;
-  }
+  void remove(jit_code_entry& entry) { jit_list_remove(&__jit_debug_descriptor, &entry); }
   // The rate of walks is limited.
   static std::vector<std::string> refresh(Segment& of) {
     for (int i = 0; i < 200; ++i) {
@@ -114,9 +113,14 @@ class GeneratedCodeTest : public testing::Test {
     return of.objects();
   }
   std::vector<std::string> refresh() { return refresh(segment); }
+  // One look, and then as many as it takes: the last one has no limit of its rate.
+  static void look_to_the_end(Segment& of) {
+    generated_code_refresh(of.header());
+    for (int i = 0; i < 40; ++i) generated_code_refresh_at_exit(of.header());
+  }
 
   Segment segment;
-  std::array<DebugEntry, 8> entries{};
+  std::array<jit_code_entry, 8> entries{};
 };
 
 using Objects = std::vector<std::string>;
@@ -129,7 +133,7 @@ TEST_F(GeneratedCodeTest, WhatIsRegisteredIsCopiedOnce) {
   add(entries[1], second);
   add(entries[2], third);
   EXPECT_EQ(refresh(), (Objects{first, third, second}));
-  EXPECT_EQ(segment.drops(), 0u);
+  EXPECT_EQ(segment.all_drops(), 0u);
 }
 
 // As where memory that was freed is used again at once: only what is described has changed.
@@ -190,10 +194,12 @@ TEST_F(GeneratedCodeTest, MemoryThatIsGoneIsLeftOut) {
   add(entries[2], good);
   entries[2].object = static_cast<const char*>(gone);
   EXPECT_EQ(refresh(), Objects({good}));
-  EXPECT_EQ(segment.drops(), 2u);
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedUnreadable), 1u);
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedNotElf), 1u);
+  EXPECT_EQ(segment.all_drops(), 2u);
   // An entry that cannot be read ends the walk; what is before it is known.
   const std::string newest = object("newest");
-  entries[2].next = static_cast<DebugEntry*>(gone);
+  entries[2].next = static_cast<jit_code_entry*>(gone);
   add(entries[3], newest);
   EXPECT_EQ(refresh(), (Objects{good, newest}));
   munmap(gone, 4096);
@@ -212,14 +218,26 @@ TEST_F(GeneratedCodeTest, ObjectsThatDoNotFitAreCounted) {
                     more = object("more", kArenaBytes / 2), small = object("small");
   add(entries[0], large);
   EXPECT_EQ(refresh(), Objects());
-  EXPECT_EQ(segment.drops(), 1u);
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedArenaFull), 1u);
   add(entries[1], half);
   add(entries[2], more);
   EXPECT_EQ(refresh(), Objects({more}));
-  EXPECT_EQ(segment.drops(), 2u);
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedArenaFull), 2u);
   add(entries[3], small);
   EXPECT_EQ(refresh(), (Objects{more, small}));
-  EXPECT_EQ(segment.drops(), 2u);
+  EXPECT_EQ(segment.all_drops(), 2u);
+}
+
+// Compilers may describe code in a format of their own, for a reader that they bring to the debugger.
+TEST_F(GeneratedCodeTest, WhatIsNoObjectFileIsCountedAsThat) {
+  const std::string own = std::string(kArenaBytes, 'x'), tiny =
+                                                             "\x7f"
+                                                             "ELF";
+  add(entries[0], own);
+  add(entries[1], tiny);
+  EXPECT_EQ(refresh(), Objects());
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedNotElf), 2u);
+  EXPECT_EQ(segment.all_drops(), 2u);
 }
 
 TEST_F(GeneratedCodeTest, AnotherVersionIsLeftAlone) {
@@ -244,6 +262,69 @@ TEST_F(GeneratedCodeTest, TheLastLookFindsWhatIsNew) {
   add(entries[1], second);
   generated_code_refresh_at_exit(segment.header());
   EXPECT_EQ(segment.objects(), (Objects{first, second}));
+  EXPECT_EQ(segment.all_drops(), 0u);
+}
+
+TEST_F(GeneratedCodeTest, ThereIsNoLookOnceTheRecordingHasEnded) {
+  const std::string first = object("first"), second = object("second");
+  add(entries[0], first);
+  EXPECT_EQ(refresh().size(), 1u);
+  add(entries[1], second);
+  g_handlers.ended = 1;
+  generated_code_refresh_at_exit(segment.header());
+  generated_code_refresh(segment.header());
+  EXPECT_EQ(segment.objects(), Objects({first}));
+}
+
+// The thread that ends the process has loaded the segment's address before the attachment ended.
+TEST_F(GeneratedCodeTest, ASegmentThatWasGivenBackIsNotTouched) {
+  constexpr std::uint64_t kBytes = 1 << 20;
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const header = new (memory) wire::SegmentHeader{};
+  header->generated_arena_offset = sizeof(wire::SegmentHeader);
+  header->generated_arena_bytes = kArenaBytes;
+  header->start_mono_ns = 1;
+  const std::string first = object("first"), second = object("second");
+  add(entries[0], first);
+  header->module_epoch = 7;
+  generated_code_refresh(header);
+  EXPECT_NE(header->generated_arena_used.load(), 0u);
+  EXPECT_NE(generated_code_memory(), nullptr);
+  add(entries[1], second);
+  g_handlers.ended = 1;
+  EXPECT_TRUE(generated_code_give_back());
+  EXPECT_EQ(generated_code_memory(), nullptr);
+  ASSERT_EQ(munmap(memory, kBytes), 0);
+  g_handlers.ended = 0;  // as where it is attached to again
+  generated_code_refresh_at_exit(header);
+  generated_code_refresh_at_exit(nullptr);
+}
+
+// Whoever gives the segment back waits for the look.
+TEST_F(GeneratedCodeTest, ALookThatIsUnderWayEndsBeforeTheSegmentGoes) {
+  constexpr std::uint32_t kEntries = 4000;
+  std::string content = object("shared", 128 << 10);
+  std::vector<jit_code_entry> many(kEntries);
+  for (int round = 0; round < 20; ++round) {
+    generated_code_reset_after_fork();
+    __jit_debug_descriptor = {kJitVersion, 0, nullptr, nullptr};
+    for (jit_code_entry& entry : many) add(entry, content);
+    void* const memory = mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    auto* const header = new (memory) wire::SegmentHeader{};
+    header->generated_arena_offset = sizeof(wire::SegmentHeader);
+    header->generated_arena_bytes = kArenaBytes;
+    header->start_mono_ns = 100 + static_cast<std::uint64_t>(round);
+    header->module_epoch = 7;
+    g_handlers.ended = 0;
+    std::thread looker([&] { generated_code_refresh(header); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(round % 5));
+    g_handlers.ended = 1;
+    EXPECT_TRUE(generated_code_give_back());
+    ASSERT_EQ(munmap(memory, 1 << 20), 0);
+    looker.join();
+  }
 }
 
 // What is copied is whole, whatever the program does meanwhile.
@@ -252,9 +333,9 @@ TEST_F(GeneratedCodeTest, AListThatChangesAllTheTime) {
   Segment large(16 << 20);
   std::atomic<bool> is_done = false;
   std::thread compiler([&] {
-    DebugEntry* live[8] = {};
+    jit_code_entry* live[8] = {};
     for (unsigned i = 0; !is_done.load(); ++i) {
-      DebugEntry*& entry = live[i * 7 % 8];
+      jit_code_entry*& entry = live[i * 7 % 8];
       if (entry != nullptr) {
         remove(*entry);
         std::memset(const_cast<char*>(entry->object), i % 2 == 0 ? 0 : 0xcc, kBytes);
@@ -269,13 +350,13 @@ TEST_F(GeneratedCodeTest, AListThatChangesAllTheTime) {
                   "\x7f"
                   "ELF",
                   4);
-      entry = new DebugEntry;
+      entry = new jit_code_entry;
       add(*entry, {});
       entry->object = memory;
       entry->object_bytes = kBytes;
       if (i % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
-    for (DebugEntry* const entry : live) {
+    for (jit_code_entry* const entry : live) {
       if (entry == nullptr) continue;
       remove(*entry);
       munmap(const_cast<char*>(entry->object), kBytes);
@@ -292,6 +373,133 @@ TEST_F(GeneratedCodeTest, AListThatChangesAllTheTime) {
     ASSERT_EQ(one.size(), kBytes);
     ASSERT_EQ(one.find_first_not_of(one[4], 4), std::string::npos);
   }
+}
+
+constexpr std::uint32_t kTableEntries = 1 << 14;  // as many are known at a time
+
+// Memory of an object is used again for another one of the same size, between two looks.
+TEST_F(GeneratedCodeTest, AChangeOfWhatDescribesALargeObjectIsNoticed) {
+  const auto made = [](const std::string& name, std::uint64_t address, std::uint64_t offset) {
+    std::string text = test::made_object(address, 300 << 10, {{name, offset, 0x80}});
+    text.resize(text.size() + (200 << 10), '\0');  // as debug information: the tables are in the middle
+    return text;
+  };
+  const std::string first = made("first", 0x7000'0000, 0x100);
+  std::string other_end = first;
+  other_end.back() = 1;
+  Segment large(8 << 20);
+  std::string content = first;
+  add(entries[0], content);
+  look_to_the_end(large);
+  Objects expected = {first};
+  EXPECT_EQ(large.objects(), expected);
+  for (const std::string& other : {made("other", 0x7000'0000, 0x100), made("first", 0x7100'0000, 0x100),
+                                   made("first", 0x7000'0000, 0x200), other_end}) {
+    ASSERT_EQ(other.size(), content.size());
+    std::copy(other.begin(), other.end(), content.begin());
+    look_to_the_end(large);
+    expected.push_back(other);
+    EXPECT_EQ(large.objects(), expected);
+  }
+  look_to_the_end(large);
+  EXPECT_EQ(large.objects().size(), expected.size());
+}
+
+TEST_F(GeneratedCodeTest, WhatWasRemovedMakesRoomForMore) {
+  constexpr std::uint32_t kEach = 12'000;
+  const std::string content = object("shared");
+  Segment large(8 << 20);
+  std::vector<jit_code_entry> all[3];
+  std::size_t expected = 0;
+  for (auto& part : all) {
+    part.resize(kEach);
+    for (jit_code_entry& entry : part) add(entry, content);
+    look_to_the_end(large);
+    EXPECT_EQ(large.objects().size(), expected += kEach);
+    for (jit_code_entry& entry : part) remove(entry);
+    look_to_the_end(large);
+  }
+  // Those that live stay known while others make room.
+  for (jit_code_entry& entry : all[0]) add(entry, content);
+  look_to_the_end(large);
+  EXPECT_EQ(large.objects().size(), expected += kEach);
+  for (std::uint32_t i = 0; i < kEach; i += 2) remove(all[0][i]);
+  look_to_the_end(large);
+  for (std::uint32_t i = 0; i < kEach / 2; ++i) add(all[1][i], content);
+  look_to_the_end(large);
+  EXPECT_EQ(large.objects().size(), expected += kEach / 2);
+  EXPECT_EQ(large.drops(wire::DropReason::kGeneratedTableFull), 0u);
+}
+
+TEST_F(GeneratedCodeTest, WhatTheTableCannotHoldIsCountedOnce) {
+  const std::string content = object("shared");
+  std::vector<jit_code_entry> many(kTableEntries + 101);
+  for (std::uint32_t i = 0; i < kTableEntries + 100; ++i) add(many[i], content);
+  look_to_the_end(segment);
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedTableFull), 100u);
+  add(many.back(), content);  // all are met again
+  look_to_the_end(segment);
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedTableFull), 101u);
+}
+
+TEST_F(GeneratedCodeTest, AListWithoutEndIsCut) {
+  std::vector<jit_code_entry> many(4 * kTableEntries + 10);
+  const std::string content = object("shared");
+  for (jit_code_entry& entry : many) add(entry, content);
+  look_to_the_end(segment);
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedTableFull), 3 * kTableEntries);
+  const std::uint64_t cut = segment.drops(wire::DropReason::kGeneratedListCut);
+  EXPECT_GE(cut, 1u);
+  look_to_the_end(segment);
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedListCut), cut);
+}
+
+// Each takes more than 10 microseconds to look at. A look takes 50 milliseconds at most.
+TEST_F(GeneratedCodeTest, ALongListTakesSeveralLooks) {
+  constexpr std::uint64_t kEntries = 8000;
+  const std::string content = object("too large for the arena", 2 * kArenaBytes);
+  std::vector<jit_code_entry> many(kEntries);
+  for (jit_code_entry& entry : many) add(entry, content);
+  generated_code_refresh(segment.header());
+  const std::uint64_t first = segment.drops(wire::DropReason::kGeneratedArenaFull);
+  EXPECT_GT(first, 0u);
+  EXPECT_LT(first, kEntries);
+  for (int i = 0; i < 500 && segment.drops(wire::DropReason::kGeneratedArenaFull) < kEntries; ++i)
+    generated_code_refresh_at_exit(segment.header());
+  look_to_the_end(segment);
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedArenaFull), kEntries);
+}
+
+TEST_F(GeneratedCodeTest, ListsBeyondTheEighthAreCounted) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("generated_code_lists_" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  std::vector<void*> libraries;
+  const auto load = [&](int number) {
+    const std::filesystem::path path = folder / ("list" + std::to_string(number) + ".so");
+    std::filesystem::copy_file(GENERATED_CODE_EXPORTED, path);
+    libraries.push_back(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+    ASSERT_NE(libraries.back(), nullptr) << dlerror();
+  };
+  for (int i = 0; i < 9; ++i) load(i);  // and the list of this program
+  EXPECT_EQ(refresh(), Objects());
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedListsFull), 2u);
+  segment.header()->module_epoch = 8;
+  EXPECT_EQ(refresh(), Objects());
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedListsFull), 2u);
+  // Those that go make room.
+  for (int i = 0; i < 4; ++i) dlclose(libraries[static_cast<std::size_t>(i)]);
+  load(9);
+  const auto describe =
+      reinterpret_cast<void (*)(const char*, std::uint64_t)>(dlsym(libraries.back(), "describe_code"));
+  ASSERT_NE(describe, nullptr);
+  const std::string content = object("in the last library");
+  describe(content.data(), content.size());
+  segment.header()->module_epoch = 9;
+  EXPECT_EQ(refresh(), Objects({content}));
+  EXPECT_EQ(segment.drops(wire::DropReason::kGeneratedListsFull), 2u);
+  for (std::size_t i = 4; i < libraries.size(); ++i) dlclose(libraries[i]);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(GeneratedCodeTest, ListsOfLibrariesAreFound) {

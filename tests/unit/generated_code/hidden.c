@@ -3,28 +3,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct entry {
-  struct entry *next, *previous;
-  const char* object;
-  uint64_t object_bytes;
-};
-
-struct descriptor {
-  uint32_t version, action;
-  struct entry *relevant, *first;
-};
+#include "../../support/jit_list.h"
 
 #ifdef EXPORTED
 __attribute__((visibility("default")))
 #endif
-struct descriptor __jit_debug_descriptor = {1, 0, NULL, NULL};
+struct jit_descriptor __jit_debug_descriptor = {kJitVersion, 0, NULL, NULL};
 
 __attribute__((visibility("default"))) void describe_code(const char* object, uint64_t object_bytes);
 
 void describe_code(const char* object, uint64_t object_bytes) {
-  static struct entry only;
+  static struct jit_code_entry only;
   only.object = object;
   only.object_bytes = object_bytes;
-  __jit_debug_descriptor.action = 1;
-  __jit_debug_descriptor.relevant = __jit_debug_descriptor.first = &only;
+  __jit_debug_descriptor.first = NULL;
+  jit_list_add(&__jit_debug_descriptor, &only);
 }
