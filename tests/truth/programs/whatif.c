@@ -4,7 +4,8 @@
  * the others; `nobarrier`: the barrier is left out; `noio`: nothing is waited for in reads; `four`: OpenMP
  * regions have four threads instead of two (built with -fopenmp). Work is sleeping, so that more ranks than
  * processors do not disturb each other. Rank 0 prints as JSON how long the ranks took between two barriers,
- * and how long each rank was in solve() and in prepare() in each round. */
+ * how long each rank was in solve() and in prepare() in each round, and how long it wanted to be in solve().
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ enum { kRounds = 12, kLarge = 1 << 20 };
 static double unit = 0.010; /* seconds */
 static int rank, ranks, half, equal, nobarrier, noio, four;
 static char large[kLarge];
-static double solving, preparing; /* in this round, seconds */
+static double solving, preparing, to_solve; /* in this round, seconds */
 
 static void rest(double seconds) {
   const struct timespec duration = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -32,9 +33,10 @@ static double now(void) {
 }
 
 __attribute__((noinline, noclone)) static void solve(double units) {
-  const double begin = now();
-  rest(unit * units * (half ? 0.5 : 1));
+  const double begin = now(), wanted = unit * units * (half ? 0.5 : 1);
+  rest(wanted);
   solving += now() - begin;
+  to_solve += wanted;
   __asm__ volatile("");
 }
 
@@ -281,16 +283,18 @@ int main(int argc, char** argv) {
   four = strcmp(argv[2], "four") == 0;
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = now();
-  double solved[kRounds], prepared[kRounds];
+  double solved[kRounds], wanted[kRounds], prepared[kRounds];
   for (int i = 0; i < kRounds; ++i) {
-    solving = preparing = 0;
+    solving = preparing = to_solve = 0;
     round_of(argv[1], i);
     solved[i] = solving;
+    wanted[i] = to_solve;
     prepared[i] = preparing;
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) printf("{\"elapsed_s\": %.6f", now() - begin);
   print_of_all("solve_s", solved);
+  print_of_all("to_solve_s", wanted);
   print_of_all("prepare_s", prepared);
   if (rank == 0) puts("}");
   MPI_Finalize();
