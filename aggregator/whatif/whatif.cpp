@@ -184,7 +184,8 @@ class RecordedCosts {
 // The changes, worked out for a recording.
 struct Amounts {
   std::vector<float> of_path;  // factor per path
-  bool paths_change = false, threads_change = false;
+  bool paths_change = false;
+  std::vector<ThreadFactors> threads;  // per change of the number of threads
   double latency = 1, bandwidth = 1, io = 1;
   std::vector<bool> removed;  // per path of an MPI call; empty: none is
   // Of a function, or with no `inside` of a whole gap.
@@ -197,11 +198,19 @@ struct Amounts {
 
   // Of a part of a gap.
   [[nodiscard]] double factor(const Recording& recording, const Lane& lane, std::uint32_t path) const {
-    return static_cast<double>(of_path[path]) * (io == 1 ? 1 : 1 + recording.io_share(lane, path) * (io - 1));
+    return of(lane.rank, path) * (io == 1 ? 1 : 1 + recording.io_share(lane, path) * (io - 1));
   }
   // Of sampled time.
   [[nodiscard]] double factor(const shard::Value& value) const {
-    return static_cast<double>(of_path[value.path]) * (value.category == shard::Category::kIo ? io : 1);
+    return of(value.rank, value.path) * (value.category == shard::Category::kIo ? io : 1);
+  }
+
+ private:
+  [[nodiscard]] double of(std::uint32_t rank, std::uint32_t path) const {
+    auto factor = static_cast<double>(of_path[path]);
+    for (const ThreadFactors& regions : threads)
+      factor = product(factor, static_cast<double>(regions.of(rank, path)));
+    return factor;
   }
 };
 
@@ -970,11 +979,10 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
         break;
       }
       case ChangeKind::kThreads: {
-        const std::vector<float> factors = factors_of_threads(merged, change.factor);
+        ThreadFactors factors(merged, change.factor);
         if (factors.empty()) return not_found(change, "OpenMP regions");
-        for (std::size_t p = 0; p < factors.size(); ++p)
-          amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], factors[p]));
-        amounts.paths_change = amounts.threads_change = true;
+        amounts.threads.push_back(std::move(factors));
+        amounts.paths_change = true;
         break;
       }
     }
@@ -1092,7 +1100,7 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
         (amounts.latency != 1 && net.latency_is_rough) || (amounts.bandwidth != 1 && net.bandwidth_is_rough);
     of_network = std::max(of_network, (is_rough ? kRoughNetworkError : kNetworkError) * gain);
   }
-  const double of_threads = amounts.threads_change ? kThreadsError * gain : 0;
+  const double of_threads = amounts.threads.empty() ? 0 : kThreadsError * gain;
   const double random = std::sqrt(sampling * sampling + of_network * of_network + of_threads * of_threads +
                                   std::pow(kRunVariation * outcome.elapsed_s, 2));
   // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and
