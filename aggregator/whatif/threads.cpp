@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace clusterprof::aggregator::whatif {
@@ -16,15 +17,26 @@ bool lets_one_through(OmpKind kind) {
          kind == OmpKind::kAtomic || kind == OmpKind::kOrdered;
 }
 
+// Of the work of a region's threads: if one of them did so much of it, the others had nothing to do.
+constexpr double kAllOfIt = 0.95;
+
 // Of regions that a main thread has begun, and that are in no other.
 template <typename Row>
 bool is_of_main(const Row& row) {
   return row.main != 0 && row.level == 0 && row.threads != 0;
 }
 
+// Whether the team had several threads, and all work was one thread's.
+bool is_one_threads_work(const shard::OmpRegion& row) {
+  const std::uint64_t beside_ns = row.wait_ns + row.inner_wait_ns + row.schedule_ns;
+  const std::uint64_t work_ns = row.threads_ns - std::min(beside_ns, row.threads_ns);
+  return row.longest_ns != 0 &&
+         static_cast<double>(row.longest_ns) >= kAllOfIt * static_cast<double>(work_ns);
+}
+
 }  // namespace
 
-std::vector<float> factors_of_threads(const shard::ShardData& merged, double threads) {
+ThreadFactors::ThreadFactors(const shard::ShardData& merged, double threads) {
   // While one thread works at a time, the others of the team wait: they cannot all wait for less time than
   // this.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, double>
@@ -33,36 +45,45 @@ std::vector<float> factors_of_threads(const shard::ShardData& merged, double thr
     if (is_of_main(row) && row.threads > 1 && lets_one_through(row.kind))
       one_by_one_ns[{row.rank, row.region_path, row.threads}] +=
           static_cast<double>(row.wait_ns) / static_cast<double>(row.threads - 1);
+  // A team of one thread has the program's reasons (`if`, `num_threads`), and keeps them, unless the rank was
+  // set to one thread altogether.
+  std::set<std::uint32_t> has_teams;  // ranks
+  for (const shard::OmpRegion& row : merged.omp_regions)
+    if (is_of_main(row) && row.threads > 1) has_teams.insert(row.rank);
   struct Time {
     double before_ns = 0, after_ns = 0;
   };
-  std::map<std::uint32_t, Time> of_path;
+  std::map<std::uint64_t, Time> of_region;
   for (const shard::OmpRegion& row : merged.omp_regions) {
     if (!is_of_main(row) || row.path == 0 || row.path >= merged.paths.size()) continue;
     const double outside_ns = static_cast<double>(row.time_ns - std::min(row.mpi_ns, row.time_ns));
     const auto found = one_by_one_ns.find({row.rank, row.path, row.threads});
-    const double serial_ns = found == one_by_one_ns.end() ? 0 : std::min(found->second, outside_ns);
-    Time& time = of_path[row.path];
+    const bool stays = row.threads > 1 ? is_one_threads_work(row) : has_teams.contains(row.rank);
+    const double serial_ns = stays                          ? outside_ns
+                             : found == one_by_one_ns.end() ? 0
+                                                            : std::min(found->second, outside_ns);
+    Time& time = of_region[std::uint64_t{row.rank} << 32 | row.path];
     time.before_ns += outside_ns;
     time.after_ns += serial_ns + (outside_ns - serial_ns) * static_cast<double>(row.threads) / threads;
   }
-  if (of_path.empty()) return {};
-  // What the threads of a region do is below its path.
-  std::vector<float> factors(merged.paths.size(), 1);
-  std::vector<bool> inside(merged.paths.size());
-  for (std::uint32_t path = 1; path < merged.paths.size(); ++path) {
-    const std::uint32_t parent = merged.paths[path].parent;
-    const auto found = of_path.find(path);
-    if (inside[parent]) {
-      inside[path] = true;
-      factors[path] = factors[parent];
-    } else if (found != of_path.end()) {
-      inside[path] = true;
-      if (found->second.before_ns > 0)
-        factors[path] = static_cast<float>(found->second.after_ns / found->second.before_ns);
-    }
+  bool any = false;
+  for (const auto& [key, time] : of_region) {
+    of_region_[key] = time.before_ns > 0 ? static_cast<float>(time.after_ns / time.before_ns) : 1;
+    any = any || time.before_ns > 0;
   }
-  return factors;
+  if (!any) {
+    of_region_.clear();
+    return;
+  }
+  // What the threads of a region do is below its path.
+  std::vector<bool> is_region(merged.paths.size());
+  for (const auto& [key, time] : of_region) is_region[key & UINT32_MAX] = true;
+  region_.resize(merged.paths.size());
+  around_.resize(merged.paths.size());
+  for (std::uint32_t path = 1; path < merged.paths.size(); ++path) {
+    around_[path] = region_[merged.paths[path].parent];
+    region_[path] = is_region[path] ? path : around_[path];
+  }
 }
 
 }  // namespace clusterprof::aggregator::whatif

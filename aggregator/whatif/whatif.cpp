@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -22,7 +23,6 @@
 #include "aggregator/waits/replay_engine.hpp"
 #include "aggregator/waits/trace.hpp"
 #include "aggregator/whatif/threads.hpp"
-#include "base/base_name.hpp"
 
 namespace clusterprof::aggregator::whatif {
 namespace {
@@ -184,7 +184,8 @@ class RecordedCosts {
 // The changes, worked out for a recording.
 struct Amounts {
   std::vector<float> of_path;  // factor per path
-  bool paths_change = false, threads_change = false;
+  bool paths_change = false;
+  std::vector<ThreadFactors> threads;  // per change of the number of threads
   double latency = 1, bandwidth = 1, io = 1;
   std::vector<bool> removed;  // per path of an MPI call; empty: none is
   // Of a function, or with no `inside` of a whole gap.
@@ -197,11 +198,19 @@ struct Amounts {
 
   // Of a part of a gap.
   [[nodiscard]] double factor(const Recording& recording, const Lane& lane, std::uint32_t path) const {
-    return static_cast<double>(of_path[path]) * (io == 1 ? 1 : 1 + recording.io_share(lane, path) * (io - 1));
+    return of(lane.rank, path) * (io == 1 ? 1 : 1 + recording.io_share(lane, path) * (io - 1));
   }
   // Of sampled time.
   [[nodiscard]] double factor(const shard::Value& value) const {
-    return static_cast<double>(of_path[value.path]) * (value.category == shard::Category::kIo ? io : 1);
+    return of(value.rank, value.path) * (value.category == shard::Category::kIo ? io : 1);
+  }
+
+ private:
+  [[nodiscard]] double of(std::uint32_t rank, std::uint32_t path) const {
+    auto factor = static_cast<double>(of_path[path]);
+    for (const ThreadFactors& regions : threads)
+      factor = product(factor, static_cast<double>(regions.of(rank, path)));
+    return factor;
   }
 };
 
@@ -304,6 +313,23 @@ class ChangedCosts {
   std::unordered_map<std::uint32_t, double> wait_of_site;  // ns per path
 };
 
+Error not_found(const Change& change, const char* what) {
+  return {"'" + change.text + "': the run has no such " + what, ErrorKind::kNotFound};
+}
+
+// What a change names may be several things.
+Error which_of(const Change& change, const char* what, const std::set<std::string_view>& names) {
+  constexpr std::size_t kMostNames = 8;
+  std::string text = "'" + change.text + "': which of these " + what + ": ";
+  std::size_t told = 0;
+  for (const std::string_view name : names) {
+    if (told == kMostNames) break;
+    text += (told++ == 0 ? "" : ", ") + std::string(name);
+  }
+  if (names.size() > told) text += ", and " + std::to_string(names.size() - told) + " more";
+  return {text, ErrorKind::kBadArgument};
+}
+
 bool has_any(const std::vector<bool>& paths) {
   return std::find(paths.begin(), paths.end(), true) != paths.end();
 }
@@ -366,7 +392,9 @@ struct WhatIf::State {
 
   template <typename Of>
   [[nodiscard]] std::vector<bool> paths_with(const Of& frame_is_meant) const;
-  [[nodiscard]] std::vector<bool> paths_of(const Change& change) const;
+  [[nodiscard]] Result<std::vector<bool>> paths_of(const Change& change) const;
+  [[nodiscard]] Result<std::vector<bool>> paths_in_function(const Change& change) const;
+  [[nodiscard]] Result<std::vector<bool>> paths_at(const Change& change) const;
   Result<Amounts> amounts_of(const std::vector<Change>& changes) const;
   Result<void> add_rank_mean(const Change& change, Amounts& amounts) const;
   Result<void> add_function_balance(const Change& change, Amounts& amounts) const;
@@ -870,54 +898,91 @@ std::vector<bool> WhatIf::State::paths_with(const Of& frame_is_meant) const {
   return inside;
 }
 
-std::vector<bool> WhatIf::State::paths_of(const Change& change) const {
-  // The demangled name of a C++ function without parameters ends with "()", as names are shown. Those with
-  // the whole name are meant, if there are any.
-  const auto is_whole_name = [&](const shard::Frame& frame) {
+Result<std::vector<bool>> WhatIf::State::paths_of(const Change& change) const {
+  switch (change.kind) {
+    case ChangeKind::kLine:
+    case ChangeKind::kCallRemoved:
+      return paths_at(change);
+    case ChangeKind::kRegion: {
+      std::vector<bool> inside = paths_with([&](const shard::Frame& frame) {
+        return frame.kind == shard::FrameKind::kRegion && merged.strings[frame.name] == change.name;
+      });
+      if (!has_any(inside)) return not_found(change, "region");
+      return inside;
+    }
+    default:
+      return paths_in_function(change);
+  }
+}
+
+// Of the functions with that whole name, or else of the one function that the name is the last part of.
+Result<std::vector<bool>> WhatIf::State::paths_in_function(const Change& change) const {
+  // The demangled name of a C++ function without parameters ends with "()", as names are shown.
+  std::vector<bool> inside = paths_with([&](const shard::Frame& frame) {
     const std::string& name = merged.strings[frame.name];
     return frame.kind != shard::FrameKind::kRegion &&
            (name == change.name ||
             (name.ends_with("()") && name.compare(0, name.size() - 2, change.name) == 0));
-  };
-  if (change.kind == ChangeKind::kFunction || change.kind == ChangeKind::kBalance) {
-    std::vector<bool> inside = paths_with(is_whole_name);
-    if (has_any(inside)) return inside;
-  }
-  return paths_with([&](const shard::Frame& frame) {
-    const std::string& name = merged.strings[frame.name];
-    const bool is_region = frame.kind == shard::FrameKind::kRegion;
-    switch (change.kind) {
-      case ChangeKind::kLine:
-      case ChangeKind::kCallRemoved: {
-        const std::string_view file = merged.strings[frame.file];
-        return frame.line == change.line && frame.kind != shard::FrameKind::kMpi && !is_region &&
-               (file == change.file || base_name(file) == change.file || file.ends_with("/" + change.file));
-      }
-      case ChangeKind::kRegion:
-        return is_region && name == change.name;
-      default:
-        return !is_region && (name == change.name || last_part(name, frame.kind) == change.name);
-    }
   });
+  if (has_any(inside)) return inside;
+  std::set<std::string_view> names;
+  inside = paths_with([&](const shard::Frame& frame) {
+    const std::string& name = merged.strings[frame.name];
+    const bool is_meant =
+        frame.kind != shard::FrameKind::kRegion && last_part(name, frame.kind) == change.name;
+    if (is_meant) names.insert(name);
+    return is_meant;
+  });
+  if (names.size() > 1) return which_of(change, "functions", names);
+  if (!has_any(inside)) return not_found(change, "function");
+  return inside;
+}
+
+// What is at a line, or the calls that are below it. A file is meant by its whole path, or by the end of that
+// if no other file ends so.
+Result<std::vector<bool>> WhatIf::State::paths_at(const Change& change) const {
+  const auto may_be_meant = [&](const shard::Frame& frame) {
+    const std::string& file = merged.strings[frame.file];
+    return frame.line == change.line && frame.kind != shard::FrameKind::kMpi &&
+           frame.kind != shard::FrameKind::kRegion &&
+           (file == change.file || file.ends_with("/" + change.file));
+  };
+  const auto is_meant_call = [&](const shard::Path& path) {
+    return path.frame != kNone && merged.frames[path.frame].kind == shard::FrameKind::kMpi &&
+           merged.strings[merged.frames[path.frame].name] == change.name;
+  };
+  const bool of_calls = change.kind == ChangeKind::kCallRemoved;
+  std::set<std::string_view> files;
+  const std::vector<bool> at = paths_with(may_be_meant);
+  for (std::uint32_t p = 1; p < at.size(); ++p) {
+    if (!at[p] || (of_calls && !is_meant_call(merged.paths[p]))) continue;
+    for (std::uint32_t above = p; above != 0; above = merged.paths[above].parent)
+      if (const std::uint32_t frame = merged.paths[above].frame;
+          frame != kNone && may_be_meant(merged.frames[frame]))
+        files.insert(merged.strings[merged.frames[frame].file]);
+  }
+  if (files.contains(change.file)) files = {change.file};
+  if (files.size() > 1) return which_of(change, "files", files);
+  if (files.empty()) return not_found(change, of_calls ? "call" : "line");
+  std::vector<bool> inside = paths_with([&](const shard::Frame& frame) {
+    return may_be_meant(frame) && files.contains(merged.strings[frame.file]);
+  });
+  for (std::uint32_t p = 0; of_calls && p < inside.size(); ++p)
+    inside[p] = inside[p] && is_meant_call(merged.paths[p]);
+  return inside;
 }
 
 Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) const {
   Amounts amounts = no_change();
-  const auto not_found = [](const Change& change, const char* what) {
-    return Error{"'" + change.text + "': the run has no such " + what, ErrorKind::kNotFound};
-  };
   for (const Change& change : changes) {
     switch (change.kind) {
       case ChangeKind::kLine:
       case ChangeKind::kFunction:
       case ChangeKind::kRegion: {
-        const std::vector<bool> inside = paths_of(change);
-        if (!has_any(inside))
-          return not_found(change, change.kind == ChangeKind::kLine     ? "line"
-                                   : change.kind == ChangeKind::kRegion ? "region"
-                                                                        : "function");
-        for (std::size_t p = 0; p < inside.size(); ++p)
-          if (inside[p]) amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], change.factor));
+        const Result<std::vector<bool>> inside = paths_of(change);
+        if (!inside) return inside.error();
+        for (std::size_t p = 0; p < inside.value().size(); ++p)
+          if (inside.value()[p]) amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], change.factor));
         amounts.paths_change = true;
         break;
       }
@@ -935,13 +1000,10 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
         if (const Result<void> added = add_function_balance(change, amounts); !added) return added.error();
         break;
       case ChangeKind::kCallRemoved: {
-        std::vector<bool> calls = paths_of(change);
-        for (std::size_t p = 0; p < calls.size(); ++p) {
-          const std::uint32_t frame = merged.paths[p].frame;
-          calls[p] = calls[p] && frame != kNone && merged.frames[frame].kind == shard::FrameKind::kMpi &&
-                     merged.strings[merged.frames[frame].name] == change.name;
-        }
-        if (from_sums || !has_any(calls)) return not_found(change, "call");
+        if (from_sums) return not_found(change, "call");
+        const Result<std::vector<bool>> found = paths_of(change);
+        if (!found) return found.error();
+        const std::vector<bool>& calls = found.value();
         if (std::none_of(recording.trace.events.begin(), recording.trace.events.end(),
                          [&](const Event& event) { return calls[event.path]; }))
           return Error{"'" + change.text +
@@ -970,11 +1032,10 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
         break;
       }
       case ChangeKind::kThreads: {
-        const std::vector<float> factors = factors_of_threads(merged, change.factor);
+        ThreadFactors factors(merged, change.factor);
         if (factors.empty()) return not_found(change, "OpenMP regions");
-        for (std::size_t p = 0; p < factors.size(); ++p)
-          amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], factors[p]));
-        amounts.paths_change = amounts.threads_change = true;
+        amounts.threads.push_back(std::move(factors));
+        amounts.paths_change = true;
         break;
       }
     }
@@ -992,10 +1053,9 @@ Result<void> WhatIf::State::add_rank_mean(const Change& change, Amounts& amounts
 }
 
 Result<void> WhatIf::State::add_function_balance(const Change& change, Amounts& amounts) const {
-  std::vector<bool> inside = paths_of(change);
-  if (!has_any(inside))
-    return Error{"'" + change.text + "': the run has no such function", ErrorKind::kNotFound};
-  return add_balance(change, std::move(inside), kNone, amounts);
+  Result<std::vector<bool>> inside = paths_of(change);
+  if (!inside) return inside.error();
+  return add_balance(change, std::move(inside).value(), kNone, amounts);
 }
 
 // Before each call site: what is inside (empty: everything) takes as long on each rank as on all on average,
@@ -1092,7 +1152,7 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
         (amounts.latency != 1 && net.latency_is_rough) || (amounts.bandwidth != 1 && net.bandwidth_is_rough);
     of_network = std::max(of_network, (is_rough ? kRoughNetworkError : kNetworkError) * gain);
   }
-  const double of_threads = amounts.threads_change ? kThreadsError * gain : 0;
+  const double of_threads = amounts.threads.empty() ? 0 : kThreadsError * gain;
   const double random = std::sqrt(sampling * sampling + of_network * of_network + of_threads * of_threads +
                                   std::pow(kRunVariation * outcome.elapsed_s, 2));
   // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/base_name.hpp"
 #include "report/analysis/findings.hpp"
 #include "report/analysis/line_rows.hpp"
 
@@ -28,7 +27,7 @@ constexpr double kLongerThanMean = 1.05;
 
 std::string rank_is_mean(std::int32_t rank) { return "rank " + std::to_string(rank) + " = mean"; }
 std::string barrier_removed(std::string_view file, std::uint32_t line) {
-  return "call MPI_Barrier " + std::string(base_name(file)) + ":" + std::to_string(line) + " removed";
+  return "call MPI_Barrier " + std::string(file) + ":" + std::to_string(line) + " removed";
 }
 
 bool works_longer(const Analysis& analysis, const RankInfo& rank) {
@@ -138,20 +137,17 @@ class Candidates {
     }
   }
 
-  // A change names a line without the file's directory. Making a row of LineRows takes time.
+  // Making a row of LineRows takes time.
   void lines() {
     std::size_t taken = 0;
-    std::map<std::string_view, std::set<std::string_view>> files;
-    for (const FunctionRow& row : a_.functions) files[base_name(row.file)].insert(row.file);
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       const LineRow& row = lines_[i];
       if (row.self_s < kLeastShare * all_s_) return;
-      const std::string name(base_name(row.file));
-      if (row.line == 0 || row.file.empty() || !is_a_part(row) || files[name].size() > 1) continue;
+      if (row.line == 0 || row.file.empty() || !is_a_part(row)) continue;
       if (++taken > kOfEachKind) return;
       GainCandidate candidate;
       candidate.file = row.file, candidate.function = row.function, candidate.line = row.line;
-      add("line " + name + ":" + std::to_string(row.line) + " x0.5", std::move(candidate));
+      add("line " + row.file + ":" + std::to_string(row.line) + " x0.5", std::move(candidate));
     }
   }
 

@@ -175,6 +175,55 @@ TEST(WhatIf, AWholeNameIsThatFunctionAlone) {
   EXPECT_NEAR(asked({"function ns::step x0"}), 11, 0.01) << asked.why;
 }
 
+TEST(WhatIf, TheLastPartOfSeveralNamesIsNone) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r)
+    run.add(r, barrier(30 * kMs, 31 * kMs, 0, {{"a::step()", 20 * kMs}, {"b::step()", 10 * kMs}}));
+  Asked asked(run);
+  EXPECT_LT(asked({"function step x0"}), 0);
+  EXPECT_EQ(asked.why, "'function step x0': which of these functions: a::step(), b::step()");
+  EXPECT_LT(asked({"balance function step"}), 0);
+  EXPECT_NEAR(asked({"function a::step x0"}), 11, 0.01) << asked.why;
+}
+
+// Line 57 of two files train.py, each with a barrier; a third one calls none there.
+TEST(WhatIf, FilesOfOneNameAreToldApart) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) {
+    run.add(r, barrier((10 + 20 * r) * kMs, 31 * kMs, 0, {}));
+    run.add(r, event(MpiEventKind::kCollective, "MPI_Allreduce", (61 - 20 * r) * kMs, 62 * kMs, -1, 1,
+                     {{"other", 10 * kMs}}));
+    MadeEvent second = barrier((72 + 20 * r) * kMs, 93 * kMs, 2, {});
+    second.site = "MPI_Barrier_of_lib";
+    run.add(r, second);
+  }
+  std::vector<shard::ShardData> shards = shards_of(run);
+  shard::ShardData& data = shards[0];
+  const auto string = [&](const char* text) {
+    data.strings.emplace_back(text);
+    return static_cast<shard::StringIndex>(data.strings.size() - 1);
+  };
+  const shard::StringIndex lib = string("/home/user/lib/train.py"), third = string("/opt/train.py");
+  for (shard::Frame& frame : data.frames) {
+    const std::string name = data.strings[frame.name];
+    if (name == "MPI_Barrier_of_lib") frame.name = string("MPI_Barrier");
+    if (name == "calls MPI_Barrier_of_lib") frame.file = lib, frame.line = kBarrierLine;
+    if (name == "other") frame.file = third, frame.line = kBarrierLine;
+  }
+  Asked ask(shards);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_LT(ask({"call MPI_Barrier train.py:57 removed"}), 0);
+  EXPECT_EQ(ask.why,
+            "'call MPI_Barrier train.py:57 removed': which of these files: /home/user/lib/train.py, "
+            "/home/user/train.py");
+  EXPECT_LT(ask({"line train.py:57 x0"}), 0) << "of all three";
+  EXPECT_NE(ask.why.find("/opt/train.py"), std::string::npos) << ask.why;
+  EXPECT_NEAR(ask({"call MPI_Barrier lib/train.py:57 removed"}), 92, 1e-3) << ask.why;
+  EXPECT_NEAR(ask({"call MPI_Barrier /home/user/train.py:57 removed"}), 72, 1e-3)
+      << "then rank 0 waits no more before its longer work: " << ask.why;
+  EXPECT_NEAR(ask({"line opt/train.py:57 x0"}), 83, 1e-3) << ask.why;
+}
+
 TEST(WhatIf, OtherRanksSetTheLimit) {
   Asked ask(unequal());
   EXPECT_NEAR(ask({"function slow x0.5"}), 28, 1e-3);

@@ -92,10 +92,10 @@ TEST_F(ThreadsTest, WhereOneThreadWorksAtATimeNoneHelps) {
 
 TEST_F(ThreadsTest, MpiInARegionStays) {
   data.omp_regions[0].mpi_ns = 4000 * kMs;  // no value has it: 8 s outside MPI scale as 12 s did
-  const std::vector<float> factors = factors_of_threads(data, 4);
-  EXPECT_FLOAT_EQ(factors[inner], 0.5F);
-  EXPECT_FLOAT_EQ(factors[serial], 1);
-  EXPECT_FLOAT_EQ(factors[other_region], 1);
+  const ThreadFactors factors(data, 4);
+  EXPECT_FLOAT_EQ(factors.of(0, inner), 0.5F);
+  EXPECT_FLOAT_EQ(factors.of(0, serial), 1);
+  EXPECT_FLOAT_EQ(factors.of(0, other_region), 1);
 }
 
 TEST_F(ThreadsTest, RegionsOfOtherThreadsDoNotCount) {
@@ -103,6 +103,49 @@ TEST_F(ThreadsTest, RegionsOfOtherThreadsDoNotCount) {
   EXPECT_NEAR(with("threads 8"), 19, 1e-3) << "the library's region alone";
   data.omp_regions.clear();
   EXPECT_LT(with("threads 4"), 0) << "there is none";
+}
+
+TEST_F(ThreadsTest, EachRankHasItsOwnRegions) {
+  data.ranks.push_back(data.ranks[0]);
+  data.ranks[1].rank = 1;
+  std::vector<shard::Value> of_second = data.values;
+  for (shard::Value& value : of_second) {
+    value.rank = 1;
+    data.values.push_back(value);
+  }
+  EXPECT_NEAR(with("threads 4"), 20, 1e-3) << "rank 1 calls the same outside of regions: it stays";
+  shard::OmpRegion row = data.omp_regions[0];
+  row.rank = 1, row.threads = 8, row.threads_ns = 8 * row.time_ns;
+  data.omp_regions.push_back(row);
+  const ThreadFactors factors(data, 4);
+  EXPECT_FLOAT_EQ(factors.of(0, inner), 0.5F);
+  EXPECT_FLOAT_EQ(factors.of(1, inner), 2);
+  EXPECT_FLOAT_EQ(factors.of(1, other_region), 1);
+}
+
+TEST_F(ThreadsTest, WhatOneThreadRanStays) {
+  // The program has reasons for a team of one, as it has others.
+  data.omp_regions[1].threads = 1;
+  data.omp_regions[1].threads_ns = data.omp_regions[1].time_ns;
+  EXPECT_NEAR(with("threads 4"), 14, 1e-3) << "the 2 s of one thread stay";
+  // One thread of two has all of the work, and the other waits for 12 s.
+  data.omp_regions[0].longest_ns = data.omp_regions[0].time_ns;
+  data.omp_regions[0].wait_ns = data.omp_regions[0].time_ns;
+  EXPECT_NEAR(with("threads 4"), 20, 1e-3);
+  data.omp_regions[0].wait_ns = 8000 * kMs;  // it works for 4 s
+  EXPECT_NEAR(with("threads 4"), 14, 1e-3) << "imbalance keeps its share";
+}
+
+TEST_F(ThreadsTest, ARankOfOneThreadGetsMore) {
+  for (shard::OmpRegion& row : data.omp_regions) row.threads = 1, row.threads_ns = row.time_ns;
+  EXPECT_NEAR(with("threads 2"), 13, 1e-3) << "14 s in regions, 6 s outside";
+}
+
+TEST_F(ThreadsTest, TheOutermostRegionHasTheThreads) {
+  add(inner, 4, 8000);  // below `region`, and of level 0: begun from a place that a region is also above
+  const ThreadFactors factors(data, 4);
+  EXPECT_FLOAT_EQ(factors.of(0, inner), 0.5F);
+  EXPECT_FLOAT_EQ(factors.of(0, body), 0.5F);
 }
 
 }  // namespace

@@ -79,11 +79,21 @@ TEST(GainCandidates, AFunctionOfSeveralFilesIsNone) {
   row.active_self_s = row.active_total_s = 5;
   a.functions.push_back(row);
   EXPECT_TRUE(has(changes_of(a), "function solve x0.5"));
-  EXPECT_TRUE(has(changes_of(a), "line train.py:"));
+  EXPECT_TRUE(has(changes_of(a), "line /home/u/examples/train.py:"));
   row.file = "/elsewhere/train.py";
   a.functions.push_back(row);
   EXPECT_FALSE(has(changes_of(a), "function solve"));
-  EXPECT_FALSE(has(changes_of(a), "line train.py:")) << "there are two files train.py";
+  EXPECT_TRUE(has(changes_of(a), "line /home/u/examples/train.py:")) << "told apart from the other train.py";
+}
+
+TEST(GainCandidates, CallsAreNamedWithTheWholePath) {
+  Analysis a = analyse(testing::training_run());
+  MpiCallRow call;
+  call.op = "MPI_Barrier", call.file = "/src/lib/solve.c", call.line = 7, call.time_s = 10;
+  a.mpi_calls.push_back(call);
+  const std::vector<std::string> changes = changes_of(a);
+  EXPECT_NE(std::find(changes.begin(), changes.end(), "call MPI_Barrier /src/lib/solve.c:7 removed"),
+            changes.end());
 }
 
 TEST(Gains, OfFindingsAreThoseOfTheReplay) {
