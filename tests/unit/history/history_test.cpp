@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../report/profile_builder.hpp"
+#include "report/diff/diff_format.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -359,10 +360,45 @@ TEST(History, ARegressionIsMoreThanNoise) {
   EXPECT_EQ(judged(1000, 1030, none, "elapsed regressed")->holds, true);
   // Without a history nothing is known about single runs.
   EXPECT_EQ(judged(1000, 2000, {}, "elapsed regressed")->holds, false);
-  EXPECT_TRUE(judged(1000, 2000, {}, "elapsed regressed")->undecided);
+  EXPECT_EQ(judged(1000, 2000, {}, "elapsed regressed")->undecided, Undecided::kNoiseUnknown);
+  EXPECT_FALSE(judged(2000, 1000, {}, "elapsed regressed")->undecided) << "it is better";
   // The old forms take the history, too.
   EXPECT_EQ(judged(1000, 1055, noise, "elapsed>+5%")->holds, false);
   EXPECT_EQ(judged(1000, 1065, noise, "elapsed>+5%")->holds, true);
+}
+
+// Samples are counted with an error that is less than runs vary by: it decides nothing.
+TEST(History, ARegressionIsNotDecidedBySamplingAlone) {
+  const Noise noise = {{DiffTable::kRun, "elapsed", "", "value", 0.02, 20}};
+  for (const char* regressed : {"function:step regressed", "total:step regressed by 3%",
+                                "line:train.py:13 regressed"})
+    for (const Noise& known : {Noise(), noise}) {
+      const Judgement judgement = *judged(1000, 2000, known, regressed);
+      EXPECT_TRUE(judgement.comparison.by_sampling);
+      EXPECT_EQ(judgement.comparison.significant, true);
+      EXPECT_EQ(judgement.holds, false) << regressed;
+      EXPECT_EQ(judgement.undecided, Undecided::kOnlySampling) << regressed;
+      EXPECT_FALSE(judgement.within_noise);
+      EXPECT_NE(judgement_text(judgement)
+                    .find("not decided: how much runs vary is not known, only the error of counting samples"),
+                std::string::npos)
+          << judgement_text(judgement);
+      // Nor does it say that nothing has changed.
+      EXPECT_EQ(judged(1000, 1050, known, regressed)->undecided, Undecided::kOnlySampling);
+      EXPECT_FALSE(judged(2000, 1000, known, regressed)->undecided) << "it is better";
+    }
+  EXPECT_EQ(judged(1000, 2000, {}, "function:step>+10%")->holds, true) << "a limit that the user has set";
+  const std::string junit = render_junit({*judged(1000, 2000, {}, "function:step regressed")});
+  EXPECT_NE(junit.find("failures=\"0\" errors=\"0\" skipped=\"1\""), std::string::npos) << junit;
+  EXPECT_NE(junit.find("only the error of counting samples"), std::string::npos) << junit;
+  // What is not decided is no test: beside it, the other has all of the 5 %. t(20) of them is 2.086.
+  const Diff diff = compare({facts_with(1000, "a")}, {facts_with(1065, "b")}, noise);
+  const auto both =
+      judge(diff, parse_conditions("elapsed regressed or function:step regressed").value(), false);
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0].holds, true);
+  EXPECT_NEAR(*both[0].comparison.half_width / both[0].comparison.a->mean,
+              2.0860 * 0.02 * 1.0325 * std::sqrt(2.0), 1e-5);
 }
 
 // t(20) of 2.5 % for each of two, which is 2.42: 6.9 % of the mean of both sides.

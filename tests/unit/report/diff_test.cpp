@@ -394,6 +394,19 @@ TEST(DiffConditions, AreJudged) {
   EXPECT_EQ(both[1].holds, true);
 }
 
+TEST(DiffConditions, FunctionsWithoutFileAreNamedWithoutBlanks) {
+  const auto run = [](std::uint64_t ms) {
+    ProfileBuilder b(1);
+    b.sampled(0, b.path({b.native("solve", "")}), Category::kNative, ms);
+    b.lasts(ms);
+    return std::move(b.data);
+  };
+  const auto judgements = judged(diff_of({run(1000)}, {run(2000)}), "function:solve>+10%");
+  ASSERT_EQ(judgements.size(), 1u);
+  EXPECT_TRUE(judgements[0].subject.starts_with("solve")) << judgements[0].subject;
+  EXPECT_EQ(judgements[0].subject.find(' '), std::string::npos) << judgements[0].subject;
+}
+
 TEST(DiffConditions, NewTimeIsMoreThanAnyShare) {
   const Diff diff = diff_of({run_of(1000, 0, 100)}, {run_of(1000, 500, 100)});
   EXPECT_EQ(holds(diff, "function:fast>+1000%"), true);
@@ -418,11 +431,14 @@ TEST(DiffConditions, RunsThatDisagree) {
       diff_of(elapsed({1000, 1010}), elapsed({1190, 1210, 1195, 1215, 1205}));  // 1203 ms +/- 13 ms
   const Judgement near = judged(diff, "elapsed>1.2s")[0];
   EXPECT_EQ(near.holds, false);
-  EXPECT_TRUE(near.undecided);
+  EXPECT_EQ(near.undecided, Undecided::kRunsDisagree);
   EXPECT_EQ(near.b_runs, 5u);
   EXPECT_EQ(near.b_runs_alike, 3u);
-  EXPECT_TRUE(judgement_text(near).starts_with("elapsed>1.2s: not decided, 3 of 5 runs ("))
+  EXPECT_TRUE(judgement_text(near).starts_with(
+      "elapsed>1.2s: not decided: 3 of 5 runs fulfil it, and the limit is in the interval of their mean ("))
       << judgement_text(near);
+  const std::string page = render_diff_html(diff, {near});
+  EXPECT_NE(page.find("<b class=\"noise\">not decided</b>"), std::string::npos) << page;
   EXPECT_TRUE(judged(diff, "elapsed<1.2s")[0].undecided) << "whatever the mean says";
   EXPECT_EQ(holds(diff, "elapsed>1.2s", true), true) << "the mean decides";
   EXPECT_EQ(holds(diff, "elapsed<1.2s", true), false);
@@ -447,6 +463,9 @@ TEST(DiffConditions, RunsThatDisagree) {
   EXPECT_EQ(json["conditions"][0]["b_runs"], 5);
   EXPECT_EQ(json["conditions"][0]["b_runs_alike"], 3);
   EXPECT_EQ(json["conditions"][0]["undecided"], true);
+  EXPECT_EQ(json["conditions"][0]["undecided_because"], "runs_disagree");
+  const Json decided = Json::parse(json_of(diff, judged(diff, "elapsed>1.216s")));
+  EXPECT_TRUE(decided["conditions"][0]["undecided_because"].is_null());
   // A single run decides.
   EXPECT_EQ(holds(diff_of(elapsed({1000}), elapsed({1210})), "elapsed>1.2s"), true);
 }
