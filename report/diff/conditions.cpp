@@ -320,6 +320,10 @@ void count_runs(Judgement& judgement, Better better) {
     if (fulfils(judgement.condition, better, compared_with(c.a, b)).value_or(false)) ++judgement.b_runs_alike;
 }
 
+// Whether the interval tells how much runs vary. That of counted samples is narrower than runs differ, so
+// nearly every function would be called regressed.
+bool tells_noise(const Comparison& c) { return c.significant && !c.by_sampling; }
+
 void decide(Judgement& judgement, Better better, bool any_difference) {
   const Comparison& c = judgement.comparison;
   if (!c.b) return;
@@ -330,14 +334,19 @@ void decide(Judgement& judgement, Better better, bool any_difference) {
     case Condition::Of::kLevel: {
       const bool agree = judgement.b_runs_alike == 0 || judgement.b_runs_alike == judgement.b_runs;
       if (any_difference || agree || !c.b->half_width) return;
-      judgement.undecided = std::abs(c.b->mean - judgement.condition.value) <= *c.b->half_width;
-      if (judgement.undecided) judgement.holds = false;
+      if (std::abs(c.b->mean - judgement.condition.value) > *c.b->half_width) return;
+      judgement.holds = false;
+      judgement.undecided = Undecided::kRunsDisagree;
       return;
     }
     case Condition::Of::kRegression:
-      if (!*judgement.holds || c.significant.value_or(false)) return;
+      if (!*judgement.holds) return;
+      if (tells_noise(c) && *c.significant) return;
       judgement.holds = false;
-      (c.significant ? judgement.within_noise : judgement.undecided) = true;
+      if (tells_noise(c))
+        judgement.within_noise = true;
+      else
+        judgement.undecided = c.by_sampling ? Undecided::kOnlySampling : Undecided::kNoiseUnknown;
       return;
     case Condition::Of::kRelativeChange:
     case Condition::Of::kChange:
@@ -349,7 +358,8 @@ void decide(Judgement& judgement, Better better, bool any_difference) {
 
 bool is_tested(const Judgement& judgement, bool any_difference) {
   if (!judgement.comparison.error || judgement.condition.of == Condition::Of::kLevel) return false;
-  return judgement.condition.of == Condition::Of::kRegression || !any_difference;
+  if (judgement.condition.of == Condition::Of::kRegression) return !judgement.comparison.by_sampling;
+  return !any_difference;
 }
 
 // So many intervals are each so much wider that all of them together are as certain as one.
@@ -389,10 +399,12 @@ std::vector<Judgement> judge(const Diff& diff, const std::vector<Condition>& con
           judgement.unit = value.unit;
           judgement.per_rank = value.per_rank.has_value();
           judgement.comparison = value.fair();
-          if (metric->table == DiffTable::kFunctions)
-            judgement.subject =
-                fmt::format("{} {}", format::function_label(row.subject.name, row.subject.kind),
-                            base_name(row.subject.file.empty() ? row.subject.module : row.subject.file));
+          if (metric->table == DiffTable::kFunctions) {
+            judgement.subject = format::function_label(row.subject.name, row.subject.kind);
+            const std::string_view file =
+                base_name(row.subject.file.empty() ? row.subject.module : row.subject.file);
+            if (!file.empty()) judgement.subject.append(" ").append(file);
+          }
           judgement.file = row.subject.file;
           judgement.line = row.subject.line;
           better.push_back(value.better);

@@ -91,7 +91,7 @@ RunFacts facts_of(const Analysis& analysis, std::string name);
 // the mean, with its degrees of freedom.
 struct NoiseOfRow {
   DiffTable table = DiffTable::kRun;
-  std::string name, file;  // Subject::name; of functions with the base name of their file
+  std::string name, file;  // Subject::name; of functions with unversioned_name() of their file
   std::string_view key;    // of the value, a constant
   double deviation = 0, freedom = 0;
 };
@@ -175,13 +175,21 @@ struct Condition {
 };
 Result<std::vector<Condition>> parse_conditions(std::string_view expression);
 
+// Why it cannot be said whether a condition is true.
+enum class Undecided : std::uint8_t {
+  kNoiseUnknown = 0,  // of a regression: how much runs vary is not known
+  kOnlySampling,      // likewise, but for the error of counting samples, which is the least of it
+  kRunsDisagree       // of a level: some runs of b are above it and some below, and so may be their mean
+};
+inline constexpr std::array<const char*, 3> kUndecidedNames = {"noise_unknown", "only_sampling",
+                                                               "runs_disagree"};  // in JSON
+constexpr const char* name_of(Undecided reason) { return kUndecidedNames[static_cast<std::size_t>(reason)]; }
+
 struct Judgement {
   Condition condition;
-  std::optional<bool> holds;  // empty: the runs do not have that
-  bool within_noise = false;  // it would hold, but the difference is no more than noise
-  // It does not hold, and that is not certain: of a regression, how much runs vary is not known; of a level,
-  // some runs of b are above it and some below, and so may be their mean.
-  bool undecided = false;
+  std::optional<bool> holds;                 // empty: the runs do not have that
+  bool within_noise = false;                 // it would hold, but the difference is no more than noise
+  std::optional<Undecided> undecided;        // then it does not hold, and that is not certain
   std::size_t b_runs = 0, b_runs_alike = 0;  // that have it; of them, that fulfil it by themselves
   std::string_view key;                      // of what was compared
   std::string subject;                       // "step() train.py"; empty for metrics of the run

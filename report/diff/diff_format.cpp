@@ -26,6 +26,19 @@ RunInfo size_of(const RunFacts& run) {
 
 std::string ranks_text(const RunFacts& run) { return ranks_and_nodes(size_of(run)); }
 
+std::string undecided_text(const Judgement& judgement, Undecided reason) {
+  switch (reason) {
+    case Undecided::kNoiseUnknown:
+      return "not decided: how much runs vary is not known, repeat them";
+    case Undecided::kOnlySampling:
+      return "not decided: how much runs vary is not known, only the error of counting samples; repeat them";
+    case Undecided::kRunsDisagree:
+      break;
+  }
+  return fmt::format("not decided: {} of {} runs fulfil it, and the limit is in the interval of their mean",
+                     judgement.b_runs_alike, judgement.b_runs);
+}
+
 }  // namespace
 
 std::string amount_text(Unit unit, double value) {
@@ -152,14 +165,12 @@ std::string judgement_text(const Judgement& judgement) {
   if (const std::string width = width_cell(judgement.unit, c); !width.empty())
     of += fmt::format(" +/- {}", width);
   if (judgement.per_rank) of += ", per rank";
-  const bool is_level = judgement.condition.of == Condition::Of::kLevel;
-  std::string verdict =
-      judgement.undecided
-          ? (is_level ? "not decided" : "not decided: how much runs vary is not known, repeat them")
-      : *judgement.holds       ? "true"
-      : judgement.within_noise ? "not beyond the noise"
-                               : "false";
-  if (judgement.b_runs_alike != 0 && judgement.b_runs_alike != judgement.b_runs)
+  std::string verdict = judgement.undecided      ? undecided_text(judgement, *judgement.undecided)
+                        : *judgement.holds       ? "true"
+                        : judgement.within_noise ? "not beyond the noise"
+                                                 : "false";
+  if (judgement.undecided != Undecided::kRunsDisagree && judgement.b_runs_alike != 0 &&
+      judgement.b_runs_alike != judgement.b_runs)
     verdict += fmt::format(", {} of {} runs", judgement.b_runs_alike, judgement.b_runs);
   return fmt::format("{}: {} ({}{}{})", condition, verdict, printable(judgement.subject),
                      judgement.subject.empty() ? "" : " ", of);

@@ -67,10 +67,13 @@ class DiffPage {
     out_ += "<h2>Conditions</h2>\n<ul>\n";
     for (const Judgement& judgement : judgements)
       out_ += fmt::format("<li><b class=\"{}\">{}</b><span></span><span>{}</span></li>\n",
-                          judgement.holds.value_or(true) ? "worse" : "better",
-                          !judgement.holds   ? "unknown"
-                          : *judgement.holds ? "true"
-                                             : "false",
+                          judgement.holds.value_or(true) ? "worse"
+                          : judgement.undecided          ? "noise"
+                                                         : "better",
+                          !judgement.holds      ? "unknown"
+                          : *judgement.holds    ? "true"
+                          : judgement.undecided ? "not decided"
+                                                : "false",
                           escaped(judgement_text(judgement)));
     out_ += "</ul>\n";
   }

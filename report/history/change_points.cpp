@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "report/diff/statistics.hpp"
@@ -42,6 +44,13 @@ bool is_large(double before, double after) {
   return std::abs(after - before) >= kLeastChange * std::abs(before);
 }
 
+// A change as a share of what was before.
+double relative_size(const Part& before, const Part& after) {
+  const double difference = std::abs(after.mean - before.mean);
+  if (difference == 0) return 0;
+  return before.mean == 0 ? std::numeric_limits<double>::infinity() : difference / std::abs(before.mean);
+}
+
 Part part_of(std::span<const double> values) {
   const std::optional<Sample> sample = sample_of(values);
   if (!sample) return {};
@@ -66,6 +75,7 @@ class Segmentation {
   std::vector<ChangePoint> find() {
     divide(0, values_.size());
     std::sort(firsts_.begin(), firsts_.end());
+    join_small();
     return describe();
   }
 
@@ -96,11 +106,34 @@ class Segmentation {
     divide(best, end);
   }
 
+  // What is too small to be told of is no border either, or the means of other changes would be of a few of
+  // the runs that they are said to be of. The smallest goes first: joined parts may differ more from the next
+  // one, so that many small steps in one direction are not lost.
+  void join_small() {
+    if (firsts_.empty()) return;
+    std::vector<Part> parts;
+    for (std::size_t i = 0; i <= firsts_.size(); ++i) parts.push_back(part(begin_of(i), begin_of(i + 1)));
+    while (!firsts_.empty()) {
+      std::size_t smallest = 0;
+      for (std::size_t i = 1; i < firsts_.size(); ++i)
+        if (relative_size(parts[i], parts[i + 1]) < relative_size(parts[smallest], parts[smallest + 1]))
+          smallest = i;
+      if (is_large(parts[smallest].mean, parts[smallest + 1].mean)) return;
+      firsts_.erase(firsts_.begin() + static_cast<std::ptrdiff_t>(smallest));
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(smallest));
+      parts[smallest] = part(begin_of(smallest), begin_of(smallest + 1));
+    }
+  }
+
+  // Where the part begins, by the changes before it.
+  [[nodiscard]] std::size_t begin_of(std::size_t index) const {
+    return index == 0 ? 0 : index > firsts_.size() ? values_.size() : firsts_[index - 1];
+  }
+
   [[nodiscard]] std::vector<ChangePoint> describe() const {
     std::vector<ChangePoint> changes;
     for (std::size_t i = 0; i < firsts_.size(); ++i) {
-      const std::size_t end = i + 1 == firsts_.size() ? values_.size() : firsts_[i + 1];
-      const Part before = part(i == 0 ? 0 : firsts_[i - 1], firsts_[i]), after = part(firsts_[i], end);
+      const Part before = part(begin_of(i), firsts_[i]), after = part(firsts_[i], begin_of(i + 2));
       changes.push_back({firsts_[i], before.mean, after.mean,
                          student_quantile(freedom_of(before, after)) * error_of(before, after, test_)});
     }
@@ -117,9 +150,7 @@ class Segmentation {
 }  // namespace
 
 std::vector<ChangePoint> find_change_points(std::span<const double> values, const ChangeTest& test) {
-  std::vector<ChangePoint> changes = Segmentation(values, test).find();
-  std::erase_if(changes, [](const ChangePoint& change) { return !is_large(change.before, change.after); });
-  return changes;
+  return Segmentation(values, test).find();
 }
 
 bool is_change(std::span<const double> before, std::span<const double> after, const ChangeTest& test) {

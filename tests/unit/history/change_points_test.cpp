@@ -54,6 +54,28 @@ TEST(ChangePoints, NeedRunsOnBothSides) {
   EXPECT_TRUE(find_change_points(std::vector<double>{10, 10.1, 9.9, 10, 20, 10, 10.1, 9.9, 10}).empty());
 }
 
+std::vector<double> steps(std::initializer_list<double> levels) {
+  std::vector<double> values;
+  for (const double level : levels) values.insert(values.end(), 20, level);
+  return values;
+}
+
+// What is too small to be told of divides nothing.
+TEST(ChangePoints, SmallOnesAreNoBorders) {
+  const std::vector<ChangePoint> behind = find_change_points(steps({10, 10.1, 12}));
+  ASSERT_EQ(behind.size(), 1u);
+  EXPECT_EQ(behind[0].first, 40u);
+  EXPECT_NEAR(behind[0].before, 10.05, 1e-9) << "of all 40 runs before it";
+  const std::vector<ChangePoint> before = find_change_points(steps({12, 10, 10.1}));
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_NEAR(before[0].after, 10.05, 1e-9);
+  // Each step is 1.5 %, and all together are 3 %.
+  const std::vector<ChangePoint> many = find_change_points(steps({10, 10.15, 10.3}));
+  ASSERT_EQ(many.size(), 1u);
+  EXPECT_EQ(many[0].first, 20u);
+  EXPECT_NEAR(many[0].after, 10.225, 1e-9);
+}
+
 // What ChangeTest::false_alarm promises.
 TEST(ChangePoints, SeldomWhereThereAreNone) {
   std::mt19937_64 random(2);

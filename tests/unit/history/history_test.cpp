@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "../report/profile_builder.hpp"
+#include "report/diff/diff_format.hpp"
+#include "report/history/history_format.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -75,7 +77,7 @@ TEST(History, NamesWhatChangedAndWithWhat) {
   options.width = 160;
   const std::string text = render_history_text(history, options);
   EXPECT_NE(text.find("since 2024-10-1"), std::string::npos) << text;
-  EXPECT_NE(text.find("elapsed: 10.0 s -> 11.0 s (+10.0 %), of that step train.py +1.00 s, commit bbbb"),
+  EXPECT_NE(text.find("elapsed: 10.0 s -> 11.0 s (+10.0 %), along with step train.py +1.00 s, commit bbbb"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("step train.py: 4.01 s -> 5.01 s (+24.9 %), commit bbbb, OMP_NUM_THREADS 4 -> 2"),
@@ -211,6 +213,19 @@ TEST(History, NamesTheFunctionsOfAChangeOfTheRun) {
       << "the innermost caller that explains it, and what grew by itself; not step(), which did not change";
   EXPECT_NEAR(series.changes[0].functions[1].before, 1, 0.01);
   EXPECT_NEAR(series.changes[0].functions[1].after, 3, 0.01);
+  // work() calls sleep(): their times are no parts of a sum.
+  EXPECT_NE(
+      change_text(series, series.changes[0])
+          .find(", along with work a.py with what it calls +2.00 s and sleep libc.so +2.00 s and some a.c "),
+      std::string::npos)
+      << change_text(series, series.changes[0]);
+}
+
+TEST(History, FunctionsWithoutFileAreNamedWithoutBlanks) {
+  EXPECT_EQ(metric_text({FollowedKind::kSelf, "solve", ""}), "solve");
+  EXPECT_EQ(metric_text({FollowedKind::kTotal, "solve", ""}), "solve with what it calls");
+  EXPECT_EQ(metric_text({FollowedKind::kFinding, "delay solve", ""}), "finding delay solve");
+  EXPECT_EQ(metric_text({FollowedKind::kTotal, "step", "train.py"}), "step train.py with what it calls");
 }
 
 // kFalseAlarm is of all numbers of a series together.
@@ -304,6 +319,30 @@ TEST(History, KeepsOfARunWhatIsFollowed) {
   EXPECT_NEAR(elapsed_s, 3, 1e-6);
 }
 
+TEST(History, LibrariesMayHaveOtherVersions) {
+  const auto function_of = [](const char* library) {
+    ProfileBuilder b(1);
+    b.sampled(0, b.path({b.native("solve", library)}), Category::kNative, 1000);
+    b.lasts(1000);
+    for (const auto& [metric, value] : history_run(analyse(b.data), "mine").metrics)
+      if (metric.kind == FollowedKind::kSelf) return metric;
+    return FollowedMetric{};
+  };
+  EXPECT_EQ(function_of("/opt/libfoo.so.1.2.3"), (FollowedMetric{FollowedKind::kSelf, "solve", "libfoo.so"}));
+  EXPECT_EQ(function_of("/opt/libfoo.so.1.2.3"), function_of("/opt/libfoo.so.1.2.4"));
+  // How it varied is known of its new version, too.
+  const auto facts = [](const char* library, std::uint64_t ms) {
+    ProfileBuilder b(1);
+    b.sampled(0, b.path({b.native("solve", library)}), Category::kNative, ms);
+    b.lasts(ms);
+    return facts_of(analyse(b.data), library);
+  };
+  const Diff diff = compare({facts("/opt/libfoo.so.1.2.3", 1000)}, {facts("/opt/libfoo.so.1.2.4", 1200)},
+                            {{DiffTable::kFunctions, "solve", "libfoo.so", "self_s", 0.02, 20}});
+  ASSERT_EQ(diff.of(DiffTable::kFunctions).size(), 1u);
+  EXPECT_TRUE(diff.of(DiffTable::kFunctions)[0].values[0].all.by_history);
+}
+
 TEST(History, KeepsABoundedNumberOfFunctions) {
   ProfileBuilder b(1);
   const auto main = b.python("<module>", "/home/a/train.py", 90, 1);
@@ -359,10 +398,45 @@ TEST(History, ARegressionIsMoreThanNoise) {
   EXPECT_EQ(judged(1000, 1030, none, "elapsed regressed")->holds, true);
   // Without a history nothing is known about single runs.
   EXPECT_EQ(judged(1000, 2000, {}, "elapsed regressed")->holds, false);
-  EXPECT_TRUE(judged(1000, 2000, {}, "elapsed regressed")->undecided);
+  EXPECT_EQ(judged(1000, 2000, {}, "elapsed regressed")->undecided, Undecided::kNoiseUnknown);
+  EXPECT_FALSE(judged(2000, 1000, {}, "elapsed regressed")->undecided) << "it is better";
   // The old forms take the history, too.
   EXPECT_EQ(judged(1000, 1055, noise, "elapsed>+5%")->holds, false);
   EXPECT_EQ(judged(1000, 1065, noise, "elapsed>+5%")->holds, true);
+}
+
+// Samples are counted with an error that is less than runs vary by: it decides nothing.
+TEST(History, ARegressionIsNotDecidedBySamplingAlone) {
+  const Noise noise = {{DiffTable::kRun, "elapsed", "", "value", 0.02, 20}};
+  for (const char* regressed :
+       {"function:step regressed", "total:step regressed by 3%", "line:train.py:13 regressed"})
+    for (const Noise& known : {Noise(), noise}) {
+      const Judgement judgement = *judged(1000, 2000, known, regressed);
+      EXPECT_TRUE(judgement.comparison.by_sampling);
+      EXPECT_EQ(judgement.comparison.significant, true);
+      EXPECT_EQ(judgement.holds, false) << regressed;
+      EXPECT_EQ(judgement.undecided, Undecided::kOnlySampling) << regressed;
+      EXPECT_FALSE(judgement.within_noise);
+      EXPECT_NE(judgement_text(judgement).find(
+                    "not decided: how much runs vary is not known, only the error of counting samples"),
+                std::string::npos)
+          << judgement_text(judgement);
+      // Nor does it say that nothing has changed.
+      EXPECT_EQ(judged(1000, 1050, known, regressed)->undecided, Undecided::kOnlySampling);
+      EXPECT_FALSE(judged(2000, 1000, known, regressed)->undecided) << "it is better";
+    }
+  EXPECT_EQ(judged(1000, 2000, {}, "function:step>+10%")->holds, true) << "a limit that the user has set";
+  const std::string junit = render_junit({*judged(1000, 2000, {}, "function:step regressed")});
+  EXPECT_NE(junit.find("failures=\"0\" errors=\"0\" skipped=\"1\""), std::string::npos) << junit;
+  EXPECT_NE(junit.find("only the error of counting samples"), std::string::npos) << junit;
+  // What is not decided is no test: beside it, the other has all of the 5 %. t(20) of them is 2.086.
+  const Diff diff = compare({facts_with(1000, "a")}, {facts_with(1065, "b")}, noise);
+  const auto both =
+      judge(diff, parse_conditions("elapsed regressed or function:step regressed").value(), false);
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0].holds, true);
+  EXPECT_NEAR(*both[0].comparison.half_width / both[0].comparison.a->mean,
+              2.0860 * 0.02 * 1.0325 * std::sqrt(2.0), 1e-5);
 }
 
 // t(20) of 2.5 % for each of two, which is 2.42: 6.9 % of the mean of both sides.

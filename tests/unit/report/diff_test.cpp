@@ -8,8 +8,10 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/library_name.hpp"
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/diff/diff_format.hpp"
@@ -187,6 +189,45 @@ TEST(Diff, FilesOfOneNameInOneRunStayApart) {
   EXPECT_EQ(diff.of(DiffTable::kFunctions)[0].subject.file, "/x/one/__init__.py");
   EXPECT_DOUBLE_EQ(*diff.of(DiffTable::kFunctions)[0].values[0].all.difference, 2);
   EXPECT_DOUBLE_EQ(*diff.of(DiffTable::kFunctions)[1].values[0].all.difference, 0);
+}
+
+TEST(Diff, LibrariesMayHaveOtherVersions) {
+  const std::pair<const char*, const char*> names[] = {
+      {"/usr/lib/libfoo.so.1.2.3", "libfoo.so"},
+      {"/usr/lib/libfoo-1.2.so", "libfoo.so"},
+      {"libpython3.11.so.1.0", "libpython.so"},
+      {"libfoo.so", "libfoo.so"},
+      {"libavx512.so.2", "libavx512.so"},
+      {"libstdc++.so.6.0.30", "libstdc++.so"},
+      {"_core.cpython-311-x86_64-linux-gnu.so", "_core.cpython-311-x86_64-linux-gnu.so"},
+      {"/home/a/train.py", "train.py"},
+      {"solver-2.1", "solver-2.1"},
+      {"libfoo.so.old", "libfoo.so.old"},
+      {"1.2.so", "1.2.so"},
+      {".so.1", ".so.1"},
+      {"", ""}};
+  for (const auto& [path, name] : names) EXPECT_EQ(unversioned_name(path), name) << path;
+
+  const auto run = [](std::initializer_list<std::pair<const char*, std::uint64_t>> libraries) {
+    ProfileBuilder b(1);
+    std::uint64_t all_ms = 0;
+    for (const auto& [library, ms] : libraries) {
+      b.sampled(0, b.path({b.native("solve", library)}), Category::kNative, ms);
+      all_ms += ms;
+    }
+    b.lasts(all_ms);
+    return std::move(b.data);
+  };
+  const Diff updated =
+      diff_of({run({{"/opt/1/libfoo.so.1.2.3", 1000}})}, {run({{"/opt/2/libfoo.so.1.2.4", 3000}})});
+  ASSERT_EQ(updated.of(DiffTable::kFunctions).size(), 1u) << "neither new nor gone";
+  EXPECT_DOUBLE_EQ(*updated.of(DiffTable::kFunctions)[0].values[0].all.difference, 2);
+  // Where a run has two versions, these stay apart, and each is compared with itself.
+  const Diff both = diff_of({run({{"/opt/1/libfoo.so.1", 1000}})},
+                            {run({{"/opt/2/libfoo.so.1", 1500}, {"/opt/2/libfoo.so.2", 4000}})});
+  ASSERT_EQ(both.of(DiffTable::kFunctions).size(), 2u);
+  EXPECT_DOUBLE_EQ(*both.of(DiffTable::kFunctions)[0].values[0].all.difference, 4);
+  EXPECT_DOUBLE_EQ(*both.of(DiffTable::kFunctions)[1].values[0].all.difference, 0.5);
 }
 
 TEST(Diff, UnmeasuredValuesAreNotZero) {
@@ -394,6 +435,19 @@ TEST(DiffConditions, AreJudged) {
   EXPECT_EQ(both[1].holds, true);
 }
 
+TEST(DiffConditions, FunctionsWithoutFileAreNamedWithoutBlanks) {
+  const auto run = [](std::uint64_t ms) {
+    ProfileBuilder b(1);
+    b.sampled(0, b.path({b.native("solve", "")}), Category::kNative, ms);
+    b.lasts(ms);
+    return std::move(b.data);
+  };
+  const auto judgements = judged(diff_of({run(1000)}, {run(2000)}), "function:solve>+10%");
+  ASSERT_EQ(judgements.size(), 1u);
+  EXPECT_TRUE(judgements[0].subject.starts_with("solve")) << judgements[0].subject;
+  EXPECT_EQ(judgements[0].subject.find(' '), std::string::npos) << judgements[0].subject;
+}
+
 TEST(DiffConditions, NewTimeIsMoreThanAnyShare) {
   const Diff diff = diff_of({run_of(1000, 0, 100)}, {run_of(1000, 500, 100)});
   EXPECT_EQ(holds(diff, "function:fast>+1000%"), true);
@@ -418,11 +472,14 @@ TEST(DiffConditions, RunsThatDisagree) {
       diff_of(elapsed({1000, 1010}), elapsed({1190, 1210, 1195, 1215, 1205}));  // 1203 ms +/- 13 ms
   const Judgement near = judged(diff, "elapsed>1.2s")[0];
   EXPECT_EQ(near.holds, false);
-  EXPECT_TRUE(near.undecided);
+  EXPECT_EQ(near.undecided, Undecided::kRunsDisagree);
   EXPECT_EQ(near.b_runs, 5u);
   EXPECT_EQ(near.b_runs_alike, 3u);
-  EXPECT_TRUE(judgement_text(near).starts_with("elapsed>1.2s: not decided, 3 of 5 runs ("))
+  EXPECT_TRUE(judgement_text(near).starts_with(
+      "elapsed>1.2s: not decided: 3 of 5 runs fulfil it, and the limit is in the interval of their mean ("))
       << judgement_text(near);
+  const std::string page = render_diff_html(diff, {near});
+  EXPECT_NE(page.find("<b class=\"noise\">not decided</b>"), std::string::npos) << page;
   EXPECT_TRUE(judged(diff, "elapsed<1.2s")[0].undecided) << "whatever the mean says";
   EXPECT_EQ(holds(diff, "elapsed>1.2s", true), true) << "the mean decides";
   EXPECT_EQ(holds(diff, "elapsed<1.2s", true), false);
@@ -447,6 +504,9 @@ TEST(DiffConditions, RunsThatDisagree) {
   EXPECT_EQ(json["conditions"][0]["b_runs"], 5);
   EXPECT_EQ(json["conditions"][0]["b_runs_alike"], 3);
   EXPECT_EQ(json["conditions"][0]["undecided"], true);
+  EXPECT_EQ(json["conditions"][0]["undecided_because"], "runs_disagree");
+  const Json decided = Json::parse(json_of(diff, judged(diff, "elapsed>1.216s")));
+  EXPECT_TRUE(decided["conditions"][0]["undecided_because"].is_null());
   // A single run decides.
   EXPECT_EQ(holds(diff_of(elapsed({1000}), elapsed({1210})), "elapsed>1.2s"), true);
 }
