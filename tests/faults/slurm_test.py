@@ -597,13 +597,14 @@ class UnavailablePrefix(slurm.SlurmTest):
         self.addCleanup(self.on_nodes, "rm", "-f", off)
 
         def told():
+            """The nodes whose shards say so, and what a report says where there is none."""
             shards = self.user([slurm.CLUSTERPROF, "report", "--json", run])
             notes = json.loads(shards.stdout)["run"]["note_records"] if shards.returncode == 0 else []
-            return [note for note in notes if note["code"] == "turned_off"]
+            return sorted(node for note in notes if note["code"] == "turned_off" for node in note["nodes"]), shards.stderr
 
         deadline = time.monotonic() + 60
-        while sorted(node for note in told() for node in note["nodes"]) != NAMES:
-            self.assertLess(time.monotonic(), deadline, told())
+        while told()[0] != NAMES:
+            self.assertLess(time.monotonic(), deadline, (told(), os.listdir(os.path.join(self.directory, run))))
             time.sleep(0.3)
         self.write("off", "")
         # Steps that begin then run unrecorded. Who asked is told so.

@@ -1,7 +1,7 @@
 """`clusterprof whatif` predicts what a change gains: solve() takes half as long, rank 1 as long as the others, a barrier is gone.
 The programs sleep for work, and print how long each rank worked and wanted to work in each round. From that and the pattern of
-communication follows what
-they would take with the change, on a busy machine, too. bench/whatif.py compares with programs in which the change is really made."""
+communication follows what they would take with the change, on a busy machine, too. bench/whatif.py compares with programs in which
+the change is really made."""
 
 import json
 import statistics
