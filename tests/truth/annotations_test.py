@@ -44,6 +44,7 @@ class Annotations(recording.RecordingTest):
 
     def check(self, interface):
         own, _, regions = self.regions(interface)
+        self.own = own
         domain = DOMAINS[interface]
         outer, inner = regions[domain, "outer"], regions[domain, "outer/inner"]
         self.assertEqual((outer["count"], inner["count"]), (20, 100))
@@ -69,7 +70,10 @@ class Annotations(recording.RecordingTest):
     def test_nvtx(self):
         regions = self.check("nvtx")
         nccl = regions["NCCL", "AllReduce"]
-        self.assertEqual((nccl["count"], nccl["max_n"], nccl["library"]), (10, 7, True))
+        self.assertEqual((nccl["count"], nccl["library"]), (10, True))
+        # The longest one, of those that the program's clock cannot tell from it.
+        at_least_s = max(within_s for within_s, _ in self.own["reductions"])
+        self.assertIn(nccl["max_n"], [n for n, (_, time_s) in enumerate(self.own["reductions"]) if time_s >= at_least_s])
         self.assertEqual(regions["solver", "assemble"]["count"], 1)
         self.assertEqual(regions["NVTX", "crossing"]["count"], 1)
         self.assertEqual(regions["NVTX", "of two threads"]["count"], 1)

@@ -35,6 +35,9 @@ static void end_nothing(const char* name) { (void)name; }
 static void (*begin)(const char*) = begin_nothing;
 static void (*end)(const char*) = end_nothing;
 
+enum { kReductions = 10 };
+static double reduce_s[kReductions], reduce_within_s[kReductions];
+
 #ifdef HAS_NVTX
 static void begin_nvtx(const char* name) { nvtxRangePushA(name); }
 static void end_nvtx(const char* name) { (void)name, nvtxRangePop(); }
@@ -52,11 +55,15 @@ static void more_of_nvtx(void) {
   attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
   attributes.message.registered = nvtxDomainRegisterStringA(nccl, "AllReduce");
   attributes.payloadType = NVTX_PAYLOAD_TYPE_INT64;
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < kReductions; ++i) {
     attributes.payload.llValue = i;
+    const double from = now();
     nvtxDomainRangePushEx(nccl, &attributes);
+    const double within = now();
     spin(i == 7 ? 0.004 : 0.001);
+    reduce_within_s[i] = now() - within;
     nvtxDomainRangePop(nccl);
+    reduce_s[i] = now() - from;
   }
   // They end in another order than they were begun in: each domain has its own.
   attributes.payloadType = NVTX_PAYLOAD_UNKNOWN;
@@ -286,7 +293,10 @@ int main(int argc, char** argv) {
   if (strcmp(which, "itt") == 0 && !is_alone && !more_of_itt()) return 4;
   printf(
       "{\"outer_s\": %.9f, \"inner_s\": %.9f, \"outer_within_s\": %.9f, \"inner_within_s\": %.9f, \"calls\": "
-      "%d}\n",
+      "%d, \"reductions\": [",
       outer_s, inner_s, outer_within_s, inner_within_s, calls_of_library != NULL ? calls_of_library() : 0);
+  for (int i = 0; i < kReductions; ++i)
+    printf("%s[%.9f, %.9f]", i > 0 ? ", " : "", reduce_within_s[i], reduce_s[i]);
+  puts("]}");
   return 0;
 }
