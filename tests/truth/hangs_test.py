@@ -23,27 +23,9 @@ class Hanging:
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
         test.addCleanup(self.end)
 
-    def ranks(self):
-        # Launchers have the same words behind their own.
-        return [pid for pid, words in recording.processes()
-                if words[:-1] == self.command]
-
     def end(self):
-        """Kills a rank; the launcher ends the others. Where all are killed at once, mpirun of Open MPI 4.1 may hang or crash."""
-        if self.process.poll() is None:
-            for pid in self.ranks()[:1]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-        try:
-            self.process.communicate(timeout=60)
-        except subprocess.TimeoutExpired:
-            # Now and then mpirun of Open MPI 4.1 does not notice that the last of its ranks is gone, recorded or not.
-            self.test.assertEqual(self.ranks(), [], "ranks that the launcher has not ended")
-            print(f"{self.run}: the launcher hangs without ranks, and is killed", flush=True)
-            self.process.kill()
-            self.process.communicate(timeout=60)
+        # Launchers have the same words behind their own.
+        recording.end_job(self.process, lambda words: words[:-1] == self.command)
 
     def stacks(self, *options):
         done = subprocess.run([recording.CLUSTERPROF, "stacks", self.run, *options], capture_output=True, text=True, timeout=60)
