@@ -3,6 +3,7 @@ what the report says once the job was killed. A rank that computes is waited for
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -41,6 +42,13 @@ class Hanging:
             time.sleep(0.5)
         self.test.fail(f"{self.run}: {said[:4000]}")
 
+    def await_text(self, pattern):
+        """As a reader sees it, who asks again where there is no answer."""
+        deadline = time.monotonic() + LATEST_S
+        while not re.search(pattern, said := self.stacks()):
+            self.test.assertLess(time.monotonic(), deadline, f"{self.run}: no {pattern} in {said[:4000]}")
+            time.sleep(0.5)
+
     def report_after_end(self):
         self.end()
         self.test.await_last_shard(os.path.basename(self.run))
@@ -69,7 +77,7 @@ class Hangs(recording.RecordingTest):
                 sizes = [len(row["ranks"]) for row in said["classes"]]
                 self.assertEqual(sizes, sorted(sizes))
                 self.assertEqual({rank for row in said["classes"] for rank in row["ranks"]}, {0, 1, 2})
-                self.assertRegex(job.stacks(), r"(?m)^Deadlock: ")
+                job.await_text(r"(?m)^Deadlock: ")
                 report = job.report_after_end()
                 self.assertEqual(report["findings"][0]["kind"], "deadlock", report["findings"])
                 self.assertEqual(report["findings"][0]["rank"], report["failure"]["rank"])
@@ -134,7 +142,7 @@ class Hangs(recording.RecordingTest):
                 waiting, = said["waiting"]
                 self.assertEqual((waiting["ranks"], waiting["missing_ranks"]), ([0, 1], [2]))
                 self.assertEqual(waiting["missing"][0]["state"], "computes")
-                self.assertRegex(job.stacks(), r"(?m)^Ranks 0, 1 wait in MPI_Barrier .* for rank 2, which computes in ")
+                job.await_text(r"(?m)^Ranks 0, 1 wait in MPI_Barrier .* for rank 2, which computes in ")
                 report = job.report_after_end()
                 # That of the rank that was killed; nothing where the launcher ended the others by the same signal.
                 if report["failure"] is not None:
@@ -169,9 +177,8 @@ class PythonHangs(recording.RecordingTest):
         waiting, = failure["waiting"]
         self.assertEqual((waiting["ranks"], waiting["op"], waiting["function"], waiting["line"]),
                          ([0, 1, 3], "MPI_Barrier", "main", 8))
-        self.assertRegex(job.stacks(),
-                         r"Deadlock: ranks 0, 1, 3 wait in MPI_Barrier \(train.py:8\) on MPI_COMM_WORLD, operation \d+, "
-                         r"for rank 2, which is in lost\(\) train.py:4, asleep for ")
+        job.await_text(r"Deadlock: ranks 0, 1, 3 wait in MPI_Barrier \(train.py:8\) on MPI_COMM_WORLD, operation \d+, "
+                       r"for rank 2, which is in lost\(\) train.py:4, asleep for ")
 
 
 if __name__ == "__main__":
