@@ -176,8 +176,8 @@ class Programs(AttachTest):
         self.assertIn("ok\n", self.finish())
         spin = sum(row["self_s"] for row in report["functions"] if row["name"] == "spin_work")
         # Threads are taken up within a sampling period of the beginning.
-        self.assertGreater(spin, 0.85 * (detaching_s - attached_s) - 0.1)
-        self.assertLess(report["ranks"][0]["cpu_s"], 1.05 * (after_s - before_s) + 0.1)
+        self.measured_above(spin, 0.85 * (detaching_s - attached_s) - 0.1, "spin_work()")
+        self.measured_below(report["ranks"][0]["cpu_s"], 1.05 * (after_s - before_s) + 0.1, "CPU time of the rank")
         self.assertEqual([row["rank"] for row in report["ranks"]], [0])
         self.assertEqual(report["ranks"][0]["pid"], pid)
         self.assertFalse(report["ranks"][0]["exit"]["lost"])
@@ -204,8 +204,9 @@ class Programs(AttachTest):
                 self.assertEqual(self.finish(), "ok\n")
                 total = {row["name"].split(".")[-1]: row["total_s"] for row in report["functions"] if row["kind"] == "python"}
                 share = total["hot"] / (total["hot"] + total["cold"])
-                self.assertGreater(total["hot"] + total["cold"], 1.5)
-                self.assertAlmostEqual(share, 0.75, delta=0.12, msg=(total, report["run"]["samples"], report["ranks"]))
+                self.measured_above(total["hot"] + total["cold"], 1.5, f"{version}: hot() and cold()")
+                # Of 200 samples the error is 0.03.
+                self.measured_near(share, 0.75, 0.12, f"{version}: share of hot()")
 
     def test_it_ends_with_the_program(self):
         pid = self.begin([PLAIN, "threads", "2", self.stop_file])
@@ -222,7 +223,7 @@ class Programs(AttachTest):
         pid = self.begin([PLAIN, "threads", "1", self.stop_file])
         self.ready()
         self.clusterprof("attach", pid, "-o", self.run_directory, "--for", "1s")
-        self.assertGreaterEqual(self.report()["run"]["elapsed_s"], 0.9)
+        self.measured_above(self.report()["run"]["elapsed_s"], 0.9, "recorded")
         self.assertIn("ok\n", self.finish())
 
     def test_nothing_is_left_but_code(self):
@@ -321,7 +322,7 @@ class Mpi(AttachTest):
         self.assertEqual(len(pids), 2)
         begin_ns = time.time_ns()
         self.clusterprof("attach", *pids, "-o", self.run_directory)
-        await_barriers(30)  # the threads that call MPI are known by now
+        await_barriers(100)  # the threads that call MPI are known by now
         sure_ns = time.time_ns()
         await_barriers(100)
         detaching_ns = time.time_ns()

@@ -525,7 +525,7 @@ class EqualViews(unittest.TestCase):
         def screen(*patterns):
             """What the terminal shows once it has all of these and does not change any more: it may be half drawn before."""
             shown = before = None
-            for _ in range(300):
+            for _ in range(900):
                 before, shown = shown, tmux("capture-pane", "-p")
                 if shown == before and all(re.search(pattern, shown, re.MULTILINE) for pattern in patterns):
                     return shown

@@ -32,14 +32,7 @@ class HangAfter(recording.RecordingTest):
         self.addCleanup(self.end)
 
     def end(self):
-        if self.process.poll() is None:
-            for pid, words in recording.processes():
-                if words[:-1] == self.command:
-                    try:
-                        os.kill(pid, signal.SIGKILL)
-                    except ProcessLookupError:
-                        pass
-        self.process.wait(timeout=PATIENCE_S)
+        recording.end_job(self.process, lambda words: words[:-1] == self.command, PATIENCE_S)
 
     def said(self):
         self.stderr.seek(0)

@@ -39,18 +39,18 @@ class Last(recording.RecordingTest):
         self.assertEqual(end["schema"], "clusterprof.report_end/1")
         run, (rank,) = end["run"], end["ranks"]
         self.assertAlmostEqual(run["end_s"], whole["run"]["elapsed_s"])
-        # In whole bins.
+        # In whole bins, of which a run has more than 32.
         self.assertGreaterEqual(run["elapsed_s"], 3)
-        self.assertLess(run["elapsed_s"], 3.2)
+        self.assertLess(run["elapsed_s"], 3 + max(0.2, whole["run"]["elapsed_s"] / 32))
         self.assertAlmostEqual(rank["elapsed_s"], run["elapsed_s"], delta=0.1)
-        self.assertGreater(rank["idle_s"], 2)
-        self.assertLess(rank["python_s"], 1)
+        self.measured_above(rank["idle_s"], 2, "idle")
+        self.measured_below(rank["python_s"], 1, "Python")
         whole_s = {function["name"]: function["total_s"] for function in whole["functions"]}
         end_s = {function["name"]: function["total_s"] for function in end["functions"]}
-        self.assertGreater(whole_s["compute"], 1.4)
+        self.measured_above(whole_s["compute"], 1.4, "compute()")
         # What the interpreter uses to end, after the last sample, is charged to where it ran last.
-        self.assertLess(end_s.get("compute", 0), 0.05)
-        self.assertGreater(end_s["rest"], 2)
+        self.measured_below(end_s.get("compute", 0), 0.05, "compute() in the end")
+        self.measured_above(end_s["rest"], 2, "rest() in the end")
         for key in "mpi", "lines", "counters", "memory", "efficiency", "io", "call_tree":
             self.assertNotIn(key, end)
         # Longer than the run: all of it.

@@ -1,10 +1,12 @@
 """Ranks that their launcher numbers in the environment: one run, with the right ranks, nodes and restarts, whether
 clusterprof is started by the launcher (inside) or starts it (outside)."""
 
+import glob
 import os
 import shutil
 import socket
 import subprocess
+import time
 
 import recording
 
@@ -27,6 +29,10 @@ class LauncherTest(recording.RecordingTest):
         return subprocess.Popen(command, cwd=self.directory, env={**os.environ, **variables}, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)
 
+    def report(self, run="run", options=()):
+        self.await_last_shard(run)  # of workers that the launcher has started again, or killed
+        return super().report(run, options)
+
     def finish(self, process, status=0):
         out, error = process.communicate(timeout=120)
         self.assertEqual(process.returncode, status, (out + error).decode(errors="replace"))
@@ -38,7 +44,6 @@ class LauncherTest(recording.RecordingTest):
             return sorted(tuple(map(int, line.split())) for line in file)
 
     def check_ranks(self, report, size, launcher="torchrun"):
-        self.await_last_shard()
         workers = self.workers()
         self.assertEqual([(rank["restart"], rank["rank"] - size * rank["restart"], rank["pid"])
                           for rank in report["ranks"]], workers)
@@ -160,9 +165,16 @@ class Rows(LauncherTest):
     }
 
     def test_two_processes_of_each_are_one_run(self):
-        started = {name: [self.start([*self.recorder(run=name), "sleep", "0.3"],
+        # They go on until all of them are there: without a number of ranks, who comes after the end is another run.
+        wait = 'touch ".here-$0"; for i in $(seq 1200); do [ -e .go ] && exit; sleep 0.1; done; exit 3'
+        started = {name: [self.start([*self.recorder(run=name), "sh", "-c", wait, f"{name}-{rank}"],
                                      **{key: value.replace("R", str(rank)) for key, value in variables.items()})
                           for rank in range(2)] for name, variables in self.LAUNCHES.items()}
+        deadline = time.monotonic() + 100
+        while len(glob.glob(os.path.join(self.directory, ".here-*"))) < 2 * len(self.LAUNCHES):
+            self.assertLess(time.monotonic(), deadline, os.listdir(self.directory))
+            time.sleep(0.05)
+        open(os.path.join(self.directory, ".go"), "w").close()
         for name, processes in started.items():
             for process in processes:
                 self.finish(process)

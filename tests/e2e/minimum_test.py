@@ -72,7 +72,7 @@ class Minimum(recording.RecordingTest):
         rank, = report["ranks"]
         self.assertGreater(rank["elapsed_s"], 2.4)
         # Also of the time in which there was no run directory.
-        self.assertGreater(report["run"]["samples"], 0.8 * rank["cpu_s"] * report["run"]["rate_hz"])
+        self.measured_above(report["run"]["samples"], 0.8 * rank["cpu_s"] * report["run"]["rate_hz"], "samples")
 
     def test_a_run_on_two_nodes_that_lasts_is_one_run(self):
         script = 'CLUSTERPROF_NODE=n$((OMPI_COMM_WORLD_RANK % 2)) exec "$0" --min-duration 1 "$@"'
@@ -103,16 +103,19 @@ class Minimum(recording.RecordingTest):
         self.assertEqual(waiting_places() - self.places, set())
 
     def test_a_killed_collector_leaves_no_waiting_place(self):
-        program = subprocess.Popen([recording.CLUSTERPROF, "--min-duration=60", "sleep", "2"], cwd=self.directory)
-        deadline = time.monotonic() + 20
+        # It goes on until it reads that there is no more.
+        program = subprocess.Popen([recording.CLUSTERPROF, "--min-duration=600", "cat"], cwd=self.directory, stdin=subprocess.PIPE)
+        deadline = time.monotonic() + 60
         collectors = []
         while not collectors and time.monotonic() < deadline:
             collectors = [pid for pid, words in recording.processes()
-                          if os.path.basename(words[0]) == "collector" and "--min-duration=60" in words and
+                          if os.path.basename(words[0]) == "collector" and "--min-duration=600" in words and
                           self.is_below(pid, program.pid)]
             time.sleep(0.02)
+        self.assertEqual(len(collectors), 1)
         os.kill(collectors[0], signal.SIGKILL)
-        self.assertEqual(program.wait(timeout=30), 0)
+        program.stdin.close()
+        self.assertEqual(program.wait(timeout=60), 0)
         self.assertEqual(waiting_places() - self.places, set())
 
     @staticmethod

@@ -103,6 +103,7 @@ def fork():
     if child == 0:
         exec(WORK)
         os.kill(os.getpid(), 15)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     time.sleep(0.8)  # who has not waited for it can still be told how it ended
     os.waitpid(child, 0)
 

@@ -10,7 +10,7 @@ import time
 import recording
 from memory_groups import MemoryGroup
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 # Works for so many seconds of CPU time.
 BUSY = """
@@ -24,6 +24,7 @@ work(float(sys.argv[1]))
 # The same, and then waits for a file.
 WAITS = BUSY + """
 import os
+open("worked", "w").close()
 while not os.path.exists(sys.argv[2]): time.sleep(0.02)
 """
 
@@ -122,6 +123,7 @@ class Resources(recording.RecordingTest):
         self.write("waits.py", WAITS)
         begin = time.monotonic()
         process = self.start("waits.py", "0.5", os.path.join(self.directory, "go"))
+        self.await_that(lambda: os.path.exists(os.path.join(self.directory, "worked")), process)
         self.await_that(lambda: glob.glob(os.path.join(self.disk, "clusterprof-*", "*.h5")), process)
         self.assertEqual(self.shards(), [])
         collector, = [pid for pid, words in recording.processes() if recording.is_collector(words, self.run_directory)]

@@ -22,19 +22,18 @@ class Running(recording.RecordingTest):
         super().setUp()
         self.run_directory = os.path.join(self.directory, "run")
         self.process = subprocess.Popen(
-            [*recording.launcher("openmpi", 2), recording.CLUSTERPROF, "-o", self.run_directory, recording.PYTHON, "-c", PROGRAM],
+            [*recording.launcher("openmpi", 2), recording.CLUSTERPROF, "-o", self.run_directory, recording.PYTHON, "-c", PROGRAM, self.run_directory],
             cwd=self.directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(self.end)
 
     def end(self):
-        self.process.terminate()
-        self.process.communicate(timeout=60)
+        recording.end_job(self.process, lambda words: words[:-1] == [recording.PYTHON, "-c", PROGRAM, self.run_directory])
 
     def clusterprof(self, *words):
         return subprocess.run([recording.CLUSTERPROF, *words], capture_output=True, text=True, timeout=60)
 
     def await_report(self, condition):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 110
         while time.monotonic() < deadline:
             done = self.clusterprof("report", "--json", self.run_directory)
             if done.returncode == 0:

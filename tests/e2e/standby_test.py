@@ -79,9 +79,8 @@ class Windows(recording.RecordingTest):
         self.addCleanup(self.end)
 
     def end(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-        self.process.communicate(timeout=PATIENCE_S)
+        script = os.path.join(self.directory, "program.py")
+        recording.end_job(self.process, lambda words: words[:2] == [recording.PYTHON, script], PATIENCE_S)
 
     def clusterprof(self, *words, status=0):
         done = subprocess.run([recording.CLUSTERPROF, *words], capture_output=True, text=True, timeout=PATIENCE_S)
@@ -129,6 +128,17 @@ class Windows(recording.RecordingTest):
                     found[fields["Pid"].strip()] = fields["voluntary_ctxt_switches"].strip()
         self.assertEqual(len(found), 2)
         return found
+
+    def await_agents_asleep(self):
+        """Until the agent's threads have done what they do at the start: they are asleep, and were not awake for a while."""
+        seen = [self.agents_sleep(), None]
+
+        def nothing_changes():
+            time.sleep(0.5)
+            seen[:] = [self.agents_sleep(), seen[0]]
+            return seen[0] == seen[1]
+        self.await_(nothing_changes, "the agents' sleep")
+        return seen[0]
 
     def leave(self, phase, next_phase):
         open(os.path.join(self.directory, f"end-{phase}"), "w").close()
@@ -225,12 +235,12 @@ class Standby(Windows):
             sum(wait["wait_s"] for wait in report["mpi"]["waits"] if wait["kind"] == "wait_at_barrier"), places=4)
         for rank in report["ranks"]:
             recorded = sum(end - begin for begin, end in windows[rank["rank"]]) / 1e9
-            self.assertAlmostEqual(rank["elapsed_s"], recorded, delta=0.05)
+            self.measured_near(rank["elapsed_s"], recorded, 0.05, f"recorded of rank {rank['rank']}")
             parts = sum(rank[f"{part}_s"] or 0
                         for part in ("python", "native", "system", "mpi", "io", "idle", "runnable"))
-            self.assertAlmostEqual(parts, rank["elapsed_s"], delta=0.1)
+            self.measured_near(parts, rank["elapsed_s"], 0.1, f"all categories of rank {rank['rank']}")
             self.assertIsNone(rank["cpu_s"])  # the kernel's count is of the whole process
-        self.assertGreaterEqual(report["ranks"][0]["mpi_s"] + 0.05, inside)
+        self.measured_above(report["ranks"][0]["mpi_s"] + 0.05, inside, "time in MPI of rank 0")
         self.assertLess(report["ranks"][0]["mpi_s"], report["ranks"][0]["elapsed_s"])
         # Both sides of every message in the windows are there, although neither was numbered by what is recorded.
         names = {function["name"] for function in report["functions"]}
@@ -263,15 +273,15 @@ class Standby(Windows):
         # Not before its time; and the program went on.
         for rank in range(2):
             begin, end = windows[rank][0]
-            self.assertGreater((end - begin) / 1e9, 1.4)
+            self.measured_above((end - begin) / 1e9, 1.4, f"window of rank {rank}")
             self.assertGreater(len([1 for _, enter, _ in self.barriers(rank) if enter > end]), 5)
 
     def test_never_started(self):
         self.begin(["--standby"], "before")
         self.await_phase("before")
         self.await_barriers(5)
-        sleeping = self.agents_sleep()
-        self.await_barriers(20)
+        sleeping = self.await_agents_asleep()
+        self.await_barriers(30)
         self.assertEqual(self.agents_sleep(), sleeping)  # nobody woke them
         summary = self.finish("before")
         self.assertIn("never started", summary)

@@ -6,7 +6,6 @@ its last state is shown."""
 import glob
 import json
 import os
-import signal
 import subprocess
 import time
 
@@ -27,13 +26,7 @@ class Top(recording.RecordingTest):
         self.addCleanup(self.end)
 
     def end(self):
-        if self.process.poll() is None:
-            for pid in [pid for pid, words in recording.processes() if words[:-1] == self.command]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-        self.process.communicate(timeout=60)
+        recording.end_job(self.process, lambda words: words[:-1] == self.command)
 
     def top(self, *options):
         return subprocess.run([recording.CLUSTERPROF, "top", self.run_directory, *options], capture_output=True,
@@ -63,10 +56,10 @@ class Top(recording.RecordingTest):
         names = ("python", "native", "system", "mpi", "io", "idle", "runnable")
         for rank in said["ranks"]:
             whole = sum(rank[f"{name}_s"] or 0 for name in names)
-            self.assertAlmostEqual(whole, rank["window_s"], delta=0.05 * rank["window_s"])
+            self.measured_near(whole, rank["window_s"], 0.05 * rank["window_s"], f"all categories of rank {rank['rank']}")
         for rank in said["ranks"][:2]:
             self.assertEqual(rank["function"], "wait_in_barrier")
-            self.assertAlmostEqual(rank["mpi_s"], rank["window_s"], delta=0.05 * rank["window_s"])
+            self.measured_near(rank["mpi_s"], rank["window_s"], 0.05 * rank["window_s"], f"MPI of rank {rank['rank']}")
             self.assertGreater(rank["op_s"], 0)
             self.assertEqual(rank["unmoved_s"], rank["op_s"])
         self.assertEqual(said["schema"], "clusterprof.top/1")
@@ -83,7 +76,7 @@ class Top(recording.RecordingTest):
         said = self.await_all(("be_asleep",))
         self.check_sums(said)
         asleep = said["ranks"][2]
-        self.assertAlmostEqual(asleep["idle_s"], asleep["window_s"], delta=0.05 * asleep["window_s"])
+        self.measured_near(asleep["idle_s"], asleep["window_s"], 0.05 * asleep["window_s"], "idle")
         self.assertEqual(asleep["mpi_s"], 0)
         self.assertIsNone(asleep["op_s"])
         live, = [name for name in os.listdir(os.path.join(self.run_directory, ".control")) if name.startswith("live-")]

@@ -52,7 +52,7 @@ class Tui(recording.RecordingTest):
 
     def wait_for(self, *texts):
         """The screen that has all of them; keys take effect when the program comes to it."""
-        for _ in range(300):
+        for _ in range(900):
             screen = self.screen()
             if all(text in screen for text in texts):
                 return screen

@@ -3,6 +3,9 @@
 programs go on. The programs notice nothing. At every moment the shard on disk is valid and at most 5 s old, and in the
 end it has everything up to then. merge and report say which node is incomplete, and remove the files that the collector left.
 
+How old a shard is and how much is missing are measured, by the rule of support/measured.py: if one is outside, all of it is done
+twice more.
+
     killed_collector.py [--seed N] [--runs N] [--seconds S]
 
 Exit status: 0 all good, 1 something failed, 77 nothing to test with."""
@@ -25,6 +28,7 @@ except ImportError:
     print("h5py is not here")
     sys.exit(77)
 
+import measured
 import recording
 
 # Prints what it computed, and ends with a status of its own.
@@ -82,7 +86,7 @@ class Recorded:
         self.run = os.path.join(folder, f"run{number}")
         self.shard = os.path.join(self.run, f"node-{self.node}.h5")
         self.kill_after_s, self.killed_ns, self.first_seen, self.oldest_s = kill_after_s, None, None, 0.0
-        self.problems = []
+        self.problems, self.outside = [], []
         self.begun = time.monotonic()
         self.process = subprocess.Popen(
             [recording.CLUSTERPROF, "-o", self.run, recording.PYTHON, os.path.join(folder, "program.py"), str(seconds)],
@@ -100,7 +104,8 @@ class Recorded:
     def watch(self):
         if self.killed_ns is not None:
             return
-        if time.monotonic() - self.begun >= self.kill_after_s:
+        # Not before there is a shard: on a busy machine a program needs seconds to start.
+        if time.monotonic() - self.begun >= self.kill_after_s and (os.path.exists(self.shard) or self.process.poll() is not None):
             if self.while_writing:  # soon: the next one comes within 5 s
                 before = self.written_ns()
                 while self.written_ns() == before and time.monotonic() - self.begun < self.kill_after_s + MOST_AGE_S:
@@ -138,8 +143,10 @@ class Recorded:
         print(f"{self.node}: killed after {self.kill_after_s:.1f} s, {missing_s:.2f} s missing; "
               f"oldest shard seen {self.oldest_s:.2f} s, {100 * told:.0f} % of its time told")
         for what, seconds in (("missing", missing_s), ("oldest", self.oldest_s)):
-            self.expect(seconds <= MOST_AGE_S + SLACK_S, f"{what}: {seconds:.2f} s")
-        self.expect(told > 0.7, f"samples tell of {100 * told:.0f} % of the time")
+            if seconds > MOST_AGE_S + SLACK_S:
+                self.outside.append(f"{what}: {seconds:.2f} s")
+        if told <= 0.7:
+            self.outside.append(f"samples tell of {100 * told:.0f} % of the time")
 
         merged = subprocess.run([recording.CLUSTERPROF, "merge", self.run], capture_output=True, text=True, timeout=60)
         self.expect(merged.returncode == 0, f"merge: {merged.stderr}")
@@ -172,30 +179,42 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=time.time_ns() % 100000)
     parser.add_argument("--runs", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=12, help="that the programs run")
+    parser.add_argument("--seconds", type=float, default=14, help="that the programs run")
     options = parser.parse_args()
     if not os.path.exists(recording.PYTHON):
         return 77
     print(f"seed {options.seed}")
     chance = random.Random(options.seed)
+    outcomes = []
+    while measured.verdict(outcomes) is None:
+        problems, outside = run_once(options, chance)
+        for said in [*problems, *outside]:
+            print(said, flush=True)
+        if problems:
+            return 1
+        outcomes.append(not outside)
+    return 0 if measured.verdict(outcomes) else 1
+
+
+def run_once(options, chance):
+    """(what is wrong, what is outside of its tolerance)"""
     folder = tempfile.mkdtemp(prefix="clusterprof-test-")
     try:
         with open(os.path.join(folder, "program.py"), "w") as file:
             file.write(PROGRAM)
-        # Not before there can be a shard, and one late, when an interval that grows has grown.
-        times = [chance.uniform(3, options.seconds - 2) for _ in range(options.runs - 1)] + [options.seconds - 2]
+        # Not before there can be a shard, and one late, when an interval that grows has grown. The first waits for its next shard, and
+        # nobody else is watched meanwhile: that has to be before the programs end.
+        last_s = options.seconds - 3
+        times = [chance.uniform(3, max(3, last_s - MOST_AGE_S)), *(chance.uniform(3, last_s) for _ in range(options.runs - 2)), last_s]
         runs = [Recorded(folder, number, options.seconds, when, number == 0) for number, when in enumerate(times)]
         while any(run.killed_ns is None for run in runs):
             time.sleep(0.2)
             for run in runs:
                 run.watch()
-        problems = []
         for run in runs:
             run.finish()
-            problems += [f"{run.node}: {problem}" for problem in run.problems]
-        for problem in problems:
-            print(problem)
-        return 1 if problems else 0
+        return ([f"{run.node}: {problem}" for run in runs for problem in run.problems],
+                [f"{run.node}, outside: {problem}" for run in runs for problem in run.outside])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import time
+import unittest.mock
 
 import recording
 from memory_groups import MemoryGroup
@@ -79,8 +80,10 @@ def holds(pid, inodes):
 
 
 def shared_memory():
-    # The fuzzers' are named, too.
-    return {name for name in os.listdir("/dev/shm") if "clusterprof" in name and "-fuzz-" not in name}
+    # Other tests run at the same time: the fuzzers' are named, too, and so are places of runs that have to last for a while, which none
+    # of these does.
+    return {name for name in os.listdir("/dev/shm")
+            if "clusterprof" in name and "-fuzz-" not in name and "clusterprof-waiting-" not in name}
 
 
 class Losses(recording.RecordingTest):
@@ -90,8 +93,9 @@ class Losses(recording.RecordingTest):
         self.sockets, self.shared_memory = sockets(), shared_memory()
         self.temporary = os.path.join(self.directory, "tmp")
         os.mkdir(self.temporary)
-        self.addCleanup(os.environ.pop, "TMPDIR")
-        os.environ["TMPDIR"] = self.temporary
+        change = unittest.mock.patch.dict(os.environ, TMPDIR=self.temporary)
+        change.start()
+        self.addCleanup(change.stop)
 
     def compile(self, flavour="plain"):
         compiler = {"plain": "cc"}.get(flavour, f"mpicc.{flavour}")
@@ -116,7 +120,7 @@ class Losses(recording.RecordingTest):
         return [(pid, words) for pid, words in recording.processes()
                 if pid != os.getpid() and any(place in word for word in words)]
 
-    def await_(self, condition, what, seconds=30):
+    def await_(self, condition, what, seconds=120):
         deadline = time.monotonic() + seconds
         while not condition():
             self.assertLess(time.monotonic(), deadline, f"waited for {what}")
@@ -193,7 +197,7 @@ class Losses(recording.RecordingTest):
     def has_all_samples(self, run, rank, phases=PHASES, missing_s=MISSING_S):
         found = self.cpu_times(run)[rank]
         for phase in phases:
-            self.assertGreaterEqual(found.get(phase, 0), PHASE_S - missing_s, f"of {phase}: {found}")
+            self.measured_above(found.get(phase, 0), PHASE_S - missing_s, f"{phase} of rank {rank} among {found}")
 
     def says_that(self, run, rank, signal_number, lost, last=None):
         """The report, as data and as text, names the end of the rank and where it was last seen."""
@@ -251,7 +255,8 @@ class Losses(recording.RecordingTest):
             found = []
             def collector():
                 found[:] = [pid for pid, words in recording.processes() if recording.is_collector(words, run)]
-                return found
+                # From its claim on it knows that it is to record.
+                return found and (glob.glob(os.path.join(run, ".node-*.claim")) or glob.glob(os.path.join(run, "node-*.h5")))
             self.await_(collector, "a collector")
             os.kill(found[0], signal.SIGSTOP)
         for _ in range(10 if LONG else 1):
@@ -394,7 +399,8 @@ class Losses(recording.RecordingTest):
         self.assertFalse(report["run"]["complete"])
         # At least all up to the first signal.
         for rank, end_utc_s in self.ended_at(run).items():
-            self.assertGreaterEqual(end_utc_s, min(asked_utc_s, Mark(marks[rank]).utc_s) - 0.1)
+            # A collector that gets no processor for pause_s does not write.
+            self.measured_above(end_utc_s - min(asked_utc_s, Mark(marks[rank]).utc_s), -0.1, f"end of rank {rank}")
         self.nothing_left(run)
 
     def test_jobs_that_are_killed(self):
@@ -449,8 +455,8 @@ class Losses(recording.RecordingTest):
                  for rank in range(4)]
         self.await_(lambda: all(os.path.exists(f"{mark}{rank}.0") and os.path.getsize(f"{mark}{rank}.0") == 40 and
                                 Mark(f"{mark}{rank}.0").phase == 3 for rank in range(4)), "all ranks")
-        # A shard of its first second is there; one that is lost before has none.
-        self.await_(lambda: os.path.exists(os.path.join(run, "node-part1.h5")), "a shard")
+        # A shard has both of its ranks; one that is lost before has none. The first one may have been written between them.
+        self.await_(lambda: self.ranks_of_shard(os.path.join(run, "node-part1.h5")) == {2, 3}, "a shard of both ranks")
         time.sleep(after_s)
         victims = [pid for pid, words in self.of_job(place) if "--node=part1" in words or self.is_of_node(pid, "part1")]
         killed_utc_s = time.time()
@@ -474,9 +480,18 @@ class Losses(recording.RecordingTest):
             self.has_all_samples(run, rank)
         for rank in (2, 3):
             # 1.5 s of a machine that has other things to do.
-            self.assertLessEqual(killed_utc_s - until[rank], 5 + 1.5)
+            self.measured_below(killed_utc_s - until[rank], 5 + 1.5, f"missing of rank {rank}")
         self.nothing_left(run)
         return killed_utc_s - min(until[rank] for rank in (2, 3))
+
+    @staticmethod
+    def ranks_of_shard(path):
+        import h5py
+        try:
+            with h5py.File(path, "r") as file:
+                return set(map(int, file["ranks/rank"][:]))
+        except OSError:  # not there, or being replaced
+            return set()
 
     @staticmethod
     def is_of_node(pid, node):

@@ -163,12 +163,12 @@ class Mode:
                     for what, ours, its in zip(("status", "stdout", "stderr"), recorded, bare) if ours != its]
         if not os.path.isdir(output):
             return failures + ["no run directory"]
-        problems, samples, dropped = check_run(self.name, rate, output, cpu_s)
-        limit = time.monotonic() + 5
-        while left_behind(output) and time.monotonic() < limit:
+        limit = time.monotonic() + 60
+        while (left := left_behind(output)) and time.monotonic() < limit:
             time.sleep(0.05)
-        if left_behind(output):
-            problems.append("processes are left: %s" % left_behind(output))
+        problems, samples, dropped = check_run(self.name, rate, output, cpu_s)
+        if left:
+            problems.append("processes are left: %s" % left)
         shutil.rmtree(output)
         self.runs += 1
         self.samples += samples

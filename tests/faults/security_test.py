@@ -58,7 +58,7 @@ if sys.argv[2] == "full":
         clients.append(client)
 print("holds", flush=True)
 if sys.argv[2] != "answering":
-    time.sleep(100)
+    time.sleep(600)
 while True:
     connection, _ = server.accept()
     try:
@@ -73,7 +73,7 @@ KNOCK = '''
 import array, os, socket, struct, sys
 for greeting, magic in ((b"launcher", 0x314e4e4146525043), (b"agent", 0x314f4c4846525043)):
     client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    client.settimeout(5)
+    client.settimeout(60)
     try:
         client.connect("\\0" + sys.argv[1])
         rest = struct.pack("<iiii", os.getpid(), 0, 1, 1) if greeting == b"launcher" else struct.pack(
@@ -97,6 +97,8 @@ try:
             client.connect("\\0" + sys.argv[1])
             client.close()
             count += 1
+            if count == 300:
+                print("many", flush=True)
 except OSError:
     pass
 print(count)
@@ -215,7 +217,7 @@ class SecurityTest(recording.RecordingTest):
         process = subprocess.Popen(
             [recording.CLUSTERPROF, "-o", self.path("run"), recording.PYTHON, "-c", PROGRAM, str(seconds)],
             cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not os.path.exists(self.path("socket")) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         self.assertTrue(os.path.exists(self.path("socket")))
@@ -285,10 +287,10 @@ class Sockets(SecurityTest):
                 said_by_us = own_lines(done.stderr)
                 self.assertEqual(len(said_by_us), 1, done.stderr)
                 self.assertIn("unrecorded", said_by_us[0])
-                self.assertLess(took, 20)  # that we wait is at most 10 s
+                self.measured_below(took, 20, how)  # that we wait is at most 10 s
                 if how in ("listening", "answering"):
                     self.assertIn("another user", said_by_us[0])
-                    self.assertLess(took, 8)
+                    self.measured_below(took, 8, how)
                 self.assertNotRegex(said, "got [1-9]")  # not even the greeting
                 self.assertEqual(agent_socket, "")
 
@@ -310,16 +312,17 @@ class Sockets(SecurityTest):
 
     def test_connections_of_other_users_are_refused(self):
         self.need_stranger()
-        process, name = self.start(20)
+        process, name = self.start(300)
         knocks = stranger([recording.PYTHON, "-c", KNOCK.replace("MAJOR", wire_major()), name])
-        said, errors = knocks.communicate(timeout=30)
+        said, errors = knocks.communicate(timeout=150)
         for line in said.splitlines():
             self.assertRegex(line, r"^(launcher|agent) (b''|ConnectionResetError|BrokenPipeError)$")
         self.assertEqual(len(said.splitlines()), 2, said + errors)
         floods = [stranger([recording.PYTHON, "-c", FLOOD, name], cwd=self.directory) for _ in range(2)]
+        self.assertEqual([flood.stdout.readline() for flood in floods], ["many\n"] * 2)
         time.sleep(1.5)
         self.end(process)
-        connections = sum(int(flood.communicate(timeout=30)[0]) for flood in floods)
+        connections = sum(int(flood.communicate(timeout=60)[0]) for flood in floods)
         self.assertGreater(connections, 500)
         report = self.report()
         self.assertIn(("other_user", {"uid": STRANGER}),
@@ -330,7 +333,7 @@ class Sockets(SecurityTest):
         print(f"{connections} connections refused", file=sys.stderr)
 
     def test_false_messages_of_own_processes_are_refused(self):
-        process, name = self.start(20)
+        process, name = self.start(300)
         os.mkfifo(self.path("fifo"))
         liar = os.fork()  # greeted is who connects, until it ends
         if liar == 0:
@@ -368,7 +371,7 @@ class Sockets(SecurityTest):
 
         def send(data, descriptors=()):
             client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            client.settimeout(10)
+            client.settimeout(60)
             client.connect("\0" + name)
             client.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
                            if descriptors else [])

@@ -122,7 +122,7 @@ class Gate:
 
 class Faults(slurm.SlurmTest):
     nodes = NODES + 1  # one to be lost
-    options = ["--cpus", "40", "--conf", f"KillWait={KILL_WAIT_S}", "--conf", "SlurmdTimeout=5",
+    options = ["--cpus", "40", "--conf", f"KillWait={KILL_WAIT_S}", "--conf", "SlurmdTimeout=15",
                "--conf", "OverTimeLimit=0", "--conf", "KillOnBadExit=0",
                *(["--spank", slurm.PLUGIN] if HAS_PLUGIN else [])]
 
@@ -199,7 +199,7 @@ class Faults(slurm.SlurmTest):
 
         said, took_s = prolog(hangs)
         self.assertIn("does " + hangs + " hang?", said)
-        self.assertLess(took_s, 3)  # it waits for half a second; the machine may be busy
+        self.measured_below(took_s, 3, "seconds of the prolog")  # it waits for half a second; the machine may be busy
         self.assertRegex(prolog(empty)[0], "^fail: .* cannot be run\n$")
         self.assertNotIn("cannot be run", prolog(slurm.PREFIX)[0])
         epilog = f"SLURM_JOB_ID=77 SLURM_JOB_UID={slurm.USER} {slurm.SITE}/epilog; echo $?; ls -A /run/clusterprof"
@@ -285,7 +285,7 @@ class Faults(slurm.SlurmTest):
         return "".join(self.cluster.on_node(node, "sh", "-c", "ls -A /run/clusterprof 2>/dev/null; true")
                        for node in self.cluster.names)
 
-    def await_(self, condition, what, timeout_s=40):
+    def await_(self, condition, what, timeout_s=150):
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
@@ -472,7 +472,7 @@ class UnavailablePrefix(slurm.SlurmTest):
             yield "read-only", self.make_read_only
 
     def await_files(self, names):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 150
         while not all(os.path.exists(os.path.join(self.directory, name)) for name in names):
             self.assertLess(time.monotonic(), deadline, [self.output(name) for name in os.listdir(self.directory)
                                                          if name.endswith(".out")])
@@ -524,7 +524,7 @@ class UnavailablePrefix(slurm.SlurmTest):
                                          done.stderr)
                 for name, job in jobs.items():
                     self.succeeded(job, name, [*NAMES, *("second " + node for node in NAMES), "the script goes on"])
-                self.assertLess(time.monotonic() - begun, 40)  # it waits for 2 s, in each step
+                self.assertLess(time.monotonic() - begun, 90)  # it waits for 2 s, in each step
                 said = self.output("plugin.out")
                 self.assertEqual("does not answer; the command runs unrecorded" in said, what == "hangs", said)
                 mend()
@@ -602,7 +602,7 @@ class UnavailablePrefix(slurm.SlurmTest):
             notes = json.loads(shards.stdout)["run"]["note_records"] if shards.returncode == 0 else []
             return sorted(node for note in notes if note["code"] == "turned_off" for node in note["nodes"]), shards.stderr
 
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 150
         while told()[0] != NAMES:
             self.assertLess(time.monotonic(), deadline, (told(), os.listdir(os.path.join(self.directory, run))))
             time.sleep(0.3)

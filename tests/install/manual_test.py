@@ -360,7 +360,7 @@ class Zsh(Completion, Installed):
         return [[word for word in result if word] for result in results[1:]]
 
     def wait(self, terminal, path, end):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         shown = b""
         while time.monotonic() < deadline:
             if select.select([terminal], [], [], 0.01)[0]:

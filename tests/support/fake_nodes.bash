@@ -73,7 +73,7 @@ end_remembered() { # FILE
         kill -TERM "$pid" 2>/dev/null
         if ! wait_for 2 is_gone "$1"; then
             kill -KILL "$pid" 2>/dev/null
-            wait_for 2 is_gone "$1" || { warn "process $pid does not end"; return 1; }
+            wait_for 20 is_gone "$1" || { warn "process $pid does not end"; return 1; }
         fi
     fi
     rm -f "$1"
@@ -102,7 +102,7 @@ make_user_space() {
     (detached "$state/userns.log" unshare --user --map-root-user --net --mount --pid --fork --kill-child \
         --mount-proc -- bash "$nodes_library" keep "$state/userns.ready") &
     pid=$!
-    wait_for 5 there_or_gone "$state/userns.ready" "$pid"
+    wait_for 60 there_or_gone "$state/userns.ready" "$pid"
     # To be entered is the child of unshare: that one is in the PID name space.
     if [[ ! -e $state/userns.ready ]] || ! pid=$(pgrep -P "$pid") || ! remember "$state/userns.pid" "$pid"; then
         die "cannot make a user name space: $(<"$state/userns.log")"
@@ -231,7 +231,7 @@ make_nodes() { # NAME...
         holder[$name]=$!
     done
     for name; do
-        wait_for 10 there_or_gone "$state/$name.ready" "${holder[$name]}"
+        wait_for 60 there_or_gone "$state/$name.ready" "${holder[$name]}"
         if [[ -e $state/$name.ready ]] && pid=$(pgrep -P "${holder[$name]}") &&
             remember "$state/$name.pid" "$pid"; then
             continue
@@ -246,7 +246,7 @@ make_nodes() { # NAME...
 # Ends what still runs in a node's network; nothing does when the node had PIDs of its own.
 end_all_in() { # NETWORK-NAME-SPACE
     local process left tries
-    for ((tries = 100; tries > 0; tries--)); do
+    for ((tries = 1000; tries > 0; tries--)); do
         left=
         for process in /proc/[0-9]*; do
             [[ $process/ns/net -ef $1 ]] || continue

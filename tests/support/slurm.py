@@ -99,7 +99,7 @@ class Cluster:
             name, _, value = line.replace("export ", "", 1).partition("=")
             self.variables[name] = value
 
-    def testbed(self, *arguments, timeout=60, **options):
+    def testbed(self, *arguments, timeout=240, **options):
         return subprocess.run(["bash", TESTBED, "-d", self.directory, *arguments], capture_output=True,
                               timeout=timeout, **options)
 
@@ -156,7 +156,7 @@ class Cluster:
         return [dict(word.partition("=")[::2] for word in line.split())
                 for line in self.scontrol("-o", "show", "job", str(job)).splitlines() if line.startswith("JobId=")]
 
-    def await_job(self, job, timeout=60):
+    def await_job(self, job, timeout=180):
         """Waits until all parts of a job have ended; returns them as job() does."""
         deadline = time.monotonic() + timeout
         while True:
@@ -168,7 +168,7 @@ class Cluster:
                 raise AssertionError(f"job {job} does not end: {parts}")
             time.sleep(0.1)
 
-    def await_idle(self, timeout=20):
+    def await_idle(self, timeout=60):
         """Waits until no process of a job is left; returns those that do not go."""
         deadline = time.monotonic() + timeout
         while True:
@@ -255,7 +255,7 @@ class SlurmTest(recording.RecordingTest):
                 "OMP_NUM_THREADS": "1",
                 "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
-    def user(self, command, timeout=90, more={}, **options):
+    def user(self, command, timeout=180, more={}, **options):
         """Runs a command as the user, on the host, in self.directory, with the variables `more` besides variables()."""
         return subprocess.run(self.cluster.command(command, {**self.variables(), **more}), cwd=self.directory,
                               capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL, **options)
@@ -280,7 +280,7 @@ class SlurmTest(recording.RecordingTest):
         path = self.write("job.sh", "#!/bin/bash\n" + script)
         return self.done(["sbatch", "--parsable", "-o", "job.out", *options, path], **how).split(";")[0].strip()
 
-    def batch(self, script, options=(), timeout=60, **how):
+    def batch(self, script, options=(), timeout=180, **how):
         """Submits a batch script that must succeed and waits for it; returns its job's id."""
         job = self.submit(script, options, **how)
         for part in self.cluster.await_job(job, timeout):

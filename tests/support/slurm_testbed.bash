@@ -196,9 +196,9 @@ verb_start() {
         exit 77
     fi
     write_configuration
-    await 10 munge_is_up
+    await 60 munge_is_up
     launch slurmctld ctl slurmctld -D
-    await 20 slurmctld_is_up
+    await 60 slurmctld_is_up
     for name in $(printf 'n%s ' $(seq "$count")); do launch "slurmd.$name" "$name" slurmd -D -N "$name"; done
     await 60 nodes_are_idle
     say "$count nodes are idle"
@@ -217,7 +217,7 @@ verb_fail() {
     local file=$nodes_dir/nodes/${1:-}
     [[ -e $file.pid ]] || die "no node '${1:-}' in $nodes_dir"
     kill -KILL "$(remembered "$file.pid")"
-    wait_for 2 is_gone "$file.pid" && end_all_in "$file.net"
+    wait_for 20 is_gone "$file.pid" && end_all_in "$file.net"
 }
 
 verb_processes() {

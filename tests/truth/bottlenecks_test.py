@@ -40,6 +40,8 @@ class Bottlenecks(BottlenecksTest):
         done = self.record([program, kind, str(seconds)], options=["-r", "250"])
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         own, report = json.loads(done.stdout), self.report()
+        if kind == "fsync" and own["bound_s"] < 0.2 * own["total_s"]:
+            self.skipTest(f"{self.directory} is on a file system that fsync() does not wait for")
         elapsed_s = report["ranks"][0]["elapsed_s"]
         class_, words = CLASSES[kind]
         shares = self.shares(report)

@@ -30,20 +30,24 @@ class Calls(recording.RecordingTest):
             line = next(number for number, text in enumerate(file, 1) if "hangs here" in text)
         self.assertEqual(row["line"], line)
         # A second, and what it takes until the launcher has ended the other rank.
-        self.assertGreater(row["time_s"], 0.95)
+        self.measured_above(row["time_s"], 0.95, "time of the call")
         self.assertEqual(row["rank_max"], 0)
         rank = report["ranks"][0]
-        startup = sum(r["rank_max_s"] for r in report["mpi"]["calls"] if r["op"].startswith("MPI_Init"))
-        self.assertLess(row["time_s"], rank["elapsed_s"] - startup / 2)
-        # The same time is in the categories, and below the function that made the call.
-        others = sum(r["time_s"] for r in report["mpi"]["calls"] if r["op"] not in ("MPI_Recv",)) / 2
-        self.assertAlmostEqual(rank["mpi_s"], row["time_s"] + others, delta=0.5 * others + 0.05)
+        self.assertGreater(rank["mpi_startup_s"], 0)
+        self.assertLessEqual(row["time_s"], rank["elapsed_s"] - rank["mpi_startup_s"])
+        # The same time is in the categories, and below the function that made the call. Between the start and this call the rank was in
+        # a barrier, for as long as the other one came later.
+        barrier = [r for r in report["mpi"]["calls"] if r["op"] == "MPI_Barrier"]
+        least = row["time_s"] + rank["mpi_startup_s"]
+        self.measured_above(rank["mpi_s"], least - 0.05, "time in MPI")
+        self.measured_below(rank["mpi_s"], least + sum(r["rank_max_s"] for r in barrier) + 0.05, "time in MPI")
+        # Sampled, but for the ends: some periods of 10 ms.
         caller = self.function(report, "wait_for_nobody")
-        self.assertAlmostEqual(caller["total_s"], row["time_s"], delta=0.05)
+        self.measured_near(caller["total_s"], row["time_s"], 0.05, "wait_for_nobody()")
         op = self.function(report, "MPI_Recv")
-        self.assertAlmostEqual(op["total_s"], row["time_s"], delta=0.01)
+        self.measured_near(op["total_s"], row["time_s"], 0.01, "MPI_Recv")
         tree = [r for r in report["call_tree"] if r["name"] == "MPI_Recv"]
-        self.assertAlmostEqual(sum(r["total_s"] for r in tree), row["time_s"], delta=0.01)
+        self.measured_near(sum(r["total_s"] for r in tree), row["time_s"], 0.01, "MPI_Recv in the call tree")
 
     def test_hang_openmpi(self):
         self.check_hang("openmpi")
@@ -57,7 +61,7 @@ class Calls(recording.RecordingTest):
         at_sends, at_barrier = report["mpi"]["calls_under_way"]
         for row, rank, op, function in ((at_sends, 0, "MPI_Waitall", "first"), (at_barrier, 2, "MPI_Barrier", "first")):
             self.assertEqual((row["rank"], row["op"], row["function"], row["main_thread"]), (rank, op, function, True))
-            self.assertGreater(row["age_s"], 0.9)
+            self.measured_above(row["age_s"], 0.9, f"age of {op}")
             self.assertTrue(row["call_path"][-1].startswith(op), row["call_path"])
             self.assertTrue(any(frame.startswith("first (calls.c:") for frame in row["call_path"]), row["call_path"])
         self.assertEqual(at_sends["requests"], 2)
@@ -97,16 +101,17 @@ class Calls(recording.RecordingTest):
         receiver, sender = report["ranks"]
         for rank in (receiver, sender):
             self.assertEqual(rank["mpi_helper_threads"], 2)
-            self.assertGreater(rank["mpi_helper_elapsed_s"], 2 * 50 * 0.020)
+            # Those of the receiver wait for the sender's, which sleep, but for the first round.
+            self.assertGreater(rank["mpi_helper_elapsed_s"], 2 * 49 * 0.020)
         inside, elapsed = map(float, done.stdout.split())
-        self.assertGreater(inside / elapsed, 0.2)  # half of it on an idle machine
-        self.assertAlmostEqual(receiver["mpi_helper_s"] / inside, 1, delta=0.05)
-        self.assertAlmostEqual(receiver["mpi_helper_elapsed_s"] / elapsed, 1, delta=0.05)
-        self.assertLess(sender["mpi_helper_s"], receiver["mpi_helper_s"] / 2)
+        self.measured_above(inside / elapsed, 0.2, "in MPI, by the program")  # half of it on an idle machine
+        self.measured_near(receiver["mpi_helper_s"] / inside, 1, 0.05, "in MPI")
+        self.measured_near(receiver["mpi_helper_elapsed_s"] / elapsed, 1, 0.05, "life of the threads")
+        self.measured_below(sender["mpi_helper_s"], receiver["mpi_helper_s"] / 2, "the sender's time in MPI")
         # Their calls are none of the main thread's time.
         receives = self.call(report, "MPI_Recv")
         self.assertAlmostEqual(receives["time_s"], receiver["mpi_helper_s"], delta=0.01)
-        self.assertLess(receiver["mpi_s"], receiver["mpi_startup_s"] + 0.05)
+        self.measured_below(receiver["mpi_s"], receiver["mpi_startup_s"] + 0.05, "the main thread's time in MPI")
         # The mean over all threads that call MPI, by how long they lived.
         focus = receiver["elapsed_s"] - receiver["mpi_startup_s"]
         # Waiting for a processor is not useful; None where the kernel does not tell it.
@@ -115,7 +120,7 @@ class Calls(recording.RecordingTest):
         share = (outside + threads) / (focus + receiver["mpi_helper_elapsed_s"])
         self.assertAlmostEqual(receiver["threads_useful_s"] / focus, share, delta=0.01)
         efficiency = report["threads_efficiency"]
-        self.assertLess(efficiency["parallel"], report["efficiency"]["parallel"])
+        self.measured_below(efficiency["parallel"], report["efficiency"]["parallel"], "efficiency of all threads")
         self.assertAlmostEqual(efficiency["load_balance"],
                                sum(r["threads_useful_s"] for r in report["ranks"]) / 2
                                / max(r["threads_useful_s"] for r in report["ranks"]), delta=1e-6)
@@ -130,11 +135,12 @@ class Calls(recording.RecordingTest):
         # On a busy machine rank 1 is late for other reasons, too, as where it leaves a barrier. And rank 2 may be late
         # itself: it then waits for less of what rank 1 does before these calls.
         outside, inside = map(float, done.stdout.split())
-        self.assertGreater(one_sided / (one_sided + slept), inside / (outside + inside) - 0.02)
-        self.assertGreater(one_sided, 0.8 * inside)
+        self.measured_above(one_sided / (one_sided + slept), inside / (outside + inside) - 0.02, "share of one-sided calls")
+        self.measured_above(one_sided, 0.8 * inside, "one-sided calls")
         # And so for the root causes.
         roots = {row["op"]: row["wait_s"] for row in report["root_causes"] if row["rank"] == 1 and row["op"]}
-        self.assertGreater(sum(roots.get(op, 0) for op in ("MPI_Win_lock", "MPI_Get", "MPI_Win_unlock")), 0.75 * one_sided)
+        self.measured_above(sum(roots.get(op, 0) for op in ("MPI_Win_lock", "MPI_Get", "MPI_Win_unlock")), 0.75 * one_sided,
+                            "root causes")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ what the report says once the job was killed. A rank that computes is waited for
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -23,27 +24,9 @@ class Hanging:
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
         test.addCleanup(self.end)
 
-    def ranks(self):
-        # Launchers have the same words behind their own.
-        return [pid for pid, words in recording.processes()
-                if words[:-1] == self.command]
-
     def end(self):
-        """Kills a rank; the launcher ends the others. Where all are killed at once, mpirun of Open MPI 4.1 may hang or crash."""
-        if self.process.poll() is None:
-            for pid in self.ranks()[:1]:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-        try:
-            self.process.communicate(timeout=60)
-        except subprocess.TimeoutExpired:
-            # Now and then mpirun of Open MPI 4.1 does not notice that the last of its ranks is gone, recorded or not.
-            self.test.assertEqual(self.ranks(), [], "ranks that the launcher has not ended")
-            print(f"{self.run}: the launcher hangs without ranks, and is killed", flush=True)
-            self.process.kill()
-            self.process.communicate(timeout=60)
+        # Launchers have the same words behind their own.
+        recording.end_job(self.process, lambda words: words[:-1] == self.command)
 
     def stacks(self, *options):
         done = subprocess.run([recording.CLUSTERPROF, "stacks", self.run, *options], capture_output=True, text=True, timeout=60)
@@ -58,6 +41,13 @@ class Hanging:
                 return json.loads(said)
             time.sleep(0.5)
         self.test.fail(f"{self.run}: {said[:4000]}")
+
+    def await_text(self, pattern):
+        """As a reader sees it, who asks again where there is no answer."""
+        deadline = time.monotonic() + LATEST_S
+        while not re.search(pattern, said := self.stacks()):
+            self.test.assertLess(time.monotonic(), deadline, f"{self.run}: no {pattern} in {said[:4000]}")
+            time.sleep(0.5)
 
     def report_after_end(self):
         self.end()
@@ -87,7 +77,7 @@ class Hangs(recording.RecordingTest):
                 sizes = [len(row["ranks"]) for row in said["classes"]]
                 self.assertEqual(sizes, sorted(sizes))
                 self.assertEqual({rank for row in said["classes"] for rank in row["ranks"]}, {0, 1, 2})
-                self.assertRegex(job.stacks(), r"(?m)^Deadlock: ")
+                job.await_text(r"(?m)^Deadlock: ")
                 report = job.report_after_end()
                 self.assertEqual(report["findings"][0]["kind"], "deadlock", report["findings"])
                 self.assertEqual(report["findings"][0]["rank"], report["failure"]["rank"])
@@ -152,7 +142,7 @@ class Hangs(recording.RecordingTest):
                 waiting, = said["waiting"]
                 self.assertEqual((waiting["ranks"], waiting["missing_ranks"]), ([0, 1], [2]))
                 self.assertEqual(waiting["missing"][0]["state"], "computes")
-                self.assertRegex(job.stacks(), r"(?m)^Ranks 0, 1 wait in MPI_Barrier .* for rank 2, which computes in ")
+                job.await_text(r"(?m)^Ranks 0, 1 wait in MPI_Barrier .* for rank 2, which computes in ")
                 report = job.report_after_end()
                 # That of the rank that was killed; nothing where the launcher ended the others by the same signal.
                 if report["failure"] is not None:
@@ -187,9 +177,8 @@ class PythonHangs(recording.RecordingTest):
         waiting, = failure["waiting"]
         self.assertEqual((waiting["ranks"], waiting["op"], waiting["function"], waiting["line"]),
                          ([0, 1, 3], "MPI_Barrier", "main", 8))
-        self.assertRegex(job.stacks(),
-                         r"Deadlock: ranks 0, 1, 3 wait in MPI_Barrier \(train.py:8\) on MPI_COMM_WORLD, operation \d+, "
-                         r"for rank 2, which is in lost\(\) train.py:4, asleep for ")
+        job.await_text(r"Deadlock: ranks 0, 1, 3 wait in MPI_Barrier \(train.py:8\) on MPI_COMM_WORLD, operation \d+, "
+                       r"for rank 2, which is in lost\(\) train.py:4, asleep for ")
 
 
 if __name__ == "__main__":

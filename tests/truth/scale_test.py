@@ -50,9 +50,9 @@ class Scale(recording.RecordingTest):
             if any(abs(time - true) > 0.05 * true for time, true in zip(times, truly)):
                 continue
             self.assertIsNotNone(row["law"], row)
-            self.assertAlmostEqual(row["law"]["exponent"], exponent, delta=0.25, msg=str((row, times)))
-            self.assertLessEqual(row["law"]["ci"][0], exponent + 0.05)
-            self.assertGreaterEqual(row["law"]["ci"][1], exponent - 0.05)
+            self.measured_near(row["law"]["exponent"], exponent, 0.25, f"exponent of {name}() by {times}")
+            self.measured_below(row["law"]["ci"][0], exponent + 0.05, f"{name}(), the confidence interval's lower end")
+            self.measured_above(row["law"]["ci"][1], exponent - 0.05, f"{name}(), the confidence interval's upper end")
         text = subprocess.run([recording.CLUSTERPROF, "scale", *runs], capture_output=True, timeout=60, check=True)
         self.assertIn(b"linear()", text.stdout)
 

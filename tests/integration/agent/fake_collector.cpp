@@ -184,7 +184,9 @@ class Collector {
 
 Outcome execute(const std::vector<std::string>& command, const std::vector<std::string>& added) {
   std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  // What is set around the test would be settings of the agent's, or show in what programs print.
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    if (!std::string_view(*entry).starts_with("CLUSTERPROF_")) environment.emplace_back(*entry);
   for (const std::string& variable : added) {  // the last one counts
     const std::string name = variable.substr(0, variable.find('=') + 1);
     std::erase_if(environment, [&](const std::string& other) { return other.starts_with(name); });

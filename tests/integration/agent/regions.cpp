@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 
 #include "include/clusterprof.h"
@@ -250,9 +251,13 @@ int regions_and_pauses() {
   return 0;
 }
 
+std::atomic<bool> thread_runs{false}, thread_may_end{false};
+
 void* spin_in_thread(void*) {
   const clusterprof::scope scope("in thread");
-  spin_ms(500);
+  thread_runs = true;
+  while (!thread_may_end) spin_ms(1);
+  spin_ms(200);
   return nullptr;
 }
 
@@ -261,6 +266,7 @@ int pauses_of_all() {
   Bounds paused;
   pthread_t thread;
   pthread_create(&thread, nullptr, spin_in_thread, nullptr);
+  while (!thread_runs) usleep(1000);
   usleep(100000);
   const std::uint64_t before = now_ns();
   clusterprof_pause();
@@ -270,6 +276,7 @@ int pauses_of_all() {
   clusterprof_resume();
   paused.outer = now_ns() - before;
   paused.inner = ends - begun;
+  thread_may_end = true;
   pthread_join(thread, nullptr);
   paused.print("paused");
   return 0;

@@ -119,35 +119,39 @@ INSTANTIATE_TEST_SUITE_P(Kinds, AnyProgram, testing::Values("independent", "fixe
 
 // In programs that are not position independent, too, the functions are found.
 TEST_P(AnyProgram, RegionTimesAgreeWithTheProgram) {
-  const Outcome outcome =
-      run_mode("nesting", {"CLUSTERPROF_RATE=1000"}, GetParam() == std::string("fixed") ? kFixed : kRegions);
-  const ProcessLog& process = outcome.processes.at(0);
-  auto regions = regions_of(process);
-  ASSERT_EQ(regions.size(), 4u);
-  EXPECT_EQ(regions.at("outer").count, 1u);
-  EXPECT_EQ(regions.at("outer/step").count, 4u);
-  EXPECT_EQ(regions.at("outer/last").count, 1u);
-  EXPECT_EQ(regions.at("step").count, 1u);
-  expect_between(outcome, "outer", regions.at("outer").time_ns);
-  expect_between(outcome, "step", regions.at("outer/step").time_ns);
-  expect_between(outcome, "other", regions.at("step").time_ns);
-  expect_between(outcome, "last", regions.at("outer/last").time_ns);
-  EXPECT_EQ(regions.at("outer/step").max_n, static_cast<std::int64_t>(outcome.numbers.at("step.longest_n")));
-  EXPECT_EQ(regions.at("step").max_n, 7);
-  EXPECT_EQ(regions.at("outer").max_n, -1);
-  expect_between(outcome, "step.longest", regions.at("outer/step").max_ns);
-  expect_between(outcome, "step.shortest", regions.at("outer/step").min_ns);
-  EXPECT_EQ(regions.at("outer").min_ns, regions.at("outer").time_ns);
-  EXPECT_EQ(regions.at("outer").max_ns, regions.at("outer").time_ns);
-  EXPECT_EQ(process.drops(wire::DropReason::kRegionMismatch), 0u);
-  EXPECT_EQ(process.drops(wire::DropReason::kRegionTableFull), 0u);
+  EXPECT_TRUE(test::measured([](test::Measurements& measurements) {
+    const Outcome outcome = run_mode("nesting", {"CLUSTERPROF_RATE=1000"},
+                                     GetParam() == std::string("fixed") ? kFixed : kRegions);
+    const ProcessLog& process = outcome.processes.at(0);
+    auto regions = regions_of(process);
+    ASSERT_EQ(regions.size(), 4u);
+    EXPECT_EQ(regions.at("outer").count, 1u);
+    EXPECT_EQ(regions.at("outer/step").count, 4u);
+    EXPECT_EQ(regions.at("outer/last").count, 1u);
+    EXPECT_EQ(regions.at("step").count, 1u);
+    expect_between(outcome, "outer", regions.at("outer").time_ns);
+    expect_between(outcome, "step", regions.at("outer/step").time_ns);
+    expect_between(outcome, "other", regions.at("step").time_ns);
+    expect_between(outcome, "last", regions.at("outer/last").time_ns);
+    EXPECT_EQ(regions.at("outer/step").max_n,
+              static_cast<std::int64_t>(outcome.numbers.at("step.longest_n")));
+    EXPECT_EQ(regions.at("step").max_n, 7);
+    EXPECT_EQ(regions.at("outer").max_n, -1);
+    expect_between(outcome, "step.longest", regions.at("outer/step").max_ns);
+    expect_between(outcome, "step.shortest", regions.at("outer/step").min_ns);
+    EXPECT_EQ(regions.at("outer").min_ns, regions.at("outer").time_ns);
+    EXPECT_EQ(regions.at("outer").max_ns, regions.at("outer").time_ns);
+    EXPECT_EQ(process.drops(wire::DropReason::kRegionMismatch), 0u);
+    EXPECT_EQ(process.drops(wire::DropReason::kRegionTableFull), 0u);
 
-  auto seconds = seconds_by_region(process, *process.main_thread());
-  const auto exact = [&](const char* name) { return static_cast<double>(regions.at(name).time_ns) * 1e-9; };
-  const double points = 0.05 * process.main_thread()->seconds();
-  EXPECT_NEAR(seconds["outer/step"], exact("outer/step"), points);
-  EXPECT_NEAR(seconds["outer/last"], exact("outer/last"), points);
-  EXPECT_NEAR(seconds["outer"], exact("outer") - exact("outer/step") - exact("outer/last"), points);
+    auto seconds = seconds_by_region(process, *process.main_thread());
+    const auto exact = [&](const char* name) { return static_cast<double>(regions.at(name).time_ns) * 1e-9; };
+    const double points = 0.05 * process.main_thread()->seconds();
+    measurements.near(seconds["outer/step"], exact("outer/step"), points, "outer/step");
+    measurements.near(seconds["outer/last"], exact("outer/last"), points, "outer/last");
+    measurements.near(seconds["outer"], exact("outer") - exact("outer/step") - exact("outer/last"), points,
+                      "outer");
+  }));
 }
 
 TEST(Regions, BelongToTheirThread) {
@@ -216,21 +220,24 @@ TEST(Regions, BeyondTheLimitsAreCounted) {
 }
 
 TEST(Regions, ContinueInAChildOfForkOfTheirThread) {
-  const Outcome outcome = run_mode("forks", {"CLUSTERPROF_RATE=1000"});
-  ASSERT_EQ(outcome.processes.size(), 2u);
-  for (const ProcessLog& process : outcome.processes) {
-    const auto regions = regions_of(process);
-    ASSERT_EQ(regions.size(), 2u);
-    EXPECT_EQ(regions.at("outer").count, 1u);
-    EXPECT_EQ(regions.at("outer/inner").count, 1u);
-    EXPECT_EQ(process.drops(wire::DropReason::kRegionMismatch), 0u);
-    EXPECT_GE(regions.at("outer/inner").time_ns, 100'000'000u);
-    EXPECT_GE(regions.at("outer").time_ns, regions.at("outer/inner").time_ns);
-    auto seconds = seconds_by_region(process, *process.main_thread());
-    EXPECT_NEAR(seconds["outer/inner"], static_cast<double>(regions.at("outer/inner").time_ns) * 1e-9, 0.03);
-  }
-  EXPECT_EQ(regions_of(outcome.processes[0]).at("outer/inner").max_n, 2);
-  EXPECT_EQ(regions_of(outcome.processes[1]).at("outer/inner").max_n, 1);
+  EXPECT_TRUE(test::measured([](test::Measurements& measurements) {
+    const Outcome outcome = run_mode("forks", {"CLUSTERPROF_RATE=1000"});
+    ASSERT_EQ(outcome.processes.size(), 2u);
+    for (const ProcessLog& process : outcome.processes) {
+      const auto regions = regions_of(process);
+      ASSERT_EQ(regions.size(), 2u);
+      EXPECT_EQ(regions.at("outer").count, 1u);
+      EXPECT_EQ(regions.at("outer/inner").count, 1u);
+      EXPECT_EQ(process.drops(wire::DropReason::kRegionMismatch), 0u);
+      EXPECT_GE(regions.at("outer/inner").time_ns, 100'000'000u);
+      EXPECT_GE(regions.at("outer").time_ns, regions.at("outer/inner").time_ns);
+      auto seconds = seconds_by_region(process, *process.main_thread());
+      measurements.near(seconds["outer/inner"], static_cast<double>(regions.at("outer/inner").time_ns) * 1e-9,
+                        0.03, "outer/inner");
+    }
+    EXPECT_EQ(regions_of(outcome.processes[0]).at("outer/inner").max_n, 2);
+    EXPECT_EQ(regions_of(outcome.processes[1]).at("outer/inner").max_n, 1);
+  }));
 }
 
 TEST(Pauses, AreChargedToNoCallPath) {
@@ -251,15 +258,17 @@ TEST(Pauses, AreChargedToNoCallPath) {
 }
 
 TEST(Pauses, StopRecordingOfAllThreads) {
-  const Outcome outcome = run_mode("pauses_of_all", {"CLUSTERPROF_RATE=1000"});
-  const ProcessLog& process = outcome.processes.at(0);
-  expect_between(outcome, "paused", process.segment->paused_ns.load());
-  const double exact = static_cast<double>(process.segment->paused_ns.load()) * 1e-9;
-  ASSERT_EQ(process.threads.size(), 2u);
-  for (const ThreadLog& thread : process.threads) {
-    auto seconds = seconds_by_region(process, thread);
-    EXPECT_NEAR(seconds["paused"], exact, 0.05 * thread.seconds() + 0.005);
-  }
+  EXPECT_TRUE(test::measured([](test::Measurements& measurements) {
+    const Outcome outcome = run_mode("pauses_of_all", {"CLUSTERPROF_RATE=1000"});
+    const ProcessLog& process = outcome.processes.at(0);
+    expect_between(outcome, "paused", process.segment->paused_ns.load());
+    const double exact = static_cast<double>(process.segment->paused_ns.load()) * 1e-9;
+    ASSERT_EQ(process.threads.size(), 2u);
+    for (const ThreadLog& thread : process.threads) {
+      auto seconds = seconds_by_region(process, thread);
+      measurements.near(seconds["paused"], exact, 0.05 * thread.seconds() + 0.005, "paused");
+    }
+  }));
 }
 
 TEST(Pauses, LastOutsideOfRegionsWithOnlyRegions) {

@@ -14,6 +14,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+import plain_surroundings  # noqa: E402,F401  before any test looks at them
+
 import h5py
 import jsonschema
 import numpy as np

@@ -48,6 +48,7 @@ using test::FakeSegment;
 using test::python_word;
 
 constexpr std::uint64_t kMs = 1'000'000;
+constexpr int kPatienceMs = 60'000;  // with a machine that has other things to do
 
 std::uint64_t now_ns() {
   timespec time{};
@@ -168,7 +169,7 @@ class Rank {
   // It has done its part and waits to be told to end.
   [[nodiscard]] bool is_ready() {
     char byte;
-    return readable(ready_.get(), 5000) && read(ready_.get(), &byte, 1) == 1;
+    return readable(ready_.get(), kPatienceMs) && read(ready_.get(), &byte, 1) == 1;
   }
   void go_on() { (void)!write(go_.get(), "g", 1); }
   [[nodiscard]] pid_t pid() const { return pid_; }
@@ -286,7 +287,7 @@ class CollectorProcess : public testing::Test {
     return control;
   }
   // Its exit status; -1 when it does not end in time.
-  int finish(int timeout_ms = 10'000) {
+  int finish(int timeout_ms = kPatienceMs) {
     for (int waited = 0; waited < timeout_ms; waited += 10) {
       int status = 0;
       if (waitpid(pid_, &status, WNOHANG) == pid_) {
@@ -301,6 +302,20 @@ class CollectorProcess : public testing::Test {
     auto read = shard::read_shard(directory_ / name);
     EXPECT_TRUE(read.ok()) << (read.ok() ? "" : read.error().message);
     return read.ok() ? std::move(read).value() : shard::ShardData{};
+  }
+  // When the shard was written that comes after the one of that time; the time of the first, if that is
+  // empty. By then the collector looks at its signals, and has accepted who had connected long before.
+  std::filesystem::file_time_type await_shard_after(std::filesystem::file_time_type before) {
+    const std::filesystem::path path = directory_ / "node-n0.h5";
+    std::error_code error;
+    auto written = std::filesystem::file_time_type{};
+    for (int waited = 0; waited < kPatienceMs; waited += 10) {
+      written = std::filesystem::last_write_time(path, error);
+      if (!error && written != before) return written;
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    ADD_FAILURE() << "no shard within " << kPatienceMs << " ms";
+    return written;
   }
   std::string errors() {
     std::ifstream file(directory_ / "stderr");
@@ -392,7 +407,7 @@ TEST_F(CollectorProcess, RecordsTwoRanksExactly) {
   tell(wire::ControlType::kChildExited, first.pid(), first.wait());
   second.go_on();
   EXPECT_EQ(second.wait(), 0);
-  EXPECT_FALSE(told(5000));  // end of file
+  EXPECT_FALSE(told(kPatienceMs));  // end of file
   EXPECT_EQ(ranks_seen_, 2);
   EXPECT_EQ(finish(), 0);
   EXPECT_EQ(errors(), "");
@@ -492,7 +507,7 @@ TEST_F(CollectorProcess, ReleasesTheLauncherOfAFailedProgramWhileOthersRun) {
   ASSERT_TRUE(second.is_ready());
   first.go_on();
   tell(wire::ControlType::kChildExited, first.pid(), first.wait());
-  const auto release = told(5000);
+  const auto release = told(kPatienceMs);
   ASSERT_TRUE(release);
   EXPECT_EQ(release->type, wire::ControlType::kRelease);
   const shard::ShardData before = shard();  // on disk by then
@@ -508,17 +523,15 @@ TEST_F(CollectorProcess, ReleasesTheLauncherOfAFailedProgramWhileOthersRun) {
 }
 
 TEST_F(CollectorProcess, WritesAtOnceOnSigtermAndGoesOn) {
-  start();
+  start({"--checkpoint", "600"});  // none by itself after the first one
   Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
   tell(wire::ControlType::kChildStarted, rank.pid(), 0);
   ASSERT_TRUE(rank.is_ready());
-  std::this_thread::sleep_for(milliseconds(300));
+  const auto first = await_shard_after({});
   kill(pid_, SIGHUP);
   kill(pid_, SIGINT);
   kill(pid_, SIGTERM);
-  for (int i = 0; i < 1000 && !std::filesystem::exists(directory_ / "node-n0.h5"); ++i) {
-    std::this_thread::sleep_for(milliseconds(10));
-  }
+  await_shard_after(first);
   EXPECT_EQ(shard().ranks.at(0).samples, 10u);
   EXPECT_FALSE(shard().run.complete);
   EXPECT_EQ(waitpid(pid_, nullptr, WNOHANG), 0);
@@ -534,17 +547,17 @@ TEST_F(CollectorProcess, IgnoresSignalsMeantForTheProgram) {
   tell(wire::ControlType::kChildStarted, rank.pid(), 0);
   ASSERT_TRUE(rank.is_ready());
   const std::filesystem::path claim = directory_ / ".node-n0.claim";
-  for (int i = 0; i < 500 && !std::filesystem::exists(claim); ++i)
+  for (int i = 0; i < kPatienceMs / 10 && !std::filesystem::exists(claim); ++i)
     std::this_thread::sleep_for(milliseconds(10));  // until it has begun
   ASSERT_TRUE(std::filesystem::exists(claim));
   for (const int number :
        {SIGUSR1, SIGUSR2, SIGQUIT, SIGABRT, SIGSEGV, SIGALRM, SIGXCPU, SIGTSTP, SIGTTIN, SIGRTMIN, SIGRTMAX})
     ASSERT_EQ(kill(pid_, number), 0);
-  for (int i = 0; i < 500 && !std::filesystem::exists(directory_ / "node-n0.h5"); ++i)
+  for (int i = 0; i < kPatienceMs / 10 && !std::filesystem::exists(directory_ / "node-n0.h5"); ++i)
     std::this_thread::sleep_for(milliseconds(10));
   EXPECT_EQ(shard().ranks.at(0).samples, 10u);
   // From here on, killing it leaves nothing to be removed.
-  for (int i = 0; i < 100 && std::filesystem::exists(claim); ++i)
+  for (int i = 0; i < kPatienceMs / 10 && std::filesystem::exists(claim); ++i)
     std::this_thread::sleep_for(milliseconds(10));
   EXPECT_FALSE(std::filesystem::exists(claim));
   int status = 0;
@@ -593,7 +606,7 @@ TEST_F(CollectorProcess, RecordsOnlyTheRanksAskedFor) {
   ASSERT_TRUE(rank.is_ready());
   rank.go_on();
   tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
-  EXPECT_FALSE(told(5000));
+  EXPECT_FALSE(told(kPatienceMs));
   EXPECT_EQ(ranks_seen_, 1);
   EXPECT_EQ(finish(), 0);
   const shard::ShardData data = shard();
@@ -649,10 +662,9 @@ TEST_F(CollectorProcess, WritesMpiEventsToCheckpointsAndTheLastShard) {
   Rank second([&](const auto& wait) { return play_rank(1, 0, wait); });
   ASSERT_TRUE(first.is_ready());
   ASSERT_TRUE(second.is_ready());
-  std::this_thread::sleep_for(milliseconds(300));  // of polling
-  kill(pid_, SIGTERM);                             // writes a shard at once
-  for (int i = 0; i < 500 && !std::filesystem::exists(directory_ / "node-n0.h5"); ++i)
-    std::this_thread::sleep_for(milliseconds(10));
+  const auto first_shard = await_shard_after({});
+  kill(pid_, SIGTERM);  // writes a shard at once, which has all that is there
+  await_shard_after(first_shard);
   const shard::ShardData before = shard();
   EXPECT_FALSE(before.run.complete);
   EXPECT_EQ(before.mpi_events.size(), 1800u);
@@ -852,7 +864,7 @@ TEST_F(CollectorProcess, TurnsAwayAProcessThatSendsWithoutEnd) {
   const UniqueFd agent = hello(socket_, segment, 0);
   ASSERT_TRUE(agent);
   int error = 0;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  const auto end = std::chrono::steady_clock::now() + milliseconds(kPatienceMs);
   while ((error == 0 || error == EAGAIN) && std::chrono::steady_clock::now() < end)
     error = send(agent.get(), "more", 4, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
   EXPECT_TRUE(error == EPIPE || error == ECONNRESET) << error;
@@ -880,7 +892,7 @@ class FaultsOfTheCollector : public CollectorProcess {
     tell(wire::ControlType::kChildExited, rank_->pid(), rank_->wait());
   }
   static bool comes_true(const std::function<bool()>& condition) {
-    for (int i = 0; i < 500 && !condition(); ++i) std::this_thread::sleep_for(milliseconds(10));
+    for (int i = 0; i < kPatienceMs / 10 && !condition(); ++i) std::this_thread::sleep_for(milliseconds(10));
     return condition();
   }
 
@@ -972,7 +984,7 @@ TEST_F(CollectorProcess, PrintsTheSummaryOnTheNodeOfRankZero) {
   ASSERT_TRUE(rank.is_ready());
   rank.go_on();
   tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
-  EXPECT_FALSE(told(5000));
+  EXPECT_FALSE(told(kPatienceMs));
   // Printed before the end.
   EXPECT_TRUE(std::regex_match(errors(),
                                std::regex("banner --wait-ranks 2 --timeout (10|[3-9]) --launcher-fd [0-9]+ " +

@@ -13,10 +13,14 @@ PREFIX = os.path.join(HERE, "prefix")
 CLUSTERPROF = os.path.join(PREFIX, "bin", "clusterprof")
 SIGNAL_PROGRAM = os.path.join(HERE, "signal_program")
 
+sys.path.insert(0, os.path.join(SOURCE, "tests", "support"))
+import plain_surroundings  # noqa: E402,F401  before any test looks at them
+import measured  # noqa: E402
+
 os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
 
-class LaunchingTest(unittest.TestCase):
+class LaunchingTest(measured.MeasuringTest):
     """Runs in a directory of its own."""
 
     def setUp(self):
@@ -58,6 +62,7 @@ class LaunchingTest(unittest.TestCase):
 
 def main():
     result = unittest.main(module="__main__", exit=False, verbosity=2).result
+    measured.say_all()
     if not result.wasSuccessful():
         sys.exit(1)
     if result.testsRun and len(result.skipped) == result.testsRun:

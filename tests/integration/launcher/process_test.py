@@ -35,7 +35,7 @@ class Command(launching.LaunchingTest):
         reader = subprocess.run(f"{launching.CLUSTERPROF} sh -c 'yes || exit 5' | head -1", shell=True,
                                 cwd=self.directory, capture_output=True, timeout=20)
         self.assertEqual(reader.stdout, b"y\n")
-        self.assertLess(time.monotonic() - begin, 10)
+        self.measured_below(time.monotonic() - begin, 10, "seconds")
 
     def test_arguments_and_environment(self):
         done = self.launch("-r", "321", "--", "sh", "-c", 'printf "%s|" "$0" "$@" "$KEPT" "$CLUSTERPROF_RATE"', "a b",
@@ -112,7 +112,7 @@ class Refusals(launching.LaunchingTest):
         done = self.launch("--strict", "./script", variables={"FAKE_COLLECTOR": "hang"})
         self.assertEqual(done.returncode, 126)
         self.one_line(done.stderr, "./script")
-        self.assertLess(time.monotonic() - begin, 5)
+        self.measured_below(time.monotonic() - begin, 5, "seconds")
 
     def test_existing_run_and_unwritable_output(self):
         self.assertEqual(self.launch("-o", "run", "true").returncode, 0)
@@ -239,7 +239,9 @@ class BrokenInstallation(launching.LaunchingTest):
 
 class BrokenCollector(launching.LaunchingTest):
     def test_collector_that_dies(self):
-        done = self.launch("sh", "-c", "sleep 0.3; echo out; exit 4", variables={"FAKE_COLLECTOR": "die"})
+        # It dies behind its first words.
+        until_then = "for i in $(seq 600); do ls */events-* >seen 2>&1 && break; sleep 0.1; done; rm seen; sleep 0.3"
+        done = self.launch("sh", "-c", f"{until_then}; echo out; exit 4", variables={"FAKE_COLLECTOR": "die"})
         self.assertEqual((done.returncode, done.stdout), (4, b"out\n"))
         self.one_line(done.stderr, "collector", "exit status 9", "incomplete")
 
@@ -261,7 +263,7 @@ class BrokenCollector(launching.LaunchingTest):
         done = subprocess.run([launching.CLUSTERPROF, "sh", "-c", "exit 6"], cwd=self.directory,
                               env=self.environment(FAKE_COLLECTOR="release"))
         self.assertEqual(done.returncode, 6)
-        self.assertLess(time.monotonic() - begin, 1.5)
+        self.measured_below(time.monotonic() - begin, 1.5, "seconds, of the 2 that the collector takes")
 
 
 class ManyAtOnce(launching.LaunchingTest):
@@ -301,7 +303,7 @@ class ManyAtOnce(launching.LaunchingTest):
         for rank, process in enumerate(processes):
             process.communicate(timeout=60)
             self.assertEqual(process.returncode, rank)
-        self.assertLess(time.monotonic() - begin, 20)
+        self.measured_below(time.monotonic() - begin, 20, "seconds")
 
 
 class Repeat(launching.LaunchingTest):

@@ -12,6 +12,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+import plain_surroundings  # noqa: E402,F401  before any test looks at them
+
 import h5py
 import numpy as np
 

@@ -26,6 +26,10 @@ class Spawn(recording.RecordingTest):
         self.program = os.path.join(PROGRAMS, self.flavour, "spawn")
         self.need(self.program, recording.launcher(self.flavour, 1)[0])
 
+    def report(self, run="run", options=()):
+        self.await_last_shard(run)  # spawned ranks may end after the launcher
+        return super().report(run, options)
+
     def both(self, *arguments, ranks=2, options=(), status=0, run="run"):
         """Returns the output with clusterprof, after it has checked that it is the same without."""
         before = recording.launcher(self.flavour, ranks) if ranks else ()

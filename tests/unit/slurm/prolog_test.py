@@ -105,7 +105,7 @@ class PrologTest(unittest.TestCase):
         if self.attach(lambda: subprocess.run(as_user(self.clusterprof), check=True)) != 0:
             self.skipTest("nobody may attach to anything here")
         answer = esrch
-        for _ in range(3):  # it is there for a second only
+        for _ in range(10):  # it is there for a second only
             if answer == esrch:
                 answer = self.attach(lambda: self.run_prolog(self.prolog))
         self.assertEqual(answer, eperm)
