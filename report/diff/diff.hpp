@@ -187,9 +187,9 @@ constexpr const char* name_of(Undecided reason) { return kUndecidedNames[static_
 
 struct Judgement {
   Condition condition;
-  std::optional<bool> holds;  // empty: the runs do not have that
-  bool within_noise = false;  // it would hold, but the difference is no more than noise
-  std::optional<Undecided> undecided;  // then it does not hold, and that is not certain
+  std::optional<bool> holds;                 // empty: the runs do not have that
+  bool within_noise = false;                 // it would hold, but the difference is no more than noise
+  std::optional<Undecided> undecided;        // then it does not hold, and that is not certain
   std::size_t b_runs = 0, b_runs_alike = 0;  // that have it; of them, that fulfil it by themselves
   std::string_view key;                      // of what was compared
   std::string subject;                       // "step() train.py"; empty for metrics of the run

@@ -55,8 +55,9 @@ std::string render_github(const std::vector<Judgement>& judgements, std::string_
 std::string render_junit(const std::vector<Judgement>& judgements) {
   using plain_html::escaped;
   const auto failures = std::count_if(judgements.begin(), judgements.end(), fails);
-  const auto skipped = std::count_if(judgements.begin(), judgements.end(),
-                                     [](const Judgement& judgement) { return judgement.undecided.has_value(); });
+  const auto skipped = std::count_if(judgements.begin(), judgements.end(), [](const Judgement& judgement) {
+    return judgement.undecided.has_value();
+  });
   std::string out = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
       "<testsuite name=\"clusterprof diff\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\">\n",

@@ -111,8 +111,7 @@ class DiffDocument {
   void condition(const Judgement& judgement) {
     out_("condition", judgement.condition.text)("holds", judgement.holds);
     out_("within_noise", judgement.within_noise)("undecided", judgement.undecided.has_value());
-    out_("undecided_because",
-         judgement.undecided ? MaybeText(name_of(*judgement.undecided)) : MaybeText());
+    out_("undecided_because", judgement.undecided ? MaybeText(name_of(*judgement.undecided)) : MaybeText());
     out_("b_runs", judgement.b_runs)("b_runs_alike", judgement.b_runs_alike);
     out_("subject", text_or_null(judgement.subject));
     out_("unit", name_of(judgement.unit))("per_rank", judgement.per_rank);

@@ -112,8 +112,7 @@ class Segmentation {
   void join_small() {
     if (firsts_.empty()) return;
     std::vector<Part> parts;
-    for (std::size_t i = 0; i <= firsts_.size(); ++i)
-      parts.push_back(part(begin_of(i), begin_of(i + 1)));
+    for (std::size_t i = 0; i <= firsts_.size(); ++i) parts.push_back(part(begin_of(i), begin_of(i + 1)));
     while (!firsts_.empty()) {
       std::size_t smallest = 0;
       for (std::size_t i = 1; i < firsts_.size(); ++i)

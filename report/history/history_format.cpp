@@ -50,17 +50,17 @@ std::string commit_text(const std::string& hash) {
 }
 
 std::string metric_text(const FollowedMetric& metric) {
+  const std::string name_and_file = metric.name + (metric.file.empty() ? "" : " " + metric.file);
   switch (metric.kind) {
     case FollowedKind::kRun:
     case FollowedKind::kEfficiency:
       break;
     case FollowedKind::kSelf:
-      return printable(fmt::format("{} {}", metric.name, metric.file));
+      return printable(name_and_file);
     case FollowedKind::kTotal:
-      return printable(fmt::format("{} {} with what it calls", metric.name, metric.file));
+      return printable(name_and_file + " with what it calls");
     case FollowedKind::kFinding:
-      return printable(
-          fmt::format("finding {}{}{}", metric.name, metric.file.empty() ? "" : " ", metric.file));
+      return printable("finding " + name_and_file);
   }
   return printable(metric.name);
 }
@@ -74,7 +74,8 @@ std::string change_text(const HistorySeries& series, const HistoryChange& change
                                  amount_text(change.unit, before), amount_text(change.unit, after), by);
   for (std::size_t f = 0; f < change.functions.size(); ++f) {
     const FunctionChange& function = change.functions[f];
-    text += fmt::format("{}{} {}", f == 0 ? ", of that " : " and ", metric_text(function.metric),
+    // Not "of that": one may call the other, and threads run at the same time.
+    text += fmt::format("{}{} {}", f == 0 ? ", along with " : " and ", metric_text(function.metric),
                         change_text(Unit::kSeconds, function.after - function.before));
   }
   const std::string was = series.runs[change.run == 0 ? 0 : change.run - 1].commit();

@@ -13,6 +13,7 @@
 
 #include "../report/profile_builder.hpp"
 #include "report/diff/diff_format.hpp"
+#include "report/history/history_format.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -76,7 +77,7 @@ TEST(History, NamesWhatChangedAndWithWhat) {
   options.width = 160;
   const std::string text = render_history_text(history, options);
   EXPECT_NE(text.find("since 2024-10-1"), std::string::npos) << text;
-  EXPECT_NE(text.find("elapsed: 10.0 s -> 11.0 s (+10.0 %), of that step train.py +1.00 s, commit bbbb"),
+  EXPECT_NE(text.find("elapsed: 10.0 s -> 11.0 s (+10.0 %), along with step train.py +1.00 s, commit bbbb"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("step train.py: 4.01 s -> 5.01 s (+24.9 %), commit bbbb, OMP_NUM_THREADS 4 -> 2"),
@@ -212,6 +213,19 @@ TEST(History, NamesTheFunctionsOfAChangeOfTheRun) {
       << "the innermost caller that explains it, and what grew by itself; not step(), which did not change";
   EXPECT_NEAR(series.changes[0].functions[1].before, 1, 0.01);
   EXPECT_NEAR(series.changes[0].functions[1].after, 3, 0.01);
+  // work() calls sleep(): their times are no parts of a sum.
+  EXPECT_NE(
+      change_text(series, series.changes[0])
+          .find(", along with work a.py with what it calls +2.00 s and sleep libc.so +2.00 s and some a.c "),
+      std::string::npos)
+      << change_text(series, series.changes[0]);
+}
+
+TEST(History, FunctionsWithoutFileAreNamedWithoutBlanks) {
+  EXPECT_EQ(metric_text({FollowedKind::kSelf, "solve", ""}), "solve");
+  EXPECT_EQ(metric_text({FollowedKind::kTotal, "solve", ""}), "solve with what it calls");
+  EXPECT_EQ(metric_text({FollowedKind::kFinding, "delay solve", ""}), "finding delay solve");
+  EXPECT_EQ(metric_text({FollowedKind::kTotal, "step", "train.py"}), "step train.py with what it calls");
 }
 
 // kFalseAlarm is of all numbers of a series together.
@@ -370,8 +384,8 @@ TEST(History, ARegressionIsMoreThanNoise) {
 // Samples are counted with an error that is less than runs vary by: it decides nothing.
 TEST(History, ARegressionIsNotDecidedBySamplingAlone) {
   const Noise noise = {{DiffTable::kRun, "elapsed", "", "value", 0.02, 20}};
-  for (const char* regressed : {"function:step regressed", "total:step regressed by 3%",
-                                "line:train.py:13 regressed"})
+  for (const char* regressed :
+       {"function:step regressed", "total:step regressed by 3%", "line:train.py:13 regressed"})
     for (const Noise& known : {Noise(), noise}) {
       const Judgement judgement = *judged(1000, 2000, known, regressed);
       EXPECT_TRUE(judgement.comparison.by_sampling);
@@ -379,8 +393,8 @@ TEST(History, ARegressionIsNotDecidedBySamplingAlone) {
       EXPECT_EQ(judgement.holds, false) << regressed;
       EXPECT_EQ(judgement.undecided, Undecided::kOnlySampling) << regressed;
       EXPECT_FALSE(judgement.within_noise);
-      EXPECT_NE(judgement_text(judgement)
-                    .find("not decided: how much runs vary is not known, only the error of counting samples"),
+      EXPECT_NE(judgement_text(judgement).find(
+                    "not decided: how much runs vary is not known, only the error of counting samples"),
                 std::string::npos)
           << judgement_text(judgement);
       // Nor does it say that nothing has changed.
