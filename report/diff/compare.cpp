@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/base_name.hpp"
+#include "base/library_name.hpp"
 #include "report/diff/diff.hpp"
 #include "report/diff/joined_rows.hpp"
 
@@ -79,8 +79,8 @@ class Comparer {
   // A single run on each side varies as earlier ones did.
   void use_history(DiffTable table, const Subject& subject, std::string_view key, Comparison& c) const {
     const bool is_function = table == DiffTable::kFunctions;
-    const std::string file(is_function ? base_name(subject.file.empty() ? subject.module : subject.file)
-                                       : "");
+    const std::string file =
+        is_function ? unversioned_name(subject.file.empty() ? subject.module : subject.file) : "";
     const auto found = noise_.find({table, subject.name, file, std::string(key)});
     if (found == noise_.end() || !c.difference) return;
     const NoiseOfRow& noise = *found->second;
@@ -162,7 +162,7 @@ FindingKey key_of(const Finding& finding) {
     const std::string& file = finding.place.file.empty() ? finding.place.module : finding.place.file;
     std::get<1>(key) = finding.place.op;
     std::get<2>(key) = finding.place.function;
-    std::get<3>(key) = base_name(file);
+    std::get<3>(key) = unversioned_name(file);
     std::get<4>(key) = evidence.name(EvidenceKey::kCall);
   }
   std::get<5>(key) = evidence.number(EvidenceKey::kSignal);

@@ -91,7 +91,7 @@ RunFacts facts_of(const Analysis& analysis, std::string name);
 // the mean, with its degrees of freedom.
 struct NoiseOfRow {
   DiffTable table = DiffTable::kRun;
-  std::string name, file;  // Subject::name; of functions with the base name of their file
+  std::string name, file;  // Subject::name; of functions with unversioned_name() of their file
   std::string_view key;    // of the value, a constant
   double deviation = 0, freedom = 0;
 };

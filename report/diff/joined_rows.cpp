@@ -2,6 +2,7 @@
 #include "report/diff/joined_rows.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "base/base_name.hpp"
+#include "base/library_name.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -18,7 +20,24 @@ namespace {
 // folders, and lines move with the functions that they are in.
 using RowKey = std::tuple<shard::FrameKind, std::string, std::string, std::string, std::int64_t>;
 
-RowKey key_of(const FactRow& row, bool whole_path) {
+// How much of a file's name counts. The less, the more alike are other installations; if that stands for
+// several files in one run, more counts.
+enum class PlaceDetail : std::uint8_t { kWithoutVersion = 0, kName, kWholePath };
+constexpr std::size_t kShortDetails = 2;
+
+std::string place_text(const std::string& place, PlaceDetail detail) {
+  switch (detail) {
+    case PlaceDetail::kWithoutVersion:
+      return unversioned_name(place);
+    case PlaceDetail::kName:
+      return std::string(base_name(place));
+    case PlaceDetail::kWholePath:
+      break;
+  }
+  return place;
+}
+
+RowKey key_of(const FactRow& row, PlaceDetail detail) {
   const Subject& subject = row.subject;
   const std::string& place = subject.file.empty() ? subject.module : subject.file;
   const bool derived = row.table == DiffTable::kDerived;
@@ -28,23 +47,33 @@ RowKey key_of(const FactRow& row, bool whole_path) {
       !has_line ? 0
                 : std::int64_t{subject.line} -
                       (subject.start != 0 && subject.start <= subject.line ? subject.start : 0);
-  return {subject.kind, subject.name, derived ? "" : std::string(whole_path ? place : base_name(place)),
-          subject.function, line};
+  return {subject.kind, subject.name, derived ? "" : place_text(place, detail), subject.function, line};
 }
 
-// Base names that stand for several files in one run.
-std::set<RowKey> find_ambiguous(std::span<const RunFacts* const> runs, DiffTable table) {
-  std::set<RowKey> ambiguous;
+// By detail: short names that stand for several files in one run.
+using Ambiguous = std::array<std::set<RowKey>, kShortDetails>;
+Ambiguous find_ambiguous(std::span<const RunFacts* const> runs, DiffTable table) {
+  Ambiguous ambiguous;
   for (const RunFacts* run : runs) {
-    std::map<RowKey, RowKey> seen;
+    std::array<std::map<RowKey, RowKey>, kShortDetails> seen;
     for (const FactRow& row : run->rows) {
       if (row.table != table) continue;
-      const RowKey whole = key_of(row, true), base = key_of(row, false);
-      const auto [first, is_new] = seen.try_emplace(base, whole);
-      if (!is_new && first->second != whole) ambiguous.insert(base);
+      const RowKey whole = key_of(row, PlaceDetail::kWholePath);
+      for (std::size_t d = 0; d < kShortDetails; ++d) {
+        RowKey key = key_of(row, static_cast<PlaceDetail>(d));
+        const auto [first, is_new] = seen[d].try_emplace(key, whole);
+        if (!is_new && first->second != whole) ambiguous[d].insert(std::move(key));
+      }
     }
   }
   return ambiguous;
+}
+
+// The shortest that stands for one file in each run.
+RowKey key_of(const FactRow& row, const Ambiguous& ambiguous) {
+  for (std::size_t d = 0; d < kShortDetails; ++d)
+    if (RowKey key = key_of(row, static_cast<PlaceDetail>(d)); !ambiguous[d].contains(key)) return key;
+  return key_of(row, PlaceDetail::kWholePath);
 }
 
 }  // namespace
@@ -56,7 +85,7 @@ const FactRow& JoinedRow::last() const {
 }
 
 std::vector<JoinedRow> join_rows(std::span<const RunFacts* const> runs, DiffTable table) {
-  const std::set<RowKey> ambiguous = find_ambiguous(runs, table);
+  const Ambiguous ambiguous = find_ambiguous(runs, table);
   std::vector<std::optional<double>> absent;
   for (const RunFacts* run : runs)
     absent.push_back(run->zero_if_absent[static_cast<std::size_t>(table)] ? std::optional(0.0)
@@ -67,9 +96,7 @@ std::vector<JoinedRow> join_rows(std::span<const RunFacts* const> runs, DiffTabl
   for (std::size_t r = 0; r < runs.size(); ++r)
     for (const FactRow& row : runs[r]->rows) {
       if (row.table != table) continue;
-      RowKey key = key_of(row, false);
-      if (ambiguous.contains(key)) key = key_of(row, true);
-      const auto [found, is_new] = known.try_emplace(std::move(key), rows.size());
+      const auto [found, is_new] = known.try_emplace(key_of(row, ambiguous), rows.size());
       if (is_new) rows.push_back({std::vector<const FactRow*>(runs.size()), {}});
       const std::size_t at = found->second;
       JoinedRow& joined = rows[at];

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/base_name.hpp"
+#include "base/library_name.hpp"
 #include "report/words/findings.hpp"
 
 namespace clusterprof::report {
@@ -77,7 +77,7 @@ void keep_findings(const std::vector<Finding>& findings, Values& kept) {
     FollowedMetric metric{FollowedKind::kFinding, name_of(finding.kind), ""};
     if (is_of_a_place(finding.kind) && !place.function.empty()) {
       metric.name += " " + place.function;
-      metric.file = base_name(place.file.empty() ? place.module : place.file);
+      metric.file = unversioned_name(place.file.empty() ? place.module : place.file);
     }
     shares[metric] += *finding.share;
   }
@@ -341,8 +341,8 @@ HistoryRun history_run(const Analysis& analysis, std::string name) {
     const Subject& subject = row.subject;
     if (of_function && (subject.kind == shard::FrameKind::kMpi || subject.kind == shard::FrameKind::kKernel))
       continue;
-    const std::string_view file =
-        of_function ? base_name(subject.file.empty() ? subject.module : subject.file) : std::string_view();
+    const std::string file =
+        of_function ? unversioned_name(subject.file.empty() ? subject.module : subject.file) : "";
     for (const Measured& measured : row.values) {
       if (!measured.value || measured.better == Better::kNeither) continue;
       const double value = *measured.value / (measured.summed ? ranks : 1);
@@ -350,7 +350,7 @@ HistoryRun history_run(const Analysis& analysis, std::string name) {
                                 : row.table == DiffTable::kEfficiency ? FollowedKind::kEfficiency
                                 : measured.key == "total_s"           ? FollowedKind::kTotal
                                                                       : FollowedKind::kSelf;
-      FollowedMetric metric{kind, subject.name, std::string(file)};
+      FollowedMetric metric{kind, subject.name, file};
       if (of_function)
         functions[std::move(metric)] += value;
       else

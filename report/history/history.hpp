@@ -25,7 +25,7 @@ inline constexpr std::size_t kFollowedKinds = 5;
 struct FollowedMetric {
   FollowedKind kind = FollowedKind::kRun;
   std::string name;  // "elapsed", "step"; of a finding its kind, with the function: "delay compute"
-  std::string file;  // of a function, or a finding's place: its base name
+  std::string file;  // of a function, or a finding's place: unversioned_name()
   friend bool operator==(const FollowedMetric&, const FollowedMetric&) = default;
   friend auto operator<=>(const FollowedMetric&, const FollowedMetric&) = default;
 };

@@ -319,6 +319,30 @@ TEST(History, KeepsOfARunWhatIsFollowed) {
   EXPECT_NEAR(elapsed_s, 3, 1e-6);
 }
 
+TEST(History, LibrariesMayHaveOtherVersions) {
+  const auto function_of = [](const char* library) {
+    ProfileBuilder b(1);
+    b.sampled(0, b.path({b.native("solve", library)}), Category::kNative, 1000);
+    b.lasts(1000);
+    for (const auto& [metric, value] : history_run(analyse(b.data), "mine").metrics)
+      if (metric.kind == FollowedKind::kSelf) return metric;
+    return FollowedMetric{};
+  };
+  EXPECT_EQ(function_of("/opt/libfoo.so.1.2.3"), (FollowedMetric{FollowedKind::kSelf, "solve", "libfoo.so"}));
+  EXPECT_EQ(function_of("/opt/libfoo.so.1.2.3"), function_of("/opt/libfoo.so.1.2.4"));
+  // How it varied is known of its new version, too.
+  const auto facts = [](const char* library, std::uint64_t ms) {
+    ProfileBuilder b(1);
+    b.sampled(0, b.path({b.native("solve", library)}), Category::kNative, ms);
+    b.lasts(ms);
+    return facts_of(analyse(b.data), library);
+  };
+  const Diff diff = compare({facts("/opt/libfoo.so.1.2.3", 1000)}, {facts("/opt/libfoo.so.1.2.4", 1200)},
+                            {{DiffTable::kFunctions, "solve", "libfoo.so", "self_s", 0.02, 20}});
+  ASSERT_EQ(diff.of(DiffTable::kFunctions).size(), 1u);
+  EXPECT_TRUE(diff.of(DiffTable::kFunctions)[0].values[0].all.by_history);
+}
+
 TEST(History, KeepsABoundedNumberOfFunctions) {
   ProfileBuilder b(1);
   const auto main = b.python("<module>", "/home/a/train.py", 90, 1);

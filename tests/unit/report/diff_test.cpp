@@ -8,8 +8,10 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/library_name.hpp"
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
 #include "report/diff/diff_format.hpp"
@@ -187,6 +189,45 @@ TEST(Diff, FilesOfOneNameInOneRunStayApart) {
   EXPECT_EQ(diff.of(DiffTable::kFunctions)[0].subject.file, "/x/one/__init__.py");
   EXPECT_DOUBLE_EQ(*diff.of(DiffTable::kFunctions)[0].values[0].all.difference, 2);
   EXPECT_DOUBLE_EQ(*diff.of(DiffTable::kFunctions)[1].values[0].all.difference, 0);
+}
+
+TEST(Diff, LibrariesMayHaveOtherVersions) {
+  const std::pair<const char*, const char*> names[] = {
+      {"/usr/lib/libfoo.so.1.2.3", "libfoo.so"},
+      {"/usr/lib/libfoo-1.2.so", "libfoo.so"},
+      {"libpython3.11.so.1.0", "libpython.so"},
+      {"libfoo.so", "libfoo.so"},
+      {"libavx512.so.2", "libavx512.so"},
+      {"libstdc++.so.6.0.30", "libstdc++.so"},
+      {"_core.cpython-311-x86_64-linux-gnu.so", "_core.cpython-311-x86_64-linux-gnu.so"},
+      {"/home/a/train.py", "train.py"},
+      {"solver-2.1", "solver-2.1"},
+      {"libfoo.so.old", "libfoo.so.old"},
+      {"1.2.so", "1.2.so"},
+      {".so.1", ".so.1"},
+      {"", ""}};
+  for (const auto& [path, name] : names) EXPECT_EQ(unversioned_name(path), name) << path;
+
+  const auto run = [](std::initializer_list<std::pair<const char*, std::uint64_t>> libraries) {
+    ProfileBuilder b(1);
+    std::uint64_t all_ms = 0;
+    for (const auto& [library, ms] : libraries) {
+      b.sampled(0, b.path({b.native("solve", library)}), Category::kNative, ms);
+      all_ms += ms;
+    }
+    b.lasts(all_ms);
+    return std::move(b.data);
+  };
+  const Diff updated =
+      diff_of({run({{"/opt/1/libfoo.so.1.2.3", 1000}})}, {run({{"/opt/2/libfoo.so.1.2.4", 3000}})});
+  ASSERT_EQ(updated.of(DiffTable::kFunctions).size(), 1u) << "neither new nor gone";
+  EXPECT_DOUBLE_EQ(*updated.of(DiffTable::kFunctions)[0].values[0].all.difference, 2);
+  // Where a run has two versions, these stay apart, and each is compared with itself.
+  const Diff both = diff_of({run({{"/opt/1/libfoo.so.1", 1000}})},
+                            {run({{"/opt/2/libfoo.so.1", 1500}, {"/opt/2/libfoo.so.2", 4000}})});
+  ASSERT_EQ(both.of(DiffTable::kFunctions).size(), 2u);
+  EXPECT_DOUBLE_EQ(*both.of(DiffTable::kFunctions)[0].values[0].all.difference, 4);
+  EXPECT_DOUBLE_EQ(*both.of(DiffTable::kFunctions)[1].values[0].all.difference, 0.5);
 }
 
 TEST(Diff, UnmeasuredValuesAreNotZero) {
