@@ -107,19 +107,19 @@ struct Known {
 };
 using KnownOf = std::map<FollowedMetric, std::vector<Known>>;
 
+struct MetricHash {
+  std::size_t operator()(const FollowedMetric& metric) const { return hash_of(metric); }
+};
+
 KnownOf known_in(const std::vector<HistoryRun>& runs) {
-  KnownOf all;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    if (!runs[r].complete) continue;
-    // Runs mostly have the same metrics, in the same order.
-    auto at = all.begin();
-    for (const auto& [metric, value] : runs[r].metrics) {
-      if (at == all.end() || at->first != metric) at = all.try_emplace(metric).first;
-      at->second.push_back({r, value});
-      ++at;
-    }
-  }
-  return all;
+  // Sorted at the end: thousands of runs have a hundred numbers each, mostly the same ones.
+  std::unordered_map<FollowedMetric, std::vector<Known>, MetricHash> all;
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    if (runs[r].complete)
+      for (const auto& [metric, value] : runs[r].metrics) all[metric].push_back({r, value});
+  KnownOf sorted;
+  for (auto& [metric, known] : all) sorted.emplace(metric, std::move(known));
+  return sorted;
 }
 
 // The kind of a followed finding, whose name begins with it; empty: of another version.
@@ -219,21 +219,25 @@ CallerRuns caller_runs(const std::vector<HistoryRun>& runs) {
   return result;
 }
 
-bool is_followed(const Sought& sought, const std::vector<Known>& known, const std::vector<HistoryRun>& runs,
-                 const CallerRuns& callers) {
-  if (known.size() < kLeastRuns) return false;
-  if (!is_function(sought.metric)) return true;
-  std::size_t large = 0, nearly_all = 0;
+// The share that three runs have of a function at least; empty: it is not followed.
+std::optional<double> followed_share(const Sought& sought, const std::vector<Known>& known,
+                                     const std::vector<HistoryRun>& runs, const CallerRuns& callers) {
+  if (known.size() < kLeastRuns) return {};
+  std::vector<double> shares;
+  std::size_t nearly_all = 0;
   for (const Known& one : known) {
     const double all_s = time_of_threads_s(runs[one.run]);
-    large += one.value >= kLeastShare * all_s ? 1 : 0;
+    shares.push_back(all_s > 0 ? one.value / all_s : 0);
     nearly_all += one.value >= kNearlyAll * all_s ? 1 : 0;
   }
-  if (large < kLeastRuns) return false;
-  if (sought.metric.kind == FollowedKind::kSelf) return true;
+  std::nth_element(shares.begin(), shares.begin() + (kLeastRuns - 1), shares.end(), std::greater<>());
+  const double share = shares[kLeastRuns - 1];
+  if (share < kLeastShare) return {};
+  if (sought.metric.kind == FollowedKind::kSelf) return share;
   const auto more = callers.find(sought.hash);
   const std::size_t not_kept = more == callers.end() ? 0 : more->second;
-  return 2 * (nearly_all + not_kept) <= known.size() + not_kept;
+  if (2 * (nearly_all + not_kept) > known.size() + not_kept) return {};
+  return share;
 }
 
 FollowedNumber number_of(const Sought& sought, const std::vector<Known>& known,
@@ -260,13 +264,14 @@ FollowedNumber number_of(const Sought& sought, const std::vector<Known>& known,
 }
 
 // All false alarms together are kFalseAlarm: half of it is for the run's own numbers, so that many functions
-// do not hide what happens to the run, and half for functions and findings.
-void find_change_points(std::vector<FollowedNumber>& numbers) {
+// do not hide what happens to the run, and half for functions and findings. Functions that are left out
+// count: which these are is chosen by the same values.
+void find_change_points(std::vector<FollowedNumber>& numbers, std::size_t left_out) {
   const auto is_own = [](const FollowedNumber& number) {
     return number.metric.kind == FollowedKind::kRun || number.metric.kind == FollowedKind::kEfficiency;
   };
   const auto own = static_cast<double>(std::count_if(numbers.begin(), numbers.end(), is_own));
-  const double others = static_cast<double>(numbers.size()) - own;
+  const double others = static_cast<double>(numbers.size() + left_out) - own;
   for (FollowedNumber& number : numbers) {
     number.test.false_alarm = kFalseAlarm / 2 / (is_own(number) ? own : others);
     number.changes = find_change_points(number.values, number.test);
@@ -279,10 +284,35 @@ void follow(HistorySeries& series) {
   not_kept.reserve(series.runs.size());
   for (const HistoryRun& run : series.runs) not_kept.emplace_back(run, oldest);
   const CallerRuns callers = caller_runs(series.runs);
-  for (const auto& [metric, known] : known_in(series.runs))
-    if (const Sought sought{metric}; is_followed(sought, known, series.runs, callers))
-      series.numbers.push_back(number_of(sought, known, series.runs, not_kept));
-  find_change_points(series.numbers);
+  struct Candidate {
+    Sought sought;
+    const std::vector<Known>* known;
+    double share;
+  };
+  const KnownOf all = known_in(series.runs);
+  std::vector<Candidate> self, total;
+  for (const auto& [metric, known] : all) {
+    const Sought sought{metric};
+    if (!is_function(metric)) {
+      if (known.size() >= kLeastRuns)
+        series.numbers.push_back(number_of(sought, known, series.runs, not_kept));
+    } else if (const auto share = followed_share(sought, known, series.runs, callers)) {
+      (metric.kind == FollowedKind::kSelf ? self : total).push_back({sought, &known, *share});
+    }
+  }
+  for (std::vector<Candidate>* candidates : {&self, &total}) {
+    if (candidates->size() > kMostFollowed) series.left_out += candidates->size() - kMostFollowed;
+    std::vector<const Candidate*> chosen;
+    for (const Candidate& candidate : *candidates) chosen.push_back(&candidate);
+    std::stable_sort(chosen.begin(), chosen.end(),
+                     [](const Candidate* a, const Candidate* b) { return a->share > b->share; });
+    if (chosen.size() > kMostFollowed) chosen.resize(kMostFollowed);
+    for (const Candidate* candidate : chosen)
+      series.numbers.push_back(number_of(candidate->sought, *candidate->known, series.runs, not_kept));
+  }
+  std::sort(series.numbers.begin(), series.numbers.end(),
+            [](const FollowedNumber& a, const FollowedNumber& b) { return a.metric < b.metric; });
+  find_change_points(series.numbers, series.left_out);
 }
 
 // --- changes -----------------------------------------------------------------------------------------------
@@ -330,7 +360,8 @@ std::vector<FunctionChange> functions_at(const HistorySeries& series, const Foll
   const std::size_t end =
       change + 1 == of.changes.size() ? series.runs.size() : run_of(of.changes[change + 1].first);
   const double of_run = of.changes[change].after - of.changes[change].before;
-  const auto functions =
+  const double functions =
+      static_cast<double>(series.left_out) +
       static_cast<double>(std::count_if(series.numbers.begin(), series.numbers.end(),
                                         [](const auto& number) { return is_function(number.metric); }));
   std::vector<FunctionChange> self, total;

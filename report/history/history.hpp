@@ -72,6 +72,9 @@ inline constexpr std::size_t kMostSelf = 25, kMostTotal = 25, kMostCallers = 10,
 // And so many HistoryRun::more_callers.
 inline constexpr std::size_t kMostHashes = 500;
 
+// So many functions of a series are followed by self time, and so many by total time.
+inline constexpr std::size_t kMostFollowed = 100;
+
 struct SettingChange {
   shard::SettingKind kind = shard::SettingKind::kVariable;
   std::string name, before, after;  // empty: there was, or is, none
@@ -111,7 +114,8 @@ struct HistorySeries {
   std::uint64_t ranks = 0;
   std::vector<HistoryRun> runs;
   std::vector<FollowedNumber> numbers;  // by metric
-  std::vector<HistoryChange> changes;   // by run, then the run's own numbers first, then the largest
+  std::size_t left_out = 0;  // times of functions that are not followed since kMostFollowed have more
+  std::vector<HistoryChange> changes;  // by run, then the run's own numbers first, then the largest
 };
 
 struct History {

@@ -179,6 +179,43 @@ TEST(History, FunctionsThatAreNotKeptAreNotZero) {
   EXPECT_NEAR(number->values.back(), 0.25, 0.001);
 }
 
+// Each run may have others, so that a long series has any number of them.
+TEST(History, ABoundedNumberOfFunctionsIsFollowed) {
+  const auto of = [](FollowedKind kind, std::size_t f) {
+    return FollowedMetric{kind, "f" + std::to_string(1000 + f), "a.c"};
+  };
+  Metrics many;
+  for (std::size_t f = 0; f < kMostFollowed + 20; ++f) {
+    many.push_back({of(FollowedKind::kSelf, f), 0.2 + 0.001 * static_cast<double>(f)});
+    many.push_back({of(FollowedKind::kTotal, f), 0.5});
+  }
+  const HistorySeries series = twelve(many, many);
+  std::size_t self = 0, total = 0;
+  double of_functions = 0;
+  for (const FollowedNumber& number : series.numbers) {
+    self += number.metric.kind == FollowedKind::kSelf ? 1 : 0;
+    total += number.metric.kind == FollowedKind::kTotal ? 1 : 0;
+    if (is_function(number.metric)) of_functions += number.test.false_alarm;
+  }
+  EXPECT_EQ(self, kMostFollowed);
+  EXPECT_EQ(total, kMostFollowed);
+  EXPECT_EQ(series.left_out, 41u) << "step() is one more";
+  EXPECT_EQ(number_of(series, of(FollowedKind::kSelf, 0)), nullptr) << "the least";
+  EXPECT_NE(number_of(series, of(FollowedKind::kSelf, kMostFollowed + 19)), nullptr);
+  EXPECT_NEAR(of_functions, kFalseAlarm / 2 * 200 / 241, 1e-9) << "as if all were followed";
+  EXPECT_TRUE(std::is_sorted(series.numbers.begin(), series.numbers.end(),
+                             [](const auto& a, const auto& b) { return a.metric < b.metric; }));
+  const std::string said = "41 times of functions are not followed";
+  TextOptions options;
+  options.width = 160;
+  EXPECT_NE(render_history_text({{series}, {}}, options).find(said), std::string::npos);
+  EXPECT_NE(render_history_html({{series}, {}}).find(said), std::string::npos);
+  std::string json;
+  render_history_json({{series}, {}}, [&](std::string_view piece) { json += piece; });
+  EXPECT_EQ(Json::parse(json)["series"][0]["left_out"], 41);
+  EXPECT_EQ(render_history_text({{twelve({}, {})}, {}}, options).find("not followed"), std::string::npos);
+}
+
 TEST(History, SmallFunctionsAndCallersOfEverythingAreNotFollowed) {
   const FollowedMetric small{FollowedKind::kSelf, "small", "a.c"}, main{FollowedKind::kTotal, "main", "a.c"};
   const HistorySeries series = twelve({{small, 0.05}, {main, 9.5}}, {{small, 0.09}, {main, 9.9}});
