@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "aggregator/run_directory.hpp"
+#include "base/base_name.hpp"
 #include "base/version.hpp"
 #include "cli/analyze/history_index.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
 #include "cli/analyze/write_file.hpp"
-#include "base/base_name.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -68,7 +68,6 @@ Result<std::vector<HistoryRun>> read_runs(const fs::path& directory, Unmerged un
     const std::string name = entry->path().filename().string();
     if (const auto known = old.find(name);
         known != old.end() && known->second.stamp == stamp_of(entry->path())) {
-      runs.push_back(known->second.run);
       index.insert(old.extract(known));
       continue;
     }
@@ -80,10 +79,13 @@ Result<std::vector<HistoryRun>> read_runs(const fs::path& directory, Unmerged un
       run = report::history_run(analysis.value(), name);
     else
       run.name = name, run.error = analysis.error().message;
-    runs.push_back(run);
-    if (analysis && analysis.value().run.state == report::RunState::kRunning) continue;
-    // Other errors, as of a permission or of memory, may be none the next time.
-    if (!analysis && analysis.error().kind != ErrorKind::kDamaged) continue;
+    // Errors other than damage, as of a permission or of memory, may be none the next time.
+    const bool is_final = analysis ? analysis.value().run.state != report::RunState::kRunning
+                                   : analysis.error().kind == ErrorKind::kDamaged;
+    if (!is_final) {
+      runs.push_back(std::move(run));
+      continue;
+    }
     index[name] = {stamp_of(entry->path()), std::move(run)};
     is_new = true;
   }
@@ -92,6 +94,7 @@ Result<std::vector<HistoryRun>> read_runs(const fs::path& directory, Unmerged un
   if (error) return Error{directory.string() + ": cannot be read: " + error.message()};
   // What is left of the old index is gone. Runs that were left out will be looked at again.
   if ((is_new || !old.empty()) && chosen_view().is_usual()) write_history_index(directory, index);
+  for (auto& [name, indexed] : index) runs.push_back(std::move(indexed.run));
   return runs;
 }
 

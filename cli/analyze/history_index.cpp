@@ -9,11 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/hex_hash.hpp"
 #include "base/unique_fd.hpp"
@@ -26,7 +29,7 @@ namespace fs = std::filesystem;
 using report::HistoryRun;
 
 // Of the tables below and what is in them. Raised when they change.
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 constexpr std::size_t kHashDigits = 16;  // of all that is before them: SQLite does not notice wrong values
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30;
 
@@ -34,7 +37,7 @@ constexpr const char* kTables =
     "CREATE TABLE run(row INTEGER PRIMARY KEY, name TEXT, stamp TEXT, id TEXT, start INTEGER, ranks INTEGER,"
     " nodes INTEGER, elapsed REAL, complete INTEGER, parallel REAL, load_balance REAL, communication REAL,"
     " serialization REAL, transfer REAL, rss INTEGER, error TEXT,"
-    " sample REAL, has_functions INTEGER);"
+    " sample REAL, has_functions INTEGER, threads REAL, callers TEXT, seen TEXT, version TEXT);"
     "CREATE TABLE word(run INTEGER, text TEXT);"
     "CREATE TABLE finding(run INTEGER, text TEXT);"
     "CREATE TABLE setting(run INTEGER, kind INTEGER, name TEXT, value TEXT);"
@@ -124,8 +127,30 @@ class Statement {
 
 std::int64_t number_of(std::uint64_t number) { return static_cast<std::int64_t>(number); }
 
+// 16 hex digits for each.
+std::string text_of(const std::vector<std::uint64_t>& hashes) {
+  std::string text;
+  for (const std::uint64_t hash : hashes) text += as_hex(hash);
+  return text;
+}
+// Empty: the file is damaged.
+std::optional<std::vector<std::uint64_t>> hashes_of(const std::string& text) {
+  std::vector<std::uint64_t> hashes;
+  if (text.size() % kHashDigits != 0) return {};
+  for (const char* at = text.data(); at != text.data() + text.size(); at += kHashDigits) {
+    const auto read = std::from_chars(at, at + kHashDigits, hashes.emplace_back(), 16);
+    if (read.ec != std::errc() || read.ptr != at + kHashDigits) return {};
+  }
+  return hashes;
+}
+std::optional<report::FindingKinds> kinds_of(const std::string& bits) {
+  if (bits.size() != report::kFindingKinds || bits.find_first_not_of("01") != std::string::npos) return {};
+  return report::FindingKinds(bits);
+}
+
 bool fill(sqlite3* database, const HistoryIndex& index) {
-  Statement run(database, "INSERT INTO run VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Statement run(database,
+                "INSERT INTO run VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   Statement word(database, "INSERT INTO word VALUES(?, ?)");
   Statement finding(database, "INSERT INTO finding VALUES(?, ?)");
   Statement setting(database, "INSERT INTO setting VALUES(?, ?, ?, ?)");
@@ -141,7 +166,8 @@ bool fill(sqlite3* database, const HistoryIndex& index) {
     bool good = run.insert(++row, name, indexed.stamp, r.id, r.start_utc_ns, number_of(r.ranks),
                            number_of(r.nodes), r.elapsed_s, std::int64_t{r.complete ? 1 : 0}, e.parallel,
                            e.load_balance, e.communication, e.serialization, e.transfer, rss, r.error,
-                           r.sample_s, std::int64_t{r.has_functions ? 1 : 0});
+                           r.sample_s, std::int64_t{r.has_functions ? 1 : 0}, r.threads_s,
+                           text_of(r.more_callers), r.seen_findings.to_string(), r.version);
     for (const std::string& text : r.command) good = good && word.insert(row, text);
     for (const std::string& text : r.findings) good = good && finding.insert(row, text);
     for (const shard::Setting& s : r.settings)
@@ -157,10 +183,19 @@ bool fill(sqlite3* database, const HistoryIndex& index) {
   return true;
 }
 
+// Rows are numbered from 1 on, so that what they belong to is found by its place: there may be millions.
+template <typename Rows>
+auto* row_of(Rows& rows, std::int64_t number) {
+  return number < 1 || number > static_cast<std::int64_t>(rows.size())
+             ? nullptr
+             : &rows[static_cast<std::size_t>(number - 1)];
+}
+
 bool read(sqlite3* database, HistoryIndex& index) {
-  std::map<std::int64_t, HistoryRun*> runs;
-  Statement run(database, "SELECT * FROM run");
+  std::vector<HistoryRun*> runs;
+  Statement run(database, "SELECT * FROM run ORDER BY row");
   while (run.next()) {
+    if (run.number(0) != static_cast<std::int64_t>(runs.size()) + 1) return false;
     IndexedRun indexed;
     HistoryRun& r = indexed.run;
     r.name = run.text(1), indexed.stamp = run.text(2), r.id = run.text(3);
@@ -173,21 +208,28 @@ bool read(sqlite3* database, HistoryIndex& index) {
     if (!run.is_null(14)) r.max_rss_bytes = static_cast<std::uint64_t>(run.number(14));
     r.error = run.text(15);
     r.sample_s = run.real(16), r.has_functions = run.number(17) != 0;
-    runs[run.number(0)] = &(index[r.name] = std::move(indexed)).run;
+    r.threads_s = run.real(18), r.version = run.text(21);
+    std::optional<std::vector<std::uint64_t>> callers = hashes_of(run.text(19));
+    const std::optional<report::FindingKinds> seen = kinds_of(run.text(20));
+    if (!callers || !seen) return false;
+    r.more_callers = std::move(*callers), r.seen_findings = *seen;
+    const std::string name = r.name;
+    runs.push_back(&(index[name] = std::move(indexed)).run);
   }
-  std::map<std::int64_t, report::FollowedMetric> metrics;
-  Statement followed(database, "SELECT * FROM followed");
+  std::vector<report::FollowedMetric> metrics;
+  Statement followed(database, "SELECT * FROM followed ORDER BY row");
   while (followed.next()) {
     const std::int64_t kind = followed.number(1);
-    if (kind < 0 || kind >= static_cast<std::int64_t>(report::kFollowedKinds)) return false;
-    metrics[followed.number(0)] = {static_cast<report::FollowedKind>(kind), followed.text(2),
-                                   followed.text(3)};
+    if (followed.number(0) != static_cast<std::int64_t>(metrics.size()) + 1 || kind < 0 ||
+        kind >= static_cast<std::int64_t>(report::kFollowedKinds))
+      return false;
+    metrics.push_back({static_cast<report::FollowedKind>(kind), followed.text(2), followed.text(3)});
   }
   // A row of a run that is not there: the file is damaged.
   const auto rows = [&](Statement& statement, const auto& take) {
     while (statement.next()) {
-      const auto found = runs.find(statement.number(0));
-      if (found == runs.end() || !take(*found->second)) return false;
+      HistoryRun* const* const of = row_of(runs, statement.number(0));
+      if (of == nullptr || !take(**of)) return false;
     }
     return statement.is_complete();
   };
@@ -215,9 +257,9 @@ bool read(sqlite3* database, HistoryIndex& index) {
                 return true;
               }) &&
          rows(metric, [&](HistoryRun& r) {
-           const auto found = metrics.find(metric.number(1));
-           if (found == metrics.end()) return false;
-           r.metrics.emplace_back(found->second, metric.real(2));
+           const report::FollowedMetric* const followed_metric = row_of(metrics, metric.number(1));
+           if (followed_metric == nullptr) return false;
+           r.metrics.emplace_back(*followed_metric, metric.real(2));
            return true;
          });
 }

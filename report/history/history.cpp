@@ -2,12 +2,16 @@
 #include "report/history/history.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "base/library_name.hpp"
@@ -43,6 +47,9 @@ Unit unit_of(const FollowedMetric& metric) {
   return is_bytes ? Unit::kBytes : Unit::kSeconds;
 }
 
+// What times of functions are parts of. They are sums over threads, which elapsed time is not.
+double time_of_threads_s(const HistoryRun& run) { return run.threads_s > 0 ? run.threads_s : run.elapsed_s; }
+
 // --- what is kept of a run ---------------------------------------------------------------------------------
 
 using Values = std::vector<std::pair<FollowedMetric, double>>;
@@ -57,16 +64,23 @@ void keep(Values& values, std::size_t most, const Before& comes_first, Values& k
   kept.insert(kept.end(), values.begin(), values.end());
 }
 
-void keep_functions(const std::map<FollowedMetric, double>& functions, double elapsed_s, Values& kept) {
+void keep_functions(const std::map<FollowedMetric, double>& functions, HistoryRun& run) {
   Values self, total, callers;
+  const double all_s = time_of_threads_s(run);
   for (const auto& [metric, value] : functions) {
-    if (value < kLeastKept * elapsed_s) continue;
+    if (value < kLeastKept * all_s) continue;
     const bool is_self = metric.kind == FollowedKind::kSelf;
-    (is_self ? self : value < kNearlyAll * elapsed_s ? total : callers).emplace_back(metric, value);
+    (is_self ? self : value < kNearlyAll * all_s ? total : callers).emplace_back(metric, value);
   }
-  keep(self, kMostSelf, std::greater<>(), kept);
-  keep(total, kMostTotal, std::greater<>(), kept);
-  keep(callers, kMostCallers, std::less<>(), kept);
+  Values all_callers = callers;
+  keep(self, kMostSelf, std::greater<>(), run.metrics);
+  keep(total, kMostTotal, std::greater<>(), run.metrics);
+  keep(callers, kMostCallers, std::less<>(), run.metrics);
+  for (const auto& caller : all_callers)
+    if (run.more_callers.size() < kMostHashes &&
+        std::find(callers.begin(), callers.end(), caller) == callers.end())
+      run.more_callers.push_back(hash_of(caller.first));
+  std::sort(run.more_callers.begin(), run.more_callers.end());
 }
 
 void keep_findings(const std::vector<Finding>& findings, Values& kept) {
@@ -93,57 +107,142 @@ struct Known {
 };
 using KnownOf = std::map<FollowedMetric, std::vector<Known>>;
 
+struct MetricHash {
+  std::size_t operator()(const FollowedMetric& metric) const { return hash_of(metric); }
+};
+
 KnownOf known_in(const std::vector<HistoryRun>& runs) {
-  KnownOf all;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    if (!runs[r].complete) continue;
-    // Runs mostly have the same metrics, in the same order.
-    auto at = all.begin();
-    for (const auto& [metric, value] : runs[r].metrics) {
-      if (at == all.end() || at->first != metric) at = all.try_emplace(metric).first;
-      at->second.push_back({r, value});
-      ++at;
-    }
-  }
-  return all;
+  // Sorted at the end: thousands of runs have a hundred numbers each, mostly the same ones.
+  std::unordered_map<FollowedMetric, std::vector<Known>, MetricHash> all;
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    if (runs[r].complete)
+      for (const auto& [metric, value] : runs[r].metrics) all[metric].push_back({r, value});
+  KnownOf sorted;
+  for (auto& [metric, known] : all) sorted.emplace(metric, std::move(known));
+  return sorted;
 }
 
-// What a function has at most that is not kept of the run, by kind.
+// The kind of a followed finding, whose name begins with it; empty: of another version.
+std::optional<FindingKind> finding_kind(const FollowedMetric& metric) {
+  const std::string_view name = std::string_view(metric.name).substr(0, metric.name.find(' '));
+  const auto* const found = std::find(kFindingKindNames.begin(), kFindingKindNames.end(), name);
+  if (found == kFindingKindNames.end()) return {};
+  return static_cast<FindingKind>(found - kFindingKindNames.begin());
+}
+
+// By kind: the oldest version that has recorded what a finding comes from, as far as the series shows. What
+// older ones have recorded may not show it.
+using OldestVersions = std::array<std::optional<std::vector<std::uint64_t>>, kFindingKinds>;
+OldestVersions oldest_versions(const std::vector<HistoryRun>& runs) {
+  OldestVersions oldest;
+  for (const HistoryRun& run : runs) {
+    if (!run.complete) continue;
+    const std::vector<std::uint64_t> version = version_numbers(run.version);
+    for (const auto& [metric, value] : run.metrics) {
+      if (metric.kind != FollowedKind::kFinding) continue;
+      const std::optional<FindingKind> kind = finding_kind(metric);
+      if (!kind) continue;
+      auto& known = oldest[static_cast<std::size_t>(*kind)];
+      if (!known || version < *known) known = version;
+    }
+  }
+  return oldest;
+}
+
+// A number, with what it is found by in runs that it is not kept of.
+struct Sought {
+  const FollowedMetric& metric;
+  std::uint64_t hash = hash_of(metric);
+  std::optional<FindingKind> finding =
+      metric.kind == FollowedKind::kFinding ? finding_kind(metric) : std::nullopt;
+};
+
+// What a run tells of numbers that are not kept of it.
 class NotKept {
  public:
-  explicit NotKept(const HistoryRun& run) {
+  // Both must outlive this.
+  NotKept(const HistoryRun& run, const OldestVersions& oldest)
+      : run_(&run), oldest_(&oldest), version_(version_numbers(run.version)) {
     std::size_t self = 0, total = 0;
     double least_self = std::numeric_limits<double>::infinity(), least_total = least_self;
     for (const auto& [metric, value] : run.metrics) {
       if (metric.kind == FollowedKind::kSelf) ++self, least_self = std::min(least_self, value);
-      if (metric.kind == FollowedKind::kTotal && value < kNearlyAll * run.elapsed_s)
+      if (metric.kind == FollowedKind::kTotal && value < kNearlyAll * time_of_threads_s(run))
         ++total, least_total = std::min(least_total, value);
     }
     if (self >= kMostSelf) self_s_ = least_self;
     if (total >= kMostTotal) total_s_ = least_total;
   }
-  [[nodiscard]] double of(FollowedKind kind) const {
-    return kind == FollowedKind::kSelf ? self_s_ : kind == FollowedKind::kTotal ? total_s_ : 0;
+
+  // The most that it has; empty: that is not known.
+  [[nodiscard]] std::optional<double> of(const Sought& sought) const {
+    switch (sought.metric.kind) {
+      case FollowedKind::kRun:
+      case FollowedKind::kEfficiency:
+        break;
+      case FollowedKind::kSelf:
+        return run_->has_functions ? std::optional(self_s_) : std::nullopt;
+      case FollowedKind::kTotal:
+        // One that calls nearly everything there has grown rather than gone.
+        return run_->has_functions && !may_call_nearly_all(sought.hash) ? std::optional(total_s_)
+                                                                        : std::nullopt;
+      case FollowedKind::kFinding:
+        return would_show(sought.finding) ? std::optional(0.0) : std::nullopt;
+    }
+    return {};
   }
 
  private:
+  [[nodiscard]] bool would_show(const std::optional<FindingKind>& kind) const {
+    if (!kind || !run_->seen_findings[static_cast<std::size_t>(*kind)]) return false;
+    const auto& oldest = (*oldest_)[static_cast<std::size_t>(*kind)];
+    return !oldest || *oldest <= version_;
+  }
+  [[nodiscard]] bool may_call_nearly_all(std::uint64_t hash) const {
+    const std::vector<std::uint64_t>& callers = run_->more_callers;
+    return callers.size() >= kMostHashes || std::binary_search(callers.begin(), callers.end(), hash);
+  }
+
+  const HistoryRun* run_;
+  const OldestVersions* oldest_;
+  std::vector<std::uint64_t> version_;
   double self_s_ = 0, total_s_ = 0;
 };
 
-bool is_followed(const FollowedMetric& metric, const std::vector<Known>& known,
-                 const std::vector<HistoryRun>& runs) {
-  if (known.size() < kLeastRuns) return false;
-  if (!is_function(metric)) return true;
-  std::size_t large = 0, nearly_all = 0;
-  for (const Known& one : known) {
-    large += one.value >= kLeastShare * runs[one.run].elapsed_s ? 1 : 0;
-    nearly_all += one.value >= kNearlyAll * runs[one.run].elapsed_s ? 1 : 0;
-  }
-  return large >= kLeastRuns && (metric.kind == FollowedKind::kSelf || 2 * nearly_all <= known.size());
+// In how many runs a function is among HistoryRun::more_callers, by hash.
+using CallerRuns = std::unordered_map<std::uint64_t, std::size_t>;
+CallerRuns caller_runs(const std::vector<HistoryRun>& runs) {
+  CallerRuns result;
+  for (const HistoryRun& run : runs)
+    if (run.complete)
+      for (const std::uint64_t hash : run.more_callers) ++result[hash];
+  return result;
 }
 
-FollowedNumber number_of(const FollowedMetric& metric, const std::vector<Known>& known,
+// The share that three runs have of a function at least; empty: it is not followed.
+std::optional<double> followed_share(const Sought& sought, const std::vector<Known>& known,
+                                     const std::vector<HistoryRun>& runs, const CallerRuns& callers) {
+  if (known.size() < kLeastRuns) return {};
+  std::vector<double> shares;
+  std::size_t nearly_all = 0;
+  for (const Known& one : known) {
+    const double all_s = time_of_threads_s(runs[one.run]);
+    shares.push_back(all_s > 0 ? one.value / all_s : 0);
+    nearly_all += one.value >= kNearlyAll * all_s ? 1 : 0;
+  }
+  std::nth_element(shares.begin(), shares.begin() + (kLeastRuns - 1), shares.end(), std::greater<>());
+  const double share = shares[kLeastRuns - 1];
+  if (share < kLeastShare) return {};
+  if (sought.metric.kind == FollowedKind::kSelf) return share;
+  const auto more = callers.find(sought.hash);
+  const std::size_t not_kept = more == callers.end() ? 0 : more->second;
+  if (2 * (nearly_all + not_kept) > known.size() + not_kept) return {};
+  return share;
+}
+
+FollowedNumber number_of(const Sought& sought, const std::vector<Known>& known,
                          const std::vector<HistoryRun>& runs, const std::vector<NotKept>& not_kept) {
+  const FollowedMetric& metric = sought.metric;
   FollowedNumber number;
   number.metric = metric;
   number.unit = unit_of(metric);
@@ -151,12 +250,10 @@ FollowedNumber number_of(const FollowedMetric& metric, const std::vector<Known>&
   double sample_s = 0;
   auto next = known.begin();
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    std::optional<double> value;
-    if (next != known.end() && next->run == r)
-      value = (next++)->value;
-    else if (metric.kind == FollowedKind::kFinding || (is_function(metric) && runs[r].has_functions))
-      value = not_kept[r].of(metric.kind);
-    if (!value || !runs[r].complete) continue;
+    if (!runs[r].complete) continue;
+    const bool is_kept = next != known.end() && next->run == r;
+    const std::optional<double> value = is_kept ? std::optional((next++)->value) : not_kept[r].of(sought);
+    if (!value) continue;
     number.values.push_back(*value);
     number.runs.push_back(r);
     sample_s = std::max(sample_s, runs[r].sample_s);
@@ -167,13 +264,14 @@ FollowedNumber number_of(const FollowedMetric& metric, const std::vector<Known>&
 }
 
 // All false alarms together are kFalseAlarm: half of it is for the run's own numbers, so that many functions
-// do not hide what happens to the run, and half for functions and findings.
-void find_change_points(std::vector<FollowedNumber>& numbers) {
+// do not hide what happens to the run, and half for functions and findings. Functions that are left out
+// count: which these are is chosen by the same values.
+void find_change_points(std::vector<FollowedNumber>& numbers, std::size_t left_out) {
   const auto is_own = [](const FollowedNumber& number) {
     return number.metric.kind == FollowedKind::kRun || number.metric.kind == FollowedKind::kEfficiency;
   };
   const auto own = static_cast<double>(std::count_if(numbers.begin(), numbers.end(), is_own));
-  const double others = static_cast<double>(numbers.size()) - own;
+  const double others = static_cast<double>(numbers.size() + left_out) - own;
   for (FollowedNumber& number : numbers) {
     number.test.false_alarm = kFalseAlarm / 2 / (is_own(number) ? own : others);
     number.changes = find_change_points(number.values, number.test);
@@ -181,21 +279,73 @@ void find_change_points(std::vector<FollowedNumber>& numbers) {
 }
 
 void follow(HistorySeries& series) {
-  std::vector<NotKept> not_kept(series.runs.begin(), series.runs.end());
-  for (const auto& [metric, known] : known_in(series.runs))
-    if (is_followed(metric, known, series.runs))
-      series.numbers.push_back(number_of(metric, known, series.runs, not_kept));
-  find_change_points(series.numbers);
+  const OldestVersions oldest = oldest_versions(series.runs);
+  std::vector<NotKept> not_kept;
+  not_kept.reserve(series.runs.size());
+  for (const HistoryRun& run : series.runs) not_kept.emplace_back(run, oldest);
+  const CallerRuns callers = caller_runs(series.runs);
+  struct Candidate {
+    Sought sought;
+    const std::vector<Known>* known;
+    double share;
+  };
+  const KnownOf all = known_in(series.runs);
+  std::vector<Candidate> self, total;
+  for (const auto& [metric, known] : all) {
+    const Sought sought{metric};
+    if (!is_function(metric)) {
+      if (known.size() >= kLeastRuns)
+        series.numbers.push_back(number_of(sought, known, series.runs, not_kept));
+    } else if (const auto share = followed_share(sought, known, series.runs, callers)) {
+      (metric.kind == FollowedKind::kSelf ? self : total).push_back({sought, &known, *share});
+    }
+  }
+  for (std::vector<Candidate>* candidates : {&self, &total}) {
+    if (candidates->size() > kMostFollowed) series.left_out += candidates->size() - kMostFollowed;
+    std::vector<const Candidate*> chosen;
+    for (const Candidate& candidate : *candidates) chosen.push_back(&candidate);
+    std::stable_sort(chosen.begin(), chosen.end(),
+                     [](const Candidate* a, const Candidate* b) { return a->share > b->share; });
+    if (chosen.size() > kMostFollowed) chosen.resize(kMostFollowed);
+    for (const Candidate* candidate : chosen)
+      series.numbers.push_back(number_of(candidate->sought, *candidate->known, series.runs, not_kept));
+  }
+  std::sort(series.numbers.begin(), series.numbers.end(),
+            [](const FollowedNumber& a, const FollowedNumber& b) { return a.metric < b.metric; });
+  find_change_points(series.numbers, series.left_out);
 }
 
 // --- changes -----------------------------------------------------------------------------------------------
 
-// The values of those runs.
-std::vector<double> values_in(const FollowedNumber& number, std::size_t begin, std::size_t end) {
+// The values of the runs from `begin` to before `end`.
+std::span<const double> values_in(const FollowedNumber& number, std::size_t begin, std::size_t end) {
+  const auto at = [&](std::size_t run) {
+    return static_cast<std::size_t>(std::lower_bound(number.runs.begin(), number.runs.end(), run) -
+                                    number.runs.begin());
+  };
+  return std::span(number.values).subspan(at(begin), at(end) - at(begin));
+}
+
+// The mean of what times of functions are parts of, in those runs; empty: not known.
+std::optional<double> mean_of_threads_s(const HistorySeries& series, std::size_t begin, std::size_t end) {
   std::vector<double> values;
-  for (std::size_t i = 0; i < number.runs.size(); ++i)
-    if (number.runs[i] >= begin && number.runs[i] < end) values.push_back(number.values[i]);
-  return values;
+  for (std::size_t r = begin; r < end; ++r)
+    if (series.runs[r].complete && series.runs[r].has_functions)
+      values.push_back(time_of_threads_s(series.runs[r]));
+  const std::optional<Sample> sample = sample_of(values);
+  return sample ? std::optional(sample->mean) : std::nullopt;
+}
+
+// How much longer a function has to take that explains a change. Times of functions are of all threads
+// together, so elapsed time is compared as what all threads took longer, unless that is less.
+double explaining_s(const HistorySeries& series, const FollowedNumber& of, double of_run_s, std::size_t begin,
+                    std::size_t middle, std::size_t end) {
+  double size_s = std::abs(of_run_s);
+  const std::optional<double> before_s = mean_of_threads_s(series, begin, middle),
+                              after_s = mean_of_threads_s(series, middle, end);
+  if (of.metric.name == "elapsed" && before_s && after_s)
+    size_s = std::max(size_s, std::abs(*after_s - *before_s));
+  return kMostOfChange * size_s;
 }
 
 // Functions whose times changed as that time of the run, with the same runs before and behind. The place is
@@ -210,14 +360,15 @@ std::vector<FunctionChange> functions_at(const HistorySeries& series, const Foll
   const std::size_t end =
       change + 1 == of.changes.size() ? series.runs.size() : run_of(of.changes[change + 1].first);
   const double of_run = of.changes[change].after - of.changes[change].before;
-  const auto functions =
+  const double functions =
+      static_cast<double>(series.left_out) +
       static_cast<double>(std::count_if(series.numbers.begin(), series.numbers.end(),
                                         [](const auto& number) { return is_function(number.metric); }));
   std::vector<FunctionChange> self, total;
   for (const FollowedNumber& number : series.numbers) {
     if (!is_function(number.metric)) continue;
-    const std::vector<double> before = values_in(number, begin, middle),
-                              after = values_in(number, middle, end);
+    const std::span<const double> before = values_in(number, begin, middle),
+                                  after = values_in(number, middle, end);
     ChangeTest test = number.test;
     test.false_alarm = kFalseAlarm / functions;
     if (!is_change(before, after, test)) continue;
@@ -230,9 +381,8 @@ std::vector<FunctionChange> functions_at(const HistorySeries& series, const Foll
                    [&](const FunctionChange& a, const FunctionChange& b) { return size(a) > size(b); });
   if (self.size() > kFunctionsNamed) self.resize(kFunctionsNamed);
   // The innermost that explains it, as far as times tell: what it calls may be a library.
-  std::erase_if(total, [&](const FunctionChange& function) {
-    return size(function) < kMostOfChange * std::abs(of_run);
-  });
+  const double least_s = explaining_s(series, of, of_run, begin, middle, end);
+  std::erase_if(total, [&](const FunctionChange& function) { return size(function) < least_s; });
   const auto innermost =
       std::min_element(total.begin(), total.end(), [](const FunctionChange& a, const FunctionChange& b) {
         return std::max(a.before, a.after) < std::max(b.before, b.after);
@@ -240,8 +390,7 @@ std::vector<FunctionChange> functions_at(const HistorySeries& series, const Foll
   const bool is_named =
       innermost == total.end() || std::any_of(self.begin(), self.end(), [&](const FunctionChange& function) {
         return function.metric.name == innermost->metric.name &&
-               function.metric.file == innermost->metric.file &&
-               size(function) >= kMostOfChange * std::abs(of_run);
+               function.metric.file == innermost->metric.file && size(function) >= least_s;
       });
   if (!is_named) self.insert(self.begin(), *innermost);
   return self;
@@ -307,6 +456,19 @@ std::string condition_name(const FollowedMetric& metric) {
   return metric.name;
 }
 
+std::uint64_t hash_of(const FollowedMetric& metric) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;  // 64-bit FNV-1a
+  const auto add = [&](char c) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001b3ull;
+  };
+  add(static_cast<char>(metric.kind));
+  for (const char c : metric.name) add(c);
+  add('\0');
+  for (const char c : metric.file) add(c);
+  return hash;
+}
+
 std::string HistoryRun::commit() const {
   const bool known = !settings.empty() && settings.front().kind == shard::SettingKind::kCommit;
   return known ? settings.front().value : std::string();
@@ -333,6 +495,7 @@ HistoryRun history_run(const Analysis& analysis, std::string name) {
   const RunFacts facts = facts_of(analysis, run.name);
   const double ranks = std::max(static_cast<double>(run.ranks), 1.0);
   run.sample_s = facts.sampling_period_s / ranks;
+  run.threads_s = (analysis.sampled_s - analysis.helper_idle_s) / ranks;
   run.has_functions = facts.zero_if_absent[static_cast<std::size_t>(DiffTable::kFunctions)];
   std::map<FollowedMetric, double> functions;
   for (const FactRow& row : facts.rows) {
@@ -357,8 +520,10 @@ HistoryRun history_run(const Analysis& analysis, std::string name) {
         run.metrics.emplace_back(std::move(metric), value);
     }
   }
-  keep_functions(functions, run.elapsed_s, run.metrics);
+  keep_functions(functions, run);
   keep_findings(analysis.findings, run.metrics);
+  run.seen_findings = seen_findings(analysis);
+  run.version = analysis.run.version;
   std::sort(run.metrics.begin(), run.metrics.end());
   return run;
 }

@@ -12,6 +12,7 @@
 
 #include "report/diff/diff.hpp"
 #include "report/history/change_points.hpp"
+#include "report/history/seen_findings.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -49,8 +50,13 @@ struct HistoryRun {
   std::optional<std::uint64_t> max_rss_bytes;  // of the rank with most
   std::vector<shard::Setting> settings;
   std::vector<std::string> findings;  // what the first ones say first
+  FindingKinds seen_findings;         // kinds of which one that is not in `metrics` is not there
+  std::string version;                // of clusterprof that has recorded it
   double sample_s = 0;                // of a rank's mean time, that one sample stands for; 0: not known
-  bool has_functions = false;         // one that is not in `metrics` has next to no time, or others have more
+  double threads_s = 0;  // active time of a rank's threads, which functions' times are parts of; 0: not known
+  bool has_functions = false;  // one that is not in `metrics` has next to no time, or others have more
+  // Functions that call nearly everything, besides those in `metrics`: hash_of(), ascending, and bounded.
+  std::vector<std::uint64_t> more_callers;
   // What is summed over ranks: of a rank. Ascending, and bounded (kMost...).
   std::vector<std::pair<FollowedMetric, double>> metrics;
   std::string error;  // why it cannot be read; empty: it could
@@ -58,9 +64,16 @@ struct HistoryRun {
   [[nodiscard]] std::string commit() const;
 };
 HistoryRun history_run(const Analysis& analysis, std::string name);
+// The same in each build of a version: it is kept.
+std::uint64_t hash_of(const FollowedMetric& metric);
 // So many functions are kept of a run: by self time, by total time, and, of those that call nearly
 // everything, the smallest; and so many findings.
 inline constexpr std::size_t kMostSelf = 25, kMostTotal = 25, kMostCallers = 10, kMostFindings = 10;
+// And so many HistoryRun::more_callers.
+inline constexpr std::size_t kMostHashes = 500;
+
+// So many functions of a series are followed by self time, and so many by total time.
+inline constexpr std::size_t kMostFollowed = 100;
 
 struct SettingChange {
   shard::SettingKind kind = shard::SettingKind::kVariable;
@@ -101,7 +114,8 @@ struct HistorySeries {
   std::uint64_t ranks = 0;
   std::vector<HistoryRun> runs;
   std::vector<FollowedNumber> numbers;  // by metric
-  std::vector<HistoryChange> changes;   // by run, then the run's own numbers first, then the largest
+  std::size_t left_out = 0;  // times of functions that are not followed since kMostFollowed have more
+  std::vector<HistoryChange> changes;  // by run, then the run's own numbers first, then the largest
 };
 
 struct History {

@@ -90,6 +90,13 @@ std::string change_text(const HistorySeries& series, const HistoryChange& change
   return text;
 }
 
+std::string left_out_text(const HistorySeries& series) {
+  if (series.left_out == 0) return "";
+  return fmt::format("{} of functions {} not followed: {} by self time and {} by total time have more.",
+                     plural(series.left_out, "time"), series.left_out == 1 ? "is" : "are", kMostFollowed,
+                     kMostFollowed);
+}
+
 bool is_worse(const HistoryChange& change) {
   return (change.point.after > change.point.before) == (change.better == Better::kLower);
 }

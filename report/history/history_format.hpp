@@ -15,5 +15,6 @@ std::string metric_text(const FollowedMetric& metric);
 // 4 -> 2"
 std::string change_text(const HistorySeries& series, const HistoryChange& change);
 bool is_worse(const HistoryChange& change);
+std::string left_out_text(const HistorySeries& series);  // empty: all functions are followed
 
 }  // namespace clusterprof::report

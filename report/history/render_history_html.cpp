@@ -90,8 +90,11 @@ std::string series_section(const HistorySeries& series) {
                        escaped(change_text(series, change)));
   if (series.changes.empty())
     out += "<tr><td></td><td class=\"text\">No change of any number is certain.</td></tr>\n";
+  out += "</tbody></table></div>\n";
+  if (const std::string left_out = left_out_text(series); !left_out.empty())
+    out += fmt::format("<p class=\"remark\">{}</p>\n", escaped(left_out));
   out +=
-      "</tbody></table></div>\n<div class=\"scroll\"><table>\n<thead><tr><th>start</th><th>elapsed</th>"
+      "<div class=\"scroll\"><table>\n<thead><tr><th>start</th><th>elapsed</th>"
       "<th>parallel</th><th>memory</th><th>commit</th><th class=\"text\">run</th>"
       "<th class=\"text\">finding</th></tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i < std::min(kMostRuns, series.runs.size()); ++i) {

@@ -42,6 +42,7 @@ void render_history_json(const History& history, const JsonSink& sink) {
     out("false_alarm", kFalseAlarm);
     out.rows("series", history.series, [&](const HistorySeries& series) {
       out("command", series.command)("ranks", series.ranks)("runs", series.runs.size());
+      out("left_out", series.left_out);
     });
     out.rows("runs", runs, [&](const RunRow& row) {
       const HistoryRun& run = *row.run;

@@ -25,6 +25,8 @@ void print_changes(const HistorySeries& series, Page& page) {
     page.paragraph({"    ", is_worse(change) ? Style::kBad : Style::kGood}, change_text(series, change));
   }
   if (series.changes.empty()) page.line("  No change of any number is certain.", Style::kDim);
+  if (const std::string left_out = left_out_text(series); !left_out.empty())
+    page.paragraph({"  ", Style::kDim}, left_out);
 }
 
 void print_runs(const HistorySeries& series, std::size_t rows, Page& page) {

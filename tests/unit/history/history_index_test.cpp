@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -48,6 +50,9 @@ class HistoryIndexTest : public ::testing::Test {
                     {shard::SettingKind::kVariable, "OMP_X", "1"}};
     run.findings = {"first", "second"};
     run.sample_s = 0.01 * (number + 1), run.has_functions = number % 2 == 1;
+    run.threads_s = 7.5 + number, run.version = "0.1." + std::to_string(number);
+    if (number % 2 == 0) run.more_callers = {static_cast<std::uint64_t>(number), 0xffff'0000'1234'5678ull};
+    run.seen_findings[static_cast<std::size_t>(number) % report::kFindingKinds] = true;
     run.metrics = {{{report::FollowedKind::kRun, "elapsed", ""}, 1.5},
                    {{report::FollowedKind::kTotal, "step", "train.py"}, 0.1 * number},
                    {{report::FollowedKind::kFinding, "delay step", "train.py"}, 0.25}};
@@ -89,6 +94,10 @@ TEST_F(HistoryIndexTest, KeepsEverything) {
     EXPECT_EQ(b.metrics, a.metrics);
     EXPECT_EQ(b.sample_s, a.sample_s);
     EXPECT_EQ(b.has_functions, a.has_functions);
+    EXPECT_EQ(b.threads_s, a.threads_s);
+    EXPECT_EQ(b.version, a.version);
+    EXPECT_EQ(b.more_callers, a.more_callers);
+    EXPECT_EQ(b.seen_findings, a.seen_findings);
     EXPECT_EQ(b.error, a.error);
   }
 }

@@ -35,6 +35,8 @@ HistoryRun run_of(std::size_t day, double elapsed_s, double step_s, const std::s
   run.ranks = 4, run.nodes = 1;
   run.elapsed_s = elapsed_s;
   run.complete = run.has_functions = true;
+  run.seen_findings.set();
+  run.version = "0.2.0";
   run.efficiency.parallel = 0.75;
   if (!commit.empty()) run.settings.push_back({shard::SettingKind::kCommit, "code", commit});
   run.metrics = {{kElapsed, elapsed_s}, {kStep, step_s}};
@@ -177,12 +179,208 @@ TEST(History, FunctionsThatAreNotKeptAreNotZero) {
   EXPECT_NEAR(number->values.back(), 0.25, 0.001);
 }
 
+// Each run may have others, so that a long series has any number of them.
+TEST(History, ABoundedNumberOfFunctionsIsFollowed) {
+  const auto of = [](FollowedKind kind, std::size_t f) {
+    return FollowedMetric{kind, "f" + std::to_string(1000 + f), "a.c"};
+  };
+  Metrics many;
+  for (std::size_t f = 0; f < kMostFollowed + 20; ++f) {
+    many.push_back({of(FollowedKind::kSelf, f), 0.2 + 0.001 * static_cast<double>(f)});
+    many.push_back({of(FollowedKind::kTotal, f), 0.5});
+  }
+  const HistorySeries series = twelve(many, many);
+  std::size_t self = 0, total = 0;
+  double of_functions = 0;
+  for (const FollowedNumber& number : series.numbers) {
+    self += number.metric.kind == FollowedKind::kSelf ? 1 : 0;
+    total += number.metric.kind == FollowedKind::kTotal ? 1 : 0;
+    if (is_function(number.metric)) of_functions += number.test.false_alarm;
+  }
+  EXPECT_EQ(self, kMostFollowed);
+  EXPECT_EQ(total, kMostFollowed);
+  EXPECT_EQ(series.left_out, 41u) << "step() is one more";
+  EXPECT_EQ(number_of(series, of(FollowedKind::kSelf, 0)), nullptr) << "the least";
+  EXPECT_NE(number_of(series, of(FollowedKind::kSelf, kMostFollowed + 19)), nullptr);
+  EXPECT_NEAR(of_functions, kFalseAlarm / 2 * 200 / 241, 1e-9) << "as if all were followed";
+  EXPECT_TRUE(std::is_sorted(series.numbers.begin(), series.numbers.end(),
+                             [](const auto& a, const auto& b) { return a.metric < b.metric; }));
+  const std::string said = "41 times of functions are not followed";
+  TextOptions options;
+  options.width = 160;
+  EXPECT_NE(render_history_text({{series}, {}}, options).find(said), std::string::npos);
+  EXPECT_NE(render_history_html({{series}, {}}).find(said), std::string::npos);
+  std::string json;
+  render_history_json({{series}, {}}, [&](std::string_view piece) { json += piece; });
+  EXPECT_EQ(Json::parse(json)["series"][0]["left_out"], 41);
+  EXPECT_EQ(render_history_text({{twelve({}, {})}, {}}, options).find("not followed"), std::string::npos);
+}
+
 TEST(History, SmallFunctionsAndCallersOfEverythingAreNotFollowed) {
   const FollowedMetric small{FollowedKind::kSelf, "small", "a.c"}, main{FollowedKind::kTotal, "main", "a.c"};
   const HistorySeries series = twelve({{small, 0.05}, {main, 9.5}}, {{small, 0.09}, {main, 9.9}});
   EXPECT_EQ(number_of(series, small), nullptr) << "below 1 %";
   EXPECT_EQ(number_of(series, main), nullptr);
   EXPECT_NE(number_of(series, kStep), nullptr);
+}
+
+// A run of 10 s with a deep stack: work() calls functions of which each has nearly all of its time. It has
+// `ms`, and the rest is rest()'s.
+HistoryRun deep_run(std::size_t day, std::uint64_t ms) {
+  ProfileBuilder b(1);
+  std::uint32_t at = b.path({b.python("work", "/home/a/train.py", 5, 1)});
+  for (std::size_t f = 0; f < 15; ++f)
+    at = b.child(at, b.python("inner" + std::to_string(f), "/home/a/train.py", 20, 10));
+  b.sampled(0, at, Category::kPython, ms + day % 3 * 10);
+  b.sampled(0, b.path({b.python("rest", "/home/a/train.py", 90, 80)}), Category::kPython, 10'000 - ms);
+  b.lasts(10'000 + day % 3 * 10);
+  b.data.run.start_utc_ns += static_cast<std::int64_t>(day) * kDay_ns;
+  return history_run(analyse(b.data), "run-" + std::to_string(day));
+}
+
+// The functions that call nearly everything are many, and not all of them are kept.
+TEST(History, FunctionsThatGrowToNearlyAllAreNotGone) {
+  const FollowedMetric work{FollowedKind::kTotal, "work", "train.py"};
+  std::vector<HistoryRun> runs;
+  for (std::size_t day = 1; day <= 12; ++day) runs.push_back(deep_run(day, day > 6 ? 9500 : 5000));
+  const HistorySeries series = history(runs).series.front();
+  ASSERT_EQ(series.runs.size(), 12u);
+  const auto is_kept = [&](const HistoryRun& run) {
+    return std::any_of(run.metrics.begin(), run.metrics.end(),
+                       [&](const auto& metric) { return metric.first == work; });
+  };
+  ASSERT_TRUE(is_kept(series.runs.front()));
+  ASSERT_FALSE(is_kept(series.runs.back())) << "callers of less are smaller";
+  EXPECT_EQ(series.runs.front().more_callers.size(), 0u);
+  EXPECT_EQ(series.runs.back().more_callers.size(), 16 - kMostCallers);
+  ASSERT_NE(number_of(series, work), nullptr);
+  EXPECT_EQ(number_of(series, work)->values.size(), 6u) << "later, what it has is not known";
+  for (const HistoryChange& change : series.changes) EXPECT_NE(change.metric, work);
+  // Where it is really gone, that is told.
+  for (std::size_t day = 6; day < 12; ++day) {
+    runs[day] = deep_run(day + 1, 9500);
+    std::erase(runs[day].more_callers, hash_of(work));
+  }
+  bool is_gone = false;
+  for (const HistoryChange& change : history(runs).series.front().changes)
+    is_gone = is_gone || (change.metric == work && std::abs(change.point.after) < 1e-9);
+  EXPECT_TRUE(is_gone);
+}
+
+// Times of functions are sums over threads, so shares are of the time of all threads.
+TEST(History, SharesAreOfTheTimeOfAllThreads) {
+  ProfileBuilder b(1);
+  const auto loop = b.path({b.native("loop", "/u/a.out", "/u/a.c", 5)});
+  const auto other = b.path({b.native("other", "/u/a.out", "/u/a.c", 9)});
+  for (const bool is_main : {true, false, false, false}) {
+    b.sampled(0, loop, Category::kNative, 3000, is_main);
+    b.sampled(0, other, Category::kNative, 7000, is_main);
+  }
+  b.lasts(10'000);
+  const HistoryRun run = history_run(analyse(b.data), "mine");
+  EXPECT_NEAR(run.threads_s, 40, 0.01) << "four threads of 10 s";
+  std::vector<HistoryRun> runs(4, run);
+  for (std::size_t r = 0; r < runs.size(); ++r)
+    runs[r].start_utc_ns += static_cast<std::int64_t>(r) * kDay_ns;
+  const HistorySeries series = history(runs).series.front();
+  const FollowedMetric followed{FollowedKind::kTotal, "loop", "a.c"};
+  ASSERT_NE(number_of(series, followed), nullptr) << "12 s of 40 s are not nearly all of 10 s";
+  EXPECT_NEAR(number_of(series, followed)->values[0], 12, 0.01);
+  // One in a thousand threads, with 3 % of the run's length, is far below 1 % of what they do.
+  for (HistoryRun& each : runs) {
+    each.threads_s = 10'000;
+    each.metrics.push_back({{FollowedKind::kSelf, "small", "a.c"}, 0.3});
+  }
+  EXPECT_EQ(number_of(history(runs).series.front(), {FollowedKind::kSelf, "small", "a.c"}), nullptr);
+}
+
+// Nine threads take 2 s longer each, as the run does. What takes 2 s longer in all of them together is not
+// why.
+TEST(History, WhatExplainsAChangeIsComparedWithAllThreads) {
+  const FollowedMetric shared{FollowedKind::kTotal, "shared", "a.c"},
+      everywhere{FollowedKind::kTotal, "everywhere", "a.c"};
+  std::vector<HistoryRun> runs;
+  for (std::size_t day = 1; day <= 12; ++day) {
+    const bool is_late = day > 6;
+    const double wobble = 1 + 0.001 * static_cast<double>(day % 3);
+    runs.push_back(run_of(day, (is_late ? 12 : 10) * wobble, 4));
+    runs.back().threads_s = (is_late ? 118 : 100) * wobble;
+    runs.back().metrics.push_back({shared, (is_late ? 6 : 4) * wobble});
+    runs.back().metrics.push_back({everywhere, (is_late ? 50 : 32) * wobble});
+  }
+  const HistorySeries series = history(std::move(runs)).series.front();
+  ASSERT_EQ(series.changes[0].metric, kElapsed);
+  ASSERT_EQ(series.changes[0].functions.size(), 1u);
+  EXPECT_EQ(series.changes[0].functions[0].metric, everywhere);
+}
+
+TEST(History, FindingsOfRunsThatCannotHaveThemAreNotZero) {
+  const FollowedMetric finding{FollowedKind::kFinding, "memory_imbalance", ""};
+  const auto series_of = [&](const auto& earlier) {
+    std::vector<HistoryRun> runs;
+    for (std::size_t day = 1; day <= 12; ++day) {
+      runs.push_back(run_of(day, 10, 4));
+      if (day > 6)
+        runs.back().metrics.emplace_back(finding, 0.2);
+      else
+        earlier(runs.back());
+    }
+    return std::move(history(std::move(runs)).series.front());
+  };
+  EXPECT_EQ(series_of([](HistoryRun&) {}).changes.size(), 1u) << "it has come";
+  const HistorySeries unseen = series_of([](HistoryRun& run) {
+    run.seen_findings[static_cast<std::size_t>(FindingKind::kMemoryImbalance)] = false;
+  });
+  EXPECT_TRUE(unseen.changes.empty()) << "recorded without --memory";
+  EXPECT_EQ(number_of(unseen, finding)->values.size(), 6u);
+  for (const char* version : {"0.1.9", "", "unknown"})
+    EXPECT_TRUE(series_of([&](HistoryRun& run) { run.version = version; }).changes.empty()) << version;
+  EXPECT_EQ(series_of([](HistoryRun& run) { run.version = "0.10.0"; }).changes.size(), 1u) << "it is newer";
+  EXPECT_EQ(version_numbers("0.10.2"), (std::vector<std::uint64_t>{0, 10, 2}));
+  EXPECT_EQ(version_numbers("1.2-rc3"), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_TRUE(version_numbers("synthetic").empty());
+}
+
+TEST(History, WhichFindingsARunWouldShow) {
+  const auto seen = [](const Analysis& analysis, FindingKind kind) {
+    return bool{seen_findings(analysis)[static_cast<std::size_t>(kind)]};
+  };
+  Analysis sampled = analyse(testing::training_run());
+  EXPECT_FALSE(seen(sampled, FindingKind::kDelay)) << "without MPI events";
+  EXPECT_FALSE(seen(sampled, FindingKind::kMemoryImbalance)) << "without --memory";
+  EXPECT_EQ(history_run(sampled, "mine").seen_findings, seen_findings(sampled));
+  EXPECT_EQ(history_run(sampled, "mine").version, "0.1.0");
+  sampled.findings.clear();
+  EXPECT_TRUE(seen(sampled, FindingKind::kImports));
+  EXPECT_TRUE(seen(sampled, FindingKind::kFileIo));
+  EXPECT_TRUE(seen(sampled, FindingKind::kMpiTime));
+  sampled.memory.emplace();
+  EXPECT_TRUE(seen(sampled, FindingKind::kMemoryImbalance));
+  sampled.run.samples = 0;
+  EXPECT_FALSE(seen(sampled, FindingKind::kFileIo));
+
+  Analysis waits = analyse(testing::delayed_run());
+  waits.findings.clear();
+  EXPECT_TRUE(seen(waits, FindingKind::kDelay));
+  EXPECT_FALSE(seen(waits, FindingKind::kMpiTime)) << "told by its causes";
+  const auto show = [&](FindingKind kind, std::size_t number = 1) {
+    waits.findings.assign(number, Finding{});
+    for (Finding& finding : waits.findings) finding.kind = kind;
+  };
+  show(FindingKind::kDelay);
+  EXPECT_FALSE(seen(waits, FindingKind::kLoadImbalance)) << "the delay may explain it";
+  EXPECT_TRUE(seen(waits, FindingKind::kDelay)) << "there would be others";
+  show(FindingKind::kDelay, thresholds::kMaxDelays);
+  EXPECT_FALSE(seen(waits, FindingKind::kDelay)) << "there may be more";
+  show(FindingKind::kImports);
+  EXPECT_TRUE(seen(waits, FindingKind::kFileIo));
+  waits.findings[0].joined.emplace_back().kind = FindingKind::kFileIo;
+  EXPECT_FALSE(seen(waits, FindingKind::kFileIo));
+  show(FindingKind::kImports, thresholds::kMaxFindings);
+  for (Finding& finding : waits.findings) finding.severity = Severity::kLow;
+  EXPECT_TRUE(seen_findings(waits).none()) << "some may be left out";
+  waits.findings.back().severity = Severity::kInfo;
+  EXPECT_TRUE(seen(waits, FindingKind::kMutualWaiting));
 }
 
 TEST(History, FindingsAreFollowed) {
