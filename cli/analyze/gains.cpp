@@ -45,9 +45,12 @@ std::string refusal(const fs::path& run) {
 }
 
 // Without what a view says itself.
-std::string reason_of(const Error& error) {
-  constexpr std::string_view kSaid = "nothing is predicted: ";
-  return error.message.starts_with(kSaid) ? error.message.substr(kSaid.size()) : error.message;
+std::string reason_of(const Error& error, std::string_view change = {}) {
+  std::string_view reason = error.message;
+  for (const std::string& said : {"'" + std::string(change) + "': ", "'" + std::string(change) + "' ",
+                                  std::string("nothing is predicted: ")})
+    if (reason.starts_with(said)) reason.remove_prefix(said.size());
+  return std::string(reason);
 }
 
 }  // namespace
@@ -72,14 +75,23 @@ profile::Gains gains_of(const WhatIf& whatif, const std::vector<report::GainCand
   gains.elapsed_s = whatif.elapsed_s();
   gains.replayed_s = whatif.replayed().elapsed_s;
   gains.candidates = static_cast<std::uint32_t>(candidates.size());
-  gains.tried = static_cast<std::uint32_t>(std::min(candidates.size(), most));
-  for (std::size_t i = 0; i < gains.tried; ++i) {
-    const report::GainCandidate& candidate = candidates[i];
+  for (const report::GainCandidate& candidate : candidates) {
+    if (gains.tried == most) break;
+    const auto refuse = [&](const Error& error) {
+      gains.refused_changes.push_back({candidate.change, reason_of(error, candidate.change)});
+    };
     // Names may make no change when they are written down.
     const Result<Change> change = parse_change(candidate.change);
-    if (!change) continue;
+    if (!change) {
+      refuse(change.error());
+      continue;
+    }
     const Result<Prediction> prediction = whatif.predict({change.value()});
-    if (!prediction) continue;
+    if (!prediction) {
+      refuse(prediction.error());
+      continue;
+    }
+    ++gains.tried;
     profile::PredictedGain row;
     row.change = candidate.change, row.file = candidate.file, row.function = candidate.function;
     row.line = candidate.line, row.rank = candidate.rank.value_or(-1);

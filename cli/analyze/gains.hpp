@@ -17,7 +17,8 @@ namespace clusterprof::cli {
 // Reads all shards of the run, and prepares the replay. Error: it cannot be replayed, and why.
 Result<void> read_shards_of(const std::filesystem::path& run, aggregator::whatif::WhatIf& whatif);
 
-// Tries the first `most` candidates one at a time.
+// Tries candidates one at a time, in their order, until so many were replayed. What cannot be predicted is no
+// trial: it takes no replay.
 profile::Gains gains_of(const aggregator::whatif::WhatIf& whatif,
                         const std::vector<report::GainCandidate>& candidates,
                         std::size_t most = std::numeric_limits<std::size_t>::max());

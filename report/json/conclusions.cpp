@@ -122,6 +122,9 @@ void write_gains(JsonWriter& out, const profile::Gains& gains) {
     out("file", text_or_null(row.file))("line", or_null(row.line))("function", text_or_null(row.function));
     out("rank", row.rank < 0 ? std::nullopt : std::optional(row.rank));
   });
+  out.rows("refused_changes", gains.refused_changes, [&](const profile::RefusedChange& row) {
+    out("change", row.change)("reason", row.reason);
+  });
 }
 
 }  // namespace clusterprof::report

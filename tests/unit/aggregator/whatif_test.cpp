@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/aggregator/one_rank_run.hpp"
 #include "tests/unit/aggregator/waits_run.hpp"
 
 namespace clusterprof::aggregator::test {
@@ -609,34 +610,18 @@ TEST(WhatIf, ASampleOfEventsIsNotReplayed) {
 }
 
 TEST(WhatIf, WithoutMpiFromSums) {
-  shard::ShardData data;
-  data.run.id = "made";
-  data.run.rate_hz = 100;
-  data.nodes.resize(1);
-  data.nodes[0].name = "n";
-  shard::PathInterner interner(data);
+  OneRankRun run(20'000);
   const auto path = [&](std::uint32_t parent, const char* name, const char* file, std::uint32_t line) {
-    shard::Frame frame;
-    frame.kind = shard::FrameKind::kPython;
-    frame.name = interner.string(name), frame.file = interner.string(file), frame.line = line;
-    return interner.path(parent, interner.frame(frame));
+    return run.path(parent, shard::FrameKind::kPython, name, file, line);
   };
   const std::uint32_t step = path(0, "Model.step", "/home/user/train.py", 36);
   const std::uint32_t inner = path(step, "inner", "/home/user/lib.py", 7);
   const std::uint32_t other = path(0, "other", "/home/user/train.py", 40);
-  shard::Rank rank;
-  rank.start_utc_ns = 1'700'000'000'000'000'000;
-  rank.elapsed_ns = 20'000 * static_cast<std::uint64_t>(kMs);
-  rank.threads = 1;
-  data.ranks = {rank};
-  const auto value = [&](std::uint32_t at, shard::Category category, std::uint64_t ms) {
-    data.values.push_back({0, at, category, true, ms * static_cast<std::uint64_t>(kMs), 0, ms / 10});
-  };
-  value(step, shard::Category::kPython, 4000);
-  value(inner, shard::Category::kPython, 4000);
-  value(inner, shard::Category::kIo, 4000);
-  value(other, shard::Category::kPython, 8000);
-  Asked ask({data});
+  run.time(step, 4000, shard::Category::kPython);
+  run.time(inner, 4000, shard::Category::kPython);
+  run.time(inner, 4000, shard::Category::kIo);
+  run.time(other, 8000, shard::Category::kPython);
+  Asked ask({run.data});
   ASSERT_EQ(ask.refusal(), "");
   EXPECT_TRUE(ask.whatif().is_from_sums());
   EXPECT_NEAR(ask({"line train.py:36 x0.5"}), 14'000, 1e-3) << "with what it calls";

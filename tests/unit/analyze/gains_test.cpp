@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/aggregator/one_rank_run.hpp"
+
 namespace clusterprof::cli {
 namespace {
 
@@ -26,29 +28,14 @@ GainCandidate candidate(std::string change, std::string file = {}) {
 
 // One rank without MPI: 6 s in large(), 3 s in small(), 1 s elsewhere.
 shard::ShardData sampled() {
-  constexpr std::uint64_t kMs = 1'000'000;
-  shard::ShardData data;
-  data.run.id = "made";
-  data.run.rate_hz = 100;
-  data.nodes.resize(1);
-  data.nodes[0].name = "n";
-  shard::PathInterner interner(data);
-  shard::Rank rank;
-  rank.start_utc_ns = 1'700'000'000'000'000'000;
-  rank.elapsed_ns = 10'000 * kMs;
-  rank.threads = 1;
-  data.ranks = {rank};
-  const auto time = [&](const char* name, std::uint64_t ms) {
-    shard::Frame frame;
-    frame.kind = shard::FrameKind::kNative;
-    frame.name = interner.string(name), frame.file = interner.string("/u/a.c"), frame.line = 1;
-    const std::uint32_t path = interner.path(0, interner.frame(frame));
-    data.values.push_back({0, path, shard::Category::kNative, true, ms * kMs, 0, ms / 10});
+  aggregator::test::OneRankRun run(10'000);
+  const auto function = [&](const char* name) {
+    return run.path(0, shard::FrameKind::kNative, name, "/u/a.c", 1);
   };
-  time("large", 6000);
-  time("small", 3000);
-  time("rest", 1000);
-  return data;
+  run.time(function("large"), 6000);
+  run.time(function("small"), 3000);
+  run.time(function("rest"), 1000);
+  return run.data;
 }
 
 TEST(GainsOf, LargestFirstAndWithoutWhatCannotBe) {
@@ -62,7 +49,13 @@ TEST(GainsOf, LargestFirstAndWithoutWhatCannotBe) {
   EXPECT_TRUE(gains.from_sums);
   EXPECT_EQ(gains.refused, "");
   EXPECT_EQ(gains.candidates, 5u);
-  EXPECT_EQ(gains.tried, 5u);
+  EXPECT_EQ(gains.tried, 3u) << "what was refused was not replayed";
+  const std::vector<profile::RefusedChange> refused = {
+      {"function none x0.5", "the run has no such function"},
+      {"this is no change",
+       "is no change: it begins with line, function, region, rank, balance, call, latency, bandwidth, io or "
+       "threads"}};
+  EXPECT_EQ(gains.refused_changes, refused);
   ASSERT_EQ(gains.rows.size(), 3u);
   EXPECT_EQ(gains.rows[0].change, "function large x0.5");
   EXPECT_NEAR(gains.rows[0].gain_s, 3, 1e-3);
@@ -79,6 +72,7 @@ TEST(GainsOf, LargestFirstAndWithoutWhatCannotBe) {
   EXPECT_EQ(first.tried, 1u);
   ASSERT_EQ(first.rows.size(), 1u);
   EXPECT_EQ(first.rows[0], gains.rows[1]);
+  EXPECT_EQ(gains_of(whatif, candidates, 2).tried, 2u) << "the one that is refused takes no replay";
 }
 
 class WhileMerging : public ::testing::Test {

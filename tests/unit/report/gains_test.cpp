@@ -181,7 +181,8 @@ TEST(Gains, TheRankingIsInTextAndJson) {
   EXPECT_NE(text.find("200 ms"), std::string::npos) << text;
   EXPECT_NE(text.find("rank 3 = mean"), std::string::npos) << text;
   EXPECT_EQ(text.find("latency"), std::string::npos) << "it gains nothing: " << text;
-  EXPECT_NE(text.find("Tried: 3 of 9 changes"), std::string::npos) << text;
+  EXPECT_NE(text.find("Replayed: 3 of 9 changes"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Refused"), std::string::npos) << text;
 
   const Json whatif = Json::parse(render_json(a))["whatif"];
   EXPECT_EQ(whatif["method"], "replay");
@@ -195,6 +196,24 @@ TEST(Gains, TheRankingIsInTextAndJson) {
   EXPECT_EQ(whatif["candidates"][0]["predicted_s"], 7.5);
   EXPECT_EQ(whatif["candidates"][0]["error_s"], 0.2);
   EXPECT_TRUE(whatif["candidates"][0]["rank"].is_null());
+}
+
+TEST(Gains, RefusedChangesAreToldWithTheirReasons) {
+  Analysis a = analyse(testing::training_run());
+  profile::Gains all = gains({predicted("rank 3 = mean", 2.5, 0.2)});
+  all.candidates = 6;
+  for (int i = 1; i <= 5; ++i) all.refused_changes.push_back({"change " + std::to_string(i), "no reason"});
+  apply_gains(a, all);
+  const std::string text = text_of_gains(a);
+  EXPECT_NE(text.find("Refused: 5 of 6 changes."), std::string::npos) << text;
+  EXPECT_NE(text.find("change 3: no reason"), std::string::npos) << text;
+  EXPECT_EQ(text.find("change 4"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Replayed:"), std::string::npos) << "the run was not too long: " << text;
+  const Json whatif = Json::parse(render_json(a))["whatif"];
+  EXPECT_EQ(whatif["tried"], 1);
+  ASSERT_EQ(whatif["refused_changes"].size(), 5u);
+  EXPECT_EQ(whatif["refused_changes"][4]["change"], "change 5");
+  EXPECT_EQ(whatif["refused_changes"][4]["reason"], "no reason");
 }
 
 TEST(Gains, ARefusalIsTold) {
