@@ -176,9 +176,12 @@ int whatif(const WhatIfOptions& options) {
     if (!predicted) return complain(predicted.error());
     prediction = std::move(predicted).value();
   } else {
-    const Result<report::Analysis> analysis = stored_analysis(directory.value(), false);
-    if (!analysis) return complain(analysis.error());
-    gains = gains_of(whatif, report::gain_candidates(analysis.value()));
+    Result<AnalysedRun> run = analysed_run(directory.value(), false);
+    if (!run) return complain(run.error());
+    const Result<const shard::ShardData*> head = run.value().profile.head();
+    if (!head) return complain(head.error());
+    gains = gains_of(
+        whatif, report::gain_candidates(run.value().analysis, report::FunctionNames(*head.value())));
   }
   if (options.json) return print_json(whatif, changes, prediction, gains);
   WhatIfText page(whatif, options);
