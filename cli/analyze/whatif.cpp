@@ -166,7 +166,8 @@ int whatif(const WhatIfOptions& options) {
   const Result<fs::path> directory = run_directory(options.run);
   if (!directory) return complain(directory.error());
   WhatIf whatif;
-  if (const Result<void> read = read_shards_of(directory.value(), whatif); !read)
+  const std::uint64_t most_events = options.max_events == 0 ? kMostEvents : options.max_events;
+  if (const Result<void> read = read_shards_of(directory.value(), most_events, whatif); !read)
     return complain(read.error());
 
   std::optional<Prediction> prediction;

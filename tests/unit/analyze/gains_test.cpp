@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "formats/shard/shard_writer.hpp"
 #include "tests/unit/aggregator/one_rank_run.hpp"
+#include "tests/unit/aggregator/waits_run.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -73,6 +75,27 @@ TEST(GainsOf, LargestFirstAndWithoutWhatCannotBe) {
   ASSERT_EQ(first.rows.size(), 1u);
   EXPECT_EQ(first.rows[0], gains.rows[1]);
   EXPECT_EQ(gains_of(whatif, candidates, 2).tried, 2u) << "the one that is refused takes no replay";
+}
+
+// Four events: the limit is on what the shards have, whatever a merge made of them.
+TEST(GainsOf, RunsWithMoreEventsThanTheLimitAreNotRead) {
+  aggregator::test::MadeRun made(2);
+  for (std::int32_t rank = 0; rank < 2; ++rank)
+    for (std::uint32_t i = 0; i < 2; ++i)
+      made.collective(rank, "MPI_Barrier", (10 + 20 * i) * aggregator::test::kMs,
+                      (11 + 20 * i) * aggregator::test::kMs, i);
+  const fs::path run = fs::temp_directory_path() / ("clusterprof-events-test-" + std::to_string(::getpid()));
+  fs::create_directory(run);
+  ASSERT_TRUE(shard::write_shard(made.shards()[0], run / "node-n1000.h5"));
+  EXPECT_EQ(events_of(run).value(), 4u);
+  aggregator::whatif::WhatIf whatif;
+  const Result<void> refused = read_shards_of(run, 3, whatif);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("4 MPI events"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("--max-events"), std::string::npos) << "what to do";
+  const Result<void> read = read_shards_of(run, 4, whatif);
+  EXPECT_TRUE(read || read.error().message.find("--max-events") == std::string::npos);
+  fs::remove_all(run);
 }
 
 class WhileMerging : public ::testing::Test {
