@@ -76,9 +76,8 @@ void ReportDocument::findings() {
     const SourceLocation& place = row.place;
     out_("kind", name_of(row.kind))("severity", name_of(row.severity))("share", row.share);
     out_("gain_s", row.gain_s)("gain_error_s", row.gain_error_s);
-    out_("gain_method", row.gain_error_s ? MaybeText("replay")
-                        : row.gain_s     ? MaybeText("sums")
-                                         : MaybeText());
+    const char* const method = gain_method_name(row);
+    out_("gain_method", method != nullptr ? MaybeText(method) : MaybeText());
     out_("change", text_or_null(row.change))("estimate", row.is_estimate)("text",
                                                                           words::sentences(row, names_));
     out_("action", row.action == FindingAction::kNone ? MaybeText() : MaybeText(name_of(row.action)));
