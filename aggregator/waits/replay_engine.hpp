@@ -30,6 +30,13 @@ struct Dependence {
   std::uint32_t event = kNone;
 };
 
+// How far a collective operation waits.
+enum class Reach : std::uint8_t {
+  kNeeded = 0,  // until those have come that it needs (Sync)
+  kAll,         // until all have come
+  kCompleting,  // until those that it needs are in the call that completes it; not of scans
+};
+
 // Runs each thread until it needs something that another thread has not done yet, then runs that thread. A
 // helper thread begins with its first event, when its rank's main thread is as far as it was then: what
 // started it is not recorded.
@@ -40,6 +47,7 @@ struct Dependence {
 //   std::int64_t recorded_enter(std::uint32_t e): on the clock of the trace
 //   bool waits_for_receive(std::uint32_t e): whether this kSend or kSendDone is not over before its receive
 //     has begun
+//   Reach reach(std::uint32_t instance): row of Matches::instances
 //   bool is_left_out(std::uint32_t call): whether the call depends on nothing
 //   void begin(std::uint32_t call, std::int64_t ns)
 //   void completes(std::uint32_t call, std::uint32_t e, Dependence): for every event of the call
@@ -53,6 +61,7 @@ class ReplayEngine {
         costs_(costs),
         entered_(trace.events.size(), kNotYet),
         arrived_(matches.instances.size()),
+        completing_(matches.instances.size()),
         states_(trace.lanes.size()) {}
 
   // Returns when the last lane ends, since the first one began; -1: the events contradict each other.
@@ -192,10 +201,15 @@ class ReplayEngine {
     if (event.kind < MpiEventKind::kCollective || event.match == kNone) return;
     const Instance& instance = matches_.instances[event.match];
     const std::uint32_t row = matches_.member_of(instance, trace_.lanes[event.lane].rank);
-    if (row == kNone || matches_.members[row].arrival != e) return;
-    Arrived& arrived = arrived_[event.match];
-    if (arrived.last.event == kNone || clock_ns > arrived.last.ns) arrived.last = {clock_ns, e};
-    if (++arrived.members == instance.count) wake(waiting_for_instance_, event.match);
+    if (row == kNone) return;
+    const auto come = [&](Arrived& arrived, auto& waiting) {
+      if (arrived.last.event == kNone || clock_ns > arrived.last.ns) arrived.last = {clock_ns, e};
+      if (++arrived.members == instance.count) wake(waiting, event.match);
+    };
+    if (matches_.members[row].completion == e && costs_.reach(event.match) == Reach::kCompleting)
+      come(completing_[event.match], waiting_for_completing_);
+    if (matches_.members[row].arrival != e) return;
+    come(arrived_[event.match], waiting_for_instance_);
     if (trace_.ops[instance.op].sync != Sync::kScan || !instance.whole) return;
     Scan& scan = scan_of(event.match);
     for (; scan.there < instance.count; ++scan.there) {
@@ -269,11 +283,15 @@ class ReplayEngine {
     const Instance& instance = matches_.instances[event.match];
     if (!instance.whole) return true;
     const std::uint32_t rank = trace_.lanes[event.lane].rank;
-    switch (trace_.ops[instance.op].sync) {
+    const Reach reach = costs_.reach(event.match);
+    const bool completing = reach == Reach::kCompleting;
+    switch (reach == Reach::kAll ? Sync::kNxN : trace_.ops[instance.op].sync) {
       case Sync::kOneToAll: {
         const std::uint32_t root =
             instance.root == kNone ? kNone : matches_.member_of(instance, instance.root);
-        return root == kNone || entered(l, matches_.members[root].arrival, dependence);
+        if (root == kNone) return true;
+        const Member& member = matches_.members[root];
+        return entered(l, completing ? member.completion : member.arrival, dependence);
       }
       case Sync::kScan: {
         const std::uint32_t own = matches_.member_of(instance, rank);
@@ -294,12 +312,12 @@ class ReplayEngine {
       case Sync::kNxN:
         break;
     }
-    const Arrived& arrived = arrived_[event.match];
+    const Arrived& arrived = (completing ? completing_ : arrived_)[event.match];
     if (arrived.members == instance.count) {
       dependence = arrived.last;
       return true;
     }
-    waiting_for_instance_.emplace(event.match, l);
+    (completing ? waiting_for_completing_ : waiting_for_instance_).emplace(event.match, l);
     return false;
   }
 
@@ -307,13 +325,13 @@ class ReplayEngine {
   const Matches& matches_;
   Costs& costs_;
   std::vector<std::int64_t> entered_;              // in the replay, per event
-  std::vector<Arrived> arrived_;                   // per instance
+  std::vector<Arrived> arrived_, completing_;      // per instance
   std::vector<State> states_;                      // per lane
   std::vector<std::uint32_t> ready_;               // lanes
   std::unordered_map<std::uint32_t, Scan> scans_;  // per instance
   // What is waited for -> lane: an event, an instance, or that all have come to a scan until this member.
   std::unordered_multimap<std::uint32_t, std::uint32_t> waiting_for_event_, waiting_for_instance_,
-      waiting_for_scan_;
+      waiting_for_scan_, waiting_for_completing_;
 };
 
 }  // namespace clusterprof::aggregator::waits

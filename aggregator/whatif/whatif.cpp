@@ -22,6 +22,7 @@
 #include "aggregator/waits/matching.hpp"
 #include "aggregator/waits/replay_engine.hpp"
 #include "aggregator/waits/trace.hpp"
+#include "aggregator/whatif/reach.hpp"
 #include "aggregator/whatif/threads.hpp"
 
 namespace clusterprof::aggregator::whatif {
@@ -37,6 +38,9 @@ constexpr double kFewSamples = 5;
 constexpr double kSamplesAside = 2;
 // 95 % of a normal distribution.
 constexpr double kNormal = 1.96;
+// A thread that was seen in a wait is not looked at for so long, or so many sampling periods: what it waits for
+// next is charged to the first wait until then (docs/design/0002-time-from-samples.md).
+constexpr double kBlind_s = 0.040, kBlindPeriods = 4;
 // How much single runs of a program differ when nothing is changed, as a share of the elapsed time.
 constexpr double kRunVariation = 0.01;
 // What is latency and what is bandwidth in a transfer is estimated: so much of a gain may be wrong.
@@ -104,10 +108,13 @@ struct Recording {
   std::vector<bool> waits_for_receive;   // per event
   std::vector<std::uint64_t> bytes;      // per event; of collectives the mean of their call site
   std::vector<bool> across;              // per event: nodes
+  std::vector<Reach> reach;              // per instance
   std::array<Network, 2> network;        // within a node, and across
+  std::vector<std::uint32_t> place;      // per first event of a call: the site whose gaps its gap counts to
   // Of the time of each rank's path (key_of), what is input and output: of its main thread, and of its
   // others.
   std::array<std::unordered_map<std::uint64_t, double>, 2> io;
+  std::unordered_map<std::uint64_t, double> blocked;  // likewise, of main threads: what they waited
 
   [[nodiscard]] double io_share(const Lane& lane, std::uint32_t path) const {
     const auto& shares = io[lane.thread == 0 ? 0 : 1];
@@ -120,6 +127,10 @@ struct Recording {
   }
   [[nodiscard]] std::uint32_t site_of(const Lane& lane, std::uint32_t call) const {
     return call == lane.end ? kTail : call == lane.first ? kHead : trace.events[call].path;
+  }
+  // Where ranks are compared.
+  [[nodiscard]] std::uint32_t place_of(const Lane& lane, std::uint32_t call) const {
+    return call == lane.end || call == lane.first ? site_of(lane, call) : place[call];
   }
   // A call that was polled for begins where the polling did.
   [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const {
@@ -164,6 +175,7 @@ class RecordedCosts {
   }
   [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const { return r_.recorded_enter(e); }
   [[nodiscard]] bool waits_for_receive(std::uint32_t e) const { return r_.waits_for_receive[e]; }
+  [[nodiscard]] Reach reach(std::uint32_t instance) const { return r_.reach[instance]; }
   [[nodiscard]] static bool is_left_out(std::uint32_t) { return false; }
   static void begin(std::uint32_t, std::int64_t) {}
   void completes(std::uint32_t, std::uint32_t e, Dependence dependence) {
@@ -191,7 +203,7 @@ struct Amounts {
   // Of a function, or with no `inside` of a whole gap.
   struct Balance {
     std::vector<bool> inside;                          // per path
-    std::unordered_map<std::uint64_t, double> factor;  // per rank and site
+    std::unordered_map<std::uint64_t, double> factor;  // per rank and Recording::place_of
     std::unordered_map<std::uint64_t, double> added;   // ns per gap, where the rank had none
   };
   std::vector<Balance> balances;
@@ -227,7 +239,7 @@ class ChangedCosts {
   template <typename Take>
   void divide(const Lane& lane, std::uint32_t call, const Take& take) const {
     const Stretch& stretch = r_.stretch(lane, call);
-    const std::uint64_t key = a_.balances.empty() ? 0 : key_of(lane.rank, r_.site_of(lane, call));
+    const std::uint64_t key = a_.balances.empty() ? 0 : key_of(lane.rank, r_.place_of(lane, call));
     const auto found_in = [&](const auto& table, double otherwise) {
       const auto found = table.find(key);
       return found == table.end() ? otherwise : found->second;
@@ -263,6 +275,7 @@ class ChangedCosts {
   }
   [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const { return r_.recorded_enter(e); }
   [[nodiscard]] bool waits_for_receive(std::uint32_t e) const { return r_.waits_for_receive[e]; }
+  [[nodiscard]] Reach reach(std::uint32_t instance) const { return r_.reach[instance]; }
   [[nodiscard]] bool is_left_out(std::uint32_t call) const {
     return !a_.removed.empty() && a_.removed[r_.trace.events[call].path];
   }
@@ -378,7 +391,9 @@ struct WhatIf::State {
     return amounts;
   }
   void find_stretches();
+  void find_places();
   void find_io();
+  void find_blocked();
   void find_bytes();
   void find_rendezvous();
   bool calibrate();
@@ -439,9 +454,13 @@ Result<void> WhatIf::State::prepare() {
   clocks.adjust(trace);
   elapsed_s = seconds(static_cast<double>(end_of_run_ns() - begin_of_run_ns()));
   find_stretches();
+  find_places();
   find_io();
+  find_blocked();
   find_bytes();
   find_rendezvous();
+  recording.reach = reaches_of(recording.trace, recording.matches,
+                               [&](std::uint32_t e) { return recording.recorded_enter(e); });
   if (!calibrate())
     return Error{"the run cannot be replayed: its events contradict each other", ErrorKind::kNotFound};
   replayed = outcome(no_change());
@@ -472,10 +491,16 @@ void WhatIf::State::find_stretches() {
   recording.tail.resize(trace.lanes.size());
   recording.elastic.resize(trace.events.size());
   using Times = std::map<std::uint32_t, double>;  // ns by path
+  struct Polled {
+    std::pair<std::uint32_t, std::uint32_t> parts;  // first, count
+    double loop = 0;                                // the share of the gap that is none of the parts
+  };
   struct Site {
     Times few, many;  // of gaps with few samples, and of the others
     double few_ns = 0, left_out_ns = 0;
     std::pair<std::uint32_t, std::uint32_t> parts;  // first, count; none: not yet divided
+    Polled polled{};                                // of these, where it was polled
+    bool is_polled_known = false;
   };
   std::unordered_map<std::uint64_t, Site> sites;
   const auto is_short = [&](const Stretch& stretch) {
@@ -525,6 +550,36 @@ void WhatIf::State::find_stretches() {
       if (all > 0) recording.parts.push_back({path, static_cast<float>(ns / all)});
     return std::pair(first, static_cast<std::uint32_t>(recording.parts.size()) - first);
   };
+  // What calls the polls has the rest of the loop around them: that it took long is their doing. It is told
+  // apart by samples alone.
+  const auto without_loop = [&](std::uint32_t call, std::pair<std::uint32_t, std::uint32_t> parts) {
+    const std::uint32_t path = trace.events[call].path, caller = trace.outside[path];
+    Polled polled;
+    polled.parts.first = static_cast<std::uint32_t>(recording.parts.size());
+    for (std::uint32_t i = parts.first; i < parts.first + parts.second; ++i) {
+      const Part part = recording.parts[i];
+      const std::uint32_t above = merged.paths[part.path].parent;
+      const bool lacks = !trace.lacks_processor.empty() && trace.lacks_processor[part.path];
+      if (part.path == caller || (lacks && (above == caller || above == path)))
+        polled.loop += static_cast<double>(part.share);
+      else
+        recording.parts.push_back(part);
+    }
+    polled.parts.second = static_cast<std::uint32_t>(recording.parts.size()) - polled.parts.first;
+    const auto rest = static_cast<float>(1 - std::min(polled.loop, 1.0));
+    for (std::uint32_t i = polled.parts.first; i < recording.parts.size(); ++i) recording.parts[i].share /= rest;
+    return polled;
+  };
+  const auto take_loop_out = [&](Stretch& stretch, const Polled& polled) {
+    const auto loop_ns = static_cast<std::int64_t>(static_cast<double>(stretch.useful_ns) *
+                                                   std::min(polled.loop, 1.0));
+    stretch.useful_ns -= loop_ns;
+    stretch.calls_ns += loop_ns;
+    std::tie(stretch.first, stretch.count) = polled.parts;
+  };
+  const auto was_polled = [&](std::uint32_t call, const Stretch& stretch) {
+    return recording.elastic[call] && stretch.calls_ns > 0;
+  };
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     if (call == lane.end) return;
     Stretch& stretch = recording.before[call];
@@ -532,6 +587,8 @@ void WhatIf::State::find_stretches() {
       Times times;
       const double sampled_ns = take_samples(lane, call, times);
       std::tie(stretch.first, stretch.count) = add(times, left_out_of(stretch, sampled_ns));
+      if (stretch.count != 0 && was_polled(call, stretch))
+        return take_loop_out(stretch, without_loop(call, {stretch.first, stretch.count}));
     }
     if (stretch.count != 0) return;
     Site& site = sites[key_of(lane.rank, recording.site_of(lane, call))];
@@ -542,9 +599,64 @@ void WhatIf::State::find_stretches() {
         site.left_out_ns = 0;
       site.parts = add(site.few, site.left_out_ns);
     }
-    if (site.parts.second == 0)  // no sample at all: the code that made the call
+    if (site.parts.second == 0) {  // no sample at all: the code that made the call
       site.parts = add(Times{{trace.outside[trace.events[call].path], 1.0}}, 0);
+      site.polled = {site.parts, 0};
+      site.is_polled_known = true;
+    }
     std::tie(stretch.first, stretch.count) = site.parts;
+    if (!was_polled(call, stretch)) return;
+    if (!std::exchange(site.is_polled_known, true)) site.polled = without_loop(call, site.parts);
+    take_loop_out(stretch, site.polled);
+  });
+}
+
+// Calls that only begin something wait for nothing, and not all ranks make them: at the edge of a grid there is
+// no neighbour to send to, and what others do before that call is done before the next one there. A gap before
+// such a call counts to the next call, where not all ranks make it that come to the wait behind.
+void WhatIf::State::find_places() {
+  const Trace& trace = recording.trace;
+  recording.place.resize(trace.events.size());
+  const auto only_begins = [&](std::uint32_t call) {
+    for (std::uint32_t e = call, end = trace.call_end(call); e < end; ++e) {
+      const Event& event = trace.events[e];
+      if (event.kind != MpiEventKind::kCollectiveStart &&
+          (event.kind != MpiEventKind::kSend || (event.flags & wire::kEventNonblocking) == 0))
+        return false;
+    }
+    return true;
+  };
+  // From the last call of a lane to its first: take(call, the site of the wait behind it).
+  const auto for_each_back = [&](const auto& take) {
+    for (const Lane& lane : trace.lanes) {
+      std::uint32_t wait = kTail;
+      for (std::uint32_t next = lane.end; next != lane.first;) {
+        next = trace.call_begin(next - 1);
+        const bool begins = only_begins(next);
+        if (!begins) wait = trace.events[next].path;
+        take(lane, next, begins, wait);
+      }
+    }
+  };
+  struct Ranks {
+    std::uint32_t count = 0, last = kNone;  // lanes are in the order of ranks
+  };
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Ranks> of_site;  // by wait and site
+  const auto come = [&](std::uint32_t wait, std::uint32_t site, std::uint32_t rank) {
+    Ranks& ranks = of_site[{wait, site}];
+    if (ranks.last != rank) ++ranks.count;
+    ranks.last = rank;
+  };
+  for (const Lane& lane : trace.lanes) come(kTail, kTail, lane.rank);
+  for_each_back([&](const Lane& lane, std::uint32_t call, bool, std::uint32_t wait) {
+    come(wait, trace.events[call].path, lane.rank);
+  });
+  std::uint32_t behind = kTail;
+  for_each_back([&](const Lane& lane, std::uint32_t call, bool begins, std::uint32_t wait) {
+    const std::uint32_t site = trace.events[call].path;
+    if (trace.call_end(call) == lane.end) behind = kTail;
+    if (!begins || of_site[{wait, site}].count == of_site[{wait, wait}].count) behind = site;
+    recording.place[call] = behind;
   });
 }
 
@@ -565,6 +677,18 @@ void WhatIf::State::find_io() {
     });
     for (auto& [key, ns] : recording.io[i]) ns = ns > 0 ? ns / all_ns[key] : 0;
   }
+}
+
+void WhatIf::State::find_blocked() {
+  std::unordered_map<std::uint64_t, double> all_ns;
+  for (const shard::Value& value : merged.values) {
+    if (!value.main_thread || value.category == shard::Category::kMpi) continue;
+    const std::uint64_t key = key_of(value.rank, value.path);
+    all_ns[key] += static_cast<double>(value.wall_ns);
+    if (value.category == shard::Category::kIdle)
+      recording.blocked[key] += static_cast<double>(value.wall_ns);
+  }
+  for (auto& [key, ns] : recording.blocked) ns = ns > 0 ? ns / all_ns[key] : 0;
 }
 
 void WhatIf::State::find_bytes() {
@@ -1071,7 +1195,7 @@ Result<void> WhatIf::State::add_balance(const Change& change, std::vector<bool> 
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     const Stretch& stretch = recording.stretch(lane, call);
     const auto useful = static_cast<double>(stretch.useful_ns);
-    Of& of = of_site[recording.site_of(lane, call)][lane.rank];
+    Of& of = of_site[recording.place_of(lane, call)][lane.rank];
     ++of.gaps;
     if (inside.empty()) of.ns += useful;
     for (std::uint32_t i = stretch.first; !inside.empty() && i < stretch.first + stretch.count; ++i)
@@ -1108,7 +1232,10 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
   };
   struct Of {
     double changed_s = 0, variance = 0, helpers_s = 0, replayed_s = 0;
+    // Of gaps with waits that change by different parts: the sums of these differences, and of their squares.
+    double differences = 0, squares = 0;
   };
+  const double blind_s = std::max(kBlind_s, kBlindPeriods * period_s);
   std::vector<Of> ranks(merged.ranks.size());
   // Of a rank's changed time t, t / period samples tell, with an error of their square root.
   for (const shard::Value& value : merged.values) {
@@ -1123,20 +1250,37 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
     for_each_stretch([&](const Lane& lane, std::uint32_t call) {
       if (lane.thread != 0) return;
       const Stretch& stretch = recording.stretch(lane, call);
+      Of& of = ranks[lane.rank];
+      double blocked_s = 0, least = std::numeric_limits<double>::infinity(), most = 0;
       for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
         const Part& part = recording.parts[i];
-        ranks[lane.rank].replayed_s += seconds(static_cast<double>(stretch.useful_ns)) *
-                                       static_cast<double>(part.share) *
-                                       part_of(part.path, amounts.factor(recording, lane, part.path));
+        const double s = seconds(static_cast<double>(stretch.useful_ns)) * static_cast<double>(part.share);
+        const double changed = part_of(part.path, amounts.factor(recording, lane, part.path));
+        of.replayed_s += s * changed;
+        const auto found = recording.blocked.find(key_of(lane.rank, part.path));
+        if (found == recording.blocked.end()) continue;
+        blocked_s += s * found->second;
+        least = std::min(least, changed), most = std::max(most, changed);
+      }
+      if (most <= least) return;
+      const double difference = most - least;
+      if (blocked_s < blind_s) {  // by chance each wait is seen as often as it is long
+        of.variance += blocked_s * blind_s * difference * difference;
+      } else {
+        of.differences += difference;
+        of.squares += difference * difference;
       }
     });
-  double sampling = 0, helpers = 0, lacked = 0, left_out = 0;
+  double sampling = 0, helpers = 0, lacked = 0, left_out = 0, blind = 0;
   for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
     const shard::Rank& rank = merged.ranks[r];
     const Of& of = ranks[r];
     const double error = kNormal * std::sqrt(of.variance);
     sampling = std::max(sampling, error);
     if (!from_sums) left_out = std::max(left_out, of.changed_s - of.replayed_s - error);
+    // In each such gap the first wait has up to blind_s of the next one: half of that on average, and always
+    // the same way.
+    blind = std::max(blind, blind_s * (of.differences / 2 + kNormal * std::sqrt(of.squares / 12)));
     const double of_one = of.helpers_s / std::max(static_cast<double>(rank.threads) - 1, 1.0);
     helpers = std::max(helpers, of_one - of.changed_s);
     lacked += seconds(static_cast<double>(rank.mpi_runnable_ns) +
@@ -1158,7 +1302,7 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
   // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and
   // who lacks a processor gets one when others wait less. What samples know of the changed code, but its gaps
   // do not have, was not changed.
-  const double bound = std::min(helpers, elapsed_s) + left_out + (gain > 0 ? lacked : 0);
+  const double bound = std::min(helpers, elapsed_s) + left_out + blind + (gain > 0 ? lacked : 0);
   return random + std::abs(replayed.elapsed_s - elapsed_s) + bound;
 }
 

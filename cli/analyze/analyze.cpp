@@ -411,6 +411,11 @@ void Verbs::add_whatif() {
       ->type_name("CHANGE")
       ->allow_extra_args(false);
   whatif_verb->add_flag("--json", whatif_options.json, "print JSON");
+  whatif_verb
+      ->add_option("--max-events", whatif_options.max_events,
+                   "replay a run of so many MPI events, 500 bytes of memory each (default: 20,000,000)")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
   whatif_verb->add_option("--top", whatif_options.top, "rows of the tables")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 24))

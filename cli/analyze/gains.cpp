@@ -29,7 +29,7 @@ constexpr std::uint64_t kMostReplayedEvents = 16'000'000;
 constexpr std::uint64_t kReplaysToPrepare = 8;
 
 const char* const kTooLong =
-    "the run is too long to be replayed while it is merged; clusterprof whatif RUN has no such limit";
+    "the run is too long to be replayed while it is merged; clusterprof whatif RUN takes longer ones";
 
 // Why the run is not replayed, as far as that is known before its shards are read again; empty: it may be.
 std::string refusal(const fs::path& run) {
@@ -45,18 +45,40 @@ std::string refusal(const fs::path& run) {
 }
 
 // Without what a view says itself.
-std::string reason_of(const Error& error) {
-  constexpr std::string_view kSaid = "nothing is predicted: ";
-  return error.message.starts_with(kSaid) ? error.message.substr(kSaid.size()) : error.message;
+std::string reason_of(const Error& error, std::string_view change = {}) {
+  std::string_view reason = error.message;
+  for (const std::string& said : {"'" + std::string(change) + "': ", "'" + std::string(change) + "' ",
+                                  std::string("nothing is predicted: ")})
+    if (reason.starts_with(said)) reason.remove_prefix(said.size());
+  return std::string(reason);
 }
 
 }  // namespace
 
-Result<void> read_shards_of(const fs::path& run, WhatIf& whatif) {
+Result<std::uint64_t> events_of(const fs::path& run) {
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
   if (!shards) return shards.error();
   if (shards.value().empty())
     return Error{run.string() + ": it has no shards (node-*.h5), which a replay needs", ErrorKind::kNotFound};
+  std::uint64_t events = 0;
+  for (const fs::path& path : shards.value()) {
+    const Result<shard::LargeTables> sizes = shard::read_large_table_sizes(path);
+    if (!sizes) return sizes.error();
+    events += sizes.value().mpi_events;
+  }
+  return events;
+}
+
+Result<void> read_shards_of(const fs::path& run, std::uint64_t most_events, WhatIf& whatif) {
+  const Result<std::uint64_t> events = events_of(run);
+  if (!events) return events.error();
+  if (events.value() > most_events)
+    return Error{run.string() + ": it has " + std::to_string(events.value()) +
+                     " MPI events, and a replay takes " + std::to_string(most_events) +
+                     " at most, as each needs about 500 bytes of memory: --max-events sets another limit",
+                 ErrorKind::kNotFound};
+  const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
+  if (!shards) return shards.error();
   for (const fs::path& path : shards.value()) {
     Result<shard::ShardData> shard = shard::read_shard(path);
     if (!shard) return shard.error();
@@ -72,14 +94,23 @@ profile::Gains gains_of(const WhatIf& whatif, const std::vector<report::GainCand
   gains.elapsed_s = whatif.elapsed_s();
   gains.replayed_s = whatif.replayed().elapsed_s;
   gains.candidates = static_cast<std::uint32_t>(candidates.size());
-  gains.tried = static_cast<std::uint32_t>(std::min(candidates.size(), most));
-  for (std::size_t i = 0; i < gains.tried; ++i) {
-    const report::GainCandidate& candidate = candidates[i];
+  for (const report::GainCandidate& candidate : candidates) {
+    if (gains.tried == most) break;
+    const auto refuse = [&](const Error& error) {
+      gains.refused_changes.push_back({candidate.change, reason_of(error, candidate.change)});
+    };
     // Names may make no change when they are written down.
     const Result<Change> change = parse_change(candidate.change);
-    if (!change) continue;
+    if (!change) {
+      refuse(change.error());
+      continue;
+    }
     const Result<Prediction> prediction = whatif.predict({change.value()});
-    if (!prediction) continue;
+    if (!prediction) {
+      refuse(prediction.error());
+      continue;
+    }
+    ++gains.tried;
     profile::PredictedGain row;
     row.change = candidate.change, row.file = candidate.file, row.function = candidate.function;
     row.line = candidate.line, row.rank = candidate.rank.value_or(-1);
@@ -99,16 +130,30 @@ profile::Gains predict_while_merging(const fs::path& run, const report::Analysis
                                      const std::vector<report::GainCandidate>& candidates) {
   profile::Gains gains;
   gains.candidates = static_cast<std::uint32_t>(candidates.size());
-  const std::uint64_t events = analysis.wait_quality ? analysis.wait_quality->events : 0;
-  const std::uint64_t replays = events == 0 ? UINT64_MAX : kMostReplayedEvents / events;
+  const auto replays_of = [](std::uint64_t events) {
+    return events == 0 ? UINT64_MAX : kMostReplayedEvents / events;
+  };
   gains.refused = analysis.wait_quality && analysis.wait_quality->event_level != 0
                       ? "the recording has a sample of the MPI operations, which cannot be replayed"
                       : refusal(run);
-  if (gains.refused.empty() && replays <= kReplaysToPrepare) gains.refused = kTooLong;
+  if (gains.refused.empty() && analysis.wait_quality &&
+      replays_of(analysis.wait_quality->events) <= kReplaysToPrepare)
+    gains.refused = kTooLong;
   if (!gains.refused.empty() || candidates.empty()) return gains;
+  // Not all of the events need be in the analysis, but all are replayed.
+  const Result<std::uint64_t> events = events_of(run);
+  if (!events) {
+    gains.refused = "a shard cannot be read";
+    return gains;
+  }
+  const std::uint64_t replays = replays_of(events.value());
+  if (replays <= kReplaysToPrepare) {
+    gains.refused = kTooLong;
+    return gains;
+  }
   try {
     WhatIf whatif;
-    if (const Result<void> read = read_shards_of(run, whatif); !read) {
+    if (const Result<void> read = read_shards_of(run, events.value(), whatif); !read) {
       // Messages on files name them, and a run may be moved.
       gains.refused =
           read.error().kind == ErrorKind::kNotFound ? reason_of(read.error()) : "a shard cannot be read";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <vector>
@@ -14,10 +15,21 @@
 
 namespace clusterprof::cli {
 
-// Reads all shards of the run, and prepares the replay. Error: it cannot be replayed, and why.
-Result<void> read_shards_of(const std::filesystem::path& run, aggregator::whatif::WhatIf& whatif);
+// A replay takes this many MPI events if nobody asks for more: with what is known of the time between them
+// about 10 GB of memory, and a second or two for each change.
+inline constexpr std::uint64_t kMostEvents = 20'000'000;
 
-// Tries the first `most` candidates one at a time.
+// How many MPI events the shards of the run have, without reading these. Error: it has no shards, or one
+// cannot be read.
+Result<std::uint64_t> events_of(const std::filesystem::path& run);
+
+// Reads all shards of the run, and prepares the replay. Error: it cannot be replayed, and why; among others it
+// has more events than `most_events`.
+Result<void> read_shards_of(const std::filesystem::path& run, std::uint64_t most_events,
+                            aggregator::whatif::WhatIf& whatif);
+
+// Tries candidates one at a time, in their order, until so many were replayed. What cannot be predicted is no
+// trial: it takes no replay.
 profile::Gains gains_of(const aggregator::whatif::WhatIf& whatif,
                         const std::vector<report::GainCandidate>& candidates,
                         std::size_t most = std::numeric_limits<std::size_t>::max());

@@ -166,7 +166,8 @@ int whatif(const WhatIfOptions& options) {
   const Result<fs::path> directory = run_directory(options.run);
   if (!directory) return complain(directory.error());
   WhatIf whatif;
-  if (const Result<void> read = read_shards_of(directory.value(), whatif); !read)
+  const std::uint64_t most_events = options.max_events == 0 ? kMostEvents : options.max_events;
+  if (const Result<void> read = read_shards_of(directory.value(), most_events, whatif); !read)
     return complain(read.error());
 
   std::optional<Prediction> prediction;
@@ -176,9 +177,12 @@ int whatif(const WhatIfOptions& options) {
     if (!predicted) return complain(predicted.error());
     prediction = std::move(predicted).value();
   } else {
-    const Result<report::Analysis> analysis = stored_analysis(directory.value(), false);
-    if (!analysis) return complain(analysis.error());
-    gains = gains_of(whatif, report::gain_candidates(analysis.value()));
+    Result<AnalysedRun> run = analysed_run(directory.value(), false);
+    if (!run) return complain(run.error());
+    const Result<const shard::ShardData*> head = run.value().profile.head();
+    if (!head) return complain(head.error());
+    gains = gains_of(
+        whatif, report::gain_candidates(run.value().analysis, report::FunctionNames(*head.value())));
   }
   if (options.json) return print_json(whatif, changes, prediction, gains);
   WhatIfText page(whatif, options);

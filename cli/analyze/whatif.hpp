@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ struct WhatIfOptions {
   std::string run;
   std::vector<std::string> changes;  // empty: the run's own candidates are ranked
   bool json = false;
+  std::uint64_t max_events = 0;  // that are replayed; 0: as many as usual
   std::size_t top = 10;
   std::string colour = "auto";
 };

@@ -18,12 +18,19 @@ struct PredictedGain {
   friend bool operator==(const PredictedGain&, const PredictedGain&) = default;
 };
 
+// A change that was to be tried, but that nothing can be predicted of.
+struct RefusedChange {
+  std::string change, reason;
+  friend bool operator==(const RefusedChange&, const RefusedChange&) = default;
+};
+
 struct Gains {
   bool from_sums = false;                   // of a program without MPI: sums of sampled times; else by replay
   std::string refused;                      // why nothing was predicted; empty: it was
   double elapsed_s = 0, replayed_s = 0;     // as recorded, and replayed without changes
-  std::uint32_t candidates = 0, tried = 0;  // how many changes there were, and how many of them were tried
-  std::vector<PredictedGain> rows;          // of those that were tried and can be made; largest gain first
+  std::uint32_t candidates = 0, tried = 0;  // how many changes there were, and how many of them were predicted
+  std::vector<PredictedGain> rows;          // of those that were; largest gain first
+  std::vector<RefusedChange> refused_changes;  // in the order of the candidates
   friend bool operator==(const Gains&, const Gains&) = default;
 };
 

@@ -22,17 +22,17 @@ void write(h5::Group& group, const char* name, const std::vector<PredictedGain>&
   group.write_column<T>(name, column);
 }
 
-template <typename T>
-void write_texts(h5::Group& group, const char* name, const std::vector<PredictedGain>& rows, T member) {
+template <typename Row, typename T>
+void write_texts(h5::Group& group, const char* name, const std::vector<Row>& rows, T member) {
   std::vector<std::string> column;
   column.reserve(rows.size());
-  for (const PredictedGain& row : rows) column.push_back(row.*member);
+  for (const Row& row : rows) column.push_back(row.*member);
   group.write_strings(name, column);
 }
 
-template <typename T, typename Member>
-void fill(std::vector<PredictedGain>& rows, std::vector<T> column, Member member) {
-  if (column.size() != rows.size()) throw H5Error("columns of table /gains differ in length");
+template <typename Row, typename T, typename Member>
+void fill(std::vector<Row>& rows, std::vector<T> column, Member member) {
+  if (column.size() != rows.size()) throw H5Error("columns of a table of gains differ in length");
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].*member = std::move(column[i]);
 }
 
@@ -40,7 +40,7 @@ void check(const Gains& gains) {
   const auto time = [](double s) { return std::isfinite(s) && s >= 0; };
   const bool good =
       time(gains.elapsed_s) && time(gains.replayed_s) && gains.tried <= gains.candidates &&
-      gains.rows.size() <= gains.tried &&
+      gains.rows.size() == gains.tried && gains.refused_changes.size() <= gains.candidates - gains.tried &&
       std::all_of(gains.rows.begin(), gains.rows.end(), [&](const PredictedGain& row) {
         return time(row.predicted_s) && time(row.error_s) && std::isfinite(row.gain_s) && row.rank >= -1;
       });
@@ -67,6 +67,9 @@ void write_gains(h5::Group& root, const Gains& gains) {
   write<double>(group, "predicted_s", rows, [](const PredictedGain& row) { return row.predicted_s; });
   write<double>(group, "gain_s", rows, [](const PredictedGain& row) { return row.gain_s; });
   write<double>(group, "error_s", rows, [](const PredictedGain& row) { return row.error_s; });
+  h5::Group refused = root.create_group("gains_refused");
+  write_texts(refused, "change", gains.refused_changes, &RefusedChange::change);
+  write_texts(refused, "reason", gains.refused_changes, &RefusedChange::reason);
 }
 
 Gains read_gains(const h5::Group& root) {
@@ -95,6 +98,11 @@ Gains read_gains(const h5::Group& root) {
   fill(gains.rows, group.read_column<double>("predicted_s"), &PredictedGain::predicted_s);
   fill(gains.rows, group.read_column<double>("gain_s"), &PredictedGain::gain_s);
   fill(gains.rows, group.read_column<double>("error_s"), &PredictedGain::error_s);
+  const h5::Group refused = root.open_group("gains_refused");
+  std::vector<std::string> refused_changes = refused.read_strings("change");
+  gains.refused_changes.resize(refused_changes.size());
+  fill(gains.refused_changes, std::move(refused_changes), &RefusedChange::change);
+  fill(gains.refused_changes, refused.read_strings("reason"), &RefusedChange::reason);
   check(gains);
   return gains;
 }

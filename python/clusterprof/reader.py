@@ -299,6 +299,11 @@ class Run:
         predicted_s, gain_s, error_s. They are those of `clusterprof whatif RUN`."""
         return self._table("gains")
 
+    @functools.cached_property
+    def gains_refused(self):
+        """Changes that nothing could be predicted of, and why: change, reason."""
+        return self._table("gains_refused")
+
     # --- the rest ---
 
     @functools.cached_property

@@ -238,7 +238,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   analysis.failure = choose_failure(head, analysis);
   find_findings(head, path_time, paths, analysis);
   if (predict)
-    if (std::optional<profile::Gains> gains = predict(analysis, gain_candidates(analysis, lines)))
+    if (std::optional<profile::Gains> gains = predict(analysis, gain_candidates(analysis, FunctionNames(head), lines)))
       apply_gains(analysis, std::move(*gains));
   return lines;
 }

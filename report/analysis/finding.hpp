@@ -647,4 +647,17 @@ struct Finding {
   std::optional<double> gain_error_s{};
 };
 
+// How gain_s is known: by a replay, or as what it is at most, by sums. The two are not comparable.
+enum class GainMethod : std::uint8_t { kReplay = 0, kSums };
+inline constexpr std::array<const char*, 2> kGainMethodNames = {"replay", "sums"};
+inline std::optional<GainMethod> gain_method(const Finding& finding) {
+  if (!finding.gain_s) return {};
+  return finding.gain_error_s ? GainMethod::kReplay : GainMethod::kSums;
+}
+// For programs; null: the gain is not known.
+inline const char* gain_method_name(const Finding& finding) {
+  const std::optional<GainMethod> method = gain_method(finding);
+  return method ? kGainMethodNames[static_cast<std::size_t>(*method)] : nullptr;
+}
+
 }  // namespace clusterprof::report

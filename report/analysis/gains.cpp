@@ -35,16 +35,8 @@ bool works_longer(const Analysis& analysis, const RankInfo& rank) {
          *rank.useful_s > kLongerThanMean * *analysis.mean_useful_s;
 }
 
-// A change names a function without its file: how many have a name.
-using FunctionNames = std::map<std::string_view, std::size_t>;
-FunctionNames names_of(const Analysis& analysis) {
-  FunctionNames named;
-  for (const FunctionRow& row : analysis.functions) ++named[row.name];
-  return named;
-}
-
-// The change that makes the finding's cause go away; empty: there is none that can be predicted.
-std::string change_of(const Finding& finding, const Analysis& analysis, const FunctionNames& named) {
+// The change that makes the finding's cause go away; empty: there is none.
+std::string change_of(const Finding& finding, const Analysis& analysis) {
   const SourceLocation& place = finding.place;
   switch (finding.kind) {
     case Kind::kDelay:
@@ -55,9 +47,7 @@ std::string change_of(const Finding& finding, const Analysis& analysis, const Fu
                                         [&](const RankInfo& rank) { return works_longer(analysis, rank); });
       const bool of_one = finding.kind == Kind::kLoadImbalance ? longer <= 1 : finding.ranks.size() == 1;
       if (of_one) return rank_is_mean(*finding.rank);
-      const auto found = named.find(place.function);
-      return found != named.end() && found->second == 1 ? "balance function " + place.function
-                                                        : std::string();
+      return place.function.empty() ? std::string() : "balance function " + place.function;
     }
     case Kind::kMutualWaiting:
     case Kind::kMpiBesidesWaiting:
@@ -74,8 +64,8 @@ std::string change_of(const Finding& finding, const Analysis& analysis, const Fu
 template <typename Lines>
 class Candidates {
  public:
-  Candidates(const Analysis& analysis, const Lines& lines)
-      : a_(analysis), lines_(lines), named_(names_of(analysis)) {
+  Candidates(const Analysis& analysis, const FunctionNames& names, const Lines& lines)
+      : a_(analysis), names_(names), lines_(lines) {
     for (const Seconds& s : a_.category_s) all_s_ += s.value_or(0);
   }
 
@@ -112,8 +102,9 @@ class Candidates {
 
   void findings() {
     for (const Finding& finding : a_.findings) {
-      std::string change = change_of(finding, a_, named_);
-      if (change.empty()) continue;
+      std::string change = change_of(finding, a_);
+      if (change.empty() || (change.starts_with("balance ") && !names_.is_one(finding.place.function)))
+        continue;
       GainCandidate candidate;
       if (change.starts_with("rank "))
         candidate.rank = finding.rank;
@@ -128,7 +119,7 @@ class Candidates {
     std::size_t taken = 0;
     for (const FunctionRow& row : a_.functions) {
       const bool is_code = row.kind == shard::FrameKind::kPython || row.kind == shard::FrameKind::kNative;
-      if (!is_code || row.file.empty() || !is_a_part(row) || named_[row.name] > 1) continue;
+      if (!is_code || row.file.empty() || !is_a_part(row) || !names_.is_one(row.name)) continue;
       if (++taken > kOfEachKind) return;
       GainCandidate candidate;
       candidate.file = row.file, candidate.function = row.name, candidate.line = row.line;
@@ -178,8 +169,8 @@ class Candidates {
   }
 
   const Analysis& a_;
+  const FunctionNames& names_;
   const Lines& lines_;
-  FunctionNames named_;
   double all_s_ = 0;
   std::set<std::string> added_;
   std::vector<GainCandidate> candidates_;
@@ -187,12 +178,28 @@ class Candidates {
 
 }  // namespace
 
-std::vector<GainCandidate> gain_candidates(const Analysis& analysis) {
-  return Candidates(analysis, analysis.lines).make();
+FunctionNames::FunctionNames(const shard::ShardData& head) {
+  std::map<std::string_view, std::pair<std::string_view, std::string_view>> places;  // file, module
+  std::set<std::string_view> of_several;
+  for (const shard::Frame& frame : head.frames) {
+    if (frame.kind != shard::FrameKind::kPython && frame.kind != shard::FrameKind::kNative) continue;
+    const std::string_view file = head.strings[frame.file];
+    // A function without a file is told by its object file; one with a file may be in several.
+    const std::pair place(file, file.empty() ? std::string_view(head.strings[frame.module]) : "");
+    const auto [found, is_new] = places.try_emplace(head.strings[frame.name], place);
+    if (!is_new && found->second != place) of_several.insert(found->first);
+  }
+  for (const auto& [name, place] : places)
+    if (!of_several.contains(name)) of_one_.emplace(name);
 }
 
-std::vector<GainCandidate> gain_candidates(const Analysis& analysis, const LineRows& lines) {
-  return Candidates(analysis, lines).make();
+std::vector<GainCandidate> gain_candidates(const Analysis& analysis, const FunctionNames& names) {
+  return Candidates(analysis, names, analysis.lines).make();
+}
+
+std::vector<GainCandidate> gain_candidates(const Analysis& analysis, const FunctionNames& names,
+                                           const LineRows& lines) {
+  return Candidates(analysis, names, lines).make();
 }
 
 std::vector<profile::PredictedGain> gaining(const profile::Gains& gains) {
@@ -206,9 +213,8 @@ void apply_gains(Analysis& analysis, profile::Gains gains) {
   if (!gains.from_sums) {
     std::map<std::string_view, const profile::PredictedGain*> predicted;
     for (const profile::PredictedGain& row : gains.rows) predicted.emplace(row.change, &row);
-    const FunctionNames named = names_of(analysis);
     for (Finding& finding : analysis.findings) {
-      const auto found = predicted.find(change_of(finding, analysis, named));
+      const auto found = predicted.find(change_of(finding, analysis));
       if (found == predicted.end()) continue;
       // What sums say is at most what this cause costs. A change that gains more takes other causes away, too.
       if (finding.gain_s && found->second->gain_s > *finding.gain_s) continue;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,25 @@ struct GainCandidate {
   std::optional<std::int32_t> rank;
 };
 
+// A change names a function without its file: which names are those of one function only. All frames of the
+// run count, whether a view shows them or not, so that a name means the same in each view.
+class FunctionNames {
+ public:
+  FunctionNames() = default;
+  explicit FunctionNames(const shard::ShardData& head);
+
+  [[nodiscard]] bool is_one(const std::string& name) const { return of_one_.contains(name); }
+
+ private:
+  std::set<std::string> of_one_;
+};
+
 // The changes that make the causes of findings go away, in the order of findings; then functions and lines
 // with most time, ranks that work longest, barriers, the network, and input and output. The second takes the
 // lines from `lines`.
-std::vector<GainCandidate> gain_candidates(const Analysis& analysis);
-std::vector<GainCandidate> gain_candidates(const Analysis& analysis, const LineRows& lines);
+std::vector<GainCandidate> gain_candidates(const Analysis& analysis, const FunctionNames& names);
+std::vector<GainCandidate> gain_candidates(const Analysis& analysis, const FunctionNames& names,
+                                           const LineRows& lines);
 
 // Keeps the predictions, and lets findings whose change was replayed take their gain from them. Their other
 // gains stay estimates from sums.

@@ -2,6 +2,7 @@
 // Compares the facts (facts.cpp) of two groups of runs row by row and decides which differences are more
 // than noise (statistics.cpp). docs/diff.md.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -175,7 +176,8 @@ void Comparer::compare_findings() {
   struct Seen {
     FindingChange change;
     std::size_t order = 0, last_run = 0;
-    Sums shares, gains_s;
+    Sums shares;
+    std::array<Sums, kGainMethodNames.size()> gains_s;  // by method
   };
   std::map<FindingKey, Seen> findings;
   for (std::size_t r = 0; r < runs_.size(); ++r)
@@ -184,7 +186,8 @@ void Comparer::compare_findings() {
       Seen& seen = found->second;
       if (is_new) seen.order = findings.size();
       if (finding.share) seen.shares[r] += *finding.share;
-      if (finding.gain_s) seen.gains_s[r] += *finding.gain_s;
+      if (const std::optional<GainMethod> method = gain_method(finding))
+        seen.gains_s[static_cast<std::size_t>(*method)][r] += *finding.gain_s;
       if (!is_new && seen.last_run == r) continue;
       seen.last_run = r;
       seen.change.finding = finding;
@@ -207,7 +210,20 @@ void Comparer::compare_findings() {
   for (Seen* seen : order) {
     FindingChange& change = seen->change;
     change.a_share = mean(seen->shares, true), change.b_share = mean(seen->shares, false);
-    change.a_gain_s = mean(seen->gains_s, true), change.b_gain_s = mean(seen->gains_s, false);
+    // A run that has the finding twice, by both methods, has no sum.
+    std::array<Sums, kGainMethodNames.size()> gains_s = seen->gains_s;
+    for (const auto& [run, value] : seen->gains_s[0])
+      if (seen->gains_s[1].contains(run)) gains_s[0].erase(run), gains_s[1].erase(run);
+    bool of_a = false, of_b = false;
+    for (const Sums& sums : seen->gains_s)
+      for (const auto& [run, value] : sums) (run < a_runs_ ? of_a : of_b) = true;
+    for (std::size_t method = 0; method < gains_s.size() && !change.gain_method; ++method) {
+      const std::optional<double> a = mean(gains_s[method], true), b = mean(gains_s[method], false);
+      if ((!a && of_a) || (!b && of_b) || (!a && !b)) continue;
+      change.a_gain_s = a, change.b_gain_s = b;
+      change.gain_method = static_cast<GainMethod>(method);
+    }
+    change.gains_differ = (of_a || of_b) && !change.gain_method;
     const bool in_a = 2 * change.a_runs > diff_.a.size(), in_b = 2 * change.b_runs > diff_.b.size();
     if (in_a || in_b)
       (in_a && in_b ? diff_.persisting : in_a ? diff_.disappeared : diff_.appeared).push_back(change);

@@ -137,6 +137,10 @@ struct FindingChange {
   std::size_t a_runs = 0, b_runs = 0;
   // Means over the runs that have it and know that; of a run that has it more than once, the sum.
   std::optional<double> a_share, b_share, a_gain_s, b_gain_s;
+  // Of both gains. They are of the runs that know them by this method alone: a gain by replay is not comparable
+  // with one by sums. gains_differ: both sides have gains, but none by one method.
+  std::optional<GainMethod> gain_method;
+  bool gains_differ = false;
 };
 
 struct Diff {

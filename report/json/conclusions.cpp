@@ -76,9 +76,8 @@ void ReportDocument::findings() {
     const SourceLocation& place = row.place;
     out_("kind", name_of(row.kind))("severity", name_of(row.severity))("share", row.share);
     out_("gain_s", row.gain_s)("gain_error_s", row.gain_error_s);
-    out_("gain_method", row.gain_error_s ? MaybeText("replay")
-                        : row.gain_s     ? MaybeText("sums")
-                                         : MaybeText());
+    const char* const method = gain_method_name(row);
+    out_("gain_method", method != nullptr ? MaybeText(method) : MaybeText());
     out_("change", text_or_null(row.change))("estimate", row.is_estimate)("text",
                                                                           words::sentences(row, names_));
     out_("action", row.action == FindingAction::kNone ? MaybeText() : MaybeText(name_of(row.action)));
@@ -121,6 +120,9 @@ void write_gains(JsonWriter& out, const profile::Gains& gains) {
     out("gain_s", row.gain_s)("error_s", row.error_s);
     out("file", text_or_null(row.file))("line", or_null(row.line))("function", text_or_null(row.function));
     out("rank", row.rank < 0 ? std::nullopt : std::optional(row.rank));
+  });
+  out.rows("refused_changes", gains.refused_changes, [&](const profile::RefusedChange& row) {
+    out("change", row.change)("reason", row.reason);
   });
 }
 

@@ -6,7 +6,7 @@
 
 namespace clusterprof::report {
 
-// The ranking, as "candidates": the same in `clusterprof report --json` and `clusterprof whatif --json`.
+// The ranking, as "candidates", and what was refused, as "refused_changes": the same in `clusterprof report --json` and `clusterprof whatif --json`.
 void write_gains(JsonWriter& out, const profile::Gains& gains);
 
 }  // namespace clusterprof::report

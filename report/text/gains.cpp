@@ -20,6 +20,7 @@ namespace clusterprof::report::text {
 namespace {
 
 constexpr std::size_t kBriefly = 5;  // rows among all sections
+constexpr std::size_t kRefused = 3;  // changes that are told with their reasons
 
 std::string place_of(const profile::PredictedGain& row) {
   if (row.file.empty() || row.change.starts_with("line ") || row.change.starts_with("call ")) return {};
@@ -47,9 +48,16 @@ void print_ranking(Page& page, const profile::Gains& gains, std::size_t rows) {
   }
   if (!ranking.empty()) table.print(page);
   note_the_rest(page, std::min(rows, ranking.size()), ranking.size());
-  if (gains.tried < gains.candidates)
-    page.paragraph({"  "}, fmt::format("Tried: {} of {} changes; clusterprof whatif RUN tries all.",
+  const std::size_t refused = gains.refused_changes.size();
+  if (gains.tried + refused < gains.candidates)
+    page.paragraph({"  "}, fmt::format("Replayed: {} of {} changes; clusterprof whatif RUN tries all.",
                                        gains.tried, gains.candidates));
+  if (refused == 0) return;
+  page.paragraph({"  "}, fmt::format("Refused: {} of {} changes.", refused, gains.candidates));
+  for (std::size_t i = 0; i < std::min(kRefused, refused); ++i)
+    page.paragraph({"    "}, fmt::format("{}: {}", gains.refused_changes[i].change,
+                                         gains.refused_changes[i].reason));
+  note_the_rest(page, std::min(kRefused, refused), refused);
 }
 
 void print_gains(Report& report) {

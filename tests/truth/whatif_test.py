@@ -127,7 +127,8 @@ class WhatIf(recording.RecordingTest):
                                            timeout=120, check=True).stdout)
         self.assertEqual(report["whatif"]["method"], "replay")
         self.assertEqual(report["whatif"]["candidates"], result["candidates"])
-        self.assertEqual(report["whatif"]["tried"], report["whatif"]["to_try"])
+        self.assertEqual(report["whatif"]["refused_changes"], result["refused_changes"])
+        self.assertEqual(report["whatif"]["tried"] + len(result["refused_changes"]), report["whatif"]["to_try"])
         for key in "elapsed_s", "replayed_s":
             self.assertEqual(report["whatif"][key], result[key])
         late = [finding for finding in report["findings"] if finding["change"] == "rank 1 = mean"]

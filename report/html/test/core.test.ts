@@ -14,7 +14,7 @@ import { formatHash, parseHash, Store, type Selection, type State } from "../src
 import { parseNodes, parseTime } from "../src/core/selection_bar";
 import { binSeconds, rowSeconds, rowShares } from "../src/core/over_time";
 import { categoryTotals } from "../src/core/totals";
-import { barOf, isSure } from "../src/gains/card";
+import { barOf, isCut, isSure } from "../src/gains/card";
 import { changeOfFunction, commandOf, suggestedChanges } from "../src/gains/command";
 import { CATEGORY_COUNT, categorySeconds, computeWeights, weights } from "../src/core/weights";
 
@@ -467,5 +467,8 @@ test("what changes gain: bars with their error, and commands for a shell", async
   assert.match(changes[0], /^function .* x0\.5$/);
   assert.equal(suggestedChanges(storeOf(model, { ranks: RankSet.of([3]) }))[0], "rank 3 = mean");
   assert.match(suggestedChanges(storeOf(model, { ranks: RankSet.of([3, 4]) }))[0], /^function /, "of several ranks there is no one to change");
-  assert.ok(model.report.whatif!.candidates.length > 2, "the sample has some");
+  const whatif = model.report.whatif!;
+  assert.ok(whatif.candidates.length > 2, "the sample has some");
+  assert.ok(isCut(whatif), "4 and 1 of 6");
+  assert.ok(!isCut({ ...whatif, to_try: 5 }), "what was refused needed no time");
 });

@@ -161,7 +161,7 @@ static void allgather(void) {
 static void overlap(void) {
   double in = 1, out = 0;
   MPI_Request request;
-  prepare(rank == 1 ? 2 : 1);
+  prepare(rank == 1 && !equal ? 2 : 1);
   MPI_Iallreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
   solve(uneven());
   MPI_Wait(&request, MPI_STATUS_IGNORE);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/aggregator/one_rank_run.hpp"
 #include "tests/unit/aggregator/waits_run.hpp"
 
 namespace clusterprof::aggregator::test {
@@ -242,6 +243,49 @@ TEST(WhatIf, OtherRanksSetTheLimit) {
   EXPECT_NEAR(ask.last.outcome.wait_s, 0, kNear_s);
 }
 
+// Three ranks in a row: each works, sends to its neighbours by calls that wait for nothing, and works until it
+// waits for them. The first has no left neighbour, the last no right one.
+TEST(WhatIf, ARankIsComparedWhereNotAllBeginTheSame) {
+  MadeRun run(3);
+  std::int64_t now[3] = {0, 0, 0};
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const std::int64_t prepare = (i == 0 ? 20 : 30) * kMs;
+    const std::int64_t sent[3] = {now[0] + prepare, now[1] + prepare, now[2] + prepare};
+    for (std::int32_t r = 0; r < 3; ++r) {
+      const std::int64_t solve = (r == 1 ? 70 : 30) * kMs, done = sent[r] + solve;
+      const std::int64_t exit = std::max(done, r == 1 ? std::max(sent[0], sent[2]) : sent[1]);
+      now[r] = exit;
+      Gap before = {{"prepare", prepare}}, work = {{"solve", solve}};
+      for (const std::int32_t to : {r - 1, r + 1}) {
+        if (to < 0 || to > 2) continue;
+        MadeEvent begins = sends(to, sent[r], sent[r] + 1, std::exchange(before, Gap{}));
+        if (to > r) begins.enter += 1, begins.exit += 1;
+        begins.site = to < r ? "MPI_Isend_left" : "MPI_Isend_right";
+        begins.flags = wire::kEventNonblocking;
+        begins.sequence = i;
+        run.add(r, begins);
+      }
+      for (const std::int32_t from : {r - 1, r + 1}) {
+        if (from < 0 || from > 2) continue;
+        MadeEvent waits =
+            event(MpiEventKind::kReceive, "MPI_Waitall", done, exit, from, i, std::exchange(work, Gap{}));
+        waits.flags = wire::kEventNonblocking;
+        waits.start = sent[r];
+        run.add(r, waits);
+      }
+    }
+  }
+  Asked ask(run, 8);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({}), 390, 0.1);
+  // Rank 1 has 20 + 70 ms in the first round and 30 + 70 in the others; the others have 50 and 60.
+  const double before_s = ask.whatif().replayed().useful_mean_s;
+  EXPECT_NEAR(before_s, (390 + 2 * 230) / 3e3, 1e-3);
+  ASSERT_GT(ask({"rank 1 = mean"}), 0);
+  EXPECT_NEAR(ask.last.outcome.useful_mean_s, 0.230, 1e-3) << "as long as each of the others, in sum";
+  EXPECT_NEAR(ask({"rank 1 = mean"}), 230, 2);
+}
+
 TEST(WhatIf, TheCriticalPathHasTheChangedTimes) {
   Asked ask(unequal());
   ASSERT_NEAR(ask({"function work x0.5"}), 19, 1e-3);
@@ -291,6 +335,33 @@ TEST(WhatIf, TheErrorHasWhatGapsDoNotTell) {
   // 100 ms more are not in the gaps: half of them may be gained, too.
   EXPECT_GT(error_of(106, "function slow x0.5"), 49);
   EXPECT_NEAR(error_of(106, "function work x0.5"), 0.19, 0.01);
+}
+
+// A master's workers sleep in two functions, one after the other: the first is charged up to 40 ms of the second.
+TEST(WhatIf, TheErrorHasWaitsThatFollowOneAnother) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r)
+    for (std::uint32_t i = 0; i < 12; ++i)
+      run.add(r, barrier((90 + 91 * i) * kMs, (91 + 91 * i) * kMs, i,
+                         {{"solve", 60 * kMs}, {"prepare", 30 * kMs}}));
+  const auto error_s = [&](shard::Category category, const char* change) {
+    std::vector<shard::ShardData> shards = shards_of(run);
+    for (std::uint32_t p = 1; p < shards[0].paths.size(); ++p)
+      for (std::uint32_t r = 0; r < 2; ++r)
+        if (const std::string name = name_of(shards[0], p); name == "solve" || name == "prepare") {
+          const std::uint64_t ms = name == "solve" ? 720 : 360;
+          shards[0].values.push_back({r, p, category, true, ms * static_cast<std::uint64_t>(kMs), 0, ms});
+        }
+    Asked ask(shards);
+    EXPECT_GT(ask({change}), 0) << ask.why;
+    return ask.last.error_s;
+  };
+  const auto added_s = [&](const char* change) {
+    return error_s(shard::Category::kIdle, change) - error_s(shard::Category::kNative, change);
+  };
+  // 12 times 20 ms, half of which the change takes away, and how far a sum of 12 is from its mean.
+  EXPECT_NEAR(added_s("function solve x0.5"), 0.5 * (12 * 0.020 + 1.96 * 0.040), 1e-3);
+  EXPECT_NEAR(added_s("rank 1 = mean"), 0, 1e-3) << "whatever of the two it was";
 }
 
 // Whatever a formally valid file contains, there is no crash and no endless loop, and no number that is none.
@@ -516,6 +587,83 @@ TEST(WhatIf, PollingIsElastic) {
   EXPECT_NEAR(ask({"function read x0"}), 10, 1e-3);
 }
 
+// Rank 1 is late by 20 ms for three scans, and needs rank 0; some libraries let rank 0 wait for it all the same.
+TEST(WhatIf, AScanWaitsForThoseThatItWaitedFor) {
+  const auto run_with = [](bool waits) {
+    MadeRun run(2);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      const std::int64_t begin = 31 * kMs * i, own = waits ? begin : 11 * kMs * i;
+      run.add(0, event(MpiEventKind::kCollective, "MPI_Scan", own + 10 * kMs,
+                       waits ? begin + 31 * kMs : own + 11 * kMs, -1, i, {{"work", 10 * kMs}}));
+      run.add(1, event(MpiEventKind::kCollective, "MPI_Scan", begin + 30 * kMs, begin + 31 * kMs, -1, i,
+                       {{"work", 10 * kMs}, {"slow", 20 * kMs}}));
+    }
+    return run;
+  };
+  Asked linear(run_with(false));
+  ASSERT_EQ(linear.refusal(), "");
+  EXPECT_NEAR(linear.whatif().replayed().wait_s, 0, kNear_s);
+  EXPECT_NEAR(linear({"function slow x0"}), 33, 0.1);
+  Asked all(run_with(true));
+  ASSERT_EQ(all.refusal(), "");
+  EXPECT_NEAR(all.whatif().replayed().wait_s, 0.060, kNear_s);
+  EXPECT_NEAR(all({}), 93, 0.1);
+  EXPECT_NEAR(all({"function slow x0"}), 33, 0.1);
+  EXPECT_NEAR(all({"function slow x0.5"}), 63, 0.1);
+}
+
+// Both begin a reduction at 10 ms. Rank 1 works until 90 ms, then waits. Where the library has a thread for
+// that, rank 0 is done at 21 ms; else when rank 1 is in MPI again.
+TEST(WhatIf, ANonblockingOperationAdvancesInCalls) {
+  const auto run_with = [](bool in_calls) {
+    MadeRun run(2);
+    for (std::int32_t r = 0; r < 2; ++r) {
+      run.add(r, event(MpiEventKind::kCollectiveStart, "MPI_Iallreduce", 10 * kMs, 10 * kMs + 1000, -1, 0,
+                       {{"work", 10 * kMs}}));
+      MadeEvent done = event(MpiEventKind::kCollectiveDone, "MPI_Iallreduce", (r == 0 ? 20 : 90) * kMs,
+                             (r == 0 && !in_calls ? 21 : 91) * kMs, -1, 0,
+                             {{r == 0 ? "other" : "solve", (r == 0 ? 10 : 80) * kMs - 1000}});
+      done.site = "MPI_Wait";
+      done.start = 10 * kMs;
+      run.add(r, done);
+    }
+    return run;
+  };
+  Asked in_calls(run_with(true));
+  ASSERT_EQ(in_calls.refusal(), "");
+  EXPECT_NEAR(in_calls({}), 91, 0.1);
+  EXPECT_NEAR(in_calls.whatif().replayed().wait_s, 0.070, 1e-5);
+  EXPECT_NEAR(in_calls({"function solve x0.5"}), 51, 0.1);
+  EXPECT_NEAR(in_calls({"function solve x0"}), 21, 0.1) << "then rank 0 is the last";
+  Asked by_thread(run_with(false));
+  ASSERT_EQ(by_thread.refusal(), "");
+  EXPECT_NEAR(by_thread.whatif().replayed().wait_s, 0, 1e-5);
+  EXPECT_NEAR(by_thread({"function solve x0.5"}), 51, 0.1);
+}
+
+// The loop around polls that find nothing is waiting, too; what else is done in between is work.
+TEST(WhatIf, TheLoopThatPollsIsElastic) {
+  const auto run_with = [](std::int64_t calls_ns, const char* loop) {
+    MadeRun run(2);
+    for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+    run.add(0, sends(1, 61 * kMs, 61 * kMs, {{"read", 60 * kMs}}));
+    MadeEvent polled = receives(0, 61 * kMs, 62 * kMs, {{"work", 20 * kMs}, {loop, 40 * kMs - calls_ns}});
+    polled.site = "MPI_Test";
+    polled.other_calls_ns = calls_ns;
+    polled.start = 1 * kMs;
+    run.add(1, polled);
+    return run;
+  };
+  // The frame that makes the polls has half of the time of polling.
+  Asked ask(run_with(20 * kMs, "calls MPI_Test"), 8);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({}), 62, 1e-3);
+  EXPECT_NEAR(ask({"function read x0.5"}), 32, 0.1);
+  EXPECT_NEAR(ask({"function read x0"}), 21, 0.1) << "20 ms of work, whatever the loop took";
+  EXPECT_NEAR(Asked(run_with(20 * kMs, "other"), 8)({"function read x0"}), 41, 0.1) << "a function of its own";
+  EXPECT_NEAR(Asked(run_with(0, "calls MPI_Test"), 8)({"function read x0"}), 62, 0.1) << "no poll was in vain";
+}
+
 // A helper thread of rank 0 sends at 60 ms what rank 1 waits for, while the main thread works from `from` to
 // 80 ms.
 MadeRun with_helper(std::int64_t from) {
@@ -609,34 +757,18 @@ TEST(WhatIf, ASampleOfEventsIsNotReplayed) {
 }
 
 TEST(WhatIf, WithoutMpiFromSums) {
-  shard::ShardData data;
-  data.run.id = "made";
-  data.run.rate_hz = 100;
-  data.nodes.resize(1);
-  data.nodes[0].name = "n";
-  shard::PathInterner interner(data);
+  OneRankRun run(20'000);
   const auto path = [&](std::uint32_t parent, const char* name, const char* file, std::uint32_t line) {
-    shard::Frame frame;
-    frame.kind = shard::FrameKind::kPython;
-    frame.name = interner.string(name), frame.file = interner.string(file), frame.line = line;
-    return interner.path(parent, interner.frame(frame));
+    return run.path(parent, shard::FrameKind::kPython, name, file, line);
   };
   const std::uint32_t step = path(0, "Model.step", "/home/user/train.py", 36);
   const std::uint32_t inner = path(step, "inner", "/home/user/lib.py", 7);
   const std::uint32_t other = path(0, "other", "/home/user/train.py", 40);
-  shard::Rank rank;
-  rank.start_utc_ns = 1'700'000'000'000'000'000;
-  rank.elapsed_ns = 20'000 * static_cast<std::uint64_t>(kMs);
-  rank.threads = 1;
-  data.ranks = {rank};
-  const auto value = [&](std::uint32_t at, shard::Category category, std::uint64_t ms) {
-    data.values.push_back({0, at, category, true, ms * static_cast<std::uint64_t>(kMs), 0, ms / 10});
-  };
-  value(step, shard::Category::kPython, 4000);
-  value(inner, shard::Category::kPython, 4000);
-  value(inner, shard::Category::kIo, 4000);
-  value(other, shard::Category::kPython, 8000);
-  Asked ask({data});
+  run.time(step, 4000, shard::Category::kPython);
+  run.time(inner, 4000, shard::Category::kPython);
+  run.time(inner, 4000, shard::Category::kIo);
+  run.time(other, 8000, shard::Category::kPython);
+  Asked ask({run.data});
   ASSERT_EQ(ask.refusal(), "");
   EXPECT_TRUE(ask.whatif().is_from_sums());
   EXPECT_NEAR(ask({"line train.py:36 x0.5"}), 14'000, 1e-3) << "with what it calls";

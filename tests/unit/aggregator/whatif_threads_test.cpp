@@ -7,6 +7,7 @@
 
 #include "aggregator/whatif/threads.hpp"
 #include "aggregator/whatif/whatif.hpp"
+#include "tests/unit/aggregator/one_rank_run.hpp"
 
 namespace clusterprof::aggregator::whatif {
 namespace {
@@ -17,34 +18,18 @@ constexpr std::uint64_t kMs = 1'000'000;
 class ThreadsTest : public ::testing::Test {
  protected:
   ThreadsTest() {
-    data.run.id = "made";
-    data.run.rate_hz = 100;
-    data.nodes.resize(1);
-    data.nodes[0].name = "n";
-    shard::PathInterner interner(data);
     const auto path = [&](std::uint32_t parent, const char* name, std::uint32_t line) {
-      shard::Frame frame;
-      frame.kind = shard::FrameKind::kNative;
-      frame.name = interner.string(name), frame.file = interner.string("/u/loop.c"), frame.line = line;
-      return interner.path(parent, interner.frame(frame));
+      return run.path(parent, shard::FrameKind::kNative, name, "/u/loop.c", line);
     };
     region = path(0, "main", 10);
     body = path(region, "main._omp_fn.0", 11);
     inner = path(body, "work", 30);
     serial = path(0, "main", 20);
     other_region = path(serial, "library", 40);
-    shard::Rank rank;
-    rank.start_utc_ns = 1'700'000'000'000'000'000;
-    rank.elapsed_ns = 20'000 * kMs;
-    rank.threads = 1;
-    data.ranks = {rank};
-    const auto value = [&](std::uint32_t at, std::uint64_t ms) {
-      data.values.push_back({0, at, shard::Category::kNative, true, ms * kMs, 0, ms / 10});
-    };
-    value(body, 4000);
-    value(inner, 8000);
-    value(serial, 6000);
-    value(other_region, 2000);
+    run.time(body, 4000);
+    run.time(inner, 8000);
+    run.time(serial, 6000);
+    run.time(other_region, 2000);
     add(region, 2, 12'000);
     add(other_region, 4, 2000);
   }
@@ -67,7 +52,8 @@ class ThreadsTest : public ::testing::Test {
     return prediction.value().outcome.elapsed_s;
   }
 
-  shard::ShardData data;
+  test::OneRankRun run{20'000};
+  shard::ShardData& data = run.data;
   std::uint32_t region = 0, body = 0, inner = 0, serial = 0, other_region = 0;
   double error_s = 0;
 };

@@ -12,6 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "formats/shard/shard_writer.hpp"
+#include "tests/unit/aggregator/one_rank_run.hpp"
+#include "tests/unit/aggregator/waits_run.hpp"
+
 namespace clusterprof::cli {
 namespace {
 
@@ -26,29 +30,14 @@ GainCandidate candidate(std::string change, std::string file = {}) {
 
 // One rank without MPI: 6 s in large(), 3 s in small(), 1 s elsewhere.
 shard::ShardData sampled() {
-  constexpr std::uint64_t kMs = 1'000'000;
-  shard::ShardData data;
-  data.run.id = "made";
-  data.run.rate_hz = 100;
-  data.nodes.resize(1);
-  data.nodes[0].name = "n";
-  shard::PathInterner interner(data);
-  shard::Rank rank;
-  rank.start_utc_ns = 1'700'000'000'000'000'000;
-  rank.elapsed_ns = 10'000 * kMs;
-  rank.threads = 1;
-  data.ranks = {rank};
-  const auto time = [&](const char* name, std::uint64_t ms) {
-    shard::Frame frame;
-    frame.kind = shard::FrameKind::kNative;
-    frame.name = interner.string(name), frame.file = interner.string("/u/a.c"), frame.line = 1;
-    const std::uint32_t path = interner.path(0, interner.frame(frame));
-    data.values.push_back({0, path, shard::Category::kNative, true, ms * kMs, 0, ms / 10});
+  aggregator::test::OneRankRun run(10'000);
+  const auto function = [&](const char* name) {
+    return run.path(0, shard::FrameKind::kNative, name, "/u/a.c", 1);
   };
-  time("large", 6000);
-  time("small", 3000);
-  time("rest", 1000);
-  return data;
+  run.time(function("large"), 6000);
+  run.time(function("small"), 3000);
+  run.time(function("rest"), 1000);
+  return run.data;
 }
 
 TEST(GainsOf, LargestFirstAndWithoutWhatCannotBe) {
@@ -62,7 +51,13 @@ TEST(GainsOf, LargestFirstAndWithoutWhatCannotBe) {
   EXPECT_TRUE(gains.from_sums);
   EXPECT_EQ(gains.refused, "");
   EXPECT_EQ(gains.candidates, 5u);
-  EXPECT_EQ(gains.tried, 5u);
+  EXPECT_EQ(gains.tried, 3u) << "what was refused was not replayed";
+  const std::vector<profile::RefusedChange> refused = {
+      {"function none x0.5", "the run has no such function"},
+      {"this is no change",
+       "is no change: it begins with line, function, region, rank, balance, call, latency, bandwidth, io or "
+       "threads"}};
+  EXPECT_EQ(gains.refused_changes, refused);
   ASSERT_EQ(gains.rows.size(), 3u);
   EXPECT_EQ(gains.rows[0].change, "function large x0.5");
   EXPECT_NEAR(gains.rows[0].gain_s, 3, 1e-3);
@@ -79,6 +74,28 @@ TEST(GainsOf, LargestFirstAndWithoutWhatCannotBe) {
   EXPECT_EQ(first.tried, 1u);
   ASSERT_EQ(first.rows.size(), 1u);
   EXPECT_EQ(first.rows[0], gains.rows[1]);
+  EXPECT_EQ(gains_of(whatif, candidates, 2).tried, 2u) << "the one that is refused takes no replay";
+}
+
+// Four events: the limit is on what the shards have, whatever a merge made of them.
+TEST(GainsOf, RunsWithMoreEventsThanTheLimitAreNotRead) {
+  aggregator::test::MadeRun made(2);
+  for (std::int32_t rank = 0; rank < 2; ++rank)
+    for (std::uint32_t i = 0; i < 2; ++i)
+      made.collective(rank, "MPI_Barrier", (10 + 20 * i) * aggregator::test::kMs,
+                      (11 + 20 * i) * aggregator::test::kMs, i);
+  const fs::path run = fs::temp_directory_path() / ("clusterprof-events-test-" + std::to_string(::getpid()));
+  fs::create_directory(run);
+  ASSERT_TRUE(shard::write_shard(made.shards()[0], run / "node-n1000.h5"));
+  EXPECT_EQ(events_of(run).value(), 4u);
+  aggregator::whatif::WhatIf whatif;
+  const Result<void> refused = read_shards_of(run, 3, whatif);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("4 MPI events"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("--max-events"), std::string::npos) << "what to do";
+  const Result<void> read = read_shards_of(run, 4, whatif);
+  EXPECT_TRUE(read || read.error().message.find("--max-events") == std::string::npos);
+  fs::remove_all(run);
 }
 
 class WhileMerging : public ::testing::Test {

@@ -538,9 +538,10 @@ TEST_F(ProfileTest, GainsAreReadAsTheyWereWritten) {
   EXPECT_EQ(open(path_).gains().value(), std::nullopt);
 
   profile::Gains gains;
-  gains.elapsed_s = 10.25, gains.replayed_s = 10.125, gains.candidates = 7, gains.tried = 3;
+  gains.elapsed_s = 10.25, gains.replayed_s = 10.125, gains.candidates = 7, gains.tried = 2;
   gains.rows = {{"function f x0.5", "/u/a.c", "f", 12, -1, 8.1, 2.025, 0.1},
                 {"rank 3 = mean", "", "", 0, 3, 11, -0.875, 0.3}};
+  gains.refused_changes = {{"bandwidth x2", "nothing tells it"}};
   const auto written = [&] {
     ProfileWriter writer = ProfileWriter::create(path_).value();
     for (std::uint32_t node = 0; node < data.nodes.size(); ++node)
@@ -569,7 +570,9 @@ TEST_F(ProfileTest, GainsAreReadAsTheyWereWritten) {
   refused([](profile::Gains& g) { g.rows[1].error_s = -1; });
   refused([](profile::Gains& g) { g.rows[1].rank = -2; });
   refused([](profile::Gains& g) { g.tried = 1; });
-  refused([](profile::Gains& g) { g.candidates = 2; });
+  refused([](profile::Gains& g) { g.tried = 3; });
+  refused([](profile::Gains& g) { g.candidates = 1; });
+  refused([](profile::Gains& g) { g.candidates = 2; });  // but one more was refused
   refused([](profile::Gains& g) { g.replayed_s = -1; });
 }
 

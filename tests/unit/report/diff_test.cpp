@@ -341,6 +341,56 @@ TEST(Diff, FindingsOfOneKindAndPlaceAreSummedWithinARun) {
   EXPECT_DOUBLE_EQ(*diff.persisting[0].b_share, 0.1);
 }
 
+// A replay says what is gained, sums what that is at most.
+TEST(Diff, GainsAreComparedByOneMethod) {
+  const auto run_with = [](double gain_s, bool replayed) {
+    Analysis run;
+    run.findings = {finding_of(FindingKind::kDelay, Severity::kMedium, 0.2, "clean", 36)};
+    run.findings[0].gain_s = gain_s;
+    if (replayed) run.findings[0].gain_error_s = 0.1;
+    return run;
+  };
+  const auto compared = [](const std::vector<Analysis>& a, const std::vector<Analysis>& b) {
+    const auto facts = [](const std::vector<Analysis>& runs) {
+      std::vector<RunFacts> all;
+      for (const Analysis& run : runs) all.push_back(facts_of(run, "run"));
+      return all;
+    };
+    const Diff diff = compare(facts(a), facts(b));
+    const std::vector<FindingChange>& changes = diff.persisting.empty() ? diff.appeared : diff.persisting;
+    return changes.empty() ? FindingChange() : changes.front();
+  };
+  const FindingChange mixed = compared({run_with(4, true)}, {run_with(9, false)});
+  EXPECT_FALSE(mixed.a_gain_s);
+  EXPECT_FALSE(mixed.b_gain_s);
+  EXPECT_TRUE(mixed.gains_differ);
+  const FindingChange sums = compared({run_with(4, false)}, {run_with(9, false)});
+  EXPECT_EQ(sums.a_gain_s, 4);
+  EXPECT_EQ(sums.b_gain_s, 9);
+  EXPECT_EQ(sums.gain_method, GainMethod::kSums);
+  EXPECT_FALSE(sums.gains_differ);
+  // Of several runs those that were replayed, where both sides have some.
+  const FindingChange some = compared({run_with(4, true), run_with(30, false)}, {run_with(2, true)});
+  EXPECT_EQ(some.a_gain_s, 4);
+  EXPECT_EQ(some.b_gain_s, 2);
+  EXPECT_EQ(some.gain_method, GainMethod::kReplay);
+  // One run has it twice, by both methods: their sum is neither.
+  Analysis twice = run_with(4, true);
+  twice.findings.push_back(run_with(3, false).findings[0]);
+  EXPECT_TRUE(compared({twice}, {run_with(2, true)}).gains_differ);
+  // On one side alone there is nothing to compare with.
+  const FindingChange alone = compared({Analysis()}, {run_with(2, true)});
+  EXPECT_EQ(alone.b_gain_s, 2);
+  EXPECT_FALSE(alone.gains_differ);
+  const auto json = nlohmann::json::parse([&] {
+    std::string text;
+    render_diff_json(compare({facts_of(run_with(4, true), "a")}, {facts_of(run_with(9, false), "b")}), {},
+                     [&](std::string_view piece) { text += piece; });
+    return text;
+  }());
+  EXPECT_EQ(json["findings"]["stayed"][0]["gain_method"], "differ");
+}
+
 // --- conditions ------------------------------------------------------------------------------
 
 std::string error_of(const std::string& expression) {

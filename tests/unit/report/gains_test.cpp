@@ -19,10 +19,19 @@ namespace {
 using testing::find_kind;
 using Json = nlohmann::json;
 
-std::vector<std::string> changes_of(const Analysis& analysis) {
+std::vector<std::string> changes_of(const Analysis& analysis,
+                                    const shard::ShardData& data = testing::training_run()) {
   std::vector<std::string> changes;
-  for (const GainCandidate& candidate : gain_candidates(analysis)) changes.push_back(candidate.change);
+  for (const GainCandidate& candidate : gain_candidates(analysis, FunctionNames(data)))
+    changes.push_back(candidate.change);
   return changes;
+}
+
+void add_function(shard::ShardData& data, const char* name, const char* file) {
+  shard::PathInterner interner(data);
+  shard::Frame frame;
+  frame.name = interner.string(name), frame.file = interner.string(file);
+  interner.frame(frame);
 }
 
 profile::PredictedGain predicted(std::string change, double gain_s, double error_s = 0.1) {
@@ -78,12 +87,30 @@ TEST(GainCandidates, AFunctionOfSeveralFilesIsNone) {
   row.name = "solve", row.file = "/src/solve.c";
   row.active_self_s = row.active_total_s = 5;
   a.functions.push_back(row);
-  EXPECT_TRUE(has(changes_of(a), "function solve x0.5"));
-  EXPECT_TRUE(has(changes_of(a), "line /home/u/examples/train.py:"));
-  row.file = "/elsewhere/train.py";
-  a.functions.push_back(row);
-  EXPECT_FALSE(has(changes_of(a), "function solve"));
-  EXPECT_TRUE(has(changes_of(a), "line /home/u/examples/train.py:")) << "told apart from the other train.py";
+  shard::ShardData data = testing::training_run();
+  add_function(data, "solve", "/src/solve.c");
+  EXPECT_TRUE(has(changes_of(a, data), "function solve x0.5"));
+  EXPECT_TRUE(has(changes_of(a, data), "line /home/u/examples/train.py:"));
+  // No function of this view is in the other file, but the name is the same in all views.
+  add_function(data, "solve", "/elsewhere/train.py");
+  EXPECT_FALSE(has(changes_of(a, data), "function solve"));
+  EXPECT_TRUE(has(changes_of(a, data), "line /home/u/examples/train.py:")) << "told apart from the other one";
+}
+
+// A view that folds frames may show one function of a name only, or none; what was predicted is still of that
+// finding.
+TEST(Gains, OfFindingsDoNotDependOnTheFunctionsOfAView) {
+  Analysis a = analyse(testing::training_run());
+  Finding finding;
+  finding.kind = FindingKind::kDelay, finding.severity = Severity::kHigh;
+  finding.rank = 3, finding.ranks = {2, 3}, finding.gain_s = 5;
+  finding.place.function = "gradient";
+  a.findings.push_back(finding);
+  a.functions.clear();
+  apply_gains(a, gains({predicted("balance function gradient", 4, 0.2)}));
+  ASSERT_NE(find_kind(a, FindingKind::kDelay), nullptr);
+  EXPECT_EQ(find_kind(a, FindingKind::kDelay)->change, "balance function gradient");
+  EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kDelay)->gain_s, 4);
 }
 
 TEST(GainCandidates, CallsAreNamedWithTheWholePath) {
@@ -181,7 +208,8 @@ TEST(Gains, TheRankingIsInTextAndJson) {
   EXPECT_NE(text.find("200 ms"), std::string::npos) << text;
   EXPECT_NE(text.find("rank 3 = mean"), std::string::npos) << text;
   EXPECT_EQ(text.find("latency"), std::string::npos) << "it gains nothing: " << text;
-  EXPECT_NE(text.find("Tried: 3 of 9 changes"), std::string::npos) << text;
+  EXPECT_NE(text.find("Replayed: 3 of 9 changes"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Refused"), std::string::npos) << text;
 
   const Json whatif = Json::parse(render_json(a))["whatif"];
   EXPECT_EQ(whatif["method"], "replay");
@@ -195,6 +223,24 @@ TEST(Gains, TheRankingIsInTextAndJson) {
   EXPECT_EQ(whatif["candidates"][0]["predicted_s"], 7.5);
   EXPECT_EQ(whatif["candidates"][0]["error_s"], 0.2);
   EXPECT_TRUE(whatif["candidates"][0]["rank"].is_null());
+}
+
+TEST(Gains, RefusedChangesAreToldWithTheirReasons) {
+  Analysis a = analyse(testing::training_run());
+  profile::Gains all = gains({predicted("rank 3 = mean", 2.5, 0.2)});
+  all.candidates = 6;
+  for (int i = 1; i <= 5; ++i) all.refused_changes.push_back({"change " + std::to_string(i), "no reason"});
+  apply_gains(a, all);
+  const std::string text = text_of_gains(a);
+  EXPECT_NE(text.find("Refused: 5 of 6 changes."), std::string::npos) << text;
+  EXPECT_NE(text.find("change 3: no reason"), std::string::npos) << text;
+  EXPECT_EQ(text.find("change 4"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Replayed:"), std::string::npos) << "the run was not too long: " << text;
+  const Json whatif = Json::parse(render_json(a))["whatif"];
+  EXPECT_EQ(whatif["tried"], 1);
+  ASSERT_EQ(whatif["refused_changes"].size(), 5u);
+  EXPECT_EQ(whatif["refused_changes"][4]["change"], "change 5");
+  EXPECT_EQ(whatif["refused_changes"][4]["reason"], "no reason");
 }
 
 TEST(Gains, ARefusalIsTold) {

@@ -759,6 +759,11 @@ export interface PredictedGain {
   rank: number | null;
 }
 
+export interface RefusedChange {
+  change: string;
+  reason: string;
+}
+
 export interface WhatIf {
   method: "replay" | "sums" | null;
   refused: string | null;
@@ -767,6 +772,7 @@ export interface WhatIf {
   to_try: number;
   tried: number;
   candidates: PredictedGain[];
+  refused_changes: RefusedChange[];
 }
 
 export interface Report {

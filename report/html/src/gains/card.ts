@@ -122,6 +122,20 @@ function command(store: Store): Child {
   ];
 }
 
+// Whether there was no time for all changes.
+export const isCut = (whatif: WhatIf): boolean => whatif.tried > 0 && whatif.tried + whatif.refused_changes.length < whatif.to_try;
+
+function refused(whatif: WhatIf): Child {
+  const rows = whatif.refused_changes;
+  if (rows.length === 0) return null;
+  return el(
+    "details",
+    { class: "note" },
+    el("summary", null, `${plural(rows.length, "change")} of ${whatif.to_try} refused`),
+    el("ul", null, rows.map((row) => el("li", null, `${printable(row.change)}: ${printable(row.reason)}`))),
+  );
+}
+
 export function gainsCard(store: Store): HTMLElement | null {
   const { whatif } = store.model.report;
   if (!whatif || whatif.to_try === 0) return null;
@@ -132,7 +146,8 @@ export function gainsCard(store: Store): HTMLElement | null {
     whatif.refused ? el("p", { class: "empty" }, `Not predicted: ${printable(whatif.refused)}.`) : null,
     !whatif.refused && !any ? el("p", { class: "empty" }, "No change that was tried gains anything.") : null,
     any ? [ranking(store, whatif), chosen(store, whatif)] : null,
-    whatif.tried > 0 && whatif.tried < whatif.to_try ? el("p", { class: "note" }, `${plural(whatif.tried, "change")} of ${whatif.to_try} tried: the run is long. clusterprof whatif RUN tries all.`) : null,
+    isCut(whatif) ? el("p", { class: "note" }, `${plural(whatif.tried, "change")} of ${whatif.to_try} replayed: the run is long. clusterprof whatif RUN tries all.`) : null,
+    refused(whatif),
     command(store),
   );
 }
