@@ -211,6 +211,10 @@ void dump_events(const ShardData& data, Text& out) {
   }
   out.table("event_gaps", data.event_gaps.size(), "event\tpath\twall_ns");
   for (const EventGap& g : data.event_gaps) out.row(g.event, g.path, g.wall_ns);
+  out.table("event_stretches", data.event_stretches.size(),
+            "rank\tshared_begin_ns\tbegin_ns\tend_ns\tcomplete");
+  for (const EventStretch& s : data.event_stretches)
+    out.row(s.rank, s.shared_begin_ns, s.begin_ns, s.end_ns, s.complete);
   out.table("clock_offsets", data.clock_offsets.size(),
             "rank_row\treference_rank\tlocal_ns\toffset_ns\terror_ns");
   for (const ClockOffset& c : data.clock_offsets)

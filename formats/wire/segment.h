@@ -50,7 +50,7 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x38'47'45'53'46'52'50'43ull;  // "CPRFSEG8"
-inline constexpr std::uint32_t kWireMajor = 15;
+inline constexpr std::uint32_t kWireMajor = 16;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
@@ -84,6 +84,8 @@ enum class DropReason : std::uint32_t {
   kMemoryPathRoomFull,    // a recorded allocation whose call path found no room in the path arena
   kMemoryBlockTableFull,  // a recorded block that counts as freed at once; a mapping that is not recorded
   kGeneratedArenaFull,    // generated code whose description was too large, or found no room
+  kMpiStretchRingFull,    // as kMpiEventRingFull, of an event that the level does not select: a stretch lacks
+                          // it
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -113,7 +115,8 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
                                                                "memory_site_table_full",
                                                                "memory_path_room_full",
                                                                "memory_block_table_full",
-                                                               "generated_arena_full"};
+                                                               "generated_arena_full",
+                                                               "mpi_stretch_ring_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -403,6 +406,9 @@ struct SegmentHeader {
   // See event_is_selected(). Raised by the collector to stay within its budget, and by a wrapper whose ring
   // is full. Never lowered.
   std::atomic<std::uint32_t> mpi_event_level;
+  // EventStretches, stored by the collector. A wrapper that sees a level that the collector has raised also
+  // sees those that go with it.
+  std::atomic<std::uint64_t> stretch_offset_ns, stretch_period_ns, stretch_length_ns;
   std::atomic<std::uint64_t> mpi_operations;  // that would have an event at level 0
   ClockMeasurement clock_at_init, clock_at_finalize;
   char mpi_library[128];  // first line of MPI_Get_library_version, may be empty
