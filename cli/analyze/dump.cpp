@@ -511,8 +511,10 @@ void dump_gains(const profile::Gains& gains, Text& out) {
   out.table("gains", gains.rows.size(), "change\tfile\tline\tfunction\trank\tpredicted_s\tgain_s\terror_s");
   for (const profile::PredictedGain& row : gains.rows)
     out.row(row.change, row.file, row.line, row.function, row.rank, row.predicted_s, row.gain_s, row.error_s);
-  out.table("gains_run", 1, "from_sums\trefused\telapsed_s\treplayed_s\tcandidates\ttried");
-  out.row(gains.from_sums, gains.refused, gains.elapsed_s, gains.replayed_s, gains.candidates, gains.tried);
+  out.table("gains_run", 1,
+            "from_sums\trefused\telapsed_s\treplayed_s\tstretches\tstretches_s\tcandidates\ttried");
+  out.row(gains.from_sums, gains.refused, gains.elapsed_s, gains.replayed_s, gains.stretches,
+          gains.stretches_s, gains.candidates, gains.tried);
 }
 
 void dump_quantiles(const profile::PathStatisticsTable& table, Text& out) {

@@ -71,6 +71,10 @@ profile::Gains gains_of(const WhatIf& whatif, const std::vector<report::GainCand
   gains.from_sums = whatif.is_from_sums();
   gains.elapsed_s = whatif.elapsed_s();
   gains.replayed_s = whatif.replayed().elapsed_s;
+  if (const auto stretches = whatif.stretches()) {
+    gains.stretches = static_cast<std::uint32_t>(stretches->count);
+    gains.stretches_s = stretches->time_s;
+  }
   gains.candidates = static_cast<std::uint32_t>(candidates.size());
   gains.tried = static_cast<std::uint32_t>(std::min(candidates.size(), most));
   for (std::size_t i = 0; i < gains.tried; ++i) {
@@ -101,9 +105,7 @@ profile::Gains predict_while_merging(const fs::path& run, const report::Analysis
   gains.candidates = static_cast<std::uint32_t>(candidates.size());
   const std::uint64_t events = analysis.wait_quality ? analysis.wait_quality->events : 0;
   const std::uint64_t replays = events == 0 ? UINT64_MAX : kMostReplayedEvents / events;
-  gains.refused = analysis.wait_quality && analysis.wait_quality->event_level != 0
-                      ? "the recording has a sample of the MPI operations, which cannot be replayed"
-                      : refusal(run);
+  gains.refused = refusal(run);
   if (gains.refused.empty() && replays <= kReplaysToPrepare) gains.refused = kTooLong;
   if (!gains.refused.empty() || candidates.empty()) return gains;
   try {
