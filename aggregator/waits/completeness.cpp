@@ -14,11 +14,21 @@ bool too_many(std::uint64_t unmatched, std::uint64_t all) {
   return static_cast<double>(unmatched) > kMaxUnmatched * static_cast<double>(all);
 }
 
-bool lost_events(const shard::ShardData& merged) {
-  return std::any_of(merged.drops.begin(), merged.drops.end(), [](const shard::Drop& drop) {
-    return drop.count != 0 && (drop.reason == "mpi_event_ring_full" || drop.reason == "damaged_mpi_event" ||
-                               drop.reason == "damaged_mpi_event_ring");
+// `of`: of a rank that this is true of.
+template <typename Of>
+bool lost_events(const shard::ShardData& merged, const Of& of) {
+  return std::any_of(merged.drops.begin(), merged.drops.end(), [&](const shard::Drop& drop) {
+    return drop.count != 0 && of(merged.ranks[drop.rank]) &&
+           (drop.reason == "mpi_event_ring_full" || drop.reason == "damaged_mpi_event" ||
+            drop.reason == "damaged_mpi_event_ring");
   });
+}
+
+Incomplete why_incomplete_of_any(const Trace& trace, const shard::ShardData& merged) {
+  if (count_missing(trace, merged) != 0) return Incomplete::kMissingRanks;
+  if (was_recorded_in_windows(merged)) return Incomplete::kWindows;
+  // A call that never returned is no transfer, and the replay does not see it.
+  return merged.calls_under_way.empty() ? Incomplete::kNo : Incomplete::kUnderWay;
 }
 
 }  // namespace
@@ -37,15 +47,20 @@ bool was_recorded_in_windows(const shard::ShardData& merged) {
 
 Incomplete why_incomplete(const Trace& trace, const Matches& matches, const shard::ShardData& merged) {
   if (trace.level != 0) return Incomplete::kSampled;
-  if (count_missing(trace, merged) != 0) return Incomplete::kMissingRanks;
-  if (was_recorded_in_windows(merged)) return Incomplete::kWindows;
-  // A call that never returned is no transfer, and the replay does not see it.
-  if (!merged.calls_under_way.empty()) return Incomplete::kUnderWay;
-  if (lost_events(merged)) return Incomplete::kLost;
+  if (const Incomplete why = why_incomplete_of_any(trace, merged); why != Incomplete::kNo) return why;
+  if (lost_events(merged, [](const shard::Rank&) { return true; })) return Incomplete::kLost;
   if (too_many(matches.unmatched_messages, matches.messages) ||
       too_many(matches.unmatched_collectives, matches.instances.size()))
     return Incomplete::kUnmatched;
   return Incomplete::kNo;
+}
+
+Incomplete why_without_stretches(const Trace& trace, const shard::ShardData& merged) {
+  if (const Incomplete why = why_incomplete_of_any(trace, merged); why != Incomplete::kNo) return why;
+  // When ranks without stretches lost them is not known.
+  return lost_events(merged, [](const shard::Rank& rank) { return rank.event_level == 0; })
+             ? Incomplete::kLost
+             : Incomplete::kNo;
 }
 
 }  // namespace clusterprof::aggregator::waits

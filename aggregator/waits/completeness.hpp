@@ -26,5 +26,7 @@ enum class Incomplete : std::uint8_t {
 };
 [[nodiscard]] Incomplete why_incomplete(const Trace& trace, const Matches& matches,
                                         const shard::ShardData& merged);
+// The same of a trace that is a sample, of which only stretches of time are replayed.
+[[nodiscard]] Incomplete why_without_stretches(const Trace& trace, const shard::ShardData& merged);
 
 }  // namespace clusterprof::aggregator::waits

@@ -115,6 +115,11 @@ void TraceBuilder::add(const shard::ShardData& shard) {
   for (const shard::Rank& rank : shard.ranks) sources_.push_back({rank, shard.nodes[rank.node].name, 0});
   for (const shard::ClockOffset& offset : shard.clock_offsets)
     if (is_sane(offset)) offsets_.push_back({first_source + offset.rank, offset});
+  for (const shard::EventStretch& stretch : shard.event_stretches) {
+    if (keep_ != Keep::kAllOfRanks) break;
+    stretches_.push_back(stretch);
+    stretches_.back().rank += first_source;
+  }
   if (shard.mpi_events.empty()) return;
 
   std::vector<std::uint32_t> new_path(shard.paths.size());
@@ -176,7 +181,7 @@ void TraceBuilder::add(const shard::ShardData& shard) {
     row.op = op;
     row.kind = static_cast<MpiEventKind>(event.kind);
     row.flags = event.flags;
-    if (keep_ == Keep::kBytes) part.bytes.push_back(event.bytes);
+    if (keep_ == Keep::kAllOfRanks) part.bytes.push_back(event.bytes);
     part.lanes.back().end = static_cast<std::uint32_t>(part.events.size());
     ++sources_[rank].events;
   }
@@ -223,6 +228,17 @@ void TraceBuilder::arrange_clock_offsets(const NewRows& rows) {
             [](const shard::ClockOffset& a, const shard::ClockOffset& b) {
               return std::tie(a.rank, a.local_ns, a.reference_rank, a.offset_ns) <
                      std::tie(b.rank, b.local_ns, b.reference_rank, b.offset_ns);
+            });
+}
+
+void TraceBuilder::arrange_stretches(const NewRows& rows) {
+  std::erase_if(stretches_,
+                [&](const shard::EventStretch& stretch) { return rows.rank[stretch.rank] == kNone; });
+  for (shard::EventStretch& stretch : stretches_) stretch.rank = rows.rank[stretch.rank];
+  std::sort(stretches_.begin(), stretches_.end(),
+            [](const shard::EventStretch& a, const shard::EventStretch& b) {
+              return std::tie(a.shared_begin_ns, a.rank, a.begin_ns) <
+                     std::tie(b.shared_begin_ns, b.rank, b.begin_ns);
             });
 }
 
@@ -283,7 +299,7 @@ std::vector<std::vector<std::uint32_t>> TraceBuilder::place_lanes(const shard::S
     trace.lanes.push_back(lane);
   }
   trace.events.resize(events);
-  if (keep_ == Keep::kBytes) trace.bytes.resize(events);
+  if (keep_ == Keep::kAllOfRanks) trace.bytes.resize(events);
   return lane_of;
 }
 
@@ -407,7 +423,8 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     rows.rank_of_number.emplace(merged.ranks[i].rank, i);
   choose_sources(merged, rows);
   arrange_clock_offsets(rows);
-  trace.level = rows.level;
+  arrange_stretches(rows);
+  trace.level = keep_ == Keep::kSample ? rows.level : 0;
 
   rows.path.resize(path_ids_.size());
   for (std::uint32_t i = 1; i < merged.paths.size(); ++i) {
@@ -424,6 +441,7 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
   const std::vector<std::vector<std::uint32_t>> lane_of = place_lanes(merged, rows, trace);
   for (std::size_t p = 0; p < parts_.size(); ++p)
     take_events(merged, rows, std::exchange(parts_[p], {}), lane_of[p], trace);
+  trace.level = std::max(trace.level, rows.level);
   std::sort(trace.gaps.begin(), trace.gaps.end(), [](const Gap& a, const Gap& b) {
     return std::tie(a.event, a.path, a.wall_ns) < std::tie(b.event, b.path, b.wall_ns);
   });
@@ -431,9 +449,11 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
   set_init_and_finalize(merged, trace);
   set_paths(merged, trace);
 
-  const auto offsets = std::move(clock_offsets_);
+  auto offsets = std::move(clock_offsets_);
+  auto stretches = std::move(stretches_);
   *this = TraceBuilder(keep_);
-  clock_offsets_ = offsets;
+  clock_offsets_ = std::move(offsets);
+  stretches_ = std::move(stretches);
   return trace;
 }
 

@@ -116,7 +116,7 @@ struct Trace {
   // Per row of the merged paths: whether it stands for a thread that is ready but has no processor. Empty:
   // none does.
   std::vector<bool> lacks_processor;
-  std::uint32_t level = 0;  // the events are those selected at this one
+  std::uint32_t level = 0;  // the events are those selected at this one, but see TraceBuilder::Keep
 
   // Events with the same times are operations of one call.
   [[nodiscard]] bool same_call(std::uint32_t a, std::uint32_t b) const {
@@ -163,13 +163,18 @@ struct Trace {
 // Builds a trace from the shards. The result does not depend on their order.
 class TraceBuilder {
  public:
-  enum class Keep : std::uint8_t { kNoBytes, kBytes };
-  explicit TraceBuilder(Keep keep = Keep::kNoBytes) : keep_(keep) {}
+  enum class Keep : std::uint8_t {
+    kSample,     // what the highest level of the ranks selects
+    kAllOfRanks  // also what other ranks, and stretches of time, have beside that; and the bytes of messages
+  };
+  explicit TraceBuilder(Keep keep = Keep::kSample) : keep_(keep) {}
   void add(const shard::ShardData& shard);
   // Empties the builder.
   [[nodiscard]] Trace finish(const shard::ShardData& merged);
   // Rows of the builder's tables refer to the merged rows by content.
   [[nodiscard]] const std::vector<shard::ClockOffset>& clock_offsets() const { return clock_offsets_; }
+  // With kAllOfRanks, after finish(): by shared_begin_ns, then rank.
+  [[nodiscard]] const std::vector<shard::EventStretch>& event_stretches() const { return stretches_; }
 
  private:
   struct PathIdHash {
@@ -201,6 +206,7 @@ class TraceBuilder {
   };
   void choose_sources(const shard::ShardData& merged, NewRows& rows) const;
   void arrange_clock_offsets(const NewRows& rows);
+  void arrange_stretches(const NewRows& rows);
   // The lane in the trace, by part and the part's lane; kNone: none.
   std::vector<std::vector<std::uint32_t>> place_lanes(const shard::ShardData& merged, const NewRows& rows,
                                                       Trace& trace) const;
@@ -215,6 +221,7 @@ class TraceBuilder {
   std::vector<Part> parts_;
   std::vector<SourceOffset> offsets_;
   std::vector<shard::ClockOffset> clock_offsets_;  // rank: row of the merged ranks
+  std::vector<shard::EventStretch> stretches_;  // rank: row of sources_; after finish() of the merged ranks
   std::unordered_map<shard::PathId, std::uint32_t, PathIdHash> path_index_{{shard::PathId{}, 0}};
   std::vector<shard::PathId> path_ids_{shard::PathId{}};
   std::unordered_map<std::uint64_t, std::uint32_t> channel_index_;

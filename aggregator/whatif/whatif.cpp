@@ -23,6 +23,7 @@
 #include "aggregator/waits/replay_engine.hpp"
 #include "aggregator/waits/trace.hpp"
 #include "aggregator/whatif/reach.hpp"
+#include "aggregator/whatif/stretches.hpp"
 #include "aggregator/whatif/threads.hpp"
 
 namespace clusterprof::aggregator::whatif {
@@ -111,6 +112,12 @@ struct Recording {
   std::vector<Reach> reach;              // per instance
   std::array<Network, 2> network;        // within a node, and across
   std::vector<std::uint32_t> place;      // per first event of a call: the site whose gaps its gap counts to
+  // Where only stretches of the run are known: these, the stretch of each lane, and per first event of a call
+  // whether it counts for the stretch. Empty: the trace is the run.
+  std::vector<TimeSpan> spans;
+  std::vector<std::uint32_t> stretch_of;
+  std::vector<bool> is_counted;
+  TimeSpan represented;  // what they stand for
   // Of the time of each rank's path (key_of), what is input and output: of its main thread, and of its
   // others.
   std::array<std::unordered_map<std::uint64_t, double>, 2> io;
@@ -126,7 +133,28 @@ struct Recording {
     return call == lane.end ? tail[trace.events[lane.first].lane] : before[call];
   }
   [[nodiscard]] std::uint32_t site_of(const Lane& lane, std::uint32_t call) const {
-    return call == lane.end ? kTail : call == lane.first ? kHead : trace.events[call].path;
+    return call == lane.end ? kTail : call == lane.first && spans.empty() ? kHead : trace.events[call].path;
+  }
+  [[nodiscard]] bool counts(std::uint32_t call) const { return spans.empty() || is_counted[call]; }
+  // Of how much time each nanosecond of the replay tells.
+  [[nodiscard]] double scale() const {
+    if (spans.empty()) return 1;
+    double replayed_ns = 0;
+    for (const TimeSpan& span : spans) replayed_ns += static_cast<double>(span.length_ns());
+    return static_cast<double>(represented.length_ns()) / replayed_ns;
+  }
+  // When the time before a call began.
+  [[nodiscard]] std::int64_t gap_begin(const Lane& lane, std::uint32_t call) const {
+    return call == lane.first ? lane.begin_ns : trace.events[call - 1].exit_ns;
+  }
+  // How much of the time before the call lies within the lane's stretch.
+  [[nodiscard]] double share_within(const Lane& lane, std::uint32_t call) const {
+    if (spans.empty() || call == lane.end) return 1;
+    const std::int64_t end_ns = spans[stretch_of[trace.events[lane.first].lane]].end_ns;
+    const std::int64_t from_ns = gap_begin(lane, call), until_ns = recorded_enter(call);
+    if (until_ns <= end_ns || until_ns <= from_ns) return 1;
+    return std::clamp(static_cast<double>(end_ns - from_ns) / static_cast<double>(until_ns - from_ns), 0.0,
+                      1.0);
   }
   // Where ranks are compared.
   [[nodiscard]] std::uint32_t place_of(const Lane& lane, std::uint32_t call) const {
@@ -298,7 +326,7 @@ class ChangedCosts {
   [[nodiscard]] std::int64_t end(std::uint32_t call) {
     const Now& now = now_[r_.trace.events[call].lane];
     const double wait_ns = static_cast<double>(std::min(now.waited_until_ns, now.done_ns) - now.begin_ns);
-    if (wait_ns > 0) wait_of_site[r_.trace.events[call].path] += wait_ns;
+    if (wait_ns > 0 && r_.counts(call)) wait_of_site[r_.trace.events[call].path] += wait_ns;
     return now.done_ns;
   }
 
@@ -365,7 +393,7 @@ std::string_view last_part(std::string_view name, shard::FrameKind kind) {
 }  // namespace
 
 struct WhatIf::State {
-  TraceBuilder builder{TraceBuilder::Keep::kBytes};
+  TraceBuilder builder{TraceBuilder::Keep::kAllOfRanks};
   Merger merger;
   ShardData merged;
   Recording recording;
@@ -374,6 +402,7 @@ struct WhatIf::State {
   Outcome replayed;
 
   Result<void> prepare();
+  Result<void> take_stretches(const ClockModel& clocks);
   // On the one clock that all times of the trace are on; there are lanes.
   [[nodiscard]] std::int64_t begin_of_run_ns() const {
     std::int64_t ns = recording.trace.lanes.front().begin_ns;
@@ -402,7 +431,15 @@ struct WhatIf::State {
   Outcome replay(const Amounts& amounts) const;
   Outcome add_up(const Amounts& amounts) const;
   Outcome outcome(const Amounts& amounts) const { return from_sums ? add_up(amounts) : replay(amounts); }
-  void critical_path(const ChangedCosts& costs, std::uint32_t last_lane, Outcome& outcome) const;
+  using Engine = ReplayEngine<ChangedCosts>;
+  [[nodiscard]] double end_in_stretch(const Engine& engine, const ChangedCosts& costs,
+                                      std::uint32_t lane) const;
+  std::vector<std::uint32_t> elapsed_of_stretches(const Engine& engine, const ChangedCosts& costs,
+                                                  Outcome& outcome) const;
+  using PathSums = std::map<std::pair<std::uint32_t, std::uint32_t>, double>;  // ns by rank and path
+  void add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane, PathSums& sums) const;
+  void critical_path(const ChangedCosts& costs, const std::vector<std::uint32_t>& last_lanes,
+                     Outcome& outcome) const;
   [[nodiscard]] TimeRow row_of(std::uint32_t path) const;
 
   template <typename Of>
@@ -415,6 +452,7 @@ struct WhatIf::State {
   Result<void> add_function_balance(const Change& change, Amounts& amounts) const;
   Result<void> add_balance(const Change& change, std::vector<bool> inside, std::uint32_t one,
                            Amounts& amounts) const;
+  [[nodiscard]] double spread_s(const Outcome& outcome) const;
   [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome) const;
   template <typename Take>
   void for_each_stretch(const Take& take) const;
@@ -440,19 +478,23 @@ Result<void> WhatIf::State::prepare() {
   }
   recording.matches = match_events(trace, count_missing(trace, merged), was_recorded_in_windows(merged));
   static constexpr const char* kWhy[] = {"",
-                                         "more MPI operations than the recording keeps: its events are a "
-                                         "sample, and a sample cannot be replayed",
+                                         "its events are a sample",
                                          "ranks have no MPI events",
                                          "it was recorded in windows",
                                          "MPI calls never returned",
                                          "MPI events were lost",
                                          "too many MPI operations lack the other side"};
-  if (const Incomplete why = why_incomplete(trace, recording.matches, merged); why != Incomplete::kNo)
+  Incomplete why = why_incomplete(trace, recording.matches, merged);
+  const bool is_sample = why == Incomplete::kSampled;
+  if (is_sample) why = why_without_stretches(trace, merged);
+  if (why != Incomplete::kNo)
     return Error{std::string("the run cannot be replayed: ") + kWhy[static_cast<std::size_t>(why)],
                  ErrorKind::kNotFound};
   const ClockModel clocks(trace, recording.matches, builder.clock_offsets(), merged);
   clocks.adjust(trace);
   elapsed_s = seconds(static_cast<double>(end_of_run_ns() - begin_of_run_ns()));
+  if (is_sample)
+    if (const Result<void> taken = take_stretches(clocks); !taken) return taken.error();
   find_stretches();
   find_places();
   find_io();
@@ -470,6 +512,24 @@ Result<void> WhatIf::State::prepare() {
                      std::to_string(std::max(replayed.elapsed_s, 0.0)) + " s, and the run took " +
                      std::to_string(elapsed_s) + " s",
                  ErrorKind::kNotFound};
+  return {};
+}
+
+Result<void> WhatIf::State::take_stretches(const ClockModel& clocks) {
+  recording.spans = complete_stretches(recording.trace, builder.event_stretches(), clocks, merged);
+  if (recording.spans.size() < kFewestStretches)
+    return Error{
+        "the run cannot be replayed: it made more MPI operations than the recording keeps, so that its "
+        "events are a sample, and beside it " +
+            std::to_string(recording.spans.size()) + " stretches of time are complete on all ranks; " +
+            std::to_string(kFewestStretches) + " are needed",
+        ErrorKind::kNotFound};
+  recording.represented = span_of_events(recording.trace);
+  StretchTrace part = trace_of_stretches(std::move(recording.trace), recording.spans);
+  recording.matches = match_within_stretches(part);
+  recording.trace = std::move(part.trace);
+  recording.stretch_of = std::move(part.stretch_of);
+  recording.is_counted = std::move(part.is_counted);
   return {};
 }
 
@@ -503,8 +563,10 @@ void WhatIf::State::find_stretches() {
     bool is_polled_known = false;
   };
   std::unordered_map<std::uint64_t, Site> sites;
-  const auto is_short = [&](const Stretch& stretch) {
-    return seconds(static_cast<double>(stretch.useful_ns)) < kFewSamples * period_s;
+  // What was before the first call of a stretch of time is known in part, and by none of its own samples.
+  const auto is_short = [&](const Lane& lane, std::uint32_t call, const Stretch& stretch) {
+    return seconds(static_cast<double>(stretch.useful_ns)) < kFewSamples * period_s ||
+           (call == lane.first && !recording.spans.empty());
   };
   // Returns the sum.
   const auto take_samples = [&](const Lane& lane, std::uint32_t call, Times& times) {
@@ -537,7 +599,7 @@ void WhatIf::State::find_stretches() {
       recording.elastic[call] = function.starts_with("MPI_Test") || function.starts_with("MPI_Iprobe");
     }
     Site& site = sites[key_of(lane.rank, recording.site_of(lane, call))];
-    if (is_short(stretch))
+    if (is_short(lane, call, stretch))
       site.few_ns += take_samples(lane, call, site.few);
     else
       site.left_out_ns += left_out_of(stretch, take_samples(lane, call, site.many));
@@ -583,7 +645,7 @@ void WhatIf::State::find_stretches() {
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     if (call == lane.end) return;
     Stretch& stretch = recording.before[call];
-    if (!is_short(stretch)) {
+    if (!is_short(lane, call, stretch)) {
       Times times;
       const double sampled_ns = take_samples(lane, call, times);
       std::tie(stretch.first, stretch.count) = add(times, left_out_of(stretch, sampled_ns));
@@ -911,20 +973,23 @@ Outcome WhatIf::State::replay(const Amounts& amounts) const {
   const std::int64_t end_ns = engine.run();
   outcome.elapsed_s = end_ns < 0 ? -1 : seconds(static_cast<double>(end_ns));
   if (end_ns < 0) return outcome;
+  std::vector<std::uint32_t> last_lanes{0};
+  for (std::uint32_t l = 1; l < trace.lanes.size(); ++l)
+    if (engine.end_of(l) > engine.end_of(last_lanes[0])) last_lanes[0] = l;
+  if (!recording.spans.empty()) last_lanes = elapsed_of_stretches(engine, costs, outcome);
+  const double scale = recording.scale();
   std::vector<double> useful_ns(merged.ranks.size());
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
-    if (lane.thread == 0) useful_ns[lane.rank] += costs.useful_ns(lane, call);
+    if (lane.thread == 0)
+      useful_ns[lane.rank] += costs.useful_ns(lane, call) * recording.share_within(lane, call) * scale;
   });
   set_outcome_of_useful(useful_ns, outcome);
   for (const auto& [path, ns] : costs.wait_of_site) {
-    outcome.wait_s += seconds(ns);
+    outcome.wait_s += seconds(ns * scale);
     outcome.waits.push_back(row_of(path));
-    outcome.waits.back().time_s = seconds(ns);
+    outcome.waits.back().time_s = seconds(ns * scale);
   }
-  std::uint32_t last_lane = 0;
-  for (std::uint32_t l = 1; l < trace.lanes.size(); ++l)
-    if (engine.end_of(l) > engine.end_of(last_lane)) last_lane = l;
-  critical_path(costs, last_lane, outcome);
+  critical_path(costs, last_lanes, outcome);
   const auto most_first = [](std::vector<TimeRow>& rows) {
     std::sort(rows.begin(), rows.end(), [](const TimeRow& a, const TimeRow& b) {
       return std::tie(b.time_s, a.rank, a.name, a.caller, a.file, a.line) <
@@ -961,11 +1026,69 @@ Outcome WhatIf::State::add_up(const Amounts& amounts) const {
   return outcome;
 }
 
-// Back from the end of the last lane; at each call that waited it goes on where that was caused.
-void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_lane,
-                                  Outcome& outcome) const {
+// When the lane gets to what it was at when its stretch ended, since the first lane began: as far in the time
+// between two calls, or as long in a call.
+double WhatIf::State::end_in_stretch(const Engine& engine, const ChangedCosts& costs, std::uint32_t l) const {
+  const Lane& lane = recording.trace.lanes[l];
+  const std::uint32_t last = recording.trace.call_begin(lane.end - 1);
+  const std::int64_t end_ns = recording.spans[recording.stretch_of[l]].end_ns;
+  const std::int64_t enter_ns = recording.recorded_enter(last);
+  const auto entered_ns = static_cast<double>(engine.entered(last));
+  if (end_ns <= enter_ns)
+    return entered_ns -
+           static_cast<double>(costs.before(lane, last)) * (1 - recording.share_within(lane, last));
+  const auto length_ns = static_cast<double>(recording.trace.events[last].exit_ns - enter_ns);
+  const double share =
+      length_ns > 0 ? std::min(static_cast<double>(end_ns - enter_ns) / length_ns, 1.0) : 1.0;
+  return entered_ns + share * (static_cast<double>(engine.end_of(l)) - entered_ns);
+}
+
+// The mean of the stretches stands for the time from the ranks' first events to their last, and the rest
+// stays. Of a stretch the mean of its ranks counts. Returns the last lane of each.
+std::vector<std::uint32_t> WhatIf::State::elapsed_of_stretches(const Engine& engine,
+                                                               const ChangedCosts& costs,
+                                                               Outcome& outcome) const {
   const Trace& trace = recording.trace;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, double> sums;
+  struct Of {
+    double sum_ns = 0, least_ns = 0, most_ns = 0, lanes = 0;
+    std::uint32_t last_lane = kNone;
+  };
+  std::vector<Of> of(recording.spans.size());
+  const std::int64_t first_ns = begin_of_run_ns();
+  for (std::uint32_t l = 0; l < trace.lanes.size(); ++l) {
+    if (trace.lanes[l].thread != 0) continue;
+    Of& stretch = of[recording.stretch_of[l]];
+    const double ns = end_in_stretch(engine, costs, l) -
+                      static_cast<double>(recording.spans[recording.stretch_of[l]].begin_ns - first_ns);
+    if (stretch.last_lane == kNone || ns > stretch.most_ns) {
+      stretch.most_ns = ns;
+      stretch.last_lane = l;
+    }
+    stretch.least_ns = stretch.lanes == 0 ? ns : std::min(stretch.least_ns, ns);
+    stretch.sum_ns += ns;
+    ++stretch.lanes;
+  }
+  const double represented_s = seconds(static_cast<double>(recording.represented.length_ns()));
+  const auto count = static_cast<double>(of.size());
+  double mean = 0;
+  std::vector<std::uint32_t> last_lanes;
+  for (std::size_t s = 0; s < of.size(); ++s) {
+    const auto length_ns = static_cast<double>(recording.spans[s].length_ns());
+    const double mean_ns = of[s].sum_ns / of[s].lanes;
+    outcome.of_stretches.push_back(mean_ns / length_ns);
+    mean += mean_ns / length_ns / count;
+    outcome.apart_s +=
+        represented_s * std::max(of[s].most_ns - mean_ns, mean_ns - of[s].least_ns) / length_ns / count;
+    last_lanes.push_back(of[s].last_lane);
+  }
+  outcome.elapsed_s = elapsed_s + represented_s * (mean - 1);
+  return last_lanes;
+}
+
+// Back from the end of the last lane; at each call that waited it goes on where that was caused.
+void WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane,
+                                      PathSums& sums) const {
+  const Trace& trace = recording.trace;
   const Lane* lane = &trace.lanes[last_lane];
   std::uint32_t next = lane->end;
   // Every step goes to an earlier call, unless events contradict each other.
@@ -979,6 +1102,21 @@ void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_
     sums[{lane->rank, trace.events[call].path}] += static_cast<double>(costs.behind_ns[call]);
     next = costs.cause[call] == kNone ? call : trace.call_begin(costs.cause[call]);
     lane = &trace.lanes[trace.events[next].lane];
+  }
+}
+
+void WhatIf::State::critical_path(const ChangedCosts& costs, const std::vector<std::uint32_t>& last_lanes,
+                                  Outcome& outcome) const {
+  PathSums sums;
+  for (const std::uint32_t lane : last_lanes) add_critical_path(costs, lane, sums);
+  if (!recording.spans.empty()) {
+    // What crosses the borders of a stretch is in these paths as a whole.
+    const double represented_s = seconds(static_cast<double>(recording.represented.length_ns()));
+    double all_ns = 0;
+    for (const auto& [key, ns] : sums) all_ns += ns;
+    const double share =
+        all_ns > 0 ? std::max(outcome.elapsed_s - elapsed_s + represented_s, 0.0) / seconds(all_ns) : 0;
+    for (auto& [key, ns] : sums) ns *= share;
   }
   std::map<std::tuple<std::int32_t, std::string, std::string, std::string, std::uint32_t>, TimeRow> rows;
   for (const auto& [key, ns] : sums) {
@@ -1224,6 +1362,16 @@ Result<void> WhatIf::State::add_balance(const Change& change, std::vector<bool> 
 
 // --- predictions ------------------------------------------------------------------------------------------
 
+// How wrong the gain may be because stretches differ, and stand for a run of which they are a part.
+double WhatIf::State::spread_s(const Outcome& outcome) const {
+  if (recording.spans.empty()) return 0;
+  std::vector<double> gains;
+  for (std::size_t s = 0; s < recording.spans.size(); ++s)
+    gains.push_back(replayed.of_stretches[s] - outcome.of_stretches[s]);
+  return seconds(static_cast<double>(recording.represented.length_ns())) *
+         error_of_mean(gains, 1 / recording.scale());
+}
+
 double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
   const auto part_of = [&](std::uint32_t path, double factor) {
     for (const Amounts::Balance& balance : amounts.balances)
@@ -1244,7 +1392,8 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
     const double s = seconds(static_cast<double>(value.wall_ns));
     Of& of = ranks[value.rank];
     (value.main_thread ? of.changed_s : of.helpers_s) += s * part;
-    if (value.main_thread) of.variance += s * period_s * part * part;
+    // Of stretches, only the samples in these tell.
+    if (value.main_thread) of.variance += s * period_s * part * part * recording.scale();
   }
   if (!from_sums && (amounts.paths_change || amounts.io != 1 || !amounts.balances.empty()))
     for_each_stretch([&](const Lane& lane, std::uint32_t call) {
@@ -1254,7 +1403,8 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
       double blocked_s = 0, least = std::numeric_limits<double>::infinity(), most = 0;
       for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
         const Part& part = recording.parts[i];
-        const double s = seconds(static_cast<double>(stretch.useful_ns)) * static_cast<double>(part.share);
+        const double s = seconds(static_cast<double>(stretch.useful_ns)) * recording.scale() *
+                         recording.share_within(lane, call) * static_cast<double>(part.share);
         const double changed = part_of(part.path, amounts.factor(recording, lane, part.path));
         of.replayed_s += s * changed;
         const auto found = recording.blocked.find(key_of(lane.rank, part.path));
@@ -1297,12 +1447,15 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
     of_network = std::max(of_network, (is_rough ? kRoughNetworkError : kNetworkError) * gain);
   }
   const double of_threads = amounts.threads.empty() ? 0 : kThreadsError * gain;
-  const double random = std::sqrt(sampling * sampling + of_network * of_network + of_threads * of_threads +
-                                  std::pow(kRunVariation * outcome.elapsed_s, 2));
+  const double of_stretches = spread_s(outcome);
+  const double random =
+      std::sqrt(sampling * sampling + of_network * of_network + of_threads * of_threads +
+                of_stretches * of_stretches + std::pow(kRunVariation * outcome.elapsed_s, 2));
   // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and
   // who lacks a processor gets one when others wait less. What samples know of the changed code, but its gaps
   // do not have, was not changed.
-  const double bound = std::min(helpers, elapsed_s) + left_out + blind + (gain > 0 ? lacked : 0);
+  const double bound =
+      std::min(helpers, elapsed_s) + left_out + blind + (gain > 0 ? lacked : 0) + outcome.apart_s;
   return random + std::abs(replayed.elapsed_s - elapsed_s) + bound;
 }
 
@@ -1317,6 +1470,13 @@ Result<void> WhatIf::prepare() { return state_->prepare(); }
 double WhatIf::elapsed_s() const { return state_->elapsed_s; }
 const Outcome& WhatIf::replayed() const { return state_->replayed; }
 bool WhatIf::is_from_sums() const { return state_->from_sums; }
+std::optional<ReplayedStretches> WhatIf::stretches() const {
+  const std::vector<TimeSpan>& spans = state_->recording.spans;
+  if (spans.empty()) return std::nullopt;
+  ReplayedStretches replayed{spans.size(), 0};
+  for (const TimeSpan& span : spans) replayed.time_s += seconds(static_cast<double>(span.length_ns()));
+  return replayed;
+}
 
 Result<Prediction> WhatIf::predict(const std::vector<Change>& changes) const {
   const Result<Amounts> amounts = state_->amounts_of(changes);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Predicts how long a run would have taken with changes: replays its events with other costs, or, of a
-// program without MPI, adds up sampled times. Formulas: docs/whatif.md.
+// Predicts how long a run would have taken with changes: replays its events with other costs; of a run whose
+// events are a sample, those of the stretches of time that have all; or, of a program without MPI, adds up
+// sampled times. Formulas: docs/whatif.md.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,16 @@ struct Outcome {
   double parallel = 0, load_balance = 0, communication = 0;
   std::vector<TimeRow> waits;     // by call site, most first
   std::vector<TimeRow> critical;  // the critical path by rank and function, most first
+  // Where stretches stand for the run: how long each takes, of what it was long; and how far ranks are apart
+  // at their ends, of the elapsed time.
+  std::vector<double> of_stretches;
+  double apart_s = 0;
+};
+
+// What was replayed of a run whose events are a sample.
+struct ReplayedStretches {
+  std::size_t count = 0;
+  double time_s = 0;  // of all together
 };
 
 struct Prediction {
@@ -58,8 +70,9 @@ class WhatIf {
 
   // As recorded, by the clock of the replay: nodes' clocks are adjusted to each other.
   [[nodiscard]] double elapsed_s() const;
-  [[nodiscard]] const Outcome& replayed() const;  // without changes
-  [[nodiscard]] bool is_from_sums() const;        // there is no MPI to be replayed
+  [[nodiscard]] const Outcome& replayed() const;                     // without changes
+  [[nodiscard]] bool is_from_sums() const;                           // there is no MPI to be replayed
+  [[nodiscard]] std::optional<ReplayedStretches> stretches() const;  // none: the run as a whole
 
   // Error: a change names what the run does not have (kNotFound).
   Result<Prediction> predict(const std::vector<Change>& changes) const;

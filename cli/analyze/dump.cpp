@@ -211,6 +211,10 @@ void dump_events(const ShardData& data, Text& out) {
   }
   out.table("event_gaps", data.event_gaps.size(), "event\tpath\twall_ns");
   for (const EventGap& g : data.event_gaps) out.row(g.event, g.path, g.wall_ns);
+  out.table("event_stretches", data.event_stretches.size(),
+            "rank\tshared_begin_ns\tbegin_ns\tend_ns\tcomplete");
+  for (const EventStretch& s : data.event_stretches)
+    out.row(s.rank, s.shared_begin_ns, s.begin_ns, s.end_ns, s.complete);
   out.table("clock_offsets", data.clock_offsets.size(),
             "rank_row\treference_rank\tlocal_ns\toffset_ns\terror_ns");
   for (const ClockOffset& c : data.clock_offsets)
@@ -509,8 +513,10 @@ void dump_gains(const profile::Gains& gains, Text& out) {
     out.row(row.change, row.file, row.line, row.function, row.rank, row.predicted_s, row.gain_s, row.error_s);
   out.table("gains_refused", gains.refused_changes.size(), "change\treason");
   for (const profile::RefusedChange& row : gains.refused_changes) out.row(row.change, row.reason);
-  out.table("gains_run", 1, "from_sums\trefused\telapsed_s\treplayed_s\tcandidates\ttried");
-  out.row(gains.from_sums, gains.refused, gains.elapsed_s, gains.replayed_s, gains.candidates, gains.tried);
+  out.table("gains_run", 1,
+            "from_sums\trefused\telapsed_s\treplayed_s\tstretches\tstretches_s\tcandidates\ttried");
+  out.row(gains.from_sums, gains.refused, gains.elapsed_s, gains.replayed_s, gains.stretches,
+          gains.stretches_s, gains.candidates, gains.tried);
 }
 
 void dump_quantiles(const profile::PathStatisticsTable& table, Text& out) {

@@ -93,6 +93,10 @@ profile::Gains gains_of(const WhatIf& whatif, const std::vector<report::GainCand
   gains.from_sums = whatif.is_from_sums();
   gains.elapsed_s = whatif.elapsed_s();
   gains.replayed_s = whatif.replayed().elapsed_s;
+  if (const auto stretches = whatif.stretches()) {
+    gains.stretches = static_cast<std::uint32_t>(stretches->count);
+    gains.stretches_s = stretches->time_s;
+  }
   gains.candidates = static_cast<std::uint32_t>(candidates.size());
   for (const report::GainCandidate& candidate : candidates) {
     if (gains.tried == most) break;
@@ -133,9 +137,7 @@ profile::Gains predict_while_merging(const fs::path& run, const report::Analysis
   const auto replays_of = [](std::uint64_t events) {
     return events == 0 ? UINT64_MAX : kMostReplayedEvents / events;
   };
-  gains.refused = analysis.wait_quality && analysis.wait_quality->event_level != 0
-                      ? "the recording has a sample of the MPI operations, which cannot be replayed"
-                      : refusal(run);
+  gains.refused = refusal(run);
   if (gains.refused.empty() && analysis.wait_quality &&
       replays_of(analysis.wait_quality->events) <= kReplaysToPrepare)
     gains.refused = kTooLong;

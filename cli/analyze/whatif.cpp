@@ -68,6 +68,8 @@ int print_json(const WhatIf& whatif, const std::vector<Change>& changes,
     out("elapsed_s", whatif.elapsed_s())("replayed_s", whatif.replayed().elapsed_s);
     out("predicted_s", prediction ? std::optional(prediction->outcome.elapsed_s) : std::nullopt);
     out("error_s", prediction ? std::optional(prediction->error_s) : std::nullopt);
+    const auto stretches = whatif.stretches();
+    report::write_stretches(out, stretches ? stretches->count : 0, stretches ? stretches->time_s : 0);
     std::vector<std::string> asked;
     for (const Change& change : changes) asked.push_back(change.text);
     out("changes", asked);
@@ -98,6 +100,8 @@ class WhatIfText {
 
   std::string predicted(const std::vector<Change>& changes, const Prediction& prediction) {
     head();
+    if (const auto stretches = whatif_.stretches())
+      page_.paragraph({"  "}, text::stretches_told(stretches->count, stretches->time_s, whatif_.elapsed_s()));
     for (const Change& change : changes) page_.paragraph({"  "}, change.text);
     page_.blank();
     const double before = whatif_.elapsed_s(), after = prediction.outcome.elapsed_s;

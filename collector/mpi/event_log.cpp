@@ -5,6 +5,7 @@
 #include "collector/mpi/event_log.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace clusterprof::collector {
@@ -27,9 +28,26 @@ void EventLog::set_budget(std::size_t budget) {
   if (budget_ == 0) {
     raise_level(wire::kMaxEventLevel);
     threads_.clear();
-    size_ = 0;
+    size_ = stretch_events_ = 0;
+    end_stretches();
   }
-  while (size_ > budget_ && level_ < wire::kMaxEventLevel) raise_level(level_ + 1);
+  fit();
+}
+
+// Stretches with too many events get shorter, else the level rises.
+void EventLog::fit() {
+  while (size_ > budget_) {
+    const bool has_stretches = level_ != 0 && !lengths_.empty();
+    if (has_stretches && (stretch_events_ > budget_ / 2 || level_ == wire::kMaxEventLevel)) {
+      shorten_stretches();
+    } else if (level_ < wire::kMaxEventLevel) {
+      // All is there so far, so stretches can be as long as the budget allows.
+      if (level_ == 0 && has_shared_clock_) begin_stretches(last_ns_, 2);
+      raise_level(level_ + 1);
+    } else {
+      return;
+    }
+  }
 }
 
 void EventLog::raise_level(std::uint32_t level) {
@@ -39,50 +57,153 @@ void EventLog::raise_level(std::uint32_t level) {
   thin();
 }
 
-void EventLog::add(std::uint32_t thread, const KeptEvent& event, std::span<const GapPathTime> gap) {
-  if (budget_ == 0) return;
-  if (!selects(event)) {
-    // Only if the thread has an entry already, so that threads without kept events take no room.
-    if (const auto found = threads_.find(thread); found != threads_.end())
-      append_if_selected(found->second, event, gap);
-    return;
-  }
-  if (size_ >= budget_ && level_ == wire::kMaxEventLevel) {
-    ++refused_;
-    return;
-  }
-  if (append_if_selected(threads_[thread], event, gap)) ++size_;
-  while (size_ > budget_ && level_ < wire::kMaxEventLevel) raise_level(level_ + 1);
+void EventLog::set_shared_clock(std::uint64_t offset_ns) {
+  if (has_shared_clock_ && stretches_.offset_ns == offset_ns) return;
+  has_shared_clock_ = true;
+  stretches_.offset_ns = offset_ns;
+  if (level_ == 0 || lengths_.empty()) return;
+  end_stretches();
+  thin();
 }
 
-bool EventLog::append_if_selected(Thread& thread, const KeptEvent& event,
-                                  std::span<const GapPathTime> gap) const {
+// One of so many parts of each period.
+void EventLog::begin_stretches(std::uint64_t now_ns, std::uint64_t parts) {
+  const std::uint64_t elapsed_ns = first_ns_ && now_ns > *first_ns_ ? now_ns - *first_ns_ : 0;
+  stretches_.period_ns = std::max(std::bit_floor(elapsed_ns / kLeastPeriods), parts * kShortestStretchNs);
+  stretches_.length_ns = stretches_.period_ns / parts;
+  lengths_ = {{0, stretches_.length_ns}};
+}
+
+void EventLog::end_stretches() {
+  lengths_.clear();
+  stretches_.length_ns = 0;
+}
+
+std::uint64_t EventLog::length_at(std::uint64_t shared_ns) const noexcept {
+  const auto row = std::find_if(lengths_.rbegin(), lengths_.rend(),
+                                [&](const Length& each) { return each.since_ns <= shared_ns; });
+  return row == lengths_.rend() ? 0 : row->length_ns;
+}
+
+void EventLog::look_at_stretches(std::uint64_t now_ns) {
+  constexpr std::uint64_t kParts = 16, kMostDelayNs = 1'000'000'000;
+  if (!has_shared_clock_ || budget_ == 0 || too_dense_) return;
+  if (level_ == 0) return begin_stretches(now_ns, kParts);
+  if (std::exchange(just_began_, false)) note_loss(0, now_ns);
+  if (lengths_.empty()) {
+    begin_stretches(now_ns, kParts);
+    note_loss(0, now_ns);
+    just_began_ = true;
+  } else if (stretch_events_ < budget_ / 8 && stretches_.length_ns <= stretches_.period_ns / 4) {
+    // From where the stretches of before end that wrappers may be in when they are told.
+    const std::uint64_t since_ns = stretches_.period_at(now_ns + kMostDelayNs) + stretches_.period_ns;
+    if (since_ns <= lengths_.back().since_ns) return;
+    stretches_.length_ns *= 2;
+    lengths_.push_back({since_ns, stretches_.length_ns});
+  }
+}
+
+void EventLog::shorten_stretches() {
+  stretches_.length_ns /= 2;
+  for (Length& row : lengths_) row.length_ns = std::min(row.length_ns, stretches_.length_ns);
+  if (stretches_.length_ns < kShortestStretchNs) {
+    end_stretches();
+    too_dense_ = true;
+  }
+  thin();
+}
+
+void EventLog::lengthen_period(std::uint64_t now_ns) {
+  if (level_ == 0 || lengths_.empty() || now_ns <= *first_ns_) return;
+  const std::uint64_t before_ns = stretches_.period_ns;
+  while ((now_ns - *first_ns_) / 2 / kLeastPeriods >= stretches_.period_ns) stretches_.period_ns *= 2;
+  if (stretches_.period_ns != before_ns) thin();
+}
+
+void EventLog::note_loss(std::uint64_t from_ns, std::uint64_t until_ns) {
+  constexpr std::size_t kMostLosses = 4096;
+  // One after the other as a rule, and rarely one that reaches back.
+  while (!losses_.empty() && (from_ns <= losses_.back().until_ns || losses_.size() >= kMostLosses)) {
+    from_ns = std::min(from_ns, losses_.back().from_ns);
+    until_ns = std::max(until_ns, losses_.back().until_ns);
+    losses_.pop_back();
+  }
+  losses_.push_back({from_ns, until_ns});
+}
+
+std::vector<KeptStretch> EventLog::kept_stretches() const {
+  std::vector<KeptStretch> kept;
+  if (level_ == 0 || lengths_.empty() || !first_ns_) return kept;
+  const std::uint64_t offset_ns = stretches_.offset_ns, first_ns = *first_ns_ + offset_ns;
+  for (std::uint64_t shared_ns = stretches_.period_at(*first_ns_); shared_ns < last_ns_ + offset_ns;
+       shared_ns += stretches_.period_ns) {
+    const std::uint64_t begin_ns = shared_ns - offset_ns, end_ns = begin_ns + length_at(shared_ns);
+    if (shared_ns < first_ns || end_ns > last_ns_) continue;
+    const bool complete = std::none_of(losses_.begin(), losses_.end(), [&](const Loss& loss) {
+      return loss.from_ns < end_ns && loss.until_ns >= begin_ns;
+    });
+    kept.push_back({shared_ns, begin_ns, end_ns, complete});
+  }
+  return kept;
+}
+
+void EventLog::add(std::uint32_t thread, const KeptEvent& event, std::span<const GapPathTime> gap) {
+  if (budget_ == 0) return;
+  first_ns_ = std::min(first_ns_.value_or(event.enter_ns), event.enter_ns);
+  last_ns_ = std::max(last_ns_, event.exit_ns);
+  lengthen_period(last_ns_);
+  const auto found = threads_.find(thread);
+  wire::EventInterval interval = found == threads_.end() ? wire::EventInterval{} : found->second.interval;
+  interval.advance(event.exit_ns);
+  const bool selected = selects(event);
+  if (!selected && !is_in_stretch(interval)) {
+    // Only if the thread has an entry already, so that threads without kept events take no room.
+    if (found != threads_.end()) append_if_kept(found->second, event, gap);
+    return;
+  }
+  if (selected && size_ >= budget_ && level_ == wire::kMaxEventLevel) {
+    ++refused_;
+    note_loss(event.enter_ns, event.exit_ns);
+    return;
+  }
+  append_if_kept(found == threads_.end() ? threads_[thread] : found->second, event, gap);
+  ++size_;
+  if (!selected) ++stretch_events_;
+  fit();
+}
+
+void EventLog::append_if_kept(Thread& thread, const KeptEvent& event,
+                              std::span<const GapPathTime> gap) const {
   const auto is_orphan_s = [&] {
     return thread.orphan_call.enter_ns == event.enter_ns && thread.orphan_call.exit_ns == event.exit_ns;
   };
-  if (!selects(event)) {
+  thread.interval.advance(event.exit_ns);
+  const bool selected = selects(event);
+  if (!selected && !is_in_stretch(thread.interval)) {
     if (!gap.empty()) {
       thread.orphan_call = {event.enter_ns, event.exit_ns, 0};
       thread.orphan_gap.assign(gap.begin(), gap.end());
     }
-    return false;
+    return;
   }
   if (gap.empty() && !thread.orphan_gap.empty() && is_orphan_s()) gap = thread.orphan_gap;
   thread.append(event, gap);
+  if (!selected) ++thread.stretch_events;
   thread.orphan_gap.clear();
-  return true;
 }
 
 void EventLog::thin() {
-  size_ = 0;
+  size_ = stretch_events_ = 0;
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread fresh;
     Reader reader(it->second);
-    while (reader.next()) append_if_selected(fresh, reader.event, reader.gap);
+    while (reader.next()) append_if_kept(fresh, reader.event, reader.gap);
     size_ += fresh.events;
+    stretch_events_ += fresh.stretch_events;
     if (fresh.events == 0) {
       it = threads_.erase(it);
     } else {
+      fresh.interval = it->second.interval;
       if (!it->second.orphan_gap.empty()) {  // later than any event that is kept
         fresh.orphan_call = it->second.orphan_call;
         fresh.orphan_gap = std::move(it->second.orphan_gap);

@@ -47,14 +47,27 @@ void MpiEventReader::set_budget(std::size_t all, std::size_t few) {
   agree_on_level();
 }
 
-void MpiEventReader::begin_round() {
+void MpiEventReader::begin_round(std::uint64_t now_ns) {
   const wire::SegmentHeader& header = segment_.header();
   uses_mpi_ = uses_mpi_ || header.mpi_operations.load(std::memory_order_relaxed) != 0 ||
               header.mpi_state.load(std::memory_order_relaxed) != 0;
+  look_for_losses(now_ns);
+  agree_on_level();
+  log(Events::kAll)->look_at_stretches(now_ns);
   agree_on_level();
 }
 
-// Both the wrappers and the collector raise it.
+// Which calls they were is not known, but when.
+void MpiEventReader::look_for_losses(std::uint64_t now_ns) {
+  std::uint64_t lost = damaged_events_;
+  for (const wire::DropReason reason :
+       {wire::DropReason::kMpiEventRingFull, wire::DropReason::kMpiStretchRingFull})
+    lost += segment_.header().drops[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed);
+  if (std::exchange(lost_events_, lost) != lost) log(Events::kAll)->note_loss(looked_before_ns_, now_ns);
+  looked_before_ns_ = std::exchange(looked_ns_, now_ns);
+}
+
+// Both the wrappers and the collector raise it. Stretches are told before the level, above which they count.
 void MpiEventReader::agree_on_level() {
   EventLog& all = *log(Events::kAll);
   EventLog& few = *log(Events::kFew);
@@ -62,8 +75,13 @@ void MpiEventReader::agree_on_level() {
   std::uint32_t theirs = shared.load(std::memory_order_relaxed);
   all.raise_level(theirs);
   few.raise_level(all.level());
+  const wire::EventStretches& stretches = all.stretches();
+  wire::SegmentHeader& header = segment_.header();
+  header.stretch_offset_ns.store(stretches.offset_ns, std::memory_order_relaxed);
+  header.stretch_period_ns.store(stretches.period_ns, std::memory_order_relaxed);
+  header.stretch_length_ns.store(stretches.length_ns, std::memory_order_relaxed);
   while (theirs < all.level() &&
-         !shared.compare_exchange_weak(theirs, all.level(), std::memory_order_relaxed)) {
+         !shared.compare_exchange_weak(theirs, all.level(), std::memory_order_release)) {
   }
 }
 
@@ -81,6 +99,7 @@ void MpiEventReader::take(ThreadEvents& thread, std::uint32_t slot, std::uint64_
   std::uint64_t read = ring.read.load(std::memory_order_relaxed);
   if (count > wire::kEventRingEvents) {
     drops_.add("damaged_mpi_event_ring");
+    ++damaged_events_;
     ring.read.store(read + count, std::memory_order_release);
     return;
   }
@@ -91,6 +110,7 @@ void MpiEventReader::take(ThreadEvents& thread, std::uint32_t slot, std::uint64_
     if (event.exit_ns > until_ns && event.exit_ns <= latest_ns + kMaxStopNs) break;
     if (!is_sane(thread, event, latest_ns)) {
       drops_.add("damaged_mpi_event");
+      ++damaged_events_;
       continue;
     }
     leave_out_gaps(event, latest_ns);
@@ -150,7 +170,8 @@ void MpiEventReader::keep(const ThreadEvents& thread, const wire::MpiEvent& even
     *end = {sites_.path_of_event(event.between_site, event.op), event.between_ns};
     gap = {path_times.data(), gap.size() + 1};
   }
-  bool wanted = !gap.empty();
+  // The log has to see every event to know which of them the stretches need.
+  bool wanted = !gap.empty() || log(Events::kAll)->stretches().length_ns != 0;
   for (const std::shared_ptr<EventLog>& log : logs_) {
     log->set_rank(rank);
     wanted = wanted || log->selects(kept);

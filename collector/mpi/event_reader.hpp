@@ -4,7 +4,8 @@
 // all events that the budget allows, and one with few events that is quickly written.
 //
 // If a log exceeds its budget, it raises its level and that of the wrappers (wire::event_is_selected), so
-// that all ranks keep the same operations. Damaged events are counted ("damaged_mpi_event",
+// that all ranks keep the same operations. The log with all events also keeps those of stretches of time
+// (wire::EventStretches), and the wrappers are told which. Damaged events are counted ("damaged_mpi_event",
 // "damaged_mpi_event_ring"). Times are in nanoseconds of the monotonic clock. The thread that polls the
 // process calls this; a log that was handed out may be read by another thread.
 #pragma once
@@ -44,9 +45,11 @@ class MpiEventReader {
 
   // The largest number of events to keep, in all and for Events::kFew.
   void set_budget(std::size_t all, std::size_t few);
-  // Before and after each round: looks whether the process uses MPI, and agrees with its wrappers on the
-  // level.
-  void begin_round();
+  // The clock that all nodes share minus CLOCK_MONOTONIC, modulo 2^64. Without it there are no stretches.
+  void set_shared_clock(std::uint64_t offset_ns) { log(Events::kAll)->set_shared_clock(offset_ns); }
+  // Before and after each round: looks whether the process uses MPI and has lost events, and agrees with its
+  // wrappers on the level and the stretches.
+  void begin_round(std::uint64_t now_ns);
   void agree_on_level();
   [[nodiscard]] bool uses_mpi() const noexcept { return uses_mpi_; }
 
@@ -70,6 +73,7 @@ class MpiEventReader {
   // time outside.
   void leave_out_gaps(wire::MpiEvent& event, std::uint64_t latest_ns) const;
   void keep(const ThreadEvents& thread, const wire::MpiEvent& event, std::span<const GapPathTime> gap);
+  void look_for_losses(std::uint64_t now_ns);
 
   const SegmentView& segment_;
   const ProcessStart& start_;
@@ -77,6 +81,9 @@ class MpiEventReader {
   MpiCallSites& sites_;
   DropCounts& drops_;
   bool uses_mpi_ = false;  // the rings of events may have been written
+  std::uint64_t lost_events_ = 0, damaged_events_ = 0;
+  // Of the last look at these, and the one before: a wrapper may take a while from a call to the count.
+  std::uint64_t looked_ns_ = 0, looked_before_ns_ = 0;
   std::uint32_t threads_ = 0;
   std::array<std::shared_ptr<EventLog>, 2> logs_;  // by Events
 };

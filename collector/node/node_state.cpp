@@ -315,6 +315,7 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   const std::uint32_t base = process->announced ? 0 : process->base_path;
   process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_, grid_, path_times_, base);
   set_event_budget(*process->recorder);
+  set_shared_clock(*process->recorder);
   if (turned_off_ns_ != 0) process->recorder->turn_off(turned_off_ns_);
   if (window_number_ != 0) process->recorder->want_window(window_number_, window_open_);
   return process->id;
@@ -730,6 +731,26 @@ void NodeState::set_event_budget(ProcessRecorder& recorder) const {
   recorder.set_event_budget(saves_memory_ ? std::min(all, few) : all, few);
 }
 
+void NodeState::find_shared_clock() {
+  for (const auto& [key, group] : ranks_) {
+    if (reference_clock_ns_) return;
+    for (const Process& process : group.processes) {
+      if (!process.recorder) continue;
+      const wire::ClockMeasurement& clock = process.recorder->header().clock_at_init;
+      if (clock.ready.load(std::memory_order_acquire) == 1) reference_clock_ns_ = clock.offset_ns;
+    }
+  }
+}
+
+// Without a measurement the time of day, which is the same on all nodes but for milliseconds as a rule.
+void NodeState::set_shared_clock(ProcessRecorder& recorder) const {
+  if (reference_clock_ns_)
+    recorder.set_shared_clock(static_cast<std::uint64_t>(*reference_clock_ns_));
+  else if (grid_.begun())
+    recorder.set_shared_clock(static_cast<std::uint64_t>(grid_.utc_ns(grid_.start_mono_ns())) -
+                              grid_.start_mono_ns());
+}
+
 void NodeState::save_memory(shard::NoteCode code, std::uint64_t limit_bytes) {
   store_.close();
   if (std::exchange(saves_memory_, true)) return;
@@ -754,11 +775,13 @@ void NodeState::fit_store(std::uint64_t now_ns) {
 
 double NodeState::poll(std::uint64_t now_ns) {
   fit_store(now_ns);
+  find_shared_clock();
   double fullest = 0;
   for (auto& [key, group] : ranks_) {
     for (Process& process : group.processes) {
       if (!process.recorder) continue;
       set_event_budget(*process.recorder);
+      set_shared_clock(*process.recorder);
       fullest = std::max(fullest, process.recorder->poll(now_ns));
       memory_.add(key, process.recorder->take_memory_changes());
       read_launches(process, now_ns, false);

@@ -279,6 +279,9 @@ class NodeState {
   // `live`: null, or for a live file.
   static ProcessView view(Process& process, std::uint64_t now_ns, Events events, LiveTimes* live);
   void set_event_budget(ProcessRecorder& recorder) const;
+  // The clock by which all nodes keep the same stretches of events, as far as it is known.
+  void set_shared_clock(ProcessRecorder& recorder) const;
+  void find_shared_clock();
   // Leaves less room for call paths, the more the other tables take.
   void fit_store(std::uint64_t now_ns);
   static std::size_t main_process(const std::vector<ProcessView>& views);
@@ -316,6 +319,8 @@ class NodeState {
   std::uint64_t watch_ = 0;
   std::uint32_t window_number_ = 0;
   bool window_open_ = false;
+  // The clock of rank 0's node minus this one, once the job has measured it.
+  std::optional<std::int64_t> reference_clock_ns_;
 };
 
 }  // namespace clusterprof::collector

@@ -188,7 +188,7 @@ std::size_t ProcessRecorder::count_threads(std::uint64_t now_ns) {
 }
 
 double ProcessRecorder::poll(std::uint64_t now_ns) {
-  events_.begin_round();
+  events_.begin_round(now_ns);
   start_.check(grid_.begun() ? std::optional(grid_.start_mono_ns()) : std::nullopt, now_ns);
   windows_.look(segment_.header(), start_, now_ns);
   stacks_.read_descriptions(now_ns);

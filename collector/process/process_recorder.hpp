@@ -56,6 +56,8 @@ class ProcessRecorder {
 
   // The largest number of MPI events to keep, in all and for Events::kFew.
   void set_event_budget(std::size_t all, std::size_t few) { events_.set_budget(all, few); }
+  // See MpiEventReader.
+  void set_shared_clock(std::uint64_t offset_ns) { events_.set_shared_clock(offset_ns); }
 
   // The number of threads that it has accounts of, or is about to.
   [[nodiscard]] std::size_t count_threads(std::uint64_t now_ns);

@@ -959,7 +959,11 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
   for (const ClockReading& clock : report.clocks)
     data.clock_offsets.push_back(
         {rank, clock.reference_rank, clock.local_ns, clock.offset_ns, clock.error_ns});
-  if (from.events) add_events(*from.events, rank, path_of, communicators, shard, data);
+  if (!from.events) return;
+  add_events(*from.events, rank, path_of, communicators, shard, data);
+  for (const KeptStretch& stretch : from.events->kept_stretches())
+    data.event_stretches.push_back(
+        {rank, stretch.shared_begin_ns, stretch.begin_ns, stretch.end_ns, stretch.complete});
 }
 
 std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, const std::vector<bool>& wanted,

@@ -28,6 +28,10 @@ struct Gains {
   bool from_sums = false;                   // of a program without MPI: sums of sampled times; else by replay
   std::string refused;                      // why nothing was predicted; empty: it was
   double elapsed_s = 0, replayed_s = 0;     // as recorded, and replayed without changes
+  // Of a run whose events are a sample: how many stretches of time were replayed, and how long they are
+  // together; 0: the run as a whole.
+  std::uint32_t stretches = 0;
+  double stretches_s = 0;
   std::uint32_t candidates = 0, tried = 0;  // how many changes there were, and how many of them were predicted
   std::vector<PredictedGain> rows;          // of those that were; largest gain first
   std::vector<RefusedChange> refused_changes;  // in the order of the candidates

@@ -39,7 +39,8 @@ void fill(std::vector<Row>& rows, std::vector<T> column, Member member) {
 void check(const Gains& gains) {
   const auto time = [](double s) { return std::isfinite(s) && s >= 0; };
   const bool good =
-      time(gains.elapsed_s) && time(gains.replayed_s) && gains.tried <= gains.candidates &&
+      time(gains.elapsed_s) && time(gains.replayed_s) && time(gains.stretches_s) &&
+      (gains.stretches == 0) == (gains.stretches_s == 0) && gains.tried <= gains.candidates &&
       gains.rows.size() == gains.tried && gains.refused_changes.size() <= gains.candidates - gains.tried &&
       std::all_of(gains.rows.begin(), gains.rows.end(), [&](const PredictedGain& row) {
         return time(row.predicted_s) && time(row.error_s) && std::isfinite(row.gain_s) && row.rank >= -1;
@@ -55,8 +56,10 @@ void write_gains(h5::Group& root, const Gains& gains) {
   run.write_attribute("refused", std::string_view(gains.refused));
   run.write_attribute("candidates", gains.candidates);
   run.write_attribute("tried", gains.tried);
+  run.write_attribute("stretches", gains.stretches);
   run.write_column<double>("elapsed_s", std::array{gains.elapsed_s});
   run.write_column<double>("replayed_s", std::array{gains.replayed_s});
+  run.write_column<double>("stretches_s", std::array{gains.stretches_s});
   h5::Group group = root.create_group("gains");
   const std::vector<PredictedGain>& rows = gains.rows;
   write_texts(group, "change", rows, &PredictedGain::change);
@@ -86,6 +89,8 @@ Gains read_gains(const h5::Group& root) {
   gains.refused = run.read_string("refused");
   gains.candidates = static_cast<std::uint32_t>(run.read_integer("candidates", 0, kMax));
   gains.tried = static_cast<std::uint32_t>(run.read_integer("tried", 0, kMax));
+  gains.stretches = static_cast<std::uint32_t>(run.read_integer("stretches", 0, kMax));
+  gains.stretches_s = single("stretches_s");
   gains.elapsed_s = single("elapsed_s");
   gains.replayed_s = single("replayed_s");
   std::vector<std::string> changes = group.read_strings("change");

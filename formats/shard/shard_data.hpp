@@ -345,6 +345,16 @@ struct EventGap {
   friend bool operator==(const EventGap&, const EventGap&) = default;
 };
 
+// A stretch of time in which a rank whose mpi_events are a sample has all of them besides, and for each
+// thread the one that follows.
+struct EventStretch {
+  std::uint32_t rank = 0;                  // index into ranks
+  std::uint64_t shared_begin_ns = 0;       // the same on all ranks that have this stretch
+  std::uint64_t begin_ns = 0, end_ns = 0;  // the node's monotonic clock
+  bool complete = false;                   // else some may be missing: they found no room, or were damaged
+  friend bool operator==(const EventStretch&, const EventStretch&) = default;
+};
+
 // A comparison of the clock of a rank's node with another node's (wire::ClockMeasurement).
 struct ClockOffset {
   std::uint32_t rank = 0;           // index into ranks
@@ -1010,16 +1020,17 @@ struct ShardData {
   std::vector<IoCall> io_calls;
   std::vector<DataAccess> data_accesses;
   std::vector<RegionTime> region_times;
-  std::vector<MutexWait> mutex_waits;        // by rank, path, holder_path, mutex
-  std::vector<OmpRank> omp_ranks;            // by rank
-  std::vector<OmpRegion> omp_regions;        // by rank, path, threads, level, main, kind
-  std::vector<OmpThread> omp_threads;        // by the same, then number
-  std::vector<OmpConstruct> omp_constructs;  // by rank, region_path, threads, level, main, path, kind
-  std::vector<MemoryRank> memory_ranks;      // by rank
-  std::vector<MemorySite> memory_sites;      // by rank, path, domain
-  std::vector<MemorySeries> memory_series;   // by path, bin
-  std::vector<MpiEvent> mpi_events;          // by rank, then thread, then exit_ns
-  std::vector<EventGap> event_gaps;          // by event
+  std::vector<MutexWait> mutex_waits;         // by rank, path, holder_path, mutex
+  std::vector<OmpRank> omp_ranks;             // by rank
+  std::vector<OmpRegion> omp_regions;         // by rank, path, threads, level, main, kind
+  std::vector<OmpThread> omp_threads;         // by the same, then number
+  std::vector<OmpConstruct> omp_constructs;   // by rank, region_path, threads, level, main, path, kind
+  std::vector<MemoryRank> memory_ranks;       // by rank
+  std::vector<MemorySite> memory_sites;       // by rank, path, domain
+  std::vector<MemorySeries> memory_series;    // by path, bin
+  std::vector<MpiEvent> mpi_events;           // by rank, then thread, then exit_ns
+  std::vector<EventGap> event_gaps;           // by event
+  std::vector<EventStretch> event_stretches;  // by rank, then shared_begin_ns
   std::vector<ClockOffset> clock_offsets;
   WaitAnalysis wait_analysis;
   std::vector<WaitState> wait_states;

@@ -49,6 +49,7 @@ void thin(ShardData& data, std::uint32_t level) {
   gaps.resize(first_pending);
   data.mpi_events = std::move(events);
   data.event_gaps = std::move(gaps);
+  data.event_stretches.clear();  // their events are left out, too
   for (Rank& rank : data.ranks) rank.event_level = std::max(rank.event_level, level);
 }
 

@@ -44,7 +44,7 @@ struct ShardMatrix {
 Result<ShardMatrix> read_shard_matrix(const std::filesystem::path& path);
 
 // Reads the head with mpi_events and event_gaps. With level > 0, keeps only the events that
-// event_is_selected() selects at this level, and raises Rank::event_level to it.
+// event_is_selected() selects at this level, raises Rank::event_level to it, and has no event_stretches.
 Result<ShardData> read_shard_events(const std::filesystem::path& path, std::uint32_t level = 0);
 
 }  // namespace clusterprof::shard

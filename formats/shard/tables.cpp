@@ -352,6 +352,13 @@ void visit_events(Archive& archive, Data& data) {
 
 template <typename Archive, typename Data>
 void visit_clocks(Archive& archive, Data& data) {
+  archive.table("event_stretches", data.event_stretches, [](auto& table) {
+    table.column("rank", &EventStretch::rank);
+    table.column("shared_begin_ns", &EventStretch::shared_begin_ns);
+    table.column("begin_ns", &EventStretch::begin_ns);
+    table.column("end_ns", &EventStretch::end_ns);
+    table.column("complete", &EventStretch::complete);
+  });
   archive.table("clock_offsets", data.clock_offsets, [](auto& table) {
     table.column("rank", &ClockOffset::rank);
     table.column("reference_rank", &ClockOffset::reference_rank);

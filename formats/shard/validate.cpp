@@ -52,6 +52,16 @@ Result<void> validate_events(const ShardData& data) {
     if (gap.path >= paths) return at("event_gaps", i, "path out of range");
     if (i != 0 && gap.event < data.event_gaps[i - 1].event) return at("event_gaps", i, "not sorted by event");
   }
+  for (std::size_t i = 0; i < data.event_stretches.size(); ++i) {
+    const EventStretch& stretch = data.event_stretches[i];
+    if (stretch.rank >= ranks) return at("event_stretches", i, "rank out of range");
+    if (stretch.begin_ns > stretch.end_ns) return at("event_stretches", i, "end before begin");
+    if (i == 0 || data.event_stretches[i - 1].rank < stretch.rank) continue;
+    const EventStretch& before = data.event_stretches[i - 1];
+    if (before.rank > stretch.rank || before.shared_begin_ns >= stretch.shared_begin_ns ||
+        before.end_ns > stretch.begin_ns)
+      return at("event_stretches", i, "not sorted by rank and time");
+  }
   for (std::size_t i = 0; i < data.clock_offsets.size(); ++i)
     if (data.clock_offsets[i].rank >= ranks) return at("clock_offsets", i, "rank out of range");
   return {};

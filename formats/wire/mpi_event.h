@@ -88,9 +88,46 @@ constexpr bool event_is_selected(std::uint64_t stream, std::uint32_t sequence, s
   return (hash & ((std::uint64_t{1} << level) - 1)) == 0;
 }
 
+// Operations of a sample cannot be replayed, because those in between are not known. So besides the sample,
+// all events are kept that say what a thread did in stretches of time: period k of the clock that all nodes
+// share begins with one, [k x period, k x period + length). Stretches of a period twice as long, or shorter
+// ones, lie within these: ranks may differ in both, and have the rest in common.
+struct EventStretches {
+  std::uint64_t offset_ns = 0;  // the shared clock minus CLOCK_MONOTONIC, modulo 2^64
+  std::uint64_t period_ns = 0;  // a power of two
+  std::uint64_t length_ns = 0;  // 0: there are none
+  friend bool operator==(const EventStretches&, const EventStretches&) = default;
+
+  // When the period begins that this time lies in, by the shared clock.
+  [[nodiscard]] constexpr std::uint64_t period_at(std::uint64_t time_ns) const noexcept {
+    return (time_ns + offset_ns) & ~(period_ns - 1);
+  }
+};
+
+// Whether any of (from_ns, until_ns] lies in a stretch. For an event these are the end of the call with the
+// thread's event before, and of its own: so the call that is under way at the begin of a stretch is kept, and
+// the one that follows its end, which tells what was done until then.
+constexpr bool touches_stretch(const EventStretches& stretches, std::uint64_t from_ns,
+                               std::uint64_t until_ns) noexcept {
+  return stretches.length_ns != 0 &&
+         static_cast<std::int64_t>(from_ns + stretches.offset_ns - stretches.period_at(until_ns)) <
+             static_cast<std::int64_t>(stretches.length_ns);
+}
+
+// What an event of a thread tells of: since the end of the call with the thread's event before. Several
+// events of a call tell of the same.
+struct EventInterval {
+  std::uint64_t from_ns = 0, until_ns = 0;
+  constexpr void advance(std::uint64_t exit_ns) noexcept {
+    if (exit_ns == until_ns) return;
+    from_ns = until_ns;
+    until_ns = exit_ns;
+  }
+};
+
 // Single producer (the thread of the same slot, outside signal handlers), single consumer (the collector).
-// Positions count events and never wrap. A full ring drops the event (DropReason::kMpiEventRingFull) and
-// raises SegmentHeader::mpi_event_level.
+// Positions count events and never wrap. A full ring drops the event. If the level selects it, that is
+// DropReason::kMpiEventRingFull, and raises SegmentHeader::mpi_event_level; else kMpiStretchRingFull.
 inline constexpr std::uint32_t kEventRingEvents = 8192;  // power of two
 struct MpiEventRing {
   alignas(64) std::atomic<std::uint64_t> written;  // stored by the producer (release)
@@ -102,6 +139,8 @@ struct MpiEventRing {
     std::uint64_t time_ns;
   };
   Calls latest_call, longest_calls;
+  // Used by the producer alone, above level 0: of its latest operation, whether or not it got an event.
+  EventInterval latest_interval;
   alignas(64) std::atomic<std::uint64_t> read;  // stored by the consumer (release)
   alignas(64) MpiEvent events[kEventRingEvents];
 };

@@ -89,6 +89,8 @@ enum class DropReason : std::uint32_t {
   kGeneratedListCut,      // a list that was not read to its end
   kGeneratedNotElf,       // a description that is no ELF file
   kGeneratedUnreadable,   // a description whose memory could not be read
+  kMpiStretchRingFull,    // as kMpiEventRingFull, of an event that the level does not select: a stretch lacks
+                          // it
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -123,7 +125,9 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
                                                                "generated_lists_full",
                                                                "generated_list_cut",
                                                                "generated_not_elf",
-                                                               "generated_unreadable"};
+                                                               "generated_unreadable",
+
+                                                               "mpi_stretch_ring_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -413,6 +417,9 @@ struct SegmentHeader {
   // See event_is_selected(). Raised by the collector to stay within its budget, and by a wrapper whose ring
   // is full. Never lowered.
   std::atomic<std::uint32_t> mpi_event_level;
+  // EventStretches, stored by the collector. A wrapper that sees a level that the collector has raised also
+  // sees those that go with it.
+  std::atomic<std::uint64_t> stretch_offset_ns, stretch_period_ns, stretch_length_ns;
   std::atomic<std::uint64_t> mpi_operations;  // that would have an event at level 0
   ClockMeasurement clock_at_init, clock_at_finalize;
   char mpi_library[128];  // first line of MPI_Get_library_version, may be empty

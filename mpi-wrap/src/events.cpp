@@ -28,6 +28,10 @@ std::uint64_t raised_written;
   raised_written = call.ring->written.load(std::memory_order_relaxed);
 }
 
+[[gnu::cold, gnu::noinline]] void lose_event_of_stretch() noexcept {
+  agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiStretchRingFull));
+}
+
 [[gnu::cold, gnu::noinline]] void lose_track(wire::MpiUnseen what) noexcept {
   auto* const segment = static_cast<wire::SegmentHeader*>(agent->segment());
   if (segment != nullptr && (segment->mpi_unseen.load(std::memory_order_relaxed) & what) == 0)

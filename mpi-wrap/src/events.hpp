@@ -36,6 +36,9 @@ struct Operation {
 // not keep up: from now on half as many operations are recorded. The effect of one step must show before the
 // next one, so the level does not rise again until the collector has read what was in the ring when it rose.
 void lose_event(const EndedCall& call, std::uint32_t level) noexcept;
+// The same for an event of a stretch that the level does not select: the sample does not lack it, so the
+// level stays.
+void lose_event_of_stretch() noexcept;
 
 // From now on the events do not tell of all messages of this process whether they were sent or received.
 void lose_track(wire::MpiUnseen what) noexcept;
@@ -48,9 +51,30 @@ inline bool is_selected(const wire::SegmentHeader* segment, wire::MpiEventKind k
       wire::event_stream(kind, operation.channel, rank, operation.peer, operation.tag), operation.sequence,
       level);
 }
-inline bool is_selected(const wire::SegmentHeader* segment, wire::MpiEventKind kind,
-                        const Operation& operation) noexcept {
-  return is_selected(segment, kind, operation, segment->mpi_event_level.load(std::memory_order_relaxed));
+
+inline wire::EventStretches stretches_of(const wire::SegmentHeader& segment) noexcept {
+  return {segment.stretch_offset_ns.load(std::memory_order_relaxed),
+          segment.stretch_period_ns.load(std::memory_order_relaxed),
+          segment.stretch_length_ns.load(std::memory_order_relaxed)};
+}
+
+// Whether a stretch needs the events of the call, which are written now. Call this above level 0, for all
+// events of the thread.
+inline bool is_in_stretch(const EndedCall& call) noexcept {
+  const wire::EventStretches stretches = stretches_of(*call.segment);
+  if (call.ring == nullptr) return wire::touches_stretch(stretches, call.enter_ns, call.exit_ns);
+  wire::EventInterval& interval = call.ring->latest_interval;
+  interval.advance(call.exit_ns);
+  return wire::touches_stretch(stretches, interval.from_ns, interval.until_ns);
+}
+
+// Whether an operation of the call has an event, so that its request is worth to be remembered.
+inline bool is_kept(const EndedCall& call, wire::MpiEventKind kind, const Operation& operation) noexcept {
+  const std::uint32_t level = call.segment->mpi_event_level.load(std::memory_order_acquire);
+  if (is_selected(call.segment, kind, operation, level)) return true;
+  const bool has_event = call.ring != nullptr && call.ring->latest_interval.until_ns == call.exit_ns;
+  return wire::touches_stretch(stretches_of(*call.segment),
+                               has_event ? call.ring->latest_interval.from_ns : call.enter_ns, call.exit_ns);
 }
 
 // Called for every call, before its events.
@@ -79,8 +103,14 @@ inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Op
     if (kind == wire::MpiEventKind::kReceive) lose_track(wire::kReceivesUnseen);
     return;
   }
-  const std::uint32_t level = call.segment->mpi_event_level.load(std::memory_order_relaxed);
-  if (!is_selected(call.segment, kind, operation, level)) return;
+  const std::uint32_t level = call.segment->mpi_event_level.load(std::memory_order_acquire);
+  if (level != 0) {
+    const bool in_stretch = is_in_stretch(call);
+    if (!is_selected(call.segment, kind, operation, level)) {
+      if (!in_stretch) return;
+      if (call.ring == nullptr || wire::reserve_event(*call.ring) == nullptr) return lose_event_of_stretch();
+    }
+  }
   wire::MpiEvent* const place = call.ring != nullptr ? wire::reserve_event(*call.ring) : nullptr;
   if (place == nullptr) return lose_event(call, level);
   wire::MpiEvent& event = *place;

@@ -154,7 +154,7 @@ void Record::message_taken(MPI_Message message, const MPI_Status& status, bool w
   }
   found.bytes = status_bytes(status);
   if (waited) write_event(call_, wire::MpiEventKind::kProbe, found);
-  if (!is_selected(call_.segment, wire::MpiEventKind::kReceive, found)) return;
+  if (!is_kept(call_, wire::MpiEventKind::kReceive, found)) return;
   Request taken{};
   taken.key = key_of(message) | kMessageHandle;
   taken.communicator = communicator_;
@@ -236,7 +236,7 @@ void Record::start_send(MPI_Request request, int destination, int tag, std::uint
       sent.bytes = sent_;
       sent.flags = flags | wire::kEventNonblocking;
       write_event(call_, wire::MpiEventKind::kSend, sent);
-      if (is_selected(call_.segment, wire::MpiEventKind::kSend, sent)) {
+      if (is_kept(call_, wire::MpiEventKind::kSend, sent)) {
         return track(send_of(request, sent), nullptr);
       }
     }
@@ -311,7 +311,7 @@ void Record::start_collective(MPI_Request request, int root) noexcept {
   if (has_collective_events()) {
     const Operation started = take_collective(root);
     write_event(call_, wire::MpiEventKind::kCollectiveStart, started);
-    if (is_selected(call_.segment, wire::MpiEventKind::kCollectiveStart, started)) {
+    if (is_kept(call_, wire::MpiEventKind::kCollectiveStart, started)) {
       Request collective = request_of(request, RequestKind::kCollective);
       collective.communicator = communicator_;
       collective.sequence = started.sequence;

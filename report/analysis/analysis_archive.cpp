@@ -524,8 +524,8 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {
 CLUSTERPROF_MEMBERS(EndOfRun, begin_s, end_s, functions_begin_s)
 CLUSTERPROF_MEMBERS(profile::PredictedGain, change, file, function, line, rank, predicted_s, gain_s, error_s)
 CLUSTERPROF_MEMBERS(profile::RefusedChange, change, reason)
-CLUSTERPROF_MEMBERS(profile::Gains, from_sums, refused, elapsed_s, replayed_s, candidates, tried, rows,
-                    refused_changes)
+CLUSTERPROF_MEMBERS(profile::Gains, from_sums, refused, elapsed_s, replayed_s, stretches, stretches_s,
+                    candidates, tried, rows, refused_changes)
 CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
                     event_loops, tasks, task_tree, tasks_s, mutexes, openmp, threads, thread_groups,
                     category_s, activity_s, active_activity_s, native_modules, system_calls,

@@ -26,6 +26,7 @@ constexpr Reason kReasons[] = {
     {"damaged_mpi_peer", Dropped::kMpiCalls},
     {"communicator_table_full", Dropped::kMpiCalls},
     {"mpi_event_ring_full", Dropped::kMpiEvents},
+    {"mpi_stretch_ring_full", Dropped::kMpiEvents},
     {"mpi_event_budget", Dropped::kMpiEvents},
     {"damaged_mpi_event", Dropped::kMpiEvents},
     {"damaged_mpi_call", Dropped::kMpiCalls},

@@ -109,9 +109,17 @@ void ReportDocument::gains() {
     out_("method", !any ? MaybeText() : MaybeText(gains.from_sums ? "sums" : "replay"));
     out_("refused", text_or_null(gains.refused));
     out_("elapsed_s", known(gains.elapsed_s))("replayed_s", known(gains.replayed_s));
+    write_stretches(out_, gains.stretches, gains.stretches_s);
     out_("to_try", gains.candidates)("tried", gains.tried);
     write_gains(out_, gains);
   });
+}
+
+void write_stretches(JsonWriter& out, std::size_t count, double time_s) {
+  if (count == 0)
+    out("stretches", nullptr);
+  else
+    out.object("stretches", [&] { out("count", count)("time_s", time_s); });
 }
 
 void write_gains(JsonWriter& out, const profile::Gains& gains) {

@@ -34,10 +34,17 @@ std::string change_of_elapsed(const profile::Gains& gains, const profile::Predic
 
 }  // namespace
 
+std::string stretches_told(std::size_t count, double time_s, double elapsed_s) {
+  return fmt::format("from {} complete stretches, {} of {}: the MPI events of the rest are a sample", count,
+                     format::seconds(time_s), format::seconds(elapsed_s));
+}
+
 void print_ranking(Page& page, const profile::Gains& gains, std::size_t rows) {
   const std::vector<profile::PredictedGain> ranking = gaining(gains);
   page.section("What it would gain", gains.from_sums ? "predicted from sums of times, +/-: 95 %"
                                                      : "predicted by replay, +/-: 95 %");
+  if (gains.stretches != 0)
+    page.paragraph({"  "}, stretches_told(gains.stretches, gains.stretches_s, gains.elapsed_s));
   if (ranking.empty()) page.line("  No change that was tried gains anything.");
   Table table({{"elapsed"}, {"change"}, {"+/-"}, {"change of the program", Table::Align::kLeft}});
   for (std::size_t i = 0; i < std::min(rows, ranking.size()); ++i) {

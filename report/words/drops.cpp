@@ -39,6 +39,9 @@ constexpr Reason kReasons[] = {
     {"mpi_event_ring_full",
      "MPI calls are missing in the analysis of waiting: the collector did not fetch them in time, or they "
      "are of a thread beyond the 64th"},
+    {"mpi_stretch_ring_full",
+     "MPI calls are missing in stretches of time that a replay needs: the collector did not fetch them in "
+     "time"},
     {"mpi_event_budget",
      "MPI calls are missing in the analysis of waiting: they are beyond what is kept of a rank"},
     {"damaged_mpi_event", "MPI calls are missing in the analysis of waiting: the program wrote over them"},

@@ -4,6 +4,7 @@ communication follows what they would take with the change, on a busy machine, t
 the change is really made."""
 
 import json
+import os
 import statistics
 import subprocess
 
@@ -108,6 +109,36 @@ class WhatIf(recording.RecordingTest):
             line = next(n for n, text in enumerate(file, 1) if "if (!nobarrier)" in text)
         self.compare("openmpi", "barrier", "nobarrier", f"call MPI_Barrier whatif.c:{line} removed")
 
+    def test_above_the_event_budget(self):
+        """A rank makes 1500 calls and keeps 600 events: stretches of time stand for the run."""
+        program = recording.program("openmpi", "whatif")
+        self.need(program)
+        own = self.own_times(self.record([program, "allreduce", "none", "0.002", "1500"],
+                                         before=recording.launcher("openmpi", RANKS["openmpi"]),
+                                         options=["-q", "-r", str(RATE_HZ)],
+                                         env=dict(os.environ, CLUSTERPROF_EVENT_BUDGET="600")))
+        for kind, change in CHANGES.items():
+            result = self.whatif("run", "--change", change)
+            self.assertEqual(result["method"], "replay")
+            self.assertGreaterEqual(result["stretches"]["count"], 3)
+            # Half of the budget, or what is left of that when stretches have become shorter.
+            share = result["stretches"]["time_s"] / result["elapsed_s"]
+            self.assertGreater(share, 0.02)
+            self.assertLess(share, 0.3)
+            self.assertAlmostEqual(result["replayed_s"], result["elapsed_s"], delta=0.01 * result["elapsed_s"])
+            real = gain_s(own, "allreduce", kind)
+            self.measured_above(real, 0.1 * own["elapsed_s"], "what is really gained")
+            self.measured_near(result["elapsed_s"] - result["predicted_s"], real,
+                               min(0.08 * own["elapsed_s"], result["error_s"]), f"gain of {change}")
+        text = subprocess.run([recording.CLUSTERPROF, "whatif", f"{self.directory}/run", "--change", CHANGES["half"]],
+                              capture_output=True, timeout=60, check=True).stdout.decode()
+        self.assertIn(f"from {result['stretches']['count']} complete stretches, ", text)
+        # The merge has done the same.
+        report = json.loads(subprocess.run([recording.CLUSTERPROF, "report", f"{self.directory}/run", "--json"], capture_output=True,
+                                           timeout=120, check=True).stdout)
+        self.assertEqual(report["whatif"]["stretches"], result["stretches"])
+        self.assertGreater(report["wait_analysis"]["event_level"], 0)
+
     def test_ranking(self):
         program = recording.program("openmpi", "whatif")
         self.need(program)
@@ -116,6 +147,7 @@ class WhatIf(recording.RecordingTest):
         own = self.own_times(done)
         result = self.whatif("run")
         self.assertIsNone(result["predicted_s"])
+        self.assertIsNone(result["stretches"])
         rows = {row["change"]: row for row in result["candidates"]}
         gains = {change: row["gain_s"] for change, row in rows.items()}
         self.assertEqual(list(gains.values()), sorted(gains.values(), reverse=True))

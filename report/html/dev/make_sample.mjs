@@ -845,7 +845,7 @@ export function makeSample(options = {}) {
       { kind: "no_samples", severity: "info", share: null, text: "Hardware counters are not available: perf_event_paranoid is 3.", file: null, line: null, rank: null },
     ]).map((finding) => ({ gain_s: null, estimate: false, action: null, evidence: {}, function: null, op: null, library_function: null, ranks: finding.rank === null ? [] : [finding.rank], gain_error_s: null, gain_method: finding.gain_s === undefined ? null : "sums", change: null, ...finding })),
     whatif: plain ? null : {
-      method: "replay", refused: null, elapsed_s: elapsed, replayed_s: 0.998 * elapsed, to_try: 6, tried: 4,
+      method: "replay", refused: null, elapsed_s: elapsed, replayed_s: 0.998 * elapsed, stretches: hostile ? { count: 11, time_s: 0.007 * elapsed } : null, to_try: 6, tried: 4,
       refused_changes: [{ change: hostile ? "function <img src=x onerror=alert(8)> x0.5" : "bandwidth x2", reason: "nothing tells the network's bandwidth" }],
       candidates: [
         [`rank ${slowest} = mean`, 0.26, 0.01, null, null, null, slowest],

@@ -721,6 +721,7 @@ TEST_F(CollectorProcess, TakesTheEventBudgetFromTheEnvironment) {
     } else {
       EXPECT_GT(data.ranks[0].event_level, 2u);
     }
+    EXPECT_EQ(data.event_stretches.empty(), most != 100);
     EXPECT_EQ(data.run.notes.size(), note ? 1u : 0u);
     std::filesystem::remove(directory_ / "node-n0.h5");
   }

@@ -4,6 +4,7 @@
 // apart by their return addresses outside of the ranges given to add_wrapper_range; otherwise
 // there is one path. It is the collector of the event rings as well: every thread empties its own
 // when it enters a call, unless FAKE_AGENT_STALLED=1. FAKE_AGENT_LEVEL: mpi_event_level at the start.
+// FAKE_AGENT_STRETCHES: of each millisecond (2^20 ns), so much lies in a stretch, in nanoseconds.
 // FAKE_AGENT_FORGET=1: events are thrown away. FAKE_AGENT_PAUSES=1: recording is paused every now and then.
 #include <execinfo.h>
 #include <stdio.h>
@@ -241,6 +242,11 @@ Entry* at(std::uint64_t offset) {
   segment->mpi_rank = segment->mpi_size = -1;
   const char* level = getenv("FAKE_AGENT_LEVEL");
   if (level != nullptr) segment->mpi_event_level = static_cast<std::uint32_t>(atoi(level));
+  const char* stretches = getenv("FAKE_AGENT_STRETCHES");
+  if (stretches != nullptr) {
+    segment->stretch_period_ns = std::uint64_t{1} << 20;
+    segment->stretch_length_ns = static_cast<std::uint64_t>(atoll(stretches));
+  }
   segment_pid = getpid();
 }
 

@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kRounds = 12, kLarge = 1 << 20 };
-static double unit = 0.010; /* seconds */
-static int rank, ranks, half, equal, nobarrier, noio, four;
+enum { kLarge = 1 << 20 };
+static double unit = 0.010; /* seconds; the third argument, and the fourth is the number of rounds */
+static int rounds = 12, rank, ranks, half, equal, nobarrier, noio, four;
 static char large[kLarge];
 static double solving, preparing, to_solve; /* in this round, seconds */
 
@@ -255,14 +255,14 @@ static void round_of(const char* pattern, int round) {
 
 /* A list of rounds of each rank. */
 static void print_of_all(const char* name, const double* of_rounds) {
-  double* all = malloc(sizeof(double) * kRounds * (size_t)ranks);
+  double* all = malloc(sizeof(double) * (size_t)rounds * (size_t)ranks);
   if (all == NULL) MPI_Abort(MPI_COMM_WORLD, 3);
-  MPI_Gather(of_rounds, kRounds, MPI_DOUBLE, all, kRounds, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  MPI_Gather(of_rounds, rounds, MPI_DOUBLE, all, rounds, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   if (rank == 0) {
     printf(", \"%s\": [", name);
     for (int r = 0; r < ranks; ++r) {
       printf("%s[", r > 0 ? ", " : "");
-      for (int i = 0; i < kRounds; ++i) printf("%s%.6f", i > 0 ? ", " : "", all[r * kRounds + i]);
+      for (int i = 0; i < rounds; ++i) printf("%s%.6f", i > 0 ? ", " : "", all[r * rounds + i]);
       putchar(']');
     }
     putchar(']');
@@ -274,8 +274,10 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (argc != 3 && argc != 4) MPI_Abort(MPI_COMM_WORLD, 2);
-  if (argc == 4) unit = atof(argv[3]);
+  if (argc < 3 || argc > 5) MPI_Abort(MPI_COMM_WORLD, 2);
+  if (argc > 3) unit = atof(argv[3]);
+  if (argc > 4) rounds = atoi(argv[4]);
+  if (rounds < 1) MPI_Abort(MPI_COMM_WORLD, 2);
   half = strcmp(argv[2], "half") == 0;
   equal = strcmp(argv[2], "equal") == 0;
   nobarrier = strcmp(argv[2], "nobarrier") == 0;
@@ -283,8 +285,11 @@ int main(int argc, char** argv) {
   four = strcmp(argv[2], "four") == 0;
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = now();
-  double solved[kRounds], wanted[kRounds], prepared[kRounds];
-  for (int i = 0; i < kRounds; ++i) {
+  double* const solved = malloc(sizeof(double) * (size_t)rounds);
+  double* const wanted = malloc(sizeof(double) * (size_t)rounds);
+  double* const prepared = malloc(sizeof(double) * (size_t)rounds);
+  if (solved == NULL || wanted == NULL || prepared == NULL) MPI_Abort(MPI_COMM_WORLD, 3);
+  for (int i = 0; i < rounds; ++i) {
     solving = preparing = to_solve = 0;
     round_of(argv[1], i);
     solved[i] = solving;
@@ -297,6 +302,9 @@ int main(int argc, char** argv) {
   print_of_all("to_solve_s", wanted);
   print_of_all("prepare_s", prepared);
   if (rank == 0) puts("}");
+  free(solved);
+  free(wanted);
+  free(prepared);
   MPI_Finalize();
   return 0;
 }

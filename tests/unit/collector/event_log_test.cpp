@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace clusterprof::collector {
@@ -242,6 +244,213 @@ TEST(EventLogTest, KeepsToTheBudgetWhenNoLevelLeavesEventsOut) {
   EXPECT_EQ(log.level(), wire::kMaxEventLevel);
   EXPECT_LE(log.size(), 501u);
   EXPECT_GE(log.refused(), 1499u);
+}
+
+// --- stretches of time ---
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kOffsetNs = 123'456'789'012'345;
+
+// One message of each thread per interval, from start_ns on.
+std::vector<Entry> steady(std::uint64_t start_ns, std::uint64_t until_ns, std::uint64_t every_ns,
+                          std::uint32_t threads = 1) {
+  std::vector<Entry> entries;
+  std::uint32_t sequence = 0;
+  for (std::uint64_t now = start_ns; now < until_ns; now += every_ns, ++sequence)
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      KeptEvent event = message(sequence, now + thread * every_ns / 8);
+      event.exit_ns = event.enter_ns + every_ns / 4;
+      event.tag = static_cast<std::int32_t>(64 * thread);
+      entries.push_back({thread, event, {{thread, 5}}});
+    }
+  return entries;
+}
+
+// Of these, what must be there: what each stretch needs of each thread.
+std::vector<Entry> needed(const std::vector<Entry>& all, const std::vector<KeptStretch>& stretches) {
+  std::map<std::uint32_t, std::uint64_t> last_exit_ns;
+  std::vector<Entry> entries;
+  for (const Entry& entry : all) {
+    const std::uint64_t from_ns = std::exchange(last_exit_ns[entry.thread], entry.event.exit_ns);
+    for (const KeptStretch& stretch : stretches)
+      if (from_ns < stretch.end_ns && entry.event.exit_ns >= stretch.begin_ns) {
+        entries.push_back(entry);
+        break;
+      }
+  }
+  return by_thread(entries);
+}
+
+bool has_all(const std::vector<Entry>& content, const std::vector<Entry>& wanted) {
+  return std::all_of(wanted.begin(), wanted.end(), [&](const Entry& entry) {
+    return std::find(content.begin(), content.end(), entry) != content.end();
+  });
+}
+
+TEST(EventLogTest, KeepsAllEventsOfStretchesBesideTheSample) {
+  for (const std::uint32_t threads : {1u, 3u}) {
+    const std::vector<Entry> entries = steady(50 * kMs, 3050 * kMs, kMs / 20, threads);
+    EventLog log(6000);
+    log.set_rank(kRank);
+    log.set_shared_clock(kOffsetNs);
+    for (const Entry& entry : entries) {
+      log.add(entry.thread, entry.event, entry.gap);
+      ASSERT_LE(log.size(), 6000u);
+    }
+    const std::vector<Entry> kept = content(log);
+    std::vector<Entry> sample, expected;
+    for (const Entry& entry : kept)
+      if (is_selected(entry.event, log.level())) sample.push_back(entry);
+    for (const Entry& entry : entries)
+      if (is_selected(entry.event, log.level())) expected.push_back(entry);
+    EXPECT_EQ(sample, by_thread(expected));
+    EXPECT_EQ(log.stretch_events(), kept.size() - sample.size());
+
+    const std::vector<KeptStretch> stretches = log.kept_stretches();
+    EXPECT_GE(stretches.size(), EventLog::kLeastPeriods - 1);
+    EXPECT_LE(stretches.size(), 2 * EventLog::kLeastPeriods);
+    EXPECT_TRUE(has_all(kept, needed(entries, stretches)));
+    const std::uint64_t period_ns = log.stretches().period_ns, length_ns = log.stretches().length_ns;
+    EXPECT_TRUE(std::has_single_bit(period_ns));
+    // An eighth of the budget at least, as the time that they have says.
+    EXPECT_GE(stretches.size() * length_ns * threads / (kMs / 20), 6000u / 8);
+    for (std::size_t i = 0; i < stretches.size(); ++i) {
+      EXPECT_TRUE(stretches[i].complete);
+      EXPECT_EQ(stretches[i].shared_begin_ns % period_ns, 0u);
+      EXPECT_EQ(stretches[i].begin_ns + kOffsetNs, stretches[i].shared_begin_ns);
+      EXPECT_EQ(stretches[i].end_ns, stretches[i].begin_ns + length_ns);
+      const std::uint64_t before_ns = i == 0 ? stretches[0].begin_ns - period_ns : stretches[i - 1].begin_ns;
+      EXPECT_EQ(stretches[i].begin_ns, before_ns + period_ns);
+    }
+    EXPECT_GE(stretches.front().begin_ns, 50 * kMs);
+    EXPECT_LE(stretches.back().end_ns, 3050 * kMs);
+  }
+}
+
+// A rank with more events keeps fewer or shorter stretches, which the others have, too.
+TEST(EventLogTest, RanksHaveStretchesInCommon) {
+  std::vector<KeptStretch> few, many;
+  for (const std::uint64_t every_ns : {kMs, kMs / 50}) {
+    EventLog log(2000);
+    log.set_rank(kRank);
+    // The nodes' clocks differ, and the run begins a bit later.
+    const std::uint64_t ahead_ns = every_ns == kMs ? 0 : 777 * kMs;
+    log.set_shared_clock(kOffsetNs - ahead_ns);
+    for (const Entry& entry : steady(10 * kMs + 2 * ahead_ns, 9000 * kMs + ahead_ns, every_ns))
+      log.add(0, entry.event, entry.gap);
+    (every_ns == kMs ? few : many) = log.kept_stretches();
+  }
+  ASSERT_GE(few.size(), 4u);
+  ASSERT_GE(many.size(), 4u);
+  std::size_t common = 0;
+  for (const KeptStretch& one : few)
+    for (const KeptStretch& other : many) common += one.shared_begin_ns == other.shared_begin_ns ? 1 : 0;
+  EXPECT_GE(common, std::min(few.size(), many.size()) - 2) << "but for the ends of the run";
+  EXPECT_GT(few[0].end_ns - few[0].begin_ns, many[0].end_ns - many[0].begin_ns);
+}
+
+TEST(EventLogTest, ALossMakesStretchesIncomplete) {
+  EventLog log(1000);
+  log.set_rank(kRank);
+  log.set_shared_clock(0);
+  for (const Entry& entry : steady(kMs, 2000 * kMs, kMs / 20)) log.add(0, entry.event, entry.gap);
+  const std::vector<KeptStretch> before = log.kept_stretches();
+  ASSERT_GE(before.size(), 5u);
+  log.note_loss(before[1].end_ns, before[2].begin_ns - 1);  // between two
+  EXPECT_EQ(log.kept_stretches(), before);
+  log.note_loss(before[3].end_ns - 1, before[3].end_ns + kMs);
+  log.note_loss(before[2].begin_ns - kMs / 2, before[2].begin_ns);  // reaches back
+  std::vector<bool> complete;
+  for (const KeptStretch& stretch : log.kept_stretches()) complete.push_back(stretch.complete);
+  std::vector<bool> expected(before.size(), true);
+  expected[2] = expected[3] = false;
+  EXPECT_EQ(complete, expected);
+}
+
+// The events of the beginning are lost, and the budget allows longer stretches than were possible then.
+TEST(EventLogTest, StretchesGetLongerWhereTheyHaveFewEvents) {
+  EventLog log(4000);
+  log.set_rank(kRank);
+  log.set_shared_clock(0);
+  log.raise_level(1);  // by a wrapper, before anything is known
+  std::vector<Entry> seen;
+  std::uint64_t round_ns = 0, first_length_ns = 0;
+  for (const Entry& entry : steady(kMs, 60'000 * kMs, kMs)) {
+    if (entry.event.enter_ns >= round_ns) {
+      log.look_at_stretches(round_ns);
+      round_ns += 100 * kMs;
+      if (first_length_ns == 0) first_length_ns = log.stretches().length_ns;
+    }
+    // What the wrapper leaves out.
+    const std::uint64_t from_ns = entry.event.enter_ns - kMs + kMs / 4;
+    if (!is_selected(entry.event, log.level()) &&
+        !wire::touches_stretch(log.stretches(), from_ns, entry.event.exit_ns))
+      continue;
+    log.add(0, entry.event, entry.gap);
+  }
+  std::vector<KeptStretch> complete;
+  for (const KeptStretch& stretch : log.kept_stretches()) {
+    EXPECT_EQ(stretch.complete, stretch.begin_ns > 100 * kMs) << "those before are not known";
+    if (stretch.complete) complete.push_back(stretch);
+  }
+  ASSERT_GE(complete.size(), 5u);
+  EXPECT_GE(complete.back().end_ns - complete.back().begin_ns, 100 * first_length_ns);
+  EXPECT_TRUE(has_all(content(log), needed(steady(kMs, 60'000 * kMs, kMs), complete)));
+  EXPECT_LE(log.size(), 4000u);
+  EXPECT_GE(log.stretch_events(), 4000u / 16);
+}
+
+TEST(EventLogTest, HasNoStretchesWhereTheyWouldBeTooShort) {
+  EventLog log(100);
+  log.set_rank(kRank);
+  log.set_shared_clock(0);
+  for (const Entry& entry : steady(kMs, 200 * kMs, 1000)) log.add(0, entry.event, entry.gap);
+  EXPECT_TRUE(log.kept_stretches().empty());
+  EXPECT_EQ(log.stretches().length_ns, 0u);
+  EXPECT_EQ(log.stretch_events(), 0u);
+  log.look_at_stretches(201 * kMs);
+  EXPECT_EQ(log.stretches().length_ns, 0u) << "and never again";
+  EXPECT_GT(log.size(), 0u);
+}
+
+// The clocks were measured only after stretches had begun by another clock.
+TEST(EventLogTest, AnotherSharedClockBeginsStretchesAnew) {
+  EventLog log(1000);
+  log.set_rank(kRank);
+  log.set_shared_clock(0);
+  const std::vector<Entry> entries = steady(kMs, 4000 * kMs, kMs / 20);
+  std::uint64_t round_ns = kMs;
+  for (const Entry& entry : entries) {
+    if (entry.event.enter_ns >= round_ns) {
+      if (round_ns > 500 * kMs) log.set_shared_clock(kOffsetNs);
+      log.look_at_stretches(round_ns);
+      round_ns += 10 * kMs;
+    }
+    log.add(0, entry.event, entry.gap);
+  }
+  std::size_t complete = 0;
+  for (const KeptStretch& stretch : log.kept_stretches()) {
+    EXPECT_EQ(stretch.begin_ns + kOffsetNs, stretch.shared_begin_ns);
+    EXPECT_EQ(stretch.complete, stretch.begin_ns > 521 * kMs);
+    complete += stretch.complete ? 1 : 0;
+  }
+  EXPECT_GE(complete, 5u);
+}
+
+TEST(EventStretches, NeedWhatTheThreadDidInThem) {
+  const wire::EventStretches stretches{1000, 1024, 100};  // at 24, 1048, 2072, ... of the thread's clock
+  const auto touches = [&](std::uint64_t from_ns, std::uint64_t until_ns) {
+    return wire::touches_stretch(stretches, from_ns, until_ns);
+  };
+  EXPECT_TRUE(touches(1048, 1060));
+  EXPECT_FALSE(touches(1148, 1200)) << "it is over";
+  EXPECT_TRUE(touches(1147, 1200)) << "what was done until its end";
+  EXPECT_TRUE(touches(200, 1048)) << "what was under way when it began";
+  EXPECT_FALSE(touches(200, 1047));
+  EXPECT_TRUE(touches(200, 1900)) << "all of it";
+  EXPECT_TRUE(touches(0, 1900)) << "before is not known";
+  EXPECT_FALSE(wire::touches_stretch({1000, 1024, 0}, 0, 1048));
+  EXPECT_FALSE(wire::touches_stretch({}, 0, 1048));
 }
 
 }  // namespace

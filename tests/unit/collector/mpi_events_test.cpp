@@ -312,9 +312,85 @@ TEST_F(MpiEvents, AreThinnedUniformlyAboveTheBudget) {
   std::vector<std::uint32_t> expected, found;
   for (std::uint32_t i = 0; i < sequence; ++i)
     if (is_selected(i, level)) expected.push_back(i);
-  for (const shard::MpiEvent& e : data.mpi_events) found.push_back(e.sequence);
+  for (const shard::MpiEvent& e : data.mpi_events)
+    if (is_selected(e.sequence, level)) found.push_back(e.sequence);
   EXPECT_EQ(found, expected);
   EXPECT_EQ(dropped(data, "mpi_event_budget"), 0u);
+}
+
+// Until a loss of events: what is in the ring at a time is known only to be since the last look.
+TEST_F(MpiEvents, StretchesHaveAllEvents) {
+  options_.event_budget = 1000;
+  std::uint32_t sequence = 0;
+  std::uint64_t us = 10, last_us = 0, lost_us = 0;
+  wire::EventInterval interval;
+  const wire::SegmentHeader& h = fake_.header();
+  for (int round = 0; round < 400; ++round) {
+    for (int i = 0; i < 40; ++i, ++sequence, us += 250) {
+      const wire::MpiEvent e = event(us, us + 50, sequence);
+      interval.advance(e.exit_ns);
+      last_us = us + 50;
+      const wire::EventStretches stretches{h.stretch_offset_ns, h.stretch_period_ns, h.stretch_length_ns};
+      if (!is_selected(sequence, h.mpi_event_level) &&
+          !wire::touches_stretch(stretches, interval.from_ns, interval.until_ns))
+        continue;
+      if (round == 300 && i == 0) {
+        ++fake_.header().drops[static_cast<std::size_t>(wire::DropReason::kMpiStretchRingFull)];
+        lost_us = us;
+        continue;
+      }
+      ASSERT_TRUE(fake_.mpi_event(0, e));
+    }
+    sample(us, us, 7);
+    state().poll(kStart + us * 1000);
+  }
+  // The time of day is the clock that nodes share, where no rank has measured one.
+  EXPECT_EQ(h.stretch_offset_ns, static_cast<std::uint64_t>(at(0).utc_ns) - at(0).mono_ns);
+  EXPECT_EQ(h.stretch_period_ns & (h.stretch_period_ns - 1), 0u);
+  const ShardData data = shard(us / 1000 + 1);
+  EXPECT_GT(data.ranks[0].event_level, 3u);
+  EXPECT_LE(data.mpi_events.size(), 1000u);
+  ASSERT_GE(data.event_stretches.size(), 6u);
+  std::size_t incomplete = 0;
+  for (const shard::EventStretch& stretch : data.event_stretches) {
+    EXPECT_EQ(stretch.rank, 0u);
+    EXPECT_EQ(stretch.shared_begin_ns % h.stretch_period_ns, 0u);
+    EXPECT_LE(stretch.end_ns, kStart + last_us * 1000);
+    if (!stretch.complete) {
+      ++incomplete;
+      continue;
+    }
+    EXPECT_FALSE(stretch.begin_ns <= kStart + lost_us * 1000 && kStart + lost_us * 1000 < stretch.end_ns);
+    // One after the other, from the call that is under way at its begin to the one after its end.
+    std::vector<std::uint32_t> numbers;
+    std::uint64_t first_ns = 0, last_ns = 0;
+    for (std::size_t i = 0; i < data.mpi_events.size(); ++i) {
+      const shard::MpiEvent& e = data.mpi_events[i];
+      if (e.exit_ns < stretch.begin_ns) continue;
+      if (numbers.empty()) first_ns = e.enter_ns;
+      numbers.push_back(e.sequence);
+      last_ns = e.exit_ns;
+      if (e.exit_ns >= stretch.end_ns) break;
+    }
+    ASSERT_FALSE(numbers.empty());
+    EXPECT_LE(first_ns, stretch.begin_ns + 250'000);
+    EXPECT_GE(last_ns, stretch.end_ns);
+    EXPECT_LE(last_ns, stretch.end_ns + 250'000);
+    for (std::size_t i = 1; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], numbers[i - 1] + 1);
+  }
+  EXPECT_LE(incomplete, 1u);
+}
+
+TEST_F(MpiEvents, StretchesGoByTheMeasuredClock) {
+  state();
+  auto& h = fake_.header();
+  h.clock_at_init.reference_rank = 0;
+  h.clock_at_init.local_ns = kStart + kMs;
+  h.clock_at_init.offset_ns = -987'654'321;
+  h.clock_at_init.ready = 1;
+  state().poll(at(5).mono_ns);
+  EXPECT_EQ(h.stretch_offset_ns, static_cast<std::uint64_t>(std::int64_t{-987'654'321}));
+  EXPECT_GT(h.stretch_length_ns, 0u) << "for a wrapper that raises the level";
 }
 
 TEST_F(MpiEvents, EarlierEventsAreThinnedWhenTheWrapperRaisesTheLevel) {
@@ -324,10 +400,12 @@ TEST_F(MpiEvents, EarlierEventsAreThinnedWhenTheWrapperRaisesTheLevel) {
   state().poll(at(12).mono_ns);
   const ShardData data = shard(12);
   EXPECT_EQ(data.ranks[0].event_level, 2u);
-  std::size_t selected = 0;
+  std::size_t selected = 0, found = 0;
   for (std::uint32_t i = 0; i < 1000; ++i) selected += is_selected(i, 2) ? 1 : 0;
-  EXPECT_EQ(data.mpi_events.size(), selected);
-  for (const shard::MpiEvent& e : data.mpi_events) EXPECT_TRUE(is_selected(e.sequence, 2));
+  // The wrapper was told of stretches of 65 us in each 1049 us.
+  for (const shard::MpiEvent& e : data.mpi_events) found += is_selected(e.sequence, 2) ? 1 : 0;
+  EXPECT_EQ(found, selected);
+  EXPECT_LE(data.mpi_events.size() - selected, 11u * 8);
   // Nonsense, and never lowered.
   fake_.header().mpi_event_level = 0xffff'ffffu;
   state().poll(at(13).mono_ns);
@@ -355,7 +433,10 @@ TEST_F(MpiEvents, KeepSomeOfShortStreams) {
   EXPECT_LT(expected.size(), 225u);
   fake_.header().mpi_event_level = 2;
   state().poll(kStart + us * 1000 + 10'000);
-  for (const shard::MpiEvent& e : shard(us / 1000 + 1).mpi_events) found.emplace_back(e.peer, e.tag);
+  for (const shard::MpiEvent& e : shard(us / 1000 + 1).mpi_events)
+    if (wire::event_is_selected(wire::event_stream(static_cast<MpiEventKind>(e.kind), 1, 2, e.peer, e.tag),
+                                e.sequence, 2))
+      found.emplace_back(e.peer, e.tag);
   EXPECT_EQ(found, expected);
 }
 

@@ -539,6 +539,7 @@ TEST_F(ProfileTest, GainsAreReadAsTheyWereWritten) {
 
   profile::Gains gains;
   gains.elapsed_s = 10.25, gains.replayed_s = 10.125, gains.candidates = 7, gains.tried = 2;
+  gains.stretches = 11, gains.stretches_s = 0.5;
   gains.rows = {{"function f x0.5", "/u/a.c", "f", 12, -1, 8.1, 2.025, 0.1},
                 {"rank 3 = mean", "", "", 0, 3, 11, -0.875, 0.3}};
   gains.refused_changes = {{"bandwidth x2", "nothing tells it"}};
@@ -574,6 +575,8 @@ TEST_F(ProfileTest, GainsAreReadAsTheyWereWritten) {
   refused([](profile::Gains& g) { g.candidates = 1; });
   refused([](profile::Gains& g) { g.candidates = 2; });  // but one more was refused
   refused([](profile::Gains& g) { g.replayed_s = -1; });
+  refused([](profile::Gains& g) { g.stretches_s = -1; });
+  refused([](profile::Gains& g) { g.stretches = 0; });
 }
 
 }  // namespace

@@ -517,6 +517,13 @@ class Builder {
         data_.mpi_events.push_back(event);
       }
     }
+    std::uint64_t shared_ns = amount(), begin_ns = below(1'000'000);
+    for (std::uint32_t i = below(4); i > 0; --i) {
+      shared_ns += 1 + below(1000);
+      const std::uint64_t end_ns = begin_ns + below(1000);
+      data_.event_stretches.push_back({row, shared_ns, begin_ns, end_ns, chance(2)});
+      begin_ns = end_ns + below(1000);
+    }
     for (std::uint32_t i = below(3); i > 0; --i)
       data_.clock_offsets.push_back({row, static_cast<std::int32_t>(below(64)), amount(),
                                      -static_cast<std::int64_t>(amount()), amount()});

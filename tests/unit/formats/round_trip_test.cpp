@@ -14,6 +14,7 @@
 #include "formats/profile/profile_writer.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "formats/shard/shard_writer.hpp"
+#include "formats/shard/tables.hpp"
 #include "tests/unit/formats/random_shard.hpp"
 
 namespace clusterprof {
@@ -290,6 +291,18 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.event_gaps[0].path = 1'000'000; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.event_gaps.push_back({0, 1, 1}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.clock_offsets.push_back({9, 0, 1, 1, 1}); }));
+  const auto are_valid = [&](const std::vector<shard::EventStretch>& stretches) {
+    ShardData data = good;
+    data.event_stretches = stretches;
+    return static_cast<bool>(shard::validate(data));
+  };
+  EXPECT_TRUE(are_valid({{0, 5, 1, 2, true}, {0, 9, 2, 2, false}, {1, 5, 1, 2, true}}));
+  EXPECT_FALSE(are_valid({{9, 5, 1, 2, true}}));
+  EXPECT_FALSE(are_valid({{0, 5, 3, 2, true}}));
+  EXPECT_FALSE(are_valid({{1, 5, 1, 2, true}, {0, 9, 3, 4, true}}));
+  EXPECT_FALSE(are_valid({{0, 5, 1, 2, true}, {0, 5, 3, 4, true}}));
+  EXPECT_FALSE(are_valid({{0, 5, 1, 3, true}, {0, 9, 2, 4, true}})) << "they overlap";
+  EXPECT_TRUE(refused([](ShardData& d) { d.event_stretches = {{9, 5, 1, 2, true}}; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.wait_analysis.messages = 1ull << 63; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.wait_states[0].rank = 9; }));
   EXPECT_TRUE(refused([](ShardData& d) { d.wait_states[0].path = 1'000'000; }));

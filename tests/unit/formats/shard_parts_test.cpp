@@ -371,6 +371,8 @@ TEST(ThinningTest, KeepsWhatTheLevelSelects) {
       thin.mpi_events = data.mpi_events;
       thin.event_gaps = data.event_gaps;
       thin.ranks = data.ranks;
+      EXPECT_TRUE(thin.event_stretches.empty()) << "they would lack events";
+      thin.event_stretches = data.event_stretches;
       EXPECT_EQ(thin, data);
     }
   }

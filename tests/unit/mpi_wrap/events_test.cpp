@@ -17,9 +17,10 @@ const clusterprof_agent_api* agent = nullptr;
 
 namespace {
 
-std::uint64_t lost;
+std::uint64_t lost, lost_of_stretches;
 void count_drop(std::uint32_t reason) {
   if (reason == static_cast<std::uint32_t>(wire::DropReason::kMpiEventRingFull)) ++lost;
+  if (reason == static_cast<std::uint32_t>(wire::DropReason::kMpiStretchRingFull)) ++lost_of_stretches;
 }
 
 template <typename Object>
@@ -46,7 +47,7 @@ class Events : public testing::Test {
   Events() {
     api_.count_drop = count_drop;
     agent = &api_;
-    lost = 0;
+    lost = lost_of_stretches = 0;
   }
   // The next operation of a stream; true when it was written down.
   bool write(const EndedCall& call) {
@@ -105,6 +106,76 @@ TEST_F(Events, TheLevelHasALimit) {
   lose_event(call(ring.object), wire::kMaxEventLevel);
   EXPECT_EQ(lost, 1u);
   EXPECT_EQ(level(), wire::kMaxEventLevel);
+}
+
+// At a level that leaves out all that is written here, in periods of 1024 ns with stretches of 100.
+class EventsOfStretches : public Events {
+ protected:
+  EventsOfStretches() {
+    segment_.object->mpi_event_level = wire::kMaxEventLevel;
+    segment_.object->stretch_period_ns = 1024;
+    segment_.object->stretch_length_ns = 100;
+  }
+  // A call of a ring with one operation or several. Returns how many of these were written.
+  int written(std::uint64_t enter_ns, std::uint64_t exit_ns, int operations = 1) {
+    int count = 0;
+    for (int i = 0; i < operations; ++i)
+      count += write({segment_.object, ring_.object, enter_ns, exit_ns, 0, 0}) ? 1 : 0;
+    return count;
+  }
+  bool kept(std::uint64_t enter_ns, std::uint64_t exit_ns) {
+    Operation operation{};
+    operation.sequence = 1;
+    return is_kept({segment_.object, ring_.object, enter_ns, exit_ns, 0, 0},
+                   wire::MpiEventKind::kCollectiveStart, operation);
+  }
+  Zeroed<wire::MpiEventRing> ring_;
+};
+
+TEST_F(EventsOfStretches, AreWrittenFromTheCallAtTheBeginToTheOneAfterTheEnd) {
+  EXPECT_EQ(written(300, 400), 1) << "what was before is not known";
+  EXPECT_EQ(written(500, 600), 0);
+  EXPECT_EQ(written(900, 1030, 3), 3) << "under way when the second one begins, all operations of the call";
+  EXPECT_EQ(written(1040, 1050), 1);
+  EXPECT_EQ(written(1200, 1300, 2), 2) << "what was done until the end";
+  EXPECT_EQ(written(1310, 1320), 0);
+  EXPECT_EQ(written(2200, 2300), 1) << "no other call was in the third one";
+  EXPECT_EQ(written(2300, 2310), 0);
+  EXPECT_EQ(lost, 0u);
+  segment_.object->stretch_length_ns = 0;
+  EXPECT_EQ(written(3080, 3090), 0) << "there are none any more";
+}
+
+TEST_F(EventsOfStretches, SayWhetherARequestIsWorthToBeRemembered) {
+  written(500, 600);
+  EXPECT_FALSE(kept(600, 700));
+  EXPECT_TRUE(kept(1020, 1030)) << "without an event of its own";
+  written(1020, 1030);
+  EXPECT_TRUE(kept(1020, 1030));
+  written(1200, 1300);
+  EXPECT_TRUE(kept(1200, 1300)) << "its event was written";
+  written(1310, 1320);
+  EXPECT_FALSE(kept(1310, 1320));
+}
+
+// The sample does not lack them.
+TEST_F(EventsOfStretches, OfAFullRingAreCountedAndLeaveTheLevel) {
+  segment_.object->mpi_event_level = 1;
+  ring_.object->written = wire::kEventRingEvents;
+  sequence_ = 0;
+  while (
+      wire::event_is_selected(wire::event_stream(wire::MpiEventKind::kCollective, 0, 0, 0, 0), sequence_, 1))
+    sequence_ += 32;
+  EXPECT_EQ(written(1030, 1040, 5), 0);
+  EXPECT_EQ(lost, 0u);
+  EXPECT_EQ(lost_of_stretches, 5u);
+  EXPECT_EQ(level(), 1u);
+  EXPECT_EQ(written(1300, 1310), 0) << "after the end";
+  EXPECT_EQ(written(1320, 1330), 0);
+  EXPECT_EQ(lost_of_stretches, 6u);
+  EXPECT_FALSE(write({segment_.object, nullptr, 2050, 2060, 0, 0})) << "a thread without a ring";
+  EXPECT_FALSE(write({segment_.object, nullptr, 2350, 2360, 0, 0}));
+  EXPECT_EQ(lost_of_stretches, 7u);
 }
 
 TEST_F(Events, HoldWhatTheOperationWas) {

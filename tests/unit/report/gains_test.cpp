@@ -243,6 +243,21 @@ TEST(Gains, RefusedChangesAreToldWithTheirReasons) {
   EXPECT_EQ(whatif["refused_changes"][4]["reason"], "no reason");
 }
 
+TEST(Gains, StretchesThatStandForTheRunAreTold) {
+  Analysis a = analyse(testing::training_run());
+  profile::Gains all = gains({predicted("rank 3 = mean", 2.5, 0.2)});
+  apply_gains(a, all);
+  EXPECT_TRUE(Json::parse(render_json(a))["whatif"]["stretches"].is_null());
+  EXPECT_EQ(text_of_gains(a).find("stretches"), std::string::npos);
+  all.stretches = 11, all.stretches_s = 0.8;
+  apply_gains(a, all);
+  const std::string text = text_of_gains(a);
+  EXPECT_NE(text.find("from 11 complete stretches, 800 ms of 10.5"), std::string::npos) << text;
+  const Json stretches = Json::parse(render_json(a))["whatif"]["stretches"];
+  EXPECT_EQ(stretches["count"], 11);
+  EXPECT_EQ(stretches["time_s"], 0.8);
+}
+
 TEST(Gains, ARefusalIsTold) {
   Analysis a = analyse(testing::training_run());
   const double before = *find_kind(a, FindingKind::kLoadImbalance)->gain_s;

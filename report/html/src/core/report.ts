@@ -769,6 +769,7 @@ export interface WhatIf {
   refused: string | null;
   elapsed_s: Seconds;
   replayed_s: Seconds;
+  stretches: { count: number; time_s: number } | null;
   to_try: number;
   tried: number;
   candidates: PredictedGain[];

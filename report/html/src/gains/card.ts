@@ -145,6 +145,7 @@ export function gainsCard(store: Store): HTMLElement | null {
     { aside: [whatif.method === "sums" ? el("span", { class: "note" }, "from sums of times") : whatif.method ? el("span", { class: "note" }, "predicted by replay") : null, " ", ofWholeRun()] },
     whatif.refused ? el("p", { class: "empty" }, `Not predicted: ${printable(whatif.refused)}.`) : null,
     !whatif.refused && !any ? el("p", { class: "empty" }, "No change that was tried gains anything.") : null,
+    whatif.stretches ? el("p", { class: "note" }, `From ${whatif.stretches.count} complete stretches, ${seconds(whatif.stretches.time_s)} of ${seconds(whatif.elapsed_s ?? 0)}: the MPI events of the rest are a sample.`) : null,
     any ? [ranking(store, whatif), chosen(store, whatif)] : null,
     isCut(whatif) ? el("p", { class: "note" }, `${plural(whatif.tried, "change")} of ${whatif.to_try} replayed: the run is long. clusterprof whatif RUN tries all.`) : null,
     refused(whatif),
