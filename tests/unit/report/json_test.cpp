@@ -406,6 +406,29 @@ TEST(Json, HasNoCharactersThatTerminalsObey) {
   EXPECT_EQ(Json::parse(text)["functions"][0]["name"], name);
 }
 
+TEST(Json, BackwardOperatorsAreToldApartByTheLineOfTheirForwardOne) {
+  testing::ProfileBuilder b(1);
+  for (const std::uint32_t line : {57u, 61u, 0u}) {
+    shard::Frame frame = b.region("MmBackward0");
+    frame.module = b.string("PyTorch");
+    frame.file = b.string(line != 0 ? "/u/model.py" : "");
+    frame.line = line;
+    const std::uint32_t at = b.path({frame});
+    b.data.region_times.push_back({0, at, line + 1, 80 * testing::kMs, testing::kMs, 9 * testing::kMs, -1});
+  }
+  const Json regions = Json::parse(render_json(analyse(b.data)))["regions"];
+  ASSERT_EQ(regions.size(), 3u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::uint32_t line = i == 0 ? 57 : 61;
+    EXPECT_EQ(regions[i]["name"], "MmBackward0");
+    EXPECT_EQ(regions[i]["count"], line + 1);
+    EXPECT_EQ(regions[i]["forward"]["file"], "/u/model.py");
+    EXPECT_EQ(regions[i]["forward"]["line"], line);
+    EXPECT_EQ(regions[i]["library"], true);
+  }
+  EXPECT_FALSE(regions[2].contains("forward"));
+}
+
 TEST(Json, DoesNotDependOnTheOrderOfTheInput) {
   shard::ShardData data = testing::training_run();
   const std::string before = render_json(analyse(data));
