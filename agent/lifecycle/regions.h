@@ -51,7 +51,8 @@ void note_window(wire::SegmentHeader* segment, std::uint64_t now_ns) noexcept;
 void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n) noexcept;
 // The same name with another place is another region.
 void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n, ForwardPlace forward) noexcept;
-// The innermost region of that name, wherever its place; of any name: that of the domain. Those of the domain inside it end, too.
+// The innermost region of that name, wherever its place; of any name: that of the domain. Those of the domain
+// inside it end, too.
 void end_region(const RegionDomain& domain, RegionName name) noexcept;
 void end_region(const RegionDomain& domain) noexcept;
 // A range that may end on another thread, so it is on no call path. Returns 0: it will not count.

@@ -293,7 +293,8 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
       break;
     case RawKind::kRegion:
       name(shard::FrameKind::kRegion, *tables.names[raw.a]);
-      if (const std::uint32_t domain = RegionOf::read(raw.b).domain; domain != 0 && domain <= tables.names.size())
+      if (const std::uint32_t domain = RegionOf::read(raw.b).domain;
+          domain != 0 && domain <= tables.names.size())
         frame.module = interner.string(*tables.names[domain - 1]);
       break;
     case RawKind::kPending:

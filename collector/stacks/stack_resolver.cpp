@@ -305,8 +305,7 @@ RegionPaths::Forward StackResolver::forward_frame(std::uint64_t arena_offset, st
       // The first one is the call itself and not what is behind it.
       const Frame frame = native_frame(words[i] + (i == 0 ? 1 : 0), false, 0xffff'ffffu);
       const RawFrame& raw = tables.frames[frame.frame];
-      if (frame.settled && frame.role == ModuleRole::kProgram &&
-          !is_of_pytorch(tables.modules[raw.a]->path))
+      if (frame.settled && frame.role == ModuleRole::kProgram && !is_of_pytorch(tables.modules[raw.a]->path))
         native = frame.frame;
     }
   }

@@ -168,11 +168,11 @@ inline constexpr std::uint32_t kCounterNameBytes = 64;
 
 // With --torch-ops: whether operators of PyTorch are regions.
 enum class TorchOps : std::uint32_t {
-  kNotAsked = 0,   // no --torch-ops
-  kNoneSeen,       // no operator has run that comes by our function
+  kNotAsked = 0,  // no --torch-ops
+  kNoneSeen,      // no operator has run that comes by our function
   kActive,
-  kOtherRelease,   // of libtorch: a function that is needed is not there
-  kOtherLayout,    // of its objects: of no release that is known
+  kOtherRelease,  // of libtorch: a function that is needed is not there
+  kOtherLayout,   // of its objects: of no release that is known
   kNoMemory,
 };
 

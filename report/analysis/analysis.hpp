@@ -546,7 +546,7 @@ struct RegionRow {
   // Of a backward operator of PyTorch: the line that called its forward one; else empty.
   std::string forward_file;
   std::uint32_t forward_line = 0;
-  std::uint64_t count = 0;         // instances that ended; of these the next four
+  std::uint64_t count = 0;  // instances that ended; of these the next four
   Seconds time_s, min_s, max_s;
   std::optional<std::int64_t> max_n;
   RankSpread spread;                // of time_s

@@ -50,8 +50,7 @@ RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, con
       domains_(1),
       first_path_(1) {
   // By what is around it, name and domain, and the line of a forward operator.
-  using Key =
-      std::tuple<std::uint32_t, std::string_view, std::string_view, std::string_view, std::uint32_t>;
+  using Key = std::tuple<std::uint32_t, std::string_view, std::string_view, std::string_view, std::uint32_t>;
   std::map<Key, std::uint32_t> children;
   for (std::uint32_t path = 1; path < paths.size(); ++path) {
     const std::uint32_t region = paths.region(path);
@@ -66,8 +65,9 @@ RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, con
     const shard::Frame& frame = *paths.frame(path);
     const std::string_view name = paths.text(frame.name);
     const std::string_view domain = paths.text(frame.module);
-    const auto [known, is_new] = children.try_emplace({parent, name, domain, paths.text(frame.file), frame.line},
-                                                      static_cast<std::uint32_t>(parent_.size()));
+    const auto [known, is_new] =
+        children.try_emplace({parent, name, domain, paths.text(frame.file), frame.line},
+                             static_cast<std::uint32_t>(parent_.size()));
     of_path_[path] = known->second;
     if (!is_new) continue;
     std::vector<std::string> names = names_[parent];

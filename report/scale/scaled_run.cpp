@@ -152,7 +152,8 @@ ScaledRun scaled_run(const Analysis& analysis, std::string name, const SizeOf& o
     kept.name = region_name(region);
     if (!region.domain.empty()) kept.name += " [" + region.domain + "]";
     if (!region.forward_file.empty())
-      kept.name += " of " + std::string(base_name(region.forward_file)) + ":" + std::to_string(region.forward_line);
+      kept.name +=
+          " of " + std::string(base_name(region.forward_file)) + ":" + std::to_string(region.forward_line);
     kept.time_s = region.time_s.value_or(region.sampled_s);
     kept.measures.efficiency = region.efficiency;
     kept.measures.mean_useful_s = region.mean_useful_s;

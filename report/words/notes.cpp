@@ -127,7 +127,8 @@ std::optional<std::string> of_run(const NoteRecord& note) {
           note.number);
     case NoteCode::kAttached:
       return "clusterprof attach began the recording: times and bytes are from then on, and who waits for "
-             "whom is not known. Not recorded: file operations, started processes, torch.distributed, OpenMP's "
+             "whom is not known. Not recorded: file operations, started processes, torch.distributed, "
+             "OpenMP's "
              "and the program's regions, MPI calls by way of dlsym. With --standby from the start, all of "
              "that is.";
     case NoteCode::kNeverStarted:

@@ -585,7 +585,7 @@ TEST(ShardBuilder, BackwardOperatorsHaveTheLineOfTheirForwardOne) {
   };
   const std::uint64_t torch = 0x10100, solver = 0x20100, other_thread = 0x20200;
   backward(0, 1, {torch, python_word(0), 7, python_word(0), 8, other_thread});
-  backward(1, 2, {torch, python_word(0), 8, python_word(2), 9});  // on another path, the same line
+  backward(1, 2, {torch, python_word(0), 8, python_word(2), 9});       // on another path, the same line
   backward(2, 4, {torch, solver, python_word(0), 9, region_word(0)});  // Python's, where there is one
   backward(3, 8, {torch, python_word(0), 7});                          // nobody but PyTorch
   backward(4, 16, {torch, solver});                                    // a file without lines

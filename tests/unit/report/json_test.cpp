@@ -39,8 +39,8 @@ bool has_type(const Json& value, const std::string& type) {
 void check(const Json& value, const Json& rule, const Json& schema, const std::string& path,
            std::vector<std::string>& errors) {
   static const std::vector<std::string> kKnown = {
-      "$schema", "$id",   "title",    "description", "definitions", "$ref",    "type",
-      "const",   "enum",  "items",    "properties",  "required",    "minimum", "additionalProperties",
+      "$schema", "$id",  "title", "description", "definitions", "$ref",    "type",
+      "const",   "enum", "items", "properties",  "required",    "minimum", "additionalProperties",
       "maxItems"};
   for (const auto& [keyword, unused] : rule.items())
     if (std::find(kKnown.begin(), kKnown.end(), keyword) == kKnown.end())
