@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Measures how many nanoseconds a region takes that a program names through clusterprof.h, NVTX, ITT or Kokkos: begin and end together, with
-clusterprof and without it. Runs alternate; the result is the median of the differences.
+clusterprof and without it; torch: an operator of what the tests have in place of libtorch, with --torch-ops. Runs alternate; the result is the
+median of the differences.
 
     bench/regions.py [--build DIR] [--pairs N] [--only INTERFACE,...]
 """
@@ -16,7 +17,7 @@ import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAMS = os.path.join(TOP, "tests", "truth", "programs")
-INTERFACES = ("clusterprof", "nvtx", "itt", "kokkos", "petsc", "likwid")
+INTERFACES = ("clusterprof", "nvtx", "itt", "kokkos", "petsc", "likwid", "torch")
 OWN = """
 #include <stdio.h>
 #include <time.h>
@@ -56,6 +57,11 @@ def main():
         print(f"{'':<14}{'bare ns':>9}{'recorded +':>12}{'min':>8}{'max':>8}")
         for interface in arguments.only.split(","):
             command = [own] if interface == "clusterprof" else [program, interface, "1000000"]
+            options = []
+            if interface == "torch":
+                command = [sys.executable, "-B", f"{TOP}/tests/programs/torch_operators.py",
+                           f"{arguments.build}/programs/torch_ops/1_13/libtorch_cpu.so", "cost"]
+                options = ["--torch-ops"]
 
             def pair_ns(before):
                 done = subprocess.run([*before, *command], capture_output=True, text=True, cwd=folder)
@@ -72,7 +78,7 @@ def main():
                     break
                 run = os.path.join(folder, "run")
                 bare.append(without)
-                more.append(pair_ns([tool, "-q", "-r", "1", "-o", run]) - without)
+                more.append(pair_ns([tool, "-q", "-r", "1", *options, "-o", run]) - without)
                 if not os.path.isdir(run):
                     sys.exit("the run was not recorded: is the collector built?")
                 shutil.rmtree(run)

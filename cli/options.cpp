@@ -85,7 +85,7 @@ struct RawOptions {
   std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
   std::vector<std::string> events, own;
   bool no_python = false, no_native = false, no_mpi = false, no_children = false, only_regions = false;
-  bool no_stderr = false;
+  bool no_stderr = false, torch_ops = false;
   bool no_html = false, no_source = false, no_arguments = false;
   bool quiet = false, strict = false, help = false, version = false;
   bool started = false, standby = false;
@@ -162,6 +162,8 @@ class RecordParser {
     value(kMemory, raw_.memory, "BYTES",
           "record who allocates memory: one of so many bytes, as in --memory=16K; --memory alone: 64K",
           kMeasure);
+    flag("--torch-ops", raw_.torch_ops,
+         "record PyTorch's operators and what the program names by record_function as regions", kMeasure);
     flag("--no-python", raw_.no_python, "do not record Python frames", kMeasure);
     flag("--no-native", raw_.no_native, "do not record native frames", kMeasure);
     flag("--no-mpi", raw_.no_mpi, "do not wrap MPI calls", kMeasure);
@@ -440,6 +442,7 @@ Result<Options> RecordParser::check() const {
   options.no_children = raw_.no_children;
   options.no_stderr = raw_.no_stderr;
   options.only_regions = raw_.only_regions;
+  options.torch_ops = raw_.torch_ops;
   if (options.standby && !options.sample_on.event.empty())
     return Error{label("standby") + " samples by time: it does not go with --sample-on"};
   options.no_html = raw_.no_html || options.light;

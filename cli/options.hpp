@@ -53,6 +53,7 @@ struct Options {
   bool no_children = false;
   bool no_stderr = false;
   bool only_regions = false;
+  bool torch_ops = false;                                 // --torch-ops: operators of PyTorch are regions
   std::uint64_t memory_interval_bytes = 0;                // --memory; 0: allocations are not recorded
   CommandDetail command_detail = CommandDetail::kMasked;  // what is stored of the command line
   CollectorOptions collector;

@@ -75,6 +75,7 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
   set("CLUSTERPROF_NO_CHILDREN", options.no_children ? "1" : "");
   set("CLUSTERPROF_NO_STDERR", options.no_stderr ? "1" : "");
   set("CLUSTERPROF_ONLY_REGIONS", options.only_regions ? "1" : "");
+  set("CLUSTERPROF_TORCH_OPS", options.torch_ops ? "1" : "");
 
   const auto agent = std::find_if(facts.preloads.begin(), facts.preloads.end(), [](const std::string& path) {
     return base_name(path) == wire::kAgentFile;

@@ -11,7 +11,8 @@ namespace clusterprof::agent {
 // Where an interface has domains of its own, this is for what is in none. Others have hashes of their names.
 inline constexpr RegionDomain kNvtx = {1, "NVTX"}, kItt = {2, "ITT"}, kKokkos = {3, "Kokkos"},
                               kPetsc = {4, "PETSc"}, kLikwid = {5, "LIKWID"}, kCaliper = {6, "Caliper"},
-                              kRoctx = {7, "ROCTX"};
+                              kRoctx = {7, "ROCTX"}, kTorch = {8, "PyTorch"},
+                              kTorchRecordFunction = {9, "record_function"};
 inline constexpr std::int64_t kNoNumber = -1;
 
 // The same for the same name, for as long as the process runs. Where there are too many: `otherwise`.

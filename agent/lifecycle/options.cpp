@@ -203,6 +203,7 @@ void read_options() noexcept {
   g_options.no_children = switch_variable("CLUSTERPROF_NO_CHILDREN");
   g_options.no_stderr = switch_variable("CLUSTERPROF_NO_STDERR");
   g_options.only_regions = switch_variable("CLUSTERPROF_ONLY_REGIONS");
+  g_options.torch_ops = switch_variable("CLUSTERPROF_TORCH_OPS");
   g_options.check_paths = switch_variable("CLUSTERPROF_CHECK_PATHS");
   g_options.memory_interval_bytes = static_cast<std::uint64_t>(number_variable("CLUSTERPROF_MEMORY", 0));
   if (g_given == nullptr) {

@@ -28,7 +28,7 @@ struct Options {
   std::uint32_t rate_hz;
   bool standby, light;  // outside of windows of recording (lifecycle/windows.h)
   std::uint32_t window_rate_hz;
-  bool cpu_clock, no_python, no_native, no_children, no_stderr, only_regions, check_paths;
+  bool cpu_clock, no_python, no_native, no_children, no_stderr, only_regions, check_paths, torch_ops;
   std::uint64_t memory_interval_bytes;  // --memory; 0: allocations are not recorded
   char events[1024];                    // comma separated; empty: the default set
   SampleOn sample_on;

@@ -22,7 +22,7 @@ namespace {
 // index + 1.
 constexpr std::uint32_t kPlaces = 4096;
 constinit std::atomic<std::uint16_t> g_places[kPlaces] = {};
-constinit std::uint64_t g_keys[kPlaces / 2] = {};  // RegionStack::Entry::key, by index
+constinit std::uint64_t g_keys[kPlaces / 2] = {};  // key_with_place, by index
 constinit std::atomic<std::uint32_t> g_count = 0;
 
 // A library may use a new name each time. Of the table's rows these are left for the program's own regions,
@@ -95,6 +95,10 @@ std::uint64_t key_of(std::uint64_t domain_hash, std::uint64_t name_hash) noexcep
   return name_hash + domain_hash * 0x94d0'49bb'1331'11ebull;
 }
 
+std::uint64_t key_with_place(std::uint64_t key, ForwardPlace forward) noexcept {
+  return forward.packed == 0 ? key : mixed(key + forward.packed * 0x9fb2'1c65'1e98'df25ull);
+}
+
 template <std::size_t kBytes>
 void copy_name(char (&to)[kBytes], const char* name) noexcept {
   std::size_t length = strnlen(name, kBytes - 1);
@@ -131,7 +135,7 @@ std::uint32_t rows_for(const wire::SegmentHeader* segment, std::uint64_t domain,
 
 // kNoRegion where there is no room.
 std::uint32_t make_region(wire::SegmentHeader* segment, std::uint64_t domain, const char* domain_name,
-                          std::uint64_t key, const char* name, std::uint32_t parent,
+                          std::uint64_t key, const char* name, std::uint32_t parent, ForwardPlace forward,
                           bool is_others) noexcept {
   wire::Region* const table = table_of(segment);
   const std::uint32_t most = rows_for(segment, domain, is_others);
@@ -147,6 +151,8 @@ std::uint32_t make_region(wire::SegmentHeader* segment, std::uint64_t domain, co
   region.parent = parent;
   copy_name(region.name, name);
   copy_name(region.domain, domain_name);
+  region.forward_offset = forward.offset();
+  region.forward_words = forward.words();
   region.min_ns.store(~std::uint64_t{0}, std::memory_order_relaxed);
   region.max_n.store(-1, std::memory_order_relaxed);
   region.ready.store(1, std::memory_order_release);
@@ -158,15 +164,18 @@ std::uint32_t make_region(wire::SegmentHeader* segment, std::uint64_t domain, co
 // The region, else the one that stands for all of the domain without room; kNoRegion: for that there is none
 // either.
 std::uint32_t region_of(wire::SegmentHeader* segment, std::uint64_t domain, const char* domain_name,
-                        std::uint64_t key, const char* name, std::uint32_t parent) noexcept {
+                        std::uint64_t key, const char* name, std::uint32_t parent,
+                        ForwardPlace forward = {}) noexcept {
+  key = key_with_place(key, forward);
   std::uint32_t place = 0;
   std::uint32_t index = find_region(table_of(segment), key, parent, place);
-  if (index == wire::kNoRegion) index = make_region(segment, domain, domain_name, key, name, parent, false);
+  if (index == wire::kNoRegion)
+    index = make_region(segment, domain, domain_name, key, name, parent, forward, false);
   if (index != wire::kNoRegion) return index;
   const std::uint64_t others = key_of(domain, hash_of(wire::kOtherRegionsName, wire::kRegionNameBytes));
   index = find_region(table_of(segment), others, parent, place);
   if (index == wire::kNoRegion)
-    index = make_region(segment, domain, domain_name, others, wire::kOtherRegionsName, parent, true);
+    index = make_region(segment, domain, domain_name, others, wire::kOtherRegionsName, parent, {}, true);
   return index;
 }
 
@@ -254,6 +263,11 @@ RegionDomain region_domain(const char* name) noexcept {
 RegionName region_name(const char* text) noexcept { return {text, hash_of(text, wire::kRegionNameBytes)}; }
 
 void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n) noexcept {
+  begin_region(domain, name, n, {});
+}
+
+void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n,
+                  ForwardPlace forward) noexcept {
   ThreadContext& context = t_context;
   if (context.slot == nullptr && !find_context(context)) return;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -267,7 +281,7 @@ void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n) n
   }
   const std::uint64_t key = key_of(domain.hash, name.hash);
   const std::uint32_t parent = depth != 0 ? stack.entry[depth - 1].innermost : wire::kNoRegion;
-  const std::uint32_t index = region_of(segment, domain.hash, domain.name, key, name.text, parent);
+  const std::uint32_t index = region_of(segment, domain.hash, domain.name, key, name.text, parent, forward);
   if (index == wire::kNoRegion) count_drop(segment, wire::DropReason::kRegionTableFull);
 
   RegionStack::Entry& entry = stack.entry[depth];
@@ -275,6 +289,7 @@ void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n) n
   entry.innermost = index != wire::kNoRegion ? index : parent;
   entry.key = key;
   entry.domain = domain.hash;
+  entry.forward = forward.packed;
   entry.n = n;
   if (depth != 0 || !g_process.only_regions) {
     entry.start_ns = monotonic_ns();
@@ -308,7 +323,8 @@ void move_up(wire::SegmentHeader* segment, RegionStack& stack, std::uint32_t lef
     entry = stack.entry[i];
     if (entry.index != wire::kNoRegion) {
       const wire::Region& was = table[entry.index];
-      entry.index = region_of(segment, entry.domain, was.domain, entry.key, was.name, around);
+      entry.index =
+          region_of(segment, entry.domain, was.domain, entry.key, was.name, around, {entry.forward});
     }
     if (entry.index != wire::kNoRegion) around = entry.index;
     entry.innermost = around;
@@ -454,6 +470,7 @@ void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* pare
       RegionStack::Entry& entry = stack.entry[i];
       entry = g_kept.entry[i];
       entry.start_ns = now_ns;
+      entry.forward = 0;  // it is a place in the parent's segment
       if (entry.index != wire::kNoRegion) {
         const wire::Region& was = table_of(parents)[entry.index];
         entry.index = region_of(segment, entry.domain, was.domain, entry.key, was.name, around);

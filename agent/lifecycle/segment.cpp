@@ -20,6 +20,7 @@
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/proc_files.h"
+#include "agent/lifecycle/torch_ops_state.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/c10d_functions.h"
@@ -282,6 +283,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.clock = g_options.cpu_clock ? 1 : 0;
   header.knows_run_delay = kernel_tells_run_delay() ? 1 : 0;
   header.annotations_elsewhere = g_options.annotations_elsewhere;
+  header.torch_ops.store(static_cast<std::uint32_t>(torch_ops_state()), std::memory_order_relaxed);
   if (g_options.standby) header.outside_windows = wire::OutsideWindows::kNothing;
   // There is no telling who waits for whom: the numbers of messages of before are not known.
   if (g_process.attached) {

@@ -152,6 +152,8 @@ wire::DropReason no_room(PathUse use) noexcept {
     case PathUse::kIo:
     case PathUse::kLargeIo:
       return wire::DropReason::kIoPathRoomFull;
+    case PathUse::kForward:
+      return wire::DropReason::kTorchForwardLost;
     case PathUse::kMemory:
       break;
   }
@@ -165,7 +167,7 @@ std::uint64_t arena_for_calls(const wire::SegmentHeader* segment) noexcept {
 // How much of the arena may be used in total for paths that do not belong to MPI calls.
 std::uint64_t io_room(const wire::SegmentHeader* segment, PathUse use) noexcept {
   const std::uint64_t eighth = arena_for_calls(segment) / 8;
-  return use == PathUse::kLargeIo ? 3 * eighth : 2 * eighth;
+  return use == PathUse::kLargeIo || use == PathUse::kForward ? 3 * eighth : 2 * eighth;
 }
 std::uint64_t room_with_texts(const wire::SegmentHeader* segment) noexcept {
   return arena_for_calls(segment) / 2;

@@ -24,8 +24,9 @@ void set_path_table(void* memory) noexcept;
 
 // What a call path is for. Half of the arena and of the table of paths is reserved for paths of MPI calls. A
 // further part is reserved for operations that transferred much or took long. Paths of allocations have a
-// part of the arena of their own, which is there with --memory only.
-enum class PathUse : std::uint32_t { kMpi = 0, kIo = 1, kLargeIo = 2, kMemory = 3 };
+// part of the arena of their own, which is there with --memory only. Paths of forward operators of PyTorch
+// take room as large operations do.
+enum class PathUse : std::uint32_t { kMpi = 0, kIo = 1, kLargeIo = 2, kMemory = 3, kForward = 4 };
 
 // Stores text in the path arena and returns its place in `offset`. False if there is no room. No handler of
 // the program may run meanwhile.

@@ -40,6 +40,7 @@ struct RegionStack {
     std::uint32_t index;        // of wire::Region; kNoRegion: it has none, the table being full
     std::uint32_t innermost;    // index of this one, or of the innermost around it that has one
     std::uint64_t key, domain;  // hashes of name and domain, and of the domain
+    std::uint64_t forward;      // ForwardPlace::packed
     std::uint64_t start_ns;
     std::int64_t n;
   };

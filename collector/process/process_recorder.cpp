@@ -551,6 +551,21 @@ void ProcessRecorder::add_notes(ProcessReport& report) const {
     report.add_note(shard::NoteCode::kCallersLeftOut);
   if (h.torch_not_recorded.load(std::memory_order_relaxed) != 0)
     report.add_note(shard::NoteCode::kTorchNotRecorded);
+  switch (static_cast<wire::TorchOps>(h.torch_ops.load(std::memory_order_relaxed))) {
+    case wire::TorchOps::kNotAsked:
+    case wire::TorchOps::kActive:
+      break;
+    case wire::TorchOps::kNoneSeen:
+      if (stacks_.has_module("libtorch_cpu.so")) report.add_note(shard::NoteCode::kTorchOpsNotSeen);
+      break;
+    case wire::TorchOps::kOtherRelease:
+    case wire::TorchOps::kOtherLayout:
+      report.add_note(shard::NoteCode::kTorchOpsOtherRelease);
+      break;
+    case wire::TorchOps::kNoMemory:
+      report.add_note(shard::NoteCode::kTorchOpsNoMemory);
+      break;
+  }
   constexpr std::pair<wire::MemoryNotes, shard::NoteCode> kMemoryNotes[] = {
       {wire::kProgramsOwnMalloc, shard::NoteCode::kMemoryOwnMalloc},
       {wire::kOtherMalloc, shard::NoteCode::kMemoryOtherMalloc},

@@ -293,8 +293,9 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
       break;
     case RawKind::kRegion:
       name(shard::FrameKind::kRegion, *tables.names[raw.a]);
-      if (raw.b != 0 && raw.b <= tables.names.size())
-        frame.module = interner.string(*tables.names[raw.b - 1]);
+      if (const std::uint32_t domain = RegionOf::read(raw.b).domain;
+          domain != 0 && domain <= tables.names.size())
+        frame.module = interner.string(*tables.names[domain - 1]);
       break;
     case RawKind::kPending:
       name(tables.pending[raw.a].kind, "[unknown]");
@@ -364,6 +365,27 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawFrame* body, 
   }
 }
 
+// A backward operator has the line that called its forward one: `forward` is that frame's number, plus 1.
+void ShardBuilder::place_region(std::uint32_t forward, const RawTables& tables,
+                                const MayReadLines& may_read_lines, Interned& shard, shard::Frame& region) {
+  if (forward == 0 || forward > tables.frames.size()) return;
+  RawFrame raw = tables.frames[forward - 1];
+  while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
+    raw = tables.pending[raw.a].resolution;
+  if (raw.kind == RawKind::kPython) {
+    const shard::Frame caller = named_frame(raw, tables, shard.interner);
+    region.file = caller.file;
+    region.line = caller.line;
+  } else if (raw.kind == RawKind::kNativeReturn) {
+    const auto detail = may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines
+                                                                    : Symbolizer::Detail::kSymbols;
+    const std::vector<SourceFrame>& callers = symbolizer_.resolve(modules_[raw.a], raw.b, true, detail);
+    if (callers.empty() || callers.front().line == 0) return;
+    region.file = shard.interner.string(callers.front().file);
+    region.line = callers.front().line;
+  }
+}
+
 // Extends `path` by the frames that a raw frame stands for.
 void ShardBuilder::add_frames(std::uint32_t number, const RawTables& tables,
                               const MayReadLines& may_read_lines, Interned& shard, std::uint32_t& path) {
@@ -378,6 +400,8 @@ void ShardBuilder::add_frames(std::uint32_t number, const RawTables& tables,
   shard::Frame frame = named_frame(raw, tables, shard.interner);
   if (raw.kind == RawKind::kRegion && shard.small_regions.contains({raw.a, raw.b}))
     frame.name = shard.interner.string(shard::kOtherRegionsName);
+  else if (raw.kind == RawKind::kRegion)
+    place_region(RegionOf::read(raw.b).forward, tables, may_read_lines, shard, frame);
   if (frame.kind == shard::FrameKind::kRegion && is_region(shard.data, path) &&
       shard.data.strings[frame.name] == shard::kOtherRegionsName &&
       shard.data.frames[shard.data.paths[path].frame] == frame)

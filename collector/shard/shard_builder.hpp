@@ -48,6 +48,8 @@ class ShardBuilder {
                          const MayReadLines& may_read_lines, Interned& shard, std::uint32_t& path);
   static void name_as_origin(std::string_view origin, Interned& shard, std::uint32_t path,
                              shard::Frame& frame);
+  void place_region(std::uint32_t forward, const RawTables& tables, const MayReadLines& may_read_lines,
+                    Interned& shard, shard::Frame& region);
   static shard::Frame named_frame(const RawFrame& raw, const RawTables& tables,
                                   shard::PathInterner& interner);
 

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/base_name.hpp"
+
 namespace clusterprof::collector {
 
 bool ModuleMap::take_news() noexcept { return std::exchange(has_news_, false); }
@@ -69,6 +71,12 @@ const ModuleMap::Mapping* ModuleMap::find(std::uint64_t address, std::uint32_t e
     if (better) best = &m;
   }
   return best;
+}
+
+bool ModuleMap::has_module(std::string_view begin_of_name) const {
+  return std::any_of(mappings_.begin(), mappings_.end(), [&](const Mapping& mapping) {
+    return base_name(store_.tables().modules[mapping.module]->path).starts_with(begin_of_name);
+  });
 }
 
 std::uint32_t ModuleMap::interpreter() const {

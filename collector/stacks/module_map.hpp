@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "collector/rings/drop_counts.hpp"
@@ -36,6 +37,8 @@ class ModuleMap {
   // The mapping that contained the address when a sample of this epoch was taken. null: not known.
   [[nodiscard]] const Mapping* find(std::uint64_t address, std::uint32_t epoch) const;
 
+  // Whether there ever was one whose file has a name that begins like this.
+  [[nodiscard]] bool has_module(std::string_view begin_of_name) const;
   // The module of the Python interpreter, or kNoModule.
   [[nodiscard]] std::uint32_t interpreter() const;
 

@@ -65,7 +65,7 @@ enum class RawKind : std::uint8_t {
   kRunnable,      // waiting for a processor; in event gaps
   kGarbage,       // Python's cyclic garbage collection; a: module of the interpreter or kNoModule
   kDescriptor,    // a: Descriptor, below the system call that is about it
-  kRegion,        // a: index into names; b: that of its domain, plus 1; 0: it has none
+  kRegion,        // a: index into names; b: see RegionOf
   kNamed,         // a: index into names: code made at run time
   kPending,       // a: index into pending(): not described yet
   kLeftOut,       // callers that were left out
@@ -81,6 +81,16 @@ struct RawFrame {
   std::uint32_t a = 0;
   std::uint64_t b = 0;
   friend bool operator==(const RawFrame&, const RawFrame&) = default;
+};
+
+// RawFrame::b of a region. Each is an index plus 1; 0: it has none.
+struct RegionOf {
+  std::uint32_t domain = 0;   // into names
+  std::uint32_t forward = 0;  // into frames: where the forward operator of a backward operator was called
+  static RegionOf read(std::uint64_t b) noexcept {
+    return {static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32)};
+  }
+  [[nodiscard]] std::uint64_t packed() const noexcept { return std::uint64_t{forward} << 32 | domain; }
 };
 
 // nodes[0] is the root, its own parent; a parent comes before its children.

@@ -12,7 +12,14 @@ std::optional<RawFrame> RegionPaths::frame(std::uint32_t index) {
   if (region.ready.load(std::memory_order_acquire) != 1) return std::nullopt;
   RawFrame frame{RawKind::kRegion, store_.name(bounded_text(region.name, sizeof region.name)), 0};
   const std::string domain = bounded_text(region.domain, sizeof region.domain);
-  if (!domain.empty()) frame.b = store_.name(domain) + 1;
+  RegionOf of;
+  if (!domain.empty()) of.domain = store_.name(domain) + 1;
+  if (region.forward_words != 0) {
+    const Forward forward = find_forward_(region.forward_offset, region.forward_words);
+    if (!forward.settled && expects_more_) return std::nullopt;
+    if (forward.frame) of.forward = *forward.frame + 1;
+  }
+  frame.b = of.packed();
   return frames_[index] = frame;
 }
 

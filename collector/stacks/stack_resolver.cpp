@@ -22,6 +22,15 @@ bool is_below_openmp(ModuleRole role) {
   return role == ModuleRole::kOpenMp || role == ModuleRole::kAgent || role == ModuleRole::kSystem;
 }
 
+// Whether the file is a part of PyTorch, or of the run time of C++ that it calls.
+bool is_of_pytorch(std::string_view path) {
+  constexpr std::array<std::string_view, 4> kLibraries = {"libtorch", "libc10", "libshm", "libstdc++"};
+  const std::string_view name = base_name(path);
+  return path.find("-packages/torch/") != std::string_view::npos ||
+         std::any_of(kLibraries.begin(), kLibraries.end(),
+                     [&](std::string_view library) { return name.starts_with(library); });
+}
+
 // The most regions that a path goes on with, one inside the other.
 constexpr int kMaxJoined = 16;
 
@@ -40,7 +49,8 @@ StackResolver::StackResolver(const SegmentView& segment, RawStore& store, DropCo
       modules_(segment, store, drops),
       generated_(segment, store, drops),
       codes_(segment, store, drops),
-      regions_(segment, store),
+      regions_(segment, store,
+               [this](std::uint64_t offset, std::uint32_t words) { return forward_frame(offset, words); }),
       pending_(store, modules_, generated_, codes_, regions_) {
   store_.add_process_root(base_);
   const RawTables& tables = store_.tables();
@@ -57,6 +67,7 @@ void StackResolver::read_descriptions(std::uint64_t now_ns) {
 void StackResolver::finish(std::int32_t pid, std::int64_t process_start_utc_ns, std::uint64_t now_ns) {
   read_code();
   codes_.expect_news();
+  regions_.expect_no_more();
   pending_.settle(now_ns);
   pending_.name_generated_code(pid, process_start_utc_ns);
 }
@@ -259,6 +270,41 @@ StackResolver::Frame StackResolver::region_frame(std::uint32_t index) {
   const std::optional<RawFrame> frame = regions_.frame(index);
   if (!frame) return {pending_.region(index), false, {}, false};
   return {store_.frame(*frame), false, {}, true};
+}
+
+RegionPaths::Forward StackResolver::forward_frame(std::uint64_t arena_offset, std::uint32_t count) {
+  const auto& layout = segment_.layout();
+  std::array<std::uint64_t, wire::kMaxFrameWords> words;
+  if (count > words.size()) return {};
+  if (!segment_.copy(layout.path_arena_offset, layout.path_arena_bytes, arena_offset, words.data(),
+                     8ull * count))
+    return {};
+  const RawTables& tables = store_.tables();
+  RegionPaths::Forward found;
+  std::optional<std::uint32_t> native, of_torch;  // what there is without a caller in Python
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint64_t tag = words[i] & wire::kFrameTagMask;
+    if (tag == wire::kPythonFrameTag && i + 1 < count) {
+      const Frame frame = python_frame(words[i + 1], static_cast<std::uint32_t>(words[i]));
+      ++i;
+      found.settled = found.settled && frame.settled;
+      const RawFrame& raw = tables.frames[frame.frame];
+      if (raw.kind != RawKind::kPython) continue;
+      if (!is_of_pytorch(tables.codes[raw.a]->file)) {
+        found.frame = frame.frame;
+        return found;
+      }
+      if (!of_torch) of_torch = frame.frame;
+    } else if (tag == 0 && !native) {
+      // The first one is the call itself and not what is behind it.
+      const Frame frame = native_frame(words[i] + (i == 0 ? 1 : 0), false, 0xffff'ffffu);
+      const RawFrame& raw = tables.frames[frame.frame];
+      if (frame.settled && frame.role == ModuleRole::kProgram && !is_of_pytorch(tables.modules[raw.a]->path))
+        native = frame.frame;
+    }
+  }
+  found.frame = native ? native : of_torch;
+  return found;
 }
 
 std::optional<std::span<const std::uint64_t>> StackResolver::words_of_site(std::uint32_t site) {

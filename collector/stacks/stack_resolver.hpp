@@ -108,6 +108,10 @@ class StackResolver {
   [[nodiscard]] std::uint64_t replacements() const noexcept { return replacements_; }
   // Whether callers of some call sites were left out for lack of room.
   [[nodiscard]] bool left_callers_out() const noexcept { return left_callers_out_; }
+  // Whether the process has an object file whose name begins like this.
+  [[nodiscard]] bool has_module(std::string_view begin_of_name) const {
+    return modules_.has_module(begin_of_name);
+  }
 
  private:
   struct Frame {
@@ -122,6 +126,8 @@ class StackResolver {
   void read_code();
   Frame python_frame(std::uint64_t code_id, std::uint32_t instruction);
   Frame region_frame(std::uint32_t index);  // < layout().regions
+  // The caller of an operator of PyTorch that is not PyTorch itself: in Python if there is one.
+  RegionPaths::Forward forward_frame(std::uint64_t arena_offset, std::uint32_t words);
   // The part of the path above the leaf, of which only the role matters.
   Stack build(const std::optional<Frame>& leaf, std::span<const std::uint64_t> words,
               const StackContext& context);

@@ -47,6 +47,10 @@ enum class NoteCode : std::uint8_t {
   kUnrecordedPrograms,  // that recorded processes executed
   kCallersLeftOut,
   kTorchNotRecorded,  // calls of torch.distributed over gloo
+  // Why operators of PyTorch are no regions, with --torch-ops
+  kTorchOpsNotSeen,
+  kTorchOpsOtherRelease,
+  kTorchOpsNoMemory,
   // Why there are no Python frames
   kPythonVersionNotTold,
   kPythonVersionNotSupported,
@@ -143,6 +147,9 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"unrecorded_programs", NoteScope::kNode, "programs", "reason", nullptr},
     {"callers_left_out", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"torch_not_recorded", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"torch_ops_not_seen", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"torch_ops_other_release", NoteScope::kRanks, nullptr, nullptr, nullptr},
+    {"torch_ops_no_memory", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"python_version_not_told", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"python_version_not_supported", NoteScope::kRanks, "python_version", nullptr, nullptr},
     {"python_free_threaded", NoteScope::kRanks, "python_version", nullptr, nullptr},

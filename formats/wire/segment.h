@@ -91,6 +91,8 @@ enum class DropReason : std::uint32_t {
   kGeneratedUnreadable,   // a description whose memory could not be read
   kMpiStretchRingFull,    // as kMpiEventRingFull, of an event that the level does not select: a stretch lacks
                           // it
+  kTorchForwardLost,      // a backward operator of PyTorch whose forward one is not known any more
+  kTorchOtherThread,      // a range of PyTorch that has ended on another thread than it began on
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -126,8 +128,9 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
                                                                "generated_list_cut",
                                                                "generated_not_elf",
                                                                "generated_unreadable",
-
-                                                               "mpi_stretch_ring_full"};
+                                                               "mpi_stretch_ring_full",
+                                                               "torch_forward_lost",
+                                                               "torch_other_thread"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -175,6 +178,16 @@ inline constexpr const char* kUnrecordedReasonNames[kUnrecordedReasons] = {
 
 inline constexpr std::uint32_t kMaxCounters = 16;
 inline constexpr std::uint32_t kCounterNameBytes = 64;
+
+// With --torch-ops: whether operators of PyTorch are regions.
+enum class TorchOps : std::uint32_t {
+  kNotAsked = 0,  // no --torch-ops
+  kNoneSeen,      // no operator has run that comes by our function
+  kActive,
+  kOtherRelease,  // of libtorch: a function that is needed is not there
+  kOtherLayout,   // of its objects: of no release that is known
+  kNoMemory,
+};
 
 enum ExitFlags : std::uint32_t {
   kExitStatusKnown = 1u << 0,   // exit_status is valid (exit, _exit or return from main)
@@ -388,6 +401,7 @@ struct SegmentHeader {
   std::atomic<std::uint32_t> fatal_signal;
   std::atomic<std::uint32_t> mpi_state;                     // MpiState
   std::atomic<std::uint32_t> torch_not_recorded;            // 1: its calls over gloo are left alone
+  std::atomic<std::uint32_t> torch_ops;                     // TorchOps
   std::atomic<std::uint64_t> mpi_init_ns, mpi_finalize_ns;  // CLOCK_MONOTONIC at their ends / starts
   std::atomic<std::uint32_t> python_state;                  // PythonState
   std::atomic<std::uint32_t> python_version;                // PY_VERSION_HEX, 0 when unknown
@@ -641,8 +655,11 @@ struct Region {
                                     // clusterprof.h
   std::atomic<std::uint64_t> count, time_ns, min_ns, max_ns;
   std::atomic<std::int64_t> max_n;  // the number that the program gave to the instance of max_ns, else -1
+  // Of a backward operator of PyTorch: the call path of its forward one, in the path arena. 0 words: none.
+  std::uint64_t forward_offset;
+  std::uint32_t forward_words, reserved;
 };
-static_assert(sizeof(Region) == 176);
+static_assert(sizeof(Region) == 192);
 
 // --- file input and output -----------------------------------------------------------------
 

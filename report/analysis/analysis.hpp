@@ -543,7 +543,10 @@ struct RegionRow {
   std::vector<std::string> names;  // outermost first
   std::string domain;              // who names it: "NVTX", "NCCL"; empty: the program, by clusterprof.h
   bool is_of_library = false;      // the domain is a library's own, not the user's
-  std::uint64_t count = 0;         // instances that ended; of these the next four
+  // Of a backward operator of PyTorch: the line that called its forward one; else empty.
+  std::string forward_file;
+  std::uint32_t forward_line = 0;
+  std::uint64_t count = 0;  // instances that ended; of these the next four
   Seconds time_s, min_s, max_s;
   std::optional<std::int64_t> max_n;
   RankSpread spread;                // of time_s

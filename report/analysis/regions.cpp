@@ -26,7 +26,7 @@ namespace {
 // Domains in which libraries name what they do, whoever uses them; in lower case.
 constexpr std::string_view kLibraryDomains[] = {
     "nccl",   "rccl", "cublas",  "cudnn",  "cusolver", "cusparse", "cufft", "cutensor", "nvshmem", "cccl",
-    "thrust", "cub",  "libcudf", "librmm", "tbb",      "onednn",   "dnnl",  "ipp",      "mkl"};
+    "thrust", "cub",  "libcudf", "librmm", "tbb",      "onednn",   "dnnl",  "ipp",      "mkl",     "pytorch"};
 
 bool is_of_library(std::string_view domain) {
   std::string lower(domain);
@@ -47,8 +47,11 @@ RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, con
       is_startup_(paths.size(), false),
       parent_(1),
       names_(1),
-      domains_(1) {
-  std::map<std::tuple<std::uint32_t, std::string_view, std::string_view>, std::uint32_t> children;
+      domains_(1),
+      first_path_(1) {
+  // By what is around it, name and domain, and the line of a forward operator.
+  using Key = std::tuple<std::uint32_t, std::string_view, std::string_view, std::string_view, std::uint32_t>;
+  std::map<Key, std::uint32_t> children;
   for (std::uint32_t path = 1; path < paths.size(); ++path) {
     const std::uint32_t region = paths.region(path);
     if (region == 0) continue;
@@ -59,16 +62,19 @@ RegionTime::RegionTime(const shard::ShardData& head, const CallPaths& paths, con
       continue;
     }
     const std::uint32_t parent = of_path_[paths.parent(path)];
-    const std::string_view name = paths.text(paths.frame(path)->name);
-    const std::string_view domain = paths.text(paths.frame(path)->module);
+    const shard::Frame& frame = *paths.frame(path);
+    const std::string_view name = paths.text(frame.name);
+    const std::string_view domain = paths.text(frame.module);
     const auto [known, is_new] =
-        children.try_emplace({parent, name, domain}, static_cast<std::uint32_t>(parent_.size()));
+        children.try_emplace({parent, name, domain, paths.text(frame.file), frame.line},
+                             static_cast<std::uint32_t>(parent_.size()));
     of_path_[path] = known->second;
     if (!is_new) continue;
     std::vector<std::string> names = names_[parent];
     names.emplace_back(name);
     names_.push_back(std::move(names));
     domains_.emplace_back(domain);
+    first_path_.push_back(path);
     parent_.push_back(parent);
   }
   rank_totals_.resize(parent_.size());
@@ -237,6 +243,9 @@ void RegionTime::finish(const PathTime& time, const LimitTime& limits, const Pat
     rows[at].names = names_[at + 1];
     rows[at].domain = domains_[at + 1];
     rows[at].is_of_library = is_of_library(rows[at].domain);
+    const shard::Frame& frame = *paths_.frame(first_path_[at + 1]);
+    rows[at].forward_file = paths_.text(frame.file);
+    rows[at].forward_line = frame.line;
   }
   sum_instances(ranks, rows);
   sum_time(time, limits, rows);

@@ -73,7 +73,8 @@ class RegionTime {
   std::vector<std::uint32_t> parent_;   // by region
   std::vector<std::vector<std::string>> names_;
   std::vector<std::string> domains_;
-  std::vector<Sum> sums_;  // by region
+  std::vector<std::uint32_t> first_path_;  // by region
+  std::vector<Sum> sums_;                  // by region
 
   // Of the rank at hand; 0 between ranks.
   std::vector<RankTotals> rank_totals_;

@@ -184,6 +184,8 @@ void ReportDocument::regions() {
     amounts(row.counters);
     derived(row.derived);
     out_("bottleneck", text_or_null(row.bottleneck));
+    if (!row.forward_file.empty())  // of a backward operator of PyTorch
+      out_.object("forward", [&] { out_("file", row.forward_file)("line", or_null(row.forward_line)); });
     if (!row.memory) return;  // recorded without --memory
     out_.object("memory", [&] {
       out_("alloc_bytes", row.memory->alloc_bytes)("live_end_bytes", row.memory->live_end_bytes);

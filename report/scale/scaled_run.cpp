@@ -5,8 +5,10 @@
 #include <cmath>
 #include <map>
 #include <span>
+#include <string>
 #include <utility>
 
+#include "base/base_name.hpp"
 #include "report/analysis/counters.hpp"
 #include "report/analysis/regions.hpp"
 #include "report/scale/scale.hpp"
@@ -149,6 +151,9 @@ ScaledRun scaled_run(const Analysis& analysis, std::string name, const SizeOf& o
     ScaledRegion& kept = run.regions.emplace_back();
     kept.name = region_name(region);
     if (!region.domain.empty()) kept.name += " [" + region.domain + "]";
+    if (!region.forward_file.empty())
+      kept.name +=
+          " of " + std::string(base_name(region.forward_file)) + ":" + std::to_string(region.forward_line);
     kept.time_s = region.time_s.value_or(region.sampled_s);
     kept.measures.efficiency = region.efficiency;
     kept.measures.mean_useful_s = region.mean_useful_s;

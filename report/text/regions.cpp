@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/base_name.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
 #include "report/text/cells.hpp"
@@ -23,11 +24,13 @@ using Align = Table::Align;
 using Rows = std::vector<const RegionRow*>;
 
 // The last part of the name, indented by the regions around it; and who names it, where that is not the
-// program.
+// program. A backward operator has the line of its forward one.
 std::string indented_name(const RegionRow& row) {
   std::string name =
       std::string(2 * (std::min<std::size_t>(row.names.size(), 12) - 1), ' ') + printable(row.names.back());
   if (!row.domain.empty()) name += fmt::format("  [{}]", printable(row.domain));
+  if (!row.forward_file.empty())
+    name += fmt::format("  of {}:{}", printable(base_name(row.forward_file)), row.forward_line);
   return name;
 }
 

@@ -60,6 +60,10 @@ constexpr Reason kReasons[] = {
     {"region_table_full",
      "instances of regions count for the region around them: the table of regions is full"},
     {"region_mismatch", "ends of regions are not of the innermost one, or of none"},
+    {"torch_forward_lost", "backward operators of PyTorch have no line of their forward operator"},
+    {"torch_other_thread",
+     "ranges of PyTorch ended on another thread than they began on: their regions end with those around "
+     "them"},
     {"damaged_region", "regions cannot be true: the program wrote over them"},
     {"io_file_table_full",
      "operations on files are counted with other files of the directory: the table of files is full"},

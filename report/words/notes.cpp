@@ -127,7 +127,8 @@ std::optional<std::string> of_run(const NoteRecord& note) {
           note.number);
     case NoteCode::kAttached:
       return "clusterprof attach began the recording: times and bytes are from then on, and who waits for "
-             "whom is not known. Not recorded: file operations, started processes, torch.distributed, OpenMP's "
+             "whom is not known. Not recorded: file operations, started processes, torch.distributed, "
+             "OpenMP's "
              "and the program's regions, MPI calls by way of dlsym. With --standby from the start, all of "
              "that is.";
     case NoteCode::kNeverStarted:
@@ -215,6 +216,17 @@ std::optional<std::string> of_processes(const NoteRecord& note) {
                                  annotation_variables(note.number)));
     case NoteCode::kTorchNotRecorded:
       return by_rank(note, "calls of torch.distributed were not recorded: its libtorch is not 1.13.");
+    case NoteCode::kTorchOpsNotSeen:
+      return by_rank(note,
+                     "PyTorch's operators are not shown: libtorch was loaded, but no operator came by the "
+                     "function by which they are seen (none ran, or libtorch is older than 1.13 or linked in "
+                     "another way).");
+    case NoteCode::kTorchOpsOtherRelease:
+      return by_rank(note,
+                     "PyTorch's operators are not shown: its libtorch is of no release whose objects are "
+                     "known, so it was left alone.");
+    case NoteCode::kTorchOpsNoMemory:
+      return by_rank(note, "PyTorch's operators are not shown: there was no memory for a table of 1 MiB.");
     default:
       return {};
   }

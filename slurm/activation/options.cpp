@@ -138,7 +138,7 @@ const std::vector<RecordOption>& record_options() {
       {"own", kValue},       {"command", kValue},       {"no-arguments", kSwitch}, {"min-duration", kValue},
       {"min-ranks", kValue}, {"checkpoint", kValue},    {"max-memory", kValue},    {"max-cpu", kValue},
       {"standby", kSwitch},  {"no-stderr", kSwitch},    {"hang-after", kValue},    {"hang-abort", kSwitch},
-      {"memory", kValue}};
+      {"memory", kValue},    {"torch-ops", kSwitch}};
   return kOptions;
 }
 

@@ -68,6 +68,7 @@ TEST(Options, AllAreParsed) {
                                 "--no-children",
                                 "--no-stderr",
                                 "--only-regions",
+                                "--torch-ops",
                                 "--no-html",
                                 "--no-source",
                                 "--command=hash",
@@ -84,7 +85,7 @@ TEST(Options, AllAreParsed) {
   EXPECT_EQ(options.events, (Words{"A", "B", "C"}));
   EXPECT_EQ(options.clock_sync, ClockSync::kNever);
   EXPECT_TRUE(options.no_python && options.no_native && options.no_mpi && options.no_children &&
-              options.no_stderr && options.only_regions);
+              options.no_stderr && options.only_regions && options.torch_ops);
   EXPECT_TRUE(options.quiet && options.strict && options.no_html && options.no_source);
   EXPECT_TRUE(options.wants_rank(0) && options.wants_rank(3) && options.wants_rank(8) &&
               options.wants_rank(-1));
@@ -272,7 +273,7 @@ TEST(Options, HelpAndVersionGoToStdout) {
         "--no-mpi",     "--no-children", "--only-regions", "--ranks",        "--quiet",     "--no-html",
         "--no-source",  "--command",     "--no-arguments", "--min-duration", "--min-ranks", "--mode",
         "--checkpoint", "--max-memory",  "--max-cpu",      "--strict",       "--no-stderr", "--hang-after",
-        "--hang-abort", "--memory"}) {
+        "--hang-abort", "--memory",      "--torch-ops"}) {
     EXPECT_NE(bad({"--help"}).output.find(name), std::string::npos) << name;
   }
   for (const char* name : {"attach PID", "detach RUN", "top RUN"})

@@ -33,6 +33,7 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
   options.no_children = true;
   options.no_stderr = true;
   options.only_regions = true;
+  options.torch_ops = true;
   options.standby = true;
   options.memory_interval_bytes = 4096;
   ProgramEnvironment facts;
@@ -68,7 +69,8 @@ TEST(ProgramEnvironment, SaysWhatTheAgentMustKnow) {
                                                        {"CLUSTERPROF_NO_MPI", ""},
                                                        {"CLUSTERPROF_NO_CHILDREN", "1"},
                                                        {"CLUSTERPROF_NO_STDERR", "1"},
-                                                       {"CLUSTERPROF_ONLY_REGIONS", "1"}};
+                                                       {"CLUSTERPROF_ONLY_REGIONS", "1"},
+                                                       {"CLUSTERPROF_TORCH_OPS", "1"}};
   EXPECT_EQ((std::map<std::string, std::string>(changes.begin(), changes.end())), expected);
 }
 

@@ -394,6 +394,17 @@ class FakeSegment {
     r.max_n = max_n;
     r.ready = 1;
   }
+  // A backward operator: where its forward one was called.
+  void forward_of(std::uint32_t index, const std::vector<std::uint64_t>& words) {
+    struct {
+      std::uint64_t path_offset = 0;
+      std::uint32_t path_words = 0;
+    } path;
+    store_path(path, words);
+    auto& r = table<wire::Region>(header().regions_offset)[index];
+    r.forward_offset = path.path_offset;
+    r.forward_words = path.path_words;
+  }
   void io_file(std::uint32_t index, std::string_view path, std::uint64_t device = 0,
                std::uint64_t file_system = 0) {
     auto& f = table<wire::IoFile>(header().io_files_offset)[index];

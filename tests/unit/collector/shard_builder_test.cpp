@@ -571,6 +571,51 @@ TEST(ShardBuilder, RegionsWithLittleTimeBecomeOneOfTheirDomain) {
       << "one inside another one";
 }
 
+TEST(ShardBuilder, BackwardOperatorsHaveTheLineOfTheirForwardOne) {
+  NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
+  FakeSegment fake;
+  fake.module("/usr/lib/libtorch_cpu.so.1.13", 0x10000, 0x20000, 0x10000);
+  fake.module("/nowhere/solver", 0x20000, 0x30000, 0x20000);
+  fake.code(7, "/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", "forward", 114);
+  fake.code(8, "/home/a/torch/model.py", "forward", 57);
+  fake.code(9, "/home/a/torch/model.py", "forward", 61);
+  const auto backward = [&](std::uint32_t index, std::uint64_t count, std::vector<std::uint64_t> words) {
+    fake.region(index, wire::kNoRegion, "MmBackward0", count, 100 * count, 100, 100, -1, "PyTorch");
+    fake.forward_of(index, words);
+  };
+  const std::uint64_t torch = 0x10100, solver = 0x20100, other_thread = 0x20200;
+  backward(0, 1, {torch, python_word(0), 7, python_word(0), 8, other_thread});
+  backward(1, 2, {torch, python_word(0), 8, python_word(2), 9});       // on another path, the same line
+  backward(2, 4, {torch, solver, python_word(0), 9, region_word(0)});  // Python's, where there is one
+  backward(3, 8, {torch, python_word(0), 7});                          // nobody but PyTorch
+  backward(4, 16, {torch, solver});                                    // a file without lines
+  backward(5, 32, {torch});
+  fake.table<wire::Region>(fake.header().regions_offset)[5].forward_offset = ~std::uint64_t{0};  // damaged
+  backward(6, 64, {torch, python_word(0), 77});  // code that is never described
+  fake.thread(0, 100, kStart, true);
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  const auto id =
+      state.hello(std::nullopt, 100, std::move(view).value(), {kStart, 1'700'000'000'000'000'000});
+  state.gone(id, kStart + 2 * kMs, 0);
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state.snapshot({kStart + 3 * kMs, 1}, true));
+  const auto valid = shard::validate(data);
+  EXPECT_TRUE(valid.ok()) << valid.error().message;
+  std::map<std::pair<std::string, std::uint32_t>, std::uint64_t> counts;  // by file and line
+  for (const shard::RegionTime& region : data.region_times) {
+    const shard::Frame& frame = data.frames[data.paths[region.path].frame];
+    EXPECT_EQ(data.strings[frame.name], "MmBackward0");
+    EXPECT_EQ(data.strings[frame.module], "PyTorch");
+    EXPECT_TRUE((counts.emplace(std::pair(data.strings[frame.file], frame.line), region.count).second));
+  }
+  EXPECT_EQ(counts, (std::map<std::pair<std::string, std::uint32_t>, std::uint64_t>{
+                        {{"/home/a/torch/model.py", 57}, 1 + 2},
+                        {{"/home/a/torch/model.py", 61}, 4},
+                        {{"/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", 114}, 8},
+                        {{"", 0}, 16 + 32 + 64}}));
+}
+
 // With more frames than are kept of those that nobody has described.
 TEST(ShardBuilder, RegionInsideAnUndescribedRegionIsKept) {
   NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});

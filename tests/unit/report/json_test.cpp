@@ -39,8 +39,8 @@ bool has_type(const Json& value, const std::string& type) {
 void check(const Json& value, const Json& rule, const Json& schema, const std::string& path,
            std::vector<std::string>& errors) {
   static const std::vector<std::string> kKnown = {
-      "$schema", "$id",   "title",    "description", "definitions", "$ref",    "type",
-      "const",   "enum",  "items",    "properties",  "required",    "minimum", "additionalProperties",
+      "$schema", "$id",  "title", "description", "definitions", "$ref",    "type",
+      "const",   "enum", "items", "properties",  "required",    "minimum", "additionalProperties",
       "maxItems"};
   for (const auto& [keyword, unused] : rule.items())
     if (std::find(kKnown.begin(), kKnown.end(), keyword) == kKnown.end())
@@ -404,6 +404,29 @@ TEST(Json, HasNoCharactersThatTerminalsObey) {
   std::erase(shown, '\n');
   EXPECT_EQ(format::printable(shown), shown);
   EXPECT_EQ(Json::parse(text)["functions"][0]["name"], name);
+}
+
+TEST(Json, BackwardOperatorsAreToldApartByTheLineOfTheirForwardOne) {
+  testing::ProfileBuilder b(1);
+  for (const std::uint32_t line : {57u, 61u, 0u}) {
+    shard::Frame frame = b.region("MmBackward0");
+    frame.module = b.string("PyTorch");
+    frame.file = b.string(line != 0 ? "/u/model.py" : "");
+    frame.line = line;
+    const std::uint32_t at = b.path({frame});
+    b.data.region_times.push_back({0, at, line + 1, 80 * testing::kMs, testing::kMs, 9 * testing::kMs, -1});
+  }
+  const Json regions = Json::parse(render_json(analyse(b.data)))["regions"];
+  ASSERT_EQ(regions.size(), 3u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::uint32_t line = i == 0 ? 57 : 61;
+    EXPECT_EQ(regions[i]["name"], "MmBackward0");
+    EXPECT_EQ(regions[i]["count"], line + 1);
+    EXPECT_EQ(regions[i]["forward"]["file"], "/u/model.py");
+    EXPECT_EQ(regions[i]["forward"]["line"], line);
+    EXPECT_EQ(regions[i]["library"], true);
+  }
+  EXPECT_FALSE(regions[2].contains("forward"));
 }
 
 TEST(Json, DoesNotDependOnTheOrderOfTheInput) {

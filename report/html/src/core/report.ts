@@ -625,6 +625,7 @@ export interface RegionRow extends Parts {
   counters: Record<string, number>;
   derived: Derived[];
   bottleneck: string | null;
+  forward?: { file: string; line: number | null }; // of backward operators of PyTorch
 }
 
 export interface HeldPlace {
