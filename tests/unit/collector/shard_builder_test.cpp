@@ -576,9 +576,9 @@ TEST(ShardBuilder, BackwardOperatorsHaveTheLineOfTheirForwardOne) {
   FakeSegment fake;
   fake.module("/usr/lib/libtorch_cpu.so.1.13", 0x10000, 0x20000, 0x10000);
   fake.module("/nowhere/solver", 0x20000, 0x30000, 0x20000);
-  fake.code(7, "/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", "forward", 114);
-  fake.code(8, "/home/a/torch/model.py", "forward", 57);
-  fake.code(9, "/home/a/torch/model.py", "forward", 61);
+  fake.code(7, "/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", "forward", 114, {0, 0});
+  fake.code(8, "/home/a/torch/model.py", "forward", 57, {0, 0});
+  fake.code(9, "/home/a/torch/model.py", "forward", 61, {0, 0});
   const auto backward = [&](std::uint32_t index, std::uint64_t count, std::vector<std::uint64_t> words) {
     fake.region(index, wire::kNoRegion, "MmBackward0", count, 100 * count, 100, 100, -1, "PyTorch");
     fake.forward_of(index, words);
