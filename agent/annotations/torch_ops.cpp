@@ -48,10 +48,9 @@ constinit torch::ForwardPlaces* g_forward = nullptr;
 constinit std::atomic<StepCallbacks*> g_step_callbacks = nullptr;  // libtorch's
 constinit std::atomic<std::uint32_t> g_is_decided = 0;
 
-// Of the calling thread: the number of its first node that has no place yet, and its number for libtorch.
+// Of the calling thread: the number of its first node that has no place yet.
 constexpr std::uint64_t kNoTorchNumber = ~std::uint64_t{0};
 thread_local constinit std::uint64_t t_next_node = kNoTorchNumber;
-thread_local constinit std::uint64_t t_thread = kNoTorchNumber;
 
 // An operator makes one node or few.
 constexpr std::uint64_t kMostTorchNodes = 256;
@@ -112,11 +111,6 @@ const RegionDomain& torch_domain(Scope scope) noexcept {
   return scope == Scope::kUser ? kTorchRecordFunction : kTorch;
 }
 
-std::uint64_t torch_thread() noexcept {
-  if (t_thread == kNoTorchNumber) t_thread = g_torch.current_thread();
-  return t_thread;
-}
-
 // The place of the forward operator. What has no node of its own, as the sums of gradients, has none.
 ForwardPlace find_forward(const void* record) noexcept {
   const auto sequence = torch::read<std::int64_t>(record, g_layout.sequence);
@@ -140,7 +134,7 @@ ForwardPlace find_forward(const void* record) noexcept {
   const clusterprof_call_path path = clusterprof_io_path_entry(PathUse::kForward);
   if (path.hash == 0) return;
   for (; node != next; ++node)
-    g_forward->put(g_process.generation, torch_thread(), node, ForwardPlace::of(path.offset, path.words));
+    g_forward->put(g_process.generation, g_torch.current_thread(), node, ForwardPlace::of(path.offset, path.words));
 }
 
 torch::NoContext on_torch_start(const void* record) noexcept {
@@ -157,7 +151,7 @@ void on_torch_end(const void* record, void*) noexcept {
   const char* const name = torch_name(record);
   if (is_of_engine(name)) return;
   // That of an asynchronous operation may end elsewhere. The region ends with the one around it.
-  if (torch::read<std::uint64_t>(record, g_layout.thread()) != torch_thread()) {
+  if (torch::read<std::uint64_t>(record, g_layout.thread()) != g_torch.current_thread()) {
     if (wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire))
       count_drop(segment, wire::DropReason::kTorchOtherThread);
     return;

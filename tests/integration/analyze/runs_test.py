@@ -134,8 +134,8 @@ class Runs(unittest.TestCase):
         self.assertEqual(run["command"], report["run"]["command"])
         worst = next(f for f in report["findings"] if f["severity"] != "info")
         self.assertEqual(run["finding"], {key: worst[key] for key in run["finding"]})
-        self.assertEqual(set(run["finding"]) - {"kind", "severity", "share", "gain_s", "text", "file", "line", "function",
-                                                "rank"}, set())
+        self.assertEqual(set(run["finding"]) - {"kind", "severity", "share", "gain_s", "gain_method", "text", "file", "line",
+                                                "function", "rank"}, set())
         lines = self.analyze("ls", folder).stdout.decode().splitlines()
         self.assertRegex(lines[0], r"^RUN +JOB +START +RANKS +NODES +ELAPSED +EFF +COMMAND +WORST FINDING$")
         self.assertEqual(len(lines), 3)

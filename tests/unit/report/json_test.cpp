@@ -416,7 +416,9 @@ TEST(Json, BackwardOperatorsAreToldApartByTheLineOfTheirForwardOne) {
     const std::uint32_t at = b.path({frame});
     b.data.region_times.push_back({0, at, line + 1, 80 * testing::kMs, testing::kMs, 9 * testing::kMs, -1});
   }
-  const Json regions = Json::parse(render_json(analyse(b.data)))["regions"];
+  const Json document = report_of(b.data);
+  EXPECT_EQ(errors_of(document), std::vector<std::string>());
+  const Json regions = document["regions"];
   ASSERT_EQ(regions.size(), 3u);
   for (std::size_t i = 0; i < 2; ++i) {
     const std::uint32_t line = i == 0 ? 57 : 61;
