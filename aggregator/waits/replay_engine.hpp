@@ -31,8 +31,8 @@ struct Dependence {
 };
 
 // Runs each thread until it needs something that another thread has not done yet, then runs that thread. A
-// helper thread begins with its first event, when its rank's main thread is as far as it was then: what
-// started it is not recorded.
+// helper thread begins with its first event, when its rank's main thread is as far as it was then, whatever
+// made it.
 //
 // Costs says what takes how long:
 //   std::int64_t before(const Lane&, std::uint32_t call): what the lane does before the call (its first

@@ -21,6 +21,8 @@
 #include "aggregator/waits/matching.hpp"
 #include "aggregator/waits/replay_engine.hpp"
 #include "aggregator/waits/trace.hpp"
+#include "aggregator/whatif/fork_join.hpp"
+#include "aggregator/whatif/teams.hpp"
 #include "aggregator/whatif/threads.hpp"
 #include "base/base_name.hpp"
 
@@ -54,6 +56,8 @@ constexpr std::int64_t kNoTime = -1;
 // Times in nanoseconds have 63 bits.
 constexpr double kLongest_s = 3e9;
 constexpr std::size_t kMostRows = 20;
+// Of a process's time: of its start and end, when there is no main thread that is recorded.
+constexpr double kMostOutsideLife = 0.1;
 // Of the elapsed time: what is shorter is no row of the critical path.
 constexpr double kLeastOfPath = 1e-6;
 // Keys of gaps before the first and after the last call, which are no call sites.
@@ -108,11 +112,20 @@ struct Recording {
   // Of the time of each rank's path (key_of), what is input and output: of its main thread, and of its
   // others.
   std::array<std::unordered_map<std::uint64_t, double>, 2> io;
+  std::vector<std::uint32_t> region_of;  // Teams::region_of()
+  std::vector<bool> is_join;             // per path: a thread waits for the end of another one there
+  // Gaps of main threads in which threads are made and joined, by lane and call (key_of).
+  std::unordered_map<std::uint64_t, ForkJoin::Window> windows;
 
-  [[nodiscard]] double io_share(const Lane& lane, std::uint32_t path) const {
-    const auto& shares = io[lane.thread == 0 ? 0 : 1];
-    const auto found = shares.find(key_of(lane.rank, path));
+  [[nodiscard]] double io_share(std::uint32_t rank, bool main, std::uint32_t path) const {
+    const auto& shares = io[main ? 0 : 1];
+    const auto found = shares.find(key_of(rank, path));
     return found == shares.end() ? 0 : found->second;
+  }
+  [[nodiscard]] const ForkJoin::Window* window(const Lane& lane, std::uint32_t call) const {
+    if (windows.empty() || lane.thread != 0) return nullptr;
+    const auto found = windows.find(key_of(trace.events[lane.first].lane, call));
+    return found == windows.end() ? nullptr : &found->second;
   }
 
   [[nodiscard]] const Stretch& stretch(const Lane& lane, std::uint32_t call) const {
@@ -183,7 +196,8 @@ class RecordedCosts {
 
 // The changes, worked out for a recording.
 struct Amounts {
-  std::vector<float> of_path;  // factor per path
+  std::vector<float> of_path;     // factor per path
+  std::vector<float> of_threads;  // another one, of other numbers of threads; empty: they stay
   bool paths_change = false, threads_change = false;
   double latency = 1, bandwidth = 1, io = 1;
   std::vector<bool> removed;  // per path of an MPI call; empty: none is
@@ -194,21 +208,66 @@ struct Amounts {
     std::unordered_map<std::uint64_t, double> added;   // ns per gap, where the rank had none
   };
   std::vector<Balance> balances;
+  // The same among the threads of OpenMP's teams, and among threads that are made and joined together.
+  std::vector<Teams::Balance> team_balances;
+  struct GroupBalance {
+    std::vector<bool> inside;                          // per path
+    std::unordered_map<std::uint64_t, double> factor;  // per group and thread
+  };
+  std::vector<GroupBalance> group_balances;
+  // Of a main thread's time in a region, whose last thread decides: by rank and region.
+  std::unordered_map<std::uint64_t, double> of_region;
 
-  // Of a part of a gap.
-  [[nodiscard]] double factor(const Recording& recording, const Lane& lane, std::uint32_t path) const {
-    return static_cast<double>(of_path[path]) * (io == 1 ? 1 : 1 + recording.io_share(lane, path) * (io - 1));
+  [[nodiscard]] bool change_work() const {
+    return paths_change || io != 1 || !balances.empty() || !team_balances.empty() || !group_balances.empty();
+  }
+  // Of what a thread works, as long as it does not have to wait for others of its team.
+  [[nodiscard]] double of_work(const Recording& recording, std::uint32_t rank, bool main,
+                               std::uint32_t path) const {
+    return static_cast<double>(of_path[path]) *
+           (io == 1 ? 1 : 1 + recording.io_share(rank, main, path) * (io - 1));
+  }
+  // Of a part of a thread's time.
+  [[nodiscard]] double factor(const Recording& recording, std::uint32_t rank, bool main,
+                              std::uint32_t path) const {
+    const double* const region = main ? in_region(recording, rank, path) : nullptr;
+    return (region != nullptr ? *region : of_work(recording, rank, main, path)) * of_number(path);
   }
   // Of sampled time.
-  [[nodiscard]] double factor(const shard::Value& value) const {
-    return static_cast<double>(of_path[value.path]) * (value.category == shard::Category::kIo ? io : 1);
+  [[nodiscard]] double factor(const Recording& recording, const shard::Value& value) const {
+    const double* const region = value.main_thread ? in_region(recording, value.rank, value.path) : nullptr;
+    return (region != nullptr ? *region
+                              : static_cast<double>(of_path[value.path]) *
+                                    (value.category == shard::Category::kIo ? io : 1)) *
+           of_number(value.path);
+  }
+  // Of a thread in a span of its life.
+  [[nodiscard]] double group_factor(std::uint32_t group, std::uint32_t thread, std::uint32_t path) const {
+    double all = 1;
+    for (const GroupBalance& balance : group_balances)
+      if (balance.inside[path])
+        if (const auto found = balance.factor.find(key_of(group, thread)); found != balance.factor.end())
+          all *= found->second;
+    return all;
+  }
+
+ private:
+  [[nodiscard]] double of_number(std::uint32_t path) const {
+    return of_threads.empty() ? 1 : static_cast<double>(of_threads[path]);
+  }
+  [[nodiscard]] const double* in_region(const Recording& recording, std::uint32_t rank,
+                                        std::uint32_t path) const {
+    if (of_region.empty() || recording.region_of[path] == 0) return nullptr;
+    const auto found = of_region.find(key_of(rank, recording.region_of[path]));
+    return found == of_region.end() ? nullptr : &found->second;
   }
 };
 
 class ChangedCosts {
  public:
-  ChangedCosts(const Recording& recording, const Amounts& amounts)
+  ChangedCosts(const Recording& recording, const ForkJoin& fork_join, const Amounts& amounts)
       : r_(recording),
+        threads_(fork_join),
         a_(amounts),
         now_(recording.trace.lanes.size()),
         cause(recording.trace.events.size(), kNone),
@@ -232,7 +291,7 @@ class ChangedCosts {
     for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
       const Part& part = r_.parts[i];
       const double ns = static_cast<double>(stretch.useful_ns) * static_cast<double>(part.share);
-      double factor = a_.factor(r_, lane, part.path) * whole;
+      double factor = a_.factor(r_, lane.rank, lane.thread == 0, part.path) * whole;
       for (const Amounts::Balance& balance : a_.balances)
         if (!balance.inside.empty() && balance.inside[part.path]) factor *= found_in(balance.factor, 1);
       take(part.path, ns * factor);
@@ -241,8 +300,9 @@ class ChangedCosts {
     take(0, rest * whole + added);
   }
   [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
-    if (!a_.paths_change && a_.io == 1 && a_.balances.empty())
-      return static_cast<double>(r_.stretch(lane, call).useful_ns);
+    if (!a_.change_work()) return static_cast<double>(r_.stretch(lane, call).useful_ns);
+    if (const ForkJoin::Window* const window = r_.window(lane, call); window != nullptr)
+      return with_threads_ns(lane, call, *window);
     double sum = 0;
     divide(lane, call, [&](std::uint32_t, double ns) { sum += ns; });
     return std::max(sum, 0.0);
@@ -281,6 +341,31 @@ class ChangedCosts {
   }
 
  private:
+  // A gap in which the thread makes other threads and joins them. How its own work changes is known of the
+  // whole gap; how that of the others does, of each of them.
+  [[nodiscard]] double with_threads_ns(const Lane& lane, std::uint32_t call,
+                                       const ForkJoin::Window& window) const {
+    const auto [row, is_new] = with_threads_.try_emplace(key_of(r_.trace.events[lane.first].lane, call), 0);
+    if (!is_new) return row->second;
+    const auto useful_ns = static_cast<double>(r_.stretch(lane, call).useful_ns);
+    std::uint32_t group = 0;
+    for (std::uint32_t s = window.first; s < window.end && group == 0; ++s) group = threads_.group_of(s);
+    double before_ns = useful_ns, after_ns = 0;
+    const Stretch& stretch = r_.stretch(lane, call);
+    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
+      if (r_.is_join[r_.parts[i].path]) before_ns -= useful_ns * static_cast<double>(r_.parts[i].share);
+    divide(lane, call, [&](std::uint32_t path, double ns) {
+      if (path == 0 || !r_.is_join[path]) after_ns += ns * (path == 0 ? 1 : a_.group_factor(group, 0, path));
+    });
+    const double own = before_ns > 0 ? std::max(after_ns, 0.0) / before_ns : 1;
+    const double played_ns = threads_.play(lane.rank, window, own,
+                                           [&](std::uint32_t thread, std::uint32_t span, std::uint32_t path) {
+                                             return a_.factor(r_, lane.rank, false, path) *
+                                                    a_.group_factor(threads_.group_of(span), thread, path);
+                                           });
+    const auto until_last_ns = static_cast<double>(threads_.last_ns(window) - window.begin_ns);
+    return row->second = played_ns + std::max(useful_ns - until_last_ns, 0.0) * own;
+  }
   [[nodiscard]] std::int64_t transit_ns(std::uint32_t e) const {
     if (a_.latency == 1 && a_.bandwidth == 1) return r_.transit_ns[e];
     const auto ns = static_cast<double>(r_.transit_ns[e]);
@@ -293,8 +378,10 @@ class ChangedCosts {
     std::int64_t begin_ns = 0, done_ns = 0, waited_until_ns = 0;
   };
   const Recording& r_;
+  const ForkJoin& threads_;
   const Amounts& a_;
-  std::vector<Now> now_;  // the call of each lane
+  mutable std::unordered_map<std::uint64_t, double> with_threads_;  // by lane and call
+  std::vector<Now> now_;                                            // the call of each lane
 
  public:
   // Per first event of a call: the event before which another lane did what this call waited for; kNone: its
@@ -330,6 +417,9 @@ struct WhatIf::State {
   Merger merger;
   ShardData merged;
   Recording recording;
+  Teams teams;
+  ForkJoin fork_join;
+  std::vector<std::vector<ForkJoin::Window>> windows;  // per rank: what is replayed of its main thread
   bool from_sums = false;
   double elapsed_s = 0, period_s = 0;
   Outcome replayed;
@@ -351,6 +441,10 @@ struct WhatIf::State {
     amounts.of_path.assign(merged.paths.size(), 1);
     return amounts;
   }
+  void find_threads();
+  void find_windows_of_gaps();
+  void find_windows_of_ranks();
+  [[nodiscard]] double play(std::uint32_t rank, const Amounts& amounts) const;
   void find_stretches();
   void find_io();
   void find_bytes();
@@ -372,6 +466,7 @@ struct WhatIf::State {
   Result<void> add_function_balance(const Change& change, Amounts& amounts) const;
   Result<void> add_balance(const Change& change, std::vector<bool> inside, std::uint32_t one,
                            Amounts& amounts) const;
+  [[nodiscard]] Amounts::GroupBalance group_balance(const std::vector<bool>& inside) const;
   [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome) const;
   template <typename Take>
   void for_each_stretch(const Take& take) const;
@@ -385,11 +480,14 @@ Result<void> WhatIf::State::prepare() {
   period_s = merged.run.rate_hz == 0 ? 0 : 1.0 / merged.run.rate_hz;
   recording.trace = builder.finish(merged);
   Trace& trace = recording.trace;
+  find_threads();
   if (trace.lanes.empty()) {
     for (const shard::Rank& rank : merged.ranks)
       if ((rank.flags & shard::kUsedMpi) != 0)
         return Error{"the run has no MPI events to replay", ErrorKind::kNotFound};
     from_sums = true;
+    find_io();
+    find_windows_of_ranks();
     replayed = outcome(no_change());
     elapsed_s = replayed.elapsed_s;
     if (!(elapsed_s > 0)) return Error{"nothing is predicted: the run took no time", ErrorKind::kNotFound};
@@ -407,6 +505,7 @@ Result<void> WhatIf::State::prepare() {
   if (const Incomplete why = why_incomplete(trace, recording.matches, merged); why != Incomplete::kNo)
     return Error{std::string("the run cannot be replayed: ") + kWhy[static_cast<std::size_t>(why)],
                  ErrorKind::kNotFound};
+  find_windows_of_gaps();  // by the nodes' own clocks
   const ClockModel clocks(trace, recording.matches, builder.clock_offsets(), merged);
   clocks.adjust(trace);
   elapsed_s = seconds(static_cast<double>(end_of_run_ns() - begin_of_run_ns()));
@@ -425,6 +524,66 @@ Result<void> WhatIf::State::prepare() {
                  ErrorKind::kNotFound};
   return {};
 }
+
+// --- threads ----------------------------------------------------------------------------------------------
+
+void WhatIf::State::find_threads() {
+  teams = Teams(merged);
+  fork_join = ForkJoin(merged, period_s);
+  windows.resize(merged.ranks.size());
+  recording.region_of = teams.region_of();
+  recording.is_join.resize(merged.paths.size());
+  for (std::size_t p = 1; p < merged.paths.size(); ++p) {
+    const std::uint32_t frame = merged.paths[p].frame;
+    recording.is_join[p] = frame != kNone && merged.frames[frame].kind == shard::FrameKind::kKernel &&
+                           merged.strings[merged.frames[frame].name] == shard::kOnThreadName;
+  }
+}
+
+void WhatIf::State::find_windows_of_gaps() {
+  const Trace& trace = recording.trace;
+  for (std::uint32_t l = 0; l < trace.lanes.size(); ++l) {
+    const Lane& lane = trace.lanes[l];
+    if (lane.thread != 0 || !fork_join.is_known(lane.rank)) continue;
+    for (std::uint32_t call = lane.first;; call = trace.call_end(call)) {
+      const std::int64_t begin_ns = call == lane.first ? lane.begin_ns : trace.events[call - 1].exit_ns;
+      const std::int64_t end_ns = call == lane.end ? lane.end_ns : trace.events[call].enter_ns;
+      const ForkJoin::Window window = fork_join.between(lane.rank, begin_ns, end_ns);
+      if (!fork_join.joined_in(lane.rank, window).empty()) {
+        recording.windows.emplace(key_of(l, call), window);
+        windows[lane.rank].push_back(window);
+      }
+      if (call == lane.end) break;
+    }
+  }
+}
+
+// Without MPI: the whole of the main thread, if a replay of it takes as long as it did.
+void WhatIf::State::find_windows_of_ranks() {
+  for (std::uint32_t r = 0; r < merged.ranks.size(); ++r) {
+    if (!fork_join.is_known(r)) continue;
+    const ForkJoin::Window window = fork_join.life_of_main(r);
+    if (fork_join.joined_in(r, window).empty()) continue;
+    windows[r] = {window};
+    const auto elapsed_ns = static_cast<double>(merged.ranks[r].elapsed_ns);
+    const auto life_ns = static_cast<double>(fork_join.last_ns(window) - window.begin_ns);
+    // A main thread may leave the others alone.
+    if (std::abs(elapsed_ns - life_ns) > kMostOutsideLife * elapsed_ns ||
+        std::abs(play(r, no_change()) - life_ns) > kMostReplayError * life_ns)
+      windows[r].clear();
+  }
+}
+
+// How long the main thread of a rank takes that is replayed as a whole.
+double WhatIf::State::play(std::uint32_t rank, const Amounts& amounts) const {
+  return fork_join.play(rank, windows[rank].front(), {},
+                        [&](std::uint32_t thread, std::uint32_t span, std::uint32_t path) {
+                          return amounts.factor(recording, rank, thread == 0, path) *
+                                 amounts.group_factor(fork_join.group_of(span), thread, path);
+                        });
+}
+
+// --- gaps -------------------------------------------------------------------------------------------------
 
 template <typename Take>
 void WhatIf::State::for_each_stretch(const Take& take) const {
@@ -753,7 +912,7 @@ void WhatIf::State::set_outcome_of_useful(const std::vector<double>& useful_ns, 
 
 Outcome WhatIf::State::replay(const Amounts& amounts) const {
   const Trace& trace = recording.trace;
-  ChangedCosts costs(recording, amounts);
+  ChangedCosts costs(recording, fork_join, amounts);
   ReplayEngine engine(trace, recording.matches, costs);
   Outcome outcome;
   const std::int64_t end_ns = engine.run();
@@ -785,14 +944,15 @@ Outcome WhatIf::State::replay(const Amounts& amounts) const {
   return outcome;
 }
 
-// Of a program without MPI: each rank's main thread takes as much less as its paths do.
+// Of a program without MPI: each rank's main thread takes as much less as its paths do; where it joins
+// threads, as much less as a replay of all threads does.
 Outcome WhatIf::State::add_up(const Amounts& amounts) const {
   std::vector<double> saved(merged.ranks.size()), sampled(merged.ranks.size()), useful(merged.ranks.size());
   for (const shard::Value& value : merged.values) {
     if (!value.main_thread) continue;
     const auto ns = static_cast<double>(value.wall_ns);
     sampled[value.rank] += ns;
-    saved[value.rank] += ns * (1 - amounts.factor(value));
+    saved[value.rank] += ns * (1 - amounts.factor(recording, value));
   }
   Outcome outcome;
   // As floating point: what a damaged shard has may be any number.
@@ -802,6 +962,10 @@ Outcome WhatIf::State::add_up(const Amounts& amounts) const {
   for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
     const auto elapsed = static_cast<double>(merged.ranks[r].elapsed_ns);
     useful[r] = sampled[r] > 0 ? elapsed * (1 - saved[r] / sampled[r]) : elapsed;
+    if (const auto rank = static_cast<std::uint32_t>(r); !windows[r].empty() && amounts.change_work())
+      useful[r] = std::max(elapsed + play(rank, amounts) - play(rank, no_change()), 0.0);
+    else if (!windows[r].empty())
+      useful[r] = elapsed;
     const double started = static_cast<double>(merged.ranks[r].start_utc_ns) - first;
     outcome.elapsed_s = std::max(outcome.elapsed_s, seconds(started + useful[r]));
   }
@@ -819,7 +983,14 @@ void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_
   // Every step goes to an earlier call, unless events contradict each other.
   for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
     const Stretch& stretch = recording.stretch(*lane, next);
-    costs.divide(*lane, next, [&](std::uint32_t path, double ns) { sums[{lane->rank, path}] += ns; });
+    double scale = 1;
+    if (recording.window(*lane, next) != nullptr) {
+      // Who else worked meanwhile has no rows of its own: it is the rank's.
+      double sum = 0;
+      costs.divide(*lane, next, [&](std::uint32_t, double ns) { sum += ns; });
+      if (sum > 0) scale = costs.useful_ns(*lane, next) / sum;
+    }
+    costs.divide(*lane, next, [&](std::uint32_t path, double ns) { sums[{lane->rank, path}] += ns * scale; });
     if (next == lane->end || !recording.elastic[next])
       sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns);
     if (next == lane->first) break;
@@ -972,13 +1143,19 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
       case ChangeKind::kThreads: {
         const std::vector<float> factors = factors_of_threads(merged, change.factor);
         if (factors.empty()) return not_found(change, "OpenMP regions");
+        amounts.of_threads.resize(factors.size(), 1);
         for (std::size_t p = 0; p < factors.size(); ++p)
-          amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], factors[p]));
+          amounts.of_threads[p] = static_cast<float>(product(amounts.of_threads[p], factors[p]));
         amounts.paths_change = amounts.threads_change = true;
         break;
       }
     }
   }
+  if (amounts.change_work())
+    amounts.of_region =
+        teams.factors([&](std::uint32_t rank, bool main,
+                          std::uint32_t path) { return amounts.of_work(recording, rank, main, path); },
+                      amounts.team_balances);
   return amounts;
 }
 
@@ -995,7 +1172,50 @@ Result<void> WhatIf::State::add_function_balance(const Change& change, Amounts& 
   std::vector<bool> inside = paths_of(change);
   if (!has_any(inside))
     return Error{"'" + change.text + "': the run has no such function", ErrorKind::kNotFound};
-  return add_balance(change, std::move(inside), kNone, amounts);
+  // In an OpenMP region the threads of all teams there share it, and so do threads that are made together.
+  bool in_team = false, elsewhere = false;
+  std::vector<bool> outside_teams = inside;
+  for (const shard::Value& value : merged.values) {
+    if (!inside[value.path] || value.category == shard::Category::kMpi) continue;
+    const std::uint32_t region = recording.region_of[value.path];
+    const bool known = region != 0 && teams.knows(value.rank, region);
+    in_team = in_team || known;
+    elsewhere = elsewhere || !known;
+    if (known) outside_teams[value.path] = false;
+  }
+  Amounts::GroupBalance groups = group_balance(outside_teams);
+  if (in_team) amounts.team_balances.push_back({inside, !from_sums && merged.ranks.size() > 1});
+  const bool in_group = !groups.factor.empty();
+  if (in_group) amounts.group_balances.push_back(std::move(groups));
+  const bool has_others = !from_sums && merged.ranks.size() > 1;
+  if ((in_team || in_group) && (!has_others || !elsewhere)) return {};
+  if (!has_others)
+    return Error{
+        "'" + change.text + "': there are neither other ranks to communicate with, nor threads that share it",
+        ErrorKind::kNotFound};
+  return add_balance(change, std::move(outside_teams), kNone, amounts);
+}
+
+// In each group of threads that are made and joined together, what is inside takes as long on each thread
+// that does it as on all of these on average.
+Amounts::GroupBalance WhatIf::State::group_balance(const std::vector<bool>& inside) const {
+  Amounts::GroupBalance balance;
+  std::map<std::uint32_t, std::map<std::uint32_t, double>> of_group;  // ns by thread
+  for (std::uint32_t r = 0; r < merged.ranks.size(); ++r) {
+    if (windows[r].empty()) continue;
+    fork_join.for_each_part(r, [&](std::uint32_t thread, std::uint32_t span, std::uint32_t path, double ns) {
+      if (inside[path] && fork_join.group_of(span) != 0) of_group[fork_join.group_of(span)][thread] += ns;
+    });
+  }
+  for (const auto& [group, threads] : of_group) {
+    double sum = 0;
+    for (const auto& [thread, ns] : threads) sum += ns;
+    if (threads.size() < 2) continue;
+    for (const auto& [thread, ns] : threads)
+      if (ns > 0) balance.factor[key_of(group, thread)] = sum / static_cast<double>(threads.size()) / ns;
+  }
+  balance.inside = inside;
+  return balance;
 }
 
 // Before each call site: what is inside (empty: everything) takes as long on each rank as on all on average,
@@ -1042,9 +1262,15 @@ Result<void> WhatIf::State::add_balance(const Change& change, std::vector<bool> 
 
 double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
   const auto part_of = [&](std::uint32_t path, double factor) {
-    for (const Amounts::Balance& balance : amounts.balances)
-      if (!balance.inside.empty() && balance.inside[path]) return 1.0;
+    const auto has = [path](const auto& balance) { return !balance.inside.empty() && balance.inside[path]; };
+    if (std::any_of(amounts.balances.begin(), amounts.balances.end(), has) ||
+        std::any_of(amounts.team_balances.begin(), amounts.team_balances.end(), has) ||
+        std::any_of(amounts.group_balances.begin(), amounts.group_balances.end(), has))
+      return 1.0;
     return std::abs(1 - factor);
+  };
+  const auto is_in_team = [&](std::uint32_t rank, std::uint32_t path) {
+    return recording.region_of[path] != 0 && teams.knows(rank, recording.region_of[path]);
   };
   struct Of {
     double changed_s = 0, variance = 0, helpers_s = 0, replayed_s = 0;
@@ -1053,21 +1279,56 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
   // Of a rank's changed time t, t / period samples tell, with an error of their square root.
   for (const shard::Value& value : merged.values) {
     if (value.category == shard::Category::kMpi) continue;
-    const double part = part_of(value.path, amounts.factor(value));
+    const double part = part_of(value.path, amounts.factor(recording, value));
     const double s = seconds(static_cast<double>(value.wall_ns));
     Of& of = ranks[value.rank];
-    (value.main_thread ? of.changed_s : of.helpers_s) += s * part;
-    if (value.main_thread) of.variance += s * period_s * part * part;
+    const double others = std::max(static_cast<double>(merged.ranks[value.rank].threads) - 1, 1.0);
+    if (value.main_thread)
+      of.changed_s += s * part;
+    else if (windows[value.rank].empty() && !is_in_team(value.rank, value.path))
+      of.helpers_s += s * part / others;
+    // Of a team any thread may be the last.
+    if (value.main_thread || is_in_team(value.rank, value.path))
+      of.variance += s * period_s * part * part / (value.main_thread ? 1 : others);
   }
-  if (!from_sums && (amounts.paths_change || amounts.io != 1 || !amounts.balances.empty()))
+  // Threads whose joins are replayed are like the main thread. What others save may not be saved by the run.
+  for (std::uint32_t r = 0; r < merged.ranks.size(); ++r) {
+    if (windows[r].empty() || !amounts.change_work()) continue;
+    struct Helper {
+      double changed_s = 0, variance = 0;
+    };
+    std::map<std::uint32_t, Helper> helpers;
+    fork_join.for_each_part(r, [&](std::uint32_t thread, std::uint32_t, std::uint32_t path, double ns) {
+      if (thread == 0 || is_in_team(r, path)) return;
+      const double part = part_of(path, amounts.factor(recording, r, false, path));
+      helpers[thread].changed_s += seconds(ns) * part;
+      helpers[thread].variance += seconds(ns) * period_s * part * part;
+    });
+    std::vector<std::uint32_t> joined;
+    for (const ForkJoin::Window& window : windows[r]) {
+      const std::vector<std::uint32_t> here = fork_join.joined_in(r, window);
+      joined.insert(joined.end(), here.begin(), here.end());
+    }
+    std::sort(joined.begin(), joined.end());
+    double most_variance = 0;
+    for (const auto& [thread, helper] : helpers) {
+      if (helper.changed_s <= 0) continue;
+      if (std::binary_search(joined.begin(), joined.end(), thread))
+        most_variance = std::max(most_variance, helper.variance);
+      else
+        ranks[r].helpers_s = std::max(ranks[r].helpers_s, helper.changed_s);
+    }
+    ranks[r].variance += most_variance;
+  }
+  if (!from_sums && amounts.change_work())
     for_each_stretch([&](const Lane& lane, std::uint32_t call) {
       if (lane.thread != 0) return;
       const Stretch& stretch = recording.stretch(lane, call);
       for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
         const Part& part = recording.parts[i];
-        ranks[lane.rank].replayed_s += seconds(static_cast<double>(stretch.useful_ns)) *
-                                       static_cast<double>(part.share) *
-                                       part_of(part.path, amounts.factor(recording, lane, part.path));
+        ranks[lane.rank].replayed_s +=
+            seconds(static_cast<double>(stretch.useful_ns)) * static_cast<double>(part.share) *
+            part_of(part.path, amounts.factor(recording, lane.rank, true, part.path));
       }
     });
   double sampling = 0, helpers = 0, lacked = 0, left_out = 0;
@@ -1077,8 +1338,7 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
     const double error = kNormal * std::sqrt(of.variance);
     sampling = std::max(sampling, error);
     if (!from_sums) left_out = std::max(left_out, of.changed_s - of.replayed_s - error);
-    const double of_one = of.helpers_s / std::max(static_cast<double>(rank.threads) - 1, 1.0);
-    helpers = std::max(helpers, of_one - of.changed_s);
+    helpers = std::max(helpers, of.helpers_s - of.changed_s);
     lacked += seconds(static_cast<double>(rank.mpi_runnable_ns) +
                       static_cast<double>(
                           rank.main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)])) /
