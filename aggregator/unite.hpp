@@ -131,7 +131,7 @@ inline auto key(const shard::Thread& row) {
 // A rank's main process is in one shard: both rows are the same span.
 inline void unite(shard::ThreadSpan& into, const shard::ThreadSpan& row) {
   const auto knows = [](const shard::ThreadSpan& span) {
-    return std::tuple(span.end_ns, span.call_ns, span.begin_ns, span.how, span.other);
+    return std::tuple(span.end_ns, span.call_ns, span.begin_ns, span.how, span.other, span.mpi_thread);
   };
   if (knows(into) < knows(row)) into = row;
 }

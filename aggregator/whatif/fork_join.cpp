@@ -41,7 +41,7 @@ ForkJoin::ForkJoin(const shard::ShardData& merged, double period_s) {
       const auto span = static_cast<std::uint32_t>(spans_.size());
       if (rank.threads.empty() || rank.threads.back().number != row.thread) {
         row_of.emplace(row.thread, static_cast<std::uint32_t>(rank.threads.size()));
-        rank.threads.push_back({row.thread, span, span, kNobody, 0});
+        rank.threads.push_back({row.thread, span, span, kNobody, row.mpi_thread, 0});
       }
       rank.threads.back().end = span + 1;
       Span& made = spans_.emplace_back();
@@ -223,7 +223,7 @@ std::vector<std::uint32_t> ForkJoin::joined_in(std::uint32_t rank, const Window&
       if (spans_[s].how == shard::SpanEnd::kCreate) made.insert(spans_[s].other);
       // A thread is joined once.
       if (spans_[s].how == shard::SpanEnd::kJoin && made.contains(spans_[s].other) &&
-          known.insert(spans_[s].other).second)
+          threads[spans_[s].other].mpi_thread == shard::kNone && known.insert(spans_[s].other).second)
         rows.push_back(spans_[s].other);
     }
   };
@@ -232,6 +232,28 @@ std::vector<std::uint32_t> ForkJoin::joined_in(std::uint32_t rank, const Window&
   for (const std::uint32_t row : rows) joined.push_back(threads[row].number);
   std::sort(joined.begin(), joined.end());
   return joined;
+}
+
+std::vector<ForkJoin::Caller> ForkJoin::callers(std::uint32_t rank) const {
+  const std::vector<Thread>& threads = ranks_.at(rank).threads;
+  const Thread& main = threads.front();
+  std::map<std::uint32_t, Caller> by_row;
+  for (std::uint32_t s = main.first; s < main.end; ++s) {
+    const Span& span = spans_[s];
+    if (span.other == kNobody || span.other == 0 || threads[span.other].mpi_thread == shard::kNone) continue;
+    const Thread& other = threads[span.other];
+    if (span.how == shard::SpanEnd::kCreate) {
+      by_row.try_emplace(span.other, Caller{other.mpi_thread, span.call_ns, spans_[other.first].begin_ns,
+                                            spans_[other.end - 1].end_ns, 0, 0});
+    } else if (const auto found = by_row.find(span.other);
+               found != by_row.end() && found->second.joined_ns == 0) {
+      found->second.join_ns = span.call_ns;
+      found->second.joined_ns = span.end_ns;
+    }
+  }
+  std::vector<Caller> all;
+  for (const auto& [row, caller] : by_row) all.push_back(caller);
+  return all;
 }
 
 std::int64_t ForkJoin::last_ns(const Window& window) const {
@@ -283,7 +305,7 @@ void ForkJoin::advance(State& state, std::uint32_t t) const {
     const Thread& other = state.rank.threads[span.other];
     State::Running& with = state.threads[span.other];
     if (span.how == shard::SpanEnd::kCreate) {
-      if (!with.has_begun && other.creator == t) {
+      if (!with.has_begun && other.creator == t && other.mpi_thread == shard::kNone) {
         with.has_begun = true;
         with.clock_ns = own.clock_ns + static_cast<double>(std::max<std::int64_t>(
                                            spans_[other.first].begin_ns - span.call_ns, 0));

@@ -43,6 +43,16 @@ class ForkJoin {
   [[nodiscard]] double play(std::uint32_t rank, const Window& window, std::optional<double> own,
                             const Factor& factor) const;
 
+  // Threads that make MPI calls themselves are played by the replay of these: here they take as long as they
+  // did. Of those that the main thread has made:
+  struct Caller {
+    std::uint32_t mpi_thread = 0;  // as shard::MpiEvent::thread
+    std::int64_t created_ns = 0;   // when the main thread called what made it
+    std::int64_t begin_ns = 0, end_ns = 0;
+    std::int64_t join_ns = 0, joined_ns = 0;  // when the main thread began to join it, and had; 0: it has not
+  };
+  [[nodiscard]] std::vector<Caller> callers(std::uint32_t rank) const;
+
   // visit(thread, span, path, ns): what samples say of all threads of the rank.
   template <typename Visit>
   void for_each_part(std::uint32_t rank, const Visit& visit) const {
@@ -72,7 +82,8 @@ class ForkJoin {
   struct Thread {
     std::uint32_t number = 0, first = 0, end = 0;  // rows of spans_
     std::uint32_t creator = kNobody;               // row of Rank::threads
-    double waits_ns = 0;                           // for other threads, but in joins
+    std::uint32_t mpi_thread = shard::kNone;
+    double waits_ns = 0;  // for other threads, but in joins
   };
   struct Rank {
     std::vector<Thread> threads;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -61,7 +62,7 @@ constexpr double kMostOutsideLife = 0.1;
 // Of the elapsed time: what is shorter is no row of the critical path.
 constexpr double kLeastOfPath = 1e-6;
 // Keys of gaps before the first and after the last call, which are no call sites.
-constexpr std::uint32_t kHead = kNone - 1, kTail = kNone;
+constexpr std::uint32_t kHelperHead = kNone - 2, kHead = kNone - 1, kTail = kNone;
 
 std::uint64_t key_of(std::uint32_t rank, std::uint32_t site) { return std::uint64_t{rank} << 32 | site; }
 
@@ -116,7 +117,12 @@ struct Recording {
   std::vector<bool> is_join;             // per path: a thread waits for the end of another one there
   // Gaps of main threads in which threads are made and joined, by lane and call (key_of).
   std::unordered_map<std::uint64_t, ForkJoin::Window> windows;
+  LaneTies ties;
 
+  // Whether the gap before the lane's first call is known: that of a helper thread only if what made it is.
+  [[nodiscard]] bool has_head(const Lane& lane) const {
+    return lane.thread == 0 || ties.is_made[trace.events[lane.first].lane];
+  }
   [[nodiscard]] double io_share(std::uint32_t rank, bool main, std::uint32_t path) const {
     const auto& shares = io[main ? 0 : 1];
     const auto found = shares.find(key_of(rank, path));
@@ -132,7 +138,8 @@ struct Recording {
     return call == lane.end ? tail[trace.events[lane.first].lane] : before[call];
   }
   [[nodiscard]] std::uint32_t site_of(const Lane& lane, std::uint32_t call) const {
-    return call == lane.end ? kTail : call == lane.first ? kHead : trace.events[call].path;
+    if (call == lane.first) return lane.thread == 0 ? kHead : kHelperHead;
+    return call == lane.end ? kTail : trace.events[call].path;
   }
   // A call that was polled for begins where the polling did.
   [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const {
@@ -307,6 +314,44 @@ class ChangedCosts {
     divide(lane, call, [&](std::uint32_t, double ns) { sum += ns; });
     return std::max(sum, 0.0);
   }
+  // Of what a lane does in a gap without waiting for threads that it joins.
+  [[nodiscard]] double own_factor(const Lane& lane, std::uint32_t call) const {
+    if (!a_.change_work()) return 1;
+    std::uint32_t group = 0;
+    if (const ForkJoin::Window* const window = r_.window(lane, call); window != nullptr)
+      for (std::uint32_t s = window->first; s < window->end && group == 0; ++s) group = threads_.group_of(s);
+    const Stretch& stretch = r_.stretch(lane, call);
+    double before_ns = static_cast<double>(stretch.useful_ns), after_ns = 0;
+    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
+      if (r_.is_join[r_.parts[i].path])
+        before_ns -= static_cast<double>(stretch.useful_ns) * static_cast<double>(r_.parts[i].share);
+    divide(lane, call, [&](std::uint32_t path, double ns) {
+      if (path == 0 || !r_.is_join[path]) after_ns += ns * (path == 0 ? 1 : a_.group_factor(group, 0, path));
+    });
+    return before_ns > 0 ? std::max(after_ns, 0.0) / before_ns : 1;
+  }
+  [[nodiscard]] std::int64_t after_joins(const Lane& lane, std::uint32_t call, std::int64_t ns,
+                                         const std::vector<LaneTies::Joined>& joins,
+                                         const std::vector<std::int64_t>& ends) {
+    const double own = own_factor(lane, call);
+    const Stretch& stretch = r_.stretch(lane, call);
+    auto clock_ns = static_cast<double>(ns), rest_ns = static_cast<double>(stretch.useful_ns);
+    for (std::size_t i = 0; i < joins.size(); ++i) {
+      clock_ns += static_cast<double>(joins[i].own_ns) * own;
+      clock_ns = std::max(clock_ns, static_cast<double>(ends[i])) + static_cast<double>(joins[i].behind_ns);
+      rest_ns -= static_cast<double>(joins[i].own_ns + joins[i].waited_ns);
+    }
+    const bool polled = call != lane.end && r_.elastic[call];
+    clock_ns += std::max(rest_ns, 0.0) * own + (polled ? 0.0 : static_cast<double>(stretch.calls_ns));
+    with_threads_[key_of(r_.trace.events[lane.first].lane, call)] =
+        std::max(clock_ns - static_cast<double>(ns) - static_cast<double>(stretch.calls_ns), 0.0);
+    return std::llround(std::min(clock_ns, 4e18));
+  }
+  // How long a gap took in which other threads were joined; empty: none were.
+  [[nodiscard]] std::optional<double> gap_with_threads_ns(const Lane& lane, std::uint32_t call) const {
+    const auto found = with_threads_.find(key_of(r_.trace.events[lane.first].lane, call));
+    return found == with_threads_.end() ? std::nullopt : std::optional(found->second);
+  }
   [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
     const bool polled = call != lane.end && r_.elastic[call];
     return std::llround(std::min(useful_ns(lane, call), 4e18)) +
@@ -348,16 +393,7 @@ class ChangedCosts {
     const auto [row, is_new] = with_threads_.try_emplace(key_of(r_.trace.events[lane.first].lane, call), 0);
     if (!is_new) return row->second;
     const auto useful_ns = static_cast<double>(r_.stretch(lane, call).useful_ns);
-    std::uint32_t group = 0;
-    for (std::uint32_t s = window.first; s < window.end && group == 0; ++s) group = threads_.group_of(s);
-    double before_ns = useful_ns, after_ns = 0;
-    const Stretch& stretch = r_.stretch(lane, call);
-    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
-      if (r_.is_join[r_.parts[i].path]) before_ns -= useful_ns * static_cast<double>(r_.parts[i].share);
-    divide(lane, call, [&](std::uint32_t path, double ns) {
-      if (path == 0 || !r_.is_join[path]) after_ns += ns * (path == 0 ? 1 : a_.group_factor(group, 0, path));
-    });
-    const double own = before_ns > 0 ? std::max(after_ns, 0.0) / before_ns : 1;
+    const double own = own_factor(lane, call);
     const double played_ns = threads_.play(lane.rank, window, own,
                                            [&](std::uint32_t thread, std::uint32_t span, std::uint32_t path) {
                                              return a_.factor(r_, lane.rank, false, path) *
@@ -443,6 +479,7 @@ struct WhatIf::State {
   }
   void find_threads();
   void find_windows_of_gaps();
+  void find_ties();
   void find_windows_of_ranks();
   [[nodiscard]] double play(std::uint32_t rank, const Amounts& amounts) const;
   void find_stretches();
@@ -506,6 +543,7 @@ Result<void> WhatIf::State::prepare() {
     return Error{std::string("the run cannot be replayed: ") + kWhy[static_cast<std::size_t>(why)],
                  ErrorKind::kNotFound};
   find_windows_of_gaps();  // by the nodes' own clocks
+  find_ties();
   const ClockModel clocks(trace, recording.matches, builder.clock_offsets(), merged);
   clocks.adjust(trace);
   elapsed_s = seconds(static_cast<double>(end_of_run_ns() - begin_of_run_ns()));
@@ -558,6 +596,58 @@ void WhatIf::State::find_windows_of_gaps() {
   }
 }
 
+// Helper threads with MPI calls of their own: each begins where its main thread makes it, and if that joins
+// it between two of its calls, it waits there for its end.
+void WhatIf::State::find_ties() {
+  Trace& trace = recording.trace;
+  LaneTies& ties = recording.ties;
+  ties.is_made.resize(trace.lanes.size());
+  for (std::uint32_t m = 0; m < trace.lanes.size(); ++m) {
+    const Lane& main = trace.lanes[m];
+    if (main.thread != 0 || !fork_join.is_known(main.rank)) continue;
+    // Of the gap that a time lies in, of the call behind it and of when it began; none within a call.
+    const auto gap_of = [&](std::int64_t ns) -> std::optional<std::pair<std::uint32_t, std::int64_t>> {
+      const std::uint32_t next = trace.first_entered(main, ns);
+      if (next == main.first) return std::pair(next, main.begin_ns);
+      if (trace.events[next - 1].exit_ns > ns) return std::nullopt;
+      return std::pair(next, trace.events[next - 1].exit_ns);
+    };
+    std::vector<std::pair<ForkJoin::Caller, std::uint32_t>> joined;
+    for (const ForkJoin::Caller& caller : fork_join.callers(main.rank)) {
+      std::uint32_t l = m + 1;
+      while (l < trace.lanes.size() && trace.lanes[l].rank == main.rank &&
+             trace.lanes[l].thread != caller.mpi_thread)
+        ++l;
+      const auto made = gap_of(caller.created_ns);
+      if (l == trace.lanes.size() || trace.lanes[l].rank != main.rank || ties.is_made[l] || !made) continue;
+      Lane& lane = trace.lanes[l];
+      const Event &first = trace.events[lane.first], &last = trace.events[lane.end - 1];
+      if (caller.begin_ns > first.enter_ns || caller.end_ns < last.exit_ns) continue;
+      lane.begin_ns = caller.begin_ns;
+      lane.head_ns = first.enter_ns - lane.begin_ns;
+      lane.end_ns = caller.end_ns;
+      lane.tail_ns = lane.end_ns - last.exit_ns;
+      ties.is_made[l] = true;
+      ties.made[LaneTies::key(m, made->first)].push_back(
+          {l, std::max<std::int64_t>(caller.created_ns - made->second, 0),
+           std::max<std::int64_t>(caller.begin_ns - caller.created_ns, 0)});
+      if (caller.joined_ns != 0) joined.emplace_back(caller, l);
+    }
+    std::sort(joined.begin(), joined.end(),
+              [](const auto& a, const auto& b) { return a.first.joined_ns < b.first.joined_ns; });
+    std::int64_t before_ns = main.begin_ns;
+    for (const auto& [caller, l] : joined) {
+      const auto gap = gap_of(caller.joined_ns);
+      if (!gap || gap->second > caller.join_ns || recording.window(main, gap->first) != nullptr) continue;
+      before_ns = std::max(before_ns, gap->second);
+      ties.joined[LaneTies::key(m, gap->first)].push_back(
+          {l, std::max<std::int64_t>(caller.join_ns - before_ns, 0), caller.joined_ns - caller.join_ns,
+           std::max<std::int64_t>(caller.joined_ns - std::max(caller.join_ns, caller.end_ns), 0)});
+      before_ns = caller.joined_ns;
+    }
+  }
+}
+
 // Without MPI: the whole of the main thread, if a replay of it takes as long as it did.
 void WhatIf::State::find_windows_of_ranks() {
   for (std::uint32_t r = 0; r < merged.ranks.size(); ++r) {
@@ -589,8 +679,7 @@ template <typename Take>
 void WhatIf::State::for_each_stretch(const Take& take) const {
   for (const Lane& lane : recording.trace.lanes)
     for (std::uint32_t call = lane.first;; call = recording.trace.call_end(call)) {
-      // A helper thread is known from its first event on.
-      if (call != lane.first || lane.thread == 0) take(lane, call);
+      if (call != lane.first || recording.has_head(lane)) take(lane, call);
       if (call == lane.end) break;
     }
 }
@@ -809,7 +898,9 @@ bool WhatIf::State::calibrate() {
   const Trace& trace = recording.trace;
   const std::int64_t first_ns = begin_of_run_ns();
   RecordedCosts recorded(recording, first_ns);
-  if (ReplayEngine(trace, recording.matches, recorded).run() < 0) return false;
+  ReplayEngine engine(trace, recording.matches, recorded);
+  engine.tie(recording.ties);
+  if (engine.run() < 0) return false;
   find_network(recorded, first_ns);
   recording.own_ns.resize(trace.events.size());
   recording.transit_ns.resize(trace.events.size());
@@ -914,6 +1005,7 @@ Outcome WhatIf::State::replay(const Amounts& amounts) const {
   const Trace& trace = recording.trace;
   ChangedCosts costs(recording, fork_join, amounts);
   ReplayEngine engine(trace, recording.matches, costs);
+  engine.tie(recording.ties);
   Outcome outcome;
   const std::int64_t end_ns = engine.run();
   outcome.elapsed_s = end_ns < 0 ? -1 : seconds(static_cast<double>(end_ns));
@@ -984,11 +1076,11 @@ void WhatIf::State::critical_path(const ChangedCosts& costs, std::uint32_t last_
   for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
     const Stretch& stretch = recording.stretch(*lane, next);
     double scale = 1;
-    if (recording.window(*lane, next) != nullptr) {
+    if (const std::optional<double> gap_ns = costs.gap_with_threads_ns(*lane, next); gap_ns) {
       // Who else worked meanwhile has no rows of its own: it is the rank's.
       double sum = 0;
       costs.divide(*lane, next, [&](std::uint32_t, double ns) { sum += ns; });
-      if (sum > 0) scale = costs.useful_ns(*lane, next) / sum;
+      if (sum > 0) scale = *gap_ns / sum;
     }
     costs.divide(*lane, next, [&](std::uint32_t path, double ns) { sums[{lane->rank, path}] += ns * scale; });
     if (next == lane->end || !recording.elastic[next])

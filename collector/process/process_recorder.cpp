@@ -250,7 +250,7 @@ void ProcessRecorder::keep_ended(RecordedThread& thread, std::uint64_t end_ns) {
   if (thread.state == RecordedThread::State::kEnded) end_ns = thread.ended_ns;
   if (thread.state != RecordedThread::State::kNone) {
     ended_threads_.add(row_of(thread, thread.account, end_ns, false));
-    samples_.ties().end(thread.ties, end_ns);
+    samples_.ties().end(thread.ties, end_ns, thread.events.number);
   }
   thread.state = RecordedThread::State::kNone;
 }

@@ -14,7 +14,7 @@ void ThreadTies::begin(ThreadTimeline& thread, bool main, std::int32_t tid, std:
   if (!first_main && threads_.size() == kMaxThreads) return give_up();
   const auto number = first_main ? 0u : static_cast<std::uint32_t>(threads_.size());
   if (!first_main) threads_.emplace_back();
-  threads_[number] = {tid, begin_ns, begin_ns, 0, 0, 0};
+  threads_[number] = {tid, begin_ns, begin_ns, 0, 0, 0, shard::kNone};
   thread.number = number;
   thread.timeline = GapTimeline(begin_ns, ThreadTimeline::kMostPaths);
 }
@@ -63,8 +63,9 @@ void ThreadTies::sampled_until(ThreadTimeline& thread, std::uint64_t time_ns) {
   });
 }
 
-void ThreadTies::end(ThreadTimeline& thread, std::uint64_t end_ns) {
+void ThreadTies::end(ThreadTimeline& thread, std::uint64_t end_ns, std::optional<std::uint32_t> mpi_thread) {
   if (thread.number && !too_many_) {
+    threads_[*thread.number].mpi_thread = mpi_thread.value_or(shard::kNone);
     put(thread, shard::SpanEnd::kEnd, end_ns, end_ns, 0);
     thread.timeline.flush([&](const wire::MpiEvent& of, std::span<const GapPathTime> times) {
       keep(*thread.number, of, times);
@@ -118,6 +119,7 @@ std::vector<RawThreadSpan> ThreadTies::spans() const {
   all.reserve(spans_.size());
   for (const Span& row : spans_) {
     all.push_back(row.span);
+    all.back().mpi_thread = threads_[row.span.thread].mpi_thread;
     if (row.span.how != shard::SpanEnd::kEnd) all.back().other = other_of(row);
   }
   std::stable_sort(all.begin(), all.end(), [](const RawThreadSpan& a, const RawThreadSpan& b) {

@@ -25,8 +25,9 @@ struct RawThreadSpan {
   std::uint32_t other = shard::kNone;  // that it has made or joined; kNone: not known
   shard::SpanEnd how = shard::SpanEnd::kEnd;
   std::uint64_t begin_ns = 0;
-  std::uint64_t call_ns = 0;  // when it called what makes or joins the other one
-  std::uint64_t end_ns = 0;   // when that returned
+  std::uint64_t call_ns = 0;                // when it called what makes or joins the other one
+  std::uint64_t end_ns = 0;                 // when that returned
+  std::uint32_t mpi_thread = shard::kNone;  // its number among the threads with MPI events
   std::vector<GapPathTime> times;
 };
 
@@ -48,7 +49,8 @@ class ThreadTies {
   [[nodiscard]] bool take(ThreadTimeline& thread, const wire::ThreadTie& tie, std::uint64_t latest_ns);
   // All samples of the thread up to this time have been read.
   void sampled_until(ThreadTimeline& thread, std::uint64_t time_ns);
-  void end(ThreadTimeline& thread, std::uint64_t end_ns);
+  // `mpi_thread`: its number among the threads with MPI events, if it has one.
+  void end(ThreadTimeline& thread, std::uint64_t end_ns, std::optional<std::uint32_t> mpi_thread);
 
   // Of threads that have ended, by thread and time. Empty: there were too many.
   [[nodiscard]] std::vector<RawThreadSpan> spans() const;
@@ -59,6 +61,7 @@ class ThreadTies {
     std::uint64_t begin_ns = 0, span_ns = 0;    // span_ns: when the present span began
     std::uint64_t created_ns = 0, pthread = 0;  // 0: not known
     std::int32_t creator = 0;
+    std::uint32_t mpi_thread = shard::kNone;
   };
   struct Span {
     RawThreadSpan span;

@@ -658,8 +658,8 @@ void ShardBuilder::add_thread_spans(const ProcessReport& report, std::uint32_t r
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const RawThreadSpan& span = spans[i];
     number = i != 0 && spans[i - 1].thread == span.thread ? number + 1 : 0;
-    data.thread_spans.push_back(
-        {rank, span.thread, number, span.other, span.how, span.begin_ns, span.call_ns, span.end_ns});
+    data.thread_spans.push_back({rank, span.thread, number, span.other, span.how, span.begin_ns, span.call_ns,
+                                 span.end_ns, span.mpi_thread});
     std::map<std::uint32_t, std::uint64_t> times;  // different instructions may be one line
     for (const GapPathTime& time : span.times) times[path_of[time.path]] += time.wall_ns;
     std::vector<shard::SpanTime> rows;

@@ -918,6 +918,7 @@ struct ThreadSpan {
   // On the node's monotonic clock, as events are: when it began, when the thread called what makes or joins
   // the other one, and when that returned.
   std::uint64_t begin_ns = 0, call_ns = 0, end_ns = 0;
+  std::uint32_t mpi_thread = kNone;  // the thread's number in mpi_events; kNone: it has none there
   friend bool operator==(const ThreadSpan&, const ThreadSpan&) = default;
 };
 // What a thread did outside MPI from begin_ns to call_ns of a span, by samples; exclusive, like Value. Only

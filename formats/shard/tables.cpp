@@ -239,6 +239,7 @@ void visit_thread_spans(Archive& archive, Data& data) {
     table.column("begin_ns", &ThreadSpan::begin_ns);
     table.column("call_ns", &ThreadSpan::call_ns);
     table.column("end_ns", &ThreadSpan::end_ns);
+    table.column("mpi_thread", &ThreadSpan::mpi_thread);
   });
   archive.table("span_times", data.span_times, [](auto& table) {
     table.column("rank", &SpanTime::rank);

@@ -318,5 +318,64 @@ TEST(ForkJoinWithMpi, ThreadsOfAGapAreReplayed) {
   EXPECT_NEAR(with("function other x4"), 42, 1e-3);
 }
 
+// Rank 0 makes a thread at 45 ms that sends at 60 what rank 1 waits for, and joins it from 50 to 62 ms.
+TEST(ForkJoinWithMpi, AThreadThatCallsMpiBeginsWhenItIsMade) {
+  MadeRun run(2);
+  const auto add = [&](std::int32_t rank, MpiEventKind kind, const char* op, std::int64_t enter_ms,
+                       std::int64_t exit_ms, std::uint32_t sequence, std::uint32_t thread,
+                       std::vector<std::pair<std::string, std::int64_t>> gap) {
+    MadeEvent event;
+    event.kind = kind;
+    event.op = event.site = op;
+    event.enter = enter_ms * kMs, event.exit = exit_ms * kMs;
+    event.peer = kind == MpiEventKind::kCollective ? -1 : 1 - rank;
+    event.sequence = sequence;
+    event.thread = thread;
+    event.gap = std::move(gap);
+    run.add(rank, event);
+  };
+  for (std::int32_t r = 0; r < 2; ++r)
+    add(r, MpiEventKind::kCollective, "MPI_Barrier", 40, 40, 0, 0, {{"load", 40 * kMs}});
+  add(0, MpiEventKind::kSend, "MPI_Send", 60, 60, 0, 1, {{"helps", 15 * kMs}});
+  add(0, MpiEventKind::kCollective, "MPI_Barrier", 80, 81, 1, 0, {{"work", 28 * kMs}, {"joins", 12 * kMs}});
+  add(1, MpiEventKind::kReceive, "MPI_Recv", 40, 61, 0, 0, {});
+  add(1, MpiEventKind::kCollective, "MPI_Barrier", 61, 81, 1, 0, {});
+  shard::ShardData data = run.shards()[0];
+  data.run.rate_hz = 1000;
+  shard::PathInterner interner(data);
+  for (shard::Frame& frame : data.frames)
+    if (data.strings[frame.name] == "joins") {
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(shard::kOnThreadName);
+    }
+  const auto at = [](std::uint64_t ms) { return kBegan_ns + ms * kMsOf; };
+  const auto with = [&](const char* change, const std::vector<shard::ThreadSpan>& spans) {
+    data.thread_spans = spans;
+    WhatIf whatif;
+    whatif.add(data);
+    const Result<void> prepared = whatif.prepare();
+    EXPECT_TRUE(prepared) << (prepared ? "" : prepared.error().message);
+    EXPECT_NEAR(whatif.replayed().elapsed_s * 1e3, 81, 1e-3);
+    const Result<Prediction> prediction = whatif.predict({parse_change(change).value()});
+    return prediction ? prediction.value().outcome.elapsed_s * 1e3 : -1;
+  };
+  const std::vector<shard::ThreadSpan> joined = {
+      {0, 0, 0, 1, SpanEnd::kCreate, at(0), at(45), at(45), 0},
+      {0, 0, 1, 1, SpanEnd::kJoin, at(45), at(50), at(62), 0},
+      {0, 0, 2, shard::kNone, SpanEnd::kEnd, at(62), at(81), at(81), 0},
+      {0, 1, 0, shard::kNone, SpanEnd::kEnd, at(45), at(62), at(62), 1}};
+  EXPECT_NEAR(with("function helps x0", joined), 69, 1e-3) << "18 ms after the main thread comes to the join";
+  EXPECT_NEAR(with("function helps x2", joined), 96, 1e-3) << "the join ends at 77";
+  EXPECT_NEAR(with("function work x0", joined), 58, 1e-3) << "made at 40, sent at 55, and joined at 57";
+  EXPECT_NEAR(with("function load x0", joined), 41, 1e-3);
+  // Nobody joins it: the main thread has its 12 ms for itself.
+  const std::vector<shard::ThreadSpan> alone = {
+      {0, 0, 0, 1, SpanEnd::kCreate, at(0), at(45), at(45), 0},
+      {0, 0, 1, shard::kNone, SpanEnd::kEnd, at(45), at(81), at(81), 0},
+      {0, 1, 0, shard::kNone, SpanEnd::kEnd, at(45), at(62), at(62), 1}};
+  EXPECT_NEAR(with("function helps x0", alone), 81, 1e-3);
+  EXPECT_NEAR(with("function helps x3", alone), 92, 1e-3) << "rank 1 has the message at 91";
+}
+
 }  // namespace
 }  // namespace clusterprof::aggregator::test

@@ -370,7 +370,8 @@ class Builder {
       for (std::uint32_t number = 0; number == 0 || chance(2); ++number) {
         const std::uint64_t call_ns = at_ns + below(1000), end_ns = call_ns + below(1000);
         data_.thread_spans.push_back({row, thread, number, chance(3) ? kNone : below(4),
-                                      static_cast<SpanEnd>(below(kSpanEnds)), at_ns, call_ns, end_ns});
+                                      static_cast<SpanEnd>(below(kSpanEnds)), at_ns, call_ns, end_ns,
+                                      chance(2) ? kNone : below(3)});
         at_ns = end_ns;
         std::set<std::uint32_t> paths;
         for (std::uint32_t i = below(4); i > 0; --i) paths.insert(below(data_.paths.size()));
