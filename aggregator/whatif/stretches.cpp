@@ -84,6 +84,29 @@ std::vector<TimeSpan> complete_stretches(const Trace& adjusted,
   return complete;
 }
 
+Represented represented_by(const Trace& adjusted, const std::vector<shard::EventStretch>& recorded,
+                           const waits::ClockModel& clocks, const shard::ShardData& merged,
+                           const std::vector<TimeSpan>& stretches) {
+  const TimeSpan events = span_of_events(adjusted);
+  if (stretches.size() < 2) return {events.length_ns(), 0};
+  const std::int64_t period_ns = (stretches.back().begin_ns - stretches.front().begin_ns) /
+                                 static_cast<std::int64_t>(stretches.size() - 1);
+  std::int64_t before_ns = period_ns, behind_ns = period_ns;
+  for (const shard::EventStretch& row : recorded) {
+    if (!row.complete) continue;
+    const std::uint32_t node = merged.ranks[row.rank].node;
+    const std::int64_t begin_ns = clocks.global_ns(node, static_cast<std::int64_t>(row.begin_ns));
+    const std::int64_t end_ns = clocks.global_ns(node, static_cast<std::int64_t>(row.end_ns));
+    if (end_ns <= events.begin_ns) before_ns = std::min(before_ns, events.begin_ns - end_ns);
+    if (begin_ns >= events.end_ns) behind_ns = std::min(behind_ns, begin_ns - events.end_ns);
+  }
+  std::int64_t least_elapsed_ns = std::numeric_limits<std::int64_t>::max();
+  for (const Lane& lane : adjusted.lanes)
+    if (lane.thread == 0) least_elapsed_ns = std::min(least_elapsed_ns, lane.end_ns - lane.begin_ns);
+  const std::int64_t length_ns = events.length_ns() + (before_ns + behind_ns) / 2;
+  return {std::max(std::min(length_ns, least_elapsed_ns), events.length_ns()), (before_ns + behind_ns) / 2};
+}
+
 StretchTrace trace_of_stretches(Trace adjusted, const std::vector<TimeSpan>& stretches) {
   StretchTrace part;
   Trace& trace = part.trace;

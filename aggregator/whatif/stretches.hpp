@@ -31,6 +31,16 @@ struct TimeSpan {
 
 // From when all ranks have had an event until when one has had its last.
 [[nodiscard]] TimeSpan span_of_events(const waits::Trace& adjusted);
+// How much of the run stretches stand for. The events are a sample, so that the first and the last ones may
+// lack: up to a stretch without any, or to where the next stretch would have been. Half of that is counted, and
+// is what the length may be wrong by.
+struct Represented {
+  std::int64_t length_ns = 0, error_ns = 0;
+};
+[[nodiscard]] Represented represented_by(const waits::Trace& adjusted,
+                                         const std::vector<shard::EventStretch>& recorded,
+                                         const waits::ClockModel& clocks, const shard::ShardData& merged,
+                                         const std::vector<TimeSpan>& stretches);
 
 struct StretchTrace {
   waits::Trace trace;                     // lanes by stretch, then rank and thread

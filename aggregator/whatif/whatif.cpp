@@ -117,7 +117,7 @@ struct Recording {
   std::vector<TimeSpan> spans;
   std::vector<std::uint32_t> stretch_of;
   std::vector<bool> is_counted;
-  TimeSpan represented;  // what they stand for
+  Represented represented;  // what they stand for
   // Of the time of each rank's path (key_of), what is input and output: of its main thread, and of its
   // others.
   std::array<std::unordered_map<std::uint64_t, double>, 2> io;
@@ -141,7 +141,7 @@ struct Recording {
     if (spans.empty()) return 1;
     double replayed_ns = 0;
     for (const TimeSpan& span : spans) replayed_ns += static_cast<double>(span.length_ns());
-    return static_cast<double>(represented.length_ns()) / replayed_ns;
+    return static_cast<double>(represented.length_ns) / replayed_ns;
   }
   // When the time before a call began.
   [[nodiscard]] std::int64_t gap_begin(const Lane& lane, std::uint32_t call) const {
@@ -524,7 +524,8 @@ Result<void> WhatIf::State::take_stretches(const ClockModel& clocks) {
             std::to_string(recording.spans.size()) + " stretches of time are complete on all ranks; " +
             std::to_string(kFewestStretches) + " are needed",
         ErrorKind::kNotFound};
-  recording.represented = span_of_events(recording.trace);
+  recording.represented =
+      represented_by(recording.trace, builder.event_stretches(), clocks, merged, recording.spans);
   StretchTrace part = trace_of_stretches(std::move(recording.trace), recording.spans);
   recording.matches = match_within_stretches(part);
   recording.trace = std::move(part.trace);
@@ -1068,7 +1069,7 @@ std::vector<std::uint32_t> WhatIf::State::elapsed_of_stretches(const Engine& eng
     stretch.sum_ns += ns;
     ++stretch.lanes;
   }
-  const double represented_s = seconds(static_cast<double>(recording.represented.length_ns()));
+  const double represented_s = seconds(static_cast<double>(recording.represented.length_ns));
   const auto count = static_cast<double>(of.size());
   double mean = 0;
   std::vector<std::uint32_t> last_lanes;
@@ -1111,7 +1112,7 @@ void WhatIf::State::critical_path(const ChangedCosts& costs, const std::vector<s
   for (const std::uint32_t lane : last_lanes) add_critical_path(costs, lane, sums);
   if (!recording.spans.empty()) {
     // What crosses the borders of a stretch is in these paths as a whole.
-    const double represented_s = seconds(static_cast<double>(recording.represented.length_ns()));
+    const double represented_s = seconds(static_cast<double>(recording.represented.length_ns));
     double all_ns = 0;
     for (const auto& [key, ns] : sums) all_ns += ns;
     const double share =
@@ -1368,7 +1369,7 @@ double WhatIf::State::spread_s(const Outcome& outcome) const {
   std::vector<double> gains;
   for (std::size_t s = 0; s < recording.spans.size(); ++s)
     gains.push_back(replayed.of_stretches[s] - outcome.of_stretches[s]);
-  return seconds(static_cast<double>(recording.represented.length_ns())) *
+  return seconds(static_cast<double>(recording.represented.length_ns)) *
          error_of_mean(gains, 1 / recording.scale());
 }
 
@@ -1455,7 +1456,11 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
   // who lacks a processor gets one when others wait less. What samples know of the changed code, but its gaps
   // do not have, was not changed.
   const double bound =
-      std::min(helpers, elapsed_s) + left_out + blind + (gain > 0 ? lacked : 0) + outcome.apart_s;
+      std::min(helpers, elapsed_s) + left_out + blind + (gain > 0 ? lacked : 0) + outcome.apart_s +
+      (recording.represented.length_ns > 0
+           ? gain * static_cast<double>(recording.represented.error_ns) /
+                 static_cast<double>(recording.represented.length_ns)
+           : 0);
   return random + std::abs(replayed.elapsed_s - elapsed_s) + bound;
 }
 
