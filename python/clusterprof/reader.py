@@ -38,7 +38,7 @@ OMP_KINDS = ["parallel", "teams", "loop", "sections", "single", "barrier", "impl
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank", "request"]
 UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
-_SHARD_VERSION, _PROFILE_VERSION = (2, 10), (3, 12)
+_SHARD_VERSION, _PROFILE_VERSION = (2, 11), (3, 13)
 _NONE = 0xFFFFFFFF
 _MATRIX_TABLES = ("values", "path_counters", "data_accesses")
 
