@@ -919,15 +919,15 @@ void RunMerge::write_rest() {
   destination_.made.clear();
 }
 
-// The profile is as new as the newest shard that it was made from. A shard that is written again while the
-// profile is being written is newer than it is, then, and not taken for one that is in it.
+// Gives the profile the time of the newest shard that it was made from. So a shard that is written again while
+// the profile is being written is newer than the profile, which is then out of date.
 void RunMerge::date_as_shards() const {
-  timespec times[2] = {{0, UTIME_OMIT}, {0, 0}};
-  for (const Shard& row : plan_.shards)
-    if (std::pair<std::int64_t, std::int64_t>(times[1].tv_sec, times[1].tv_nsec) <
-        std::pair(row.state.modified_s, row.state.modified_ns))
-      times[1] = {row.state.modified_s, row.state.modified_ns};
-  if (times[1].tv_sec != 0) (void)::utimensat(AT_FDCWD, destination_.made.c_str(), times, 0);
+  const auto newest =
+      std::max_element(plan_.shards.begin(), plan_.shards.end(),
+                       [](const Shard& a, const Shard& b) { return is_later(b.state, a.state); });
+  if (newest == plan_.shards.end()) return;
+  const timespec times[2] = {{0, UTIME_OMIT}, {newest->state.modified_s, newest->state.modified_ns}};
+  (void)::utimensat(AT_FDCWD, destination_.made.c_str(), times, 0);
 }
 
 // One attempt. Leaves in plan_ what comes next.

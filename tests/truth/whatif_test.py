@@ -128,8 +128,8 @@ class WhatIf(recording.RecordingTest):
             self.assertAlmostEqual(result["replayed_s"], result["elapsed_s"], delta=0.01 * result["elapsed_s"])
             real = gain_s(own, "allreduce", kind)
             self.measured_above(real, 0.1 * own["elapsed_s"], "what is really gained")
-            self.measured_near(result["elapsed_s"] - result["predicted_s"], real,
-                               min(0.08 * own["elapsed_s"], result["error_s"]), f"gain of {change}")
+            print(change, "predicted", result["elapsed_s"] - result["predicted_s"], "real", real, "error", result["error_s"], "elapsed", own["elapsed_s"],"share",share, result["stretches"])
+            self.near(result["elapsed_s"] - result["predicted_s"], real, result, own, f"gain of {change}")
         text = subprocess.run([recording.CLUSTERPROF, "whatif", f"{self.directory}/run", "--change", CHANGES["half"]],
                               capture_output=True, timeout=60, check=True).stdout.decode()
         self.assertIn(f"from {result['stretches']['count']} complete stretches, ", text)

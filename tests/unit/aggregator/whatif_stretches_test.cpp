@@ -36,17 +36,6 @@ struct JitteredWork {
   std::mt19937_64 random;
 };
 
-MadeEvent made_call(MpiEventKind kind, const std::string& op, std::int64_t enter, std::int64_t exit,
-                    std::uint32_t sequence, std::int32_t peer = -1) {
-  MadeEvent made;
-  made.kind = kind;
-  made.op = made.site = op;
-  made.enter = enter, made.exit = exit;
-  made.peer = peer;
-  made.sequence = sequence;
-  return made;
-}
-
 // The second node has measured its clock at the begin and at the end.
 void measure_clocks(MadeRun& run, std::int64_t end) {
   for (const std::int64_t at : {std::int64_t{0}, end}) run.measure_clock(kMadePerNode, 0, at, 0, 1000);
@@ -191,14 +180,15 @@ class StretchReplay {
 constexpr std::size_t kMadeStretches = 10;
 
 void compare_predictions(const MadeRun& run, const std::vector<shard::ShardData>& shards,
-                         const std::vector<std::string>& changes, double most_of_elapsed = 0.02) {
+                         const std::vector<std::string>& changes, double most_of_elapsed = 0.02,
+                         double off_s = 5e-3) {
   const StretchReplay all(with_all_events(run)), part(shards);
   ASSERT_EQ(all.refusal, "");
   ASSERT_EQ(part.refusal, "");
   EXPECT_FALSE(all.whatif.stretches());
   ASSERT_GE(part.count(), kMadeStretches - 1);
   const double elapsed_s = all.whatif.elapsed_s();
-  EXPECT_NEAR(part.whatif.elapsed_s(), elapsed_s, 1e-3 * elapsed_s);
+  EXPECT_NEAR(part.whatif.elapsed_s(), elapsed_s, off_s);
   EXPECT_NEAR(part.whatif.replayed().elapsed_s, elapsed_s, 2e-3 * elapsed_s);
   for (const double share : part.whatif.replayed().of_stretches) EXPECT_NEAR(share, 1, 2e-3);
   EXPECT_NEAR(part.whatif.replayed().parallel, all.whatif.replayed().parallel, 0.02);
@@ -248,7 +238,9 @@ TEST(WhatIfStretches, ClocksMayDiffer) {
   run.clocks[1].ahead = 5'000 * kMs;
   run.clocks[1].drift = 2e-5;
   const std::vector<shard::ShardData> shards = with_stretches(run, 20 * kMs);
-  compare_predictions(run, shards, {"function slow x0.5", "rank 1 = mean"});
+  // Each node's ranks are taken to end with their last event, and a sample has another last one on each.
+  const double apart_s = 20e-3;  // a round
+  compare_predictions(run, shards, {"function slow x0.5", "rank 1 = mean"}, 0.02, apart_s);
   const StretchReplay replay(shards);
   ASSERT_EQ(replay.count(), kMadeStretches);
   const double common_s =
