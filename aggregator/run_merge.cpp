@@ -919,8 +919,8 @@ void RunMerge::write_rest() {
   destination_.made.clear();
 }
 
-// Gives the profile the time of the newest shard that it was made from. So a shard that is written again while
-// the profile is being written is newer than the profile, which is then out of date.
+// Gives the profile the time of the newest shard that it was made from. So a shard that is written again
+// while the profile is being written is newer than the profile, which is then out of date.
 void RunMerge::date_as_shards() const {
   const auto newest =
       std::max_element(plan_.shards.begin(), plan_.shards.end(),

@@ -40,8 +40,8 @@ constexpr double kFewSamples = 5;
 constexpr double kSamplesAside = 2;
 // 95 % of a normal distribution.
 constexpr double kNormal = 1.96;
-// A thread that was seen in a wait is not looked at for so long, or so many sampling periods: what it waits for
-// next is charged to the first wait until then (docs/design/0002-time-from-samples.md).
+// A thread that was seen in a wait is not looked at for so long, or so many sampling periods: what it waits
+// for next is charged to the first wait until then (docs/design/0002-time-from-samples.md).
 constexpr double kBlind_s = 0.040, kBlindPeriods = 4;
 // How much single runs of a program differ when nothing is changed, as a share of the elapsed time.
 constexpr double kRunVariation = 0.01;
@@ -622,12 +622,13 @@ void WhatIf::State::find_stretches() {
     }
     polled.parts.second = static_cast<std::uint32_t>(recording.parts.size()) - polled.parts.first;
     const auto rest = static_cast<float>(1 - std::min(polled.loop, 1.0));
-    for (std::uint32_t i = polled.parts.first; i < recording.parts.size(); ++i) recording.parts[i].share /= rest;
+    for (std::uint32_t i = polled.parts.first; i < recording.parts.size(); ++i)
+      recording.parts[i].share /= rest;
     return polled;
   };
   const auto take_loop_out = [&](Stretch& stretch, const Polled& polled) {
-    const auto loop_ns = static_cast<std::int64_t>(static_cast<double>(stretch.useful_ns) *
-                                                   std::min(polled.loop, 1.0));
+    const auto loop_ns =
+        static_cast<std::int64_t>(static_cast<double>(stretch.useful_ns) * std::min(polled.loop, 1.0));
     stretch.useful_ns -= loop_ns;
     stretch.calls_ns += loop_ns;
     std::tie(stretch.first, stretch.count) = polled.parts;
@@ -666,9 +667,9 @@ void WhatIf::State::find_stretches() {
   });
 }
 
-// Calls that only begin something wait for nothing, and not all ranks make them: at the edge of a grid there is
-// no neighbour to send to, and what others do before that call is done before the next one there. A gap before
-// such a call counts to the next call, where not all ranks make it that come to the wait behind.
+// Calls that only begin something wait for nothing, and not all ranks make them: at the edge of a grid there
+// is no neighbour to send to, and what others do before that call is done before the next one there. A gap
+// before such a call counts to the next call, where not all ranks make it that come to the wait behind.
 void WhatIf::State::find_places() {
   const Trace& trace = recording.trace;
   recording.place.resize(trace.events.size());
@@ -1237,7 +1238,8 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
         const Result<std::vector<bool>> inside = paths_of(change);
         if (!inside) return inside.error();
         for (std::size_t p = 0; p < inside.value().size(); ++p)
-          if (inside.value()[p]) amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], change.factor));
+          if (inside.value()[p])
+            amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], change.factor));
         amounts.paths_change = true;
         break;
       }

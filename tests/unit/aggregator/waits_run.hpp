@@ -39,7 +39,7 @@ struct MadeEvent {
 };
 
 inline MadeEvent made_call(MpiEventKind kind, const std::string& op, std::int64_t enter, std::int64_t exit,
-                    std::uint32_t sequence, std::int32_t peer = -1) {
+                           std::uint32_t sequence, std::int32_t peer = -1) {
   MadeEvent made;
   made.kind = kind;
   made.op = made.site = op;

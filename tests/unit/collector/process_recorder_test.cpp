@@ -1897,8 +1897,7 @@ TEST_F(Recording, FilesAndTheirCallSitesAreRead) {
   fake_.io_file(5, "/data/late");
   std::set<std::string> paths;
   const ProcessReport again = recorder().report(kStart);
-  for (const auto& [key, io] : again.io)
-    paths.insert(store_.tables().files[key.file]->path);
+  for (const auto& [key, io] : again.io) paths.insert(store_.tables().files[key.file]->path);
   EXPECT_EQ(paths, (std::set<std::string>{"", "/data/in.bin", "/data/late"}));
 }
 
