@@ -4,6 +4,9 @@
 // changed, and divides the work among threads and members of a team. docs/design/0010-merging-at-scale.md.
 #include "aggregator/run_merge.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <functional>
 #include <future>
@@ -153,6 +156,7 @@ class RunMerge {
   std::vector<Failure> all_failures();
   void unite_results();
   void write_rest();
+  void date_as_shards() const;
 
   void progress(MergeProgress::Phase phase, std::size_t done, std::size_t all, double share) const {
     if (options_.progress) options_.progress({phase, done, all, std::min(share, 1.0)});
@@ -910,9 +914,20 @@ void RunMerge::write_rest() {
                                                     }});
   writer_.reset();
   if (kept.valid()) kept.get();
-  if (written) return;
+  if (written) return date_as_shards();
   report_.write_error = written.error();
   destination_.made.clear();
+}
+
+// Gives the profile the time of the newest shard that it was made from. So a shard that is written again
+// while the profile is being written is newer than the profile, which is then out of date.
+void RunMerge::date_as_shards() const {
+  const auto newest =
+      std::max_element(plan_.shards.begin(), plan_.shards.end(),
+                       [](const Shard& a, const Shard& b) { return is_later(b.state, a.state); });
+  if (newest == plan_.shards.end()) return;
+  const timespec times[2] = {{0, UTIME_OMIT}, {newest->state.modified_s, newest->state.modified_ns}};
+  (void)::utimensat(AT_FDCWD, destination_.made.c_str(), times, 0);
 }
 
 // One attempt. Leaves in plan_ what comes next.

@@ -12,6 +12,7 @@
 #include <link.h>
 
 #include <cstring>
+#include <initializer_list>
 
 #include "memory-wrap/objects.hpp"
 #include "memory-wrap/plugin_functions.hpp"

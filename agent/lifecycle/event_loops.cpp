@@ -17,6 +17,7 @@
 
 #include "agent/lifecycle/interpose.h"
 #include "agent/lifecycle/real_function.h"
+#include "agent/lifecycle/timed_calls.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 
@@ -141,10 +142,13 @@ void end_wait(const Wait& wait, int ready, bool failed) noexcept {
                             std::memory_order_release);
 }
 
+// timeout_ms: 0 or less where nothing has to be known of it (timed_calls.h).
 template <typename Function>
-[[gnu::always_inline]] inline int waiting(int descriptor, Function function) {
+[[gnu::always_inline]] inline int waiting(int descriptor, int timeout_ms, Function function) {
   const Wait wait = begin_wait(descriptor);
+  begin_timed_call(timeout_ms, __builtin_frame_address(0), wait.began_ns);
   const int ready = function();
+  end_timed_call();
   end_wait(wait, ready, ready < 0 && errno != EINTR);
   return ready;
 }
@@ -177,15 +181,16 @@ void forget_event_loops(wire::ThreadSlot& slot) noexcept {
 using namespace clusterprof::agent;
 
 CLUSTERPROF_STANDS_FOR(int, epoll_wait, int descriptor, void* events, int most, int timeout_ms) {
-  return waiting(descriptor, [=] { return g_epoll_wait(descriptor, events, most, timeout_ms); });
+  return waiting(descriptor, timeout_ms, [=] { return g_epoll_wait(descriptor, events, most, timeout_ms); });
 }
 
 CLUSTERPROF_STANDS_FOR(int, epoll_pwait, int descriptor, void* events, int most, int timeout_ms,
                        const sigset_t* mask) {
-  return waiting(descriptor, [=] { return g_epoll_pwait(descriptor, events, most, timeout_ms, mask); });
+  return waiting(descriptor, timeout_ms,
+                 [=] { return g_epoll_pwait(descriptor, events, most, timeout_ms, mask); });
 }
 
 CLUSTERPROF_STANDS_FOR(int, epoll_pwait2, int descriptor, void* events, int most, const timespec* timeout,
                        const sigset_t* mask) {
-  return waiting(descriptor, [=] { return g_epoll_pwait2(descriptor, events, most, timeout, mask); });
+  return waiting(descriptor, 0, [=] { return g_epoll_pwait2(descriptor, events, most, timeout, mask); });
 }

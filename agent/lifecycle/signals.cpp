@@ -207,7 +207,7 @@ void hide_from_program(ucontext_t& interrupted) noexcept {
   block_all_signals();  // the return restores the mask
   const InterruptedCall call = find_interrupted_call(t_context, interrupted, false);
   // wait_for_signal has to change what it waits for.
-  if (call.number != SYS_rt_sigtimedwait) repeat_interrupted_call(call, interrupted);
+  if (call.number != SYS_rt_sigtimedwait) repeat_interrupted_call(call, t_context.record, interrupted);
   note_cut_transfer(t_context, call, interrupted);
 }
 

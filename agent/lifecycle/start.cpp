@@ -25,6 +25,7 @@
 #include "agent/lifecycle/signals.h"
 #include "agent/lifecycle/stdio_calls.h"
 #include "agent/lifecycle/ticks.h"
+#include "agent/lifecycle/timed_calls.h"
 #include "agent/lifecycle/transfers.h"
 #include "agent/sigsafe/call_path.h"
 #include "agent/sigsafe/process_state.h"
@@ -93,6 +94,7 @@ void ensure_started() noexcept {
   watch_transfers();
   watch_file_calls();
   watch_event_loops();
+  watch_timed_calls();
   watch_stdio_calls();
   watch_exec();
   watch_signals();

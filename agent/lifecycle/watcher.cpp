@@ -185,10 +185,8 @@ bool would_go_on(const ThreadRecord& record, const BlockedCall& call) noexcept {
     default:
       return false;
   }
-  // How far below it libc's function can be, with others in between.
-  constexpr std::uint64_t kNearBytes = 16 * 1024;
-  const std::uint64_t frame = record.transfer_frame.load(std::memory_order_relaxed);
-  if (call.stack_pointer >= frame || frame - call.stack_pointer > kNearBytes) return false;
+  if (!may_be_called_by(record.transfer_frame.load(std::memory_order_relaxed), call.stack_pointer))
+    return false;
   char path[64];
   descriptor_file(record.tid, static_cast<std::uint32_t>(call.arguments[0]), path);
   struct stat file;
@@ -242,11 +240,19 @@ std::uint64_t timeout_ns(const BlockedCall& call) noexcept {
   }
 }
 
+// True if the handler repeats the call with what is left of its timeout.
+bool is_timed(const ThreadRecord& record, const BlockedCall& call) noexcept {
+  return (call.number == SYS_poll || call.number == SYS_epoll_wait || call.number == SYS_epoll_pwait) &&
+         may_be_called_by(record.timed_frame.load(std::memory_order_acquire), call.stack_pointer);
+}
+
 // If it were repeated, the call would last too long by the part of the timeout that has passed. True if that
 // is too much.
-bool would_last_too_long(const BlockedCall& call, std::uint64_t passed_ns) noexcept {
+bool would_last_too_long(const ThreadRecord& record, const BlockedCall& call,
+                         std::uint64_t passed_ns) noexcept {
   constexpr std::uint64_t kAlwaysBearableNs = 60 * kMillisecondNs, kBearablePart = 8;
-  return passed_ns > kAlwaysBearableNs && passed_ns > timeout_ns(call) / kBearablePart;
+  return passed_ns > kAlwaysBearableNs && !is_timed(record, call) &&
+         passed_ns > timeout_ns(call) / kBearablePart;
 }
 
 CallState read_call(ThreadRecord& record, BlockedCall& call) noexcept {
@@ -278,7 +284,7 @@ bool find_blocked_call(ThreadRecord& record, std::uint64_t now_ns) noexcept {
     return false;
   if (call.number < 0) return true;
   if ((may_be_half_done(call) && !would_go_on(record, call)) ||
-      would_last_too_long(call, now_ns - record.watch.ran_after_ns))
+      would_last_too_long(record, call, now_ns - record.watch.ran_after_ns))
     return false;
   record.blocked_pc = call.pc;
   record.blocked_number = static_cast<std::int32_t>(call.number);

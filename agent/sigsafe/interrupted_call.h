@@ -28,10 +28,12 @@ InterruptedCall find_interrupted_call(ThreadContext& context, const ucontext_t& 
                                       bool may_guard) noexcept;
 
 // Makes the thread repeat the call when the handler returns. Sleeps that report the remaining time continue
-// with it. Other relative timeouts start again, so there may be only one signal per block. The call is not
+// with it, and so do calls of which `record` (null: there is none) knows when they have to be over. Other
+// relative timeouts start again, so there may be only one signal per block. The call is not
 // repeated if its number is not known, or if a signal of the program is pending or has just been handled:
 // then the EINTR is the program's own. All signals must be blocked. Async-signal-safe.
-void repeat_interrupted_call(const InterruptedCall& call, ucontext_t& interrupted) noexcept;
+void repeat_interrupted_call(const InterruptedCall& call, const ThreadRecord* record,
+                             ucontext_t& interrupted) noexcept;
 
 // What the call works on: wire::kOnFile, kOnSocket or kOnPipe, by its descriptor; kOnThread if it waits for
 // the end of a thread, as pthread_join(3) does; 0 if that is not known. Does not ask a file server.

@@ -152,6 +152,10 @@ struct ThreadRecord {
   // (lifecycle/transfers.cpp), and everything that the call runs is below this address on the stack. 0: it is
   // not.
   std::atomic<std::uintptr_t> transfer_frame;
+  // The same of a call with a relative timeout (lifecycle/timed_calls.h), and when it has to be over
+  // (CLOCK_MONOTONIC).
+  std::atomic<std::uintptr_t> timed_frame;
+  std::atomic<std::uint64_t> timed_until_ns;
 
   // The thread has our signal blocked around this system call (SampleSignalHeld); -1: around none.
   std::atomic<std::int32_t> held_number;
@@ -175,6 +179,13 @@ struct ThreadRecord {
   std::atomic<std::uint32_t> adoptable;
   ThreadContext prepared;
 };
+
+// True if a system call that is made at this stack pointer may be one that a function of ours with this frame
+// makes: through libc's function, with others in between. 0: there is no such function.
+inline bool may_be_called_by(std::uintptr_t frame, std::uint64_t stack_pointer) noexcept {
+  constexpr std::uint64_t kNearBytes = 16 * 1024;
+  return stack_pointer < frame && frame - stack_pointer <= kNearBytes;
+}
 
 struct ProcessState {
   std::atomic<wire::SegmentHeader*> segment;

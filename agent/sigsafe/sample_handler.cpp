@@ -563,7 +563,7 @@ void let_event_go_on(ThreadRecord& record, Sender from, const InterruptedCall& c
 // For a signal that was on its way when the recording ended.
 void let_call_go_on(ucontext_t& interrupted) noexcept {
   const InterruptedCall call = find_interrupted_call(t_context, interrupted, false);
-  repeat_interrupted_call(call, interrupted);
+  repeat_interrupted_call(call, t_context.record, interrupted);
   note_cut_transfer(t_context, call, interrupted);
 }
 
@@ -620,7 +620,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   } else if (choice.wanted) {
     write_sample(context, segment, interrupted, call, choice.trigger, now, ticks, may_guard);
   }
-  repeat_interrupted_call(call, interrupted);
+  repeat_interrupted_call(call, &record, interrupted);
   note_cut_transfer(context, call, interrupted);
   let_event_go_on(record, from, call, info);
 

@@ -52,18 +52,14 @@ class Reader {
     const Sync sync = trace_.ops[instance.op].sync;
     std::int64_t last_ns = arrived_ns(instance.first);
     for (std::uint32_t m = instance.first; m < end; ++m) last_ns = std::max(last_ns, arrived_ns(m));
-    const std::uint32_t root =
-        instance.root == kNone ? kNone : matches_.member_of(instance, instance.root);
-    // Of a scan: when all up to a member have come, in the order of members.
-    std::vector<std::uint32_t> order;
+    Told told;
     if (sync == Sync::kScan) {
+      // A member needs all up to it, in the order of members.
+      std::vector<std::uint32_t> order;
       for (std::uint32_t m = instance.first; m < end; ++m) order.push_back(m);
       std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
         return matches_.members[a].is_before(matches_.members[b]);
       });
-    }
-    Told told;
-    if (sync == Sync::kScan) {
       std::int64_t needed_ns = arrived_ns(order.front());
       for (const std::uint32_t m : order) {
         needed_ns = std::max(needed_ns, arrived_ns(m));
@@ -71,6 +67,7 @@ class Reader {
       }
       return told;
     }
+    const std::uint32_t root = root_of(instance);
     for (std::uint32_t m = instance.first; m < end; ++m) {
       std::int64_t needed_ns = arrived_ns(m);
       if (sync == Sync::kOneToAll && root != kNone) needed_ns = std::max(needed_ns, arrived_ns(root));
@@ -83,8 +80,7 @@ class Reader {
   [[nodiscard]] Told nonblocking(const Instance& instance) const {
     const std::uint32_t end = instance.first + instance.count;
     const Sync sync = trace_.ops[instance.op].sync;
-    const std::uint32_t root =
-        instance.root == kNone ? kNone : matches_.member_of(instance, instance.root);
+    const std::uint32_t root = root_of(instance);
     std::int64_t arrived = arrived_ns(instance.first), completing = completes_ns(instance.first);
     for (std::uint32_t m = instance.first; m < end; ++m) {
       arrived = std::max(arrived, arrived_ns(m));
@@ -102,6 +98,10 @@ class Reader {
   }
 
  private:
+  // The root's member; kNone: there is none.
+  [[nodiscard]] std::uint32_t root_of(const Instance& instance) const {
+    return instance.root == kNone ? kNone : matches_.member_of(instance, instance.root);
+  }
   [[nodiscard]] std::int64_t arrived_ns(std::uint32_t m) const {
     return entered_ns_(matches_.members[m].arrival);
   }

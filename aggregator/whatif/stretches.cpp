@@ -30,6 +30,17 @@ std::int64_t clock_error_ns(const Trace& trace, const waits::ClockModel& clocks)
   return std::min(most_ns, kMostClockError_ns);
 }
 
+// On the clock of the adjusted trace.
+TimeSpan span_of(const shard::EventStretch& row, const waits::ClockModel& clocks,
+                 const shard::ShardData& merged) {
+  const auto global_ns = [&](std::uint64_t local_ns) {
+    constexpr std::uint64_t kMost_ns = std::uint64_t{1} << 60;  // a damaged file may say anything
+    return clocks.global_ns(merged.ranks[row.rank].node,
+                            static_cast<std::int64_t>(std::min(local_ns, kMost_ns)));
+  };
+  return {global_ns(row.begin_ns), global_ns(row.end_ns)};
+}
+
 // The first event of the lane that ended at that time or later.
 std::uint32_t first_ended(const Trace& trace, const Lane& lane, std::int64_t time_ns) {
   const auto first = trace.events.begin() + lane.first, end = trace.events.begin() + lane.end;
@@ -39,8 +50,7 @@ std::uint32_t first_ended(const Trace& trace, const Lane& lane, std::int64_t tim
       trace.events.begin());
 }
 
-}  // namespace
-
+// From when all ranks have had an event until when one has had its last.
 TimeSpan span_of_events(const Trace& adjusted) {
   TimeSpan span{std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
   for (const Lane& lane : adjusted.lanes) {
@@ -50,6 +60,8 @@ TimeSpan span_of_events(const Trace& adjusted) {
   }
   return span.begin_ns < span.end_ns ? span : TimeSpan{};
 }
+
+}  // namespace
 
 std::vector<TimeSpan> complete_stretches(const Trace& adjusted,
                                          const std::vector<shard::EventStretch>& recorded,
@@ -69,19 +81,36 @@ std::vector<TimeSpan> complete_stretches(const Trace& adjusted,
       if (!row->complete || !needed[row->rank] || row->rank == last_rank) continue;
       last_rank = row->rank;
       ++having;
-      const auto global_ns = [&](std::uint64_t local_ns) {
-        constexpr std::uint64_t kMost_ns = std::uint64_t{1} << 60;  // a damaged file may say anything
-        return clocks.global_ns(merged.ranks[row->rank].node,
-                                static_cast<std::int64_t>(std::min(local_ns, kMost_ns)));
-      };
-      common.begin_ns = std::max(common.begin_ns, global_ns(row->begin_ns) + error_ns);
-      common.end_ns = std::min(common.end_ns, global_ns(row->end_ns) - error_ns);
+      const TimeSpan span = span_of(*row, clocks, merged);
+      common.begin_ns = std::max(common.begin_ns, span.begin_ns + error_ns);
+      common.end_ns = std::min(common.end_ns, span.end_ns - error_ns);
     }
     if (having == ranks && ranks != 0 && common.begin_ns < common.end_ns &&
         (complete.empty() || complete.back().end_ns <= common.begin_ns))
       complete.push_back(common);
   }
   return complete;
+}
+
+Represented represented_by(const Trace& adjusted, const std::vector<shard::EventStretch>& recorded,
+                           const waits::ClockModel& clocks, const shard::ShardData& merged,
+                           const std::vector<TimeSpan>& stretches) {
+  const TimeSpan events = span_of_events(adjusted);
+  const std::int64_t period_ns = (stretches.back().begin_ns - stretches.front().begin_ns) /
+                                 static_cast<std::int64_t>(stretches.size() - 1);
+  std::int64_t before_ns = period_ns, behind_ns = period_ns;
+  for (const shard::EventStretch& row : recorded) {
+    if (!row.complete) continue;
+    const TimeSpan span = span_of(row, clocks, merged);
+    if (span.end_ns <= events.begin_ns) before_ns = std::min(before_ns, events.begin_ns - span.end_ns);
+    if (span.begin_ns >= events.end_ns) behind_ns = std::min(behind_ns, span.begin_ns - events.end_ns);
+  }
+  std::int64_t least_elapsed_ns = std::numeric_limits<std::int64_t>::max();
+  for (const Lane& lane : adjusted.lanes)
+    if (lane.thread == 0) least_elapsed_ns = std::min(least_elapsed_ns, lane.end_ns - lane.begin_ns);
+  const std::int64_t added_ns = (before_ns + behind_ns) / 2;
+  const std::int64_t length_ns = std::min(events.length_ns() + added_ns, least_elapsed_ns);
+  return {std::max(length_ns, events.length_ns()), added_ns};
 }
 
 StretchTrace trace_of_stretches(Trace adjusted, const std::vector<TimeSpan>& stretches) {

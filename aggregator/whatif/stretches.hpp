@@ -29,8 +29,17 @@ struct TimeSpan {
                                                        const waits::ClockModel& clocks,
                                                        const shard::ShardData& merged);
 
-// From when all ranks have had an event until when one has had its last.
-[[nodiscard]] TimeSpan span_of_events(const waits::Trace& adjusted);
+// How much of the run the stretches, of which there are two or more, stand for: at least the time from the
+// first event to the last. Beside the stretches events are a sample, so earlier and later ones may be missing.
+// They can be as far away as the nearest stretch without any event, or as the distance of two stretches. Half
+// of that time is counted, and the length may be wrong by as much.
+struct Represented {
+  std::int64_t length_ns = 0, error_ns = 0;
+};
+[[nodiscard]] Represented represented_by(const waits::Trace& adjusted,
+                                         const std::vector<shard::EventStretch>& recorded,
+                                         const waits::ClockModel& clocks, const shard::ShardData& merged,
+                                         const std::vector<TimeSpan>& stretches);
 
 struct StretchTrace {
   waits::Trace trace;                     // lanes by stretch, then rank and thread

@@ -28,6 +28,7 @@
 #include "aggregator/whatif/stretches.hpp"
 #include "aggregator/whatif/teams.hpp"
 #include "aggregator/whatif/threads.hpp"
+#include "base/first_names.hpp"
 
 namespace clusterprof::aggregator::whatif {
 namespace {
@@ -42,8 +43,8 @@ constexpr double kFewSamples = 5;
 constexpr double kSamplesAside = 2;
 // 95 % of a normal distribution.
 constexpr double kNormal = 1.96;
-// A thread that was seen in a wait is not looked at for so long, or so many sampling periods: what it waits for
-// next is charged to the first wait until then (docs/design/0002-time-from-samples.md).
+// A thread that was seen in a wait is not looked at for so long, or so many sampling periods: what it waits
+// for next is charged to the first wait until then (docs/design/0002-time-from-samples.md).
 constexpr double kBlind_s = 0.040, kBlindPeriods = 4;
 // How much single runs of a program differ when nothing is changed, as a share of the elapsed time.
 constexpr double kRunVariation = 0.01;
@@ -122,7 +123,8 @@ struct Recording {
   std::vector<TimeSpan> spans;
   std::vector<std::uint32_t> stretch_of;
   std::vector<bool> is_counted;
-  TimeSpan represented;  // what they stand for
+  Represented represented;  // what they stand for
+  double scale = 1;         // of how much time of the run each nanosecond of the replay tells
   // Of the time of each rank's path (key_of), what is input and output: of its main thread, and of its
   // others.
   std::array<std::unordered_map<std::uint64_t, double>, 2> io;
@@ -156,13 +158,6 @@ struct Recording {
     return call == lane.end ? kTail : trace.events[call].path;
   }
   [[nodiscard]] bool counts(std::uint32_t call) const { return spans.empty() || is_counted[call]; }
-  // Of how much time each nanosecond of the replay tells.
-  [[nodiscard]] double scale() const {
-    if (spans.empty()) return 1;
-    double replayed_ns = 0;
-    for (const TimeSpan& span : spans) replayed_ns += static_cast<double>(span.length_ns());
-    return static_cast<double>(represented.length_ns()) / replayed_ns;
-  }
   // When the time before a call began.
   [[nodiscard]] std::int64_t gap_begin(const Lane& lane, std::uint32_t call) const {
     return call == lane.first ? lane.begin_ns : trace.events[call - 1].exit_ns;
@@ -217,9 +212,8 @@ class RecordedCosts {
       : r_(recording), first_ns_(first_ns), dependence_ns(recording.trace.events.size(), kNoTime) {}
 
   [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
-    const std::int64_t from_ns = call == lane.first ? lane.begin_ns : r_.trace.events[call - 1].exit_ns;
     const std::int64_t until_ns = call == lane.end ? lane.end_ns : r_.recorded_enter(call);
-    return std::max<std::int64_t>(until_ns - from_ns, 0);  // adjusted clocks may go back
+    return std::max<std::int64_t>(until_ns - r_.gap_begin(lane, call), 0);  // adjusted clocks may go back
   }
   [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const { return r_.recorded_enter(e); }
   [[nodiscard]] bool waits_for_receive(std::uint32_t e) const { return r_.waits_for_receive[e]; }
@@ -484,14 +478,9 @@ Error not_found(const Change& change, const char* what) {
 // What a change names may be several things.
 Error which_of(const Change& change, const char* what, const std::set<std::string_view>& names) {
   constexpr std::size_t kMostNames = 8;
-  std::string text = "'" + change.text + "': which of these " + what + ": ";
-  std::size_t told = 0;
-  for (const std::string_view name : names) {
-    if (told == kMostNames) break;
-    text += (told++ == 0 ? "" : ", ") + std::string(name);
-  }
-  if (names.size() > told) text += ", and " + std::to_string(names.size() - told) + " more";
-  return {text, ErrorKind::kBadArgument};
+  return {"'" + change.text + "': which of these " + what + ": " +
+              first_names({names.begin(), names.end()}, kMostNames),
+          ErrorKind::kBadArgument};
 }
 
 bool has_any(const std::vector<bool>& paths) {
@@ -663,7 +652,11 @@ Result<void> WhatIf::State::take_stretches(const ClockModel& clocks) {
             std::to_string(recording.spans.size()) + " stretches of time are complete on all ranks; " +
             std::to_string(kFewestStretches) + " are needed",
         ErrorKind::kNotFound};
-  recording.represented = span_of_events(recording.trace);
+  recording.represented =
+      represented_by(recording.trace, builder.event_stretches(), clocks, merged, recording.spans);
+  double replayed_ns = 0;
+  for (const TimeSpan& span : recording.spans) replayed_ns += static_cast<double>(span.length_ns());
+  recording.scale = static_cast<double>(recording.represented.length_ns) / replayed_ns;
   StretchTrace part = trace_of_stretches(std::move(recording.trace), recording.spans);
   recording.matches = match_within_stretches(part);
   recording.trace = std::move(part.trace);
@@ -880,12 +873,13 @@ void WhatIf::State::find_stretches() {
     }
     polled.parts.second = static_cast<std::uint32_t>(recording.parts.size()) - polled.parts.first;
     const auto rest = static_cast<float>(1 - std::min(polled.loop, 1.0));
-    for (std::uint32_t i = polled.parts.first; i < recording.parts.size(); ++i) recording.parts[i].share /= rest;
+    for (std::uint32_t i = polled.parts.first; i < recording.parts.size(); ++i)
+      recording.parts[i].share /= rest;
     return polled;
   };
   const auto take_loop_out = [&](Stretch& stretch, const Polled& polled) {
-    const auto loop_ns = static_cast<std::int64_t>(static_cast<double>(stretch.useful_ns) *
-                                                   std::min(polled.loop, 1.0));
+    const auto loop_ns =
+        static_cast<std::int64_t>(static_cast<double>(stretch.useful_ns) * std::min(polled.loop, 1.0));
     stretch.useful_ns -= loop_ns;
     stretch.calls_ns += loop_ns;
     std::tie(stretch.first, stretch.count) = polled.parts;
@@ -924,9 +918,9 @@ void WhatIf::State::find_stretches() {
   });
 }
 
-// Calls that only begin something wait for nothing, and not all ranks make them: at the edge of a grid there is
-// no neighbour to send to, and what others do before that call is done before the next one there. A gap before
-// such a call counts to the next call, where not all ranks make it that come to the wait behind.
+// Calls that only begin something wait for nothing, and not all ranks make them: at the edge of a grid there
+// is no neighbour to send to, and what others do before that call is done before the next one there. A gap
+// before such a call counts to the next call, where not all ranks make it that come to the wait behind.
 void WhatIf::State::find_places() {
   const Trace& trace = recording.trace;
   recording.place.resize(trace.events.size());
@@ -1231,17 +1225,17 @@ Outcome WhatIf::State::replay(const Amounts& amounts) const {
   for (std::uint32_t l = 1; l < trace.lanes.size(); ++l)
     if (engine.end_of(l) > engine.end_of(last_lanes[0])) last_lanes[0] = l;
   if (!recording.spans.empty()) last_lanes = elapsed_of_stretches(engine, costs, outcome);
-  const double scale = recording.scale();
   std::vector<double> useful_ns(merged.ranks.size());
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
     if (lane.thread == 0)
-      useful_ns[lane.rank] += costs.useful_ns(lane, call) * recording.share_within(lane, call) * scale;
+      useful_ns[lane.rank] +=
+          costs.useful_ns(lane, call) * recording.share_within(lane, call) * recording.scale;
   });
   set_outcome_of_useful(useful_ns, outcome);
   for (const auto& [path, ns] : costs.wait_of_site) {
-    outcome.wait_s += seconds(ns * scale);
     outcome.waits.push_back(row_of(path));
-    outcome.waits.back().time_s = seconds(ns * scale);
+    outcome.waits.back().time_s = seconds(ns * recording.scale);
+    outcome.wait_s += outcome.waits.back().time_s;
   }
   critical_path(costs, last_lanes, outcome);
   const auto most_first = [](std::vector<TimeRow>& rows) {
@@ -1327,7 +1321,7 @@ std::vector<std::uint32_t> WhatIf::State::elapsed_of_stretches(const Engine& eng
     stretch.sum_ns += ns;
     ++stretch.lanes;
   }
-  const double represented_s = seconds(static_cast<double>(recording.represented.length_ns()));
+  const double represented_s = seconds(static_cast<double>(recording.represented.length_ns));
   const auto count = static_cast<double>(of.size());
   double mean = 0;
   std::vector<std::uint32_t> last_lanes;
@@ -1377,7 +1371,7 @@ void WhatIf::State::critical_path(const ChangedCosts& costs, const std::vector<s
   for (const std::uint32_t lane : last_lanes) add_critical_path(costs, lane, sums);
   if (!recording.spans.empty()) {
     // What crosses the borders of a stretch is in these paths as a whole.
-    const double represented_s = seconds(static_cast<double>(recording.represented.length_ns()));
+    const double represented_s = seconds(static_cast<double>(recording.represented.length_ns));
     double all_ns = 0;
     for (const auto& [key, ns] : sums) all_ns += ns;
     const double share =
@@ -1510,7 +1504,8 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
         const Result<std::vector<bool>> inside = paths_of(change);
         if (!inside) return inside.error();
         for (std::size_t p = 0; p < inside.value().size(); ++p)
-          if (inside.value()[p]) amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], change.factor));
+          if (inside.value()[p])
+            amounts.of_path[p] = static_cast<float>(product(amounts.of_path[p], change.factor));
         amounts.paths_change = true;
         break;
       }
@@ -1580,8 +1575,7 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
 Result<void> WhatIf::State::add_rank_mean(const Change& change, Amounts& amounts) const {
   const auto rank = std::find_if(merged.ranks.begin(), merged.ranks.end(),
                                  [&](const shard::Rank& row) { return row.rank == change.rank; });
-  if (rank == merged.ranks.end())
-    return Error{"'" + change.text + "': the run has no such rank", ErrorKind::kNotFound};
+  if (rank == merged.ranks.end()) return not_found(change, "rank");
   return add_balance(change, {}, static_cast<std::uint32_t>(rank - merged.ranks.begin()), amounts);
 }
 
@@ -1683,8 +1677,8 @@ double WhatIf::State::spread_s(const Outcome& outcome) const {
   std::vector<double> gains;
   for (std::size_t s = 0; s < recording.spans.size(); ++s)
     gains.push_back(replayed.of_stretches[s] - outcome.of_stretches[s]);
-  return seconds(static_cast<double>(recording.represented.length_ns())) *
-         error_of_mean(gains, 1 / recording.scale());
+  return seconds(static_cast<double>(recording.represented.length_ns)) *
+         error_of_mean(gains, 1 / recording.scale);
 }
 
 double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
@@ -1719,7 +1713,7 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
       of.helpers_s += s * part / others;
     // Of a team any thread may be the last. Of stretches, only the samples in these tell.
     if (value.main_thread || is_in_team(value.rank, value.path))
-      of.variance += s * period_s * part * part * recording.scale() / (value.main_thread ? 1 : others);
+      of.variance += s * period_s * part * part * recording.scale / (value.main_thread ? 1 : others);
   }
   // Threads whose joins are replayed are like the main thread. What others save may not be saved by the run.
   for (std::uint32_t r = 0; r < merged.ranks.size(); ++r) {
@@ -1758,7 +1752,7 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
       double blocked_s = 0, least = std::numeric_limits<double>::infinity(), most = 0;
       for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
         const Part& part = recording.parts[i];
-        const double s = seconds(static_cast<double>(stretch.useful_ns)) * recording.scale() *
+        const double s = seconds(static_cast<double>(stretch.useful_ns)) * recording.scale *
                          recording.share_within(lane, call) * static_cast<double>(part.share);
         const double changed = part_of(part.path, amounts.factor(recording, lane.rank, true, part.path));
         of.replayed_s += s * changed;
@@ -1808,8 +1802,12 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
   // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and
   // who lacks a processor gets one when others wait less. What samples know of the changed code, but its gaps
   // do not have, was not changed.
+  const Represented& represented = recording.represented;
+  const double of_length = represented.length_ns == 0 ? 0
+                                                      : gain * static_cast<double>(represented.error_ns) /
+                                                            static_cast<double>(represented.length_ns);
   const double bound =
-      std::min(helpers, elapsed_s) + left_out + blind + (gain > 0 ? lacked : 0) + outcome.apart_s;
+      std::min(helpers, elapsed_s) + left_out + blind + (gain > 0 ? lacked : 0) + outcome.apart_s + of_length;
   return random + std::abs(replayed.elapsed_s - elapsed_s) + bound;
 }
 

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/first_names.hpp"
 #include "base/result.hpp"
-#include "cli/analyze/first_names.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "formats/run/run_control.hpp"

@@ -53,6 +53,17 @@ std::string reason_of(const Error& error, std::string_view change = {}) {
   return std::string(reason);
 }
 
+Result<void> read_and_prepare(const fs::path& run, WhatIf& whatif) {
+  const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
+  if (!shards) return shards.error();
+  for (const fs::path& path : shards.value()) {
+    Result<shard::ShardData> shard = shard::read_shard(path);
+    if (!shard) return shard.error();
+    whatif.add(std::move(shard).value());
+  }
+  return whatif.prepare();
+}
+
 }  // namespace
 
 Result<std::uint64_t> events_of(const fs::path& run) {
@@ -77,14 +88,7 @@ Result<void> read_shards_of(const fs::path& run, std::uint64_t most_events, What
                      " MPI events, and a replay takes " + std::to_string(most_events) +
                      " at most, as each needs about 500 bytes of memory: --max-events sets another limit",
                  ErrorKind::kNotFound};
-  const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
-  if (!shards) return shards.error();
-  for (const fs::path& path : shards.value()) {
-    Result<shard::ShardData> shard = shard::read_shard(path);
-    if (!shard) return shard.error();
-    whatif.add(std::move(shard).value());
-  }
-  return whatif.prepare();
+  return read_and_prepare(run, whatif);
 }
 
 profile::Gains gains_of(const WhatIf& whatif, const std::vector<report::GainCandidate>& candidates,
@@ -155,7 +159,7 @@ profile::Gains predict_while_merging(const fs::path& run, const report::Analysis
   }
   try {
     WhatIf whatif;
-    if (const Result<void> read = read_shards_of(run, events.value(), whatif); !read) {
+    if (const Result<void> read = read_and_prepare(run, whatif); !read) {
       // Messages on files name them, and a run may be moved.
       gains.refused =
           read.error().kind == ErrorKind::kNotFound ? reason_of(read.error()) : "a shard cannot be read";

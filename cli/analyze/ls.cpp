@@ -320,8 +320,7 @@ int print_json(const std::vector<ListedRun>& runs, const std::string& directory)
         const report::Finding& finding = *listed.finding;
         const report::SourceLocation& place = finding.place;
         out("kind", name_of(finding.kind))("severity", name_of(finding.severity))("share", finding.share);
-        const char* const method = report::gain_method_name(finding);
-        out("gain_method", method != nullptr ? report::MaybeText(method) : report::MaybeText());
+        out("gain_method", name_of(gain_method(finding)));
         out("gain_s", finding.gain_s)("text", listed.finding_text)("file", text_or_null(place.file));
         out("line", place.line == 0 ? std::nullopt : std::optional(place.line));
         out("function", text_or_null(place.function))("rank", finding.rank);

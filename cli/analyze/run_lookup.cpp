@@ -9,9 +9,9 @@
 #include <tuple>
 
 #include "aggregator/run_directory.hpp"
+#include "base/first_names.hpp"
 #include "base/shared_directory.hpp"
 #include "base/split.hpp"
-#include "cli/analyze/first_names.hpp"
 #include "formats/shard/run_files.hpp"
 
 namespace clusterprof::cli {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "aggregator/run_directory.hpp"
+#include "base/first_names.hpp"
 #include "base/result.hpp"
 #include "base/shared_directory.hpp"
 #include "cli/analyze/analysis_observer.hpp"
-#include "cli/analyze/first_names.hpp"
 #include "cli/analyze/live_shards.hpp"
 #include "cli/analyze/merge_bar.hpp"
 #include "cli/analyze/output.hpp"

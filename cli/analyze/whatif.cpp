@@ -64,7 +64,8 @@ int print_json(const WhatIf& whatif, const std::vector<Change>& changes,
   const report::JsonSink sink = [&](std::string_view piece) { output(piece); };
   report::JsonWriter out(sink);
   out.object([&] {
-    out("schema", "clusterprof.whatif/1")("method", whatif.is_from_sums() ? "sums" : "replay");
+    out("schema", "clusterprof.whatif/1")(
+        "method", name_of(whatif.is_from_sums() ? report::GainMethod::kSums : report::GainMethod::kReplay));
     out("elapsed_s", whatif.elapsed_s())("replayed_s", whatif.replayed().elapsed_s);
     out("predicted_s", prediction ? std::optional(prediction->outcome.elapsed_s) : std::nullopt);
     out("error_s", prediction ? std::optional(prediction->error_s) : std::nullopt);

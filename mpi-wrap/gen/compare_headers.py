@@ -88,8 +88,8 @@ def types(arguments):
 
 
 def normal(kind):
-    """Returns a type as a list of words. MPI_Fint becomes int."""
-    return ["int" if w == "MPI_Fint" else w for w in re.findall(r"\w+|\*", kind)]
+    """Returns a type as a list of words. MPI_Fint becomes int. `const` is left out: headers differ in it, and calls do not."""
+    return ["int" if w == "MPI_Fint" else w for w in re.findall(r"\w+|\*", kind) if w != "const"]
 
 
 def main():

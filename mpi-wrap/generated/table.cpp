@@ -9,10 +9,28 @@
 namespace clusterprof::mpi_wrap {
 namespace {
 
+// A function's type without the promises not to change arrays: some mpi.h lack them, and calls are the same.
+template <typename Type>
+struct Changeable {
+  using type = Type;
+};
+template <typename Type>
+struct Changeable<const Type*> {
+  using type = Type*;
+};
+template <typename Function>
+struct Called;
+template <typename Result, typename... Arguments>
+struct Called<Result (*)(Arguments...)> {
+  using type = Result (*)(typename Changeable<Arguments>::type...);
+};
+template <typename Ours, typename Theirs>
+constexpr bool kCalledAlike = std::is_same_v<typename Called<Ours>::type, typename Called<Theirs>::type>;
+
 // Only the types of the library's functions are looked at: nothing here may refer to libmpi.
 #define CLUSTERPROF_WRAPPER(name)                                                                \
   do {                                                                                           \
-    static_assert(std::is_same_v<decltype(&::name), decltype(&::clusterprof_wrap_##name)>);      \
+    static_assert(kCalledAlike<decltype(&::clusterprof_wrap_##name), decltype(&::name)>);        \
     if (number == wire::k##name) return reinterpret_cast<void*>(&::clusterprof_wrap_##name);     \
   } while (false)
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -654,10 +655,12 @@ inline std::optional<GainMethod> gain_method(const Finding& finding) {
   if (!finding.gain_s) return {};
   return finding.gain_error_s ? GainMethod::kReplay : GainMethod::kSums;
 }
-// For programs; null: the gain is not known.
-inline const char* gain_method_name(const Finding& finding) {
-  const std::optional<GainMethod> method = gain_method(finding);
-  return method ? kGainMethodNames[static_cast<std::size_t>(*method)] : nullptr;
+// For programs.
+constexpr std::string_view name_of(GainMethod method) {
+  return kGainMethodNames[static_cast<std::size_t>(method)];
+}
+constexpr std::optional<std::string_view> name_of(std::optional<GainMethod> method) {
+  return method ? std::optional(name_of(*method)) : std::nullopt;
 }
 
 }  // namespace clusterprof::report

@@ -35,8 +35,13 @@ bool works_longer(const Analysis& analysis, const RankInfo& rank) {
          *rank.useful_s > kLongerThanMean * *analysis.mean_useful_s;
 }
 
-// The change that makes the finding's cause go away; empty: there is none.
-std::string change_of(const Finding& finding, const Analysis& analysis) {
+// The change that makes a finding's cause go away. No text: there is none.
+struct FindingChange {
+  enum class Of : std::uint8_t { kRank, kFunction, kCall, kIo };
+  Of of{};
+  std::string text;
+};
+FindingChange change_of(const Finding& finding, const Analysis& analysis) {
   const SourceLocation& place = finding.place;
   switch (finding.kind) {
     case Kind::kDelay:
@@ -46,16 +51,17 @@ std::string change_of(const Finding& finding, const Analysis& analysis) {
       const auto longer = std::count_if(analysis.ranks.begin(), analysis.ranks.end(),
                                         [&](const RankInfo& rank) { return works_longer(analysis, rank); });
       const bool of_one = finding.kind == Kind::kLoadImbalance ? longer <= 1 : finding.ranks.size() == 1;
-      if (of_one) return rank_is_mean(*finding.rank);
-      return place.function.empty() ? std::string() : "balance function " + place.function;
+      if (of_one) return {FindingChange::Of::kRank, rank_is_mean(*finding.rank)};
+      if (place.function.empty()) return {};
+      return {FindingChange::Of::kFunction, "balance function " + place.function};
     }
     case Kind::kMutualWaiting:
     case Kind::kMpiBesidesWaiting:
     case Kind::kMpiTime:
-      return place.op == "MPI_Barrier" && place.line != 0 ? barrier_removed(place.file, place.line)
-                                                          : std::string();
+      if (place.op != "MPI_Barrier" || place.line == 0) return {};
+      return {FindingChange::Of::kCall, barrier_removed(place.file, place.line)};
     case Kind::kFileIo:
-      return "io x0";
+      return {FindingChange::Of::kIo, "io x0"};
     default:
       return {};
   }
@@ -102,16 +108,15 @@ class Candidates {
 
   void findings() {
     for (const Finding& finding : a_.findings) {
-      std::string change = change_of(finding, a_);
-      if (change.empty() || (change.starts_with("balance ") && !names_.is_one(finding.place.function)))
-        continue;
+      using Of = FindingChange::Of;
+      FindingChange change = change_of(finding, a_);
+      const SourceLocation& place = finding.place;
+      if (change.text.empty() || (change.of == Of::kFunction && !names_.is_one(place.function))) continue;
       GainCandidate candidate;
-      if (change.starts_with("rank "))
-        candidate.rank = finding.rank;
-      else if (!change.starts_with("io "))
-        candidate.file = finding.place.file, candidate.function = finding.place.function,
-        candidate.line = finding.place.line;
-      add(std::move(change), std::move(candidate));
+      if (change.of == Of::kRank) candidate.rank = finding.rank;
+      if (change.of == Of::kFunction || change.of == Of::kCall)
+        candidate.file = place.file, candidate.function = place.function, candidate.line = place.line;
+      add(std::move(change.text), std::move(candidate));
     }
   }
 
@@ -214,9 +219,10 @@ void apply_gains(Analysis& analysis, profile::Gains gains) {
     std::map<std::string_view, const profile::PredictedGain*> predicted;
     for (const profile::PredictedGain& row : gains.rows) predicted.emplace(row.change, &row);
     for (Finding& finding : analysis.findings) {
-      const auto found = predicted.find(change_of(finding, analysis));
+      const auto found = predicted.find(change_of(finding, analysis).text);
       if (found == predicted.end()) continue;
-      // What sums say is at most what this cause costs. A change that gains more takes other causes away, too.
+      // What sums say is at most what this cause costs. A change that gains more takes other causes away,
+      // too.
       if (finding.gain_s && found->second->gain_s > *finding.gain_s) continue;
       finding.gain_s = std::max(found->second->gain_s, 0.0);
       finding.gain_error_s = found->second->error_s;

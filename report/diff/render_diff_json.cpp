@@ -105,10 +105,7 @@ class DiffDocument {
       out_("a_runs", change.a_runs)("b_runs", change.b_runs);
       out_("a_share", change.a_share)("b_share", change.b_share);
       out_("a_gain_s", change.a_gain_s)("b_gain_s", change.b_gain_s);
-      out_("gain_method", change.gains_differ ? MaybeText("differ")
-                          : change.gain_method
-                              ? MaybeText(kGainMethodNames[static_cast<std::size_t>(*change.gain_method)])
-                              : MaybeText());
+      out_("gain_method", change.gains_differ ? MaybeText("differ") : name_of(change.gain_method));
     });
   }
 

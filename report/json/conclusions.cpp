@@ -76,8 +76,7 @@ void ReportDocument::findings() {
     const SourceLocation& place = row.place;
     out_("kind", name_of(row.kind))("severity", name_of(row.severity))("share", row.share);
     out_("gain_s", row.gain_s)("gain_error_s", row.gain_error_s);
-    const char* const method = gain_method_name(row);
-    out_("gain_method", method != nullptr ? MaybeText(method) : MaybeText());
+    out_("gain_method", name_of(gain_method(row)));
     out_("change", text_or_null(row.change))("estimate", row.is_estimate)("text",
                                                                           words::sentences(row, names_));
     out_("action", row.action == FindingAction::kNone ? MaybeText() : MaybeText(name_of(row.action)));
@@ -106,7 +105,8 @@ void ReportDocument::gains() {
   const bool any = gains.refused.empty() && gains.tried != 0;
   const auto known = [&](double s) { return any ? Seconds(s) : Seconds(); };
   out_.object("whatif", [&] {
-    out_("method", !any ? MaybeText() : MaybeText(gains.from_sums ? "sums" : "replay"));
+    const GainMethod method = gains.from_sums ? GainMethod::kSums : GainMethod::kReplay;
+    out_("method", any ? MaybeText(name_of(method)) : MaybeText());
     out_("refused", text_or_null(gains.refused));
     out_("elapsed_s", known(gains.elapsed_s))("replayed_s", known(gains.replayed_s));
     write_stretches(out_, gains.stretches, gains.stretches_s);

@@ -5,6 +5,7 @@ as alone; their runs have to be complete, with as many samples as the rate says.
     programs_test.py [--long MINUTES] [--only MODE ...]
 
 Runs each mode once, at one of three rates. --long: all modes at all rates, on every CPython, again and again.
+CLUSTERPROF_FREE_THREADED names CPythons without the GIL, separated by colons: they run all modes of Python.
 Exit status: 0 all good, 1 a check failed."""
 import argparse
 import concurrent.futures
@@ -52,7 +53,12 @@ def command(mode, python):
     return [python, "-W", "default", SCRIPT, mode]
 
 
-def free_threaded(python, folder):
+def free_threaded_pythons():
+    """(version, path) of those that are named."""
+    return [(os.path.basename(path) + "t", path) for path in os.environ.get("CLUSTERPROF_FREE_THREADED", "").split(":") if path]
+
+
+def said_to_be_free_threaded(python, folder):
     """The command of a Python that says that it has no GIL: a real CPython 3.13 with that one flag of its
     _Py_DebugOffsets set. None when there is none with a shared library."""
     prefix = os.path.dirname(os.path.dirname(python))
@@ -104,7 +110,7 @@ def left_behind(output):
     return found
 
 
-def check_run(mode, rate, output, cpu_s):
+def check_run(mode, free_threaded, rate, output, cpu_s):
     """What is wrong with the recorded run; and the samples and drops of it."""
     done = subprocess.run([recording.CLUSTERPROF, "report", "--json", output], capture_output=True, timeout=120)
     if done.returncode != 0:
@@ -131,7 +137,7 @@ def check_run(mode, rate, output, cpu_s):
     if wanted > 5 and samples < wanted:
         problems.append("%d samples in %.2f s of CPU time at %d Hz" % (samples, told_cpu_s, rate))
     declined = [note for note in told["note_records"] if note["code"] == "python_free_threaded"]
-    if bool(declined) is not (mode == "free_threaded"):
+    if bool(declined) is not free_threaded:
         problems.append("notes: %s" % told["notes"])
     if any(".tmp" in name or name.endswith(".claim") for name in os.listdir(output)):
         problems.append("in the run directory: %s" % os.listdir(output))
@@ -139,8 +145,8 @@ def check_run(mode, rate, output, cpu_s):
 
 
 class Mode:
-    def __init__(self, name, python, version, folder, words=None):
-        self.name, self.folder = name, folder
+    def __init__(self, name, python, version, folder, words=None, free_threaded=False):
+        self.name, self.folder, self.free_threaded = name, folder, free_threaded
         self.label = name if name in OF_C else "%s on %s" % (name, version)
         self.words = words or command(name, python)
         self.runs = self.samples = self.unable = 0
@@ -166,7 +172,7 @@ class Mode:
         limit = time.monotonic() + 60
         while (left := left_behind(output)) and time.monotonic() < limit:
             time.sleep(0.05)
-        problems, samples, dropped = check_run(self.name, rate, output, cpu_s)
+        problems, samples, dropped = check_run(self.name, self.free_threaded, rate, output, cpu_s)
         if left:
             problems.append("processes are left: %s" % left)
         shutil.rmtree(output)
@@ -186,9 +192,11 @@ def modes(options, folder):
             # One CPython of each mode will do: that of the system, or the newest for what only that one does.
             if options.long or (version, python) == (newest if name in ("one_fork", "own_interpreters") else pythons[0]):
                 made.append(Mode(name, python, version, folder))
-    declined = free_threaded(newest[1], folder) if newest is not None else None
+    declined = said_to_be_free_threaded(newest[1], folder) if newest is not None else None
     if declined is not None:
-        made.append(Mode("free_threaded", None, newest[0], folder, declined))
+        made.append(Mode("free_threaded", None, newest[0], folder, declined, True))
+    made += [Mode(name, python, version, folder, free_threaded=True)
+             for version, python in free_threaded_pythons() for name in OF_PYTHON]
     return [mode for mode in made if not options.only or mode.name in options.only]
 
 

@@ -478,6 +478,11 @@ class UnavailablePrefix(slurm.SlurmTest):
                                                          if name.endswith(".out")])
             time.sleep(0.05)
 
+    def collectors(self):
+        """The threads of collectors, and what they wait for."""
+        done = subprocess.run(["ps", "-eLo", "pid,tid,stat,cls,ni,wchan:24,etimes,time,args"], capture_output=True, check=True, text=True)
+        return [line[:150] for line in done.stdout.splitlines() if "/collector " in line]
+
     def lines(self, text):
         """Without those that say why something is not recorded."""
         return sorted(line for line in text.splitlines() if "clusterprof: " not in line)
@@ -604,7 +609,7 @@ class UnavailablePrefix(slurm.SlurmTest):
 
         deadline = time.monotonic() + 150
         while told()[0] != NAMES:
-            self.assertLess(time.monotonic(), deadline, (told(), os.listdir(os.path.join(self.directory, run))))
+            self.assertLess(time.monotonic(), deadline, (told(), os.listdir(os.path.join(self.directory, run)), self.collectors()))
             time.sleep(0.3)
         self.write("off", "")
         # Steps that begin then run unrecorded. Who asked is told so.

@@ -311,7 +311,7 @@ class Surroundings(recording.RecordingTest):
 
     def test_file_server_that_does_not_answer(self):
         """A frozen file system: what writes to it waits, and cannot even be killed."""
-        # The collector becomes the command that merges: the loop waits for both, which name the run.
+        # The collector becomes the command that merges, which names the run, too: the loop waits for both.
         self.needs_namespaces()
         self.need("mkfs.ext4", "fsfreeze")
         script = (f'cd {self.directory} && rm -rf disk gate && truncate -s 16M image && mkfs.ext4 -q -O ^has_journal image && mkdir disk && '

@@ -49,6 +49,14 @@ class Scripts(installed.InstalledTest):
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
         self.assertIn("chromium", done.stderr)
 
+    def test_newer_surroundings_need_no_browser_and_no_slurm(self):
+        done = self.setup_as_user("--newer")
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        for name in ("libhdf5-dev", "libgtest-dev", "libffi-dev"):
+            self.assertIn(name, done.stderr)
+        for name in ("chromium", "slurmctld"):
+            self.assertNotIn(name, done.stderr)
+
     def test_sudo_that_would_ask_is_not_waited_for(self):
         self.command("sudo", "[ \"$1\" = -n ] && exit 1; sleep 60")
         self.assertEqual(self.setup_as_user("--build").returncode, 0)

@@ -439,7 +439,7 @@ class RunTimeCode(SymbolsTest):
                     self.measured_above(sum(self.line_s(report, "jitted.py", line + i) for i in (-1, 0, 1)), 0.7)
 
     def test_python_trampolines(self):
-        pythons = [path for version, path in recording.pythons() if version.startswith(("3.12", "3.13"))]
+        pythons = [path for version, path in recording.pythons() if version.startswith(("3.12", "3.13", "3.14", "3.15"))]
         if not pythons:
             self.skipTest("no CPython with -X perf is here")
         with open(self.path("work.py"), "w") as file:

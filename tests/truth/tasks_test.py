@@ -8,6 +8,7 @@ import recording
 import truth
 
 PROGRAM = os.path.join(truth.PROGRAMS, "waiting_tasks.py")
+MISSED_S = 0.1  # of CPU time in a row, on a busy machine
 DELTA_S = 0.03  # of the two stretches of each way, up to a sample's time at both ends
 
 # By the program's name for each way: which coroutines await the task that computes, the outermost first.
@@ -59,7 +60,8 @@ class Tasks(recording.RecordingTest):
             task = by_name[f"{way} task"]
             self.assertEqual((task["function"], task["rank"]), ("compute", 0))
             self.assertTrue(task["file"].endswith("waiting_tasks.py"))
-            self.measured_near(task["cpu_s"], cpu_s, DELTA_S + 0.03 * cpu_s, f"{version}: CPU time of {way}")
+            # The kernel looks at CPU timers at its own ticks only: where threads take turns that are shorter, some meet none.
+            self.measured_near(task["cpu_s"], cpu_s, DELTA_S + 0.03 * cpu_s + min(waited_s, MISSED_S), f"{version}: CPU time of {way}")
         # asyncio's own names are none.
         self.assertNotIn("Task-1", by_name)
         whole = sum(wall_s for _, wall_s in told.values())

@@ -95,7 +95,8 @@ class WhatIf(recording.RecordingTest):
         self.compare("openmpi", "allreduce", "equal")
 
     def test_half_the_work_of_a_pipeline(self):
-        self.compare("openmpi", "pipeline", "half")
+        # On a busy machine, the last rank, which does not change, is late: units are long in comparison.
+        self.compare("openmpi", "pipeline", "half", unit_s=0.03)
 
     def test_half_the_work_between_halo_exchanges(self):
         # Ranks rest in two functions in turn: for long enough to be seen in both.
@@ -117,6 +118,8 @@ class WhatIf(recording.RecordingTest):
                                          before=recording.launcher("openmpi", RANKS["openmpi"]),
                                          options=["-q", "-r", str(RATE_HZ)],
                                          env=dict(os.environ, CLUSTERPROF_EVENT_BUDGET="600")))
+        # What the machine made ranks late by may go with the change or stay.
+        late_s = own["elapsed_s"] - elapsed_s("allreduce", own["to_solve_s"], own["prepare_s"])
         for kind, change in CHANGES.items():
             result = self.whatif("run", "--change", change)
             self.assertEqual(result["method"], "replay")
@@ -129,7 +132,7 @@ class WhatIf(recording.RecordingTest):
             real = gain_s(own, "allreduce", kind)
             self.measured_above(real, 0.1 * own["elapsed_s"], "what is really gained")
             self.measured_near(result["elapsed_s"] - result["predicted_s"], real,
-                               min(0.08 * own["elapsed_s"], result["error_s"]), f"gain of {change}")
+                               min(0.05 * own["elapsed_s"] + late_s, result["error_s"]), f"gain of {change}")
         text = subprocess.run([recording.CLUSTERPROF, "whatif", f"{self.directory}/run", "--change", CHANGES["half"]],
                               capture_output=True, timeout=60, check=True).stdout.decode()
         self.assertIn(f"from {result['stretches']['count']} complete stretches, ", text)

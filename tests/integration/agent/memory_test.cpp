@@ -369,7 +369,7 @@ TEST_P(MemoryOfPython, IsTheObjects) {
   EXPECT_EQ(compared, 7u);
 }
 INSTANTIATE_TEST_SUITE_P(Versions, MemoryOfPython,
-                         testing::Values("system", "3.8", "3.9", "3.10", "3.12", "3.13"),
+                         testing::Values("system", "3.8", "3.9", "3.10", "3.12", "3.13", "3.14", "3.15"),
                          [](const auto& version) {
                            std::string name = version.param;
                            for (char& c : name)

@@ -417,7 +417,7 @@ class PythonRegions : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Versions, PythonRegions,
-                         testing::Values("system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13"),
+                         testing::Values("system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '.', '_');

@@ -235,6 +235,57 @@ static int do_waits(void) {
   return 0;
 }
 
+/* Short waits, each after a sleep until a time, which is as long: prints by how much longer the waits are, on
+ * average and in microseconds, and how long after its time the earliest of them is over. */
+enum { kShortMs = 6, kShortWaits = 60 };
+static const struct timespec kShort = {0, kShortMs * 1000000};
+static int short_nanosleep(int unused) { return (void)unused, nanosleep(&kShort, NULL); }
+static int short_clock_nanosleep(int unused) {
+  return (void)unused, clock_nanosleep(CLOCK_MONOTONIC, 0, &kShort, NULL);
+}
+static int short_usleep(int unused) { return (void)unused, usleep(kShortMs * 1000); }
+static int short_thrd_sleep(int unused) { return (void)unused, thrd_sleep(&kShort, NULL); }
+static int short_poll(int unused) { return (void)unused, poll(NULL, 0, kShortMs); }
+static int short_epoll_wait(int epoll) {
+  struct epoll_event event;
+  return epoll_wait(epoll, &event, 1, kShortMs);
+}
+static int short_epoll_pwait(int epoll) {
+  struct epoll_event event;
+  return epoll_pwait(epoll, &event, 1, kShortMs, NULL);
+}
+
+static int do_short_waits(void) {
+  static const struct {
+    const char* name;
+    int (*wait)(int epoll);
+  } ways[] = {{"nanosleep", short_nanosleep},
+              {"clock_nanosleep", short_clock_nanosleep},
+              {"usleep", short_usleep},
+              {"thrd_sleep", short_thrd_sleep},
+              {"poll", short_poll},
+              {"epoll_wait", short_epoll_wait},
+              {"epoll_pwait", short_epoll_pwait}};
+  const int epoll = epoll_create1(0);
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; ++i) {
+    double longer_ms = 0, earliest_ms = kShortMs;
+    for (int n = 0; n < kShortWaits; ++n) {
+      const double before = now_ms(CLOCK_MONOTONIC), lacked_before = waited_for_processor_ms();
+      const struct timespec until = in_ms(CLOCK_MONOTONIC, kShortMs);
+      if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0) return 1;
+      const double lacked = waited_for_processor_ms(), start = now_ms(CLOCK_MONOTONIC);
+      if (ways[i].wait(epoll) != 0) return 2;
+      const double end = now_ms(CLOCK_MONOTONIC), lacked_after = waited_for_processor_ms();
+      longer_ms += end - start - (lacked_after - lacked) - (start - before - (lacked - lacked_before));
+      if (end - start - kShortMs < earliest_ms) earliest_ms = end - start - kShortMs;
+    }
+    printf("%s.longer_us %.3f\n%s.earliest_us %.3f\n", ways[i].name, 1e3 * longer_ms / kShortWaits,
+           ways[i].name, 1e3 * earliest_ms);
+  }
+  close(epoll);
+  return 0;
+}
+
 /* --- threads ---------------------------------------------------------------------------------- */
 
 static void* short_thread(void* argument) {
@@ -781,6 +832,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "spin") == 0) return spin_cpu_ms(number), 0;
   if (strcmp(what, "sleep") == 0) return usleep((useconds_t)number * 1000), 0;
   if (strcmp(what, "waits") == 0) return do_waits();
+  if (strcmp(what, "short_waits") == 0) return do_short_waits();
   if (strcmp(what, "threads") == 0) return do_threads(number);
   if (strcmp(what, "tiny") == 0) return do_tiny_stacks();
   if (strcmp(what, "early") == 0) return wait_for_early_threads();

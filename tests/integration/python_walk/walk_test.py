@@ -195,7 +195,7 @@ class Checker:
         text = self.source[line] if line < len(self.source) else ""
         if "anycallee" in text:
             return True
-        if code.file != STRESS and not code.file.startswith(("<made", "<string>")):
+        if code.file != STRESS and not code.file.startswith(("<made", "<string>", "<script>")):
             # Library code is called from where its module is named.
             return bool(re.search(r"\b(import|asyncio|LOOP|threading|thread|stop|re|functools|ctypes|time|Clock|COMPARE|array"
                                   r"|LIBC|print|qsort|compare)\b", text))

@@ -459,6 +459,18 @@ TEST_F(RunDirectoryTest, MakesTheProfileAgainWhenShardsChange) {
   EXPECT_FALSE(is_up_to_date(run_)) << "a shard has another size";
 }
 
+// A collector writes its shard in place, in any moment: also while a profile of the shard before is written.
+TEST_F(RunDirectoryTest, AProfileIsNoNewerThanTheShardsThatItWasMadeFrom) {
+  write_shards(1);
+  const fs::path shard = shard_path(0);
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  fs::last_write_time(shard, long_ago);
+  ASSERT_TRUE(merge_run(run_));
+  EXPECT_TRUE(is_up_to_date(run_));
+  fs::last_write_time(shard, long_ago + std::chrono::milliseconds(1));
+  EXPECT_FALSE(is_up_to_date(run_)) << "it was written before the profile was, but is not in it";
+}
+
 TEST_F(RunDirectoryTest, MakesADamagedProfileAgain) {
   write_shards(2);
   const ShardData data = load_run(run_).value();

@@ -38,6 +38,17 @@ struct MadeEvent {
   std::int64_t other_calls_ns = 0;  // since the call before, in calls without events that `gap` leaves out
 };
 
+inline MadeEvent made_call(MpiEventKind kind, const std::string& op, std::int64_t enter, std::int64_t exit,
+                           std::uint32_t sequence, std::int32_t peer = -1) {
+  MadeEvent made;
+  made.kind = kind;
+  made.op = made.site = op;
+  made.enter = enter, made.exit = exit;
+  made.peer = peer;
+  made.sequence = sequence;
+  return made;
+}
+
 struct MadeClock {
   std::int64_t ahead = 0;
   double drift = 0;

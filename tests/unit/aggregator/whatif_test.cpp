@@ -30,12 +30,7 @@ constexpr std::uint32_t kBarrierLine = 57;
 
 MadeEvent event(MpiEventKind kind, const std::string& op, std::int64_t enter, std::int64_t exit,
                 std::int32_t peer, std::uint32_t sequence, Gap gap) {
-  MadeEvent made;
-  made.kind = kind;
-  made.op = made.site = op;
-  made.enter = enter, made.exit = exit;
-  made.peer = peer;
-  made.sequence = sequence;
+  MadeEvent made = made_call(kind, op, enter, exit, sequence, peer);
   made.gap = std::move(gap);
   return made;
 }

@@ -106,7 +106,8 @@ TEST_P(CallSlots, OfAddresses) {
 }
 
 TEST_P(CallSlots, OfTheObjectsOwnFunctions) {
-  for (const CallSlot& slot : slots_of(GetParam(), "slots_own").slots) EXPECT_TRUE(slot.defined_here);
+  const Found found = slots_of(GetParam(), "slots_own");
+  for (const CallSlot& slot : found.slots) EXPECT_TRUE(slot.defined_here);
 }
 
 TEST_P(CallSlots, KnowsWhatIsInTheObject) {

@@ -382,7 +382,8 @@ TEST_F(Recording, CpuTimeSpentWaitingForTheGilIsNotIdle) {
   fake_.sample(0, s);
   recorder().poll(kStart + 20 * kMs);
   std::map<Category, std::pair<std::uint64_t, std::uint64_t>> times;  // wall, CPU
-  for (const auto& [key, amount] : recorder().report(kStart + 20 * kMs).values) {
+  const ProcessReport report = recorder().report(kStart + 20 * kMs);
+  for (const auto& [key, amount] : report.values) {
     times[key.category].first += amount.wall_ns;
     times[key.category].second += amount.cpu_ns;
   }
@@ -1963,8 +1964,8 @@ TEST_F(Recording, FilesAndTheirCallSitesAreRead) {
   EXPECT_TRUE(report.drops.empty());
   fake_.io_file(5, "/data/late");
   std::set<std::string> paths;
-  for (const auto& [key, io] : recorder().report(kStart).io)
-    paths.insert(store_.tables().files[key.file]->path);
+  const ProcessReport again = recorder().report(kStart);
+  for (const auto& [key, io] : again.io) paths.insert(store_.tables().files[key.file]->path);
   EXPECT_EQ(paths, (std::set<std::string>{"", "/data/in.bin", "/data/late"}));
 }
 

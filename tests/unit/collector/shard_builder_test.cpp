@@ -582,6 +582,20 @@ TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
   EXPECT_EQ(data.counters, (std::vector<std::string>(names.begin(), names.end())));
 }
 
+// Of a node whose one process has come and gone.
+shard::ShardData shard_of_ended_process(NodeState& state, FakeSegment& fake) {
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  EXPECT_TRUE(view.ok());
+  const auto id =
+      state.hello(std::nullopt, 100, std::move(view).value(), {kStart, 1'700'000'000'000'000'000});
+  state.gone(id, kStart + 2 * kMs, 0);
+  ShardBuilder builder;
+  shard::ShardData data = builder.build(state.snapshot({kStart + 3 * kMs, 1}, true));
+  const auto valid = shard::validate(data);
+  EXPECT_TRUE(valid.ok()) << valid.error().message;
+  return data;
+}
+
 TEST(ShardBuilder, RegionsWithLittleTimeBecomeOneOfTheirDomain) {
   NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
   FakeSegment fake;
@@ -596,15 +610,7 @@ TEST(ShardBuilder, RegionsWithLittleTimeBecomeOneOfTheirDomain) {
   sample.cpu_ns = kMs;
   sample.words = {0x10010, region_word(2), region_word(1), region_word(0)};
   ASSERT_TRUE(fake.sample(0, sample));
-  auto view = SegmentView::open(fake.file(), fake.bytes());
-  ASSERT_TRUE(view.ok());
-  const auto id =
-      state.hello(std::nullopt, 100, std::move(view).value(), {kStart, 1'700'000'000'000'000'000});
-  state.gone(id, kStart + 2 * kMs, 0);
-  ShardBuilder builder;
-  const shard::ShardData data = builder.build(state.snapshot({kStart + 3 * kMs, 1}, true));
-  const auto valid = shard::validate(data);
-  EXPECT_TRUE(valid.ok()) << valid.error().message;
+  const shard::ShardData data = shard_of_ended_process(state, fake);
   ASSERT_EQ(data.region_times.size(), 257u) << "256 names, and the others";
   std::map<std::pair<std::string, std::string>, std::uint64_t> counts;  // by path and domain
   for (const shard::RegionTime& region : data.region_times)
@@ -642,15 +648,7 @@ TEST(ShardBuilder, BackwardOperatorsHaveTheLineOfTheirForwardOne) {
   fake.table<wire::Region>(fake.header().regions_offset)[5].forward_offset = ~std::uint64_t{0};  // damaged
   backward(6, 64, {torch, python_word(0), 77});  // code that is never described
   fake.thread(0, 100, kStart, true);
-  auto view = SegmentView::open(fake.file(), fake.bytes());
-  ASSERT_TRUE(view.ok());
-  const auto id =
-      state.hello(std::nullopt, 100, std::move(view).value(), {kStart, 1'700'000'000'000'000'000});
-  state.gone(id, kStart + 2 * kMs, 0);
-  ShardBuilder builder;
-  const shard::ShardData data = builder.build(state.snapshot({kStart + 3 * kMs, 1}, true));
-  const auto valid = shard::validate(data);
-  EXPECT_TRUE(valid.ok()) << valid.error().message;
+  const shard::ShardData data = shard_of_ended_process(state, fake);
   std::map<std::pair<std::string, std::uint32_t>, std::uint64_t> counts;  // by file and line
   for (const shard::RegionTime& region : data.region_times) {
     const shard::Frame& frame = data.frames[data.paths[region.path].frame];

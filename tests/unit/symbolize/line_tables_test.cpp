@@ -147,7 +147,7 @@ TEST_P(InterpreterTest, LinesAreTheInterpretersOwn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pythons, InterpreterTest,
-                         ::testing::Values("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "system"),
+                         ::testing::Values("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15", "system"),
                          [](const auto& parameter) {
                            std::string name = parameter.param;
                            for (char& c : name)

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace clusterprof::cli {
+namespace clusterprof {
 
 // For a message: "a, b, c, d and 12 more".
 inline std::string first_names(const std::vector<std::string>& names, std::size_t most = 4) {
@@ -16,4 +16,4 @@ inline std::string first_names(const std::vector<std::string>& names, std::size_
   return text;
 }
 
-}  // namespace clusterprof::cli
+}  // namespace clusterprof

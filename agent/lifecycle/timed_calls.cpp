@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Interposed sleeps and poll(2). Sleeps without a place for the remaining time are given one: the kernel
+// writes there how much is left, and the handler repeats the sleep with that. Nothing here has a destructor,
+// since the thread may be cancelled in a call or jump out of it.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "agent/lifecycle/timed_calls.h"
+
+#undef _FORTIFY_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/lifecycle/interpose.h"
+#include "agent/lifecycle/real_function.h"
+#include "agent/sigsafe/process_state.h"
+
+namespace clusterprof::agent {
+namespace {
+
+CLUSTERPROF_REAL(nanosleep, int(const timespec*, timespec*));
+CLUSTERPROF_REAL(clock_nanosleep, int(clockid_t, int, const timespec*, timespec*));
+CLUSTERPROF_REAL(thrd_sleep, int(const timespec*, timespec*));
+CLUSTERPROF_REAL(poll, int(pollfd*, nfds_t, int));
+CLUSTERPROF_REAL(__poll_chk, int(pollfd*, nfds_t, int, size_t));
+
+}  // namespace
+
+void begin_timed_call(int timeout_ms, const void* frame, std::uint64_t now_ns) noexcept {
+  ThreadRecord* const record = t_context.record;
+  if (record == nullptr || timeout_ms <= 0) return;
+  if (now_ns == 0) now_ns = monotonic_ns();
+  const std::uint64_t timeout_ns = static_cast<std::uint64_t>(timeout_ms) * 1'000'000;
+  record->timed_until_ns.store(now_ns + timeout_ns, std::memory_order_relaxed);
+  record->timed_frame.store(reinterpret_cast<std::uintptr_t>(frame), std::memory_order_release);
+}
+
+// A handler may have forked during the call: then this is another process, with a record of its own.
+void end_timed_call() noexcept {
+  ThreadRecord* const record = t_context.record;
+  if (record != nullptr) record->timed_frame.store(0, std::memory_order_relaxed);
+}
+
+void watch_timed_calls() noexcept {
+  const auto find = [](auto&... functions) { (functions.find(), ...); };
+  find(g_nanosleep, g_clock_nanosleep, g_thrd_sleep, g_poll, g___poll_chk);
+}
+
+}  // namespace clusterprof::agent
+
+using namespace clusterprof::agent;
+
+CLUSTERPROF_STANDS_FOR(int, nanosleep, const timespec* duration, timespec* left) {
+  timespec own;
+  return g_nanosleep(duration, left != nullptr ? left : &own);
+}
+
+// libc's own calls nanosleep(2) without a place for the rest, past our function.
+CLUSTERPROF_STANDS_FOR(int, usleep, useconds_t microseconds) {
+  constexpr useconds_t kPerSecond = 1'000'000;
+  const timespec duration = {static_cast<time_t>(microseconds / kPerSecond),
+                             static_cast<long>(microseconds % kPerSecond) * 1000};
+  timespec left;
+  return g_nanosleep(&duration, &left);
+}
+
+// Returns the number of an error, unlike the others.
+CLUSTERPROF_STANDS_FOR(int, clock_nanosleep, clockid_t clock, int flags, const timespec* time,
+                       timespec* left) {
+  timespec own;
+  const bool is_relative = (flags & TIMER_ABSTIME) == 0;
+  return g_clock_nanosleep(clock, flags, time, left != nullptr || !is_relative ? left : &own);
+}
+
+CLUSTERPROF_STANDS_FOR(int, thrd_sleep, const timespec* duration, timespec* left) {
+  timespec own;
+  return g_thrd_sleep(duration, left != nullptr ? left : &own);
+}
+
+CLUSTERPROF_STANDS_FOR(int, poll, pollfd* descriptors, nfds_t count, int timeout_ms) {
+  begin_timed_call(timeout_ms, __builtin_frame_address(0));
+  const int ready = g_poll(descriptors, count, timeout_ms);
+  end_timed_call();
+  return ready;
+}
+
+CLUSTERPROF_STANDS_FOR(int, __poll_chk, pollfd* descriptors, nfds_t count, int timeout_ms, size_t room) {
+  begin_timed_call(timeout_ms, __builtin_frame_address(0));
+  const int ready = g___poll_chk(descriptors, count, timeout_ms, room);
+  end_timed_call();
+  return ready;
+}
