@@ -192,6 +192,8 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.memory_ranks);
   archive_rows(archive, head.memory_sites);
   archive_rows(archive, head.memory_series);
+  archive_rows(archive, head.thread_spans);
+  archive_rows(archive, head.span_times);
   archive_rows(archive, head.recording_windows);
   archive(cereal::binary_data(&head.wait_analysis, sizeof head.wait_analysis));
   archive_rows(archive, head.wait_states);

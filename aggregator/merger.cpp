@@ -255,6 +255,8 @@ struct Merger::State {
   std::vector<std::vector<LoopBlock>> loop_blocks;
   std::vector<std::vector<TaskTime>> task_times;
   std::vector<std::vector<Thread>> threads;
+  std::vector<std::vector<shard::ThreadSpan>> thread_spans;
+  std::vector<std::vector<shard::SpanTime>> span_times;
   std::vector<std::vector<RecordingWindow>> recording_windows;
   std::vector<std::vector<shard::Failure>> failures;
 
@@ -407,6 +409,8 @@ struct Merger::State {
     use(loop_blocks, &ShardData::loop_blocks);
     use(task_times, &ShardData::task_times);
     use(threads, &ShardData::threads);
+    use(thread_spans, &ShardData::thread_spans);
+    use(span_times, &ShardData::span_times);
     use(recording_windows, &ShardData::recording_windows);
     use(failures, &ShardData::failures);
   }

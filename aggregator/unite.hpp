@@ -128,6 +128,19 @@ inline auto key(const shard::Thread& row) {
   return std::tuple(row.start_utc_ns, row.tid, row.pid, row.kind, row.path, row.count);
 }
 
+// A rank's main process is in one shard: both rows are the same span.
+inline void unite(shard::ThreadSpan& into, const shard::ThreadSpan& row) {
+  const auto knows = [](const shard::ThreadSpan& span) {
+    return std::tuple(span.end_ns, span.call_ns, span.begin_ns, span.how, span.other, span.mpi_thread);
+  };
+  if (knows(into) < knows(row)) into = row;
+}
+inline auto key(const shard::ThreadSpan& row) { return std::tuple(row.thread, row.number); }
+inline void unite(shard::SpanTime& into, const shard::SpanTime& row) {
+  into.wall_ns = std::max(into.wall_ns, row.wall_ns);
+}
+inline auto key(const shard::SpanTime& row) { return std::tuple(row.thread, row.number, row.path); }
+
 inline void unite(shard::HandlerCost& into, const shard::HandlerCost& row) { into.count += row.count; }
 inline auto key(const shard::HandlerCost& row) { return std::tuple(row.le_ns); }
 

@@ -4,7 +4,7 @@
 
     bench/whatif.py [--build DIR] [--pairs N] [--ranks N,...] [--speed]
 
-Runs every pattern of tests/truth/programs/whatif.c with both MPIs; the one with OpenMP threads is built for that. A pair is a run without the change and one with it, both
+Runs every pattern of tests/truth/programs/whatif.c with both MPIs (the one with OpenMP threads is built for that), and of forkjoin.c, which has threads and no MPI. A pair is a run without the change and one with it, both
 recorded. Prints the median of what was really gained, what was predicted (median), its error bound, and whether the difference is within
 5 % of the run, and within the bound. --speed: instead how long a replay of a synthetic run of 64 ranks with 10^5 events each takes.
 """
@@ -22,8 +22,12 @@ import time
 from mpi_call import TOP
 
 SOURCE = os.path.join(TOP, "tests", "truth", "programs", "whatif.c")
+FORK_JOIN = os.path.join(TOP, "tests", "truth", "programs", "forkjoin.c")
+THREADS = 3
 HALF = ("half", "function solve x0.5")
 EQUAL = ("equal", "rank 1 = mean")
+SHARED = ("equal", "balance function solve")
+FORK_JOIN_PATTERNS = [("workers", *HALF), ("workers", *SHARED), ("nested", *HALF), ("loop", *HALF), ("loop", *SHARED), ("phases", *HALF)]
 UNIT_S = "0.03"  # of work: long enough for samples of ranks that sleep
 PATTERNS = [("allreduce", *EQUAL), ("allreduce", *HALF), ("ring", *EQUAL), ("ring", *HALF), ("pipeline", *HALF),
             ("master", *HALF), ("halo", *EQUAL), ("halo", *HALF), ("bcast", *HALF), ("reduce", *HALF), ("alltoall", *EQUAL),
@@ -44,16 +48,27 @@ def output_of(command):
 
 def compare(build, folder, flavour, ranks, pattern, kind, change, pairs):
     program = os.path.join(folder if kind == "four" else os.path.join(build, "programs"), flavour, "whatif")
+    compare_runs(build, folder, f"| {flavour} | {ranks} |", launcher(flavour, ranks), [program, pattern, kind, UNIT_S], change, pairs)
+
+
+def compare_threads(build, folder, pattern, kind, change, pairs):
+    compare_runs(build, folder, f"| - | {THREADS} threads |", [], [os.path.join(folder, "forkjoin"), pattern, kind], change, pairs)
+
+
+def compare_runs(build, folder, head, before_program, command, change, pairs):
+    """command: the program, the pattern, and the kind of change."""
     clusterprof = os.path.join(build, "bin", "clusterprof")
     before, after, gains, bounds = [], [], [], []
     for pair in range(pairs):
-        run = os.path.join(folder, f"{flavour}-{ranks}-{pattern}-{kind}-{pair}")
+        run = os.path.join(folder, f"run-{pair}")
+
         def elapsed_s(directory, kind):
-            return json.loads(output_of([*launcher(flavour, ranks), clusterprof, "-q", "-r", "250", "-o", directory, program,
-                                         pattern, kind, UNIT_S]))["elapsed_s"]
+            program, pattern, _, *options = command
+            return json.loads(output_of([*before_program, clusterprof, "-q", "-r", "250", "-o", directory, program, pattern, kind,
+                                         *options]))["elapsed_s"]
 
         before.append(elapsed_s(run, "none"))
-        after.append(elapsed_s(run + "-changed", kind))
+        after.append(elapsed_s(run + "-changed", command[2]))
         predicted = json.loads(output_of([clusterprof, "whatif", run, "--json", "--change", change]))
         gains.append(predicted["elapsed_s"] - predicted["predicted_s"])
         bounds.append(predicted["error_s"])
@@ -61,7 +76,7 @@ def compare(build, folder, flavour, ranks, pattern, kind, change, pairs):
         shutil.rmtree(run + "-changed")
     real, gain, bound = (statistics.median(values) for values in ([x - y for x, y in zip(before, after)], gains, bounds))
     within = abs(gain - real) <= 0.05 * statistics.median(before)
-    print(f"| {flavour} | {ranks} | {pattern} | {change} | {statistics.median(before):.3f} | {real:.3f} | {gain:.3f} | {bound:.3f} | "
+    print(f"{head} {command[1]} | {change} | {statistics.median(before):.3f} | {real:.3f} | {gain:.3f} | {bound:.3f} | "
           f"{'yes' if within else 'NO'} | {'yes' if abs(gain - real) <= bound else 'NO'} |", flush=True)
 
 
@@ -97,6 +112,12 @@ def main():
             line = next(n for n, text in enumerate(file, 1) if "if (!nobarrier)" in text)
         print("| MPI | ranks | pattern | change | took (s) | gained | predicted | +/- | within 5 % | within +/- |")
         print("|---|---|---|---|---|---|---|---|---|---|")
+        output_of(["gcc", "-O2", "-g", "-pthread", "-fopenmp", FORK_JOIN, "-o", os.path.join(folder, "forkjoin")])
+        # Threads that wait for the next region would keep processors busy.
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        for pattern, kind, change in FORK_JOIN_PATTERNS:
+            compare_threads(options.build, folder, pattern, kind, change, options.pairs)
+        del os.environ["OMP_WAIT_POLICY"]
         for flavour in ("openmpi", "mpich"):
             build_with_openmp(folder, flavour)
             for ranks in map(int, options.ranks.split(",")):

@@ -737,6 +737,28 @@ void push_thread_end(ThreadContext& context, std::uint64_t cpu_ns) noexcept {
               is_recording(context) ? 0u : wire::kPaused, nullptr, 0, own);
 }
 
+void push_thread_tie(ThreadContext& context, wire::ThreadTieKind kind, std::uint64_t begin_ns,
+                     std::uint64_t end_ns, std::uint64_t thread, std::int32_t creator) noexcept {
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (context.slot == nullptr || segment == nullptr) return;
+  std::uint64_t position = 0;
+  std::uint8_t* const bytes = wire::ring_reserve(context.slot->ring, sizeof(wire::ThreadTie), position);
+  if (bytes == nullptr) {
+    count_drop(segment, wire::DropReason::kRingFull);
+    return;
+  }
+  auto& tie = *reinterpret_cast<wire::ThreadTie*>(bytes);
+  tie = {};
+  tie.header.bytes = sizeof tie;
+  tie.header.type = wire::kThreadTie;
+  tie.header.detail = static_cast<std::uint16_t>(kind);
+  tie.begin_ns = begin_ns;
+  tie.end_ns = end_ns;
+  tie.thread = thread;
+  tie.creator = creator;
+  wire::ring_commit(context.slot->ring, position, sizeof tie);
+}
+
 void push_stop(ThreadContext& context, std::uint64_t now_ns, const std::uint64_t* words,
                std::uint32_t count) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);

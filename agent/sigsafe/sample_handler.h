@@ -8,6 +8,7 @@
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_stack.h"
 #include "agent/sigsafe/python_task.h"
+#include "formats/wire/thread_tie.h"
 
 namespace clusterprof::agent {
 
@@ -47,6 +48,10 @@ void continue_event(ThreadRecord& record) noexcept;
 // Writes the last record of a thread, with the last value of its CPU clock. Only if its handler cannot run:
 // on the thread with kSampleSignal blocked, or when the thread is gone.
 void push_thread_end(ThreadContext& context, std::uint64_t cpu_ns) noexcept;
+
+// Writes what ties the thread to another one; `creator` of kBegan alone. Conditions as for push_thread_end.
+void push_thread_tie(ThreadContext& context, wire::ThreadTieKind kind, std::uint64_t begin_ns,
+                     std::uint64_t end_ns, std::uint64_t thread, std::int32_t creator) noexcept;
 
 // A thread that existed before the agent takes the context that was made for it. On the thread, with
 // kSampleSignal blocked.

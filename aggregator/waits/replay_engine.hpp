@@ -37,9 +37,32 @@ enum class Reach : std::uint8_t {
   kCompleting,  // until those that it needs are in the call that completes it; not of scans
 };
 
+// Helper threads that main threads have made and joined, as far as that is known.
+struct LaneTies {
+  struct Made {
+    std::uint32_t lane = 0;
+    std::int64_t own_ns = 0;    // what its maker had spent in the gap by then
+    std::int64_t later_ns = 0;  // how much later it began
+  };
+  struct Joined {
+    std::uint32_t lane = 0;
+    std::int64_t own_ns = 0;     // what the other one had spent since the gap, or the join before, began
+    std::int64_t waited_ns = 0;  // in the join
+    std::int64_t behind_ns = 0;  // of that, when the joined one had ended
+  };
+  // By lane and the first event of the call behind the gap (lane.end: behind the last call).
+  std::unordered_map<std::uint64_t, std::vector<Made>> made;
+  std::unordered_map<std::uint64_t, std::vector<Joined>> joined;
+  std::vector<bool> is_made;  // per lane
+
+  static std::uint64_t key(std::uint32_t lane, std::uint32_t call) {
+    return std::uint64_t{lane} << 32 | call;
+  }
+};
+
 // Runs each thread until it needs something that another thread has not done yet, then runs that thread. A
-// helper thread begins with its first event, when its rank's main thread is as far as it was then: what
-// started it is not recorded.
+// helper thread begins when its main thread makes it, where LaneTies tell; otherwise with its first event,
+// when its rank's main thread is as far as it was then.
 //
 // Costs says what takes how long:
 //   std::int64_t before(const Lane&, std::uint32_t call): what the lane does before the call (its first
@@ -52,6 +75,12 @@ enum class Reach : std::uint8_t {
 //   void begin(std::uint32_t call, std::int64_t ns)
 //   void completes(std::uint32_t call, std::uint32_t e, Dependence): for every event of the call
 //   std::int64_t end(std::uint32_t call): when the call that has begun ends
+// and, if it wants to be asked:
+//   double own_factor(const Lane&, std::uint32_t call): what the lane's own time in the gap before the call
+//     is multiplied by
+//   std::int64_t after_joins(const Lane&, std::uint32_t call, std::int64_t ns, const std::vector<Joined>&,
+//     const std::vector<std::int64_t>& ends): when the lane gets to the call, if it begins the gap at `ns`
+//     and the others end at `ends`
 template <typename Costs>
 class ReplayEngine {
  public:
@@ -63,6 +92,9 @@ class ReplayEngine {
         arrived_(matches.instances.size()),
         completing_(matches.instances.size()),
         states_(trace.lanes.size()) {}
+
+  // Must outlive this. Lanes that are made begin with their thread, and not with their first event.
+  void tie(const LaneTies& ties) { ties_ = &ties; }
 
   // Returns when the last lane ends, since the first one began; -1: the events contradict each other.
   std::int64_t run() {
@@ -79,18 +111,23 @@ class ReplayEngine {
         states_[l].main = main;
       ready_.push_back(l);
     }
+    for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) make_threads(l);
     while (!ready_.empty()) {
       const std::uint32_t lane = ready_.back();
       ready_.pop_back();
       while (step(lane)) {
       }
     }
-    for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
+    for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l)
       if (states_[l].next != trace_.lanes[l].end) return -1;
-      states_[l].clock_ns =
-          later_by(states_[l].clock_ns, costs_.before(trace_.lanes[l], trace_.lanes[l].end));
-      end_ns = std::max(end_ns, states_[l].clock_ns);
-    }
+    // Those that may be joined first.
+    for (const bool joins : {false, true})
+      for (std::uint32_t l = 0; l < trace_.lanes.size(); ++l) {
+        const Lane& lane = trace_.lanes[l];
+        if ((joins_before(l, lane.end) != nullptr) != joins) continue;
+        states_[l].clock_ns = after_gap(l, lane.end, true);
+        end_ns = std::max(end_ns, states_[l].clock_ns);
+      }
     return end_ns;
   }
 
@@ -105,6 +142,7 @@ class ReplayEngine {
     std::uint32_t next = 0;     // first event of the next call
     std::uint32_t main = kNone;  // lane of the rank's main thread, if this is another one
     bool inside = false;        // it was entered
+    bool is_made = false;       // its thread has begun, at clock_ns
     std::uint32_t waiting = 0;  // event of it whose operation is looked at; those before are over
     std::int64_t clock_ns = 0;
   };
@@ -132,10 +170,14 @@ class ReplayEngine {
     if (state.next == lane.end) return false;
     const std::uint32_t end = trace_.call_end(state.next);
     if (!state.inside) {
-      if (lane.thread == 0 || state.next != lane.first)
-        state.clock_ns = later_by(state.clock_ns, costs_.before(lane, state.next));
-      else if (state.main != kNone && !begins(l, state))
+      const bool is_made = state.next == lane.first && ties_ != nullptr && ties_->is_made[l];
+      if (is_made && !state.is_made) return false;
+      if (lane.thread == 0 || state.next != lane.first || is_made) {
+        if (!may_pass_joins(l, state.next)) return false;
+        state.clock_ns = after_gap(l, state.next, false);
+      } else if (state.main != kNone && !begins(l, state)) {
         return false;
+      }
       state.inside = true;
       state.waiting = state.next;
       costs_.begin(state.next, state.clock_ns);
@@ -150,8 +192,65 @@ class ReplayEngine {
     state.clock_ns = costs_.end(state.next);
     state.next = end;
     state.inside = false;
+    make_threads(l);
     if (end == lane.end) wake(waiting_for_event_, end_of_calls(l));
     return true;
+  }
+
+  // The lane has come to the gap before its next call: those that it makes there begin.
+  void make_threads(std::uint32_t l) {
+    if (ties_ == nullptr) return;
+    const State& state = states_[l];
+    const auto found = ties_->made.find(LaneTies::key(l, state.next));
+    if (found == ties_->made.end()) return;
+    double factor = 1;
+    if constexpr (requires { costs_.own_factor(trace_.lanes[l], state.next); })
+      factor = costs_.own_factor(trace_.lanes[l], state.next);
+    for (const LaneTies::Made& made : found->second) {
+      State& other = states_[made.lane];
+      const double own_ns = std::min(static_cast<double>(made.own_ns) * factor, 4e18);
+      other.clock_ns = later_by(later_by(state.clock_ns, std::llround(own_ns)), made.later_ns);
+      other.is_made = true;
+      ready_.push_back(made.lane);
+    }
+  }
+
+  [[nodiscard]] const std::vector<LaneTies::Joined>* joins_before(std::uint32_t l, std::uint32_t call) const {
+    if (ties_ == nullptr) return nullptr;
+    const auto found = ties_->joined.find(LaneTies::key(l, call));
+    return found == ties_->joined.end() ? nullptr : &found->second;
+  }
+  // False: one that is joined before the call has not ended; l is woken when it has made its last call.
+  bool may_pass_joins(std::uint32_t l, std::uint32_t call) {
+    const std::vector<LaneTies::Joined>* const joins = joins_before(l, call);
+    if (joins == nullptr) return true;
+    for (const LaneTies::Joined& joined : *joins)
+      if (states_[joined.lane].next != trace_.lanes[joined.lane].end) {
+        waiting_for_event_.emplace(end_of_calls(joined.lane), l);
+        return false;
+      }
+    return true;
+  }
+  // When a lane that is in the gap before the call gets to its end. `ended`: so have those that are joined
+  // there.
+  [[nodiscard]] std::int64_t after_gap(std::uint32_t l, std::uint32_t call, bool ended) {
+    const Lane& lane = trace_.lanes[l];
+    const std::int64_t clock_ns = states_[l].clock_ns;
+    if constexpr (requires(const std::vector<LaneTies::Joined>& joins,
+                           const std::vector<std::int64_t>& ends) {
+                    costs_.after_joins(lane, call, clock_ns, joins, ends);
+                  }) {
+      if (const std::vector<LaneTies::Joined>* const joins = joins_before(l, call); joins != nullptr) {
+        std::vector<std::int64_t> ends;
+        for (const LaneTies::Joined& joined : *joins) {
+          const Lane& other = trace_.lanes[joined.lane];
+          const std::int64_t last_ns = states_[joined.lane].clock_ns;
+          ends.push_back(ended ? last_ns : later_by(last_ns, costs_.before(other, other.end)));
+        }
+        return costs_.after_joins(lane, call, clock_ns, *joins, ends);
+      }
+    }
+    return later_by(clock_ns, costs_.before(lane, call));
   }
 
   // Stands for an event: that the lane's last call is over. There are fewer than 2^31 events.
@@ -324,6 +423,7 @@ class ReplayEngine {
   const Trace& trace_;
   const Matches& matches_;
   Costs& costs_;
+  const LaneTies* ties_ = nullptr;
   std::vector<std::int64_t> entered_;              // in the replay, per event
   std::vector<Arrived> arrived_, completing_;      // per instance
   std::vector<State> states_;                      // per lane

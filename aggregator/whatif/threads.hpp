@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much longer OpenMP regions take with another number of threads. docs/whatif.md, "Threads".
+// How much longer OpenMP regions take with another number of threads. docs/whatif.md, "Numbers of threads".
 #pragma once
 
 #include <cstdint>

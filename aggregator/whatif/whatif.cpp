@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -22,8 +23,10 @@
 #include "aggregator/waits/matching.hpp"
 #include "aggregator/waits/replay_engine.hpp"
 #include "aggregator/waits/trace.hpp"
+#include "aggregator/whatif/fork_join.hpp"
 #include "aggregator/whatif/reach.hpp"
 #include "aggregator/whatif/stretches.hpp"
+#include "aggregator/whatif/teams.hpp"
 #include "aggregator/whatif/threads.hpp"
 #include "base/first_names.hpp"
 
@@ -60,10 +63,12 @@ constexpr std::int64_t kNoTime = -1;
 // Times in nanoseconds have 63 bits.
 constexpr double kLongest_s = 3e9;
 constexpr std::size_t kMostRows = 20;
+// Of a process's time: of its start and end, when there is no main thread that is recorded.
+constexpr double kMostOutsideLife = 0.1;
 // Of the elapsed time: what is shorter is no row of the critical path.
 constexpr double kLeastOfPath = 1e-6;
 // Keys of gaps before the first and after the last call, which are no call sites.
-constexpr std::uint32_t kHead = kNone - 1, kTail = kNone;
+constexpr std::uint32_t kHelperHead = kNone - 2, kHead = kNone - 1, kTail = kNone;
 
 std::uint64_t key_of(std::uint32_t rank, std::uint32_t site) { return std::uint64_t{rank} << 32 | site; }
 
@@ -124,18 +129,33 @@ struct Recording {
   // others.
   std::array<std::unordered_map<std::uint64_t, double>, 2> io;
   std::unordered_map<std::uint64_t, double> blocked;  // likewise, of main threads: what they waited
+  std::vector<std::uint32_t> region_of;  // Teams::region_of()
+  std::vector<bool> is_join;             // per path: a thread waits for the end of another one there
+  // Gaps of main threads in which threads are made and joined, by lane and call (key_of).
+  std::unordered_map<std::uint64_t, ForkJoin::Window> windows;
+  LaneTies ties;
 
-  [[nodiscard]] double io_share(const Lane& lane, std::uint32_t path) const {
-    const auto& shares = io[lane.thread == 0 ? 0 : 1];
-    const auto found = shares.find(key_of(lane.rank, path));
+  // Whether the gap before the lane's first call is known: that of a helper thread only if what made it is.
+  [[nodiscard]] bool has_head(const Lane& lane) const {
+    return lane.thread == 0 || ties.is_made[trace.events[lane.first].lane];
+  }
+  [[nodiscard]] double io_share(std::uint32_t rank, bool main, std::uint32_t path) const {
+    const auto& shares = io[main ? 0 : 1];
+    const auto found = shares.find(key_of(rank, path));
     return found == shares.end() ? 0 : found->second;
+  }
+  [[nodiscard]] const ForkJoin::Window* window(const Lane& lane, std::uint32_t call) const {
+    if (windows.empty() || lane.thread != 0) return nullptr;
+    const auto found = windows.find(key_of(trace.events[lane.first].lane, call));
+    return found == windows.end() ? nullptr : &found->second;
   }
 
   [[nodiscard]] const Stretch& stretch(const Lane& lane, std::uint32_t call) const {
     return call == lane.end ? tail[trace.events[lane.first].lane] : before[call];
   }
   [[nodiscard]] std::uint32_t site_of(const Lane& lane, std::uint32_t call) const {
-    return call == lane.end ? kTail : call == lane.first && spans.empty() ? kHead : trace.events[call].path;
+    if (call == lane.first && spans.empty()) return lane.thread == 0 ? kHead : kHelperHead;
+    return call == lane.end ? kTail : trace.events[call].path;
   }
   [[nodiscard]] bool counts(std::uint32_t call) const { return spans.empty() || is_counted[call]; }
   // When the time before a call began.
@@ -229,29 +249,69 @@ struct Amounts {
     std::unordered_map<std::uint64_t, double> added;   // ns per gap, where the rank had none
   };
   std::vector<Balance> balances;
+  // The same among the threads of OpenMP's teams, and among threads that are made and joined together.
+  std::vector<Teams::Balance> team_balances;
+  struct GroupBalance {
+    std::vector<bool> inside;                          // per path
+    std::unordered_map<std::uint64_t, double> factor;  // per group and thread
+  };
+  std::vector<GroupBalance> group_balances;
+  // Of a main thread's time in a region, whose last thread decides: by rank and region.
+  std::unordered_map<std::uint64_t, double> of_region;
 
-  // Of a part of a gap.
-  [[nodiscard]] double factor(const Recording& recording, const Lane& lane, std::uint32_t path) const {
-    return of(lane.rank, path) * (io == 1 ? 1 : 1 + recording.io_share(lane, path) * (io - 1));
+  [[nodiscard]] bool change_work() const {
+    return paths_change || io != 1 || !balances.empty() || !team_balances.empty() || !group_balances.empty();
+  }
+  // Of what a thread works, as long as it does not have to wait for others of its team.
+  [[nodiscard]] double of_work(const Recording& recording, std::uint32_t rank, bool main,
+                               std::uint32_t path) const {
+    return static_cast<double>(of_path[path]) *
+           (io == 1 ? 1 : 1 + recording.io_share(rank, main, path) * (io - 1));
+  }
+  // Of a part of a thread's time.
+  [[nodiscard]] double factor(const Recording& recording, std::uint32_t rank, bool main,
+                              std::uint32_t path) const {
+    const double* const region = main ? in_region(recording, rank, path) : nullptr;
+    return (region != nullptr ? *region : of_work(recording, rank, main, path)) * of_number(rank, path);
   }
   // Of sampled time.
-  [[nodiscard]] double factor(const shard::Value& value) const {
-    return of(value.rank, value.path) * (value.category == shard::Category::kIo ? io : 1);
+  [[nodiscard]] double factor(const Recording& recording, const shard::Value& value) const {
+    const double* const region = value.main_thread ? in_region(recording, value.rank, value.path) : nullptr;
+    return (region != nullptr ? *region
+                              : static_cast<double>(of_path[value.path]) *
+                                    (value.category == shard::Category::kIo ? io : 1)) *
+           of_number(value.rank, value.path);
+  }
+  // Of a thread in a span of its life.
+  [[nodiscard]] double group_factor(std::uint32_t group, std::uint32_t thread, std::uint32_t path) const {
+    double all = 1;
+    for (const GroupBalance& balance : group_balances)
+      if (balance.inside[path])
+        if (const auto found = balance.factor.find(key_of(group, thread)); found != balance.factor.end())
+          all *= found->second;
+    return all;
   }
 
  private:
-  [[nodiscard]] double of(std::uint32_t rank, std::uint32_t path) const {
-    auto factor = static_cast<double>(of_path[path]);
+  [[nodiscard]] double of_number(std::uint32_t rank, std::uint32_t path) const {
+    double factor = 1;
     for (const ThreadFactors& regions : threads)
       factor = product(factor, static_cast<double>(regions.of(rank, path)));
     return factor;
+  }
+  [[nodiscard]] const double* in_region(const Recording& recording, std::uint32_t rank,
+                                        std::uint32_t path) const {
+    if (of_region.empty() || recording.region_of[path] == 0) return nullptr;
+    const auto found = of_region.find(key_of(rank, recording.region_of[path]));
+    return found == of_region.end() ? nullptr : &found->second;
   }
 };
 
 class ChangedCosts {
  public:
-  ChangedCosts(const Recording& recording, const Amounts& amounts)
+  ChangedCosts(const Recording& recording, const ForkJoin& fork_join, const Amounts& amounts)
       : r_(recording),
+        threads_(fork_join),
         a_(amounts),
         now_(recording.trace.lanes.size()),
         cause(recording.trace.events.size(), kNone),
@@ -275,7 +335,7 @@ class ChangedCosts {
     for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
       const Part& part = r_.parts[i];
       const double ns = static_cast<double>(stretch.useful_ns) * static_cast<double>(part.share);
-      double factor = a_.factor(r_, lane, part.path) * whole;
+      double factor = a_.factor(r_, lane.rank, lane.thread == 0, part.path) * whole;
       for (const Amounts::Balance& balance : a_.balances)
         if (!balance.inside.empty() && balance.inside[part.path]) factor *= found_in(balance.factor, 1);
       take(part.path, ns * factor);
@@ -284,11 +344,52 @@ class ChangedCosts {
     take(0, rest * whole + added);
   }
   [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
-    if (!a_.paths_change && a_.io == 1 && a_.balances.empty())
-      return static_cast<double>(r_.stretch(lane, call).useful_ns);
+    if (!a_.change_work()) return static_cast<double>(r_.stretch(lane, call).useful_ns);
+    if (const ForkJoin::Window* const window = r_.window(lane, call); window != nullptr)
+      return with_threads_ns(lane, call, *window);
     double sum = 0;
     divide(lane, call, [&](std::uint32_t, double ns) { sum += ns; });
     return std::max(sum, 0.0);
+  }
+  // Of what a lane does in a gap without waiting for threads that it joins.
+  [[nodiscard]] double own_factor(const Lane& lane, std::uint32_t call) const {
+    if (!a_.change_work()) return 1;
+    std::uint32_t group = 0;
+    if (const ForkJoin::Window* const window = r_.window(lane, call); window != nullptr)
+      for (std::uint32_t s = window->first; s < window->end && group == 0; ++s) group = threads_.group_of(s);
+    const Stretch& stretch = r_.stretch(lane, call);
+    double before_ns = static_cast<double>(stretch.useful_ns), after_ns = 0;
+    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
+      if (r_.is_join[r_.parts[i].path])
+        before_ns -= static_cast<double>(stretch.useful_ns) * static_cast<double>(r_.parts[i].share);
+    divide(lane, call, [&](std::uint32_t path, double ns) {
+      if (path == 0 || !r_.is_join[path]) after_ns += ns * (path == 0 ? 1 : a_.group_factor(group, 0, path));
+    });
+    return before_ns > 0 ? std::max(after_ns, 0.0) / before_ns : 1;
+  }
+  [[nodiscard]] std::int64_t after_joins(const Lane& lane, std::uint32_t call, std::int64_t ns,
+                                         const std::vector<LaneTies::Joined>& joins,
+                                         const std::vector<std::int64_t>& ends) {
+    const double own = own_factor(lane, call);
+    const Stretch& stretch = r_.stretch(lane, call);
+    auto clock_ns = static_cast<double>(ns), rest_ns = static_cast<double>(stretch.useful_ns);
+    for (std::size_t i = 0; i < joins.size(); ++i) {
+      clock_ns += static_cast<double>(joins[i].own_ns) * own;
+      clock_ns = std::max(clock_ns, static_cast<double>(ends[i])) + static_cast<double>(joins[i].behind_ns);
+      rest_ns -= static_cast<double>(joins[i].own_ns + joins[i].waited_ns);
+    }
+    const bool polled = call != lane.end && r_.elastic[call];
+    const double calls_ns = polled ? 0.0 : static_cast<double>(stretch.calls_ns);
+    // Calls without events before the last join are in what was spent until then.
+    clock_ns += rest_ns > 0 ? rest_ns * own + calls_ns : std::max(rest_ns + calls_ns, 0.0);
+    with_threads_[key_of(r_.trace.events[lane.first].lane, call)] =
+        std::max(clock_ns - static_cast<double>(ns) - calls_ns, 0.0);
+    return std::llround(std::min(clock_ns, 4e18));
+  }
+  // How long a gap took in which other threads were joined; empty: none were.
+  [[nodiscard]] std::optional<double> gap_with_threads_ns(const Lane& lane, std::uint32_t call) const {
+    const auto found = with_threads_.find(key_of(r_.trace.events[lane.first].lane, call));
+    return found == with_threads_.end() ? std::nullopt : std::optional(found->second);
   }
   [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
     const bool polled = call != lane.end && r_.elastic[call];
@@ -325,6 +426,26 @@ class ChangedCosts {
   }
 
  private:
+  // A gap in which the thread makes other threads and joins them. How its own work changes is known of the
+  // whole gap; how that of the others does, of each of them.
+  [[nodiscard]] double with_threads_ns(const Lane& lane, std::uint32_t call,
+                                       const ForkJoin::Window& window) const {
+    const auto [row, is_new] = with_threads_.try_emplace(key_of(r_.trace.events[lane.first].lane, call), 0);
+    if (!is_new) return row->second;
+    const auto useful_ns = static_cast<double>(r_.stretch(lane, call).useful_ns);
+    const double own = own_factor(lane, call);
+    const double changed_ns = threads_.play(
+        lane.rank, window, own, [&](std::uint32_t thread, std::uint32_t span, std::uint32_t path) {
+          return a_.factor(r_, lane.rank, false, path) *
+                 a_.group_factor(threads_.group_of(span), thread, path);
+        });
+    // Until the last join there may be calls without events, which are no part of useful_ns.
+    const double as_recorded_ns =
+        threads_.play(lane.rank, window, 1, [](std::uint32_t, std::uint32_t, std::uint32_t) { return 1; });
+    const auto until_last_ns = static_cast<double>(threads_.last_ns(window) - window.begin_ns);
+    const double rest_ns = std::max(useful_ns - until_last_ns, 0.0);
+    return row->second = std::max(useful_ns + changed_ns - as_recorded_ns + rest_ns * (own - 1), 0.0);
+  }
   [[nodiscard]] std::int64_t transit_ns(std::uint32_t e) const {
     if (a_.latency == 1 && a_.bandwidth == 1) return r_.transit_ns[e];
     const auto ns = static_cast<double>(r_.transit_ns[e]);
@@ -337,8 +458,10 @@ class ChangedCosts {
     std::int64_t begin_ns = 0, done_ns = 0, waited_until_ns = 0;
   };
   const Recording& r_;
+  const ForkJoin& threads_;
   const Amounts& a_;
-  std::vector<Now> now_;  // the call of each lane
+  mutable std::unordered_map<std::uint64_t, double> with_threads_;  // by lane and call
+  std::vector<Now> now_;                                            // the call of each lane
 
  public:
   // Per first event of a call: the event before which another lane did what this call waited for; kNone: its
@@ -386,6 +509,9 @@ struct WhatIf::State {
   Merger merger;
   ShardData merged;
   Recording recording;
+  Teams teams;
+  ForkJoin fork_join;
+  std::vector<std::vector<ForkJoin::Window>> windows;  // per rank: what is replayed of its main thread
   bool from_sums = false;
   double elapsed_s = 0, period_s = 0;
   Outcome replayed;
@@ -408,6 +534,11 @@ struct WhatIf::State {
     amounts.of_path.assign(merged.paths.size(), 1);
     return amounts;
   }
+  void find_threads();
+  void find_windows_of_gaps();
+  void find_ties();
+  void find_windows_of_ranks();
+  [[nodiscard]] double play(std::uint32_t rank, const Amounts& amounts) const;
   void find_stretches();
   void find_places();
   void find_io();
@@ -441,6 +572,7 @@ struct WhatIf::State {
   Result<void> add_function_balance(const Change& change, Amounts& amounts) const;
   Result<void> add_balance(const Change& change, std::vector<bool> inside, std::uint32_t one,
                            Amounts& amounts) const;
+  [[nodiscard]] Amounts::GroupBalance group_balance(const std::vector<bool>& inside) const;
   [[nodiscard]] double spread_s(const Outcome& outcome) const;
   [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome) const;
   template <typename Take>
@@ -455,11 +587,14 @@ Result<void> WhatIf::State::prepare() {
   period_s = merged.run.rate_hz == 0 ? 0 : 1.0 / merged.run.rate_hz;
   recording.trace = builder.finish(merged);
   Trace& trace = recording.trace;
+  find_threads();
   if (trace.lanes.empty()) {
     for (const shard::Rank& rank : merged.ranks)
       if ((rank.flags & shard::kUsedMpi) != 0)
         return Error{"the run has no MPI events to replay", ErrorKind::kNotFound};
     from_sums = true;
+    find_io();
+    find_windows_of_ranks();
     replayed = outcome(no_change());
     elapsed_s = replayed.elapsed_s;
     if (!(elapsed_s > 0)) return Error{"nothing is predicted: the run took no time", ErrorKind::kNotFound};
@@ -479,6 +614,10 @@ Result<void> WhatIf::State::prepare() {
   if (why != Incomplete::kNo)
     return Error{std::string("the run cannot be replayed: ") + kWhy[static_cast<std::size_t>(why)],
                  ErrorKind::kNotFound};
+  if (!is_sample) {  // by the nodes' own clocks; a stretch may have a part of a gap only
+    find_windows_of_gaps();
+    find_ties();
+  }
   const ClockModel clocks(trace, recording.matches, builder.clock_offsets(), merged);
   clocks.adjust(trace);
   elapsed_s = seconds(static_cast<double>(end_of_run_ns() - begin_of_run_ns()));
@@ -523,15 +662,127 @@ Result<void> WhatIf::State::take_stretches(const ClockModel& clocks) {
   recording.trace = std::move(part.trace);
   recording.stretch_of = std::move(part.stretch_of);
   recording.is_counted = std::move(part.is_counted);
+  recording.ties.is_made.resize(recording.trace.lanes.size());  // of none it is known
   return {};
 }
+
+// --- threads ----------------------------------------------------------------------------------------------
+
+void WhatIf::State::find_threads() {
+  teams = Teams(merged);
+  fork_join = ForkJoin(merged, period_s);
+  windows.resize(merged.ranks.size());
+  recording.region_of = teams.region_of();
+  recording.is_join.resize(merged.paths.size());
+  for (std::size_t p = 1; p < merged.paths.size(); ++p) {
+    const std::uint32_t frame = merged.paths[p].frame;
+    recording.is_join[p] = frame != kNone && merged.frames[frame].kind == shard::FrameKind::kKernel &&
+                           merged.strings[merged.frames[frame].name] == shard::kOnThreadName;
+  }
+}
+
+void WhatIf::State::find_windows_of_gaps() {
+  const Trace& trace = recording.trace;
+  for (std::uint32_t l = 0; l < trace.lanes.size(); ++l) {
+    const Lane& lane = trace.lanes[l];
+    if (lane.thread != 0 || !fork_join.is_known(lane.rank)) continue;
+    for (std::uint32_t call = lane.first;; call = trace.call_end(call)) {
+      const std::int64_t begin_ns = call == lane.first ? lane.begin_ns : trace.events[call - 1].exit_ns;
+      const std::int64_t end_ns = call == lane.end ? lane.end_ns : trace.events[call].enter_ns;
+      const ForkJoin::Window window = fork_join.between(lane.rank, begin_ns, end_ns);
+      if (!fork_join.joined_in(lane.rank, window).empty()) {
+        recording.windows.emplace(key_of(l, call), window);
+        windows[lane.rank].push_back(window);
+      }
+      if (call == lane.end) break;
+    }
+  }
+}
+
+// Helper threads with MPI calls of their own: each begins where its main thread makes it, and if that joins
+// it between two of its calls, it waits there for its end.
+void WhatIf::State::find_ties() {
+  Trace& trace = recording.trace;
+  LaneTies& ties = recording.ties;
+  ties.is_made.resize(trace.lanes.size());
+  for (std::uint32_t m = 0; m < trace.lanes.size(); ++m) {
+    const Lane& main = trace.lanes[m];
+    if (main.thread != 0 || !fork_join.is_known(main.rank)) continue;
+    // Of the gap that a time lies in, of the call behind it and of when it began; none within a call.
+    const auto gap_of = [&](std::int64_t ns) -> std::optional<std::pair<std::uint32_t, std::int64_t>> {
+      const std::uint32_t next = trace.first_entered(main, ns);
+      if (next == main.first) return std::pair(next, main.begin_ns);
+      if (trace.events[next - 1].exit_ns > ns) return std::nullopt;
+      return std::pair(next, trace.events[next - 1].exit_ns);
+    };
+    std::vector<std::pair<ForkJoin::Caller, std::uint32_t>> joined;
+    for (const ForkJoin::Caller& caller : fork_join.callers(main.rank)) {
+      std::uint32_t l = m + 1;
+      while (l < trace.lanes.size() && trace.lanes[l].rank == main.rank &&
+             trace.lanes[l].thread != caller.mpi_thread)
+        ++l;
+      const auto made = gap_of(caller.created_ns);
+      if (l == trace.lanes.size() || trace.lanes[l].rank != main.rank || ties.is_made[l] || !made) continue;
+      Lane& lane = trace.lanes[l];
+      const Event &first = trace.events[lane.first], &last = trace.events[lane.end - 1];
+      if (caller.begin_ns > first.enter_ns || caller.end_ns < last.exit_ns) continue;
+      lane.begin_ns = caller.begin_ns;
+      lane.head_ns = first.enter_ns - lane.begin_ns;
+      lane.end_ns = caller.end_ns;
+      lane.tail_ns = lane.end_ns - last.exit_ns;
+      ties.is_made[l] = true;
+      ties.made[LaneTies::key(m, made->first)].push_back(
+          {l, std::max<std::int64_t>(caller.created_ns - made->second, 0),
+           std::max<std::int64_t>(caller.begin_ns - caller.created_ns, 0)});
+      if (caller.joined_ns != 0) joined.emplace_back(caller, l);
+    }
+    std::sort(joined.begin(), joined.end(),
+              [](const auto& a, const auto& b) { return a.first.joined_ns < b.first.joined_ns; });
+    std::int64_t before_ns = main.begin_ns;
+    for (const auto& [caller, l] : joined) {
+      const auto gap = gap_of(caller.joined_ns);
+      if (!gap || gap->second > caller.join_ns || recording.window(main, gap->first) != nullptr) continue;
+      before_ns = std::max(before_ns, gap->second);
+      ties.joined[LaneTies::key(m, gap->first)].push_back(
+          {l, std::max<std::int64_t>(caller.join_ns - before_ns, 0), caller.joined_ns - caller.join_ns,
+           std::max<std::int64_t>(caller.joined_ns - std::max(caller.join_ns, caller.end_ns), 0)});
+      before_ns = caller.joined_ns;
+    }
+  }
+}
+
+// Without MPI: the whole of the main thread, if a replay of it takes as long as it did.
+void WhatIf::State::find_windows_of_ranks() {
+  for (std::uint32_t r = 0; r < merged.ranks.size(); ++r) {
+    if (!fork_join.is_known(r)) continue;
+    const ForkJoin::Window window = fork_join.life_of_main(r);
+    if (fork_join.joined_in(r, window).empty()) continue;
+    windows[r] = {window};
+    const auto elapsed_ns = static_cast<double>(merged.ranks[r].elapsed_ns);
+    const auto life_ns = static_cast<double>(fork_join.last_ns(window) - window.begin_ns);
+    // A main thread may leave the others alone.
+    if (std::abs(elapsed_ns - life_ns) > kMostOutsideLife * elapsed_ns ||
+        std::abs(play(r, no_change()) - life_ns) > kMostReplayError * life_ns)
+      windows[r].clear();
+  }
+}
+
+// How long the main thread of a rank takes that is replayed as a whole.
+double WhatIf::State::play(std::uint32_t rank, const Amounts& amounts) const {
+  return fork_join.play(rank, windows[rank].front(), {},
+                        [&](std::uint32_t thread, std::uint32_t span, std::uint32_t path) {
+                          return amounts.factor(recording, rank, thread == 0, path) *
+                                 amounts.group_factor(fork_join.group_of(span), thread, path);
+                        });
+}
+
+// --- gaps -------------------------------------------------------------------------------------------------
 
 template <typename Take>
 void WhatIf::State::for_each_stretch(const Take& take) const {
   for (const Lane& lane : recording.trace.lanes)
     for (std::uint32_t call = lane.first;; call = recording.trace.call_end(call)) {
-      // A helper thread is known from its first event on.
-      if (call != lane.first || lane.thread == 0) take(lane, call);
+      if (call != lane.first || recording.has_head(lane)) take(lane, call);
       if (call == lane.end) break;
     }
 }
@@ -858,7 +1109,9 @@ bool WhatIf::State::calibrate() {
   const Trace& trace = recording.trace;
   const std::int64_t first_ns = begin_of_run_ns();
   RecordedCosts recorded(recording, first_ns);
-  if (ReplayEngine(trace, recording.matches, recorded).run() < 0) return false;
+  ReplayEngine engine(trace, recording.matches, recorded);
+  engine.tie(recording.ties);
+  if (engine.run() < 0) return false;
   find_network(recorded, first_ns);
   recording.own_ns.resize(trace.events.size());
   recording.transit_ns.resize(trace.events.size());
@@ -961,8 +1214,9 @@ void WhatIf::State::set_outcome_of_useful(const std::vector<double>& useful_ns, 
 
 Outcome WhatIf::State::replay(const Amounts& amounts) const {
   const Trace& trace = recording.trace;
-  ChangedCosts costs(recording, amounts);
+  ChangedCosts costs(recording, fork_join, amounts);
   ReplayEngine engine(trace, recording.matches, costs);
+  engine.tie(recording.ties);
   Outcome outcome;
   const std::int64_t end_ns = engine.run();
   outcome.elapsed_s = end_ns < 0 ? -1 : seconds(static_cast<double>(end_ns));
@@ -996,14 +1250,15 @@ Outcome WhatIf::State::replay(const Amounts& amounts) const {
   return outcome;
 }
 
-// Of a program without MPI: each rank's main thread takes as much less as its paths do.
+// Of a program without MPI: each rank's main thread takes as much less as its paths do; where it joins
+// threads, as much less as a replay of all threads does.
 Outcome WhatIf::State::add_up(const Amounts& amounts) const {
   std::vector<double> saved(merged.ranks.size()), sampled(merged.ranks.size()), useful(merged.ranks.size());
   for (const shard::Value& value : merged.values) {
     if (!value.main_thread) continue;
     const auto ns = static_cast<double>(value.wall_ns);
     sampled[value.rank] += ns;
-    saved[value.rank] += ns * (1 - amounts.factor(value));
+    saved[value.rank] += ns * (1 - amounts.factor(recording, value));
   }
   Outcome outcome;
   // As floating point: what a damaged shard has may be any number.
@@ -1013,6 +1268,10 @@ Outcome WhatIf::State::add_up(const Amounts& amounts) const {
   for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
     const auto elapsed = static_cast<double>(merged.ranks[r].elapsed_ns);
     useful[r] = sampled[r] > 0 ? elapsed * (1 - saved[r] / sampled[r]) : elapsed;
+    if (const auto rank = static_cast<std::uint32_t>(r); !windows[r].empty() && amounts.change_work())
+      useful[r] = std::max(elapsed + play(rank, amounts) - play(rank, no_change()), 0.0);
+    else if (!windows[r].empty())
+      useful[r] = elapsed;
     const double started = static_cast<double>(merged.ranks[r].start_utc_ns) - first;
     outcome.elapsed_s = std::max(outcome.elapsed_s, seconds(started + useful[r]));
   }
@@ -1088,7 +1347,14 @@ void WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t l
   // Every step goes to an earlier call, unless events contradict each other.
   for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
     const Stretch& stretch = recording.stretch(*lane, next);
-    costs.divide(*lane, next, [&](std::uint32_t path, double ns) { sums[{lane->rank, path}] += ns; });
+    double scale = 1;
+    if (const std::optional<double> gap_ns = costs.gap_with_threads_ns(*lane, next); gap_ns) {
+      // Who else worked meanwhile has no rows of its own: it is the rank's.
+      double sum = 0;
+      costs.divide(*lane, next, [&](std::uint32_t, double ns) { sum += ns; });
+      if (sum > 0) scale = *gap_ns / sum;
+    }
+    costs.divide(*lane, next, [&](std::uint32_t path, double ns) { sums[{lane->rank, path}] += ns * scale; });
     if (next == lane->end || !recording.elastic[next])
       sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns);
     if (next == lane->first) break;
@@ -1297,6 +1563,11 @@ Result<Amounts> WhatIf::State::amounts_of(const std::vector<Change>& changes) co
       }
     }
   }
+  if (amounts.change_work())
+    amounts.of_region =
+        teams.factors([&](std::uint32_t rank, bool main,
+                          std::uint32_t path) { return amounts.of_work(recording, rank, main, path); },
+                      amounts.team_balances);
   return amounts;
 }
 
@@ -1309,9 +1580,53 @@ Result<void> WhatIf::State::add_rank_mean(const Change& change, Amounts& amounts
 }
 
 Result<void> WhatIf::State::add_function_balance(const Change& change, Amounts& amounts) const {
-  Result<std::vector<bool>> inside = paths_of(change);
-  if (!inside) return inside.error();
-  return add_balance(change, std::move(inside).value(), kNone, amounts);
+  const Result<std::vector<bool>> found = paths_of(change);
+  if (!found) return found.error();
+  const std::vector<bool>& inside = found.value();
+  // In an OpenMP region the threads of all teams there share it, and so do threads that are made together.
+  bool in_team = false, elsewhere = false;
+  std::vector<bool> outside_teams = inside;
+  for (const shard::Value& value : merged.values) {
+    if (!inside[value.path] || value.category == shard::Category::kMpi) continue;
+    const std::uint32_t region = recording.region_of[value.path];
+    const bool known = region != 0 && teams.knows(value.rank, region);
+    in_team = in_team || known;
+    elsewhere = elsewhere || !known;
+    if (known) outside_teams[value.path] = false;
+  }
+  Amounts::GroupBalance groups = group_balance(outside_teams);
+  if (in_team) amounts.team_balances.push_back({inside, !from_sums && merged.ranks.size() > 1});
+  const bool in_group = !groups.factor.empty();
+  if (in_group) amounts.group_balances.push_back(std::move(groups));
+  const bool has_others = !from_sums && merged.ranks.size() > 1;
+  if ((in_team || in_group) && (!has_others || !elsewhere)) return {};
+  if (!has_others)
+    return Error{
+        "'" + change.text + "': there are neither other ranks to communicate with, nor threads that share it",
+        ErrorKind::kNotFound};
+  return add_balance(change, std::move(outside_teams), kNone, amounts);
+}
+
+// In each group of threads that are made and joined together, what is inside takes as long on each thread
+// that does it as on all of these on average.
+Amounts::GroupBalance WhatIf::State::group_balance(const std::vector<bool>& inside) const {
+  Amounts::GroupBalance balance;
+  std::map<std::uint32_t, std::map<std::uint32_t, double>> of_group;  // ns by thread
+  for (std::uint32_t r = 0; r < merged.ranks.size(); ++r) {
+    if (windows[r].empty()) continue;
+    fork_join.for_each_part(r, [&](std::uint32_t thread, std::uint32_t span, std::uint32_t path, double ns) {
+      if (inside[path] && fork_join.group_of(span) != 0) of_group[fork_join.group_of(span)][thread] += ns;
+    });
+  }
+  for (const auto& [group, threads] : of_group) {
+    double sum = 0;
+    for (const auto& [thread, ns] : threads) sum += ns;
+    if (threads.size() < 2) continue;
+    for (const auto& [thread, ns] : threads)
+      if (ns > 0) balance.factor[key_of(group, thread)] = sum / static_cast<double>(threads.size()) / ns;
+  }
+  balance.inside = inside;
+  return balance;
 }
 
 // Before each call site: what is inside (empty: everything) takes as long on each rank as on all on average,
@@ -1368,9 +1683,15 @@ double WhatIf::State::spread_s(const Outcome& outcome) const {
 
 double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
   const auto part_of = [&](std::uint32_t path, double factor) {
-    for (const Amounts::Balance& balance : amounts.balances)
-      if (!balance.inside.empty() && balance.inside[path]) return 1.0;
+    const auto has = [path](const auto& balance) { return !balance.inside.empty() && balance.inside[path]; };
+    if (std::any_of(amounts.balances.begin(), amounts.balances.end(), has) ||
+        std::any_of(amounts.team_balances.begin(), amounts.team_balances.end(), has) ||
+        std::any_of(amounts.group_balances.begin(), amounts.group_balances.end(), has))
+      return 1.0;
     return std::abs(1 - factor);
+  };
+  const auto is_in_team = [&](std::uint32_t rank, std::uint32_t path) {
+    return recording.region_of[path] != 0 && teams.knows(rank, recording.region_of[path]);
   };
   struct Of {
     double changed_s = 0, variance = 0, helpers_s = 0, replayed_s = 0;
@@ -1382,14 +1703,48 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
   // Of a rank's changed time t, t / period samples tell, with an error of their square root.
   for (const shard::Value& value : merged.values) {
     if (value.category == shard::Category::kMpi) continue;
-    const double part = part_of(value.path, amounts.factor(value));
+    const double part = part_of(value.path, amounts.factor(recording, value));
     const double s = seconds(static_cast<double>(value.wall_ns));
     Of& of = ranks[value.rank];
-    (value.main_thread ? of.changed_s : of.helpers_s) += s * part;
-    // Of stretches, only the samples in these tell.
-    if (value.main_thread) of.variance += s * period_s * part * part * recording.scale;
+    const double others = std::max(static_cast<double>(merged.ranks[value.rank].threads) - 1, 1.0);
+    if (value.main_thread)
+      of.changed_s += s * part;
+    else if (windows[value.rank].empty() && !is_in_team(value.rank, value.path))
+      of.helpers_s += s * part / others;
+    // Of a team any thread may be the last. Of stretches, only the samples in these tell.
+    if (value.main_thread || is_in_team(value.rank, value.path))
+      of.variance += s * period_s * part * part * recording.scale / (value.main_thread ? 1 : others);
   }
-  if (!from_sums && (amounts.paths_change || amounts.io != 1 || !amounts.balances.empty()))
+  // Threads whose joins are replayed are like the main thread. What others save may not be saved by the run.
+  for (std::uint32_t r = 0; r < merged.ranks.size(); ++r) {
+    if (windows[r].empty() || !amounts.change_work()) continue;
+    struct Helper {
+      double changed_s = 0, variance = 0;
+    };
+    std::map<std::uint32_t, Helper> helpers;
+    fork_join.for_each_part(r, [&](std::uint32_t thread, std::uint32_t, std::uint32_t path, double ns) {
+      if (thread == 0 || is_in_team(r, path)) return;
+      const double part = part_of(path, amounts.factor(recording, r, false, path));
+      helpers[thread].changed_s += seconds(ns) * part;
+      helpers[thread].variance += seconds(ns) * period_s * part * part;
+    });
+    std::vector<std::uint32_t> joined;
+    for (const ForkJoin::Window& window : windows[r]) {
+      const std::vector<std::uint32_t> here = fork_join.joined_in(r, window);
+      joined.insert(joined.end(), here.begin(), here.end());
+    }
+    std::sort(joined.begin(), joined.end());
+    double most_variance = 0;
+    for (const auto& [thread, helper] : helpers) {
+      if (helper.changed_s <= 0) continue;
+      if (std::binary_search(joined.begin(), joined.end(), thread))
+        most_variance = std::max(most_variance, helper.variance);
+      else
+        ranks[r].helpers_s = std::max(ranks[r].helpers_s, helper.changed_s);
+    }
+    ranks[r].variance += most_variance;
+  }
+  if (!from_sums && amounts.change_work())
     for_each_stretch([&](const Lane& lane, std::uint32_t call) {
       if (lane.thread != 0) return;
       const Stretch& stretch = recording.stretch(lane, call);
@@ -1399,7 +1754,7 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
         const Part& part = recording.parts[i];
         const double s = seconds(static_cast<double>(stretch.useful_ns)) * recording.scale *
                          recording.share_within(lane, call) * static_cast<double>(part.share);
-        const double changed = part_of(part.path, amounts.factor(recording, lane, part.path));
+        const double changed = part_of(part.path, amounts.factor(recording, lane.rank, true, part.path));
         of.replayed_s += s * changed;
         const auto found = recording.blocked.find(key_of(lane.rank, part.path));
         if (found == recording.blocked.end()) continue;
@@ -1425,8 +1780,7 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
     // In each such gap the first wait has up to blind_s of the next one: half of that on average, and always
     // the same way.
     blind = std::max(blind, blind_s * (of.differences / 2 + kNormal * std::sqrt(of.squares / 12)));
-    const double of_one = of.helpers_s / std::max(static_cast<double>(rank.threads) - 1, 1.0);
-    helpers = std::max(helpers, of_one - of.changed_s);
+    helpers = std::max(helpers, of.helpers_s - of.changed_s);
     lacked += seconds(static_cast<double>(rank.mpi_runnable_ns) +
                       static_cast<double>(
                           rank.main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)])) /

@@ -409,6 +409,13 @@ void dump_losses(const ShardData& data, Text& out) {
   out.table("mutex_waits", data.mutex_waits.size(), "rank_row\tpath\tholder_path\tmutex\twait_ns\tsamples");
   for (const MutexWait& w : data.mutex_waits)
     out.row(w.rank, w.path, w.holder_path, w.mutex, w.wait_ns, w.samples);
+  out.table("thread_spans", data.thread_spans.size(),
+            "rank_row\tthread\tnumber\tother\thow\tbegin_ns\tcall_ns\tend_ns\tmpi_thread");
+  for (const ThreadSpan& s : data.thread_spans)
+    out.row(s.rank, s.thread, s.number, s.other, shard::kSpanEndNames[static_cast<std::size_t>(s.how)],
+            s.begin_ns, s.call_ns, s.end_ns, s.mpi_thread);
+  out.table("span_times", data.span_times.size(), "rank_row\tthread\tnumber\tpath\twall_ns");
+  for (const SpanTime& t : data.span_times) out.row(t.rank, t.thread, t.number, t.path, t.wall_ns);
   out.table("omp_ranks", data.omp_ranks.size(), "rank_row\tmethod\tflags\tprocessors\truntime");
   for (const OmpRank& r : data.omp_ranks)
     out.row(r.rank, omp_method_name(r.method), unsigned{r.flags}, r.processors, r.runtime);

@@ -62,7 +62,7 @@ void GapTimeline::finish_gap() {
     std::erase_if(call.path_times, [](const GapPathTime& time) { return time.wall_ns == 0; });
   }
   std::sort(call.path_times.begin(), call.path_times.end(), larger);
-  if (call.path_times.size() > kMaxPathsOfGap) call.path_times.resize(kMaxPathsOfGap);
+  if (call.path_times.size() > most_paths_) call.path_times.resize(most_paths_);
 }
 
 }  // namespace clusterprof::collector

@@ -29,11 +29,11 @@ inline constexpr std::uint32_t kNoPath = 0xffff'ffffu;
 
 class GapTimeline {
  public:
-  static constexpr std::size_t kMaxPathsOfGap = 8;  // those with the longest times
+  static constexpr std::size_t kMaxPathsOfGap = 8;  // those with the longest times, unless told otherwise
   static constexpr std::size_t kMaxWaiting = 4096;  // events
 
-  explicit GapTimeline(std::uint64_t start_ns = 0)
-      : sampled_until_ns_(start_ns), call_{start_ns, start_ns, 0} {}
+  explicit GapTimeline(std::uint64_t start_ns = 0, std::size_t most_paths = kMaxPathsOfGap)
+      : most_paths_(most_paths), sampled_until_ns_(start_ns), call_{start_ns, start_ns, 0} {}
 
   // `sink`, here and below: void(const wire::MpiEvent&, std::span<const GapPathTime>), events in order; the
   // gap comes with the first event of its call. The next event, in order of exit_ns.
@@ -149,6 +149,7 @@ class GapTimeline {
     waiting_.pop_front();
   }
 
+  std::size_t most_paths_;
   std::deque<wire::MpiEvent> events_;  // of the calls in waiting_, in order
   std::deque<Call> waiting_;
   std::uint64_t sampled_until_ns_;

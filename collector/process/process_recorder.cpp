@@ -248,8 +248,10 @@ void ProcessRecorder::end_replaced_thread(RecordedThread& thread, std::uint64_t 
 
 void ProcessRecorder::keep_ended(RecordedThread& thread, std::uint64_t end_ns) {
   if (thread.state == RecordedThread::State::kEnded) end_ns = thread.ended_ns;
-  if (thread.state != RecordedThread::State::kNone)
+  if (thread.state != RecordedThread::State::kNone) {
     ended_threads_.add(row_of(thread, thread.account, end_ns, false));
+    samples_.ties().end(thread.ties, end_ns, thread.events.number);
+  }
   thread.state = RecordedThread::State::kNone;
 }
 
@@ -335,6 +337,7 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.sampled = SampledTime(begin, slot.start_cpu_ns);
   thread.events.timeline = GapTimeline(not_before);  // a new thread may already be in its first call
   thread.events.number.reset();
+  samples_.ties().begin(thread.ties, thread.main, thread.tid, begin);
   thread.loops = ThreadLoops();
   thread.window_begin_ns = thread.window_end_ns = 0;
   // The window may have been opened since the last look.
@@ -706,8 +709,10 @@ void ProcessRecorder::add_unrecorded_threads(ProcessReport& report, std::uint64_
   }
 }
 
-void ProcessRecorder::add_ended_threads(ProcessReport& report) const {
+void ProcessRecorder::add_ended_threads(ProcessReport& report) {
   report.thread_table = ended_threads_;
+  // Before that, some of a thread's spans would be missing.
+  if (finished_) report.thread_spans = samples_.ties().spans();
   report.mpi_ns = time_in_mpi_.ended_main_ns();
   report.mpi_helpers = time_in_mpi_.ended_helpers();
   for (const RawCallUnderWay& call : time_in_mpi_.calls_at_end()) add_call_under_way(report, call);

@@ -154,7 +154,7 @@ class ProcessRecorder {
   void add_drops(ProcessReport& report) const;
   void add_events(ProcessReport& report, Events which);
   void add_unrecorded_threads(ProcessReport& report, std::uint64_t now_ns);
-  void add_ended_threads(ProcessReport& report) const;
+  void add_ended_threads(ProcessReport& report);
   // `live`: null, or as for live_report().
   void add_living_threads(ProcessReport& report, std::uint64_t now_ns, LiveTimes* live);
   void add_loops(std::vector<RawLoop>& loops, const RecordedThread& thread, const wire::ThreadSlot& slot,

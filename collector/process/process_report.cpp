@@ -122,6 +122,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   mpi_unseen |= other.mpi_unseen;
   openmp.add(other.openmp, keep_main_thread);
   if (!keep_main_thread) return;
+  if (thread_spans.empty()) thread_spans = other.thread_spans;
   const auto has_events = [](const ProcessReport& report) {
     return std::any_of(report.events.begin(), report.events.end(),
                        [](const auto& log) { return log != nullptr && log->size() != 0; });

@@ -25,6 +25,7 @@
 #include "collector/process/openmp_amounts.hpp"
 #include "collector/process/thread_loops.hpp"
 #include "collector/process/thread_table.hpp"
+#include "collector/process/thread_ties.hpp"
 #include "collector/rings/recorded_windows.hpp"
 #include "collector/stacks/raw_store.hpp"
 
@@ -97,6 +98,7 @@ struct ProcessReport {
   std::array<std::shared_ptr<const EventLog>, 2> events;  // by Events; null: not asked for
   std::vector<ClockReading> clocks;
   ThreadTable thread_table;
+  std::vector<RawThreadSpan> thread_spans;  // of the rank's main process, when it has ended
   RawOpenMp openmp;
 
   RawTasks tasks;

@@ -54,6 +54,7 @@ SampleCharger::SampleCharger(const SegmentView& segment, RawStore& store, StackR
 
 void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire::RecordHeader& record,
                          const wire::Ring& ring, std::uint64_t latest_ns) {
+  if (record.type == wire::kThreadTie) return take_tie(thread, record, ring, latest_ns);
   RingSample sample;
   switch (read_record(record, ring, thread.words.size(), sample)) {
     case RecordKind::kSample:
@@ -92,6 +93,24 @@ void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire:
     callers_.sample(slot, time_ns, false, 0);
 }
 
+void SampleCharger::take_tie(RecordedThread& thread, const wire::RecordHeader& record, const wire::Ring& ring,
+                             std::uint64_t latest_ns) {
+  wire::ThreadTie tie;
+  if (!read_thread_tie(record, ring, tie) || !ties_.take(thread.ties, tie, latest_ns + kMaxStopNs))
+    drops_.add("damaged_record");
+}
+
+void SampleCharger::spent(RecordedThread& thread, std::uint64_t begin_ns, std::uint64_t end_ns,
+                          const IntervalPaths& paths, double share) {
+  thread.events.timeline.spent(begin_ns, end_ns, paths, share);
+  if (thread.ties.number) thread.ties.timeline.spent(begin_ns, end_ns, paths, share);
+}
+
+void SampleCharger::sampled_until(RecordedThread& thread, std::uint64_t time_ns) {
+  events_.sampled_until(thread.events, time_ns);
+  ties_.sampled_until(thread.ties, time_ns);
+}
+
 KernelUse SampleCharger::kernel_use(const wire::SampleRecord& record) const {
   KernelUse kernel{record.system_ns, record.page_faults};
   kernel.gave_way = (record.flags & wire::kGaveWay) != 0;
@@ -113,11 +132,9 @@ void SampleCharger::take_end(RecordedThread& thread, const RingSample& sample, s
     }
     end_account(thread, time_ns, record.cpu_ns, (record.flags & wire::kUsageKnown) != 0 ? &kernel : nullptr,
                 sample.counter_values());
-    thread.sampled.end(time_ns,
-                       [&](std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths) {
-                         thread.events.timeline.spent(begin_ns, end_ns, paths);
-                       });
-    events_.sampled_until(thread.events, time_ns);
+    thread.sampled.end(time_ns, [&](std::uint64_t begin_ns, std::uint64_t end_ns,
+                                    const IntervalPaths& paths) { spent(thread, begin_ns, end_ns, paths); });
+    sampled_until(thread, time_ns);
   }
   thread.state = RecordedThread::State::kEnded;
   thread.ended_ns = time_ns;
@@ -161,9 +178,9 @@ void SampleCharger::take_edge(RecordedThread& thread, bool begins, std::uint64_t
   thread.unsampled_since_cpu_ns = cpu_ns;
   thread.sampled.sample(time_ns, cpu_ns, false, {},
                         [&](std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths) {
-                          thread.events.timeline.spent(begin_ns, end_ns, paths);
+                          spent(thread, begin_ns, end_ns, paths);
                         });
-  events_.sampled_until(thread.events, time_ns);
+  sampled_until(thread, time_ns);
 }
 
 void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns) {
@@ -177,9 +194,9 @@ void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample,
                        ChargeSink(charges_, thread.main));
   thread.sampled.sample(time_ns, record.cpu_ns, blocked, {},
                         [&](std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths) {
-                          thread.events.timeline.spent(begin_ns, end_ns, paths);
+                          spent(thread, begin_ns, end_ns, paths);
                         });
-  events_.sampled_until(thread.events, time_ns);
+  sampled_until(thread, time_ns);
 }
 
 void SampleCharger::take_stack(RecordedThread& thread, std::uint32_t slot, const RingSample& sample,
@@ -213,16 +230,14 @@ void SampleCharger::take_stack(RecordedThread& thread, std::uint32_t slot, const
   const double runnable = charged.runnable_share;
   thread.sampled.sample(time_ns, record.cpu_ns, blocked, {target.path, context.mpi_op == 0},
                         [&](std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths) {
-                          GapTimeline& timeline = thread.events.timeline;
-                          timeline.spent(begin_ns, end_ns, paths, 1 - runnable);
+                          spent(thread, begin_ns, end_ns, paths, 1 - runnable);
                           if (runnable > 0)
-                            timeline.spent(
-                                begin_ns, end_ns,
-                                {runnable_path(paths.without_call), runnable_path(paths.before_call),
-                                 runnable_path(paths.after_call)},
-                                runnable);
+                            spent(thread, begin_ns, end_ns,
+                                  {runnable_path(paths.without_call), runnable_path(paths.before_call),
+                                   runnable_path(paths.after_call)},
+                                  runnable);
                         });
-  events_.sampled_until(thread.events, time_ns);
+  sampled_until(thread, time_ns);
   if (record.trigger == wire::Trigger::kStop) return;  // no sample
   if (thread.loops.has_loops())
     thread.loops.sample(time_ns, record.cpu_ns, blocked,

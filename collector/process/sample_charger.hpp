@@ -29,6 +29,7 @@
 #include "collector/process/native_callers.hpp"
 #include "collector/process/stay.hpp"
 #include "collector/process/thread_loops.hpp"
+#include "collector/process/thread_ties.hpp"
 #include "collector/rings/drop_counts.hpp"
 #include "collector/rings/sample_reader.hpp"
 #include "collector/rings/segment_view.hpp"
@@ -61,6 +62,7 @@ struct RecordedThread {
   ThreadAccount account;
   SampledTime sampled;
   ThreadEvents events;
+  ThreadTimeline ties;
   ThreadLoops loops;
   // The mutex that it was seen to wait for; address 0: none. How long it had waited when it was seen.
   RawMutexKey mutex;
@@ -107,6 +109,9 @@ class SampleCharger {
     return mutex_waits_;
   }
 
+  // Which thread has made and joined which one.
+  [[nodiscard]] ThreadTies& ties() noexcept { return ties_; }
+
   // From now on samples do not change where threads were last: the process is being ended by a signal, whose
   // handler is not what it was doing.
   void hold_places() noexcept { holds_places_ = true; }
@@ -123,6 +128,12 @@ class SampleCharger {
   [[nodiscard]] bool cpu_clock() const noexcept { return cpu_clock_; }
 
  private:
+  void take_tie(RecordedThread& thread, const wire::RecordHeader& record, const wire::Ring& ring,
+                std::uint64_t latest_ns);
+  // For what is between MPI events, and between ties to other threads.
+  static void spent(RecordedThread& thread, std::uint64_t begin_ns, std::uint64_t end_ns,
+                    const IntervalPaths& paths, double share = 1);
+  void sampled_until(RecordedThread& thread, std::uint64_t time_ns);
   void take_end(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
   void take_pause(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns);
   void take_stack(RecordedThread& thread, std::uint32_t slot, const RingSample& sample,
@@ -167,6 +178,7 @@ class SampleCharger {
   std::map<RawMutexKey, RawMutexWait> mutex_waits_;
   PathOfThread path_of_thread_;
   NativeCallers callers_;
+  ThreadTies ties_;
   std::vector<std::uint64_t> task_words_;  // of task_row()
   bool holds_places_ = false;
 };

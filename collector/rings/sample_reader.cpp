@@ -33,6 +33,13 @@ RecordKind read_record(const wire::RecordHeader& record, const wire::Ring& ring,
   return RecordKind::kSample;
 }
 
+bool read_thread_tie(const wire::RecordHeader& record, const wire::Ring& ring, wire::ThreadTie& tie) {
+  const auto* const from = reinterpret_cast<const std::uint8_t*>(&record);
+  if (wire::kRingBytes - static_cast<std::uint32_t>(from - ring.data) < sizeof tie) return false;
+  std::memcpy(&tie, from, sizeof tie);
+  return tie.header.bytes >= sizeof tie;
+}
+
 void FrameWords::update(const RingSample& sample) {
   // The frames shared with the last sample stay at the end.
   const std::uint32_t added = sample.new_word_count;

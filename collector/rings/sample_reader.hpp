@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "formats/wire/segment.h"
+#include "formats/wire/thread_tie.h"
 
 namespace clusterprof::collector {
 
@@ -43,6 +44,10 @@ enum class RecordKind : std::uint8_t {
 // `known_words`: how many frame words of the thread's previous sample are known, which this one may share.
 [[nodiscard]] RecordKind read_record(const wire::RecordHeader& record, const wire::Ring& ring,
                                      std::size_t known_words, RingSample& sample);
+
+// Of a record of type kThreadTie. False: it is damaged.
+[[nodiscard]] bool read_thread_tie(const wire::RecordHeader& record, const wire::Ring& ring,
+                                   wire::ThreadTie& tie);
 
 // The frame words of a thread's last sample, leaf first. The next sample contains only the words that differ.
 class FrameWords {

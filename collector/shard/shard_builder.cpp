@@ -669,6 +669,40 @@ void ShardBuilder::add_mutex_waits(const ProcessReport& report, std::uint32_t ra
     data.mutex_waits.push_back({rank, key.path, key.holder_path, key.address, wait.wait_ns, wait.samples});
 }
 
+// Of a process with one thread there is nothing to tell.
+void ShardBuilder::add_thread_spans(const ProcessReport& report, std::uint32_t rank,
+                                    const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
+  constexpr std::size_t kMostPaths = 64, kFewPaths = 8;  // of a span
+  const std::vector<RawThreadSpan>& spans = report.thread_spans;
+  const bool is_alone =
+      std::all_of(spans.begin(), spans.end(), [](const RawThreadSpan& span) { return span.thread == 0; });
+  if (is_alone || spans.size() > most_per_rank(shard::kMaxThreadSpans, data.run.world_size)) return;
+  std::size_t times_left = most_per_rank(shard::kMaxSpanTimes, data.run.world_size);
+  std::uint32_t number = 0;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const RawThreadSpan& span = spans[i];
+    number = i != 0 && spans[i - 1].thread == span.thread ? number + 1 : 0;
+    data.thread_spans.push_back({rank, span.thread, number, span.other, span.how, span.begin_ns, span.call_ns,
+                                 span.end_ns, span.mpi_thread});
+    std::map<std::uint32_t, std::uint64_t> times;  // different instructions may be one line
+    for (const GapPathTime& time : span.times) times[path_of[time.path]] += time.wall_ns;
+    std::vector<shard::SpanTime> rows;
+    for (const auto& [path, wall_ns] : times)
+      if (path != 0) rows.push_back({rank, span.thread, number, path, wall_ns});
+    const std::size_t most = std::clamp(times_left, kFewPaths, kMostPaths);
+    if (rows.size() > most) {
+      std::stable_sort(rows.begin(), rows.end(), [](const shard::SpanTime& a, const shard::SpanTime& b) {
+        return a.wall_ns > b.wall_ns;
+      });
+      rows.resize(most);
+      std::sort(rows.begin(), rows.end(),
+                [](const shard::SpanTime& a, const shard::SpanTime& b) { return a.path < b.path; });
+    }
+    times_left -= std::min(times_left, rows.size());
+    data.span_times.insert(data.span_times.end(), rows.begin(), rows.end());
+  }
+}
+
 // A report has those of all ranks in memory, so in a large job there are fewer of each.
 void ShardBuilder::add_tasks(const ProcessReport& report, std::uint32_t rank,
                              const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
@@ -946,6 +980,7 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
     data.ranks.back().last_call_path = shard.interner.string(call_path_text(data, path_of[*from.last_path]));
   add_regions(report, rank, path_of, data);
   add_mutex_waits(report, rank, path_of, data);
+  add_thread_spans(report, rank, path_of, data);
   add_accesses(report, rank, path_of, data);
   add_loops(report, rank, path_of, data);
   add_openmp(report, rank, path_of, data);

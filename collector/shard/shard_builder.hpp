@@ -83,6 +83,8 @@ class ShardBuilder {
                           const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_mutex_waits(const ProcessReport& report, std::uint32_t rank,
                               const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_thread_spans(const ProcessReport& report, std::uint32_t rank,
+                               const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_accesses(const ProcessReport& report, std::uint32_t rank,
                            const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_memory(const RankSnapshot& from, std::uint32_t rank,

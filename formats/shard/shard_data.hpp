@@ -907,6 +907,41 @@ struct Thread {
 };
 inline constexpr std::size_t kMaxThreadRows = 256;  // in a large job fewer
 
+// How a span of a thread ends.
+enum class SpanEnd : std::uint8_t {
+  kEnd = 0,  // so does the thread, or its process
+  kCreate,   // it makes another one
+  kJoin,     // it has waited for the end of another one
+};
+inline constexpr std::size_t kSpanEnds = 3;
+inline constexpr std::array<const char*, kSpanEnds> kSpanEndNames = {"end", "create", "join"};
+
+// A part of the life of a thread of a rank's main process, until it made or joined another one or ended. The
+// spans of a thread follow each other. A rank with more than kMaxThreadSpans has none, nor has one whose main
+// process had not ended.
+struct ThreadSpan {
+  std::uint32_t rank = 0;       // index into ranks
+  std::uint32_t thread = 0;     // number among the threads of the process; 0: the main thread
+  std::uint32_t number = 0;     // among the thread's spans
+  std::uint32_t other = kNone;  // the thread that it made or joined; kNone: not known
+  SpanEnd how = SpanEnd::kEnd;
+  // On the node's monotonic clock, as events are: when it began, when the thread called what makes or joins
+  // the other one, and when that returned.
+  std::uint64_t begin_ns = 0, call_ns = 0, end_ns = 0;
+  std::uint32_t mpi_thread = kNone;  // the thread's number in mpi_events; kNone: it has none there
+  friend bool operator==(const ThreadSpan&, const ThreadSpan&) = default;
+};
+// What a thread did outside MPI from begin_ns to call_ns of a span, by samples; exclusive, like Value. Only
+// the call paths with the most time.
+struct SpanTime {
+  std::uint32_t rank = 0, thread = 0, number = 0;  // the row of thread_spans that has the same
+  std::uint32_t path = 0;
+  std::uint64_t wall_ns = 0;
+  friend bool operator==(const SpanTime&, const SpanTime&) = default;
+};
+inline constexpr std::size_t kMaxThreadSpans = 4096;  // in a large job fewer
+inline constexpr std::size_t kMaxSpanTimes = 32768;  // of a rank, beyond 8 of each span; in a large job fewer
+
 // A window of recording of a rank that was opened from outside: with --standby nothing was recorded outside
 // of these, with --mode light there are MPI events only inside. Since the rank's start; of a rank in order,
 // and not overlapping.
@@ -1007,6 +1042,8 @@ struct ShardData {
   std::vector<LoopBlock> loop_blocks;  // by the same, then begin_utc_ns, then the largest wall_ns first
   std::vector<TaskTime> task_times;    // by rank, path, task_path, name
   std::vector<Thread> threads;         // by rank, then start_utc_ns, then tid
+  std::vector<ThreadSpan> thread_spans;            // by rank, thread, number
+  std::vector<SpanTime> span_times;                // by the same, then path
   std::vector<RecordingWindow> recording_windows;  // by rank, then begin_ns
   std::vector<Failure> failures;                   // by rank
   TimeAxis time_axis;

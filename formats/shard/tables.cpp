@@ -229,6 +229,28 @@ void visit_mutex_waits(Archive& archive, Data& data) {
 }
 
 template <typename Archive, typename Data>
+void visit_thread_spans(Archive& archive, Data& data) {
+  archive.table("thread_spans", data.thread_spans, [](auto& table) {
+    table.column("rank", &ThreadSpan::rank);
+    table.column("thread", &ThreadSpan::thread);
+    table.column("number", &ThreadSpan::number);
+    table.column("other", &ThreadSpan::other);
+    table.column("how", &ThreadSpan::how);
+    table.column("begin_ns", &ThreadSpan::begin_ns);
+    table.column("call_ns", &ThreadSpan::call_ns);
+    table.column("end_ns", &ThreadSpan::end_ns);
+    table.column("mpi_thread", &ThreadSpan::mpi_thread);
+  });
+  archive.table("span_times", data.span_times, [](auto& table) {
+    table.column("rank", &SpanTime::rank);
+    table.column("thread", &SpanTime::thread);
+    table.column("number", &SpanTime::number);
+    table.column("path", &SpanTime::path);
+    table.column("wall_ns", &SpanTime::wall_ns);
+  });
+}
+
+template <typename Archive, typename Data>
 void visit_openmp(Archive& archive, Data& data) {
   archive.table("omp_ranks", data.omp_ranks, [](auto& table) {
     table.column("rank", &OmpRank::rank);
@@ -701,6 +723,7 @@ void visit_tables(Archive& archive, Data& data, Tables which) {
   visit_openmp(archive, data);
   visit_task_times(archive, data);
   visit_threads(archive, data);
+  visit_thread_spans(archive, data);
   visit_recording_windows(archive, data);
   visit_failures(archive, data);
   visit_clocks(archive, data);

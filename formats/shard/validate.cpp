@@ -461,6 +461,25 @@ Result<void> validate_counts(const ShardData& data) {
     if (thread.count == 0) return at("threads", i, "count is 0");
     if (!are_times(thread.start_utc_ns, thread.elapsed_ns)) return at("threads", i, "times are out of range");
   }
+  for (std::size_t i = 0; i < data.thread_spans.size(); ++i) {
+    const ThreadSpan& span = data.thread_spans[i];
+    if (span.rank >= ranks) return at("thread_spans", i, "rank out of range");
+    if (static_cast<std::size_t>(span.how) >= kSpanEnds) return at("thread_spans", i, "unknown end");
+    if (span.begin_ns > span.call_ns || span.call_ns > span.end_ns ||
+        span.end_ns > static_cast<std::uint64_t>(kLatest_utc_ns))
+      return at("thread_spans", i, "times are out of order");
+    const auto place = [](const ThreadSpan& of) { return std::tuple(of.rank, of.thread, of.number); };
+    if (i != 0 && place(data.thread_spans[i - 1]) >= place(span))
+      return at("thread_spans", i, "rows are out of order");
+  }
+  for (std::size_t i = 0; i < data.span_times.size(); ++i) {
+    const SpanTime& row = data.span_times[i];
+    if (row.rank >= ranks) return at("span_times", i, "rank out of range");
+    if (row.path >= data.paths.size()) return at("span_times", i, "path out of range");
+    const auto place = [](const SpanTime& of) { return std::tuple(of.rank, of.thread, of.number); };
+    if (i != 0 && place(data.span_times[i - 1]) > place(row))
+      return at("span_times", i, "rows are out of order");
+  }
   for (std::size_t i = 0; i < data.recording_windows.size(); ++i) {
     const RecordingWindow& window = data.recording_windows[i];
     if (window.rank >= ranks) return at("recording_windows", i, "rank out of range");

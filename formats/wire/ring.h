@@ -25,6 +25,7 @@ static_assert(sizeof(RecordHeader) == 8);
 enum RecordType : std::uint16_t {
   kPadding = 0,
   kSample = 1,
+  kThreadTie = 2,  // thread_tie.h
 };
 
 // Positions count bytes since the ring was made; they never wrap in practice (2^64).

@@ -35,6 +35,7 @@ THREAD_KINDS = ["main", "python", "openmp", "native", "helper"]
 OMP_METHODS = ["none", "ompt", "gomp", "other_tool"]
 OMP_KINDS = ["parallel", "teams", "loop", "sections", "single", "barrier", "implicit_barrier", "reduction", "task", "taskwait",
              "taskgroup", "lock", "critical", "atomic", "ordered"]
+SPAN_ENDS = ["end", "create", "join"]
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank", "request"]
 UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
@@ -357,6 +358,19 @@ class Run:
     def mutex_waits(self):
         """Waiting for mutexes that other threads of the rank had, by where threads waited and where the holder was."""
         return self._with_rank_numbers("mutex_waits")
+
+    @functools.cached_property
+    def thread_spans(self):
+        """The lives of threads, divided where one makes or joins another one; by the node's monotonic clock."""
+        rows = self._with_rank_numbers("thread_spans")
+        if len(rows):
+            rows["how"] = _named(rows["how"].to_numpy(), SPAN_ENDS)
+        return rows
+
+    @functools.cached_property
+    def span_times(self):
+        """What threads did in their spans: the time on each call path."""
+        return self._with_rank_numbers("span_times")
 
     @functools.cached_property
     def omp_ranks(self):

@@ -129,7 +129,7 @@ class Candidates {
       GainCandidate candidate;
       candidate.file = row.file, candidate.function = row.name, candidate.line = row.line;
       add("function " + row.name + " x0.5", candidate);
-      if (a_.ranks.size() > 1) add("balance function " + row.name, candidate);
+      if (a_.ranks.size() > 1 || a_.openmp) add("balance function " + row.name, candidate);
     }
   }
 

@@ -72,6 +72,8 @@ void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const s
   }
   region.run.standby = false;  // the region's time is what was recorded of it
   region.recording_windows.clear();
+  region.thread_spans.clear();  // of whole threads
+  region.span_times.clear();
   region.counter_values.clear();
   RowFilter filter(inside);
   rows.for_each_rank([&](const shard::RankRows& all) {

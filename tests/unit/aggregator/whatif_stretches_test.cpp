@@ -225,6 +225,31 @@ TEST(WhatIfStretches, MessagesCrossTheirBorders) {
   compare_predictions(run, with_stretches(run), {"function slow x0.5", "function work x0.5"});
 }
 
+// Rank 0 makes and joins threads all the time.
+TEST(WhatIfStretches, ThreadsThatAreJoinedAreNotReplayed) {
+  const MadeRun run = of_allreduces();
+  std::vector<shard::ShardData> shards = with_stretches(run);
+  const double without_s = StretchReplay(shards).predict("function work x0.5").outcome.elapsed_s;
+  const auto at = [&](std::int64_t ns) { return static_cast<std::uint64_t>(run.clocks[0].local(ns)); };
+  std::vector<shard::ThreadSpan> main, others;
+  std::int64_t until_ns = 0;
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    const std::int64_t made_ns = kMadePeriodNs + kMs / 10 * i, joined_ns = made_ns + kMs / 20;
+    main.push_back({0, 0, 2 * i, i + 1, shard::SpanEnd::kCreate, at(until_ns), at(made_ns), at(made_ns)});
+    main.push_back({0, 0, 2 * i + 1, i + 1, shard::SpanEnd::kJoin, at(made_ns), at(made_ns), at(joined_ns)});
+    others.push_back(
+        {0, i + 1, 0, shard::kNone, shard::SpanEnd::kEnd, at(made_ns), at(joined_ns), at(joined_ns)});
+    until_ns = joined_ns;
+  }
+  const auto end_ns = static_cast<std::int64_t>(shards[0].ranks[0].elapsed_ns);
+  main.push_back({0, 0, 4000, shard::kNone, shard::SpanEnd::kEnd, at(until_ns), at(end_ns), at(end_ns)});
+  main.insert(main.end(), others.begin(), others.end());
+  shards[0].thread_spans = std::move(main);
+  const StretchReplay replay(shards);
+  ASSERT_EQ(replay.refusal, "");
+  EXPECT_DOUBLE_EQ(replay.predict("function work x0.5").outcome.elapsed_s, without_s);
+}
+
 TEST(WhatIfStretches, RanksBelowTheirBudgetHaveAll) {
   const MadeRun run = of_allreduces();
   const std::vector<shard::ShardData> shards = with_stretches(run, 0, 3);

@@ -21,6 +21,7 @@
 #include "base/unique_fd.hpp"
 #include "collector/rings/segment_view.hpp"
 #include "formats/wire/segment.h"
+#include "formats/wire/thread_tie.h"
 
 namespace clusterprof::test {
 
@@ -280,6 +281,21 @@ class FakeSegment {
     *place = event;
     wire::publish_event(event_ring(index));
     return true;
+  }
+  void tie(std::uint32_t index, wire::ThreadTieKind kind, std::uint64_t begin_ns, std::uint64_t end_ns,
+           std::uint64_t thread = 0, std::int32_t creator = 0) {
+    wire::Ring& ring = slot(index).ring;
+    std::uint64_t position = 0;
+    std::uint8_t* const bytes = wire::ring_reserve(ring, sizeof(wire::ThreadTie), position);
+    const wire::ThreadTie record{
+        {sizeof(wire::ThreadTie), wire::kThreadTie, static_cast<std::uint16_t>(kind)},
+        begin_ns,
+        end_ns,
+        thread,
+        creator,
+        0};
+    std::memcpy(bytes, &record, sizeof record);
+    wire::ring_commit(ring, position, sizeof record);
   }
   void thread_end(std::uint32_t index, std::uint64_t time_ns, std::uint64_t cpu_ns) {
     Sample end;

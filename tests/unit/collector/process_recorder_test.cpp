@@ -1105,6 +1105,74 @@ TEST_F(Recording, WaitForAMutexNamesItsHolder) {
   EXPECT_EQ(wait.samples, 1u);
 }
 
+TEST_F(Recording, ThreadsHaveSpansUntilTheyMakeAndJoinOthers) {
+  using wire::ThreadTieKind;
+  constexpr std::uint64_t kPthread = 0x7f00'1234'5700;
+  fake_.thread(1, 101, kStart + 10 * kMs);
+  const auto sample = [&](std::uint32_t slot, std::uint64_t ms, std::uint64_t cpu_ms, std::uint64_t pc,
+                          bool blocked = false) {
+    Sample s;
+    s.words = {pc};
+    s.time_ns = kStart + ms * kMs;
+    s.cpu_ns = cpu_ms * kMs;
+    if (blocked) {
+      s.trigger = wire::Trigger::kBlocked;
+      s.flags = wire::kInSyscall | wire::kOnThread;
+      s.syscall_nr = SYS_futex;
+    }
+    fake_.sample(slot, s);
+  };
+  sample(0, 10, 10, kProgram + 0x100);
+  fake_.tie(0, ThreadTieKind::kCreated, kStart + 10 * kMs, kStart + 11 * kMs);
+  sample(0, 20, 20, kProgram + 0x200);
+  sample(0, 30, 30, kProgram + 0x200);
+  sample(0, 50, 30, kLibc + 1, true);
+  fake_.tie(0, ThreadTieKind::kJoined, kStart + 30 * kMs, kStart + 60 * kMs, kPthread);
+  sample(0, 70, 40, kProgram + 0x300);
+  fake_.thread_end(0, kStart + 80 * kMs, 50 * kMs);
+  fake_.tie(1, ThreadTieKind::kBegan, kStart + 10 * kMs, kStart + 10 * kMs, kPthread, fake_.slot(0).tid);
+  sample(1, 20, 10, kProgram + 0x400);
+  sample(1, 58, 48, kProgram + 0x400);
+  fake_.thread_end(1, kStart + 58 * kMs, 48 * kMs);
+  recorder().poll(kStart + 90 * kMs);
+  EXPECT_TRUE(recorder().report(kStart + 90 * kMs).thread_spans.empty()) << "there may be more";
+  recorder().finish(kStart + 90 * kMs);
+  const std::vector<RawThreadSpan> spans = recorder().report(kStart + 90 * kMs).thread_spans;
+  ASSERT_EQ(spans.size(), 4u);
+  const auto is = [&](const RawThreadSpan& span, std::uint32_t thread, shard::SpanEnd how,
+                      std::uint32_t other, std::uint64_t begin_ms, std::uint64_t call_ms,
+                      std::uint64_t end_ms) {
+    EXPECT_EQ(span.thread, thread);
+    EXPECT_EQ(span.how, how);
+    EXPECT_EQ(span.other, other);
+    EXPECT_EQ((span.begin_ns - kStart) / kMs, begin_ms);
+    EXPECT_EQ((span.call_ns - kStart) / kMs, call_ms);
+    EXPECT_EQ((span.end_ns - kStart) / kMs, end_ms);
+  };
+  is(spans[0], 0, shard::SpanEnd::kCreate, 1, 0, 10, 11);
+  is(spans[1], 0, shard::SpanEnd::kJoin, 1, 11, 30, 60);
+  is(spans[2], 0, shard::SpanEnd::kEnd, shard::kNone, 60, 80, 80);
+  is(spans[3], 1, shard::SpanEnd::kEnd, shard::kNone, 10, 58, 58);
+  ASSERT_EQ(spans[1].times.size(), 1u) << "the join is not in it";
+  EXPECT_EQ(text(spans[1].times[0].path), "program+200!");
+  EXPECT_EQ(spans[1].times[0].wall_ns, 19 * kMs);
+}
+
+TEST_F(Recording, DamagedTiesOfThreadsAreCounted) {
+  using wire::ThreadTieKind;
+  fake_.tie(0, ThreadTieKind::kCreated, kStart + 10 * kMs, kStart + 9 * kMs);
+  fake_.tie(0, ThreadTieKind::kJoined, kStart + 10 * kMs, kStart + 3'600'000 * kMs, 5);
+  fake_.tie(0, static_cast<ThreadTieKind>(77), kStart + 10 * kMs, kStart + 11 * kMs);
+  fake_.tie(0, ThreadTieKind::kJoined, kStart + 10 * kMs, kStart + 11 * kMs, 5);
+  fake_.thread_end(0, kStart + 30 * kMs, 0);
+  recorder().poll(kStart + 40 * kMs);
+  recorder().finish(kStart + 40 * kMs);
+  const ProcessReport report = recorder().report(kStart + 40 * kMs);
+  EXPECT_EQ(report.drops.at("damaged_record"), 3u);
+  ASSERT_EQ(report.thread_spans.size(), 2u);
+  EXPECT_EQ(report.thread_spans[0].other, shard::kNone) << "a thread that is not known";
+}
+
 TEST_F(Recording, AMutexWhoseHolderIsNotKnownIsWaitedFor) {
   Sample waiter;
   waiter.words = {kLibc + 1};

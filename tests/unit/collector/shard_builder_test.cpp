@@ -121,6 +121,55 @@ TEST_F(Building, WorkersAreBelowTheCallThatMadeThem) {
   EXPECT_EQ(path_text(data, row->top_path), "start:6;work:21");
 }
 
+TEST_F(Building, LivesOfThreadsAreDividedWhereTheyMakeAndJoinOthers) {
+  using wire::ThreadTieKind;
+  constexpr std::uint64_t kPthread = 0x7f00'1234'5700;
+  FakeSegment fake;
+  fake.header().rank = 0;
+  fake.header().pid = 500;
+  fake.header().module_epoch = 1;
+  fake.module("/nowhere/solver", 0x10000, 0x20000, 0x10000);
+  fake.thread(0, 500, kStart, true);
+  fake.thread(1, 501, kStart + 10 * kMs);
+  const auto sample = [&](std::uint32_t slot, std::uint64_t ms, std::uint64_t cpu_ms, std::uint64_t pc) {
+    FakeSegment::Sample s;
+    s.time_ns = kStart + ms * kMs;
+    s.cpu_ns = cpu_ms * kMs;
+    s.words = {pc};
+    fake.sample(slot, s);
+  };
+  sample(0, 10, 10, 0x10100);
+  fake.tie(0, ThreadTieKind::kCreated, kStart + 10 * kMs, kStart + 11 * kMs);
+  sample(0, 30, 30, 0x10110);
+  fake.tie(0, ThreadTieKind::kJoined, kStart + 30 * kMs, kStart + 60 * kMs, kPthread);
+  fake.thread_end(0, kStart + 80 * kMs, 50 * kMs);
+  fake.tie(1, ThreadTieKind::kBegan, kStart + 10 * kMs, kStart + 10 * kMs, kPthread, 500);
+  sample(1, 58, 48, 0x10200);
+  fake.thread_end(1, kStart + 58 * kMs, 48 * kMs);
+  fake.header().end_mono_ns = kStart + 80 * kMs;
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  const auto id = state_.announce(std::nullopt, 0, 1, 500, {kStart, 5'000'000'000});
+  state_.hello(id, 500, std::move(view).value(), {kStart, 5'000'000'000});
+  state_.gone(id, kStart + 81 * kMs, 0);
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state_.snapshot({kStart + 90 * kMs, 5'090'000'000}, true));
+  ASSERT_EQ(data.thread_spans.size(), 4u);
+  EXPECT_EQ(data.thread_spans[0], (shard::ThreadSpan{0, 0, 0, 1, shard::SpanEnd::kCreate, kStart,
+                                                     kStart + 10 * kMs, kStart + 11 * kMs}));
+  EXPECT_EQ(data.thread_spans[1], (shard::ThreadSpan{0, 0, 1, 1, shard::SpanEnd::kJoin, kStart + 11 * kMs,
+                                                     kStart + 30 * kMs, kStart + 60 * kMs}));
+  EXPECT_EQ(data.thread_spans[2].number, 2u);
+  EXPECT_EQ(data.thread_spans[3].thread, 1u);
+  EXPECT_EQ(data.thread_spans[3].number, 0u);
+  EXPECT_EQ(data.thread_spans[3].how, shard::SpanEnd::kEnd);
+  ASSERT_FALSE(data.span_times.empty());
+  const shard::SpanTime& last = data.span_times.back();
+  EXPECT_EQ(last.thread, 1u);
+  EXPECT_EQ(path_text(data, last.path), "solver+0x200");
+  EXPECT_EQ(last.wall_ns, 48 * kMs);
+}
+
 TEST_F(Building, ThreadsOfAPoolAreBelowItsName) {
   FakeSegment fake;
   fake.header().rank = 0;

@@ -332,8 +332,8 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            d.path_series.size() > 1 && !d.io_calls.empty() && !d.data_accesses.empty() &&
            !d.region_times.empty() && !d.processes.empty() && !d.event_loops.empty() &&
            !d.loop_blocks.empty() && !d.task_times.empty() && !d.threads.empty() && !d.omp_regions.empty() &&
-           !d.mutex_waits.empty() && !d.memory_ranks.empty() && !d.memory_sites.empty() &&
-           d.memory_series.size() > 1;
+           !d.mutex_waits.empty() && d.thread_spans.size() > 1 && !d.span_times.empty() &&
+           !d.memory_ranks.empty() && !d.memory_sites.empty() && d.memory_series.size() > 1;
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)
@@ -391,6 +391,13 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.event_loops[0].longest_utc_ns = INT64_MAX; }, "event_loops");
   refused([](ShardData& d) { d.mutex_waits[0].rank = 77; }, "mutex_waits");
   refused([](ShardData& d) { d.mutex_waits[0].holder_path = 9999; }, "mutex_waits");
+  refused([](ShardData& d) { d.thread_spans[0].rank = 77; }, "thread_spans");
+  refused([](ShardData& d) { d.thread_spans[0].how = static_cast<shard::SpanEnd>(9); }, "thread_spans");
+  refused([](ShardData& d) { d.thread_spans[0].begin_ns = d.thread_spans[0].call_ns + 1; }, "thread_spans");
+  refused([](ShardData& d) { d.thread_spans[0].call_ns = d.thread_spans[0].end_ns + 1; }, "thread_spans");
+  refused([](ShardData& d) { d.thread_spans[1] = d.thread_spans[0]; }, "thread_spans");
+  refused([](ShardData& d) { d.span_times[0].path = 9999; }, "span_times");
+  refused([](ShardData& d) { d.span_times[0].rank = 77; }, "span_times");
   refused([](ShardData& d) { d.omp_ranks[0].rank = 77; }, "omp_ranks");
   refused([](ShardData& d) { d.omp_ranks[0].method = static_cast<shard::OmpMethod>(9); }, "omp_ranks");
   refused([](ShardData& d) { d.omp_regions[0].path = 9999; }, "omp_regions");

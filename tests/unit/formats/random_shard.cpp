@@ -365,6 +365,20 @@ class Builder {
       for (const std::uint32_t path : waiting)
         data_.mutex_waits.push_back({row, path, below(data_.paths.size()), amount(), amount(), amount()});
     }
+    for (std::uint32_t thread = 0; chance(2); ++thread) {
+      std::uint64_t at_ns = below(1000);
+      for (std::uint32_t number = 0; number == 0 || chance(2); ++number) {
+        const std::uint64_t call_ns = at_ns + below(1000), end_ns = call_ns + below(1000);
+        data_.thread_spans.push_back({row, thread, number, chance(3) ? kNone : below(4),
+                                      static_cast<SpanEnd>(below(kSpanEnds)), at_ns, call_ns, end_ns,
+                                      chance(2) ? kNone : below(3)});
+        at_ns = end_ns;
+        std::set<std::uint32_t> paths;
+        for (std::uint32_t i = below(4); i > 0; --i) paths.insert(below(data_.paths.size()));
+        for (const std::uint32_t path : paths)
+          data_.span_times.push_back({row, thread, number, path, amount()});
+      }
+    }
     if (chance(2)) {
       data_.omp_ranks.push_back({row, static_cast<OmpMethod>(below(kOmpMethods)),
                                  static_cast<std::uint8_t>(below(2)), below(65), "libgomp.so.1"});
