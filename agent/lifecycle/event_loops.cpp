@@ -103,7 +103,9 @@ Wait begin_wait(int descriptor) noexcept {
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = context.slot;
   // Inside MPI it is the library that polls, between two steps of a call.
-  if (slot == nullptr || descriptor < 0 || context.mpi_depth != 0 || recording_has_ended()) return {};
+  if (slot == nullptr || descriptor < 0 || context.mpi_depth != 0 || recording_has_ended() ||
+      g_process.attached)
+    return {};
   const std::uint32_t number = static_cast<std::uint32_t>(descriptor) + 1;
   wire::EventLoop* loop = find_loop(*slot, number);
   if (loop == nullptr) loop = begin_loop(*slot, number);
@@ -142,13 +144,15 @@ void end_wait(const Wait& wait, int ready, bool failed) noexcept {
                             std::memory_order_release);
 }
 
-// timeout_ms: 0 or less where nothing has to be known of it (timed_calls.h).
+// timeout_ms: 0 where nothing has to be known of it (timed_calls.h).
 template <typename Function>
-[[gnu::always_inline]] inline int waiting(int descriptor, int timeout_ms, Function function) {
+[[gnu::always_inline]] inline int waiting(int descriptor, const void* events, int timeout_ms,
+                                          Function function) {
   const Wait wait = begin_wait(descriptor);
-  begin_timed_call(timeout_ms, __builtin_frame_address(0), wait.began_ns);
+  ThreadRecord* const record =
+      begin_timed_call(events, timeout_ms, __builtin_frame_address(0), wait.began_ns);
   const int ready = function();
-  end_timed_call();
+  end_timed_call(record);
   end_wait(wait, ready, ready < 0 && errno != EINTR);
   return ready;
 }
@@ -181,16 +185,18 @@ void forget_event_loops(wire::ThreadSlot& slot) noexcept {
 using namespace clusterprof::agent;
 
 CLUSTERPROF_STANDS_FOR(int, epoll_wait, int descriptor, void* events, int most, int timeout_ms) {
-  return waiting(descriptor, timeout_ms, [=] { return g_epoll_wait(descriptor, events, most, timeout_ms); });
+  return waiting(descriptor, events, timeout_ms,
+                 [=] { return g_epoll_wait(descriptor, events, most, timeout_ms); });
 }
 
 CLUSTERPROF_STANDS_FOR(int, epoll_pwait, int descriptor, void* events, int most, int timeout_ms,
                        const sigset_t* mask) {
-  return waiting(descriptor, timeout_ms,
+  return waiting(descriptor, events, timeout_ms,
                  [=] { return g_epoll_pwait(descriptor, events, most, timeout_ms, mask); });
 }
 
 CLUSTERPROF_STANDS_FOR(int, epoll_pwait2, int descriptor, void* events, int most, const timespec* timeout,
                        const sigset_t* mask) {
-  return waiting(descriptor, 0, [=] { return g_epoll_pwait2(descriptor, events, most, timeout, mask); });
+  return waiting(descriptor, events, 0,
+                 [=] { return g_epoll_pwait2(descriptor, events, most, timeout, mask); });
 }

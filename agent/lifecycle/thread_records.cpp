@@ -123,7 +123,7 @@ void fill_record(ThreadRecord& record, const BeginningThread& thread) noexcept {
   record.tick_stride.store(1, std::memory_order_relaxed);
   record.usual_cost_ns = record.tick_end_cpu_ns = 0;
   record.transfer_frame.store(0, std::memory_order_relaxed);
-  record.timed_frame.store(0, std::memory_order_relaxed);
+  record.timed.frame.store(0, std::memory_order_relaxed);
   record.held_number.store(-1, std::memory_order_relaxed);
   record.adoptable.store(0, std::memory_order_relaxed);
   record.signalled = false;

@@ -8,6 +8,7 @@
 #include "agent/lifecycle/timed_calls.h"
 
 #undef _FORTIFY_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <threads.h>
@@ -22,31 +23,44 @@ namespace clusterprof::agent {
 namespace {
 
 CLUSTERPROF_REAL(nanosleep, int(const timespec*, timespec*));
+CLUSTERPROF_REAL(usleep, int(useconds_t));
 CLUSTERPROF_REAL(clock_nanosleep, int(clockid_t, int, const timespec*, timespec*));
 CLUSTERPROF_REAL(thrd_sleep, int(const timespec*, timespec*));
 CLUSTERPROF_REAL(poll, int(pollfd*, nfds_t, int));
 CLUSTERPROF_REAL(__poll_chk, int(pollfd*, nfds_t, int, size_t));
 
+bool g_usleep_is_nanosleep = false;  // both are libc's, and nobody else's is in front of one
+
 }  // namespace
 
-void begin_timed_call(int timeout_ms, const void* frame, std::uint64_t now_ns) noexcept {
-  ThreadRecord* const record = t_context.record;
-  if (record == nullptr || timeout_ms <= 0) return;
+ThreadRecord* begin_timed_call(const void* array, int timeout_ms, const void* frame,
+                               std::uint64_t now_ns) noexcept {
+  const ThreadContext& context = t_context;
+  if (timeout_ms <= 0 || recording_has_ended() || slot_of(context) == nullptr) return nullptr;
+  TimedCall& timed = context.record->timed;
   if (now_ns == 0) now_ns = monotonic_ns();
   const std::uint64_t timeout_ns = static_cast<std::uint64_t>(timeout_ms) * 1'000'000;
-  record->timed_until_ns.store(now_ns + timeout_ns, std::memory_order_relaxed);
-  record->timed_frame.store(reinterpret_cast<std::uintptr_t>(frame), std::memory_order_release);
+  timed.until_ns.store(now_ns + timeout_ns, std::memory_order_relaxed);
+  timed.array.store(reinterpret_cast<std::uintptr_t>(array), std::memory_order_relaxed);
+  timed.timeout_ms.store(timeout_ms, std::memory_order_relaxed);
+  timed.frame.store(reinterpret_cast<std::uintptr_t>(frame), std::memory_order_release);
+  return context.record;
 }
 
 // A handler may have forked during the call: then this is another process, with a record of its own.
-void end_timed_call() noexcept {
-  ThreadRecord* const record = t_context.record;
-  if (record != nullptr) record->timed_frame.store(0, std::memory_order_relaxed);
+void end_timed_call(const ThreadRecord* record) noexcept {
+  ThreadRecord* const now = t_context.record;
+  if (now != nullptr && now == record) now->timed.frame.store(0, std::memory_order_relaxed);
 }
 
 void watch_timed_calls() noexcept {
   const auto find = [](auto&... functions) { (functions.find(), ...); };
-  find(g_nanosleep, g_clock_nanosleep, g_thrd_sleep, g_poll, g___poll_chk);
+  find(g_nanosleep, g_usleep, g_clock_nanosleep, g_thrd_sleep, g_poll, g___poll_chk);
+  const void* const usleep = reinterpret_cast<const void*>(g_usleep.find());
+  const void* const nanosleep = reinterpret_cast<const void*>(g_nanosleep.find());
+  Dl_info of_usleep = {}, of_nanosleep = {};
+  g_usleep_is_nanosleep = dladdr(usleep, &of_usleep) != 0 && dladdr(nanosleep, &of_nanosleep) != 0 &&
+                          of_usleep.dli_fbase == of_nanosleep.dli_fbase;
 }
 
 }  // namespace clusterprof::agent
@@ -58,8 +72,10 @@ CLUSTERPROF_STANDS_FOR(int, nanosleep, const timespec* duration, timespec* left)
   return g_nanosleep(duration, left != nullptr ? left : &own);
 }
 
-// libc's own calls nanosleep(2) without a place for the rest, past our function.
+// libc's own calls nanosleep(2) without a place for the rest, past our function. In call paths the sleep is
+// then nanosleep's.
 CLUSTERPROF_STANDS_FOR(int, usleep, useconds_t microseconds) {
+  if (!g_usleep_is_nanosleep) return g_usleep(microseconds);
   constexpr useconds_t kPerSecond = 1'000'000;
   const timespec duration = {static_cast<time_t>(microseconds / kPerSecond),
                              static_cast<long>(microseconds % kPerSecond) * 1000};
@@ -81,15 +97,15 @@ CLUSTERPROF_STANDS_FOR(int, thrd_sleep, const timespec* duration, timespec* left
 }
 
 CLUSTERPROF_STANDS_FOR(int, poll, pollfd* descriptors, nfds_t count, int timeout_ms) {
-  begin_timed_call(timeout_ms, __builtin_frame_address(0));
+  ThreadRecord* const record = begin_timed_call(descriptors, timeout_ms, __builtin_frame_address(0));
   const int ready = g_poll(descriptors, count, timeout_ms);
-  end_timed_call();
+  end_timed_call(record);
   return ready;
 }
 
 CLUSTERPROF_STANDS_FOR(int, __poll_chk, pollfd* descriptors, nfds_t count, int timeout_ms, size_t room) {
-  begin_timed_call(timeout_ms, __builtin_frame_address(0));
+  ThreadRecord* const record = begin_timed_call(descriptors, timeout_ms, __builtin_frame_address(0));
   const int ready = g___poll_chk(descriptors, count, timeout_ms, room);
-  end_timed_call();
+  end_timed_call(record);
   return ready;
 }

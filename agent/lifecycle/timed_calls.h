@@ -8,12 +8,16 @@
 
 namespace clusterprof::agent {
 
-// Called right before and right after libc's function, on the same thread. `frame` is an address in the
-// caller's own frame, above everything that libc's function runs. `now_ns`: CLOCK_MONOTONIC, 0: it is read
-// here. Neither allocates nor changes errno. If the thread jumps out of the call from a handler, the note
-// stays; it is of no consequence, since it tells nothing of calls that are made by others.
-void begin_timed_call(int timeout_ms, const void* frame, std::uint64_t now_ns = 0) noexcept;
-void end_timed_call() noexcept;
+struct ThreadRecord;
+
+// Called right before and right after libc's function, on the same thread; end_timed_call gets what
+// begin_timed_call returned. `frame` is an address in the caller's own frame, above everything that libc's
+// function runs; `array` and `timeout_ms` are that function's arguments. `now_ns`: CLOCK_MONOTONIC, 0: it is
+// read here. Neither allocates nor changes errno. If the thread jumps out of the call, the second one is left
+// out (TimedCall).
+ThreadRecord* begin_timed_call(const void* array, int timeout_ms, const void* frame,
+                               std::uint64_t now_ns = 0) noexcept;
+void end_timed_call(const ThreadRecord* record) noexcept;
 
 void watch_timed_calls() noexcept;  // finds libc's functions; once, when the agent starts
 

@@ -242,8 +242,9 @@ std::uint64_t timeout_ns(const BlockedCall& call) noexcept {
 
 // True if the handler repeats the call with what is left of its timeout.
 bool is_timed(const ThreadRecord& record, const BlockedCall& call) noexcept {
-  return (call.number == SYS_poll || call.number == SYS_epoll_wait || call.number == SYS_epoll_pwait) &&
-         may_be_called_by(record.timed_frame.load(std::memory_order_acquire), call.stack_pointer);
+  const bool is_poll = call.number == SYS_poll;
+  return record.timed.is(call.number, call.arguments[is_poll ? 0 : 1],
+                         static_cast<std::int32_t>(call.arguments[is_poll ? 2 : 3]), call.stack_pointer);
 }
 
 // If it were repeated, the call would last too long by the part of the timeout that has passed. True if that

@@ -258,18 +258,20 @@ InterruptedCall find_interrupted_call(ThreadContext& context, const ucontext_t& 
   return call;
 }
 
-// Of a call that a function of ours made (lifecycle/timed_calls.h). The kernel takes whole milliseconds: one
-// that has begun is waited for, so that the call is never over too early.
-static void leave_rest_of_timeout(const ThreadRecord& record, greg_t& timeout_ms,
-                                  std::uint64_t stack_pointer) noexcept {
+// Of a call that a function of ours is making (lifecycle/timed_calls.h). The kernel takes whole milliseconds:
+// one that has begun is waited for, so that the call is never over too early.
+static void leave_rest_of_timeout(const TimedCall& timed, std::int32_t number, greg_t* registers) noexcept {
   constexpr std::uint64_t kNsPerMs = 1'000'000;
-  const auto known_ms = static_cast<std::int32_t>(timeout_ms);
-  if (known_ms <= 0 || !may_be_called_by(record.timed_frame.load(std::memory_order_relaxed), stack_pointer))
+  const bool is_poll = number == SYS_poll;
+  greg_t& timeout = registers[is_poll ? REG_RDX : REG_R10];
+  const auto timeout_ms = static_cast<std::int32_t>(timeout);
+  if (!timed.is(number, static_cast<std::uint64_t>(registers[is_poll ? REG_RDI : REG_RSI]), timeout_ms,
+                static_cast<std::uint64_t>(registers[REG_RSP])))
     return;
-  const std::uint64_t until_ns = record.timed_until_ns.load(std::memory_order_relaxed);
+  const std::uint64_t until_ns = timed.until_ns.load(std::memory_order_relaxed);
   const std::uint64_t now_ns = monotonic_ns();
   const std::uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns + kNsPerMs - 1) / kNsPerMs : 0;
-  if (left_ms < static_cast<std::uint64_t>(known_ms)) timeout_ms = static_cast<greg_t>(left_ms);
+  if (left_ms < static_cast<std::uint64_t>(timeout_ms)) timeout = static_cast<greg_t>(left_ms);
 }
 
 void repeat_interrupted_call(const InterruptedCall& call, const ThreadRecord* record,
@@ -287,10 +289,8 @@ void repeat_interrupted_call(const InterruptedCall& call, const ThreadRecord* re
   } else if (call.number == SYS_clock_nanosleep && (registers[REG_RSI] & TIMER_ABSTIME) == 0 &&
              registers[REG_R10] != 0) {
     registers[REG_RDX] = registers[REG_R10];
-  } else if (record != nullptr &&
-             (call.number == SYS_poll || call.number == SYS_epoll_wait || call.number == SYS_epoll_pwait)) {
-    leave_rest_of_timeout(*record, registers[call.number == SYS_poll ? REG_RDX : REG_R10],
-                          static_cast<std::uint64_t>(registers[REG_RSP]));
+  } else if (record != nullptr) {
+    leave_rest_of_timeout(record->timed, call.number, registers);
   }
   registers[REG_RAX] = call.number;
   registers[REG_RIP] -= 2;  // `syscall`; it changes no argument register

@@ -108,6 +108,32 @@ struct WatchState {
   std::int64_t runs_above;
 };
 
+// True if a system call that is made at this stack pointer may be one that a function of ours with this frame
+// makes: through libc's function, with others in between. 0: there is no such function.
+inline bool may_be_called_by(std::uintptr_t frame, std::uint64_t stack_pointer) noexcept {
+  constexpr std::uint64_t kNearBytes = 16 * 1024;
+  return stack_pointer < frame && frame - stack_pointer <= kNearBytes;
+}
+
+// A poll(2), epoll_wait(2) or epoll_pwait(2) that a function of ours is making. By the thread itself; the
+// watcher reads it.
+struct TimedCall {
+  std::atomic<std::uintptr_t> frame;     // as transfer_frame; 0: none
+  std::atomic<std::uintptr_t> array;     // its argument: where the events are
+  std::atomic<std::int32_t> timeout_ms;  // its argument
+  std::atomic<std::uint64_t> until_ns;   // when it has to be over (CLOCK_MONOTONIC)
+
+  // True for a system call with these arguments. After the thread has jumped out of the call, others look
+  // like it only if they are made past our functions, for the same array and a shorter time.
+  bool is(std::int64_t number, std::uint64_t call_array, std::int32_t call_timeout_ms,
+          std::uint64_t stack_pointer) const noexcept {
+    return (number == SYS_poll || number == SYS_epoll_wait || number == SYS_epoll_pwait) &&
+           call_timeout_ms > 0 && may_be_called_by(frame.load(std::memory_order_acquire), stack_pointer) &&
+           array.load(std::memory_order_relaxed) == call_array &&
+           call_timeout_ms <= timeout_ms.load(std::memory_order_relaxed);
+  }
+};
+
 // The process-private side of a ThreadSlot, at the same index.
 struct ThreadRecord {
   std::atomic<std::uint32_t> state;  // RecordState
@@ -152,10 +178,7 @@ struct ThreadRecord {
   // (lifecycle/transfers.cpp), and everything that the call runs is below this address on the stack. 0: it is
   // not.
   std::atomic<std::uintptr_t> transfer_frame;
-  // The same of a call with a relative timeout (lifecycle/timed_calls.h), and when it has to be over
-  // (CLOCK_MONOTONIC).
-  std::atomic<std::uintptr_t> timed_frame;
-  std::atomic<std::uint64_t> timed_until_ns;
+  TimedCall timed;  // the same of a wait with a relative timeout (lifecycle/timed_calls.h)
 
   // The thread has our signal blocked around this system call (SampleSignalHeld); -1: around none.
   std::atomic<std::int32_t> held_number;
@@ -179,13 +202,6 @@ struct ThreadRecord {
   std::atomic<std::uint32_t> adoptable;
   ThreadContext prepared;
 };
-
-// True if a system call that is made at this stack pointer may be one that a function of ours with this frame
-// makes: through libc's function, with others in between. 0: there is no such function.
-inline bool may_be_called_by(std::uintptr_t frame, std::uint64_t stack_pointer) noexcept {
-  constexpr std::uint64_t kNearBytes = 16 * 1024;
-  return stack_pointer < frame && frame - stack_pointer <= kNearBytes;
-}
 
 struct ProcessState {
   std::atomic<wire::SegmentHeader*> segment;

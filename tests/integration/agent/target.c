@@ -80,6 +80,29 @@ static int by_clock_nanosleep_until(void) {
 }
 static int by_usleep(void) { return usleep(WAIT_MS * 1000) == 0 ? 0 : errno; }
 static int by_poll(void) { return poll(NULL, 0, WAIT_MS) == 0 ? 0 : errno; }
+/* Past the agent's function, below one out of which the thread has jumped: what is known of that one is
+ * wrong. */
+static sigjmp_buf out_of_poll;
+static void jump_out(int signal) {
+  (void)signal;
+  siglongjmp(out_of_poll, 1);
+}
+__attribute__((noinline)) static int poll_below(void) {
+  struct pollfd none = {-1, 0, 0};
+  return syscall(SYS_poll, &none, 1, WAIT_MS) == 0 ? 0 : errno;
+}
+static int by_poll_after_jump(void) {
+  const struct itimerval soon = {{0, 0}, {0, 20000}};
+  signal(SIGALRM, jump_out);
+  if (sigsetjmp(out_of_poll, 1) == 0) {
+    struct pollfd none = {-1, 0, 0};
+    setitimer(ITIMER_REAL, &soon, NULL);
+    poll(&none, 1, 2 * WAIT_MS / 3);
+    return -1;
+  }
+  signal(SIGALRM, SIG_DFL);
+  return poll_below();
+}
 static int by_ppoll(void) {
   sigset_t none;
   sigemptyset(&none);
@@ -209,6 +232,7 @@ static const struct {
              {"clock_nanosleep_until", by_clock_nanosleep_until},
              {"usleep", by_usleep},
              {"poll", by_poll},
+             {"poll_after_jump", by_poll_after_jump},
              {"ppoll", by_ppoll},
              {"select", by_select},
              {"pselect", by_pselect},
