@@ -231,6 +231,8 @@ struct ShardBuilder::Interned {
   shard::PathInterner interner;
   std::set<RegionKey> small_regions;
   std::set<std::uint32_t> process_roots;  // paths below which other processes begin
+  // By the path of an OpenMP region whose function has left the stack: the path without that function.
+  std::unordered_map<std::uint32_t, std::uint32_t> callers_of_left;
 };
 
 // A frame that means the same in every process. Pending frames have been resolved before.
@@ -339,6 +341,7 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawFrame* body, 
     return symbolizer_.resolve(modules_[frame.a], frame.b, frame.kind == RawKind::kNativeReturn, detail);
   };
   std::span<const SourceFrame> sources = resolve(raw);
+  const std::size_t on_stack = sources.size();
   std::vector<SourceFrame> at_region;
   if (body != nullptr && body->kind == RawKind::kNativeReturn) {
     at_region.assign(sources.begin(), sources.end());
@@ -361,8 +364,23 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawFrame* body, 
     frame.line = source->line;
     frame.function_line = source->function_line;
     if (origin) name_as_origin(*origin, shard, path, frame);
+    const std::uint32_t caller = path;
     path = shard.interner.path(path, shard.interner.frame(frame));
+    if (sources.size() > on_stack && next == sources.rend()) shard.callers_of_left.emplace(path, caller);
   }
+}
+
+// False for what the caller of an OpenMP region calls besides: it is not below the region's function, which
+// has left the stack.
+bool ShardBuilder::may_be_in_region(std::uint32_t number, const RawTables& tables) {
+  RawFrame raw = tables.frames[number];
+  while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
+    raw = tables.pending[raw.a].resolution;
+  if (raw.kind != RawKind::kNativeExact && raw.kind != RawKind::kNativeReturn) return true;
+  if (tables.modules[raw.a]->role != ModuleRole::kProgram) return true;
+  const std::vector<SourceFrame>& functions = symbolizer_.resolve(
+      modules_[raw.a], raw.b, raw.kind == RawKind::kNativeReturn, Symbolizer::Detail::kSymbols);
+  return functions.empty() || made_from(functions.back().function).has_value();
 }
 
 // A backward operator has the line that called its forward one: `forward` is that frame's number, plus 1.
@@ -1040,6 +1058,9 @@ std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, cons
   for (std::size_t i = 1; i < tables.nodes.size(); ++i) {
     if (!wanted.empty() && !wanted[i]) continue;
     std::uint32_t path = path_of[tables.nodes[i].parent];
+    if (const auto left = shard.callers_of_left.find(path);
+        left != shard.callers_of_left.end() && !may_be_in_region(tables.nodes[i].frame, tables))
+      path = left->second;
     add_frames(tables.nodes[i].frame, tables, may_read_lines, shard, path);
     path_of[i] = path;
     // Below the name of a pool, too, the functions that only start a thread say nothing.

@@ -46,6 +46,7 @@ class ShardBuilder {
                   Interned& shard, std::uint32_t& path);
   void add_native_frames(const RawFrame& raw, const RawFrame* body, const RawTables& tables,
                          const MayReadLines& may_read_lines, Interned& shard, std::uint32_t& path);
+  [[nodiscard]] bool may_be_in_region(std::uint32_t frame, const RawTables& tables);
   static void name_as_origin(std::string_view origin, Interned& shard, std::uint32_t path,
                              shard::Frame& frame);
   void place_region(std::uint32_t forward, const RawTables& tables, const MayReadLines& may_read_lines,

@@ -69,6 +69,13 @@ class ForkJoin(recording.RecordingTest):
     def test_half_the_work_of_a_loop(self):
         self.compare("loop", "half", "-fopenmp")
 
+    def test_work_before_a_loop_is_not_the_loops(self):
+        """loop() calls prepare(), and ends with the region: gcc jumps there, so that it is not on the region's stacks."""
+        program = self.compiled("-fopenmp")
+        elapsed_s = self.elapsed_s(program, "loop", "none", "run")
+        result = self.whatif("run", "function prepare x0")
+        self.measured_near(result["elapsed_s"] - result["predicted_s"], 4 * 0.05, 0.02 * elapsed_s, "gain without prepare()")
+
     def test_the_threads_of_a_loop_share_the_work(self):
         self.compare("loop", "equal", "-fopenmp")
 
