@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What `clusterprof whatif` predicts, against programs in which the change is really made.
 
-    bench/whatif.py [--build DIR] [--pairs N] [--ranks N,...] [--speed]
+    bench/whatif.py [--build DIR] [--pairs N] [--ranks N,...] [--pattern NAME] [--speed]
 
-Runs every pattern of tests/truth/programs/whatif.c with both MPIs (the one with OpenMP threads is built for that), and of forkjoin.c, which has threads and no MPI. A pair is a run without the change and one with it, both
+Runs every pattern (--pattern: that one) of tests/truth/programs/whatif.c with both MPIs (the one with OpenMP threads is built for that), and of forkjoin.c, which has threads and no MPI. A pair is a run without the change and one with it, both
 recorded. Prints the median of what was really gained, what was predicted (median), its error bound, and whether the difference is within
 5 % of the run, and within the bound. --speed: instead how long a replay of a synthetic run of 64 ranks with 10^5 events each takes.
 """
@@ -101,8 +101,13 @@ def main():
     parser.add_argument("--build", default=os.path.join(TOP, "build", "release"))
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--ranks", default="2,4,8")
+    parser.add_argument("--pattern", choices=sorted({row[0] for row in FORK_JOIN_PATTERNS + PATTERNS}))
     parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
+
+    def is_asked(row):
+        return options.pattern in (None, row[0])
+
     folder = tempfile.mkdtemp(prefix="clusterprof-whatif-")
     try:
         if options.speed:
@@ -115,13 +120,13 @@ def main():
         output_of(["gcc", "-O2", "-g", "-pthread", "-fopenmp", FORK_JOIN, "-o", os.path.join(folder, "forkjoin")])
         # Threads that wait for the next region would keep processors busy.
         os.environ["OMP_WAIT_POLICY"] = "passive"
-        for pattern, kind, change in FORK_JOIN_PATTERNS:
+        for pattern, kind, change in filter(is_asked, FORK_JOIN_PATTERNS):
             compare_threads(options.build, folder, pattern, kind, change, options.pairs)
         del os.environ["OMP_WAIT_POLICY"]
         for flavour in ("openmpi", "mpich"):
             build_with_openmp(folder, flavour)
             for ranks in map(int, options.ranks.split(",")):
-                for pattern, kind, change in PATTERNS:
+                for pattern, kind, change in filter(is_asked, PATTERNS):
                     compare(options.build, folder, flavour, ranks, pattern, kind,
                             change or f"call MPI_Barrier whatif.c:{line} removed", options.pairs)
     finally:

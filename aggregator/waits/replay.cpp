@@ -30,7 +30,6 @@ class IdealCosts {
     return (event.flags & wire::kEventSynchronous) != 0 &&
            (event.kind != MpiEventKind::kSend || (event.flags & wire::kEventNonblocking) == 0);
   }
-  [[nodiscard]] static Reach reach(std::uint32_t) { return Reach::kNeeded; }
   [[nodiscard]] static bool is_left_out(std::uint32_t) { return false; }
   void begin(std::uint32_t call, std::int64_t ns) { done_ns_[trace_.events[call].lane] = ns; }
   void completes(std::uint32_t call, std::uint32_t, Dependence dependence) {

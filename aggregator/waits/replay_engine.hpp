@@ -30,7 +30,7 @@ struct Dependence {
   std::uint32_t event = kNone;
 };
 
-// How far a collective operation waits.
+// How far a member of a collective operation waits.
 enum class Reach : std::uint8_t {
   kNeeded = 0,  // until those have come that it needs (Sync)
   kAll,         // until all have come
@@ -70,12 +70,13 @@ struct LaneTies {
 //   std::int64_t recorded_enter(std::uint32_t e): on the clock of the trace
 //   bool waits_for_receive(std::uint32_t e): whether this kSend or kSendDone is not over before its receive
 //     has begun
-//   Reach reach(std::uint32_t instance): row of Matches::instances
 //   bool is_left_out(std::uint32_t call): whether the call depends on nothing
 //   void begin(std::uint32_t call, std::int64_t ns)
 //   void completes(std::uint32_t call, std::uint32_t e, Dependence): for every event of the call
 //   std::int64_t end(std::uint32_t call): when the call that has begun ends
 // and, if it wants to be asked:
+//   Reach reach(std::uint32_t member): row of Matches::members; otherwise kNeeded
+//   bool is_completed_late(std::uint32_t instance): whether a member of it has Reach::kCompleting
 //   double own_factor(const Lane&, std::uint32_t call): what the lane's own time in the gap before the call
 //     is multiplied by
 //   std::int64_t after_joins(const Lane&, std::uint32_t call, std::int64_t ns, const std::vector<Joined>&,
@@ -139,11 +140,11 @@ class ReplayEngine {
   static constexpr std::int64_t kNotYet = std::numeric_limits<std::int64_t>::min();
 
   struct State {
-    std::uint32_t next = 0;     // first event of the next call
+    std::uint32_t next = 0;      // first event of the next call
     std::uint32_t main = kNone;  // lane of the rank's main thread, if this is another one
-    bool inside = false;        // it was entered
-    bool is_made = false;       // its thread has begun, at clock_ns
-    std::uint32_t waiting = 0;  // event of it whose operation is looked at; those before are over
+    bool inside = false;         // it was entered
+    bool is_made = false;        // its thread has begun, at clock_ns
+    std::uint32_t waiting = 0;   // event of it whose operation is looked at; those before are over
     std::int64_t clock_ns = 0;
   };
   struct Arrived {
@@ -305,8 +306,9 @@ class ReplayEngine {
       if (arrived.last.event == kNone || clock_ns > arrived.last.ns) arrived.last = {clock_ns, e};
       if (++arrived.members == instance.count) wake(waiting, event.match);
     };
-    if (matches_.members[row].completion == e && costs_.reach(event.match) == Reach::kCompleting)
-      come(completing_[event.match], waiting_for_completing_);
+    if constexpr (kAsksForReach)
+      if (matches_.members[row].completion == e && costs_.is_completed_late(event.match))
+        come(completing_[event.match], waiting_for_completing_);
     if (matches_.members[row].arrival != e) return;
     come(arrived_[event.match], waiting_for_instance_);
     if (trace_.ops[instance.op].sync != Sync::kScan || !instance.whole) return;
@@ -382,7 +384,10 @@ class ReplayEngine {
     const Instance& instance = matches_.instances[event.match];
     if (!instance.whole) return true;
     const std::uint32_t rank = trace_.lanes[event.lane].rank;
-    const Reach reach = costs_.reach(event.match);
+    Reach reach = Reach::kNeeded;
+    if constexpr (kAsksForReach)
+      if (const std::uint32_t own = matches_.member_of(instance, rank); own != kNone)
+        reach = costs_.reach(own);
     const bool completing = reach == Reach::kCompleting;
     switch (reach == Reach::kAll ? Sync::kNxN : trace_.ops[instance.op].sync) {
       case Sync::kOneToAll: {
@@ -419,6 +424,8 @@ class ReplayEngine {
     (completing ? waiting_for_completing_ : waiting_for_instance_).emplace(event.match, l);
     return false;
   }
+
+  static constexpr bool kAsksForReach = requires(const Costs& costs) { costs.reach(0u); };
 
   const Trace& trace_;
   const Matches& matches_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,14 +17,26 @@ constexpr std::int64_t kTellingDifference_ns = 50'000;
 
 struct Told {
   std::int64_t waited = 0, did_not = 0;  // members
-  bool contradicts = false;              // one left before: then it did not depend on the others
 
-  // A member that needs what happened at needed_ns, and would wait until further_ns, left at exit_ns.
-  void take(std::int64_t needed_ns, std::int64_t further_ns, std::int64_t exit_ns) {
-    contradicts = contradicts || exit_ns < further_ns;
-    if (further_ns <= later_by(needed_ns, kTellingDifference_ns)) return;
-    ++(exit_ns >= further_ns ? waited : did_not);
+  [[nodiscard]] bool tells() const { return waited != 0 || did_not != 0; }
+  [[nodiscard]] bool mostly_waited() const { return waited > did_not; }
+  void add(const Told& other) {
+    waited += other.waited;
+    did_not += other.did_not;
   }
+};
+
+// A member of an operation.
+struct Seen {
+  Told told;
+  bool may_wait = false;  // it did not leave before the others had come so far
+
+  // One that needs what happened at needed_ns, and would wait until further_ns, left at exit_ns.
+  Seen(std::int64_t needed_ns, std::int64_t further_ns, std::int64_t exit_ns)
+      : may_wait(exit_ns >= further_ns) {
+    if (further_ns > later_by(needed_ns, kTellingDifference_ns)) ++(may_wait ? told.waited : told.did_not);
+  }
+  Seen() = default;
 };
 
 class Reader {
@@ -47,12 +60,13 @@ class Reader {
     return started == 0 && !needs_all ? Reach::kAll : Reach::kNeeded;
   }
 
-  [[nodiscard]] Told blocking(const Instance& instance) const {
+  // take(row of Matches::members, Seen), here and below: of those that might wait further.
+  template <typename Take>
+  void blocking(const Instance& instance, const Take& take) const {
     const std::uint32_t end = instance.first + instance.count;
     const Sync sync = trace_.ops[instance.op].sync;
     std::int64_t last_ns = arrived_ns(instance.first);
     for (std::uint32_t m = instance.first; m < end; ++m) last_ns = std::max(last_ns, arrived_ns(m));
-    Told told;
     if (sync == Sync::kScan) {
       // A member needs all up to it, in the order of members.
       std::vector<std::uint32_t> order;
@@ -63,21 +77,21 @@ class Reader {
       std::int64_t needed_ns = arrived_ns(order.front());
       for (const std::uint32_t m : order) {
         needed_ns = std::max(needed_ns, arrived_ns(m));
-        told.take(needed_ns, last_ns, left_ns(m));
+        take(m, Seen(needed_ns, last_ns, left_ns(m)));
       }
-      return told;
+      return;
     }
     const std::uint32_t root = root_of(instance);
     for (std::uint32_t m = instance.first; m < end; ++m) {
       std::int64_t needed_ns = arrived_ns(m);
       if (sync == Sync::kOneToAll && root != kNone) needed_ns = std::max(needed_ns, arrived_ns(root));
       if (sync == Sync::kAllToOne && m == root) needed_ns = last_ns;
-      told.take(needed_ns, last_ns, left_ns(m));
+      take(m, Seen(needed_ns, last_ns, left_ns(m)));
     }
-    return told;
   }
 
-  [[nodiscard]] Told nonblocking(const Instance& instance) const {
+  template <typename Take>
+  void nonblocking(const Instance& instance, const Take& take) const {
     const std::uint32_t end = instance.first + instance.count;
     const Sync sync = trace_.ops[instance.op].sync;
     const std::uint32_t root = root_of(instance);
@@ -86,15 +100,13 @@ class Reader {
       arrived = std::max(arrived, arrived_ns(m));
       completing = std::max(completing, completes_ns(m));
     }
-    Told told;
+    const bool of_root = sync == Sync::kOneToAll;
+    if (of_root && root == kNone) return;
     for (std::uint32_t m = instance.first; m < end; ++m) {
       if (sync == Sync::kAllToOne && m != root) continue;
-      const bool of_root = sync == Sync::kOneToAll;
-      if (of_root && root == kNone) continue;
-      told.take(std::max(of_root ? arrived_ns(root) : arrived, completes_ns(m)),
-                of_root ? completes_ns(root) : completing, left_ns(m));
+      take(m, Seen(std::max(of_root ? arrived_ns(root) : arrived, completes_ns(m)),
+                   of_root ? completes_ns(root) : completing, left_ns(m)));
     }
-    return told;
   }
 
  private:
@@ -119,30 +131,45 @@ class Reader {
 
 }  // namespace
 
-std::vector<Reach> reaches_of(const Trace& trace, const Matches& matches,
-                              const std::function<std::int64_t(std::uint32_t)>& entered_ns) {
+Reaches reaches_of(const Trace& trace, const Matches& matches,
+                   const std::function<std::int64_t(std::uint32_t)>& entered_ns) {
   const Reader reader(trace, matches, entered_ns);
-  std::vector<Reach> reaches(matches.instances.size(), Reach::kNeeded);
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Told> of_op;  // operation, channel
-  const auto key_of = [&](const Instance& instance) {
+  const auto operation_of = [&](const Instance& instance) {
     const Event& event = trace.events[matches.members[instance.first].arrival];
     return std::pair<std::uint32_t, std::uint32_t>(instance.op, event.channel);
   };
-  for (std::size_t i = 0; i < reaches.size(); ++i) {
+  std::vector<Seen> seen(matches.members.size());
+  std::vector<Reach> reach_of(matches.instances.size());
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Told> of_all;                   // operation, channel
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, Told> of_rank;  // and rank
+  for (std::size_t i = 0; i < matches.instances.size(); ++i) {
     const Instance& instance = matches.instances[i];
-    const Reach reach = reader.may_reach(instance);
-    if (reach == Reach::kNeeded) continue;
-    const Told told = reach == Reach::kAll ? reader.blocking(instance) : reader.nonblocking(instance);
-    Told& sum = of_op[key_of(instance)];
-    sum.waited += told.waited;
-    sum.did_not += told.did_not;
-    // What happened in the order of time makes no circle of dependences.
-    if (!told.contradicts) reaches[i] = reach;
+    reach_of[i] = reader.may_reach(instance);
+    if (reach_of[i] == Reach::kNeeded) continue;
+    const auto operation = operation_of(instance);
+    Told& all = of_all[operation];
+    const auto take = [&](std::uint32_t m, const Seen& member) {
+      seen[m] = member;
+      all.add(member.told);
+      of_rank[{operation.first, operation.second, matches.members[m].rank}].add(member.told);
+    };
+    reach_of[i] == Reach::kAll ? reader.blocking(instance, take) : reader.nonblocking(instance, take);
   }
-  for (std::size_t i = 0; i < reaches.size(); ++i) {
-    if (reaches[i] == Reach::kNeeded) continue;
-    const Told& told = of_op[key_of(matches.instances[i])];
-    if (told.waited <= told.did_not) reaches[i] = Reach::kNeeded;
+  Reaches reaches{std::vector<Reach>(matches.members.size(), Reach::kNeeded),
+                  std::vector<bool>(matches.instances.size())};
+  for (std::size_t i = 0; i < matches.instances.size(); ++i) {
+    if (reach_of[i] == Reach::kNeeded) continue;
+    const Instance& instance = matches.instances[i];
+    const auto operation = operation_of(instance);
+    const bool most_waited = of_all[operation].mostly_waited();
+    for (std::uint32_t m = instance.first; m < instance.first + instance.count; ++m) {
+      // What happened in the order of time makes no circle of dependences.
+      if (!seen[m].may_wait) continue;
+      const Told& own = of_rank[{operation.first, operation.second, matches.members[m].rank}];
+      if (!(own.tells() ? own.mostly_waited() : most_waited)) continue;
+      reaches.of_member[m] = reach_of[i];
+      if (reach_of[i] == Reach::kCompleting) reaches.is_completed_late[i] = true;
+    }
   }
   return reaches;
 }

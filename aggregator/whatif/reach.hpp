@@ -13,10 +13,15 @@
 
 namespace clusterprof::aggregator::whatif {
 
-// By row of Matches::instances. An operation on a communicator waits further than it needs to where most of its
-// members that tell did: those that would have left before the others came, or came to the call that completes
-// it. entered_ns: when the call of an event began, on the clock of the trace.
-std::vector<waits::Reach> reaches_of(const waits::Trace& trace, const waits::Matches& matches,
-                                     const std::function<std::int64_t(std::uint32_t)>& entered_ns);
+// Of the operations on a communicator, a member waits further than it needs to where it mostly did: where it
+// would have left before the others came, or came to the call that completes it. In an algorithm of several
+// steps some members do and others do not. What a member never tells (it is always the last) is as with most
+// that do. entered_ns: when the call of an event began, on the clock of the trace.
+struct Reaches {
+  std::vector<waits::Reach> of_member;  // by row of Matches::members
+  std::vector<bool> is_completed_late;  // by row of Matches::instances: a member has kCompleting
+};
+Reaches reaches_of(const waits::Trace& trace, const waits::Matches& matches,
+                   const std::function<std::int64_t(std::uint32_t)>& entered_ns);
 
 }  // namespace clusterprof::aggregator::whatif

@@ -115,9 +115,9 @@ struct Recording {
   std::vector<bool> waits_for_receive;   // per event
   std::vector<std::uint64_t> bytes;      // per event; of collectives the mean of their call site
   std::vector<bool> across;              // per event: nodes
-  std::vector<Reach> reach;              // per instance
-  std::array<Network, 2> network;        // within a node, and across
-  std::vector<std::uint32_t> place;      // per first event of a call: the site whose gaps its gap counts to
+  Reaches reaches;
+  std::array<Network, 2> network;    // within a node, and across
+  std::vector<std::uint32_t> place;  // per first event of a call: the site whose gaps its gap counts to
   // Where only stretches of the run are known: these, the stretch of each lane, and per first event of a call
   // whether it counts for the stretch. Empty: the trace is the run.
   std::vector<TimeSpan> spans;
@@ -129,8 +129,8 @@ struct Recording {
   // others.
   std::array<std::unordered_map<std::uint64_t, double>, 2> io;
   std::unordered_map<std::uint64_t, double> blocked;  // likewise, of main threads: what they waited
-  std::vector<std::uint32_t> region_of;  // Teams::region_of()
-  std::vector<bool> is_join;             // per path: a thread waits for the end of another one there
+  std::vector<std::uint32_t> region_of;               // Teams::region_of()
+  std::vector<bool> is_join;  // per path: a thread waits for the end of another one there
   // Gaps of main threads in which threads are made and joined, by lane and call (key_of).
   std::unordered_map<std::uint64_t, ForkJoin::Window> windows;
   LaneTies ties;
@@ -217,7 +217,10 @@ class RecordedCosts {
   }
   [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const { return r_.recorded_enter(e); }
   [[nodiscard]] bool waits_for_receive(std::uint32_t e) const { return r_.waits_for_receive[e]; }
-  [[nodiscard]] Reach reach(std::uint32_t instance) const { return r_.reach[instance]; }
+  [[nodiscard]] Reach reach(std::uint32_t member) const { return r_.reaches.of_member[member]; }
+  [[nodiscard]] bool is_completed_late(std::uint32_t instance) const {
+    return r_.reaches.is_completed_late[instance];
+  }
   [[nodiscard]] static bool is_left_out(std::uint32_t) { return false; }
   static void begin(std::uint32_t, std::int64_t) {}
   void completes(std::uint32_t, std::uint32_t e, Dependence dependence) {
@@ -398,7 +401,10 @@ class ChangedCosts {
   }
   [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const { return r_.recorded_enter(e); }
   [[nodiscard]] bool waits_for_receive(std::uint32_t e) const { return r_.waits_for_receive[e]; }
-  [[nodiscard]] Reach reach(std::uint32_t instance) const { return r_.reach[instance]; }
+  [[nodiscard]] Reach reach(std::uint32_t member) const { return r_.reaches.of_member[member]; }
+  [[nodiscard]] bool is_completed_late(std::uint32_t instance) const {
+    return r_.reaches.is_completed_late[instance];
+  }
   [[nodiscard]] bool is_left_out(std::uint32_t call) const {
     return !a_.removed.empty() && a_.removed[r_.trace.events[call].path];
   }
@@ -629,8 +635,8 @@ Result<void> WhatIf::State::prepare() {
   find_blocked();
   find_bytes();
   find_rendezvous();
-  recording.reach = reaches_of(recording.trace, recording.matches,
-                               [&](std::uint32_t e) { return recording.recorded_enter(e); });
+  recording.reaches = reaches_of(recording.trace, recording.matches,
+                                 [&](std::uint32_t e) { return recording.recorded_enter(e); });
   if (!calibrate())
     return Error{"the run cannot be replayed: its events contradict each other", ErrorKind::kNotFound};
   replayed = outcome(no_change());

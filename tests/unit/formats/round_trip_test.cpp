@@ -169,7 +169,19 @@ TEST(RoundTripTest, EqualContentGivesEqualBytes) {
 TEST(WriterTest, RefusesInconsistentData) {
   const testing::TemporaryDirectory directory;
   const auto path = directory.path() / "node-x.h5";
-  const ShardData good = testing::random_shard(8, {.ranks = {1, 2}});
+  const auto has_rows_to_spoil = [](const ShardData& d) {
+    return d.strings.size() > 1 && d.frames.size() > 1 && d.paths.size() > 3 && d.ranks.size() > 1 &&
+           d.values.size() > 4 && !d.calls_under_way.empty() && !d.mpi_calls.empty() &&
+           !d.mpi_sizes.empty() && !d.counter_values.empty() && !d.path_counters.empty() &&
+           d.series.size() > 1 && d.rank_series.size() > 1 && d.node_series.size() > 1 &&
+           d.path_series.size() > 1 && d.memory_series.size() > 1 && !d.memory_sites.empty() &&
+           !d.io_calls.empty() && !d.data_accesses.empty() && !d.region_times.empty() &&
+           !d.mpi_events.empty() && !d.event_gaps.empty() && !d.wait_states.empty() &&
+           !d.root_causes.empty() && !d.critical_times.empty() && d.time_windows.size() > 1;
+  };
+  ShardData good;
+  for (std::uint32_t seed = 8; !has_rows_to_spoil(good); ++seed)
+    good = testing::random_shard(seed, {.ranks = {1, 2}});
   const auto refused = [&](auto spoil) {
     ShardData data = good;
     spoil(data);
