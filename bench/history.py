@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 
+from commands import fail
 from mpi_call import TOP
 
 
@@ -27,10 +28,13 @@ def main():
     parser.add_argument("--profiles", type=int, default=100)
     parser.add_argument("--series", type=int, default=2000)
     options = parser.parse_args()
+    alarms = os.path.join(options.build, "bench", "history_alarms")
+    if options.series and not os.path.exists(alarms):
+        fail(f"{alarms} is missing: build with -DCLUSTERPROF_BUILD_BENCHMARKS=ON")
     if options.runs:
         measure_time(options)
     if options.series:
-        subprocess.run([os.path.join(options.build, "bench", "history_alarms"), str(options.series)], check=True)
+        subprocess.run([alarms, str(options.series)], check=True)
 
 
 def measure_time(options):
