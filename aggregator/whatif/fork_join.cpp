@@ -9,12 +9,10 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "aggregator/whatif/few_samples.hpp"
+
 namespace clusterprof::aggregator::whatif {
 namespace {
-
-// As for gaps between MPI calls (whatif.cpp): so few samples say nothing about a single span, and so far may
-// samples be from its length.
-constexpr double kFewOfSpan = 5, kAsideOfSpan = 2;
 
 std::int64_t span_time(std::uint64_t ns) {
   return static_cast<std::int64_t>(std::min(ns, static_cast<std::uint64_t>(std::int64_t{1} << 60)));
@@ -88,7 +86,7 @@ ForkJoin::ForkJoin(const shard::ShardData& merged, double period_s) {
 void ForkJoin::divide(const shard::ShardData& merged, double period_s, std::uint32_t rank,
                       const std::vector<std::pair<std::size_t, std::size_t>>& times) {
   const auto first_span = static_cast<std::uint32_t>(spans_.size() - times.size());
-  const double few_ns = kFewOfSpan * period_s * 1e9, aside_ns = kAsideOfSpan * period_s * 1e9;
+  const double few_ns = kFewSamples * period_s * 1e9, aside_ns = kSamplesAside * period_s * 1e9;
   using Times = std::map<std::uint32_t, double>;  // ns by path
   struct Kind {
     Times few, many;

@@ -29,14 +29,13 @@ struct Told {
 // A member of an operation.
 struct Seen {
   Told told;
-  bool may_wait = false;  // it did not leave before the others had come so far
+  bool may_wait;  // it did not leave before the others had come so far
 
   // One that needs what happened at needed_ns, and would wait until further_ns, left at exit_ns.
   Seen(std::int64_t needed_ns, std::int64_t further_ns, std::int64_t exit_ns)
       : may_wait(exit_ns >= further_ns) {
     if (further_ns > later_by(needed_ns, kTellingDifference_ns)) ++(may_wait ? told.waited : told.did_not);
   }
-  Seen() = default;
 };
 
 class Reader {
@@ -138,7 +137,7 @@ Reaches reaches_of(const Trace& trace, const Matches& matches,
     const Event& event = trace.events[matches.members[instance.first].arrival];
     return std::pair<std::uint32_t, std::uint32_t>(instance.op, event.channel);
   };
-  std::vector<Seen> seen(matches.members.size());
+  std::vector<bool> may_wait(matches.members.size());
   std::vector<Reach> reach_of(matches.instances.size());
   std::map<std::pair<std::uint32_t, std::uint32_t>, Told> of_all;                   // operation, channel
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, Told> of_rank;  // and rank
@@ -149,11 +148,14 @@ Reaches reaches_of(const Trace& trace, const Matches& matches,
     const auto operation = operation_of(instance);
     Told& all = of_all[operation];
     const auto take = [&](std::uint32_t m, const Seen& member) {
-      seen[m] = member;
+      may_wait[m] = member.may_wait;
       all.add(member.told);
       of_rank[{operation.first, operation.second, matches.members[m].rank}].add(member.told);
     };
-    reach_of[i] == Reach::kAll ? reader.blocking(instance, take) : reader.nonblocking(instance, take);
+    if (reach_of[i] == Reach::kAll)
+      reader.blocking(instance, take);
+    else
+      reader.nonblocking(instance, take);
   }
   Reaches reaches{std::vector<Reach>(matches.members.size(), Reach::kNeeded),
                   std::vector<bool>(matches.instances.size())};
@@ -164,7 +166,7 @@ Reaches reaches_of(const Trace& trace, const Matches& matches,
     const bool most_waited = of_all[operation].mostly_waited();
     for (std::uint32_t m = instance.first; m < instance.first + instance.count; ++m) {
       // What happened in the order of time makes no circle of dependences.
-      if (!seen[m].may_wait) continue;
+      if (!may_wait[m]) continue;
       const Told& own = of_rank[{operation.first, operation.second, matches.members[m].rank}];
       if (!(own.tells() ? own.mostly_waited() : most_waited)) continue;
       reaches.of_member[m] = reach_of[i];

@@ -23,6 +23,7 @@
 #include "aggregator/waits/matching.hpp"
 #include "aggregator/waits/replay_engine.hpp"
 #include "aggregator/waits/trace.hpp"
+#include "aggregator/whatif/few_samples.hpp"
 #include "aggregator/whatif/fork_join.hpp"
 #include "aggregator/whatif/reach.hpp"
 #include "aggregator/whatif/stretches.hpp"
@@ -36,11 +37,6 @@ namespace {
 using namespace waits;
 using shard::ShardData;
 
-// With fewer samples a gap says nothing about what was done in it: then all such gaps of its call site do, or
-// if these have as few, all gaps.
-constexpr double kFewSamples = 5;
-// How far the samples of a gap may be from its length.
-constexpr double kSamplesAside = 2;
 // 95 % of a normal distribution.
 constexpr double kNormal = 1.96;
 // A thread that was seen in a wait is not looked at for so long, or so many sampling periods: what it waits

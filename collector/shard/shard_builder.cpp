@@ -231,9 +231,18 @@ struct ShardBuilder::Interned {
   shard::PathInterner interner;
   std::set<RegionKey> small_regions;
   std::set<std::uint32_t> process_roots;  // paths below which other processes begin
-  // By the path of an OpenMP region whose function has left the stack: the path without that function.
-  std::unordered_map<std::uint32_t, std::uint32_t> callers_of_left;
+  // By the path of an OpenMP region whose function has left the stack by a tail call: the path without that
+  // function.
+  std::unordered_map<std::uint32_t, std::uint32_t> tail_callers;
 };
+
+// A frame that was pending, as what it has turned out to be.
+static const RawFrame& resolved(const RawFrame& frame, const RawTables& tables) {
+  const RawFrame* raw = &frame;
+  while (raw->kind == RawKind::kPending && tables.pending[raw->a].resolved)
+    raw = &tables.pending[raw->a].resolution;
+  return *raw;
+}
 
 // A frame that means the same in every process. Pending frames have been resolved before.
 shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tables,
@@ -366,16 +375,14 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawFrame* body, 
     if (origin) name_as_origin(*origin, shard, path, frame);
     const std::uint32_t caller = path;
     path = shard.interner.path(path, shard.interner.frame(frame));
-    if (sources.size() > on_stack && next == sources.rend()) shard.callers_of_left.emplace(path, caller);
+    if (sources.size() > on_stack && next == sources.rend()) shard.tail_callers.emplace(path, caller);
   }
 }
 
-// False for what the caller of an OpenMP region calls besides: it is not below the region's function, which
-// has left the stack.
+// False for a function that the caller of an OpenMP region's function calls itself. Where the region is begun
+// by a tail call, both are right below that caller.
 bool ShardBuilder::may_be_in_region(std::uint32_t number, const RawTables& tables) {
-  RawFrame raw = tables.frames[number];
-  while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
-    raw = tables.pending[raw.a].resolution;
+  const RawFrame& raw = resolved(tables.frames[number], tables);
   if (raw.kind != RawKind::kNativeExact && raw.kind != RawKind::kNativeReturn) return true;
   if (tables.modules[raw.a]->role != ModuleRole::kProgram) return true;
   const std::vector<SourceFrame>& functions = symbolizer_.resolve(
@@ -387,9 +394,7 @@ bool ShardBuilder::may_be_in_region(std::uint32_t number, const RawTables& table
 void ShardBuilder::place_region(std::uint32_t forward, const RawTables& tables,
                                 const MayReadLines& may_read_lines, Interned& shard, shard::Frame& region) {
   if (forward == 0 || forward > tables.frames.size()) return;
-  RawFrame raw = tables.frames[forward - 1];
-  while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
-    raw = tables.pending[raw.a].resolution;
+  const RawFrame& raw = resolved(tables.frames[forward - 1], tables);
   if (raw.kind == RawKind::kPython) {
     const shard::Frame caller = named_frame(raw, tables, shard.interner);
     region.file = caller.file;
@@ -407,9 +412,7 @@ void ShardBuilder::place_region(std::uint32_t forward, const RawTables& tables,
 // Extends `path` by the frames that a raw frame stands for.
 void ShardBuilder::add_frames(std::uint32_t number, const RawTables& tables,
                               const MayReadLines& may_read_lines, Interned& shard, std::uint32_t& path) {
-  RawFrame raw = tables.frames[number];
-  while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
-    raw = tables.pending[raw.a].resolution;
+  const RawFrame& raw = resolved(tables.frames[number], tables);
   if (raw.kind == RawKind::kNativeExact || raw.kind == RawKind::kNativeReturn) {
     const auto body = tables.region_bodies.find(number);
     return add_native_frames(raw, body != tables.region_bodies.end() ? &tables.frames[body->second] : nullptr,
@@ -515,9 +518,7 @@ void ShardBuilder::find_small_regions(const NodeSnapshot& snapshot, Interned& sh
   std::map<RegionKey, std::uint64_t> times;
   for (const RankSnapshot& rank : snapshot.ranks)
     for (const auto& [path, region] : rank.report.regions) {
-      RawFrame raw = tables.frames[tables.nodes[path].frame];
-      while (raw.kind == RawKind::kPending && tables.pending[raw.a].resolved)
-        raw = tables.pending[raw.a].resolution;
+      const RawFrame& raw = resolved(tables.frames[tables.nodes[path].frame], tables);
       if (raw.kind == RawKind::kRegion) times[{raw.a, raw.b}] += region.time_ns;
     }
   if (times.size() <= kMostNames) return;
@@ -1058,8 +1059,8 @@ std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, cons
   for (std::size_t i = 1; i < tables.nodes.size(); ++i) {
     if (!wanted.empty() && !wanted[i]) continue;
     std::uint32_t path = path_of[tables.nodes[i].parent];
-    if (const auto left = shard.callers_of_left.find(path);
-        left != shard.callers_of_left.end() && !may_be_in_region(tables.nodes[i].frame, tables))
+    if (const auto left = shard.tail_callers.find(path);
+        left != shard.tail_callers.end() && !may_be_in_region(tables.nodes[i].frame, tables))
       path = left->second;
     add_frames(tables.nodes[i].frame, tables, may_read_lines, shard, path);
     path_of[i] = path;

@@ -265,17 +265,22 @@ TEST_F(ForkJoinTest, SurvivesImpossibleSpans) {
   EXPECT_GT(predicted, 500) << "else nothing is tested";
 }
 
+// Names the frames of this name as the kernel's wait for the end of a thread.
+void name_joins(shard::ShardData& data) {
+  shard::PathInterner interner(data);
+  for (shard::Frame& frame : data.frames)
+    if (data.strings[frame.name] == "joins") {
+      frame.kind = shard::FrameKind::kKernel;
+      frame.name = interner.string(shard::kOnThreadName);
+    }
+}
+
 // Between two barriers rank 0 makes a thread, works for 5 ms, joins it after 25 ms, and works for 4 ms more.
 // Of its 10 ms beside the join, calls without events have so many.
 shard::ShardData with_threads_in_a_gap(std::int64_t calls_ms) {
   MadeRun run(2);
   const auto barrier = [](std::int64_t enter_ms, std::int64_t exit_ms, std::uint32_t sequence) {
-    MadeEvent event;
-    event.kind = MpiEventKind::kCollective;
-    event.op = event.site = "MPI_Barrier";
-    event.enter = enter_ms * kMs, event.exit = exit_ms * kMs;
-    event.sequence = sequence;
-    return event;
+    return made_call(MpiEventKind::kCollective, "MPI_Barrier", enter_ms * kMs, exit_ms * kMs, sequence);
   };
   for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1, 0));
   MadeEvent last = barrier(31, 32, 1);
@@ -287,12 +292,8 @@ shard::ShardData with_threads_in_a_gap(std::int64_t calls_ms) {
   run.add(1, last);
   shard::ShardData data = run.shards()[0];
   data.run.rate_hz = 1000;
+  name_joins(data);
   shard::PathInterner interner(data);
-  for (shard::Frame& frame : data.frames)
-    if (data.strings[frame.name] == "joins") {
-      frame.kind = shard::FrameKind::kKernel;
-      frame.name = interner.string(shard::kOnThreadName);
-    }
   shard::Frame frame;
   frame.kind = shard::FrameKind::kNative;
   frame.name = interner.string("solve");
@@ -344,12 +345,8 @@ shard::ShardData with_a_thread_that_sends(std::int64_t calls_ms) {
                        std::int64_t exit_ms, std::uint32_t sequence, std::uint32_t thread,
                        std::vector<std::pair<std::string, std::int64_t>> gap,
                        std::int64_t calls_ms_before = 0) {
-    MadeEvent event;
-    event.kind = kind;
-    event.op = event.site = op;
-    event.enter = enter_ms * kMs, event.exit = exit_ms * kMs;
-    event.peer = kind == MpiEventKind::kCollective ? -1 : 1 - rank;
-    event.sequence = sequence;
+    MadeEvent event = made_call(kind, op, enter_ms * kMs, exit_ms * kMs, sequence,
+                                kind == MpiEventKind::kCollective ? -1 : 1 - rank);
     event.thread = thread;
     event.gap = std::move(gap);
     event.other_calls_ns = calls_ms_before * kMs;
@@ -364,12 +361,7 @@ shard::ShardData with_a_thread_that_sends(std::int64_t calls_ms) {
   add(1, MpiEventKind::kCollective, "MPI_Barrier", 61, 81, 1, 0, {});
   shard::ShardData data = run.shards()[0];
   data.run.rate_hz = 1000;
-  shard::PathInterner interner(data);
-  for (shard::Frame& frame : data.frames)
-    if (data.strings[frame.name] == "joins") {
-      frame.kind = shard::FrameKind::kKernel;
-      frame.name = interner.string(shard::kOnThreadName);
-    }
+  name_joins(data);
   return data;
 }
 

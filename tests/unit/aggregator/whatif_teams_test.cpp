@@ -11,6 +11,7 @@
 
 #include "aggregator/whatif/teams.hpp"
 #include "aggregator/whatif/whatif.hpp"
+#include "tests/unit/aggregator/one_rank_run.hpp"
 
 namespace clusterprof::aggregator::whatif {
 namespace {
@@ -21,23 +22,13 @@ constexpr std::uint64_t kTeamMs = 1'000'000;
 class TeamsTest : public ::testing::Test {
  protected:
   TeamsTest() {
-    data.run.id = "made";
-    data.run.rate_hz = 100;
-    data.nodes.resize(1);
-    data.nodes[0].name = "n";
-    data.ranks.resize(1);
-    data.ranks[0].start_utc_ns = 1'700'000'000'000'000'000;
     region = path(0, "main", 10);
     value(path(0, "serial", 20), true, 2000);
   }
 
   std::uint32_t path(std::uint32_t parent, const char* name, std::uint32_t line,
                      shard::FrameKind kind = shard::FrameKind::kNative) {
-    shard::PathInterner interner(data);
-    shard::Frame frame;
-    frame.kind = kind;
-    frame.name = interner.string(name), frame.file = interner.string("/u/loop.c"), frame.line = line;
-    return interner.path(parent, interner.frame(frame));
+    return run.path(parent, kind, name, "/u/loop.c", line);
   }
   std::uint32_t body(std::uint32_t line) { return path(region, "main._omp_fn.0", line); }
   void value(std::uint32_t at, bool main, std::uint64_t ms) {
@@ -92,7 +83,8 @@ class TeamsTest : public ::testing::Test {
     return prediction.value().outcome.elapsed_s * 1e3;
   }
 
-  shard::ShardData data;
+  test::OneRankRun run{0};  // team() says how long it is
+  shard::ShardData& data = run.data;
   std::uint32_t region = 0;
   double error_ms = 0;
   bool by_thread = true;  // what each one does is known
