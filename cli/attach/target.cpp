@@ -143,7 +143,8 @@ OwnFacts read_own(const std::string& proc) {
 
 MpiFlavour flavour_of(const TargetFacts& target) {
   for (const std::string& path : target.objects)
-    if (const MpiFlavour flavour = flavour_of_library(std::string(base_name(path))); flavour != MpiFlavour::kNone)
+    if (const MpiFlavour flavour = flavour_of_library(std::string(base_name(path)));
+        flavour != MpiFlavour::kNone)
       return flavour;
   return MpiFlavour::kNone;
 }

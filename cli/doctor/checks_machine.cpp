@@ -49,7 +49,8 @@ bool has_flag(const std::string& cpuinfo, const char* flag) {
 int kernel_number(const std::string& release) {
   const auto major = leading_number(release);
   const std::size_t dot = release.find('.');
-  const auto minor = dot == std::string::npos ? std::nullopt : leading_number(std::string_view(release).substr(dot + 1));
+  const auto minor =
+      dot == std::string::npos ? std::nullopt : leading_number(std::string_view(release).substr(dot + 1));
   constexpr int kMost = 999;  // what is higher is no number of a kernel
   if (!major || !minor || *major < 0 || *minor < 0 || *major > kMost || *minor > kMost) return 0;
   return *major * 1000 + *minor;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How inputs that stand for HDF5 files are changed: as lists of edits. A whole file that is changed anywhere tests HDF5,
-// and what that makes of damage is for tests/faults/damaged_files to see, in processes of their own.
+// How inputs that stand for HDF5 files are changed: as lists of edits. A whole file that is changed anywhere
+// tests HDF5, and what that makes of damage is for tests/faults/damaged_files to see, in processes of their
+// own.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
