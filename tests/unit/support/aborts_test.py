@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.environ["CLUSTERPROF_TEST_SOURCE"], "bench"))
@@ -63,16 +64,24 @@ class Ends(unittest.TestCase):
     def test_never(self):
         self.assertEqual(self.ended("sleep 1000", 0.3), "hung")
 
+    def started(self, program, *arguments):
+        """A command that starts the program and goes on when that runs."""
+        return f'{" ".join([program, *arguments])} & until [ "$(readlink /proc/$!/exe)" = {program} ]; do :; done; '
+
     def test_before_what_it_started(self):
-        shutil.copy(shutil.which("sleep"), os.path.join(self.folder, "rank"))
-        self.assertEqual(self.ended("./rank 1000 & exit 7"), "status 7, rank left")
-        shutil.copy(shutil.which("sleep"), os.path.join(self.folder, "rank"))
-        self.assertEqual(self.ended("./rank 0.1 & exit 7"), "status 7")
+        rank = os.path.join(self.folder, "rank")
+        shutil.copy(shutil.which("sleep"), rank)
+        self.assertEqual(self.ended(self.started(rank, "1000") + "exit 7"), "status 7, rank left")
+        with unittest.mock.patch.object(aborts, "LEFT_S", 60):
+            self.assertEqual(self.ended(self.started(rank, "2") + "exit 7"), "status 7")
+
+    def test_before_a_collector(self):
         elsewhere = tempfile.TemporaryDirectory(prefix="clusterprof-test-")
         self.addCleanup(elsewhere.cleanup)
-        collector = os.path.join(elsewhere.name, "collector")
+        collector = os.path.join(os.path.realpath(elsewhere.name), "collector")
         shutil.copy(shutil.which("tail"), collector)
-        self.assertEqual(self.ended(f"cd /; {collector} -f /dev/null {self.folder}/out & exit 7", 0.5), "status 7, other left")
+        script = "cd /; " + self.started(collector, "-f", "/dev/null", f"{self.folder}/out") + "exit 7"
+        self.assertEqual(self.ended(script, 5), "status 7, other left")
 
     def test_processes_of_others_go_on(self):
         other = subprocess.Popen(["sleep", "1000"], cwd="/")
