@@ -213,6 +213,7 @@ Error damaged(const std::string& how) { return {"is damaged (" + how + ")", Erro
 Result<void> check(const LiveState& state) {
   if (const Result<void> valid = validate(state.data); !valid) return valid.error();
   if (state.data.nodes.size() != 1) return Error{"it is not of one node"};
+  if (state.data.run.world_size > kMaxWorldSize) return Error{"world_size is out of range"};
   if (state.rss_bytes.size() != state.data.ranks.size())
     return Error{"table rss_bytes does not fit the ranks"};
   const auto is_wrong = [&](const LiveTime& row) {

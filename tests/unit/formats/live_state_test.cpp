@@ -189,6 +189,8 @@ TEST(LiveState, WhatDoesNotFitTogetherIsRefused) {
       refused([](LiveState& state) { state.times[0].category = static_cast<Category>(kCategories); }));
   EXPECT_TRUE(refused([](LiveState& state) { state.data.nodes.clear(); }));
   EXPECT_TRUE(refused([](LiveState& state) { state.data.ranks[0].node = 1; }));
+  EXPECT_FALSE(refused([](LiveState& state) { state.data.run.world_size = kMaxWorldSize; }));
+  EXPECT_TRUE(refused([](LiveState& state) { state.data.run.world_size = kMaxWorldSize + 1; }));
 }
 
 }  // namespace
