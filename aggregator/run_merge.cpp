@@ -890,6 +890,7 @@ void RunMerge::write_rest() {
   statistics_.reset();
   index_.reset();
   std::vector<std::uint64_t> exclusive_ns;
+  exclusive_ns.reserve(statistics.paths.size());
   for (const profile::PathStatistics& path : statistics.paths) exclusive_ns.push_back(path.exclusive.sum_ns);
   correct_path_series(union_.head, exclusive_ns);
   // The analysis is finished while the other tables are written.

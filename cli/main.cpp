@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/write_all.hpp"
 #include "cli/help.hpp"
 #include "cli/identity.hpp"
 #include "cli/install_layout.hpp"
@@ -44,6 +44,13 @@ bool is_for_us(const Environment& environment) {
   return !identity || identity.value().speaks_for_all();
 }
 
+// Help, or a version, and whether it could be written.
+int print(const Leave& leave) {
+  if (write_all(STDOUT_FILENO, leave.output)) return leave.status;
+  say(std::string("standard output: ") + std::strerror(errno));
+  return kExitFailed;
+}
+
 // `clusterprof help [TOPIC]`: the manual page, where man(1) can show it, else the options.
 int help(char** argv, const std::string& topic) {
   const auto layout = find_install_layout();
@@ -62,9 +69,7 @@ int help(char** argv, const std::string& topic) {
     return page.empty() ? kExitUsage : kExitFailed;
   }
   const auto parsed = parse_record_options({"--help"}, process_environment());
-  const Leave& leave = std::get<Leave>(parsed);
-  std::fwrite(leave.output.data(), 1, leave.output.size(), stdout);
-  return leave.status;
+  return print(std::get<Leave>(parsed));
 }
 
 int run(int argc, char** argv) {
@@ -81,9 +86,8 @@ int run(int argc, char** argv) {
   const Environment environment = process_environment();
   auto parsed = parse_record_options(arguments, environment);
   if (const auto* leave = std::get_if<Leave>(&parsed)) {
-    std::fwrite(leave->output.data(), 1, leave->output.size(), stdout);
     if (!leave->error.empty() && is_for_us(environment)) say(leave->error);
-    return leave->status;
+    return print(*leave);
   }
   const Options& options = std::get<Options>(parsed);
   if (options.repeat != 0 && !is_run) {

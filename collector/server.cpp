@@ -155,7 +155,7 @@ class Server::Impl {
 
   bool run() {
     install_truncation_guard();
-    signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
     signals_.add(SIGTERM);
     signals_.add(SIGINT);
     signals_.add(SIGHUP);

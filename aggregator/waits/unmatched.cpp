@@ -13,7 +13,6 @@
 namespace clusterprof::aggregator::waits {
 namespace {
 
-using shard::CallUnderWay;
 using shard::OpenRequests;
 using shard::UnmatchedMessages;
 

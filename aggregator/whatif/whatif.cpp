@@ -1042,6 +1042,7 @@ void WhatIf::State::find_rendezvous() {
   const Trace& trace = recording.trace;
   std::array<std::vector<std::pair<std::uint64_t, bool>>, 2> told;
   std::vector<bool> is_buffered;
+  is_buffered.reserve(trace.ops.size());
   for (const Op& op : trace.ops)
     is_buffered.push_back(op.name.find("Bsend") != std::string::npos ||
                           op.name.find("Ibsend") != std::string::npos);

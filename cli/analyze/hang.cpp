@@ -43,7 +43,7 @@ int look_for_hang(const HangVerbOptions& options) {
   if (!kept) complain(kOk, kept.error().message);
   const std::string text =
       report::render_standstill(report, static_cast<double>(still_s), options.run, options.end_ranks);
-  std::fwrite(text.data(), 1, text.size(), stderr);
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
   const Result<void> told = write_hang_notice(options.run, {still_s, options.end_ranks});
   return told ? kOk : complain(told.error());
 }

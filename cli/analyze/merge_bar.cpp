@@ -105,12 +105,12 @@ MergeBarOnStderr::MergeBarOnStderr(bool quiet)
 void MergeBarOnStderr::update(const aggregator::MergeProgress& progress) {
   if (quiet_) return;
   const std::string text = bar_.update(progress, MergeBar::Clock::now());
-  if (!text.empty()) std::fputs(text.c_str(), stderr);
+  if (!text.empty()) (void)std::fputs(text.c_str(), stderr);
 }
 
 void MergeBarOnStderr::finish() {
   const std::string text = bar_.finish();
-  if (!text.empty()) std::fputs(text.c_str(), stderr);
+  if (!text.empty()) (void)std::fputs(text.c_str(), stderr);
 }
 
 }  // namespace clusterprof::cli

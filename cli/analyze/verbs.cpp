@@ -336,7 +336,7 @@ int banner(const BannerOptions& options) {
   if (!options.no_html && !merged.value().write_error) page = leave_page(options, path, analysis);
   const std::string text =
       report::render_banner(analysis, run_for_people(path), columns_of(STDERR_FILENO), page);
-  std::fwrite(text.data(), 1, text.size(), stderr);
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
   return kOk;
 }
 

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "base/base_name.hpp"
+#include "base/leading_number.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/attach/memory_map.hpp"
 #include "cli/attach/read_text.hpp"
@@ -174,11 +175,11 @@ std::vector<Candidate> candidates_of(pid_t pid) {
   std::error_code error;
   std::filesystem::directory_iterator entry("/proc/" + std::to_string(pid) + "/task", error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    const auto tid = static_cast<pid_t>(std::atoi(entry->path().filename().c_str()));
+    const auto tid = leading_number<pid_t>(entry->path().filename().native()).value_or(0);
     const std::string stat = read_text(task(pid, tid, "stat")), call = read_text(task(pid, tid, "syscall"));
     const std::size_t close = stat.rfind(')');
     if (close == std::string::npos || close + 2 >= stat.size()) continue;
-    const long number = call.empty() || call[0] == 'r' ? -1 : std::atol(call.c_str());
+    const long number = leading_number<long>(call).value_or(-1);  // or "running"
     constexpr int kUnknown = 3;  // who may not read it may not trace the thread either, and is told so then
     const int suited = call.empty() ? kUnknown : suits(stat[close + 2], number);
     if (suited >= 0 && !would_be_cut(call, number)) candidates.push_back({tid, suited});

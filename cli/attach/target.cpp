@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/base_name.hpp"
+#include "base/leading_number.hpp"
 #include "cli/attach/read_text.hpp"
 
 namespace clusterprof::cli::attach {
@@ -36,7 +37,7 @@ std::vector<std::string> words_of(const std::string& status, const std::string& 
 
 int number_of(const std::string& status, const std::string& name) {
   const std::vector<std::string> words = words_of(status, name);
-  return words.empty() ? 0 : std::atoi(words[0].c_str());
+  return words.empty() ? 0 : leading_number(words[0]).value_or(0);
 }
 
 SystemCallFilter filter_of(const std::string& status) {
@@ -136,13 +137,14 @@ OwnFacts read_own(const std::string& proc) {
     own.may_trace_all = (std::strtoull(capabilities[0].c_str(), nullptr, 16) >> CAP_SYS_PTRACE & 1) != 0;
   own.filter = filter_of(status);
   const std::string scope = read_text(proc + "/sys/kernel/yama/ptrace_scope");
-  if (!scope.empty()) own.ptrace_scope = std::atoi(scope.c_str());
+  if (!scope.empty()) own.ptrace_scope = leading_number(scope).value_or(0);
   return own;
 }
 
 MpiFlavour flavour_of(const TargetFacts& target) {
   for (const std::string& path : target.objects)
-    if (const MpiFlavour flavour = flavour_of_library(std::string(base_name(path))); flavour != MpiFlavour::kNone)
+    if (const MpiFlavour flavour = flavour_of_library(std::string(base_name(path)));
+        flavour != MpiFlavour::kNone)
       return flavour;
   return MpiFlavour::kNone;
 }

@@ -9,7 +9,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
 
+#include "base/leading_number.hpp"
 #include "cli/doctor/checks.hpp"
 
 namespace clusterprof::cli::doctor {
@@ -42,8 +47,13 @@ bool has_flag(const std::string& cpuinfo, const char* flag) {
 
 // 6.15 of "6.15.3-1-amd64", as 6015
 int kernel_number(const std::string& release) {
-  int major = 0, minor = 0;
-  return std::sscanf(release.c_str(), "%d.%d", &major, &minor) == 2 ? major * 1000 + minor : 0;
+  const auto major = leading_number(release);
+  const std::size_t dot = release.find('.');
+  const auto minor =
+      dot == std::string::npos ? std::nullopt : leading_number(std::string_view(release).substr(dot + 1));
+  constexpr int kMost = 999;  // what is higher is no number of a kernel
+  if (!major || !minor || *major < 0 || *minor < 0 || *major > kMost || *minor > kMost) return 0;
+  return *major * 1000 + *minor;
 }
 
 }  // namespace
@@ -183,13 +193,16 @@ void check_virtualisation(const Context& context, Checks& out) {
   check.found = is_virtual ? "virtual" + (product.empty() ? "" : " (" + product + ")") : "no virtual machine";
   check.facts = {{"machine", check.found}};
   // user nice system idle iowait irq softirq steal, in ticks since the machine started
-  unsigned long long t[8] = {};
-  const std::string stat = first_line(system.read("/proc/stat").value_or(""));
-  const int fields = std::sscanf(stat.c_str(), "cpu %llu %llu %llu %llu %llu %llu %llu %llu", t, t + 1, t + 2,
-                                 t + 3, t + 4, t + 5, t + 6, t + 7);
+  constexpr std::size_t kFields = 8;
+  unsigned long long t[kFields] = {};
+  std::istringstream stat(first_line(system.read("/proc/stat").value_or("")));
+  std::string cpu;
+  stat >> cpu;
+  std::size_t fields = 0;
+  while (cpu == "cpu" && fields < kFields && stat >> t[fields]) ++fields;
   const unsigned long long busy = t[0] + t[1] + t[2] + t[5] + t[6] + t[7];
   const double stolen =
-      fields == 8 && busy > 0 ? 100.0 * static_cast<double>(t[7]) / static_cast<double>(busy) : 0;
+      fields == kFields && busy > 0 ? 100.0 * static_cast<double>(t[7]) / static_cast<double>(busy) : 0;
   if (is_virtual && stolen > 0.05) {
     char text[64];
     std::snprintf(text, sizeof text, ", %.1f %% of its running time stolen", stolen);

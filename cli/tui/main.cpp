@@ -82,7 +82,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   clusterprof::deny_world_write();
-  std::setlocale(LC_ALL, "");  // ncurses writes characters in the terminal's encoding
+  (void)std::setlocale(LC_ALL, "");  // ncurses writes characters in the terminal's encoding
   try {
     return clusterprof::cli::run(argc, argv);
   } catch (const std::exception& error) {

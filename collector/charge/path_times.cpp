@@ -22,6 +22,7 @@ void PathTimes::give_up_small_rows() {
   parents.reserve(store_.tables().nodes.size());
   for (const RawNode& node : store_.tables().nodes) parents.push_back(node.parent);
   std::vector<shard::PathWeight> weights;
+  weights.reserve(rows_.size());
   for (const Row& row : rows_) weights.push_back({row.path, row.wall_ns, 1});
   const std::vector<std::uint32_t> kept = shard::keep_largest_paths(parents, weights, kMaxRows / 2);
 

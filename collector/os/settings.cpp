@@ -62,7 +62,7 @@ bool is_hash(std::string_view text) {
 bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
 
 struct FileEnd {
-  void operator()(std::FILE* file) const { std::fclose(file); }
+  void operator()(std::FILE* file) const { (void)std::fclose(file); }
 };
 using File = std::unique_ptr<std::FILE, FileEnd>;
 

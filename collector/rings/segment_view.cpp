@@ -72,7 +72,7 @@ void handle_sigbus(int signal, siginfo_t* info, void*) {
     break;
   }
   // Not one of our mappings: the same instruction faults again and ends the process as usual.
-  ::signal(signal, SIG_DFL);
+  (void)::signal(signal, SIG_DFL);
 }
 
 Error damaged(const char* what) {

@@ -185,8 +185,7 @@ std::string local_time(std::int64_t start_unix_s) {
   tm parts{};
   ::localtime_r(&start, &parts);
   char text[32];
-  ::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
-  return text;
+  return {text, ::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts)};
 }
 
 // Where run directories with a chosen name are.
@@ -434,7 +433,7 @@ void leave_rendezvous(const RunDirectory& directory, const std::string& node, in
   long left = 0;
   for_each_entry(run.get(), [&](const std::string& name) {
     if (!name.starts_with(kMarkPrefix)) return true;
-    if (const auto mark = read_link(run.get(), name)) left += std::atol(mark->target.c_str());
+    if (const auto mark = read_link(run.get(), name)) left += leading_number<long>(mark->target).value_or(0);
     return true;
   });
   // Whoever merged the shards may have seen that all are there, and have taken the link and marks away.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -76,8 +77,21 @@ class Packer {
 };
 
 struct Damaged : std::runtime_error {
-  Damaged() : std::runtime_error("it does not fit its length") {}
+  explicit Damaged(const char* how = "it does not fit its length") : std::runtime_error(how) {}
 };
+
+// Where a row that is stored as it is has its bool; the size of the row: it has none.
+template <typename Row>
+constexpr std::size_t kBoolAt = sizeof(Row);
+template <>
+constexpr std::size_t kBoolAt<Frame> = offsetof(Frame, inlined);
+template <>
+constexpr std::size_t kBoolAt<CallUnderWay> = offsetof(CallUnderWay, main_thread);
+
+// Other bytes than 0 and 1 are no bool, and must not get into one.
+void require_bool(std::byte stored) {
+  if (std::to_integer<unsigned>(stored) > 1) throw Damaged("a truth value is none");
+}
 
 // Throws Damaged.
 class Unpacker {
@@ -88,19 +102,29 @@ class Unpacker {
   void one(T& value) {
     raw(&value, sizeof value);
   }
+  void one(bool& value) {
+    std::byte stored{};
+    raw(&stored, sizeof stored);
+    require_bool(stored);
+    value = stored != std::byte{0};
+  }
   void text(std::string& value) {
     value.resize(count(1));
     raw(value.data(), value.size());
   }
   template <typename Row>
   void rows(std::vector<Row>& rows) {
-    rows.resize(count(sizeof(Row)));
+    const std::size_t number = count(sizeof(Row));
+    if constexpr (kBoolAt<Row> < sizeof(Row))
+      for (std::size_t row = 0; row < number; ++row) require_bool(left_[row * sizeof(Row) + kBoolAt<Row>]);
+    rows.resize(number);
     raw(rows.data(), rows.size() * sizeof(Row));
   }
   template <typename Row, typename Fields>
   void each(std::vector<Row>& rows, Fields fields) {
-    rows.resize(count(1));
-    for (Row& row : rows) fields(row);
+    rows.clear();
+    // One by one: a number that is too large takes no more memory than there are bytes for.
+    for (std::size_t left = count(1); left > 0; --left) fields(rows.emplace_back());
   }
   void finish() const {
     if (!left_.empty()) throw Damaged();
@@ -189,6 +213,7 @@ Error damaged(const std::string& how) { return {"is damaged (" + how + ")", Erro
 Result<void> check(const LiveState& state) {
   if (const Result<void> valid = validate(state.data); !valid) return valid.error();
   if (state.data.nodes.size() != 1) return Error{"it is not of one node"};
+  if (state.data.run.world_size > kMaxWorldSize) return Error{"world_size is out of range"};
   if (state.rss_bytes.size() != state.data.ranks.size())
     return Error{"table rss_bytes does not fit the ranks"};
   const auto is_wrong = [&](const LiveTime& row) {

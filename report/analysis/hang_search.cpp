@@ -522,7 +522,7 @@ class HangSearch {
   // --- what is said
   // ------------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::vector<std::int32_t> numbers_of(std::vector<std::uint32_t> rows) const {
+  [[nodiscard]] std::vector<std::int32_t> numbers_of(const std::vector<std::uint32_t>& rows) const {
     std::vector<std::int32_t> ranks;
     ranks.reserve(rows.size());
     for (const std::uint32_t row : rows) ranks.push_back(data_.ranks[row].rank);
@@ -583,7 +583,7 @@ class HangSearch {
       shortest_ns = std::min(shortest_ns, waits_[i].call->lasted_ns);
     }
     const Wait& first = waits_[alike.front()];
-    row.ranks = numbers_of(std::move(ranks));
+    row.ranks = numbers_of(ranks);
     row.place = place_of_path(paths_, first.call->path);
     row.for_s = to_seconds(shortest_ns);
     if (first.call->communicator != kNone) {

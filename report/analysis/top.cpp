@@ -14,7 +14,6 @@
 namespace clusterprof::report {
 namespace {
 
-using shard::Category;
 using shard::kNone;
 
 struct IdHash {

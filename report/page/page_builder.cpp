@@ -391,6 +391,7 @@ Result<PageData> make_page_data(profile::ProfileReader& profile, const Analysis&
   {
     const Result<profile::PathStatisticsTable> statistics = profile.statistics();
     if (!statistics) return statistics.error();
+    path_ns.reserve(statistics.value().paths.size());
     for (const profile::PathStatistics& path : statistics.value().paths)
       path_ns.push_back(path.exclusive.sum_ns);
   }

@@ -33,6 +33,12 @@ class BadInput(recording.RecordingTest):
         self.refused(["report", "--colour-blind", "."], 2, "--colour-blind")
         self.refused(["query", ".", "weather"], 2, "query --help")
 
+    def test_help_that_cannot_be_written(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([recording.CLUSTERPROF, "--help"], stdout=full, stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, 125)
+        self.assertEqual(done.stderr, b"clusterprof: standard output: No space left on device\n")
+
     def test_no_command(self):
         self.refused([], 2)
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Text from users, launchers and batch systems: command lines of all verbs, variables, conditions of diff,
-// lists of nodes and ranks, requests to the Slurm plugin and its site's settings, names of runs. The first
-// byte says which; each line is one word.
+// lists of nodes and ranks, requests to the Slurm plugin and its site's settings, names of runs, what
+// collectors are told through files and what they answer, changes of a replay. The first byte says which;
+// each line is one word.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -14,11 +15,13 @@
 #include <vector>
 
 #include "agent/lifecycle/options.h"
+#include "aggregator/whatif/change.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/identity.hpp"
 #include "cli/manual/definitions.hpp"
 #include "cli/options.hpp"
 #include "cli/sample_event.hpp"
+#include "formats/run/run_control.hpp"
 #include "report/analysis/placement.hpp"
 #include "report/diff/diff.hpp"
 #include "slurm/activation/activation.hpp"
@@ -179,6 +182,42 @@ void lists(Input& input) {
   (void)cli::is_of_job(cli::job_in_name(text), as_argument(input.line()));
 }
 
+// Files that whoever may write to a run leaves for its collectors, and their answers.
+void told(Input& input) {
+  const std::string_view text = input.text();
+  if (const auto request = parse_request(text)) {
+    require(parse_request(text_of(*request)) == request, "a request's text is not that request");
+    constexpr std::int64_t kNow_ns = 1'800'000'000'000'000'000, kLatest_ns = 60'000'000'000;
+    for (const bool late : {false, true}) {
+      const ControlSchedule schedule = schedule_of(*request, kNow_ns, kLatest_ns, late);
+      require(schedule.end_unix_ns == 0 || schedule.end_unix_ns >= schedule.begin_unix_ns,
+              "a window ends before it begins");
+    }
+  }
+  if (const auto answer = parse_answer(text, "n1"))
+    require(parse_answer(text_of(*answer), "n1") == answer, "an answer's text is not that answer");
+  if (const auto notice = parse_hang_notice(text))
+    require(parse_hang_notice(text_of(*notice)) == notice, "a notice's text is not that notice");
+  if (const auto lasting_ns = parse_lasting_ns(text))
+    require(*lasting_ns >= 1'000'000'000 && *lasting_ns <= kLongestWindow_ns, "a time that is none");
+}
+
+void changes(Input& input) {
+  namespace whatif = aggregator::whatif;
+  for (const std::string& line : input.lines()) {
+    const Result<whatif::Change> change = whatif::parse_change(line);
+    if (!change) {
+      require(!change.error().message.empty(), "a change refused without a word");
+      continue;
+    }
+    const whatif::Change& read = change.value();
+    require(read.text == line, "a change of another text");
+    require(read.factor >= 0 && read.factor <= 1e6, "a factor that is none");
+    require(read.kind != whatif::ChangeKind::kLine || (read.line > 0 && !read.file.empty()),
+            "a line of no file");
+  }
+}
+
 // The agent, in the program.
 void agent_options(Input& input) {
   const auto given = variables(input);
@@ -197,7 +236,7 @@ void agent_options(Input& input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   Input input(bytes, size);
-  switch (input.byte() % 8) {
+  switch (input.byte() % 16) {
     case 0:
       (void)cli::problem_of(arguments(input));
       break;
@@ -218,6 +257,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       break;
     case 6:
       lists(input);
+      break;
+    case 8:
+      told(input);
+      break;
+    case 9:
+      changes(input);
       break;
     default:
       agent_options(input);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "formats/profile/profile_reader.hpp"
+#include "formats/shard/live_state.hpp"
 #include "formats/shard/shard_reader.hpp"
 #include "report/report.hpp"
 #include "tests/fuzz/edited_file.hpp"
@@ -59,6 +60,37 @@ void write_analysis_states(const fs::path& seeds, const shard::ShardData& data) 
   write_state("none", [](std::uint32_t) { return false; });
   for (std::uint32_t rank = 0; rank < data.ranks.size(); ++rank)
     write_state("rank-" + std::to_string(rank), [&](std::uint32_t other) { return other == rank; });
+}
+
+// Of one node, newest and earlier; see fuzz_live.cpp. False: it is refused.
+bool write_live(const fs::path& seeds, const std::string& name, const shard::ShardData& node) {
+  shard::LiveState state;
+  state.watch = 1;
+  state.memory_used_bytes = 1 << 30;
+  state.memory_limit_bytes = std::uint64_t{1} << 32;
+  state.data = node;
+  state.rss_bytes.assign(node.ranks.size(), 1 << 24);
+  std::vector<std::byte> contents[2];
+  for (std::uint64_t turn = 0; turn < 2; ++turn) {
+    state.sequence = turn + 1;
+    state.times.clear();
+    for (std::uint32_t path = 1; path < node.paths.size(); path += 7)
+      state.times.push_back({path, shard::Category::kPython, (turn + 1) * 100'000'000});
+    const std::vector<std::byte> encoded = shard::encode_live(state);
+    if (const Result<shard::LiveState> read = shard::decode_live(encoded); !read) {
+      std::fprintf(stderr, "live state of %s: %s\n", name.c_str(), read.error().message.c_str());
+      return false;
+    }
+    contents[turn].assign(encoded.begin() + fuzz::kLiveHead, encoded.end());
+  }
+  const auto bytes = static_cast<std::uint32_t>(contents[1].size());
+  std::vector<std::byte> seed(sizeof bytes);
+  std::memcpy(seed.data(), &bytes, sizeof bytes);
+  seed.insert(seed.end(), contents[1].begin(), contents[1].end());
+  write(seeds / "live" / (name + "-alone"), seed);
+  seed.insert(seed.end(), contents[0].begin(), contents[0].end());
+  write(seeds / "live" / (name + "-after-another"), seed);
+  return true;
 }
 
 struct CopyChange {
@@ -116,6 +148,7 @@ int main(int argc, char** argv) {
       return 1;
     }
     write_analysis(seeds, name, data.value());
+    if (kind == "shard" && !write_live(seeds, name, data.value())) return 1;
     if (entry.path() == fs::path(fuzz::kGoldenProfile)) write_analysis_states(seeds, data.value());
   }
   // Changes to one column or attribute each; the fuzzer finds more.

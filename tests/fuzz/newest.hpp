@@ -12,4 +12,8 @@ inline constexpr const char* kGoldenProfile = CLUSTERPROF_GOLDEN "/profile/profi
 // Bytes of an AnalysisBuilder's state before what there is of its ranks: header and sizes of the run.
 inline constexpr std::size_t kStateHead = 3 * 8 + 6 * 8;
 
+// Bytes of a live state before its content: magic, layout, sequence, bytes of the content, its checksum, and
+// that of all this.
+inline constexpr std::size_t kLiveHead = 6 * 8;
+
 }  // namespace clusterprof::fuzz

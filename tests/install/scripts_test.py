@@ -57,6 +57,15 @@ class Scripts(installed.InstalledTest):
         for name in ("chromium", "slurmctld"):
             self.assertNotIn(name, done.stderr)
 
+    def test_fuzzing_needs_clang_and_its_run_time_alone(self):
+        done = self.setup_as_user("--fuzz")
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        missing = done.stderr.split()
+        for name in ("libhdf5-dev", "clang", "libclang-rt-dev"):
+            self.assertIn(name, missing)
+        for name in ("chromium", "slurmctld", "libgtest-dev"):
+            self.assertNotIn(name, missing)
+
     def test_sudo_that_would_ask_is_not_waited_for(self):
         self.command("sudo", "[ \"$1\" = -n ] && exit 1; sleep 60")
         self.assertEqual(self.setup_as_user("--build").returncode, 0)

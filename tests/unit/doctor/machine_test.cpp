@@ -96,6 +96,21 @@ TEST_F(Machine, StolenTime) {
   system.files["/proc/stat"] = "cpu  900 0 0 5000 0 0 0 100 0 0\n";
   EXPECT_EQ(of(check_virtualisation).status, Status::kWarn);
   EXPECT_EQ(of(check_virtualisation).found, "virtual (QEMU), 10.0 % of its running time stolen");
+  for (const char* text : {"cpu  900 0 0 5000 0 0 0\n", "cpu0 900 0 0 5000 0 0 0 100 0 0\n",
+                           "cpu  900 0 0 5000 0 0 0 99999999999999999999999 0 0\n"}) {
+    system.files["/proc/stat"] = text;
+    EXPECT_EQ(of(check_virtualisation).found, "virtual (QEMU)") << text;
+  }
+}
+
+TEST_F(Machine, SignalsOfKilledRanksAreKnownFromLinux6_15On) {
+  const auto is_told = [this](const char* release) {
+    system.release = release;
+    return of(check_kernel).costs.find("6.15") != std::string::npos;
+  };
+  for (const char* older : {"6.14.9-1-amd64", "5.15.0", "6.1", "6", "none", "99999999999.15", ""})
+    EXPECT_TRUE(is_told(older)) << older;
+  for (const char* newer : {"6.15.0-rc1", "6.100.3", "7.0"}) EXPECT_FALSE(is_told(newer)) << newer;
 }
 
 TEST_F(Machine, Ptrace) {

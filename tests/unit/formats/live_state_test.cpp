@@ -2,9 +2,16 @@
 #include "formats/shard/live_state.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,6 +54,20 @@ LiveState state_of(std::uint64_t seed) {
   state.rss_bytes = {1, 0, 3};
   state.times = {{0, Category::kIdle, 5}, {1, Category::kMpi, 7}};
   return state;
+}
+
+constexpr std::size_t kHeadBytes = 6 * sizeof(std::uint64_t);
+
+// As somebody would forge a state. The header: magic, layout, sequence, bytes behind it, their checksum, that
+// of all this.
+std::vector<std::byte> with_right_checksums(std::vector<std::byte> bytes) {
+  std::uint64_t head[kHeadBytes / sizeof(std::uint64_t)];
+  std::memcpy(head, bytes.data(), sizeof head);
+  head[3] = bytes.size() - sizeof head;
+  head[4] = XXH3_64bits(bytes.data() + sizeof head, head[3]);
+  head[5] = XXH3_64bits(head, 5 * sizeof *head);
+  std::memcpy(bytes.data(), head, sizeof head);
+  return bytes;
 }
 
 TEST(LiveState, ComesBackAsItWasWritten) {
@@ -109,6 +130,51 @@ TEST(LiveState, FlippedBitsAreNoticed) {
   }
 }
 
+// Found is the byte that a truth value is in.
+TEST(LiveState, AByteThatIsNoTruthValueIsRefused) {
+  LiveState state = state_of(5);
+  ASSERT_FALSE(state.data.frames.empty());
+  ASSERT_FALSE(state.data.calls_under_way.empty());
+  for (bool* const value :
+       {&state.data.run.only_regions, &state.data.run.standby, &state.data.frames.back().inlined,
+        &state.data.calls_under_way.back().main_thread}) {
+    *value = false;
+    std::vector<std::byte> bytes = encode_live(state);
+    *value = true;
+    const std::vector<std::byte> other = encode_live(state);
+    ASSERT_EQ(bytes.size(), other.size());
+    const auto at = std::mismatch(bytes.begin() + kHeadBytes, bytes.end(), other.begin() + kHeadBytes).first;
+    ASSERT_NE(at, bytes.end());
+    ASSERT_EQ(*at, std::byte{0});
+    *at = std::byte{2};
+    const Result<LiveState> read = decode_live(with_right_checksums(bytes));
+    ASSERT_FALSE(read) << at - bytes.begin();
+    EXPECT_EQ(read.error().kind, ErrorKind::kDamaged);
+    EXPECT_NE(read.error().message.find("truth value"), std::string::npos) << read.error().message;
+  }
+}
+
+std::uint64_t peak_bytes() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<std::uint64_t>(used.ru_maxrss) * 1024;
+}
+
+// The last nine tables of an empty state are those from the nodes on, a number of rows each.
+TEST(LiveState, AForgedNumberOfRowsTakesNoMemoryForThem) {
+  constexpr std::uint64_t kRows = std::uint64_t{1} << 23;
+  std::vector<std::byte> bytes = encode_live(LiveState());
+  const std::size_t at = bytes.size() - 9 * sizeof kRows;
+  std::memcpy(bytes.data() + at, &kRows, sizeof kRows);
+  bytes.resize(bytes.size() + kRows);  // as many as there might be if each took one byte
+  bytes = with_right_checksums(std::move(bytes));
+  const std::uint64_t before_bytes = peak_bytes();
+  const Result<LiveState> read = decode_live(bytes);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("does not fit its length"), std::string::npos) << read.error().message;
+  EXPECT_LT(peak_bytes() - before_bytes, kRows * sizeof(Node) / 4);
+}
+
 TEST(LiveState, WhatDoesNotFitTogetherIsRefused) {
   const auto refused = [](const auto& change) {
     LiveState state = state_of(5);
@@ -123,6 +189,8 @@ TEST(LiveState, WhatDoesNotFitTogetherIsRefused) {
       refused([](LiveState& state) { state.times[0].category = static_cast<Category>(kCategories); }));
   EXPECT_TRUE(refused([](LiveState& state) { state.data.nodes.clear(); }));
   EXPECT_TRUE(refused([](LiveState& state) { state.data.ranks[0].node = 1; }));
+  EXPECT_FALSE(refused([](LiveState& state) { state.data.run.world_size = kMaxWorldSize; }));
+  EXPECT_TRUE(refused([](LiveState& state) { state.data.run.world_size = kMaxWorldSize + 1; }));
 }
 
 }  // namespace

@@ -161,6 +161,46 @@ class TinyProject(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("2 compilations:", err)
 
+    @unittest.skipUnless(shutil.which("cppcheck") and shutil.which("c++"), "needs cppcheck and a compiler")
+    def test_nothing_is_analysed_twice_though_nothing_was_built(self):
+        def kept():
+            folder = os.path.join(self.root, "build/release/lint")
+            return {name: os.stat(os.path.join(folder, name)).st_mtime_ns for name in os.listdir(folder)}
+
+        self.write("with blank.h", "inline int three() { return 3; }\n")
+        self.write("good.cpp", '#include "with blank.h"\nint two() { return three() - 1; }\n')
+        self.assertEqual(self.lint("--tool", "cppcheck")[0], 1)
+        first = kept()
+        self.assertEqual(len(first), 2)
+        code, out, _ = self.lint("--tool", "cppcheck")
+        self.assertEqual(code, 1)
+        self.assertIn("[cppcheck-zerodiv]", out)
+        self.assertEqual(kept(), first)
+        # A header shows through what includes it, and changes what that was analysed with.
+        self.write("with blank.h", "inline int three() { return 4 / 1; }\n")
+        code, _, err = self.lint("--tool", "cppcheck", os.path.join(self.root, "with blank.h"))
+        self.assertIn("1 compilations:", err)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(len(kept()), 3)
+
+    def test_a_folder_of_its_own_where_the_release_compiles_several_sources_as_one(self):
+        self.write("build/release/compile_commands.json", json.dumps(
+            [{"directory": self.root, "file": "/b/CMakeFiles/a.dir/Unity/unity_0_cxx.cxx", "command": "c++ -o u.o"}]))
+        self.write("bin/cmake", '#!/bin/sh\necho "$@" >"$CALLS/cmake"; mkdir -p build/lint; echo "[]" >build/lint/compile_commands.json')
+        self.write("bin/ninja", '#!/bin/sh\necho "$@" >>"$CALLS/ninja"; case "$*" in *targets*)\n'
+                                'printf "generated/a.hpp: CUSTOM_COMMAND\\nx.o: CXX_COMPILER\\ngenerated/b.cpp: CUSTOM_COMMAND\\n"; esac')
+        for name in "cmake", "ninja":
+            os.chmod(os.path.join(self.root, "bin", name), 0o755)
+        done = subprocess.run([sys.executable, "-B", os.path.join(self.root, "scripts/lint")], capture_output=True, text=True,
+                              check=False, env={**os.environ, "CALLS": self.root,
+                                                "PATH": os.path.join(self.root, "bin") + ":" + os.environ["PATH"]})
+        self.assertEqual((done.returncode, done.stderr), (0, "0 compilations: 0 findings without an explanation, 0 explained\n"))
+        build = os.path.join(self.root, "build/lint")
+        with open(os.path.join(self.root, "cmake"), encoding="utf-8") as file:
+            self.assertIn(f"--preset release -B {build} -DCLUSTERPROF_UNITY=OFF", file.read())
+        with open(os.path.join(self.root, "ninja"), encoding="utf-8") as file:
+            self.assertIn(f"-C {build} generated/a.hpp generated/b.cpp\n", file.read())
+
 
 if __name__ == "__main__":
     unittest.main()
