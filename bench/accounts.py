@@ -13,12 +13,16 @@ Program, launcher and collector are pinned together on one core. Printed, in ms 
   /bin/true  everything that a program which does nothing costs: the collector with its last shard, and the launcher
 
     bench/accounts.py [--build DIR] [--rates 100,1000,light] [--only NAME,...] [--length N] [--cpu N]
+                      [--pyperformance DIR [--seconds S]]
 
-`light` is --mode light.
+`light` is --mode light. With --pyperformance, the programs are those of a pyperformance checkout instead: DIR has its folders
+bm_NAME, PYTHONPATH one with pyperf. Each is one process that makes its measurement again and again for about --seconds.
 """
 
 import argparse
+import glob
 import json
+import math
 import os
 import resource
 import shutil
@@ -99,6 +103,31 @@ def recorded(tool, rate, program, folder, cpu):
     return said, all_ms, looks
 
 
+def pyperformance(folder, only, seconds):
+    """The programs of pyperformance, each with as many values as it takes that long for."""
+    made = {}
+    for path in sorted(glob.glob(os.path.join(os.path.abspath(folder), "bm_*", "run_benchmark.py"))):
+        name = os.path.basename(os.path.dirname(path)).removeprefix("bm_")
+        if only and not any(part in name for part in only):
+            continue
+
+        def with_values(count):
+            return [overhead.PYTHON, path, "--worker", "--loops", "1", "--warmups", "0", "--values", str(count)]
+
+        took = []
+        for count in (1, 6):
+            begin = time.perf_counter()
+            done = subprocess.run(with_values(count), cwd=folder, capture_output=True)
+            took.append(time.perf_counter() - begin)
+            if done.returncode != 0:
+                break
+        if done.returncode != 0:
+            print(f"{name}: left out, since it fails alone: {done.stderr.decode(errors='replace').strip().splitlines()[-1:]}")
+            continue
+        made[name] = with_values(math.ceil(seconds / max(1e-4, (took[1] - took[0]) / 5)))
+    return made
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=f"{overhead.TOP}/build/release")
@@ -106,7 +135,10 @@ def main():
     parser.add_argument("--only", default="", help="parts of program names")
     parser.add_argument("--length", default="6", help="how many times as long as usual the programs run")
     parser.add_argument("--cpu", default=1, type=int)
+    parser.add_argument("--pyperformance", metavar="DIR", help="measure the programs that are there")
+    parser.add_argument("--seconds", default=12, type=float, help="of each of them")
     arguments = parser.parse_args()
+    only = arguments.only.split(",") if arguments.only else []
     tool = os.path.join(os.path.abspath(arguments.build), "bin", "clusterprof")
 
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:
@@ -120,14 +152,21 @@ def main():
         print("| program | rate | elapsed s | samples | handler, median | handlers ms/s | watcher ms, first 2 s | watcher ms/s, then | "
               "collector ms, after its start | collector ms/s, after 2 s | in all, per cent | after 2 s, per cent |\n"
               "|---|---|---|---|---|---|---|---|---|---|---|---|")
-        for name, program in overhead.programs(folder, arguments.length).items():
-            if arguments.only and not any(part in name for part in arguments.only.split(",")):
-                continue
+        if arguments.pyperformance:
+            programs = pyperformance(arguments.pyperformance, only, arguments.seconds)
+        else:
+            programs = {name: program for name, program in overhead.programs(folder, arguments.length).items()
+                        if not only or any(part in name for part in only)}
+        left = {}  # by rate: what each program's recording takes after its start, per cent
+        for name, program in programs.items():
             for rate in arguments.rates.split(","):
                 said, _, looks = recorded(tool, rate, program, folder, arguments.cpu)
                 rank, elapsed_s = said["ranks"][0], said["ranks"][0]["elapsed_s"]
                 if min(len(looks.agent), len(looks.collector)) < 6:
-                    sys.exit(f"{name} ends too soon: --length")
+                    if not arguments.pyperformance:
+                        sys.exit(f"{name} ends too soon: --length")
+                    print(f"{name}: left out, since it ends too soon", flush=True)
+                    continue
                 first_ms, agent = steady(looks.agent)
                 _, collector = steady(looks.collector)
                 median_s = said["quality"]["handler_median_s"]
@@ -137,6 +176,10 @@ def main():
                 print(f"| {name} | {rate} | {elapsed_s:.1f} | {rank['samples']} | {1e6 * median_s:.1f} µs | {handlers:.2f} | "
                       f"{first_ms:.2f} | {agent:.2f} | {own_ms:.1f} | {collector:.2f} | {whole:.2f} | "
                       f"{0.1 * (handlers + agent + collector):.2f} |", flush=True)
+                left.setdefault(rate, []).append(0.1 * (handlers + agent + collector))
+        for rate, parts in left.items():
+            print(f"\n{rate}: {len(parts)} programs, after their first 2 s {min(parts):.2f} to {max(parts):.2f} %, "
+                  f"median {statistics.median(parts):.2f} %")
 
 
 if __name__ == "__main__":

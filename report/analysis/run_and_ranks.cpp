@@ -427,4 +427,15 @@ void find_quality(const ShardData& data, Analysis& analysis) {
   quality.handler_p99_s = quantile(bins, 0.99);
 }
 
+RecordingCost recording_cost(const Analysis& analysis) {
+  RecordingCost cost;
+  double cpu_s = 0;
+  for (const RankInfo& rank : analysis.ranks) {
+    cost.time_s += rank.handler_s;
+    cpu_s += rank.cpu_s.value_or(0);
+  }
+  if (cpu_s > 0) cost.share = cost.time_s / cpu_s;
+  return cost;
+}
+
 }  // namespace clusterprof::report

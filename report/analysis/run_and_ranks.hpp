@@ -27,6 +27,14 @@ void find_efficiency(const shard::ShardData& data, const RankOrder& order, Analy
 // Analysis::quality.
 void find_quality(const shard::ShardData& data, Analysis& analysis);
 
+// CPU time that the ranks' threads spent in our code: in sample handlers, in walks for call paths and in the
+// wrappers of MPI calls.
+struct RecordingCost {
+  double time_s = 0;
+  std::optional<double> share;  // of the ranks' CPU time, where that is known
+};
+[[nodiscard]] RecordingCost recording_cost(const Analysis& analysis);
+
 // No MPI call seen although it would have been: the time in MPI is a measured zero.
 std::uint64_t runnable_ns(const shard::Rank& rank, bool cpu_clock);
 

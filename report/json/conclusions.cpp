@@ -5,6 +5,7 @@
 #include <optional>
 #include <variant>
 
+#include "report/analysis/run_and_ranks.hpp"
 #include "report/json/gains.hpp"
 #include "report/json/report_document.hpp"
 #include "report/words/bottlenecks.hpp"
@@ -32,6 +33,8 @@ void ReportDocument::quality() {
   out_.object("quality", [&] {
     out_("samples", a_.run.samples)("rate_reached_hz", q.rate_reached_hz);
     out_("handler_median_s", q.handler_median_s)("handler_p99_s", q.handler_p99_s);
+    const RecordingCost cost = recording_cost(a_);
+    out_("recording_s", cost.time_s)("recording_share", cost.share);
     dropped();
     out_("truncated", q.truncated)("merges_tried", q.merges_tried)("merges_failed", q.merges_failed);
     out_("merge_success_percent", q.merge_success ? Seconds(100 * *q.merge_success) : Seconds());

@@ -8,6 +8,7 @@
 
 #include "base/split.hpp"
 #include "report/analysis/drops.hpp"
+#include "report/analysis/run_and_ranks.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
 #include "report/text/section.hpp"
@@ -30,11 +31,9 @@ class QualitySection : private Section {
     const RunInfo& run = a_.run;
     page_.section("Quality of this measurement", fmt::format("clusterprof {}", run.version));
     const Quality& quality = a_.quality;
-    double recording_s = 0;
     std::size_t threads = 0;
     std::vector<std::int32_t> lost;
     for (const RankInfo& rank : a_.ranks) {
-      recording_s += rank.handler_s;
       threads += rank.threads;
       if (rank.lost) lost.push_back(rank.rank);
     }
@@ -62,12 +61,10 @@ class QualitySection : private Section {
     if (!run.missing_ranks.empty())
       fact("ranks missing", fmt::format("{} of {}: {}", run.missing, run.world_size, missing_ranks(run)),
            Style::kBad);
-    double cpu_s = 0;
-    for (const RankInfo& rank : a_.ranks) cpu_s += rank.cpu_s.value_or(0);
-    if (recording_s > 0)
-      fact("recording cost", cpu_s > 0 ? fmt::format("{} ({} of the ranks' CPU time)", seconds(recording_s),
-                                                     percent(recording_s / cpu_s))
-                                       : seconds(recording_s));
+    if (const RecordingCost cost = recording_cost(a_); cost.time_s > 0)
+      fact("recording cost", cost.share ? fmt::format("{} ({} of the ranks' CPU time)", seconds(cost.time_s),
+                                                      percent(*cost.share))
+                                        : seconds(cost.time_s));
     if (quality.handler_median_s)
       fact("", fmt::format("per sample: median {}, 99th percentile {}", seconds(*quality.handler_median_s),
                            seconds(*quality.handler_p99_s)));

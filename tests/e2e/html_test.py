@@ -79,6 +79,7 @@ class Page(recording.RecordingTest):
                 "gains_s": [finding["gain_s"] for finding in report["findings"]],
                 "changes": (report["whatif"] or {"candidates": []})["candidates"],
                 "functions_s": sum(f["active_self_s"] for f in report["functions"]),
+                "recording_share": report["quality"]["recording_share"],
                 "selections": [{"query": "", "seconds": whole},
                                {"query": f"r={rank}", "seconds": {key: of_rank[key] for key in categories}},
                                {"query": time}, {"query": f"{time}&r={rank}"}]}

@@ -133,8 +133,9 @@ def check_report(options, report):
                       (run["samples"], run["dropped"] or "nothing", run["elapsed_s"], cpu_s, run["rate_hz"] * cpu_s, ticks))
 
 
-# What Open MPI now and then says of a job on a machine that is busy, also without clusterprof. How often it makes that mistake is
-# chance, as an error of a measurement is: after such a run the rule of support/measured.py says what follows.
+# What Open MPI now and then says of a job on a machine that is busy, also without clusterprof (tests/mpi_defects). How
+# often it makes that mistake is chance, as an error of a measurement is: after such a run the rule of
+# support/measured.py says what follows.
 MISTAKE = b"exiting improperly"
 
 

@@ -85,7 +85,8 @@ def await_writers(run, seconds=120):
 def end_job(process, is_rank, seconds=60):
     """Ends an MPI job that was started as `process`, and returns what communicate() does: kills one of its ranks, and the launcher
     ends the others. Where all are killed at once, mpirun of Open MPI 4.1 may hang or crash. `is_rank` tells ranks by their arguments.
-    Now and then that mpirun does not notice that the last of its ranks is gone, recorded or not: it is killed then."""
+    Now and then that mpirun does not notice that the last of its ranks is gone, recorded or not: it is killed then
+    (for both see tests/mpi_defects)."""
     def ranks():
         return [pid for pid, words in processes() if is_rank(words) and not has_ended(pid)]
     if process.poll() is None:

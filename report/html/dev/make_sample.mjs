@@ -826,7 +826,7 @@ export function makeSample(options = {}) {
     threads: plain ? [] : sampleThreads(),
     thread_groups: plain ? [] : sampleThreadGroups(),
     regions: plain ? [] : [regionRow("epoch", 0.86, 20, 0.16), regionRow("epoch/step", 0.7, 2000, 0.12), regionRow("checkpoint", 0.08, 20, 0.2)],
-    quality: { samples: ranks * 6120, rate_reached_hz: 98.7, handler_median_s: 9.1e-6, handler_p99_s: 4.4e-5, dropped: hostile ? { ring_full: 312, reentrant: 4 } : {}, truncated: hostile ? 2100 : 12, merges_tried: ranks * 5000, merges_failed: hostile ? 9000 : 14, merge_success_percent: hostile ? 97.1 : 99.98 },
+    quality: { samples: ranks * 6120, rate_reached_hz: 98.7, handler_median_s: 9.1e-6, handler_p99_s: 4.4e-5, recording_s: ranks * 0.061, recording_share: 0.0008, dropped: hostile ? { ring_full: 312, reentrant: 4 } : {}, truncated: hostile ? 2100 : 12, merges_tried: ranks * 5000, merges_failed: hostile ? 9000 : 14, merge_success_percent: hostile ? 97.1 : 99.98 },
     bottleneck: [
       { scope: "run", rank: null, region: null, class: "compute", share: 0.52, evidence: "52 % of all rank time in native code: heat::apply() stencil.cpp:16" },
       ...(plain ? [] : [{ scope: "run", rank: null, region: null, class: "imbalance", share: 0.24, evidence: `rank ${slowest} works 1.4 times as long as the mean` }]),

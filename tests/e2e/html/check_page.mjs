@@ -525,7 +525,7 @@ async function selfWithinTotal(page, selector, rowSelector) {
   check(wrong.length === 0, "own time above the total", wrong.slice(0, 3).join("; "));
 }
 
-async function viewsAgree({ file, name, pages, all, selections, functions_s, gains_s, changes }) {
+async function viewsAgree({ file, name, pages, all, selections, functions_s, recording_share, gains_s, changes }) {
   const { page, close } = await open(file);
   const goToHash = async (id, query) => {
     where = `${name}, ${id}, ${query || "nothing chosen"}`;
@@ -567,8 +567,11 @@ async function viewsAgree({ file, name, pages, all, selections, functions_s, gai
     check(texts[0] === texts[1], "all ranks chosen is not none chosen",
       texts[0].split("\n").map((line, i) => [line, texts[1].split("\n")[i]]).filter(([a, b]) => a !== b).slice(0, 3).map((pair) => pair.join(" / ")).join("; "));
   }
-  // Findings as the report orders them, each with what it would save; all of them can be reached.
   await goToHash("summary", "");
+  // What recording cost is the report's figure, which has MPI calls in it, not one that the page computes from samples.
+  const overhead = await page.$$eval("main .tile", (tiles) => tiles.find((one) => one.querySelector(".tile-name")?.textContent === "Overhead")?.querySelector(".tile-value")?.textContent ?? "");
+  check(recording_share === null ? overhead === "–" : near(percentOf(overhead.replace("≈ ", "")), 100 * recording_share, 0, 0.0051), "overhead", `${overhead}, not ${recording_share}`);
+  // Findings as the report orders them, each with what it would save; all of them can be reached.
   check((await page.locator("main .finding").count()) === Math.min(8, gains_s.length), "the first findings", String(await page.locator("main .finding").count()));
   if (gains_s.length > 8) await page.click("main .findings + button");
   const gains = await page.$$eval("main .finding", (rows) => rows.map((row) => row.querySelector(".finding-gain")?.innerText ?? null));

@@ -321,7 +321,7 @@ static void truncated(void) {
   for (int any = 0; any < 2; ++any) {
     for (int way = 0; way < kWays; ++way) {
 #ifdef OPEN_MPI
-      // Open MPI 4.1 now and then never returns from it, whoever calls it.
+      // Open MPI 4.1 now and then never returns from it, whoever calls it: tests/mpi_defects.
       if (way == 3 && threads == MPI_THREAD_MULTIPLE) continue;
 #endif
       const int tag = kTag + any * kWays + way, source = any ? MPI_ANY_SOURCE : left();

@@ -189,7 +189,7 @@ class openmpi(Spawn):
 
     def test_no_slots_for_children(self):
         """Open MPI has no slots for them: the same error, and no ranks are missing. (Its mpirun then ends or hangs
-        in MPI_Finalize, so the program does not get there.)"""
+        in MPI_Finalize, so the program does not get there: tests/mpi_defects.)"""
         before = ["mpirun.openmpi", "--host", "localhost:2", "-n", "1"]
         bare, done = self.bare_and_recorded([self.program, "too-many"], before, ["-q"],
                                             env=environment(oversubscribe=False))

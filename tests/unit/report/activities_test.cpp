@@ -6,6 +6,7 @@
 #include "as_sampled.hpp"
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
+#include "report/analysis/run_and_ranks.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -291,12 +292,39 @@ TEST(Quality, HandlerCostAndRate) {
   EXPECT_DOUBLE_EQ(a.quality.merge_success.value(), 0.999);
 }
 
+// An MPI call has its cost without any sample: the number of samples times what one costs would not show it.
+TEST(Quality, RecordingCostIsThatOfAllRanks) {
+  ProfileBuilder b(3);
+  b.data.handler_costs.clear();
+  const std::uint64_t spent_ms[] = {50, 200, 20}, cpu_ms[] = {1000, 3000, 5000};
+  for (std::size_t r = 0; r < b.data.ranks.size(); ++r) {
+    b.data.ranks[r].handler_ns = spent_ms[r] * testing::kMs;
+    b.data.ranks[r].cpu_ns = cpu_ms[r] * testing::kMs;
+  }
+  const Analysis a = analyse(b.data);
+  const RecordingCost cost = recording_cost(a);
+  EXPECT_DOUBLE_EQ(cost.time_s, 0.27);
+  EXPECT_DOUBLE_EQ(cost.share.value(), 0.03);
+  EXPECT_NE(render_json(a).find("\"recording_s\": 0.27,\n  \"recording_share\": 0.03,"), std::string::npos);
+  EXPECT_NE(render_text(a, {}).find("recording cost    270 ms (3.0 % of the ranks' CPU time)"), std::string::npos);
+}
+
 TEST(Quality, IsUnknownWhereNothingWasMeasured) {
   ProfileBuilder b(1);
   const Analysis a = analyse(b.data);
   EXPECT_FALSE(a.quality.handler_median_s);
   EXPECT_FALSE(a.quality.rate_reached_hz);
   EXPECT_FALSE(a.quality.merge_success);
+}
+
+TEST(Quality, RecordingCostHasNoShareWithoutCpuTime) {
+  ProfileBuilder b(1);
+  b.data.ranks[0].handler_ns = 30 * testing::kMs;
+  b.data.ranks[0].cpu_ns = 0;
+  const Analysis a = analyse(b.data);
+  EXPECT_DOUBLE_EQ(recording_cost(a).time_s, 0.03);
+  EXPECT_FALSE(recording_cost(a).share);
+  EXPECT_NE(render_json(a).find("\"recording_share\": null"), std::string::npos);
 }
 
 }  // namespace

@@ -714,6 +714,8 @@ export interface Quality {
   rate_reached_hz: Seconds;
   handler_median_s: Seconds;
   handler_p99_s: Seconds;
+  recording_s: number;
+  recording_share: number | null;
   dropped: Record<string, number>;
   truncated: number;
   merges_tried: number;

@@ -7,7 +7,7 @@ import { CATEGORIES } from "../core/model";
 import type { Page } from "../core/page";
 import type { RankRow } from "../core/report";
 import { RankSet, type Store } from "../core/selection";
-import { collectorShare, samplingShare } from "./summary";
+import { collectorShare } from "./summary";
 
 function facts(rows: (readonly [string, Child] | null | false)[]): HTMLElement {
   return el(
@@ -97,7 +97,6 @@ function missingCard(store: Store): HTMLElement | null {
 function qualityCard(store: Store): HTMLElement {
   const { run, quality } = store.model.report;
   const of = (n: number) => (quality.samples > 0 ? ` (${percent(n / quality.samples, 2)})` : "");
-  const sampling = samplingShare(store);
   return section(
     "Quality of the samples",
     {},
@@ -106,7 +105,8 @@ function qualityCard(store: Store): HTMLElement {
       ["Rate", quality.rate_reached_hz === null || quality.rate_reached_hz === undefined ? `${run.rate_hz} Hz asked` : `${quality.rate_reached_hz.toFixed(1)} Hz reached of ${run.rate_hz} Hz asked`],
       ["Call paths cut", `${count(quality.truncated)}${of(quality.truncated)}`],
       quality.merges_tried > 0 && ["Python and native joined", `${percent(quality.merge_success_percent === null || quality.merge_success_percent === undefined ? null : quality.merge_success_percent / 100, 2)} of ${count(quality.merges_tried)}, ${count(quality.merges_failed)} not`],
-      ["Cost of a sample", quality.handler_median_s === null || quality.handler_median_s === undefined ? "not measured" : `${seconds(quality.handler_median_s)} median, ${seconds(quality.handler_p99_s)} 99th percentile${sampling === null ? "" : `: about ${percent(sampling, 2)} of CPU time`}`],
+      ["Cost of a sample", quality.handler_median_s === null || quality.handler_median_s === undefined ? "not measured" : `${seconds(quality.handler_median_s)} median, ${seconds(quality.handler_p99_s)} 99th percentile`],
+      ["Recording cost", `${seconds(quality.recording_s)}${quality.recording_share === null ? "" : `, ${percent(quality.recording_share, 2)} of the ranks' CPU time`}`],
       ["Collectors", collectorShare(store) === null ? null : `${percent(collectorShare(store), 2)} of a core on each node`],
     ]),
     el("h3", { class: "gap-above" }, "Dropped"),

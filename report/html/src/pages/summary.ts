@@ -42,12 +42,6 @@ export function qualityOf(store: Store): Quality {
   return { level: "good", text: "complete" };
 }
 
-// Time in the signal handler, by its median, of the ranks' CPU time.
-export function samplingShare(store: Store): number | null {
-  const { quality, nodes } = store.model.report;
-  const cpu = nodes.reduce((sum, node) => sum + node.cpu_s, 0);
-  return quality.handler_median_s && cpu > 0 ? (quality.handler_median_s * quality.samples) / cpu : null;
-}
 export function collectorShare(store: Store): number | null {
   const { nodes } = store.model.report;
   const elapsed = nodes.reduce((sum, node) => sum + node.elapsed_s, 0);
@@ -62,7 +56,7 @@ function tiles(store: Store): HTMLElement {
   const windows = run.standby ? run.windows ?? [] : null;
   const lasted = run.lasted_s ?? run.elapsed_s;
   const state = qualityOf(store);
-  const sampling = samplingShare(store);
+  const recording = quality.recording_share;
   const collectors = collectorShare(store);
   return el(
     "div",
@@ -78,7 +72,7 @@ function tiles(store: Store): HTMLElement {
     tile("CPU time", seconds(cpu), `${percent(lasted > 0 && run.ranks > 0 ? cpu / lasted / run.ranks : null, 0)} of a processor per rank`, "User and system time of all ranks, all their processes and threads."),
     tile("Parallel efficiency", percent(efficiency.parallel), efficiency.parallel === null || efficiency.parallel === undefined ? "no MPI measured" : `${percent(1 - efficiency.parallel)} lost`, "Mean useful time per rank (outside MPI, not waiting for a processor), of the elapsed time without MPI_Init and MPI_Finalize."),
     tile("Samples", count(quality.samples), `${run.rate_hz} Hz, ${run.clock} clock`),
-    tile("Overhead", sampling === null ? "–" : `≈ ${percent(sampling, 2)}`, collectors === null ? "" : `collectors ${percent(collectors, 2)} of a core`, "Median time in the signal handler times the number of samples, of the ranks' CPU time. Delivering signals is not in it. Collectors: one process per node."),
+    tile("Overhead", recording === null ? "–" : `≈ ${percent(recording, 2)}`, collectors === null ? "" : `collectors ${percent(collectors, 2)} of a core`, "CPU time that the ranks' threads spent in clusterprof: in signal handlers, in walks for call paths and in the wrappers of MPI calls, of all their CPU time. Delivering signals is not in it. Collectors: one process per node."),
     tile("Data", el("span", { class: `words ${state.level}` }, state.level === "good" ? "✓ " : "▲ ", state.text), el("a", { href: store.href({ page: "info", params: {} }) }, "details")),
   );
 }
