@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tests/newer/table.py with results of which all is known; tests/newer/run where its surroundings cannot be had."""
+import fcntl
 import importlib.util
 import os
 import subprocess
@@ -122,6 +123,15 @@ class Run(unittest.TestCase):
         else:
             done = self.newer()
         self.assertEqual((done.returncode, done.stdout, done.stderr), (77, "", "skipped: chroot needs root\n"))
+
+    def test_two_runs_do_not_share_a_directory(self):
+        if os.geteuid() != 0:
+            self.skipTest("chroot is not permitted")
+        os.mkdir(self.cache)
+        with open(os.path.join(self.cache, "lock"), "w", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            done = self.newer()
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"newer: another run uses {self.cache}\n"))
 
     def test_wrong_options_are_refused(self):
         self.assertEqual(self.newer("--fast").returncode, 2)
