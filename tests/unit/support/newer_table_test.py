@@ -137,6 +137,18 @@ class Run(unittest.TestCase):
         self.assertEqual(self.newer("--fast").returncode, 2)
         self.assertEqual(self.newer("-j").returncode, 1)
 
+    def test_what_was_left_out_is_told_with_the_table(self):
+        os.makedirs(os.path.join(self.cache, "root", "results"))
+        with open(os.path.join(self.cache, "root", "results", "truth.xml"), "w", encoding="utf-8") as file:
+            file.write('<testsuite><testcase name="truth.waits_mpich" status="run"/></testsuite>')
+        self.assertNotIn("skipped", self.newer("table").stdout)
+        reason = "skipped: CPython 3.15: the suite does not have it\n"
+        with open(os.path.join(self.cache, "left-out"), "w", encoding="utf-8") as file:
+            file.write(reason)
+        done = self.newer("table")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"(?s)mpich.*1 passed.*\n" + reason + "$")
+
     def test_no_results_are_said(self):
         done = self.newer("table")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
