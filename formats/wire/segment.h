@@ -157,6 +157,7 @@ enum class PythonNote : std::uint32_t {
   kFramesNotFound,  // self-check: the interpreter runs without frames where they should be
   kNativeMissing,   // the eval loop is not recognised: samples with Python frames have no native ones
   kGarbageUnknown,  // the garbage collector's state is not found
+  kPypy,            // not CPython
 };
 
 // Why a program that this process executed, or a process that it spawned, runs without our preload objects.
