@@ -98,6 +98,9 @@ bool find_interpreter(void*& handle) noexcept {
   return false;
 }
 
+// PyPy has none of CPython's functions under their names. It exports this one for programs that embed it.
+bool is_pypy() noexcept { return dlsym(RTLD_DEFAULT, "pypy_execute_source") != nullptr; }
+
 template <typename Function>
 void look_up(void* handle, const char* name, Function& function) noexcept {
   function = reinterpret_cast<Function>(dlsym(handle, name));
@@ -294,7 +297,8 @@ bool python_found(FoundPython& python) noexcept {
   if (g_outcome.state == wire::PythonState::kNone) return false;
   const bool is_known = g_outcome.note != wire::PythonNote::kVersionNotTold &&
                         g_outcome.note != wire::PythonNote::kVersionNotSupported &&
-                        g_outcome.note != wire::PythonNote::kFreeThreaded;
+                        g_outcome.note != wire::PythonNote::kFreeThreaded &&
+                        g_outcome.note != wire::PythonNote::kPypy;
   python = {g_handle, g_outcome.version_hex, is_known};
   return true;
 }
@@ -315,7 +319,11 @@ bool python_attach(wire::SegmentHeader* segment) noexcept {
     dl_iterate_phdr(count_loads, &loads);
     if (loads != g_seen_loads) {
       void* handle = nullptr;
-      if (find_interpreter(handle)) examine(handle);
+      if (find_interpreter(handle)) {
+        examine(handle);
+      } else if (is_pypy()) {
+        unsupported(wire::PythonNote::kPypy);
+      }
       g_seen_loads = loads;
       dlerror();  // leaves no error of ours for the program to find
     }

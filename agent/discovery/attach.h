@@ -18,7 +18,7 @@ bool python_attach(wire::SegmentHeader* segment) noexcept;
 struct FoundPython {
   void* handle;  // as for dlsym
   std::uint32_t version_hex;
-  bool is_known;  // of a version that we know, and with a GIL
+  bool is_known;  // CPython of a version that we know, and with a GIL
 };
 bool python_found(FoundPython& python) noexcept;
 

@@ -546,7 +546,9 @@ void ProcessRecorder::add_notes(ProcessReport& report) const {
   report.python_unread = python != wire::PythonState::kActive && python != wire::PythonState::kNone;
   if (const auto note = note_on_python(python, h.python_note.load(std::memory_order_relaxed))) {
     report.python_partly = python == wire::PythonState::kActive;
-    report.add_note(*note, *note == shard::NoteCode::kPythonVersionNotTold ? 0 : report.python_version);
+    const bool has_version =
+        *note != shard::NoteCode::kPythonVersionNotTold && *note != shard::NoteCode::kPythonPypy;
+    report.add_note(*note, has_version ? report.python_version : 0);
   }
   if (h.annotations_elsewhere != 0)
     report.add_note(shard::NoteCode::kAnnotationsElsewhere, h.annotations_elsewhere);

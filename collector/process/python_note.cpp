@@ -31,6 +31,8 @@ std::optional<shard::NoteCode> note_on_python(wire::PythonState state, std::uint
       return NoteCode::kPythonCodeNotFound;
     case wire::PythonNote::kFramesNotFound:
       return NoteCode::kPythonFramesNotFound;
+    case wire::PythonNote::kPypy:
+      return NoteCode::kPythonPypy;
     default:
       return NoteCode::kPythonVersionNotTold;
   }

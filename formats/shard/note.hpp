@@ -54,6 +54,7 @@ enum class NoteCode : std::uint8_t {
   // Why there are no Python frames
   kPythonVersionNotTold,
   kPythonVersionNotSupported,
+  kPythonPypy,
   kPythonFreeThreaded,
   kPythonWithoutOffsets,
   kPythonOffsetsWrong,
@@ -152,6 +153,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"torch_ops_no_memory", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"python_version_not_told", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"python_version_not_supported", NoteScope::kRanks, "python_version", nullptr, nullptr},
+    {"python_pypy", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"python_free_threaded", NoteScope::kRanks, "python_version", nullptr, nullptr},
     {"python_without_offsets", NoteScope::kRanks, "python_version", nullptr, nullptr},
     {"python_offsets_wrong", NoteScope::kRanks, "python_version", nullptr, nullptr},

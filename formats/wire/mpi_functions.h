@@ -28,7 +28,7 @@ enum class MpiSync : std::uint8_t {
   kScan,     // no rank before those below it
 };
 
-inline constexpr std::uint32_t kMpiFunctionCount = 641;
+inline constexpr std::uint32_t kMpiFunctionCount = 700;
 
 enum MpiFunction : std::uint16_t {
   kMPI_Abort = 0,
@@ -672,6 +672,65 @@ enum MpiFunction : std::uint16_t {
   kMPI_T_source_get_info = 638,
   kMPI_T_source_get_num = 639,
   kMPI_T_source_get_timestamp = 640,
+  kMPI_Buffer_flush = 641,
+  kMPI_Buffer_iflush = 642,
+  kMPI_Comm_attach_buffer = 643,
+  kMPI_Comm_attach_buffer_c = 644,
+  kMPI_Comm_detach_buffer = 645,
+  kMPI_Comm_detach_buffer_c = 646,
+  kMPI_Comm_flush_buffer = 647,
+  kMPI_Comm_iflush_buffer = 648,
+  kMPI_Session_attach_buffer = 649,
+  kMPI_Session_attach_buffer_c = 650,
+  kMPI_Session_detach_buffer = 651,
+  kMPI_Session_detach_buffer_c = 652,
+  kMPI_Session_flush_buffer = 653,
+  kMPI_Session_iflush_buffer = 654,
+  kMPI_Request_get_status_all = 655,
+  kMPI_Request_get_status_any = 656,
+  kMPI_Request_get_status_some = 657,
+  kMPI_Remove_error_class = 658,
+  kMPI_Remove_error_code = 659,
+  kMPI_Remove_error_string = 660,
+  kMPI_Type_get_value_index = 661,
+  kMPI_Get_hw_resource_info = 662,
+  kMPI_Status_get_error = 663,
+  kMPI_Status_set_error = 664,
+  kMPI_Status_get_source = 665,
+  kMPI_Status_set_source = 666,
+  kMPI_Status_get_tag = 667,
+  kMPI_Status_set_tag = 668,
+  kMPI_Status_set_elements_c = 669,
+  kMPI_Session_c2f = 670,
+  kMPI_Session_f2c = 671,
+  kMPI_Comm_toint = 672,
+  kMPI_Comm_fromint = 673,
+  kMPI_Group_toint = 674,
+  kMPI_Group_fromint = 675,
+  kMPI_Errhandler_toint = 676,
+  kMPI_Errhandler_fromint = 677,
+  kMPI_File_toint = 678,
+  kMPI_File_fromint = 679,
+  kMPI_Info_toint = 680,
+  kMPI_Info_fromint = 681,
+  kMPI_Message_toint = 682,
+  kMPI_Message_fromint = 683,
+  kMPI_Op_toint = 684,
+  kMPI_Op_fromint = 685,
+  kMPI_Request_toint = 686,
+  kMPI_Request_fromint = 687,
+  kMPI_Session_toint = 688,
+  kMPI_Session_fromint = 689,
+  kMPI_Type_toint = 690,
+  kMPI_Type_fromint = 691,
+  kMPI_Win_toint = 692,
+  kMPI_Win_fromint = 693,
+  kMPI_Abi_get_fortran_booleans = 694,
+  kMPI_Abi_get_fortran_info = 695,
+  kMPI_Abi_get_info = 696,
+  kMPI_Abi_get_version = 697,
+  kMPI_Abi_set_fortran_booleans = 698,
+  kMPI_Abi_set_fortran_info = 699,
 };
 
 inline constexpr const char* kMpiFunctionNames[kMpiFunctionCount] = {
@@ -1316,6 +1375,65 @@ inline constexpr const char* kMpiFunctionNames[kMpiFunctionCount] = {
     "MPI_T_source_get_info",
     "MPI_T_source_get_num",
     "MPI_T_source_get_timestamp",
+    "MPI_Buffer_flush",
+    "MPI_Buffer_iflush",
+    "MPI_Comm_attach_buffer",
+    "MPI_Comm_attach_buffer_c",
+    "MPI_Comm_detach_buffer",
+    "MPI_Comm_detach_buffer_c",
+    "MPI_Comm_flush_buffer",
+    "MPI_Comm_iflush_buffer",
+    "MPI_Session_attach_buffer",
+    "MPI_Session_attach_buffer_c",
+    "MPI_Session_detach_buffer",
+    "MPI_Session_detach_buffer_c",
+    "MPI_Session_flush_buffer",
+    "MPI_Session_iflush_buffer",
+    "MPI_Request_get_status_all",
+    "MPI_Request_get_status_any",
+    "MPI_Request_get_status_some",
+    "MPI_Remove_error_class",
+    "MPI_Remove_error_code",
+    "MPI_Remove_error_string",
+    "MPI_Type_get_value_index",
+    "MPI_Get_hw_resource_info",
+    "MPI_Status_get_error",
+    "MPI_Status_set_error",
+    "MPI_Status_get_source",
+    "MPI_Status_set_source",
+    "MPI_Status_get_tag",
+    "MPI_Status_set_tag",
+    "MPI_Status_set_elements_c",
+    "MPI_Session_c2f",
+    "MPI_Session_f2c",
+    "MPI_Comm_toint",
+    "MPI_Comm_fromint",
+    "MPI_Group_toint",
+    "MPI_Group_fromint",
+    "MPI_Errhandler_toint",
+    "MPI_Errhandler_fromint",
+    "MPI_File_toint",
+    "MPI_File_fromint",
+    "MPI_Info_toint",
+    "MPI_Info_fromint",
+    "MPI_Message_toint",
+    "MPI_Message_fromint",
+    "MPI_Op_toint",
+    "MPI_Op_fromint",
+    "MPI_Request_toint",
+    "MPI_Request_fromint",
+    "MPI_Session_toint",
+    "MPI_Session_fromint",
+    "MPI_Type_toint",
+    "MPI_Type_fromint",
+    "MPI_Win_toint",
+    "MPI_Win_fromint",
+    "MPI_Abi_get_fortran_booleans",
+    "MPI_Abi_get_fortran_info",
+    "MPI_Abi_get_info",
+    "MPI_Abi_get_version",
+    "MPI_Abi_set_fortran_booleans",
+    "MPI_Abi_set_fortran_info",
 };
 
 inline constexpr MpiClass kMpiFunctionClasses[kMpiFunctionCount] = {
@@ -1960,6 +2078,65 @@ inline constexpr MpiClass kMpiFunctionClasses[kMpiFunctionCount] = {
     MpiClass::kManagement,  // MPI_T_source_get_info
     MpiClass::kManagement,  // MPI_T_source_get_num
     MpiClass::kManagement,  // MPI_T_source_get_timestamp
+    MpiClass::kP2p,  // MPI_Buffer_flush
+    MpiClass::kP2p,  // MPI_Buffer_iflush
+    MpiClass::kP2p,  // MPI_Comm_attach_buffer
+    MpiClass::kP2p,  // MPI_Comm_attach_buffer_c
+    MpiClass::kP2p,  // MPI_Comm_detach_buffer
+    MpiClass::kP2p,  // MPI_Comm_detach_buffer_c
+    MpiClass::kP2p,  // MPI_Comm_flush_buffer
+    MpiClass::kP2p,  // MPI_Comm_iflush_buffer
+    MpiClass::kP2p,  // MPI_Session_attach_buffer
+    MpiClass::kP2p,  // MPI_Session_attach_buffer_c
+    MpiClass::kP2p,  // MPI_Session_detach_buffer
+    MpiClass::kP2p,  // MPI_Session_detach_buffer_c
+    MpiClass::kP2p,  // MPI_Session_flush_buffer
+    MpiClass::kP2p,  // MPI_Session_iflush_buffer
+    MpiClass::kCompletion,  // MPI_Request_get_status_all
+    MpiClass::kCompletion,  // MPI_Request_get_status_any
+    MpiClass::kCompletion,  // MPI_Request_get_status_some
+    MpiClass::kManagement,  // MPI_Remove_error_class
+    MpiClass::kManagement,  // MPI_Remove_error_code
+    MpiClass::kManagement,  // MPI_Remove_error_string
+    MpiClass::kManagement,  // MPI_Type_get_value_index
+    MpiClass::kManagement,  // MPI_Get_hw_resource_info
+    MpiClass::kManagement,  // MPI_Status_get_error
+    MpiClass::kManagement,  // MPI_Status_set_error
+    MpiClass::kManagement,  // MPI_Status_get_source
+    MpiClass::kManagement,  // MPI_Status_set_source
+    MpiClass::kManagement,  // MPI_Status_get_tag
+    MpiClass::kManagement,  // MPI_Status_set_tag
+    MpiClass::kManagement,  // MPI_Status_set_elements_c
+    MpiClass::kManagement,  // MPI_Session_c2f
+    MpiClass::kManagement,  // MPI_Session_f2c
+    MpiClass::kManagement,  // MPI_Comm_toint
+    MpiClass::kManagement,  // MPI_Comm_fromint
+    MpiClass::kManagement,  // MPI_Group_toint
+    MpiClass::kManagement,  // MPI_Group_fromint
+    MpiClass::kManagement,  // MPI_Errhandler_toint
+    MpiClass::kManagement,  // MPI_Errhandler_fromint
+    MpiClass::kManagement,  // MPI_File_toint
+    MpiClass::kManagement,  // MPI_File_fromint
+    MpiClass::kManagement,  // MPI_Info_toint
+    MpiClass::kManagement,  // MPI_Info_fromint
+    MpiClass::kManagement,  // MPI_Message_toint
+    MpiClass::kManagement,  // MPI_Message_fromint
+    MpiClass::kManagement,  // MPI_Op_toint
+    MpiClass::kManagement,  // MPI_Op_fromint
+    MpiClass::kManagement,  // MPI_Request_toint
+    MpiClass::kManagement,  // MPI_Request_fromint
+    MpiClass::kManagement,  // MPI_Session_toint
+    MpiClass::kManagement,  // MPI_Session_fromint
+    MpiClass::kManagement,  // MPI_Type_toint
+    MpiClass::kManagement,  // MPI_Type_fromint
+    MpiClass::kManagement,  // MPI_Win_toint
+    MpiClass::kManagement,  // MPI_Win_fromint
+    MpiClass::kManagement,  // MPI_Abi_get_fortran_booleans
+    MpiClass::kManagement,  // MPI_Abi_get_fortran_info
+    MpiClass::kManagement,  // MPI_Abi_get_info
+    MpiClass::kManagement,  // MPI_Abi_get_version
+    MpiClass::kManagement,  // MPI_Abi_set_fortran_booleans
+    MpiClass::kManagement,  // MPI_Abi_set_fortran_info
 };
 
 inline constexpr MpiSync kMpiSync[kMpiFunctionCount] = {
@@ -2604,6 +2781,65 @@ inline constexpr MpiSync kMpiSync[kMpiFunctionCount] = {
     MpiSync::kNone,  // MPI_T_source_get_info
     MpiSync::kNone,  // MPI_T_source_get_num
     MpiSync::kNone,  // MPI_T_source_get_timestamp
+    MpiSync::kNone,  // MPI_Buffer_flush
+    MpiSync::kNone,  // MPI_Buffer_iflush
+    MpiSync::kNone,  // MPI_Comm_attach_buffer
+    MpiSync::kNone,  // MPI_Comm_attach_buffer_c
+    MpiSync::kNone,  // MPI_Comm_detach_buffer
+    MpiSync::kNone,  // MPI_Comm_detach_buffer_c
+    MpiSync::kNone,  // MPI_Comm_flush_buffer
+    MpiSync::kNone,  // MPI_Comm_iflush_buffer
+    MpiSync::kNone,  // MPI_Session_attach_buffer
+    MpiSync::kNone,  // MPI_Session_attach_buffer_c
+    MpiSync::kNone,  // MPI_Session_detach_buffer
+    MpiSync::kNone,  // MPI_Session_detach_buffer_c
+    MpiSync::kNone,  // MPI_Session_flush_buffer
+    MpiSync::kNone,  // MPI_Session_iflush_buffer
+    MpiSync::kNone,  // MPI_Request_get_status_all
+    MpiSync::kNone,  // MPI_Request_get_status_any
+    MpiSync::kNone,  // MPI_Request_get_status_some
+    MpiSync::kNone,  // MPI_Remove_error_class
+    MpiSync::kNone,  // MPI_Remove_error_code
+    MpiSync::kNone,  // MPI_Remove_error_string
+    MpiSync::kNone,  // MPI_Type_get_value_index
+    MpiSync::kNone,  // MPI_Get_hw_resource_info
+    MpiSync::kNone,  // MPI_Status_get_error
+    MpiSync::kNone,  // MPI_Status_set_error
+    MpiSync::kNone,  // MPI_Status_get_source
+    MpiSync::kNone,  // MPI_Status_set_source
+    MpiSync::kNone,  // MPI_Status_get_tag
+    MpiSync::kNone,  // MPI_Status_set_tag
+    MpiSync::kNone,  // MPI_Status_set_elements_c
+    MpiSync::kNone,  // MPI_Session_c2f
+    MpiSync::kNone,  // MPI_Session_f2c
+    MpiSync::kNone,  // MPI_Comm_toint
+    MpiSync::kNone,  // MPI_Comm_fromint
+    MpiSync::kNone,  // MPI_Group_toint
+    MpiSync::kNone,  // MPI_Group_fromint
+    MpiSync::kNone,  // MPI_Errhandler_toint
+    MpiSync::kNone,  // MPI_Errhandler_fromint
+    MpiSync::kNone,  // MPI_File_toint
+    MpiSync::kNone,  // MPI_File_fromint
+    MpiSync::kNone,  // MPI_Info_toint
+    MpiSync::kNone,  // MPI_Info_fromint
+    MpiSync::kNone,  // MPI_Message_toint
+    MpiSync::kNone,  // MPI_Message_fromint
+    MpiSync::kNone,  // MPI_Op_toint
+    MpiSync::kNone,  // MPI_Op_fromint
+    MpiSync::kNone,  // MPI_Request_toint
+    MpiSync::kNone,  // MPI_Request_fromint
+    MpiSync::kNone,  // MPI_Session_toint
+    MpiSync::kNone,  // MPI_Session_fromint
+    MpiSync::kNone,  // MPI_Type_toint
+    MpiSync::kNone,  // MPI_Type_fromint
+    MpiSync::kNone,  // MPI_Win_toint
+    MpiSync::kNone,  // MPI_Win_fromint
+    MpiSync::kNone,  // MPI_Abi_get_fortran_booleans
+    MpiSync::kNone,  // MPI_Abi_get_fortran_info
+    MpiSync::kNone,  // MPI_Abi_get_info
+    MpiSync::kNone,  // MPI_Abi_get_version
+    MpiSync::kNone,  // MPI_Abi_set_fortran_booleans
+    MpiSync::kNone,  // MPI_Abi_set_fortran_info
 };
 
 }  // namespace clusterprof::wire

@@ -50,7 +50,7 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x38'47'45'53'46'52'50'43ull;  // "CPRFSEG8"
-inline constexpr std::uint32_t kWireMajor = 16;
+inline constexpr std::uint32_t kWireMajor = 17;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
@@ -157,6 +157,7 @@ enum class PythonNote : std::uint32_t {
   kFramesNotFound,  // self-check: the interpreter runs without frames where they should be
   kNativeMissing,   // the eval loop is not recognised: samples with Python frames have no native ones
   kGarbageUnknown,  // the garbage collector's state is not found
+  kPypy,            // not CPython
 };
 
 // Why a program that this process executed, or a process that it spawned, runs without our preload objects.

@@ -68,8 +68,8 @@ enum class MpiSync : std::uint8_t {
 def guard(function):
     if function.removed:
         return "#if CLUSTERPROF_MPI_HAS_REMOVED"
-    if function.since == "4.0":
-        return "#if CLUSTERPROF_MPI_HAS_4_0"
+    if function.since != "3.1":
+        return f"#if CLUSTERPROF_MPI_HAS_{function.since.replace('.', '_')}"
     return None
 
 

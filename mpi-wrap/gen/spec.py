@@ -117,7 +117,7 @@ class Function:
             raise SpecError(f"{name}: unknown class '{self.category}'")
         if self.chapter not in CHAPTERS:
             raise SpecError(f"{name}: unknown chapter '{self.chapter}'")
-        if self.since not in ("3.1", "4.0"):
+        if self.since not in ("3.1", "4.0", "4.1", "5.0"):
             raise SpecError(f"{name}: unknown 'since'")
         self.check_rules()
 

@@ -893,4 +893,17 @@ extern "C" int clusterprof_wrap_MPI_Unpack_external_c(const char datarep[], cons
 }
 
 #endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype *pair_type) {
+  const auto real = CLUSTERPROF_REAL(MPI_Type_get_value_index);
+  const std::uint64_t start = enter(wire::kMPI_Type_get_value_index, [&] { return Intent(wire::kMPI_Type_get_value_index); });
+  if (start == 0) return real(value_type, index_type, pair_type);
+  const int returned = real(value_type, index_type, pair_type);
+  Record record(wire::kMPI_Type_get_value_index, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
 // clang-format on

@@ -195,4 +195,43 @@ extern "C" int clusterprof_wrap_MPI_Query_thread(int *provided) {
   return returned;
 }
 
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Remove_error_class(int errorclass) {
+  const auto real = CLUSTERPROF_REAL(MPI_Remove_error_class);
+  const std::uint64_t start = enter(wire::kMPI_Remove_error_class, [&] { return Intent(wire::kMPI_Remove_error_class); });
+  if (start == 0) return real(errorclass);
+  const int returned = real(errorclass);
+  Record record(wire::kMPI_Remove_error_class, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Remove_error_code(int errorcode) {
+  const auto real = CLUSTERPROF_REAL(MPI_Remove_error_code);
+  const std::uint64_t start = enter(wire::kMPI_Remove_error_code, [&] { return Intent(wire::kMPI_Remove_error_code); });
+  if (start == 0) return real(errorcode);
+  const int returned = real(errorcode);
+  Record record(wire::kMPI_Remove_error_code, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Remove_error_string(int errorcode) {
+  const auto real = CLUSTERPROF_REAL(MPI_Remove_error_string);
+  const std::uint64_t start = enter(wire::kMPI_Remove_error_string, [&] { return Intent(wire::kMPI_Remove_error_string); });
+  if (start == 0) return real(errorcode);
+  const int returned = real(errorcode);
+  Record record(wire::kMPI_Remove_error_string, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
 // clang-format on

@@ -1147,4 +1147,234 @@ extern "C" int clusterprof_wrap_MPI_Ssend_init_c(const void *buf, MPI_Count coun
 }
 
 #endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Buffer_flush() {
+  const auto real = CLUSTERPROF_REAL(MPI_Buffer_flush);
+  const std::uint64_t start = enter(wire::kMPI_Buffer_flush, [&] { return Intent(wire::kMPI_Buffer_flush); });
+  if (start == 0) return real();
+  const int returned = real();
+  Record record(wire::kMPI_Buffer_flush, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Buffer_iflush(MPI_Request *request) {
+  const auto real = CLUSTERPROF_REAL(MPI_Buffer_iflush);
+  const std::uint64_t start = enter(wire::kMPI_Buffer_iflush, [&] { return Intent(wire::kMPI_Buffer_iflush); });
+  if (start == 0) return real(request);
+  const int returned = real(request);
+  Record record(wire::kMPI_Buffer_iflush, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  if (record.counts()) record.start_other(*request);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_attach_buffer(MPI_Comm comm, void *buffer, int size) {
+  const auto real = CLUSTERPROF_REAL(MPI_Comm_attach_buffer);
+  const std::uint64_t start = enter(wire::kMPI_Comm_attach_buffer, [&] { return Intent(wire::kMPI_Comm_attach_buffer, key_of(comm)); });
+  if (start == 0) return real(comm, buffer, size);
+  const int returned = real(comm, buffer, size);
+  Record record(wire::kMPI_Comm_attach_buffer, start, returned == MPI_SUCCESS);
+  record.use(comm);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_attach_buffer_c(MPI_Comm comm, void *buffer, MPI_Count size) {
+  const auto real = CLUSTERPROF_REAL(MPI_Comm_attach_buffer_c);
+  const std::uint64_t start = enter(wire::kMPI_Comm_attach_buffer_c, [&] { return Intent(wire::kMPI_Comm_attach_buffer_c, key_of(comm)); });
+  if (start == 0) return real(comm, buffer, size);
+  const int returned = real(comm, buffer, size);
+  Record record(wire::kMPI_Comm_attach_buffer_c, start, returned == MPI_SUCCESS);
+  record.use(comm);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size) {
+  const auto real = CLUSTERPROF_REAL(MPI_Comm_detach_buffer);
+  const std::uint64_t start = enter(wire::kMPI_Comm_detach_buffer, [&] { return Intent(wire::kMPI_Comm_detach_buffer, key_of(comm)); });
+  if (start == 0) return real(comm, buffer_addr, size);
+  const int returned = real(comm, buffer_addr, size);
+  Record record(wire::kMPI_Comm_detach_buffer, start, returned == MPI_SUCCESS);
+  record.use(comm);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size) {
+  const auto real = CLUSTERPROF_REAL(MPI_Comm_detach_buffer_c);
+  const std::uint64_t start = enter(wire::kMPI_Comm_detach_buffer_c, [&] { return Intent(wire::kMPI_Comm_detach_buffer_c, key_of(comm)); });
+  if (start == 0) return real(comm, buffer_addr, size);
+  const int returned = real(comm, buffer_addr, size);
+  Record record(wire::kMPI_Comm_detach_buffer_c, start, returned == MPI_SUCCESS);
+  record.use(comm);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_flush_buffer(MPI_Comm comm) {
+  const auto real = CLUSTERPROF_REAL(MPI_Comm_flush_buffer);
+  const std::uint64_t start = enter(wire::kMPI_Comm_flush_buffer, [&] { return Intent(wire::kMPI_Comm_flush_buffer, key_of(comm)); });
+  if (start == 0) return real(comm);
+  const int returned = real(comm);
+  Record record(wire::kMPI_Comm_flush_buffer, start, returned == MPI_SUCCESS);
+  record.use(comm);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request) {
+  const auto real = CLUSTERPROF_REAL(MPI_Comm_iflush_buffer);
+  const std::uint64_t start = enter(wire::kMPI_Comm_iflush_buffer, [&] { return Intent(wire::kMPI_Comm_iflush_buffer, key_of(comm)); });
+  if (start == 0) return real(comm, request);
+  const int returned = real(comm, request);
+  Record record(wire::kMPI_Comm_iflush_buffer, start, returned == MPI_SUCCESS);
+  record.use(comm);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  if (record.counts()) record.start_other(*request);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_attach_buffer(MPI_Session session, void *buffer, int size) {
+  const auto real = CLUSTERPROF_REAL(MPI_Session_attach_buffer);
+  const std::uint64_t start = enter(wire::kMPI_Session_attach_buffer, [&] { return Intent(wire::kMPI_Session_attach_buffer); });
+  if (start == 0) return real(session, buffer, size);
+  const int returned = real(session, buffer, size);
+  Record record(wire::kMPI_Session_attach_buffer, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_attach_buffer_c(MPI_Session session, void *buffer, MPI_Count size) {
+  const auto real = CLUSTERPROF_REAL(MPI_Session_attach_buffer_c);
+  const std::uint64_t start = enter(wire::kMPI_Session_attach_buffer_c, [&] { return Intent(wire::kMPI_Session_attach_buffer_c); });
+  if (start == 0) return real(session, buffer, size);
+  const int returned = real(session, buffer, size);
+  Record record(wire::kMPI_Session_attach_buffer_c, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size) {
+  const auto real = CLUSTERPROF_REAL(MPI_Session_detach_buffer);
+  const std::uint64_t start = enter(wire::kMPI_Session_detach_buffer, [&] { return Intent(wire::kMPI_Session_detach_buffer); });
+  if (start == 0) return real(session, buffer_addr, size);
+  const int returned = real(session, buffer_addr, size);
+  Record record(wire::kMPI_Session_detach_buffer, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Count *size) {
+  const auto real = CLUSTERPROF_REAL(MPI_Session_detach_buffer_c);
+  const std::uint64_t start = enter(wire::kMPI_Session_detach_buffer_c, [&] { return Intent(wire::kMPI_Session_detach_buffer_c); });
+  if (start == 0) return real(session, buffer_addr, size);
+  const int returned = real(session, buffer_addr, size);
+  Record record(wire::kMPI_Session_detach_buffer_c, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_flush_buffer(MPI_Session session) {
+  const auto real = CLUSTERPROF_REAL(MPI_Session_flush_buffer);
+  const std::uint64_t start = enter(wire::kMPI_Session_flush_buffer, [&] { return Intent(wire::kMPI_Session_flush_buffer); });
+  if (start == 0) return real(session);
+  const int returned = real(session);
+  Record record(wire::kMPI_Session_flush_buffer, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_iflush_buffer(MPI_Session session, MPI_Request *request) {
+  const auto real = CLUSTERPROF_REAL(MPI_Session_iflush_buffer);
+  const std::uint64_t start = enter(wire::kMPI_Session_iflush_buffer, [&] { return Intent(wire::kMPI_Session_iflush_buffer); });
+  if (start == 0) return real(session, request);
+  const int returned = real(session, request);
+  Record record(wire::kMPI_Session_iflush_buffer, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  if (record.counts()) record.start_other(*request);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Request_get_status_all(int count, const MPI_Request array_of_requests[], int *flag, MPI_Status array_of_statuses[]) {
+  const auto real = CLUSTERPROF_REAL(MPI_Request_get_status_all);
+  const std::uint64_t start = enter(wire::kMPI_Request_get_status_all, [&] { return Intent(wire::kMPI_Request_get_status_all); });
+  if (start == 0) return real(count, array_of_requests, flag, array_of_statuses);
+  const int returned = real(count, array_of_requests, flag, array_of_statuses);
+  Record record(wire::kMPI_Request_get_status_all, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index, int *flag, MPI_Status *status) {
+  const auto real = CLUSTERPROF_REAL(MPI_Request_get_status_any);
+  const std::uint64_t start = enter(wire::kMPI_Request_get_status_any, [&] { return Intent(wire::kMPI_Request_get_status_any); });
+  if (start == 0) return real(count, array_of_requests, index, flag, status);
+  const int returned = real(count, array_of_requests, index, flag, status);
+  Record record(wire::kMPI_Request_get_status_any, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[], int *outcount, int array_of_indices[], MPI_Status array_of_statuses[]) {
+  const auto real = CLUSTERPROF_REAL(MPI_Request_get_status_some);
+  const std::uint64_t start = enter(wire::kMPI_Request_get_status_some, [&] { return Intent(wire::kMPI_Request_get_status_some); });
+  if (start == 0) return real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+  const int returned = real(incount, array_of_requests, outcount, array_of_indices, array_of_statuses);
+  Record record(wire::kMPI_Request_get_status_some, start, returned == MPI_SUCCESS);
+  record.finish();
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  return returned;
+}
+
+#endif
 // clang-format on

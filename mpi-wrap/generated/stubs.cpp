@@ -1631,11 +1631,95 @@ ENTRY(PMPI_Session_init, 1235);
 ENTRY(MPI_Session_set_errhandler, 1236);
 ENTRY(PMPI_Session_set_errhandler, 1237);
 #endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Buffer_flush, 1282);
+ENTRY(PMPI_Buffer_flush, 1283);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Buffer_iflush, 1284);
+ENTRY(PMPI_Buffer_iflush, 1285);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Comm_attach_buffer, 1286);
+ENTRY(PMPI_Comm_attach_buffer, 1287);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Comm_attach_buffer_c, 1288);
+ENTRY(PMPI_Comm_attach_buffer_c, 1289);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Comm_detach_buffer, 1290);
+ENTRY(PMPI_Comm_detach_buffer, 1291);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Comm_detach_buffer_c, 1292);
+ENTRY(PMPI_Comm_detach_buffer_c, 1293);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Comm_flush_buffer, 1294);
+ENTRY(PMPI_Comm_flush_buffer, 1295);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Comm_iflush_buffer, 1296);
+ENTRY(PMPI_Comm_iflush_buffer, 1297);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Session_attach_buffer, 1298);
+ENTRY(PMPI_Session_attach_buffer, 1299);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Session_attach_buffer_c, 1300);
+ENTRY(PMPI_Session_attach_buffer_c, 1301);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Session_detach_buffer, 1302);
+ENTRY(PMPI_Session_detach_buffer, 1303);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Session_detach_buffer_c, 1304);
+ENTRY(PMPI_Session_detach_buffer_c, 1305);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Session_flush_buffer, 1306);
+ENTRY(PMPI_Session_flush_buffer, 1307);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Session_iflush_buffer, 1308);
+ENTRY(PMPI_Session_iflush_buffer, 1309);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Request_get_status_all, 1310);
+ENTRY(PMPI_Request_get_status_all, 1311);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Request_get_status_any, 1312);
+ENTRY(PMPI_Request_get_status_any, 1313);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Request_get_status_some, 1314);
+ENTRY(PMPI_Request_get_status_some, 1315);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Remove_error_class, 1316);
+ENTRY(PMPI_Remove_error_class, 1317);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Remove_error_code, 1318);
+ENTRY(PMPI_Remove_error_code, 1319);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Remove_error_string, 1320);
+ENTRY(PMPI_Remove_error_string, 1321);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+ENTRY(MPI_Type_get_value_index, 1322);
+ENTRY(PMPI_Type_get_value_index, 1323);
+#endif
 
 // Slots of functions that this MPI lacks are there, too.
 __asm__(
     ".pushsection .data.clusterprof_mpi_slots,\"aw\",@progbits\n"
-    ".org 8 * 1282\n"
+    ".org 8 * 1400\n"
     ".size clusterprof_mpi_slots, . - clusterprof_mpi_slots\n"
     ".popsection\n");
 // clang-format on

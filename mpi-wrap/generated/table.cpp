@@ -1014,6 +1014,69 @@ void* wrapper_of(std::uint32_t number) noexcept {
 #if CLUSTERPROF_MPI_HAS_4_0
   CLUSTERPROF_WRAPPER(MPI_Session_set_errhandler);
 #endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Buffer_flush);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Buffer_iflush);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Comm_attach_buffer);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Comm_attach_buffer_c);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Comm_detach_buffer);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Comm_detach_buffer_c);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Comm_flush_buffer);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Comm_iflush_buffer);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Session_attach_buffer);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Session_attach_buffer_c);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Session_detach_buffer);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Session_detach_buffer_c);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Session_flush_buffer);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Session_iflush_buffer);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Request_get_status_all);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Request_get_status_any);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Request_get_status_some);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Remove_error_class);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Remove_error_code);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Remove_error_string);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+  CLUSTERPROF_WRAPPER(MPI_Type_get_value_index);
+#endif
   return nullptr;
 }
 

@@ -991,3 +991,66 @@ extern "C" int clusterprof_wrap_MPI_Session_init(MPI_Info info, MPI_Errhandler e
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Session_set_errhandler(MPI_Session session, MPI_Errhandler errhandler);
 #endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Buffer_flush();
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Buffer_iflush(MPI_Request *request);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_attach_buffer(MPI_Comm comm, void *buffer, int size);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_attach_buffer_c(MPI_Comm comm, void *buffer, MPI_Count size);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_flush_buffer(MPI_Comm comm);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_attach_buffer(MPI_Session session, void *buffer, int size);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_attach_buffer_c(MPI_Session session, void *buffer, MPI_Count size);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Count *size);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_flush_buffer(MPI_Session session);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Session_iflush_buffer(MPI_Session session, MPI_Request *request);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Request_get_status_all(int count, const MPI_Request array_of_requests[], int *flag, MPI_Status array_of_statuses[]);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *index, int *flag, MPI_Status *status);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[], int *outcount, int array_of_indices[], MPI_Status array_of_statuses[]);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Remove_error_class(int errorclass);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Remove_error_code(int errorcode);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Remove_error_string(int errorcode);
+#endif
+#if CLUSTERPROF_MPI_HAS_4_1
+extern "C" int clusterprof_wrap_MPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype *pair_type);
+#endif

@@ -24,6 +24,8 @@
 #error "neither the mpi.h of Open MPI nor one of the MPICH family"
 #endif
 #define CLUSTERPROF_MPI_HAS_4_0 (MPI_VERSION >= 4)
+#define CLUSTERPROF_MPI_HAS_4_1 (MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1))
+#define CLUSTERPROF_MPI_HAS_5_0 (MPI_VERSION >= 5)
 
 namespace clusterprof::mpi_wrap {
 

@@ -239,6 +239,8 @@ std::optional<std::string> of_python(const NoteRecord& note) {
       return no_frames(note, "the interpreter does not tell its version");
     case NoteCode::kPythonVersionNotSupported:
       return no_frames(note, python(note) + " is not supported");
+    case NoteCode::kPythonPypy:
+      return no_frames(note, "PyPy is not supported");
     case NoteCode::kPythonFreeThreaded:
       return no_frames(note, "free-threaded " + python(note) + " is not supported");
     case NoteCode::kPythonWithoutOffsets:

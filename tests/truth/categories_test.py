@@ -105,5 +105,36 @@ class NotMeasured(recording.RecordingTest):
             self.assertIsNone(report["system_calls"])
 
 
+class Declined(recording.RecordingTest):
+    """Interpreters that are not supported run as alone. One line says so, and native code is shown."""
+
+    PROGRAM = "import sys, time\nend = time.time() + 0.5\nwhile time.time() < end: pass\nsys.stdout.write('done')\nsys.exit(3)"
+
+    def check_declined(self, python, run, code, what):
+        done = self.record([python, "-c", self.PROGRAM], run=run)
+        self.assertEqual((done.returncode, done.stdout), (3, b"done"), done.stderr)
+        report = self.report(run)
+        self.assertGreater(report["run"]["samples"], 0)
+        self.assertEqual([f["name"] for f in report["functions"] if f["kind"] == "python"], [])
+        self.assertEqual([note["code"] for note in report["run"]["note_records"] if note["code"].startswith("python_")], [code])
+        self.assertEqual([note for note in report["run"]["notes"] if "Python" in note],
+                         [f"Rank 0: Python frames are missing: {what} is not supported."])
+        self.assertIsNone(report["ranks"][0]["python_s"])
+
+    def test_older_versions(self):
+        found = [(version, path) for version in ("2.7", "3.6", "3.7")
+                 for path in glob.glob(os.path.expanduser(f"~/.pyenv/versions/{version}.*/bin/python"))]
+        if not found:
+            self.skipTest("no CPython before 3.8 from pyenv here")
+        for version, python in found:
+            with self.subTest(python=version):
+                self.check_declined(python, version, "python_version_not_supported", f"Python {version}")
+
+    def test_pypy(self):
+        python = "/usr/bin/pypy3"
+        self.need(python)
+        self.check_declined(python, "run", "python_pypy", "PyPy")
+
+
 if __name__ == "__main__":
     recording.main()

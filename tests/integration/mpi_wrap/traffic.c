@@ -659,6 +659,48 @@ static void inner_communicators(void) {
   MPI_Comm_free_keyval(&keyval);
 }
 
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+#define HAS_4_1 1
+static void version_4_1(void) {
+  static char attached[4096 + MPI_BSEND_OVERHEAD];
+  MPI_Comm comm;
+  MPI_Request requests[2];
+  void* detached;
+  int size, flag = 0, index, count, indices[2], asked = 0;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_attach_buffer(comm, attached, sizeof attached);
+  MPI_Bsend(out_buffer, 50, MPI_CHAR, right(), 1, comm);
+  MPI_Recv(in_buffer, 50, MPI_CHAR, left(), 1, comm, MPI_STATUS_IGNORE);
+  MPI_Comm_iflush_buffer(comm, &requests[0]);
+  MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+  MPI_Comm_flush_buffer(comm);
+  MPI_Comm_detach_buffer(comm, &detached, &size);
+  check(detached == attached && size == (int)sizeof attached, "version_4_1: another buffer");
+  expect_message(world_rank, right(), 50);
+  expect_op("MPI_Bsend", 1, 50, 0);
+  expect_op("MPI_Recv", 1, 0, 50);
+  for (const char* const* name = (const char* const[]){"MPI_Comm_attach_buffer", "MPI_Comm_iflush_buffer",
+                                                       "MPI_Comm_flush_buffer", "MPI_Comm_detach_buffer", NULL};
+       *name != NULL; ++name)
+    expect_op(*name, 1, 0, 0);
+  // Asking does not complete: what is received counts once.
+  MPI_Irecv(in_buffer, 10, MPI_INT, left(), 2, comm, &requests[0]);
+  MPI_Isend(out_buffer, 10, MPI_INT, right(), 2, comm, &requests[1]);
+  for (; !flag; ++asked) MPI_Request_get_status_all(2, requests, &flag, MPI_STATUSES_IGNORE);
+  MPI_Request_get_status_any(2, requests, &index, &flag, MPI_STATUS_IGNORE);
+  MPI_Request_get_status_some(2, requests, &count, indices, MPI_STATUSES_IGNORE);
+  check(flag && count == 2, "version_4_1: not complete any more");
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  expect_message(world_rank, right(), 40);
+  expect_op("MPI_Isend", 1, 40, 0);
+  expect_op("MPI_Irecv", 1, 0, 40);
+  expect_op("MPI_Request_get_status_all", asked, 0, 0);
+  expect_op("MPI_Request_get_status_any", 1, 0, 0);
+  expect_op("MPI_Request_get_status_some", 1, 0, 0);
+  MPI_Comm_free(&comm);
+}
+#endif
+
 static const struct test_case cases[] = {
     CASE(blocking),
     CASE(nonblocking),
@@ -675,6 +717,9 @@ static const struct test_case cases[] = {
     CASE(inner_communicators),
 #if MPI_VERSION >= 4
     CASE(version_4),
+#endif
+#ifdef HAS_4_1
+    CASE(version_4_1),
 #endif
 };
 

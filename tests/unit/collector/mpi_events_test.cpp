@@ -496,7 +496,7 @@ TEST_F(MpiEvents, DamagedEventsAreCounted) {
   fake_.mpi_event(0, event(1000, 1100, 1));
   damaged([](wire::MpiEvent& e) { e.kind = static_cast<MpiEventKind>(7); });
   damaged([](wire::MpiEvent& e) { e.op = 0xffff; });
-  damaged([](wire::MpiEvent& e) { e.op = 641; });
+  damaged([](wire::MpiEvent& e) { e.op = FakeSegment::kOps; });
   damaged([](wire::MpiEvent& e) { e.site = wire::all_mpi_sites(FakeSegment::kSites, FakeSegment::kOps); });
   damaged([](wire::MpiEvent& e) { e.peer = -2; });
   damaged([](wire::MpiEvent& e) { e.peer = std::numeric_limits<std::int32_t>::max(); });

@@ -1349,6 +1349,13 @@ TEST_F(PythonOfARank, IsUnknownIfAnEndedHelperWasNotRead) {
   EXPECT_EQ(flags_, shard::kPythonUnread);
 }
 
+TEST_F(PythonOfARank, IsUnknownOfPypyWhichHasNoVersionOfCPython) {
+  EXPECT_EQ(
+      snapshot(wire::PythonState::kNone, wire::PythonState::kUnsupported, wire::PythonNote::kPypy).run.notes,
+      std::vector{note_of_ranks(shard::NoteCode::kPythonPypy, {0, 0})});
+  EXPECT_EQ(flags_, shard::kPythonUnread);
+}
+
 TEST_F(PythonOfARank, CollectionTimeIsUnknownIfAnEndedHelperDidNotTell) {
   EXPECT_EQ(
       snapshot(wire::PythonState::kActive, wire::PythonState::kActive, wire::PythonNote::kGarbageUnknown)

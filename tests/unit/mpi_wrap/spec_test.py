@@ -74,6 +74,7 @@ class Checks(unittest.TestCase):
         self.refuse("unknown class", **{"class": "sending"})
         self.refuse("unknown chapter", chapter="sending")
         self.refuse("unknown 'since'", since="2")
+        self.refuse("unknown 'since'", since="5.1")
         self.refuse("bad peer", peer="towards dest")
 
     def test_unwrapped_has_no_rules(self):
@@ -159,6 +160,22 @@ class Output(unittest.TestCase):
                 self.assertIn(f"ENTRY(P{f.name}, {2 * f.number + 1});", self.files["mpi-wrap/generated/stubs.cpp"])
             else:
                 self.assertTrue(f.unwrapped.strip())
+
+    def test_functions_of_newer_releases_are_wrapped_where_the_header_is_as_new(self):
+        stubs, releases = self.files["mpi-wrap/generated/stubs.cpp"], {}
+        for f in spec.load(SPEC):
+            releases[f.since] = releases.get(f.since, 0) + 1
+            if f.unwrapped is None and not f.removed:
+                version = f.since.replace(".", "_")
+                entry = f"ENTRY({f.name}, {2 * f.number});\nENTRY(P{f.name}, {2 * f.number + 1});\n"
+                guarded = f"#if CLUSTERPROF_MPI_HAS_{version}\n{entry}#endif\n" in stubs
+                self.assertEqual((entry in stubs, guarded), (True, f.since != "3.1"), f.name)
+        self.assertEqual(set(releases), {"3.1", "4.0", "4.1", "5.0"})
+
+    def test_asking_for_requests_completes_none(self):
+        for form in ("all", "any", "some"):
+            self.assertNotIn("completed", self.wrapper(f"MPI_Request_get_status_{form}"))
+        self.assertIn("record.start_other(*request);", self.wrapper("MPI_Comm_iflush_buffer"))
 
     def test_variants_have_one_rule(self):
         # MPI_X_c is MPI_X with large counts, MPI_IX its nonblocking form.

@@ -39,6 +39,8 @@ TEST(NoteWords, RanksAreRanges) {
   EXPECT_EQ(said({of(3, 3)}),
             "Rank 3: Python frames are missing: free-threaded Python 3.13 is not supported.");
   EXPECT_TRUE(said({of(0, 3), of(7, 8)}).starts_with("Ranks 0-3, 7, 8: "));
+  EXPECT_EQ(said({note_of_ranks(NoteCode::kPythonPypy, {0, 1})}),
+            "Ranks 0, 1: Python frames are missing: PyPy is not supported.");
 }
 
 TEST(NoteWords, MissingRanksAreCountedAlsoWhereNotAllAreNamed) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tests/newer/table.py with results of which all is known; tests/newer/run where its surroundings cannot be had."""
+import fcntl
 import importlib.util
 import os
 import subprocess
@@ -123,9 +124,30 @@ class Run(unittest.TestCase):
             done = self.newer()
         self.assertEqual((done.returncode, done.stdout, done.stderr), (77, "", "skipped: chroot needs root\n"))
 
+    def test_two_runs_do_not_share_a_directory(self):
+        if os.geteuid() != 0:
+            self.skipTest("chroot is not permitted")
+        os.mkdir(self.cache)
+        with open(os.path.join(self.cache, "lock"), "w", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            done = self.newer()
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"newer: another run uses {self.cache}\n"))
+
     def test_wrong_options_are_refused(self):
         self.assertEqual(self.newer("--fast").returncode, 2)
         self.assertEqual(self.newer("-j").returncode, 1)
+
+    def test_what_was_left_out_is_told_with_the_table(self):
+        os.makedirs(os.path.join(self.cache, "root", "results"))
+        with open(os.path.join(self.cache, "root", "results", "truth.xml"), "w", encoding="utf-8") as file:
+            file.write('<testsuite><testcase name="truth.waits_mpich" status="run"/></testsuite>')
+        self.assertNotIn("skipped", self.newer("table").stdout)
+        reason = "skipped: CPython 3.15: the suite does not have it\n"
+        with open(os.path.join(self.cache, "left-out"), "w", encoding="utf-8") as file:
+            file.write(reason)
+        done = self.newer("table")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"(?s)mpich.*1 passed.*\n" + reason + "$")
 
     def test_no_results_are_said(self):
         done = self.newer("table")
