@@ -8,7 +8,7 @@
 
 namespace clusterprof::agent {
 
-constinit FastClock g_fast_clock = {std::uint64_t{1} << 32, false};
+constinit FastClock g_fast_clock = {std::uint64_t{1} << 32, false, ~std::uint64_t{0}};
 constinit ShortClock g_short_clock = {};
 
 namespace {
@@ -42,6 +42,10 @@ Reading read_both() noexcept {
 constexpr std::uint64_t kShortestNs = 1'000'000;
 constexpr std::uint64_t kAgainAfterNs = 1'000'000'000;
 
+std::uint64_t ticks_in(std::uint64_t ns, std::uint64_t scale) noexcept {
+  return static_cast<std::uint64_t>((WideNumber{ns} << 32) / scale);
+}
+
 // Nanoseconds per tick, times 2^32. 0: it is too early to tell.
 std::uint64_t scale_until(const Reading& now) noexcept {
   if (g_start.ns == 0 || now.ns < g_start.ns + kShortestNs || now.tick <= g_start.tick) return 0;
@@ -53,6 +57,7 @@ bool measure_tick(const Reading& now) noexcept {
   const std::uint64_t scale = scale_until(now);
   if (scale == 0) return false;
   g_fast_clock.scale.store(scale, std::memory_order_relaxed);
+  g_fast_clock.again = now.tick + ticks_in(kAgainAfterNs, scale);
   g_last = now;
   return true;
 }
@@ -83,27 +88,27 @@ void start_fast_clock() noexcept { g_start = {__builtin_ia32_rdtsc(), monotonic_
   const std::uint64_t scale = scale_until(now);
   if (scale == 0) return;
   // The longer it was measured, the longer it will do; at the end of each second at the latest.
-  const WideNumber second = (WideNumber{kAgainAfterNs} << 32) / scale;
-  const std::uint64_t measured = now.tick - g_start.tick;
-  g_short_clock.again.store(now.tick + (measured < second ? measured : static_cast<std::uint64_t>(second)),
-                            std::memory_order_relaxed);
+  const std::uint64_t measured = now.tick - g_start.tick, second = ticks_in(kAgainAfterNs, scale);
+  g_short_clock.again.store(now.tick + (measured < second ? measured : second), std::memory_order_relaxed);
   g_short_clock.scale.store(scale, std::memory_order_relaxed);
 }
 
-[[gnu::cold, gnu::noinline]] std::uint64_t measured_ns(std::uint64_t begin_tick, std::uint64_t end_tick) noexcept {
+[[gnu::cold, gnu::noinline]] std::uint64_t measured_ns(std::uint64_t begin_tick,
+                                                       std::uint64_t end_tick) noexcept {
   measure_short_clock();
   const std::uint64_t scale = g_short_clock.scale.load(std::memory_order_relaxed);
-  return static_cast<std::uint64_t>(static_cast<WideNumber>(fast_between(begin_tick, end_tick)) * scale >> 32);
+  return static_cast<std::uint64_t>(static_cast<WideNumber>(fast_between(begin_tick, end_tick)) * scale >>
+                                    32);
 }
 
 void choose_fast_clock() noexcept {
   g_fast_clock.counts_ticks = kernel_uses_counter() && measure_tick(read_both());
+  if (!g_fast_clock.counts_ticks) g_fast_clock.again = ~std::uint64_t{0};
 }
 
-void adjust_fast_clock(std::uint64_t now) noexcept {
-  if (!g_fast_clock.counts_ticks || fast_ns(fast_between(g_last.tick, now)) < kAgainAfterNs) return;
-  measure_tick(read_both());
-}
+[[gnu::cold, gnu::noinline]] void measure_fast_clock() noexcept { measure_tick(read_both()); }
+
+[[gnu::cold, gnu::noinline]] std::uint64_t fast_now_without_counter() noexcept { return monotonic_ns(); }
 
 std::uint64_t monotonic_at(std::uint64_t tick) noexcept {
   if (!g_fast_clock.counts_ticks) return tick;
