@@ -309,10 +309,8 @@ void note_other_openmp_runtime() noexcept {
   if (segment != nullptr) segment->openmp.flags.fetch_or(wire::kOmpOtherRuntime, kRelaxed);
 }
 
-bool records_region(std::uintptr_t frame) noexcept {
+bool records_inner_region(wire::SegmentHeader* segment, std::uintptr_t frame) noexcept {
   const ThreadContext& context = t_context;
-  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (context.slot == nullptr || segment == nullptr || recording_has_ended()) return false;
   OmpState& state = *context.openmp;
   forget_over(state);
   while (state.depth != 0 && is_left(context, state.entry[state.depth - 1].frame, frame + 1))
@@ -329,10 +327,12 @@ void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcep
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (context.slot == nullptr || segment == nullptr || team->generation != g_process.generation) return;
   OmpState& state = *context.openmp;
-  if (number == 0) {
-    forget_over(state);
-  } else {
-    go_back(state, 0);  // a worker works for one team at a time
+  if (state.depth != 0) {
+    if (number == 0) {
+      forget_over(state);
+    } else {
+      go_back(state, 0);  // a worker works for one team at a time
+    }
   }
   const std::uint32_t depth = state.depth;
   if (depth >= OmpState::kMostTeams) return;

@@ -53,7 +53,13 @@ struct OmpBeginning {
 // pause as well, since recording may go on within the region; but then it is not counted. `frame`: of the
 // function that the program has called. Regions that began there or below it on the stack were left by a
 // jump.
-bool records_region(std::uintptr_t frame) noexcept;
+bool records_inner_region(wire::SegmentHeader* segment, std::uintptr_t frame) noexcept;
+inline bool records_region(std::uintptr_t frame) noexcept {
+  const ThreadContext& context = t_context;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (context.slot == nullptr || segment == nullptr || recording_has_ended()) return false;
+  return context.openmp->depth == 0 || records_inner_region(segment, frame);
+}
 // What begins in one epoch of recording and ends in another is not counted.
 inline constexpr std::uint64_t kOmpNotRecorded = ~std::uint64_t{0};
 inline std::uint64_t openmp_epoch() noexcept {
@@ -65,7 +71,6 @@ OmpTeam* new_team() noexcept;  // null: there is no memory
 // The calling thread begins a region. Null: it is not recorded. In place, since what is known of a region
 // would be written twice otherwise.
 [[gnu::always_inline]] inline OmpTeam* begin_team(const OmpBeginning& beginning) noexcept {
-  constexpr auto kRelaxed = std::memory_order_relaxed;
   const ThreadContext& context = t_context;
   OmpState& state = *context.openmp;
   const std::uint32_t depth = state.depth;
@@ -75,8 +80,9 @@ OmpTeam* new_team() noexcept;  // null: there is no memory
     if (kept == nullptr) return nullptr;
   }
   OmpTeam& team = *kept;
-  const std::uint64_t instance = team.instance.load(kRelaxed);
-  team.instance.store(instance + (instance % 2 == 0 ? 1 : 2), kRelaxed);  // the last one may have been left
+  const std::uint64_t instance = team.instance.load(std::memory_order_relaxed);
+  team.instance.store(instance + (instance % 2 == 0 ? 1 : 2),
+                      std::memory_order_relaxed);  // the last one may have been left
   const auto level = static_cast<std::uint8_t>(depth == 0 ? 0 : state.entry[depth - 1].team->level + 1);
   const bool shared = depth != 0 || context.slot->is_main == 0;
   team.epoch = is_recording(context) ? openmp_epoch() : kOmpNotRecorded;
@@ -94,7 +100,7 @@ OmpTeam* new_team() noexcept;  // null: there is no memory
   team.body = beginning.body;
   team.frame = beginning.frame;
   team.construct = beginning.construct;
-  team.mpi_before_ns = context.slot->mpi_time_ns.load(kRelaxed);
+  team.mpi_before_ns = context.slot->mpi_time_ns.load(std::memory_order_relaxed);
   team.size = 0;
   team.site = wire::kNoOmpSite;
   team.fork = fast_now();
