@@ -4,10 +4,12 @@
 #include <cstring>
 
 #include "agent/lifecycle/proc_files.h"
+#include "agent/lifecycle/signal_mask.h"
 
 namespace clusterprof::agent {
 
-constinit FastClock g_fast_clock = {std::uint64_t{1} << 32, false};
+constinit FastClock g_fast_clock = {std::uint64_t{1} << 32, false, ~std::uint64_t{0}};
+constinit ShortClock g_short_clock = {};
 
 namespace {
 
@@ -15,7 +17,10 @@ struct Reading {
   std::uint64_t tick, ns;
 };
 
-constinit Reading g_start = {}, g_last = {};
+constinit Reading g_start = {}, g_last = {};  // g_start.ns 0: there is none
+
+enum class CounterUse : std::uint32_t { kNotAsked = 0, kByKernel, kNone };
+constinit std::atomic<CounterUse> g_counter_use = CounterUse::kNotAsked;
 
 // Two readings of the counter around that of the other clock: their mean is when that was read, unless the
 // thread lost its processor in between. The closest pair of some counts.
@@ -37,11 +42,22 @@ Reading read_both() noexcept {
 constexpr std::uint64_t kShortestNs = 1'000'000;
 constexpr std::uint64_t kAgainAfterNs = 1'000'000'000;
 
-bool measure_tick(const Reading& now) noexcept {
-  if (now.ns < g_start.ns + kShortestNs || now.tick <= g_start.tick) return false;
+std::uint64_t ticks_in(std::uint64_t ns, std::uint64_t scale) noexcept {
+  return static_cast<std::uint64_t>((WideNumber{ns} << 32) / scale);
+}
+
+// Nanoseconds per tick, times 2^32. 0: it is too early to tell.
+std::uint64_t scale_until(const Reading& now) noexcept {
+  if (g_start.ns == 0 || now.ns < g_start.ns + kShortestNs || now.tick <= g_start.tick) return 0;
   const WideNumber scaled = static_cast<WideNumber>(now.ns - g_start.ns) << 32;
-  g_fast_clock.scale.store(static_cast<std::uint64_t>(scaled / (now.tick - g_start.tick)),
-                           std::memory_order_relaxed);
+  return static_cast<std::uint64_t>(scaled / (now.tick - g_start.tick));
+}
+
+bool measure_tick(const Reading& now) noexcept {
+  const std::uint64_t scale = scale_until(now);
+  if (scale == 0) return false;
+  g_fast_clock.scale.store(scale, std::memory_order_relaxed);
+  g_fast_clock.again = now.tick + ticks_in(kAgainAfterNs, scale);
   g_last = now;
   return true;
 }
@@ -57,14 +73,42 @@ bool kernel_uses_counter() noexcept {
 
 void start_fast_clock() noexcept { g_start = {__builtin_ia32_rdtsc(), monotonic_ns()}; }
 
-void choose_fast_clock() noexcept {
-  g_fast_clock.counts_ticks = kernel_uses_counter() && measure_tick(read_both());
+// In the program's handlers, too. Two threads may come here together: what each stores is right.
+[[gnu::cold, gnu::noinline]] void measure_short_clock() noexcept {
+  const CounterUse use = g_counter_use.load(std::memory_order_relaxed);
+  if (use == CounterUse::kNone || g_start.ns == 0 || monotonic_ns() < g_start.ns + kShortestNs) return;
+  if (use == CounterUse::kNotAsked) {
+    const std::uint64_t mask = block_all_signals();  // a handler might jump out and leave the file open
+    const bool uses = kernel_uses_counter();
+    restore_signals(mask);
+    g_counter_use.store(uses ? CounterUse::kByKernel : CounterUse::kNone, std::memory_order_relaxed);
+    if (!uses) return;
+  }
+  const Reading now = read_both();
+  const std::uint64_t scale = scale_until(now);
+  if (scale == 0) return;
+  // The longer it was measured, the longer it will do; at the end of each second at the latest.
+  const std::uint64_t measured = now.tick - g_start.tick, second = ticks_in(kAgainAfterNs, scale);
+  g_short_clock.again.store(now.tick + (measured < second ? measured : second), std::memory_order_relaxed);
+  g_short_clock.scale.store(scale, std::memory_order_relaxed);
 }
 
-void adjust_fast_clock(std::uint64_t now) noexcept {
-  if (!g_fast_clock.counts_ticks || fast_ns(fast_between(g_last.tick, now)) < kAgainAfterNs) return;
-  measure_tick(read_both());
+[[gnu::cold, gnu::noinline]] std::uint64_t measured_ns(std::uint64_t begin_tick,
+                                                       std::uint64_t end_tick) noexcept {
+  measure_short_clock();
+  const std::uint64_t scale = g_short_clock.scale.load(std::memory_order_relaxed);
+  return static_cast<std::uint64_t>(static_cast<WideNumber>(fast_between(begin_tick, end_tick)) * scale >>
+                                    32);
 }
+
+void choose_fast_clock() noexcept {
+  g_fast_clock.counts_ticks = kernel_uses_counter() && measure_tick(read_both());
+  if (!g_fast_clock.counts_ticks) g_fast_clock.again = ~std::uint64_t{0};
+}
+
+[[gnu::cold, gnu::noinline]] void measure_fast_clock() noexcept { measure_tick(read_both()); }
+
+[[gnu::cold, gnu::noinline]] std::uint64_t fast_now_without_counter() noexcept { return monotonic_ns(); }
 
 std::uint64_t monotonic_at(std::uint64_t tick) noexcept {
   if (!g_fast_clock.counts_ticks) return tick;

@@ -16,11 +16,15 @@ __extension__ using WideNumber = unsigned __int128;
 struct FastClock {
   std::atomic<std::uint64_t> scale;  // ns per tick, times 2^32
   bool counts_ticks;                 // false: a tick is a nanosecond of CLOCK_MONOTONIC
+  std::uint64_t again;               // when to measure the length of a tick again
 };
 extern FastClock g_fast_clock;
+std::uint64_t fast_now_without_counter() noexcept;
 
 inline std::uint64_t fast_now() noexcept {
-  return g_fast_clock.counts_ticks ? __builtin_ia32_rdtsc() : monotonic_ns();
+  if (g_fast_clock.counts_ticks) [[likely]]
+    return __builtin_ia32_rdtsc();
+  return fast_now_without_counter();
 }
 inline std::uint64_t fast_ns(std::uint64_t ticks) noexcept {
   const std::uint64_t scale = g_fast_clock.scale.load(std::memory_order_relaxed);
@@ -31,13 +35,63 @@ inline std::uint64_t fast_between(std::uint64_t begin, std::uint64_t end) noexce
   return end > begin ? end - begin : 0;
 }
 
+// For intervals of which most are shorter than this. They begin by the counter, if the length of a tick is
+// known by then. Others should begin by CLOCK_MONOTONIC, and end by it: 22 ns more are little to them, and no
+// length of a tick is as exact. That is measured over all the time since the agent has started, and again at
+// the end of an interval that was not short after all: so the error stays below that of one reading of both,
+// some 20 ns.
+inline constexpr std::uint64_t kShortIntervalNs = 20'000;
+
+struct ShortClock {
+  std::atomic<std::uint64_t> scale;  // ns per tick, times 2^32; 0: not known
+  std::atomic<std::uint64_t> again;  // when to measure it again, by the counter
+};
+extern ShortClock g_short_clock;
+void measure_short_clock() noexcept;  // now
+std::uint64_t measured_ns(std::uint64_t begin_tick, std::uint64_t end_tick) noexcept;
+
+inline Moment begin_interval(bool is_short) noexcept {
+  if (is_short) {
+    if (g_short_clock.scale.load(std::memory_order_relaxed) != 0) return {__builtin_ia32_rdtsc(), true};
+    measure_short_clock();
+  }
+  return {monotonic_ns(), false};
+}
+
+// The present, as the end of intervals.
+class IntervalEnd {
+ public:
+  IntervalEnd() noexcept {
+    if (g_short_clock.scale.load(std::memory_order_relaxed) == 0) return;
+    tick_ = __builtin_ia32_rdtsc();
+    if (tick_ >= g_short_clock.again.load(std::memory_order_relaxed)) [[unlikely]]
+      measure_short_clock();
+  }
+  [[nodiscard]] std::uint64_t ns_since(const Moment& begin) noexcept {
+    if (!begin.in_ticks) return fast_between(begin.at, ns());
+    const std::uint64_t scale = g_short_clock.scale.load(std::memory_order_relaxed);
+    const std::uint64_t ticks = fast_between(begin.at, tick_);
+    const auto lasted_ns = static_cast<std::uint64_t>(static_cast<WideNumber>(ticks) * scale >> 32);
+    return lasted_ns < kShortIntervalNs ? lasted_ns : measured_ns(begin.at, tick_);
+  }
+  // CLOCK_MONOTONIC.
+  [[nodiscard]] std::uint64_t ns() noexcept { return ns_ != 0 ? ns_ : ns_ = monotonic_ns(); }
+
+ private:
+  std::uint64_t tick_ = 0, ns_ = 0;
+};
+
 // When the agent starts: the first reading of the counter.
 void start_fast_clock() noexcept;
 // Before the first use. One thread, once.
 void choose_fast_clock() noexcept;
 // Measures the length of a tick again, if that was a second ago. The main thread only, which may then ask for
 // the time of CLOCK_MONOTONIC at a tick not far from now.
-void adjust_fast_clock(std::uint64_t now) noexcept;
+void measure_fast_clock() noexcept;
+inline void adjust_fast_clock(std::uint64_t now) noexcept {
+  if (now >= g_fast_clock.again) [[unlikely]]
+    measure_fast_clock();
+}
 std::uint64_t monotonic_at(std::uint64_t tick) noexcept;
 
 }  // namespace clusterprof::agent

@@ -13,13 +13,15 @@
 #include "formats/wire/table_place.h"
 
 namespace clusterprof::agent {
+
+constinit std::atomic<std::uint32_t> g_openmp_method = 0;
+
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::uint32_t kMaxProbes = 64;
 
-constinit std::atomic<std::uint32_t> g_method = 0;  // wire::OmpMethod
-constinit std::atomic<std::uint32_t> g_flags = 0;   // wire::OmpFlags
+constinit std::atomic<std::uint32_t> g_flags = 0;  // wire::OmpFlags
 constinit std::atomic<std::uint32_t> g_deciding = 0;
 constinit char g_runtime[wire::kOmpRuntimeBytes] = {};
 
@@ -70,26 +72,24 @@ std::uint32_t find_entry(Entry* table, std::uint32_t count, std::uint64_t key, D
   return wire::kNoOmpSite;
 }
 
-OmpState::Place& place_of(OmpState& state, std::uint64_t key) noexcept {
+OmpState::Place& place_of(OmpState& state, std::uint64_t what) noexcept {
   static_assert(OmpState::kPlaces == 1u << 6);
-  return state.places[key >> (64 - 6)];
+  return state.places[(what ^ what >> 6 ^ what >> 12) % OmpState::kPlaces];
 }
 
 constexpr std::uint64_t row_key(std::uint64_t site_key, std::uint32_t number) noexcept {
   return mix(site_key + std::uint64_t{number + 1} * 0x9e37'79b9'7f4a'7c15ull);
 }
 
-// The thread's row of a site, which `describe` completes if it is new.
+// The thread's row of a site, of which `describe` completes what is new. It is remembered.
 template <typename Describe>
-OmpState::Place find_row(OmpState& state, std::uint64_t site_key, std::uint32_t number,
-                         Describe describe) noexcept {
+[[gnu::noinline]] OmpState::Place find_row(OmpState& state, std::uint64_t what, std::uint64_t whose,
+                                           std::uint64_t site_key, std::uint32_t number,
+                                           Describe describe) noexcept {
   const std::uint64_t key = row_key(site_key, number);
-  OmpState::Place& known = place_of(state, key);
-  if (known.key == key) [[likely]]
-    return known;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (segment == nullptr) return {key, wire::kNoOmpSite, wire::kNoOmpSite};
-  OmpState::Place found = {key, find_entry(sites_of(segment), segment->omp_sites, site_key, describe),
+  if (segment == nullptr) return {what, whose, wire::kNoOmpSite, wire::kNoOmpSite};
+  OmpState::Place found = {what, whose, find_entry(sites_of(segment), segment->omp_sites, site_key, describe),
                            wire::kNoOmpSite};
   if (found.site != wire::kNoOmpSite)
     found.row = find_entry(rows_of(segment), segment->omp_rows, key, [&](wire::OmpRow& row) {
@@ -97,14 +97,8 @@ OmpState::Place find_row(OmpState& state, std::uint64_t site_key, std::uint32_t 
       row.number = number;
     });
   if (found.row == wire::kNoOmpSite) count_drop(segment, wire::DropReason::kOpenMpTableFull);
-  known = found;  // also that there is no room: nothing is ever removed
+  place_of(state, what) = found;  // also that there is no room: nothing is ever removed
   return found;
-}
-
-// What begins in one epoch of recording and ends in another is not counted.
-constexpr std::uint64_t kNotRecorded = ~std::uint64_t{0};
-std::uint64_t present_epoch() noexcept {
-  return std::uint64_t{g_process.record_phase.load(kRelaxed)} << 32 | g_process.pauses.load(kRelaxed);
 }
 
 // Null: there is no room for it, or it is not of the present segment.
@@ -113,28 +107,52 @@ wire::OmpRow* row_at(std::uint32_t row) noexcept {
   return segment == nullptr || row >= segment->omp_rows ? nullptr : rows_of(segment) + row;
 }
 
-// Of a construct in the innermost team. Null: it is not counted.
+// A construct in the innermost team, as OmpState::Place knows it.
+constexpr std::uint64_t what_of(wire::OmpConstruct construct, std::uint64_t code) noexcept {
+  return code ^ static_cast<std::uint64_t>(construct) << 56;
+}
+std::uint64_t whose_construct(const OmpEntry& entry) noexcept {
+  return std::uint64_t{entry.site} << 32 | entry.number;
+}
+
+// kNoOmpSite: the thread has not used it lately, or there is none.
+std::uint32_t remembered_row(OmpState& state, const OmpEntry& entry, wire::OmpConstruct construct,
+                             std::uint64_t code) noexcept {
+  const std::uint64_t what = what_of(construct, code);
+  const OmpState::Place& known = place_of(state, what);
+  return known.is(what, whose_construct(entry)) ? known.row : wire::kNoOmpSite;
+}
+
+bool counts_in_epoch(const OmpEntry& entry) noexcept {
+  return entry.epoch == openmp_epoch() && entry.site != wire::kNoOmpSite;
+}
+
+// Null: it is not counted.
 wire::OmpRow* row_of(OmpState& state, const OmpEntry& entry, wire::OmpConstruct construct,
                      std::uint64_t code) noexcept {
-  if (entry.epoch != present_epoch() || entry.site == wire::kNoOmpSite) return nullptr;
-  const std::uint64_t site_key = mix(code ^ (std::uint64_t{entry.site} + 1) * 0x9fb2'1c65'1e98'df25ull ^
-                                     static_cast<std::uint64_t>(construct) << 56);
-  return row_at(find_row(state, site_key, entry.number, [&](wire::OmpSite& site) {
-                  site.threads = entry.size;
-                  site.region = entry.site;
-                  site.code = code;
-                  site.construct = construct;
-                  site.shared = entry.shared ? 1 : 0;
-                }).row);
+  if (!counts_in_epoch(entry)) return nullptr;
+  const std::uint64_t what = what_of(construct, code), whose = whose_construct(entry);
+  if (const OmpState::Place& known = place_of(state, what); known.is(what, whose)) [[likely]]
+    return row_at(known.row);
+  const std::uint64_t site_key = mix(what ^ (std::uint64_t{entry.site} + 1) * 0x9fb2'1c65'1e98'df25ull);
+  const auto describe = [&](wire::OmpSite& site) {
+    site.threads = entry.size;
+    site.region = entry.site;
+    site.code = code;
+    site.construct = construct;
+    site.shared = entry.shared ? 1 : 0;
+  };
+  return row_at(find_row(state, what, whose, site_key, entry.number, describe).row);
 }
 
 OmpState::Place row_of_region(OmpState& state, const OmpTeam& team, std::uint32_t size,
                               std::uint32_t number) noexcept {
-  const std::uint64_t site_key = mix(team.path_hash ^ std::uint64_t{size} * 0x9e37'79b9'7f4a'7c15ull ^
-                                     team.body * 0x9fb2'1c65'1e98'df25ull ^
-                                     (std::uint64_t{team.level} << 40 | std::uint64_t{team.shared} << 48 |
-                                      static_cast<std::uint64_t>(team.construct) << 56));
-  return find_row(state, site_key, number, [&](wire::OmpSite& site) {
+  const std::uint64_t whose = std::uint64_t{size} << 32 | number;
+  if (const OmpState::Place& known = place_of(state, team.identity); known.is(team.identity, whose))
+      [[likely]]
+    return known;
+  const std::uint64_t site_key = mix(team.identity ^ std::uint64_t{size} * 0x9e37'79b9'7f4a'7c15ull);
+  return find_row(state, team.identity, whose, site_key, number, [&](wire::OmpSite& site) {
     site.threads = size;
     site.region = wire::kNoOmpSite;
     site.path_words = team.path_words;
@@ -223,9 +241,9 @@ std::uint64_t count_member(const OmpTeam& team, const OmpMember& member, std::ui
   if (wire::OmpRow* const row = row_at(member.row.load(kRelaxed)); row != nullptr) {
     add(row->count, 1, team.shared);
     add(row->time_ns, fast_ns(fast_between(begin, now)), team.shared);
-    add(row->wait_ns, fast_ns(at_end), team.shared);
+    if (at_end != 0) add(row->wait_ns, fast_ns(at_end), team.shared);
     if (waited != 0) add(row->inner_wait_ns, fast_ns(waited), team.shared);
-    add(row->schedule_ns, fast_ns(fast_between(team.fork, begin)), team.shared);
+    if (begin != team.fork) add(row->schedule_ns, fast_ns(fast_between(team.fork, begin)), team.shared);
   }
   return worked;
 }
@@ -261,25 +279,21 @@ void reset_openmp(OmpState& state) noexcept {
 void reset_openmp_after_fork() noexcept { g_deciding.store(0, kRelaxed); }
 
 void describe_openmp(wire::SegmentHeader* segment) noexcept {
-  const std::uint32_t method = g_method.load(std::memory_order_acquire);
+  const std::uint32_t method = g_openmp_method.load(std::memory_order_acquire);
   if (method == 0) return;
   memcpy(segment->openmp.runtime, g_runtime, sizeof g_runtime);
   segment->openmp.flags.store(g_flags.load(kRelaxed), kRelaxed);
   segment->openmp.method.store(method, std::memory_order_release);
 }
 
-wire::OmpMethod openmp_method() noexcept {
-  return static_cast<wire::OmpMethod>(g_method.load(std::memory_order_acquire));
-}
-
 bool take_openmp_method(wire::OmpMethod method, const char* runtime) noexcept {
   // A handler of the program must not run, or jump out, meanwhile.
   const std::uint64_t mask = block_all_signals();
   while (g_deciding.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
-  if (g_method.load(kRelaxed) == 0) {
+  if (g_openmp_method.load(kRelaxed) == 0) {
     choose_fast_clock();
     strncpy(g_runtime, runtime, sizeof g_runtime - 1);
-    g_method.store(static_cast<std::uint32_t>(method), std::memory_order_release);
+    g_openmp_method.store(static_cast<std::uint32_t>(method), std::memory_order_release);
     wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
     if (segment != nullptr) describe_openmp(segment);
   }
@@ -295,10 +309,8 @@ void note_other_openmp_runtime() noexcept {
   if (segment != nullptr) segment->openmp.flags.fetch_or(wire::kOmpOtherRuntime, kRelaxed);
 }
 
-bool records_region(std::uintptr_t frame) noexcept {
+bool records_inner_region(wire::SegmentHeader* segment, std::uintptr_t frame) noexcept {
   const ThreadContext& context = t_context;
-  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (context.slot == nullptr || segment == nullptr || recording_has_ended()) return false;
   OmpState& state = *context.openmp;
   forget_over(state);
   while (state.depth != 0 && is_left(context, state.entry[state.depth - 1].frame, frame + 1))
@@ -308,44 +320,19 @@ bool records_region(std::uintptr_t frame) noexcept {
   return false;
 }
 
-OmpTeam* begin_team(const OmpBeginning& beginning) noexcept {
-  const ThreadContext& context = t_context;
-  OmpState& state = *context.openmp;
-  const std::uint32_t depth = state.depth;
-  OmpTeam*& kept = state.teams[depth];
-  if (kept == nullptr) kept = static_cast<OmpTeam*>(map_memory(sizeof(OmpTeam)));
-  if (kept == nullptr) return nullptr;
-  OmpTeam& team = *kept;
-  const std::uint64_t instance = get(team.instance);
-  team.instance.store(instance + (instance % 2 == 0 ? 1 : 2), kRelaxed);  // the last one may have been left
-  team.path_hash = beginning.path.hash;
-  team.path_offset = beginning.path.offset;
-  team.path_words = beginning.path.words;
-  team.code = beginning.code;
-  team.body = beginning.body;
-  team.frame = beginning.frame;
-  team.asked = beginning.asked;
-  team.construct = beginning.construct;
-  team.level = static_cast<std::uint8_t>(depth == 0 ? 0 : state.entry[depth - 1].team->level + 1);
-  team.shared = depth != 0 || context.slot->is_main == 0;
-  team.epoch = is_recording(context) ? present_epoch() : kNotRecorded;
-  team.generation = g_process.generation;
-  team.mpi_before_ns = context.slot->mpi_time_ns.load(kRelaxed);
-  team.size = 0;
-  team.site = wire::kNoOmpSite;
-  team.fork = fast_now();
-  return kept;
-}
+OmpTeam* new_team() noexcept { return static_cast<OmpTeam*>(map_memory(sizeof(OmpTeam))); }
 
 void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcept {
   const ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (context.slot == nullptr || segment == nullptr || team->generation != g_process.generation) return;
   OmpState& state = *context.openmp;
-  if (number == 0) {
-    forget_over(state);
-  } else {
-    go_back(state, 0);  // a worker works for one team at a time
+  if (state.depth != 0) {
+    if (number == 0) {
+      forget_over(state);
+    } else {
+      go_back(state, 0);  // a worker works for one team at a time
+    }
   }
   const std::uint32_t depth = state.depth;
   if (depth >= OmpState::kMostTeams) return;
@@ -370,7 +357,7 @@ void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcep
   if (number == 0) {
     team->size = size;
     team->site = place.site;
-    if (!team->shared && team->epoch != kNotRecorded) tell_beginning(segment, *team);
+    if (!team->shared && team->epoch != kOmpNotRecorded) tell_beginning(segment, *team);
   }
   if (!state.told_processors) {
     state.told_processors = true;
@@ -402,6 +389,9 @@ void leave_team(const OmpTeam* team) noexcept {
 }
 
 void end_team(OmpTeam* team) noexcept {
+  // What others have written takes as long to get as all the rest: it is on its way meanwhile.
+  for (std::uint32_t i = 1; i < team->size && i < OmpTeam::kMembers; ++i)
+    __builtin_prefetch(&team->members[i]);
   const std::uint64_t now = fast_now();
   const ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
@@ -417,7 +407,7 @@ void end_team(OmpTeam* team) noexcept {
   } else {
     go_on(state, state.entry[depth - 1]);
   }
-  if (team->epoch == present_epoch())
+  if (team->epoch == openmp_epoch())
     count_instance(segment, *team, now, context.slot->mpi_time_ns.load(kRelaxed));
   const OmpMember& own = team->members[0];
   if (depth != 0 && !state.entry[depth - 1].ended && state.entry[depth - 1].member != nullptr &&
@@ -442,6 +432,9 @@ void begin_wait(OmpState& state, wire::OmpConstruct construct, wire::OmpActivity
   OmpScope& scope = state.scope[state.scopes++];
   scope.in_tasks = 0;
   scope.code = code;
+  // Here, since others wait for what the thread does after it has got a lock.
+  scope.row = state.depth != 0 ? remembered_row(state, state.entry[state.depth - 1], construct, code)
+                               : wire::kNoOmpSite;
   scope.construct = construct;
   scope.activity = activity;
   scope.is_task = scope.at_end = false;
@@ -461,12 +454,14 @@ void end_wait(OmpState& state) noexcept {
   const std::uint64_t whole = fast_between(scope.begin, now), waited = fast_between(scope.in_tasks, whole);
   go_on(state, *entry);
   if (entry->member != nullptr) add(entry->member->waited, waited, false);
-  wire::OmpRow* const row = row_of(state, *entry, scope.construct, scope.code);
+  wire::OmpRow* const row = scope.row == wire::kNoOmpSite ? row_of(state, *entry, scope.construct, scope.code)
+                            : counts_in_epoch(*entry)     ? row_at(scope.row)
+                                                          : nullptr;
   if (row == nullptr) return;
   // Those that share something out have been counted before the wait at their end.
-  const bool is_counted =
+  const bool was_counted =
       scope.construct == wire::OmpConstruct::kLoop || scope.construct == wire::OmpConstruct::kSections;
-  if (!is_counted) add(row->count, 1, entry->shared);
+  if (!was_counted) add(row->count, 1, entry->shared);
   add(row->time_ns, fast_ns(whole), entry->shared);
   add(row->wait_ns, fast_ns(waited), entry->shared);
 }

@@ -24,7 +24,10 @@ void describe_openmp(wire::SegmentHeader* segment) noexcept;
 
 // How this process is recorded. The first to ask for a method gets it: true if that is this one. `runtime`:
 // its name.
-wire::OmpMethod openmp_method() noexcept;
+extern std::atomic<std::uint32_t> g_openmp_method;  // wire::OmpMethod
+inline wire::OmpMethod openmp_method() noexcept {
+  return static_cast<wire::OmpMethod>(g_openmp_method.load(std::memory_order_acquire));
+}
 bool take_openmp_method(wire::OmpMethod method, const char* runtime) noexcept;
 void note_other_openmp_runtime() noexcept;
 
@@ -50,9 +53,65 @@ struct OmpBeginning {
 // pause as well, since recording may go on within the region; but then it is not counted. `frame`: of the
 // function that the program has called. Regions that began there or below it on the stack were left by a
 // jump.
-bool records_region(std::uintptr_t frame) noexcept;
-// The calling thread begins a region. Null: it is not recorded.
-OmpTeam* begin_team(const OmpBeginning& beginning) noexcept;
+bool records_inner_region(wire::SegmentHeader* segment, std::uintptr_t frame) noexcept;
+inline bool records_region(std::uintptr_t frame) noexcept {
+  const ThreadContext& context = t_context;
+  wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
+  if (context.slot == nullptr || segment == nullptr || recording_has_ended()) return false;
+  return context.openmp->depth == 0 || records_inner_region(segment, frame);
+}
+// What begins in one epoch of recording and ends in another is not counted.
+inline constexpr std::uint64_t kOmpNotRecorded = ~std::uint64_t{0};
+inline std::uint64_t openmp_epoch() noexcept {
+  return std::uint64_t{g_process.record_phase.load(std::memory_order_relaxed)} << 32 |
+         g_process.pauses.load(std::memory_order_relaxed);
+}
+
+OmpTeam* new_team() noexcept;  // null: there is no memory
+// The calling thread begins a region. Null: it is not recorded. In place, since what is known of a region
+// would be written twice otherwise.
+[[gnu::always_inline]] inline OmpTeam* begin_team(const OmpBeginning& beginning) noexcept {
+  const ThreadContext& context = t_context;
+  OmpState& state = *context.openmp;
+  const std::uint32_t depth = state.depth;
+  OmpTeam* kept = state.teams[depth];
+  if (kept == nullptr) [[unlikely]] {
+    kept = state.teams[depth] = new_team();
+    if (kept == nullptr) return nullptr;
+  }
+  OmpTeam& team = *kept;
+  const std::uint64_t instance = team.instance.load(std::memory_order_relaxed);
+  team.instance.store(instance + (instance % 2 == 0 ? 1 : 2),
+                      std::memory_order_relaxed);  // the last one may have been left
+  const auto level = static_cast<std::uint8_t>(depth == 0 ? 0 : state.entry[depth - 1].team->level + 1);
+  const bool shared = depth != 0 || context.slot->is_main == 0;
+  team.epoch = is_recording(context) ? openmp_epoch() : kOmpNotRecorded;
+  team.identity = beginning.path.hash ^ beginning.body * 0x9fb2'1c65'1e98'df25ull ^
+                  (std::uint64_t{level} << 40 | std::uint64_t{shared} << 48 |
+                   static_cast<std::uint64_t>(beginning.construct) << 56);
+  team.generation = g_process.generation;
+  team.level = level;
+  team.shared = shared;
+  team.has_work = false;
+  team.path_offset = beginning.path.offset;
+  team.path_words = beginning.path.words;
+  team.asked = beginning.asked;
+  team.code = beginning.code;
+  team.body = beginning.body;
+  team.frame = beginning.frame;
+  team.construct = beginning.construct;
+  team.mpi_before_ns = context.slot->mpi_time_ns.load(std::memory_order_relaxed);
+  team.size = 0;
+  team.site = wire::kNoOmpSite;
+  team.fork = fast_now();
+  return kept;
+}
+// Asks for what the thread will write in enter_team(), which the one that began the region has looked at
+// last.
+inline void prepare_to_enter(const OmpTeam* team, std::uint32_t number) noexcept {
+  // Processors without the instruction take it for one that does nothing.
+  if (number < OmpTeam::kMembers) asm volatile("prefetchw %0" : : "m"(team->members[number]));
+}
 // The calling thread is `number` of `size` in it. The one that has begun the region is number 0.
 void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcept;
 // Its part is over: what follows is waiting, or tasks.

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "agent/lifecycle/fast_clock.h"
 #include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/call_path.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr std::uint32_t kPlaces = 4096;
 constinit std::atomic<std::uint16_t> g_places[kPlaces] = {};
 constinit std::uint64_t g_keys[kPlaces / 2] = {};  // key_with_place, by index
+// Whether the last instance was short, by index: then the next one is taken to be, too.
+constinit std::atomic<bool> g_was_short[kPlaces / 2] = {};
 constinit std::atomic<std::uint32_t> g_count = 0;
 
 // A library may use a new name each time. Of the table's rows these are left for the program's own regions,
@@ -34,7 +37,7 @@ struct Range {
   std::atomic<std::uint64_t>
       key;              // place + 1, and in the high half how often there was one: what the caller keeps
   std::uint32_t index;  // of wire::Region
-  std::uint64_t start_ns;
+  Moment start;
   std::int64_t n;
 };
 constexpr std::uint32_t kRanges = 1024;
@@ -75,6 +78,24 @@ constexpr std::uint64_t mixed(std::uint64_t x) noexcept {
   return x ^ x >> 29;
 }
 
+// As a number, the first one lowest; there are less than eight. A call of memcpy() would take as long as the
+// rest.
+std::uint64_t last_bytes(const char* text, std::size_t count, bool has_eight_before) noexcept {
+  if (count == 0) return 0;
+  if (has_eight_before) {
+    std::uint64_t all = 0;
+    memcpy(&all, text + count - sizeof all, sizeof all);
+    return all >> 8 * (sizeof all - count);
+  }
+  std::uint32_t four = 0;
+  std::uint16_t two = 0;
+  std::uint8_t one = 0;
+  if ((count & 4) != 0) memcpy(&four, text, sizeof four);
+  if ((count & 2) != 0) memcpy(&two, text + (count & 4), sizeof two);
+  if ((count & 1) != 0) memcpy(&one, text + (count & 6), sizeof one);
+  return four | std::uint64_t{two} << 8 * (count & 4) | std::uint64_t{one} << 8 * (count & 6);
+}
+
 // Of the part of a text that the table keeps.
 std::uint64_t hash_of(const char* text, std::uint32_t bytes) noexcept {
   const std::size_t length = strnlen(text, bytes - 1);
@@ -85,9 +106,7 @@ std::uint64_t hash_of(const char* text, std::uint32_t bytes) noexcept {
     memcpy(&part, text + at, sizeof part);
     add(part);
   }
-  part = 0;
-  memcpy(&part, text + at, length - at);
-  add(part);
+  add(last_bytes(text + at, length - at, at != 0));
   return hash != 0 ? hash : 1;
 }
 
@@ -156,6 +175,7 @@ std::uint32_t make_region(wire::SegmentHeader* segment, std::uint64_t domain, co
   region.min_ns.store(~std::uint64_t{0}, std::memory_order_relaxed);
   region.max_n.store(-1, std::memory_order_relaxed);
   region.ready.store(1, std::memory_order_release);
+  g_was_short[index].store(false, std::memory_order_relaxed);
   g_keys[index] = key;
   g_places[place].store(static_cast<std::uint16_t>(index + 1), std::memory_order_release);
   return index;
@@ -189,13 +209,27 @@ bool find_context(ThreadContext& context) noexcept {
   return context.slot != nullptr;
 }
 
-void count_instance(wire::SegmentHeader* segment, std::uint32_t index, std::uint64_t start_ns, std::int64_t n,
-                    std::uint64_t now_ns) noexcept {
+Moment begin_instance(std::uint32_t index) noexcept {
+  return begin_interval(index != wire::kNoRegion && g_was_short[index].load(std::memory_order_relaxed));
+}
+
+void note_length(const wire::SegmentHeader* segment, std::uint32_t index,
+                 std::uint64_t duration_ns) noexcept {
+  // Windows need to know when an instance has begun.
+  const bool is_short =
+      duration_ns < kShortIntervalNs && segment->outside_windows != wire::OutsideWindows::kNothing;
+  if (is_short != g_was_short[index].load(std::memory_order_relaxed))
+    g_was_short[index].store(is_short, std::memory_order_relaxed);
+}
+
+void count_instance(wire::SegmentHeader* segment, std::uint32_t index, const Moment& start, std::int64_t n,
+                    IntervalEnd& end) noexcept {
   if (index == wire::kNoRegion) return;
   // An instance counts if all of it is in one window of recording.
-  if (recording_is_off() || !began_in_this_window(segment, start_ns)) return;
+  if (recording_is_off() || (!start.in_ticks && !began_in_this_window(segment, start.at))) return;
   wire::Region& region = table_of(segment)[index];
-  const std::uint64_t duration_ns = now_ns > start_ns ? now_ns - start_ns : 0;
+  const std::uint64_t duration_ns = end.ns_since(start);
+  note_length(segment, index, duration_ns);
   region.time_ns.fetch_add(duration_ns, std::memory_order_relaxed);
   std::uint64_t shortest_ns = region.min_ns.load(std::memory_order_relaxed);
   while (duration_ns < shortest_ns &&
@@ -292,7 +326,7 @@ void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n,
   entry.forward = forward.packed;
   entry.n = n;
   if (depth != 0 || !g_process.only_regions) {
-    entry.start_ns = monotonic_ns();
+    entry.start = begin_instance(index);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     stack.depth = depth + 1;
     return;
@@ -300,7 +334,7 @@ void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n,
   const Locked locked;
   const std::uint64_t now_ns = monotonic_ns();
   if (!is_held_back()) push_go_on(context, now_ns);
-  entry.start_ns = now_ns;
+  entry.start = {now_ns, false};
   stack.depth = 1;
   if (!is_main(context)) return;
   g_main_is_outside = false;
@@ -337,7 +371,7 @@ void end_region(std::uint64_t domain, bool any, std::uint64_t key) noexcept {
   ThreadContext& context = t_context;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (context.slot == nullptr || segment == nullptr || recording_has_ended()) return;
-  const std::uint64_t now_ns = monotonic_ns();
+  IntervalEnd end;
   RegionStack& stack = *context.regions;
   if (stack.deeper != 0) {
     --stack.deeper;
@@ -356,7 +390,7 @@ void end_region(std::uint64_t domain, bool any, std::uint64_t key) noexcept {
     const RegionStack::Entry& entry = stack.entry[i];
     if (entry.domain != domain) continue;
     ++ended;
-    count_instance(segment, entry.index, entry.start_ns, entry.n, now_ns);
+    count_instance(segment, entry.index, entry.start, entry.n, end);
   }
   if (ended > 1) count_drop(segment, wire::DropReason::kRegionMismatch);
   if (ended != depth - left) return move_up(segment, stack, left, domain, depth);
@@ -366,6 +400,7 @@ void end_region(std::uint64_t domain, bool any, std::uint64_t key) noexcept {
     return;
   }
   const Here here = find_here(context, segment);
+  const std::uint64_t now_ns = end.ns();
   const Locked locked;
   if (!is_held_back()) push_stop(context, now_ns, here.words, here.count);
   stack.depth = 0;
@@ -394,7 +429,7 @@ std::uint64_t start_range(const RegionDomain& domain, RegionName name, std::int6
     range.index = region_of(segment, domain.hash, domain.name, key_of(domain.hash, name.hash), name.text,
                             wire::kNoRegion);
     range.n = n;
-    range.start_ns = monotonic_ns();
+    range.start = begin_instance(range.index);
     const std::uint64_t key = std::uint64_t{started} << 32 | (place + 1);
     range.key.store(key, std::memory_order_release);
     return key;
@@ -407,11 +442,11 @@ void stop_range(std::uint64_t key) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   const auto place = static_cast<std::uint32_t>(key) - 1;
   if (segment == nullptr || recording_has_ended() || place >= kRanges) return;
-  const std::uint64_t now_ns = monotonic_ns();
+  IntervalEnd end;
   Range& range = g_ranges[place];
   std::uint64_t there = key;
   if (!range.key.compare_exchange_strong(there, kTaken, std::memory_order_acquire)) return;
-  count_instance(segment, range.index, range.start_ns, range.n, now_ns);
+  count_instance(segment, range.index, range.start, range.n, end);
   range.key.store(0, std::memory_order_release);
 }
 
@@ -469,7 +504,7 @@ void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* pare
     for (std::uint32_t i = 0; i < g_kept.depth; ++i) {
       RegionStack::Entry& entry = stack.entry[i];
       entry = g_kept.entry[i];
-      entry.start_ns = now_ns;
+      entry.start = {now_ns, false};
       entry.forward = 0;  // it is a place in the parent's segment
       if (entry.index != wire::kNoRegion) {
         const wire::Region& was = table_of(parents)[entry.index];

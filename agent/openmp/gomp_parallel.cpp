@@ -25,23 +25,24 @@ Shared loop_of(long first, long last, long step) noexcept {
           OneThread::of(LoopRange<long>{first, last, step > 0})};
 }
 
-void enter(const OmpTeam::Call& call, std::uint32_t number) noexcept {
-  const auto& runtime = *static_cast<const OmpRuntime*>(call.runtime);
+[[gnu::always_inline]] inline void enter(OmpTeam* team, std::uint32_t number) noexcept {
+  const auto& runtime = *static_cast<const OmpRuntime*>(team->call.runtime);
   const auto size = static_cast<std::uint32_t>(pass_on<int>(runtime, Gomp::omp_get_num_threads));
-  enter_team(call.team, size, number);
-  if (!call.has_work) return;
+  enter_team(team, size, number);
+  if (!team->has_work) return;
   OmpEntry* const entry = innermost_team(openmp_state());
-  if (entry != nullptr && entry->team == call.team) begin_work(*entry, call.work, call.team->code, call.step);
+  if (entry != nullptr && entry->team == team) begin_work(*entry, team->work, team->code, team->step);
 }
 
 // A thread's part of a region.
 void run_part(void* given) {
-  const auto& call = *static_cast<const OmpTeam::Call*>(given);
-  const Body body = call.function;
-  void* const data = call.data;
-  const OmpTeam* const team = call.team;
-  const auto& runtime = *static_cast<const OmpRuntime*>(call.runtime);
-  enter(call, static_cast<std::uint32_t>(pass_on<int>(runtime, Gomp::omp_get_thread_num)));
+  OmpTeam* const team = static_cast<OmpTeam*>(given);
+  const Body body = team->call.function;
+  void* const data = team->call.data;
+  const auto& runtime = *static_cast<const OmpRuntime*>(team->call.runtime);
+  const auto number = static_cast<std::uint32_t>(pass_on<int>(runtime, Gomp::omp_get_thread_num));
+  prepare_to_enter(team, number);
+  enter(team, number);
   body(data);
   leave_team(team);
 }
@@ -73,7 +74,13 @@ OmpTeam* begin(const OmpRuntime& runtime, std::uint64_t code, std::uintptr_t fra
                                     reinterpret_cast<std::uintptr_t>(body) + 1,
                                     goes_on ? 0 : frame});  // such a region does not run below it
   if (team == nullptr) return nullptr;
-  team->call = {nullptr, body, data, team, &runtime, shared.has_work, shared.construct, shared.step, goes_on};
+  team->call = {nullptr, body, data, &runtime};
+  team->goes_on = goes_on;
+  if (shared.has_work) {
+    team->has_work = true;
+    team->work = shared.construct;
+    team->step = shared.step;
+  }
   return team;
 }
 
@@ -91,7 +98,7 @@ template <typename... Rest>
   }
   OmpTeam* const team = begin(runtime, code_of(caller), frame_here(), body, data, threads, shared, false);
   if (team == nullptr) return real(body, data, threads, rest...);
-  real(run_part, &team->call, threads, rest...);
+  real(run_part, team, threads, rest...);
   end_team(team);
 }
 
@@ -110,8 +117,8 @@ template <typename... Rest>
     if (OmpEntry* const around = innermost_team(openmp_state()); around != nullptr) ++around->plain_starts;
     return real(body, data, threads, rest...);
   }
-  real(run_part, &team->call, threads, rest...);
-  enter(team->call, 0);
+  real(run_part, team, threads, rest...);
+  enter(team, 0);
 }
 
 // The team whose GOMP_parallel_end is called. Null: it is not recorded.
@@ -122,7 +129,7 @@ OmpTeam* team_that_ends() noexcept {
     --entry->plain_starts;
     return nullptr;
   }
-  return entry->number == 0 && entry->team->call.goes_on ? entry->team : nullptr;
+  return entry->number == 0 && entry->team->goes_on ? entry->team : nullptr;
 }
 
 }  // namespace
@@ -144,7 +151,7 @@ CLUSTERPROF_STANDS_FOR(unsigned, GOMP_parallel_reductions, Body body, void* data
       begin(runtime, code_of(CLUSTERPROF_CALLER), frame_here(), body, data, threads, kNothing, false);
   if (team == nullptr) return real(body, data, threads, flags);
   team->call.first_word = *static_cast<void**>(data);
-  const unsigned got = real(run_part, &team->call, threads, flags);
+  const unsigned got = real(run_part, team, threads, flags);
   end_team(team);
   return got;
 }

@@ -57,8 +57,12 @@ void implicit_task(ompt::Endpoint endpoint, Data* parallel, Data*, unsigned size
   if (endpoint != ompt::kBegin || team == nullptr) return;
   // A region of one thread runs after the call has returned to the program. And inside another one it has
   // that one's number.
-  if (size == 1) team->frame = 0;
-  enter_team(team, size, size > 1 ? number : 0);
+  if (size == 1) {
+    number = 0;
+    team->frame = 0;
+  }
+  prepare_to_enter(team, number);
+  enter_team(team, size, number);
 }
 
 bool is_implicit(int kind) noexcept {

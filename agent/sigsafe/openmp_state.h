@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "formats/wire/openmp.h"
@@ -22,38 +23,47 @@ struct alignas(64) OmpMember {
 };
 
 // An instance of a region. All but the members is written by the thread that began it.
-struct OmpTeam {
+//
+// Each cache line that another processor has written takes as long to get as all else that a thread does at
+// the beginning of its part. So all threads read the first line only, where the region is known, and what is
+// written after they have begun is on another one.
+struct alignas(64) OmpTeam {
   static constexpr std::uint32_t kMembers = 512;  // further ones are counted as lost
-  OmpWord instance;                               // grows by one when an instance begins and when it ends
-  std::uint64_t fork;
-  std::uint64_t path_hash, path_offset;
-  std::uint32_t path_words;
-  std::uint32_t asked;
-  std::uint64_t code;    // where the program goes on after the call
-  std::uint64_t body;    // behind the first byte of the function that the threads run; 0: not known
-  std::uintptr_t frame;  // on the stack of the thread that began it, which runs it below; 0: not known
-  wire::OmpConstruct construct;
-  std::uint8_t level;
-  bool shared;
-  std::uint64_t epoch;       // of recording, when it began
-  std::uint32_t generation;  // ProcessState's
-  std::uint64_t mpi_before_ns;
-  std::uint32_t size, site;  // known once the first thread has entered it
   // With GCC's run time, whose threads are called with the address of this instead of the program's data.
   // Some of its functions read what the first word of the data points to.
   struct Call {
     void* first_word;
     void (*function)(void*);
     void* data;
-    OmpTeam* team;
     const void* runtime;
-    bool has_work;  // the region is a loop or sections: their construct, and the loop's step
-    wire::OmpConstruct work;
-    std::uint64_t step;
-    bool goes_on;  // the program itself calls the function for number 0, and then GOMP_parallel_end
   } call;
+  OmpWord instance;          // grows by one when an instance begins and when it ends
+  std::uint64_t epoch;       // of recording, when it began
+  std::uint64_t identity;    // hash of path, body, construct, level and shared
+  std::uint32_t generation;  // ProcessState's
+  std::uint8_t level;
+  bool shared;
+  bool has_work;  // the region is a loop or sections: `work`, and the loop's step
+
+  // Where the region is new to the thread, or has work.
+  alignas(64) std::uint64_t path_offset;
+  std::uint32_t path_words;
+  std::uint32_t asked;
+  std::uint64_t code;    // where the program goes on after the call
+  std::uint64_t body;    // behind the first byte of the function that the threads run; 0: not known
+  std::uintptr_t frame;  // on the stack of the thread that began it, which runs it below; 0: not known
+  std::uint64_t step;
+  wire::OmpConstruct construct, work;
+  bool goes_on;  // the program itself calls the function for number 0, and then GOMP_parallel_end
+
+  // For the thread that began it.
+  alignas(64) std::uint64_t fork;
+  std::uint64_t mpi_before_ns;
+  std::uint32_t size, site;  // known once the first thread has entered it
   OmpMember members[kMembers];
 };
+static_assert(offsetof(OmpTeam, call) == 0 && offsetof(OmpTeam, path_offset) == 64 &&
+              offsetof(OmpTeam, fork) == 128 && offsetof(OmpTeam, members) == 192);
 
 // The construct in which iterations or sections are shared out, that the thread is in or has just left.
 struct OmpWork {
@@ -87,6 +97,7 @@ struct OmpScope {
   std::uint64_t begin;
   std::uint64_t in_tasks;  // of a wait: what was spent in tasks
   std::uint64_t code;
+  std::uint32_t row;  // of a wait: OmpState's, if the thread had used it lately; else kNoOmpSite
   wire::OmpConstruct construct;
   wire::OmpActivity activity;
   bool is_task;
@@ -101,10 +112,14 @@ struct OmpState {
   std::uint32_t scopes, deeper_scopes;
   OmpEntry entry[kMostTeams];
   OmpScope scope[kMostScopes];
-  // Rows that the thread used last, by key.
+  // Rows that the thread used last. what: of regions OmpTeam::identity, of constructs code and kind; whose:
+  // size of the team or site of the region, and the thread's number.
   struct Place {
-    std::uint64_t key;
+    std::uint64_t what, whose;
     std::uint32_t site, row;
+    [[nodiscard]] bool is(std::uint64_t that, std::uint64_t of) const noexcept {
+      return what == that && whose == of;
+    }
   };
   Place places[kPlaces];
   // The objects whose calls were served last, the latest first, and their run times (openmp/runtimes.h).

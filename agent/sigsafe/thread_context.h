@@ -32,6 +32,12 @@ struct TransferState {
   volatile std::int64_t continued_number;
 };
 
+// By CLOCK_MONOTONIC in ns, or by the processor's time stamp counter (lifecycle/fast_clock.h).
+struct Moment {
+  std::uint64_t at;
+  bool in_ticks;
+};
+
 // The program's regions that the thread is in (lifecycle/regions.cpp). Written by the thread, outside
 // handlers. An entry is complete before the depth includes it.
 struct RegionStack {
@@ -41,7 +47,7 @@ struct RegionStack {
     std::uint32_t innermost;    // index of this one, or of the innermost around it that has one
     std::uint64_t key, domain;  // hashes of name and domain, and of the domain
     std::uint64_t forward;      // ForwardPlace::packed
-    std::uint64_t start_ns;
+    Moment start;
     std::int64_t n;
   };
   volatile std::uint32_t depth;
