@@ -106,7 +106,9 @@ struct Recording {
   std::vector<Stretch> tail;    // per lane
   std::vector<Part> parts;
   std::vector<std::int64_t> own_ns;      // per first event of a call: without what it waited for
+  std::vector<std::int64_t> large_ns;    // of that, transfers of large messages: the bandwidth of the network
   std::vector<std::int64_t> transit_ns;  // per event: from what it depends on to its end
+  std::vector<bool> begins_in_call;      // per event: that is no earlier than the call's begin
   std::vector<bool> elastic;             // per first event of a call: it was polled for
   std::vector<bool> waits_for_receive;   // per event
   std::vector<std::uint64_t> bytes;      // per event; of collectives the mean of their call site
@@ -191,6 +193,15 @@ struct Recording {
   [[nodiscard]] double network_ns(std::uint32_t e) const {
     const auto [latency, bandwidth] = network_parts(e, 1e18);
     return latency + bandwidth;
+  }
+  // Whether a message is transferred only once both sides are there: a large one.
+  [[nodiscard]] bool is_handed_over(std::uint32_t e) const {
+    const Event& event = trace.events[e];
+    if (event.kind != MpiEventKind::kReceive) return waits_for_receive[e];
+    if (event.match == kNone || bytes[e] < network[across[e] ? 1 : 0].rendezvous_bytes) return false;
+    const Event& send = trace.events[event.match];
+    const bool was_buffered = (send.flags & wire::kEventNonblocking) == 0 && send.exit_ns < event.start_ns;
+    return !was_buffered;
   }
   // When the receive of a send was posted; kNone without one.
   [[nodiscard]] std::uint32_t receive_of(std::uint32_t e) const {
@@ -406,14 +417,15 @@ class ChangedCosts {
   }
   void begin(std::uint32_t call, std::int64_t ns) {
     Now& now = now_[r_.trace.events[call].lane];
-    now = {ns, later_by(ns, is_left_out(call) ? 0 : r_.own_ns[call]), ns};
+    now = {ns, later_by(ns, is_left_out(call) ? 0 : own_ns(call)), ns};
     cause[call] = kNone;
     behind_ns[call] = now.done_ns - ns;
   }
   void completes(std::uint32_t call, std::uint32_t e, Dependence dependence) {
     if (dependence.event == kNone) return;
     Now& now = now_[r_.trace.events[call].lane];
-    const std::int64_t done_ns = later_by(dependence.ns, transit_ns(e));
+    const std::int64_t from_ns = r_.begins_in_call[e] ? std::max(dependence.ns, now.begin_ns) : dependence.ns;
+    const std::int64_t done_ns = later_by(from_ns, transit_ns(e));
     now.waited_until_ns = std::max(now.waited_until_ns, dependence.ns);
     if (done_ns <= now.done_ns) return;
     now.done_ns = done_ns;
@@ -447,6 +459,11 @@ class ChangedCosts {
     const auto until_last_ns = static_cast<double>(threads_.last_ns(window) - window.begin_ns);
     const double rest_ns = std::max(useful_ns - until_last_ns, 0.0);
     return row->second = std::max(useful_ns + changed_ns - as_recorded_ns + rest_ns * (own - 1), 0.0);
+  }
+  [[nodiscard]] std::int64_t own_ns(std::uint32_t call) const {
+    if (a_.bandwidth == 1) return r_.own_ns[call];
+    const auto own_ns = static_cast<double>(r_.own_ns[call]), large_ns = static_cast<double>(r_.large_ns[call]);
+    return std::llround(std::clamp(own_ns + large_ns * (1 / a_.bandwidth - 1), 0.0, 4e18));
   }
   [[nodiscard]] std::int64_t transit_ns(std::uint32_t e) const {
     if (a_.latency == 1 && a_.bandwidth == 1) return r_.transit_ns[e];
@@ -1116,6 +1133,8 @@ bool WhatIf::State::calibrate() {
   if (engine.run() < 0) return false;
   find_network(recorded, first_ns);
   recording.own_ns.resize(trace.events.size());
+  recording.large_ns.resize(trace.events.size());
+  recording.begins_in_call.resize(trace.events.size());
   recording.transit_ns.resize(trace.events.size());
   for (const Lane& lane : trace.lanes)
     for (std::uint32_t call = lane.first; call != lane.end; call = trace.call_end(call)) {
@@ -1139,6 +1158,17 @@ bool WhatIf::State::calibrate() {
       if (has_transfer) {
         const auto behind_ns = static_cast<double>(exit_ns - recorded.dependence_ns[last]);
         own_ns = std::llround(std::max(behind_ns - recording.network_ns(last), 0.0));
+        // If the other side is there first in the replay, the transfer is still to come.
+        const Event& event = trace.events[last];
+        recording.begins_in_call[last] =
+            (event.kind == MpiEventKind::kSend || event.kind == MpiEventKind::kReceive) &&
+            (event.flags & wire::kEventNonblocking) == 0 && recording.is_handed_over(last);
+      } else {  // the other side was: the transfer is the call's own
+        double large_ns = 0;
+        for (std::uint32_t e = call; e < end; ++e)
+          if (recording.is_handed_over(e))
+            large_ns += recording.network_parts(e, static_cast<double>(own_ns)).second;
+        recording.large_ns[call] = std::llround(std::min(large_ns, static_cast<double>(own_ns)));
       }
       for (std::uint32_t e = call; e < end; ++e) {
         if (recorded.dependence_ns[e] == kNoTime) continue;

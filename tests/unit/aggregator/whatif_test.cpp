@@ -523,6 +523,30 @@ TEST(WhatIf, LargeMessagesWaitForTheirReceives) {
   EXPECT_NEAR(Asked(other, 1 << 20)({"function work x0.5"}), 29, 1e-3);
 }
 
+// Who finds the other side there waits for nothing, and takes as long as the transfer: the sender of the first
+// message, whose receive was posted before, and the receiver of the second one, whose sender waits.
+TEST(WhatIf, CallsOfLargeMessagesTakeAsLongAsTheNetwork) {
+  MadeRun run(2);
+  MadeEvent second = sends(1, 80 * kMs, 120 * kMs, {{"write", 30 * kMs}});
+  second.sequence = 1;
+  run.add(0, sends(1, 40 * kMs, 50 * kMs, {{"read", 40 * kMs}}));
+  run.add(0, second);
+  run.ends[0] = 130 * kMs;
+  run.add(1, receives(0, 0, 50 * kMs, {}));
+  second = receives(0, 110 * kMs, 120 * kMs, {{"work", 60 * kMs}});
+  second.sequence = 1;
+  run.add(1, second);
+  Asked ask(run, 1 << 20);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({}), 130, 0.01);
+  EXPECT_NEAR(ask({"bandwidth x2"}), 120, 0.01) << "5 ms of each message";
+  EXPECT_NEAR(ask({"bandwidth x0.5"}), 150, 0.01) << "10 ms of each";
+  // The sender is last then: 40, 10, 30 and 10 ms, and 10 behind; with half the bandwidth 20 each.
+  EXPECT_NEAR(ask({"function work x0"}), 100, 0.01);
+  EXPECT_NEAR(ask({"function work x0", "bandwidth x2"}), 90, 0.01);
+  EXPECT_NEAR(ask({"function work x0", "bandwidth x0.5"}), 120, 0.01);
+}
+
 // Rank 0 completes a send to rank 1 and a receive from rank 2 in one call, then works for 30 ms.
 MadeRun both_in_one_call(std::int64_t posted, std::int64_t sent) {
   MadeRun run(3);
