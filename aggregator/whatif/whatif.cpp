@@ -462,7 +462,8 @@ class ChangedCosts {
   }
   [[nodiscard]] std::int64_t own_ns(std::uint32_t call) const {
     if (a_.bandwidth == 1) return r_.own_ns[call];
-    const auto own_ns = static_cast<double>(r_.own_ns[call]), large_ns = static_cast<double>(r_.large_ns[call]);
+    const auto own_ns = static_cast<double>(r_.own_ns[call]);
+    const auto large_ns = static_cast<double>(r_.large_ns[call]);
     return std::llround(std::clamp(own_ns + large_ns * (1 / a_.bandwidth - 1), 0.0, 4e18));
   }
   [[nodiscard]] std::int64_t transit_ns(std::uint32_t e) const {

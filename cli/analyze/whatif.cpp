@@ -171,7 +171,7 @@ int whatif(const WhatIfOptions& options) {
   const Result<fs::path> directory = run_directory(options.run);
   if (!directory) return complain(directory.error());
   WhatIf whatif;
-  const std::uint64_t most_events = options.max_events == 0 ? kMostEvents : options.max_events;
+  const std::uint64_t most_events = options.max_events == 0 ? most_events() : options.max_events;
   if (const Result<void> read = read_shards_of(directory.value(), most_events, whatif); !read)
     return complain(read.error());
 
