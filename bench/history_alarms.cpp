@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How often `clusterprof history` is wrong about series of runs whose truth is known: false alarms of all
 // numbers of a series together where nothing changes, and changes of elapsed time that are found, with the
-// function that made them; and how often `diff --fail-if 'elapsed regressed'` is true of two runs between which
-// nothing has changed. docs/history.md and docs/ci.md have the results.
+// function that made them; and how often `diff --fail-if 'elapsed regressed'` is true of two runs between
+// which nothing has changed. docs/history.md and docs/ci.md have the results.
 //   history_alarms [SERIES]: so many of each kind, 2000
 #include <fmt/format.h>
 
@@ -98,9 +98,8 @@ RunFacts facts_of(const HistoryRun& run) {
   facts.complete = run.complete;
   Subject subject;
   subject.name = "elapsed";
-  facts.rows.push_back({DiffTable::kRun,
-                        subject,
-                        {{"value", Unit::kSeconds, Better::kLower, false, false, run.elapsed_s}}});
+  facts.rows.push_back(
+      {DiffTable::kRun, subject, {{"value", Unit::kSeconds, Better::kLower, false, false, run.elapsed_s}}});
   return facts;
 }
 
@@ -109,8 +108,7 @@ bool is_called_regressed(Draws& draws, Vary vary_as, std::size_t earlier) {
   const Noise noise = noise_of(series(draws, vary_as, earlier, 0, 1));
   const Diff diff = compare({facts_of(draws.run(earlier, vary_as, 1))},
                             {facts_of(draws.run(earlier + 1, vary_as, 1))}, noise);
-  const std::vector<Judgement> judgements =
-      judge(diff, parse_conditions("elapsed regressed").value(), false);
+  const std::vector<Judgement> judgements = judge(diff, parse_conditions("elapsed regressed").value(), false);
   return judgements.front().holds.value_or(false);
 }
 
@@ -132,8 +130,8 @@ int main(int count, char** words) {
     for (const std::size_t runs : {6, 12, 40}) {
       int alarms = 0;
       for (int i = 0; i < draws; ++i) alarms += is_called_regressed(random, kind.vary_as, runs) ? 1 : 0;
-      fmt::print("elapsed regressed, {}, {} earlier runs: true of {:.2f} % without a change\n", kind.name, runs,
-                 100.0 * alarms / draws);
+      fmt::print("elapsed regressed, {}, {} earlier runs: true of {:.2f} % without a change\n", kind.name,
+                 runs, 100.0 * alarms / draws);
     }
   // The first function has a tenth of the run.
   for (const auto& [each, factor] :

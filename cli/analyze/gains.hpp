@@ -32,8 +32,8 @@ std::uint64_t most_events();
 // cannot be read.
 Result<std::uint64_t> events_of(const std::filesystem::path& run);
 
-// Reads all shards of the run, and prepares the replay. Error: it cannot be replayed, and why; among others it
-// has more events than `most_events`.
+// Reads all shards of the run, and prepares the replay. Error: it cannot be replayed, and why; among others
+// it has more events than `most_events`.
 Result<void> read_shards_of(const std::filesystem::path& run, std::uint64_t most_events,
                             aggregator::whatif::WhatIf& whatif);
 

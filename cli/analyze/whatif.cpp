@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "aggregator/whatif/whatif.hpp"
+#include "base/base_name.hpp"
 #include "cli/analyze/gains.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
-#include "base/base_name.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
@@ -186,8 +186,8 @@ int whatif(const WhatIfOptions& options) {
     if (!run) return complain(run.error());
     const Result<const shard::ShardData*> head = run.value().profile.head();
     if (!head) return complain(head.error());
-    gains = gains_of(
-        whatif, report::gain_candidates(run.value().analysis, report::FunctionNames(*head.value())));
+    gains =
+        gains_of(whatif, report::gain_candidates(run.value().analysis, report::FunctionNames(*head.value())));
   }
   if (options.json) return print_json(whatif, changes, prediction, gains);
   WhatIfText page(whatif, options);

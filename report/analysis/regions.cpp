@@ -205,7 +205,8 @@ void RegionTime::sum_counts(const PathCounts& counts, std::vector<RegionRow>& ro
     for (std::uint32_t c = 0; c < counts.counters(); ++c) {
       std::vector<std::optional<std::uint64_t>> sums(parent_.size());
       for (std::uint32_t path = 1; path < of_path_.size(); ++path) {
-        if (of_path_[path] == 0 || (!with_mpi && paths_.frame(path)->kind == shard::FrameKind::kMpi)) continue;
+        if (of_path_[path] == 0) continue;
+        if (!with_mpi && paths_.frame(path)->kind == shard::FrameKind::kMpi) continue;
         if (const std::optional<std::uint64_t> amount = counts.amount(c, path))
           sums[of_path_[path]] = sums[of_path_[path]].value_or(0) + *amount;
       }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A network that is slow by a time of one's choice: a library between a program and MPI, by the names that MPI
- * offers tools, so that a recorder of MPI_* calls sees it as part of MPI. A message with the tag kDelayed on
- * MPI_COMM_WORLD is received no earlier than MPI_DELAYS_LATENCY_S seconds after its send began. When that was,
- * a second message says: all ranks have to be on one machine, whose clock they read.
+ * A network that is slow by a time of one's choice: a library between a program and MPI, by the names that
+ * MPI offers tools, so that a recorder of MPI_* calls sees it as part of MPI. A message with the tag kDelayed
+ * on MPI_COMM_WORLD is received no earlier than MPI_DELAYS_LATENCY_S seconds after its send began. When that
+ * was, a second message says: all ranks have to be on one machine, whose clock they read.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ranks that sleep in functions whose times follow known laws of the number of ranks p: shrinking() 1.6 s / p,
- * constant() 0.4 s, linear() 0.1 s * p; with the argument "more" also logarithmic() 0.1 s * (1 + log2 p), steep()
- * 0.02 s * p^1.5, and a barrier in which the others wait for rank 0, 0.05 s * (p - 1) on average. Sleeping, so that more
- * ranks than processors do not disturb each other. Prints the mean time of a rank in each of them, as measured, as JSON. */
+ * Ranks that sleep in functions whose times follow known laws of the number of ranks p: shrinking() 1.6 s /
+ * p, constant() 0.4 s, linear() 0.1 s * p; with the argument "more" also logarithmic() 0.1 s * (1 + log2 p),
+ * steep() 0.02 s * p^1.5, and a barrier in which the others wait for rank 0, 0.05 s * (p - 1) on average.
+ * Sleeping, so that more ranks than processors do not disturb each other. Prints the mean time of a rank in
+ * each of them, as measured, as JSON. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Patterns of communication, as they are or with a change really made: whatif PATTERN
- * none|half|equal|both|nobarrier|noio|four. `half`: solve() takes half as long; `equal`: rank 1 takes as long as
- * the others; `both`: these two; `nobarrier`: the barrier is left out; `noio`: nothing is waited for in reads;
- * `four`: OpenMP regions have four threads instead of two (built with -fopenmp). Work is sleeping, so that more
- * ranks than processors do not disturb each other. Rank 0 prints as JSON how long the ranks took between two barriers,
- * how long each rank was in solve() and in prepare() in each round, and how long it wanted to be in solve().
+ * none|half|equal|both|nobarrier|noio|four. `half`: solve() takes half as long; `equal`: rank 1 takes as long
+ * as the others; `both`: these two; `nobarrier`: the barrier is left out; `noio`: nothing is waited for in
+ * reads; `four`: OpenMP regions have four threads instead of two (built with -fopenmp). Work is sleeping, so
+ * that more ranks than processors do not disturb each other. Rank 0 prints as JSON how long the ranks took
+ * between two barriers, how long each rank was in solve() and in prepare() in each round, and how long it
+ * wanted to be in solve().
  */
 #include <mpi.h>
 #include <stdio.h>

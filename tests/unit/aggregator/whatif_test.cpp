@@ -523,8 +523,8 @@ TEST(WhatIf, LargeMessagesWaitForTheirReceives) {
   EXPECT_NEAR(Asked(other, 1 << 20)({"function work x0.5"}), 29, 1e-3);
 }
 
-// Who finds the other side there waits for nothing, and takes as long as the transfer: the sender of the first
-// message, whose receive was posted before, and the receiver of the second one, whose sender waits.
+// Who finds the other side there waits for nothing, and takes as long as the transfer: the sender of the
+// first message, whose receive was posted before, and the receiver of the second one, whose sender waits.
 TEST(WhatIf, CallsOfLargeMessagesTakeAsLongAsTheNetwork) {
   MadeRun run(2);
   MadeEvent second = sends(1, 80 * kMs, 120 * kMs, {{"write", 30 * kMs}});

@@ -150,7 +150,8 @@ TEST(GainCandidates, OfARankSayWhatItIsLateIn) {
   profile::PredictedGain row = predicted("rank 3 = mean", 2.5, 0.2);
   row.rank = 3, row.function = rank_3->function, row.file = rank_3->file, row.line = rank_3->line;
   apply_gains(a, gains({row}));
-  EXPECT_NE(text_of_gains(a).find("rank 3 = mean (clean() train.py:36)"), std::string::npos) << text_of_gains(a);
+  const std::string text = text_of_gains(a);
+  EXPECT_NE(text.find("rank 3 = mean (clean() train.py:36)"), std::string::npos) << text;
 }
 
 TEST(GainCandidates, RegionsOfTheProgramAreTried) {
