@@ -560,6 +560,7 @@ struct WhatIf::State {
   void find_windows_of_ranks();
   [[nodiscard]] double play(std::uint32_t rank, const Amounts& amounts) const;
   void find_stretches();
+  void divide_tails();
   void find_places();
   void find_io();
   void find_blocked();
@@ -644,6 +645,7 @@ Result<void> WhatIf::State::prepare() {
   if (is_sample)
     if (const Result<void> taken = take_stretches(clocks); !taken) return taken.error();
   find_stretches();
+  divide_tails();
   find_places();
   find_io();
   find_blocked();
@@ -936,6 +938,43 @@ void WhatIf::State::find_stretches() {
     if (!std::exchange(site.is_polled_known, true)) site.polled = without_loop(call, site.parts);
     take_loop_out(stretch, site.polled);
   });
+}
+
+// Behind a thread's last call there is no event to keep samples for. Of a main thread, they are those that
+// are in no other gap.
+void WhatIf::State::divide_tails() {
+  if (!recording.spans.empty()) return;  // the other gaps are not known
+  const Trace& trace = recording.trace;
+  const auto outside_mpi = [&](std::uint32_t path) { return trace.outside[path] == path; };
+  std::map<std::uint64_t, double> rest;  // ns by rank and path
+  for (const shard::Value& value : merged.values)
+    if (value.main_thread && value.category != shard::Category::kMpi && outside_mpi(value.path))
+      rest[key_of(value.rank, value.path)] += static_cast<double>(value.wall_ns);
+  for (const Gap& gap : trace.gaps) {
+    const Lane& lane = trace.lanes[trace.events[gap.event].lane];
+    if (lane.thread != 0 || !outside_mpi(gap.path)) continue;
+    // Its own waiting for a processor is below a path in gaps only.
+    const bool lacks = !trace.lacks_processor.empty() && trace.lacks_processor[gap.path];
+    const auto row = rest.find(key_of(lane.rank, lacks ? merged.paths[gap.path].parent : gap.path));
+    if (row != rest.end()) row->second -= static_cast<double>(gap.wall_ns);
+  }
+  for (const Lane& lane : trace.lanes) {
+    Stretch& tail = recording.tail[trace.events[lane.first].lane];
+    const auto tail_ns = static_cast<double>(tail.useful_ns);
+    if (lane.thread != 0 || seconds(tail_ns) < kFewSamples * period_s) continue;
+    const auto begin = rest.lower_bound(key_of(lane.rank, 0)),
+               end = rest.lower_bound(key_of(lane.rank + 1, 0));
+    double all_ns = 0;
+    for (auto row = begin; row != end; ++row) all_ns += std::max(row->second, 0.0);
+    // There are more of them where other gaps had more call paths than are kept.
+    all_ns = std::max(all_ns, tail_ns);
+    tail.first = static_cast<std::uint32_t>(recording.parts.size());
+    for (auto row = begin; row != end; ++row)
+      if (row->second > 0)
+        recording.parts.push_back(
+            {static_cast<std::uint32_t>(row->first), static_cast<float>(row->second / all_ns)});
+    tail.count = static_cast<std::uint32_t>(recording.parts.size()) - tail.first;
+  }
 }
 
 // Calls that only begin something wait for nothing, and not all ranks make them: at the edge of a grid there

@@ -312,6 +312,33 @@ TEST(WhatIf, WhatAGapDoesNotTellIsNobodys) {
   EXPECT_NEAR(ask({"function slow x0"}), 25, 1e-3);
 }
 
+// No event keeps the samples behind the last call: they are those that are in no other gap.
+TEST(WhatIf, WhatFollowsTheLastCallChanges) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(10 * kMs, 11 * kMs, 0, {{"work", 10 * kMs}}));
+  run.ends[0] = 111 * kMs;
+  run.ends[1] = 21 * kMs;
+  std::vector<shard::ShardData> shards = shards_of(run);
+  shard::ShardData& data = shards[0];
+  shard::PathInterner interner(data);
+  const auto path = [&](const char* name) {
+    return interner.path(0, interner.frame({shard::FrameKind::kNative, false, interner.string(name)}));
+  };
+  const auto sampled = [&](std::uint32_t rank, const char* name, std::uint64_t ms) {
+    data.values.push_back({rank, path(name), shard::Category::kNative, true, ms * 1'000'000, 0, ms});
+  };
+  sampled(0, "work", 10);
+  sampled(0, "write", 100);
+  sampled(1, "work", 20);
+  Asked ask(shards);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({}), 111, 1e-3);
+  EXPECT_NEAR(ask({"function write x0.5"}), 61, 1e-3);
+  EXPECT_LT(ask.last.error_s, 0.025) << "100 samples, and nothing that was not changed";
+  EXPECT_NEAR(ask({"function work x0.5"}), 106, 1e-3);
+  EXPECT_NEAR(ask({"function write x0", "function work x0.5"}), 11, 1e-3) << "then rank 1 ends last";
+}
+
 TEST(WhatIf, TheErrorHasWhatGapsDoNotTell) {
   std::vector<shard::ShardData> shards = shards_of(unequal());
   const auto error_of = [&](std::uint64_t slow_ms, const char* change) {
