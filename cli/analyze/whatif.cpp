@@ -171,8 +171,8 @@ int whatif(const WhatIfOptions& options) {
   const Result<fs::path> directory = run_directory(options.run);
   if (!directory) return complain(directory.error());
   WhatIf whatif;
-  const std::uint64_t most_events = options.max_events == 0 ? most_events() : options.max_events;
-  if (const Result<void> read = read_shards_of(directory.value(), most_events, whatif); !read)
+  const std::uint64_t most = options.max_events == 0 ? most_events() : options.max_events;
+  if (const Result<void> read = read_shards_of(directory.value(), most, whatif); !read)
     return complain(read.error());
 
   std::optional<Prediction> prediction;
