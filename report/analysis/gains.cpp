@@ -67,6 +67,9 @@ FindingChange change_of(const Finding& finding, const Analysis& analysis) {
       if (place.function.empty()) return {};
       return {FindingChange::Of::kFunction, "balance function " + place.function};
     }
+    case Kind::kOpenMpImbalance:  // the function that the region is in
+      if (place.function.empty()) return {};
+      return {FindingChange::Of::kFunction, "balance function " + place.function};
     case Kind::kMutualWaiting:
     case Kind::kMpiBesidesWaiting:
     case Kind::kMpiTime:

@@ -113,6 +113,21 @@ TEST(Gains, OfFindingsDoNotDependOnTheFunctionsOfAView) {
   EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kDelay)->gain_s, 4);
 }
 
+// The threads of a team wait for the last one, and so may other ranks.
+TEST(Gains, OfUnequalThreadsAreThoseOfTheReplay) {
+  Analysis a = analyse(testing::training_run());
+  Finding finding;
+  finding.kind = FindingKind::kOpenMpImbalance, finding.severity = Severity::kHigh;
+  finding.rank = 1, finding.gain_s = 5;
+  finding.place.function = "gradient", finding.place.file = "/home/u/examples/train.py";
+  a.findings.insert(a.findings.begin(), finding);
+  EXPECT_EQ(changes_of(a).front(), "balance function gradient");
+  apply_gains(a, gains({predicted("balance function gradient", 4, 0.2)}));
+  ASSERT_NE(find_kind(a, FindingKind::kOpenMpImbalance), nullptr);
+  EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kOpenMpImbalance)->gain_s, 4);
+  EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kOpenMpImbalance)->gain_error_s, 0.2);
+}
+
 TEST(GainCandidates, CallsAreNamedWithTheWholePath) {
   Analysis a = analyse(testing::training_run());
   MpiCallRow call;
