@@ -4,9 +4,10 @@
 
     bench/whatif.py [--build DIR] [--pairs N] [--ranks N,...] [--pattern NAME] [--speed]
 
-Runs every pattern (--pattern: that one) of tests/truth/programs/whatif.c with both MPIs (the one with OpenMP threads is built for that), and of forkjoin.c, which has threads and no MPI. A pair is a run without the change and one with it, both
-recorded. Prints the median of what was really gained, what was predicted (median), its error bound, and whether the difference is within
-5 % of the run, and within the bound. The patterns ask and bulk have two ranks, and a network that really becomes slower: by a library that
+Runs every pattern (--pattern: that one) of tests/truth/programs/whatif.c with both MPIs (the one with OpenMP threads is built for that),
+and of forkjoin.c, which has threads and no MPI. A pair is a run without the change and one with it, both recorded. Prints the median of
+what was really gained, what was predicted (median), its error bound, and whether the difference is within 5 % of the run, and within the
+bound. The patterns ask and bulk have two ranks, and a network that really becomes slower: by a library that
 delays messages, and by a token bucket in a network namespace (tests/support/slow_network.py; TCP, so Open MPI only).
 --speed: instead how long a replay of synthetic runs takes: of 64 ranks with 10^5 events each, and of 4,096 with as many as a rank
 of such a job may keep (docs/design/0006-waiting.md), which takes 17 GB of memory.
@@ -37,10 +38,10 @@ SHARED = ("equal", ["balance function solve"])
 FORK_JOIN_PATTERNS = [("workers", *HALF), ("workers", *SHARED), ("nested", *HALF), ("loop", *HALF), ("loop", *SHARED), ("phases", *HALF)]
 UNIT_S = "0.03"  # of work: long enough for samples of ranks that sleep
 # LINE(text): the line of the program with that text.
-PATTERNS = [("allreduce", *EQUAL), ("allreduce", *HALF), ("allreduce", *BOTH), ("allreduce", "half", ["line whatif.c:LINE(rest(wanted);) x0.5"]),
-            ("marked", "half", ["region load x0.5"]), ("ring", *EQUAL), ("ring", *HALF), ("pipeline", *HALF),
-            ("master", *HALF), ("halo", *EQUAL), ("halo", *HALF), ("halo", *BOTH), ("bcast", *HALF), ("reduce", *HALF), ("alltoall", *EQUAL),
-            ("alltoall", *HALF), ("scan", *HALF), ("barrier", "nobarrier", ["call MPI_Barrier whatif.c:LINE(if (!nobarrier)) removed"]),
+PATTERNS = [("allreduce", *EQUAL), ("allreduce", *HALF), ("allreduce", *BOTH),
+            ("allreduce", "half", ["line whatif.c:LINE(rest(wanted);) x0.5"]), ("marked", "half", ["region load x0.5"]),
+            ("ring", *EQUAL), ("ring", *HALF), ("pipeline", *HALF), ("master", *HALF), ("halo", *EQUAL), ("halo", *HALF),
+            ("halo", *BOTH), ("bcast", *HALF), ("reduce", *HALF), ("alltoall", *EQUAL), ("alltoall", *HALF), ("scan", *HALF), ("barrier", "nobarrier", ["call MPI_Barrier whatif.c:LINE(if (!nobarrier)) removed"]),
             ("barrier", *HALF), ("rendezvous", *HALF),
             ("polling", *HALF), ("gather", *HALF), ("gather", *EQUAL), ("scatter", *HALF), ("allgather", *EQUAL),
             ("allgather", *HALF), ("overlap", *HALF), ("overlap", *EQUAL), ("io", "noio", ["io x0"]), ("team", "four", ["threads 4"])]
@@ -65,7 +66,8 @@ class Variant:
         self.command, self.launcher, self.env = command, launcher, env
 
     def elapsed_s(self, clusterprof, directory):
-        return json.loads(output_of([*self.launcher, clusterprof, "-q", "-r", "250", "-o", directory, *self.command], env=self.env))["elapsed_s"]
+        recorded = [*self.launcher, clusterprof, "-q", "-r", "250", "-o", directory, *self.command]
+        return json.loads(output_of(recorded, env=self.env))["elapsed_s"]
 
 
 def compare(build, folder, flavour, ranks, pattern, kind, changes, pairs):
