@@ -111,7 +111,7 @@ struct Recording {
   std::vector<bool> begins_in_call;      // per event: that is no earlier than the call's begin
   std::vector<bool> elastic;             // per first event of a call: it was polled for
   std::vector<bool> waits_for_receive;   // per event
-  std::vector<std::uint64_t> bytes;      // per event; of collectives the mean of their call site
+  std::vector<std::uint64_t> bytes;      // per event; of collectives without them the mean of their call site
   std::vector<bool> across;              // per event: nodes
   Reaches reaches;
   std::array<Network, 2> network;    // within a node, and across
@@ -1086,6 +1086,14 @@ void WhatIf::State::find_bytes() {
       continue;
     }
     if (event.match != kNone) recording.across[e] = instance_across[event.match];
+    if (event.match != kNone &&
+        event.kind == MpiEventKind::kCollectiveDone) {  // the call that began it knows
+      const std::uint32_t row =
+          recording.matches.member_of(recording.matches.instances[event.match], lane.rank);
+      const std::uint32_t arrival = row == kNone ? kNone : recording.matches.members[row].arrival;
+      if (arrival != kNone) recording.bytes[e] = trace.bytes[arrival];
+    }
+    if (recording.bytes[e] != 0) continue;
     if (const auto found = of_site.find(key_of(lane.rank, event.path));
         found != of_site.end() && found->second.second > 0)
       recording.bytes[e] =

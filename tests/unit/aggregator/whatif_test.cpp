@@ -514,6 +514,22 @@ TEST(WhatIf, CollectiveOperationsTellTheNetworkWhereNoMessageDoes) {
   EXPECT_NEAR(ask({"bandwidth x2"}), 63, 1e-3) << "half of the other 4";
 }
 
+// At one call site there may be large and small ones.
+TEST(WhatIf, CollectiveOperationsHaveBytesOfTheirOwn) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) {
+    run.add(r, event(MpiEventKind::kCollective, "MPI_Allreduce", (10 + 20 * r) * kMs, 35 * kMs, -1, 0, {}));
+    run.add(r, event(MpiEventKind::kCollective, "MPI_Allreduce", (40 + 20 * r) * kMs, 61 * kMs, -1, 1, {}));
+  }
+  std::vector<shard::ShardData> shards = shards_of(run);
+  for (shard::MpiEvent& row : shards[0].mpi_events) row.bytes = row.sequence == 0 ? 1 << 20 : 8;
+  Asked ask(shards);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({}), 61, 1e-3);
+  EXPECT_NEAR(ask({"latency x3"}), 65, 1e-3) << "1 ms of each";
+  EXPECT_NEAR(ask({"bandwidth x2"}), 59, 1e-3) << "half of 4 ms of the large one";
+}
+
 TEST(WhatIf, NoNetworkWhereNobodyWaited) {
   MadeRun run(2);
   run.add(0, sends(1, 40 * kMs, 40 * kMs, {}));
