@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """How long `clusterprof history` takes with many runs, without its index and with it; and how often it is wrong about series of runs
-whose truth is known (history_alarms.cpp).
+whose truth is known (history_alarms.cpp), and `diff --fail-if 'elapsed regressed'` about pairs of runs.
 
     bench/history.py [--build DIR] [--runs N] [--profiles N] [--series N]        0: not that
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How often `clusterprof history` is wrong about series of runs whose truth is known: false alarms of all
 // numbers of a series together where nothing changes, and changes of elapsed time that are found, with the
-// function that made them. docs/history.md has the results.
+// function that made them; and how often `diff --fail-if 'elapsed regressed'` is true of two runs between
+// which nothing has changed. docs/history.md and docs/ci.md have the results.
 //   history_alarms [SERIES]: so many of each kind, 2000
 #include <fmt/format.h>
 
@@ -90,6 +91,27 @@ HistorySeries series(Draws& draws, Vary vary_as, std::size_t before, std::size_t
   return std::move(history(std::move(runs)).series.front());
 }
 
+RunFacts facts_of(const HistoryRun& run) {
+  RunFacts facts;
+  facts.name = run.name;
+  facts.ranks = run.ranks;
+  facts.complete = run.complete;
+  Subject subject;
+  subject.name = "elapsed";
+  facts.rows.push_back(
+      {DiffTable::kRun, subject, {{"value", Unit::kSeconds, Better::kLower, false, false, run.elapsed_s}}});
+  return facts;
+}
+
+// The reference and the new run are none of those that tell how much runs vary.
+bool is_called_regressed(Draws& draws, Vary vary_as, std::size_t earlier) {
+  const Noise noise = noise_of(series(draws, vary_as, earlier, 0, 1));
+  const Diff diff = compare({facts_of(draws.run(earlier, vary_as, 1))},
+                            {facts_of(draws.run(earlier + 1, vary_as, 1))}, noise);
+  const std::vector<Judgement> judgements = judge(diff, parse_conditions("elapsed regressed").value(), false);
+  return judgements.front().holds.value_or(false);
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -103,6 +125,13 @@ int main(int count, char** words) {
       for (int i = 0; i < draws; ++i)
         alarms += series(random, kind.vary_as, runs, 0, 1).changes.empty() ? 0 : 1;
       fmt::print("no change, {}, {} runs: {:.2f} % have one\n", kind.name, runs, 100.0 * alarms / draws);
+    }
+  for (const Kind& kind : kKinds)
+    for (const std::size_t runs : {6, 12, 40}) {
+      int alarms = 0;
+      for (int i = 0; i < draws; ++i) alarms += is_called_regressed(random, kind.vary_as, runs) ? 1 : 0;
+      fmt::print("elapsed regressed, {}, {} earlier runs: true of {:.2f} % without a change\n", kind.name,
+                 runs, 100.0 * alarms / draws);
     }
   // The first function has a tenth of the run.
   for (const auto& [each, factor] :

@@ -4,9 +4,13 @@
 
     bench/whatif.py [--build DIR] [--pairs N] [--ranks N,...] [--pattern NAME] [--speed]
 
-Runs every pattern (--pattern: that one) of tests/truth/programs/whatif.c with both MPIs (the one with OpenMP threads is built for that), and of forkjoin.c, which has threads and no MPI. A pair is a run without the change and one with it, both
-recorded. Prints the median of what was really gained, what was predicted (median), its error bound, and whether the difference is within
-5 % of the run, and within the bound. --speed: instead how long a replay of a synthetic run of 64 ranks with 10^5 events each takes.
+Runs every pattern (--pattern: that one) of tests/truth/programs/whatif.c with both MPIs (the one with OpenMP threads is built for that),
+and of forkjoin.c, which has threads and no MPI. A pair is a run without the change and one with it, both recorded. Prints the median of
+what was really gained, what was predicted (median), its error bound, and whether the difference is within 5 % of the run, and within the
+bound. The patterns ask and bulk have two ranks, and a network that really becomes slower: by a library that
+delays messages, and by a token bucket in a network namespace (tests/support/slow_network.py; TCP, so Open MPI only).
+--speed: instead how long a replay of synthetic runs takes: of 64 ranks with 10^5 events each, and of 4,096 with as many as a rank
+of such a job may keep (docs/design/0006-waiting.md), which takes 17 GB of memory.
 """
 
 import argparse
@@ -17,23 +21,32 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
+from commands import timed
 from mpi_call import TOP
+
+sys.path.append(os.path.join(TOP, "tests", "support"))
+import slow_network  # noqa: E402
 
 SOURCE = os.path.join(TOP, "tests", "truth", "programs", "whatif.c")
 FORK_JOIN = os.path.join(TOP, "tests", "truth", "programs", "forkjoin.c")
 THREADS = 3
-HALF = ("half", "function solve x0.5")
-EQUAL = ("equal", "rank 1 = mean")
-SHARED = ("equal", "balance function solve")
+HALF = ("half", ["function solve x0.5"])
+EQUAL = ("equal", ["rank 1 = mean"])
+BOTH = ("both", HALF[1] + EQUAL[1])
+SHARED = ("equal", ["balance function solve"])
 FORK_JOIN_PATTERNS = [("workers", *HALF), ("workers", *SHARED), ("nested", *HALF), ("loop", *HALF), ("loop", *SHARED), ("phases", *HALF)]
 UNIT_S = "0.03"  # of work: long enough for samples of ranks that sleep
-PATTERNS = [("allreduce", *EQUAL), ("allreduce", *HALF), ("ring", *EQUAL), ("ring", *HALF), ("pipeline", *HALF),
-            ("master", *HALF), ("halo", *EQUAL), ("halo", *HALF), ("bcast", *HALF), ("reduce", *HALF), ("alltoall", *EQUAL),
-            ("alltoall", *HALF), ("scan", *HALF), ("barrier", "nobarrier", None), ("barrier", *HALF), ("rendezvous", *HALF),
+# LINE(text): the line of the program with that text.
+PATTERNS = [("allreduce", *EQUAL), ("allreduce", *HALF), ("allreduce", *BOTH),
+            ("allreduce", "half", ["line whatif.c:LINE(rest(wanted);) x0.5"]), ("marked", "half", ["region load x0.5"]),
+            ("ring", *EQUAL), ("ring", *HALF), ("pipeline", *HALF), ("master", *HALF), ("halo", *EQUAL), ("halo", *HALF),
+            ("halo", *BOTH), ("bcast", *HALF), ("reduce", *HALF), ("alltoall", *EQUAL), ("alltoall", *HALF), ("scan", *HALF), ("barrier", "nobarrier", ["call MPI_Barrier whatif.c:LINE(if (!nobarrier)) removed"]),
+            ("barrier", *HALF), ("rendezvous", *HALF),
             ("polling", *HALF), ("gather", *HALF), ("gather", *EQUAL), ("scatter", *HALF), ("allgather", *EQUAL),
-            ("allgather", *HALF), ("overlap", *HALF), ("overlap", *EQUAL), ("io", "noio", "io x0"), ("team", "four", "threads 4")]
+            ("allgather", *HALF), ("overlap", *HALF), ("overlap", *EQUAL), ("io", "noio", ["io x0"]), ("team", "four", ["threads 4"])]
+LATENCY_S = 0.03
+RATE_BITS_PER_S = 200_000_000  # 1 MiB takes 42 ms
 
 
 def launcher(flavour, ranks):
@@ -42,41 +55,70 @@ def launcher(flavour, ranks):
     return ["mpirun.mpich", "-n", str(ranks)]
 
 
-def output_of(command):
-    return subprocess.run(command, capture_output=True, timeout=300, check=True).stdout
+def output_of(command, env=None):
+    return subprocess.run(command, capture_output=True, timeout=300, check=True, env=env).stdout
 
 
-def compare(build, folder, flavour, ranks, pattern, kind, change, pairs):
+class Variant:
+    """How a program is run without the change, or with it."""
+
+    def __init__(self, command, launcher=(), env=None):
+        self.command, self.launcher, self.env = command, launcher, env
+
+    def elapsed_s(self, clusterprof, directory):
+        recorded = [*self.launcher, clusterprof, "-q", "-r", "250", "-o", directory, *self.command]
+        return json.loads(output_of(recorded, env=self.env))["elapsed_s"]
+
+
+def compare(build, folder, flavour, ranks, pattern, kind, changes, pairs):
     program = os.path.join(folder if kind == "four" else os.path.join(build, "programs"), flavour, "whatif")
-    compare_runs(build, folder, f"| {flavour} | {ranks} |", launcher(flavour, ranks), [program, pattern, kind, UNIT_S], change, pairs)
+    before, after = (Variant([program, pattern, made, UNIT_S], launcher(flavour, ranks)) for made in ("none", kind))
+    compare_runs(build, folder, f"| {flavour} | {ranks} | {pattern} |", before, after, changes, pairs)
 
 
-def compare_threads(build, folder, pattern, kind, change, pairs):
-    compare_runs(build, folder, f"| - | {THREADS} threads |", [], [os.path.join(folder, "forkjoin"), pattern, kind], change, pairs)
+def compare_threads(build, folder, pattern, kind, changes, pairs):
+    program = os.path.join(folder, "forkjoin")
+    before, after = (Variant([program, pattern, made]) for made in ("none", kind))
+    compare_runs(build, folder, f"| - | {THREADS} threads | {pattern} |", before, after, changes, pairs)
 
 
-def compare_runs(build, folder, head, before_program, command, change, pairs):
-    """command: the program, the pattern, and the kind of change."""
+def compare_latencies(build, folder, flavour, pairs):
+    """Messages that are twice as late."""
+    here = os.path.join(folder, f"delays-{flavour}")
+    os.mkdir(here)
+    command = [slow_network.with_delays(flavour, SOURCE, here), "ask", "none", UNIT_S]
+    before, after = (Variant(command, launcher(flavour, 2), slow_network.delay(seconds)) for seconds in (LATENCY_S, 2 * LATENCY_S))
+    compare_runs(build, folder, f"| {flavour} | 2 | ask |", before, after, ["latency x2"], pairs)
+
+
+def compare_bandwidths(build, folder, pairs):
+    """Half the bandwidth."""
+    if why := slow_network.why_not_limited():
+        print(f"bulk: there can be no network of limited bandwidth here: {why}", file=sys.stderr)
+        return
+    first, *others = launcher("openmpi", 2)
+    command = [os.path.join(build, "programs", "openmpi", "whatif"), "bulk", "none", UNIT_S]
+    before, after = (Variant(command, [*slow_network.limit(rate), first, *slow_network.OVER_TCP, *others], slow_network.as_root())
+                     for rate in (RATE_BITS_PER_S, RATE_BITS_PER_S // 2))
+    compare_runs(build, folder, "| openmpi, TCP | 2 | bulk |", before, after, ["bandwidth x0.5"], pairs)
+
+
+def compare_runs(build, folder, head, before, after, changes, pairs):
     clusterprof = os.path.join(build, "bin", "clusterprof")
-    before, after, gains, bounds = [], [], [], []
+    asked = [word for change in changes for word in ("--change", change)]
+    before_s, real_s, gains_s, bounds_s = [], [], [], []
     for pair in range(pairs):
         run = os.path.join(folder, f"run-{pair}")
-
-        def elapsed_s(directory, kind):
-            program, pattern, _, *options = command
-            return json.loads(output_of([*before_program, clusterprof, "-q", "-r", "250", "-o", directory, program, pattern, kind,
-                                         *options]))["elapsed_s"]
-
-        before.append(elapsed_s(run, "none"))
-        after.append(elapsed_s(run + "-changed", command[2]))
-        predicted = json.loads(output_of([clusterprof, "whatif", run, "--json", "--change", change]))
-        gains.append(predicted["elapsed_s"] - predicted["predicted_s"])
-        bounds.append(predicted["error_s"])
+        before_s.append(before.elapsed_s(clusterprof, run))
+        real_s.append(before_s[-1] - after.elapsed_s(clusterprof, run + "-changed"))
+        predicted = json.loads(output_of([clusterprof, "whatif", run, "--json", *asked]))
+        gains_s.append(predicted["elapsed_s"] - predicted["predicted_s"])
+        bounds_s.append(predicted["error_s"])
         shutil.rmtree(run)
         shutil.rmtree(run + "-changed")
-    real, gain, bound = (statistics.median(values) for values in ([x - y for x, y in zip(before, after)], gains, bounds))
-    within = abs(gain - real) <= 0.05 * statistics.median(before)
-    print(f"{head} {command[1]} | {change} | {statistics.median(before):.3f} | {real:.3f} | {gain:.3f} | {bound:.3f} | "
+    whole, real, gain, bound = (statistics.median(values) for values in (before_s, real_s, gains_s, bounds_s))
+    within = abs(gain - real) <= 0.05 * whole
+    print(f"{head} {', '.join(changes)} | {whole:.3f} | {real:.3f} | {gain:.3f} | {bound:.3f} | "
           f"{'yes' if within else 'NO'} | {'yes' if abs(gain - real) <= bound else 'NO'} |", flush=True)
 
 
@@ -86,14 +128,24 @@ def build_with_openmp(folder, flavour):
 
 
 def speed(build, folder):
-    run = os.path.join(folder, "synthetic")
     synth = os.path.join(build, "libexec", "clusterprof", "synth")
-    output_of([synth, "--nodes", "4", "--ranks-per-node", "16", "--events", "100000", run])
-    for change in ("io x0.5", "latency x0.5"):
-        began = time.monotonic()
-        done = subprocess.run([os.path.join(build, "bin", "clusterprof"), "whatif", run, "--json", "--change", change],
-                              capture_output=True, timeout=600)
-        print(f"{change}: {time.monotonic() - began:.1f} s, status {done.returncode} {done.stderr.decode().strip()}")
+    for nodes, per_node, events in ((4, 16, 100_000), (64, 64, 8192)):
+        run = os.path.join(folder, f"synthetic-{nodes * per_node}")
+        output_of([synth, "--nodes", str(nodes), "--ranks-per-node", str(per_node), "--events", str(events), run])
+        for change in ("io x0.5", "latency x0.5"):
+            took_s, peak_bytes = timed([os.path.join(build, "bin", "clusterprof"), "whatif", run, "--json", "--change", change])
+            print(f"{nodes * per_node} ranks, {events} events each, {change}: {took_s:.1f} s, {peak_bytes / 1e9:.2f} GB", flush=True)
+        shutil.rmtree(run)
+
+
+def with_lines(change, text):
+    """With the number in place of LINE(...)."""
+    if "LINE(" not in change:
+        return change
+    before, _, rest = change.partition("LINE(")
+    sought, _, behind = rest.rpartition(")")
+    line = next(n for n, row in enumerate(text.splitlines(), 1) if sought in row)
+    return f"{before}{line}{behind}"
 
 
 def main():
@@ -101,7 +153,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(TOP, "build", "release"))
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--ranks", default="2,4,8")
-    parser.add_argument("--pattern", choices=sorted({row[0] for row in FORK_JOIN_PATTERNS + PATTERNS}))
+    parser.add_argument("--pattern", choices=sorted({row[0] for row in FORK_JOIN_PATTERNS + PATTERNS} | {"ask", "bulk"}))
     parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
 
@@ -114,21 +166,25 @@ def main():
             speed(options.build, folder)
             return
         with open(SOURCE, encoding="utf-8") as file:
-            line = next(n for n, text in enumerate(file, 1) if "if (!nobarrier)" in text)
+            text = file.read()
         print("| MPI | ranks | pattern | change | took (s) | gained | predicted | +/- | within 5 % | within +/- |")
         print("|---|---|---|---|---|---|---|---|---|---|")
         output_of(["gcc", "-O2", "-g", "-pthread", "-fopenmp", FORK_JOIN, "-o", os.path.join(folder, "forkjoin")])
         # Threads that wait for the next region would keep processors busy.
         os.environ["OMP_WAIT_POLICY"] = "passive"
-        for pattern, kind, change in filter(is_asked, FORK_JOIN_PATTERNS):
-            compare_threads(options.build, folder, pattern, kind, change, options.pairs)
+        for pattern, kind, changes in filter(is_asked, FORK_JOIN_PATTERNS):
+            compare_threads(options.build, folder, pattern, kind, changes, options.pairs)
         del os.environ["OMP_WAIT_POLICY"]
         for flavour in ("openmpi", "mpich"):
             build_with_openmp(folder, flavour)
             for ranks in map(int, options.ranks.split(",")):
-                for pattern, kind, change in filter(is_asked, PATTERNS):
-                    compare(options.build, folder, flavour, ranks, pattern, kind,
-                            change or f"call MPI_Barrier whatif.c:{line} removed", options.pairs)
+                for pattern, kind, changes in filter(is_asked, PATTERNS):
+                    compare(options.build, folder, flavour, ranks, pattern, kind, [with_lines(change, text) for change in changes],
+                            options.pairs)
+            if is_asked(("ask",)):
+                compare_latencies(options.build, folder, flavour, options.pairs)
+        if is_asked(("bulk",)):
+            compare_bandwidths(options.build, folder, options.pairs)
     finally:
         shutil.rmtree(folder)
 

@@ -106,10 +106,12 @@ struct Recording {
   std::vector<Stretch> tail;    // per lane
   std::vector<Part> parts;
   std::vector<std::int64_t> own_ns;      // per first event of a call: without what it waited for
+  std::vector<std::int64_t> large_ns;    // of that, transfers of large messages: the bandwidth of the network
   std::vector<std::int64_t> transit_ns;  // per event: from what it depends on to its end
+  std::vector<bool> begins_in_call;      // per event: that is no earlier than the call's begin
   std::vector<bool> elastic;             // per first event of a call: it was polled for
   std::vector<bool> waits_for_receive;   // per event
-  std::vector<std::uint64_t> bytes;      // per event; of collectives the mean of their call site
+  std::vector<std::uint64_t> bytes;      // per event; of collectives without them the mean of their call site
   std::vector<bool> across;              // per event: nodes
   Reaches reaches;
   std::array<Network, 2> network;    // within a node, and across
@@ -191,6 +193,15 @@ struct Recording {
   [[nodiscard]] double network_ns(std::uint32_t e) const {
     const auto [latency, bandwidth] = network_parts(e, 1e18);
     return latency + bandwidth;
+  }
+  // Whether a message is transferred only once both sides are there: a large one.
+  [[nodiscard]] bool is_handed_over(std::uint32_t e) const {
+    const Event& event = trace.events[e];
+    if (event.kind != MpiEventKind::kReceive) return waits_for_receive[e];
+    if (event.match == kNone || bytes[e] < network[across[e] ? 1 : 0].rendezvous_bytes) return false;
+    const Event& send = trace.events[event.match];
+    const bool was_buffered = (send.flags & wire::kEventNonblocking) == 0 && send.exit_ns < event.start_ns;
+    return !was_buffered;
   }
   // When the receive of a send was posted; kNone without one.
   [[nodiscard]] std::uint32_t receive_of(std::uint32_t e) const {
@@ -406,14 +417,15 @@ class ChangedCosts {
   }
   void begin(std::uint32_t call, std::int64_t ns) {
     Now& now = now_[r_.trace.events[call].lane];
-    now = {ns, later_by(ns, is_left_out(call) ? 0 : r_.own_ns[call]), ns};
+    now = {ns, later_by(ns, is_left_out(call) ? 0 : own_ns(call)), ns};
     cause[call] = kNone;
     behind_ns[call] = now.done_ns - ns;
   }
   void completes(std::uint32_t call, std::uint32_t e, Dependence dependence) {
     if (dependence.event == kNone) return;
     Now& now = now_[r_.trace.events[call].lane];
-    const std::int64_t done_ns = later_by(dependence.ns, transit_ns(e));
+    const std::int64_t from_ns = r_.begins_in_call[e] ? std::max(dependence.ns, now.begin_ns) : dependence.ns;
+    const std::int64_t done_ns = later_by(from_ns, transit_ns(e));
     now.waited_until_ns = std::max(now.waited_until_ns, dependence.ns);
     if (done_ns <= now.done_ns) return;
     now.done_ns = done_ns;
@@ -447,6 +459,12 @@ class ChangedCosts {
     const auto until_last_ns = static_cast<double>(threads_.last_ns(window) - window.begin_ns);
     const double rest_ns = std::max(useful_ns - until_last_ns, 0.0);
     return row->second = std::max(useful_ns + changed_ns - as_recorded_ns + rest_ns * (own - 1), 0.0);
+  }
+  [[nodiscard]] std::int64_t own_ns(std::uint32_t call) const {
+    if (a_.bandwidth == 1) return r_.own_ns[call];
+    const auto own_ns = static_cast<double>(r_.own_ns[call]);
+    const auto large_ns = static_cast<double>(r_.large_ns[call]);
+    return std::llround(std::clamp(own_ns + large_ns * (1 / a_.bandwidth - 1), 0.0, 4e18));
   }
   [[nodiscard]] std::int64_t transit_ns(std::uint32_t e) const {
     if (a_.latency == 1 && a_.bandwidth == 1) return r_.transit_ns[e];
@@ -542,6 +560,7 @@ struct WhatIf::State {
   void find_windows_of_ranks();
   [[nodiscard]] double play(std::uint32_t rank, const Amounts& amounts) const;
   void find_stretches();
+  void divide_tails();
   void find_places();
   void find_io();
   void find_blocked();
@@ -626,6 +645,7 @@ Result<void> WhatIf::State::prepare() {
   if (is_sample)
     if (const Result<void> taken = take_stretches(clocks); !taken) return taken.error();
   find_stretches();
+  divide_tails();
   find_places();
   find_io();
   find_blocked();
@@ -920,6 +940,43 @@ void WhatIf::State::find_stretches() {
   });
 }
 
+// Behind a thread's last call there is no event to keep samples for. Of a main thread, they are those that
+// are in no other gap.
+void WhatIf::State::divide_tails() {
+  if (!recording.spans.empty()) return;  // the other gaps are not known
+  const Trace& trace = recording.trace;
+  const auto outside_mpi = [&](std::uint32_t path) { return trace.outside[path] == path; };
+  std::map<std::uint64_t, double> rest;  // ns by rank and path
+  for (const shard::Value& value : merged.values)
+    if (value.main_thread && value.category != shard::Category::kMpi && outside_mpi(value.path))
+      rest[key_of(value.rank, value.path)] += static_cast<double>(value.wall_ns);
+  for (const Gap& gap : trace.gaps) {
+    const Lane& lane = trace.lanes[trace.events[gap.event].lane];
+    if (lane.thread != 0 || !outside_mpi(gap.path)) continue;
+    // Its own waiting for a processor is below a path in gaps only.
+    const bool lacks = !trace.lacks_processor.empty() && trace.lacks_processor[gap.path];
+    const auto row = rest.find(key_of(lane.rank, lacks ? merged.paths[gap.path].parent : gap.path));
+    if (row != rest.end()) row->second -= static_cast<double>(gap.wall_ns);
+  }
+  for (const Lane& lane : trace.lanes) {
+    Stretch& tail = recording.tail[trace.events[lane.first].lane];
+    const auto tail_ns = static_cast<double>(tail.useful_ns);
+    if (lane.thread != 0 || seconds(tail_ns) < kFewSamples * period_s) continue;
+    const auto begin = rest.lower_bound(key_of(lane.rank, 0)),
+               end = rest.lower_bound(key_of(lane.rank + 1, 0));
+    double all_ns = 0;
+    for (auto row = begin; row != end; ++row) all_ns += std::max(row->second, 0.0);
+    // There are more of them where other gaps had more call paths than are kept.
+    all_ns = std::max(all_ns, tail_ns);
+    tail.first = static_cast<std::uint32_t>(recording.parts.size());
+    for (auto row = begin; row != end; ++row)
+      if (row->second > 0)
+        recording.parts.push_back(
+            {static_cast<std::uint32_t>(row->first), static_cast<float>(row->second / all_ns)});
+    tail.count = static_cast<std::uint32_t>(recording.parts.size()) - tail.first;
+  }
+}
+
 // Calls that only begin something wait for nothing, and not all ranks make them: at the edge of a grid there
 // is no neighbour to send to, and what others do before that call is done before the next one there. A gap
 // before such a call counts to the next call, where not all ranks make it that come to the wait behind.
@@ -1029,6 +1086,14 @@ void WhatIf::State::find_bytes() {
       continue;
     }
     if (event.match != kNone) recording.across[e] = instance_across[event.match];
+    if (event.match != kNone &&
+        event.kind == MpiEventKind::kCollectiveDone) {  // the call that began it knows
+      const std::uint32_t row =
+          recording.matches.member_of(recording.matches.instances[event.match], lane.rank);
+      const std::uint32_t arrival = row == kNone ? kNone : recording.matches.members[row].arrival;
+      if (arrival != kNone) recording.bytes[e] = trace.bytes[arrival];
+    }
+    if (recording.bytes[e] != 0) continue;
     if (const auto found = of_site.find(key_of(lane.rank, event.path));
         found != of_site.end() && found->second.second > 0)
       recording.bytes[e] =
@@ -1117,6 +1182,8 @@ bool WhatIf::State::calibrate() {
   if (engine.run() < 0) return false;
   find_network(recorded, first_ns);
   recording.own_ns.resize(trace.events.size());
+  recording.large_ns.resize(trace.events.size());
+  recording.begins_in_call.resize(trace.events.size());
   recording.transit_ns.resize(trace.events.size());
   for (const Lane& lane : trace.lanes)
     for (std::uint32_t call = lane.first; call != lane.end; call = trace.call_end(call)) {
@@ -1140,6 +1207,17 @@ bool WhatIf::State::calibrate() {
       if (has_transfer) {
         const auto behind_ns = static_cast<double>(exit_ns - recorded.dependence_ns[last]);
         own_ns = std::llround(std::max(behind_ns - recording.network_ns(last), 0.0));
+        // If the other side is there first in the replay, the transfer is still to come.
+        const Event& event = trace.events[last];
+        recording.begins_in_call[last] =
+            (event.kind == MpiEventKind::kSend || event.kind == MpiEventKind::kReceive) &&
+            (event.flags & wire::kEventNonblocking) == 0 && recording.is_handed_over(last);
+      } else {  // the other side was: the transfer is the call's own
+        double large_ns = 0;
+        for (std::uint32_t e = call; e < end; ++e)
+          if (recording.is_handed_over(e))
+            large_ns += recording.network_parts(e, static_cast<double>(own_ns)).second;
+        recording.large_ns[call] = std::llround(std::min(large_ns, static_cast<double>(own_ns)));
       }
       for (std::uint32_t e = call; e < end; ++e) {
         if (recorded.dependence_ns[e] == kNoTime) continue;

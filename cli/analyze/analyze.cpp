@@ -413,7 +413,8 @@ void Verbs::add_whatif() {
   whatif_verb->add_flag("--json", whatif_options.json, "print JSON");
   whatif_verb
       ->add_option("--max-events", whatif_options.max_events,
-                   "replay a run of so many MPI events, 500 bytes of memory each (default: 20,000,000)")
+                   "replay a run of so many MPI events, 500 bytes of memory each (default: as many as fit "
+                   "into four fifths of the available memory)")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
   whatif_verb->add_option("--top", whatif_options.top, "rows of the tables")

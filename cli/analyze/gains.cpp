@@ -2,8 +2,11 @@
 #include "cli/analyze/gains.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <new>
 #include <string>
 #include <string_view>
@@ -66,6 +69,23 @@ Result<void> read_and_prepare(const fs::path& run, WhatIf& whatif) {
 
 }  // namespace
 
+std::uint64_t most_events_in(std::string_view meminfo) {
+  constexpr std::string_view kLabel = "\nMemAvailable:";
+  const std::size_t label = meminfo.find(kLabel);
+  if (label == std::string_view::npos) return kUsualMostEvents;
+  std::string_view rest = meminfo.substr(label + kLabel.size());
+  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+  std::uint64_t kilobytes = 0;
+  if (std::from_chars(rest.data(), rest.data() + rest.size(), kilobytes).ec != std::errc())
+    return kUsualMostEvents;
+  return std::min(kilobytes, UINT64_MAX / 4096) * 1024 / 5 * 4 / kEventBytes;
+}
+
+std::uint64_t most_events() {
+  std::ifstream file("/proc/meminfo");
+  return most_events_in(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
 Result<std::uint64_t> events_of(const fs::path& run) {
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
   if (!shards) return shards.error();
@@ -86,7 +106,8 @@ Result<void> read_shards_of(const fs::path& run, std::uint64_t most_events, What
   if (events.value() > most_events)
     return Error{run.string() + ": it has " + std::to_string(events.value()) +
                      " MPI events, and a replay takes " + std::to_string(most_events) +
-                     " at most, as each needs about 500 bytes of memory: --max-events sets another limit",
+                     " at most, as each needs about " + std::to_string(kEventBytes) +
+                     " bytes of the memory that is available: --max-events sets another limit",
                  ErrorKind::kNotFound};
   return read_and_prepare(run, whatif);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "aggregator/whatif/whatif.hpp"
@@ -15,16 +16,24 @@
 
 namespace clusterprof::cli {
 
-// A replay takes this many MPI events if nobody asks for more: with what is known of the time between them
-// about 10 GB of memory, and a second or two for each change.
-inline constexpr std::uint64_t kMostEvents = 20'000'000;
+// What an MPI event of a run that is replayed takes of memory, about, with what is known of the time between
+// events.
+inline constexpr std::uint64_t kEventBytes = 500;
+// A replay takes this many where the system does not say how much memory there is.
+inline constexpr std::uint64_t kUsualMostEvents = 20'000'000;
+
+// How many MPI events a replay takes if nobody asks for more: those that four fifths of the available memory
+// have room for. `meminfo`: the text of /proc/meminfo.
+std::uint64_t most_events_in(std::string_view meminfo);
+// On this machine, now.
+std::uint64_t most_events();
 
 // How many MPI events the shards of the run have, without reading these. Error: it has no shards, or one
 // cannot be read.
 Result<std::uint64_t> events_of(const std::filesystem::path& run);
 
-// Reads all shards of the run, and prepares the replay. Error: it cannot be replayed, and why; among others it
-// has more events than `most_events`.
+// Reads all shards of the run, and prepares the replay. Error: it cannot be replayed, and why; among others
+// it has more events than `most_events`.
 Result<void> read_shards_of(const std::filesystem::path& run, std::uint64_t most_events,
                             aggregator::whatif::WhatIf& whatif);
 

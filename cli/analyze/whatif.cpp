@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "aggregator/whatif/whatif.hpp"
+#include "base/base_name.hpp"
 #include "cli/analyze/gains.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
 #include "cli/analyze/stored_analysis.hpp"
-#include "base/base_name.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
@@ -171,8 +171,8 @@ int whatif(const WhatIfOptions& options) {
   const Result<fs::path> directory = run_directory(options.run);
   if (!directory) return complain(directory.error());
   WhatIf whatif;
-  const std::uint64_t most_events = options.max_events == 0 ? kMostEvents : options.max_events;
-  if (const Result<void> read = read_shards_of(directory.value(), most_events, whatif); !read)
+  const std::uint64_t most = options.max_events == 0 ? most_events() : options.max_events;
+  if (const Result<void> read = read_shards_of(directory.value(), most, whatif); !read)
     return complain(read.error());
 
   std::optional<Prediction> prediction;
@@ -186,8 +186,8 @@ int whatif(const WhatIfOptions& options) {
     if (!run) return complain(run.error());
     const Result<const shard::ShardData*> head = run.value().profile.head();
     if (!head) return complain(head.error());
-    gains = gains_of(
-        whatif, report::gain_candidates(run.value().analysis, report::FunctionNames(*head.value())));
+    gains =
+        gains_of(whatif, report::gain_candidates(run.value().analysis, report::FunctionNames(*head.value())));
   }
   if (options.json) return print_json(whatif, changes, prediction, gains);
   WhatIfText page(whatif, options);

@@ -13,7 +13,7 @@ struct WhatIfOptions {
   std::string run;
   std::vector<std::string> changes;  // empty: the run's own candidates are ranked
   bool json = false;
-  std::uint64_t max_events = 0;  // that are replayed; 0: as many as usual
+  std::uint64_t max_events = 0;  // that are replayed; 0: as many as there is memory for
   std::size_t top = 10;
   std::string colour = "auto";
 };

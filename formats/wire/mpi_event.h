@@ -40,8 +40,9 @@ struct MpiEvent {
   std::uint64_t start_ns;
   std::uint64_t mpi_ns;   // what this thread had spent inside MPI before enter_ns
   std::uint64_t channel;  // identity of the communicator; a window or file has its communicator's
-  std::uint64_t bytes;    // of the message; 0 for collectives
-  std::uint32_t site;     // index into the MpiSite table, of the call; 0xffffffff unknown
+  // Of the message. kCollective, kCollectiveStart: what the rank sent and received; 0 of persistent ones.
+  std::uint64_t bytes;
+  std::uint32_t site;  // index into the MpiSite table, of the call; 0xffffffff unknown
   // kSend, kReceive, ...: number of the message among those with its (source, destination, channel, tag), in
   // order of sending; receives count in order of posting, but in order of completion while a receive of any
   // source or tag is pending on the channel. kCollective...: number of the collective call on the channel.

@@ -178,6 +178,7 @@ Operation Record::take_collective(int root) const noexcept {
   taken.sequence = take_collective_number(*communicator_, state.shared);
   publish_collectives(call_.segment, *communicator_, static_cast<std::uint16_t>(op_));
   taken.members = static_cast<std::uint32_t>(communicator_->size);
+  taken.bytes = sent_ + received_;
   count_operation(call_, state.shared);
   return taken;
 }

@@ -557,7 +557,7 @@ struct RegionRow {
   Seconds focus_s;  // longest_s without the MPI_Init and MPI_Finalize that every rank was in there
   std::optional<std::int32_t> slowest_rank;
   Limits limits;
-  CounterAmounts counters;
+  CounterAmounts counters, counters_outside_mpi;
   std::vector<Derived> derived;
   std::string bottleneck;              // the class with the largest share; empty: nothing is known
   std::optional<RegionMemory> memory;  // with --memory: of what was allocated in the region

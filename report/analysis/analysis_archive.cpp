@@ -421,8 +421,8 @@ CLUSTERPROF_MEMBERS(TimelineRow, rank, node, values)
 CLUSTERPROF_MEMBERS(RegionMemory, alloc_bytes, live_end_bytes, rank_peak_bytes, node_peak_bytes, copy_bytes)
 CLUSTERPROF_MEMBERS(RegionRow, names, domain, is_of_library, forward_file, forward_line, count, time_s, min_s,
                     max_s, max_n, spread, sampled_s, share, category_s, efficiency, mean_useful_s,
-                    max_useful_s, longest_s, focus_s, slowest_rank, limits, counters, derived, bottleneck,
-                    memory)
+                    max_useful_s, longest_s, focus_s, slowest_rank, limits, counters, counters_outside_mpi,
+                    derived, bottleneck, memory)
 CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished, time_s,
                     wait_s, transfer_s, spread)
 CLUSTERPROF_MEMBERS(TorchRow, op, kind, file, function, line, time_s, spread, count, wait_s, samples,

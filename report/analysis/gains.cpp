@@ -26,6 +26,18 @@ constexpr double kNearlyAll = 0.9, kLeastOwn = 0.5;
 constexpr double kLongerThanMean = 1.05;
 
 std::string rank_is_mean(std::int32_t rank) { return "rank " + std::to_string(rank) + " = mean"; }
+// Where what the rank does late costs the others most; null: not known.
+const SourceLocation* late_place(const Analysis& analysis, std::int32_t rank) {
+  for (const RootCauseRow& cause : analysis.root_functions) {  // largest first
+    const SourceLocation& place = analysis.places[cause.place];
+    if (cause.rank == rank && place.op.empty() && !place.function.empty()) return &place;
+  }
+  for (const Finding& finding : analysis.findings)
+    if (finding.kind == Kind::kLoadImbalance && finding.rank == rank && finding.place.op.empty() &&
+        !finding.place.function.empty())
+      return &finding.place;
+  return nullptr;
+}
 std::string barrier_removed(std::string_view file, std::uint32_t line) {
   return "call MPI_Barrier " + std::string(file) + ":" + std::to_string(line) + " removed";
 }
@@ -55,12 +67,17 @@ FindingChange change_of(const Finding& finding, const Analysis& analysis) {
       if (place.function.empty()) return {};
       return {FindingChange::Of::kFunction, "balance function " + place.function};
     }
+    case Kind::kOpenMpImbalance:  // the function that the region is in
+      if (place.function.empty()) return {};
+      return {FindingChange::Of::kFunction, "balance function " + place.function};
     case Kind::kMutualWaiting:
     case Kind::kMpiBesidesWaiting:
     case Kind::kMpiTime:
       if (place.op != "MPI_Barrier" || place.line == 0) return {};
       return {FindingChange::Of::kCall, barrier_removed(place.file, place.line)};
     case Kind::kFileIo:
+    case Kind::kRankIo:
+    case Kind::kSmallIo:
       return {FindingChange::Of::kIo, "io x0"};
     default:
       return {};
@@ -79,6 +96,7 @@ class Candidates {
     findings();
     functions();
     lines();
+    regions();
     ranks();
     barriers();
     if (takes_time(shard::Category::kMpi)) {
@@ -113,7 +131,7 @@ class Candidates {
       const SourceLocation& place = finding.place;
       if (change.text.empty() || (change.of == Of::kFunction && !names_.is_one(place.function))) continue;
       GainCandidate candidate;
-      if (change.of == Of::kRank) candidate.rank = finding.rank;
+      if (change.of == Of::kRank) candidate = of_rank(*finding.rank);
       if (change.of == Of::kFunction || change.of == Of::kCall)
         candidate.file = place.file, candidate.function = place.function, candidate.line = place.line;
       add(std::move(change.text), std::move(candidate));
@@ -156,10 +174,28 @@ class Candidates {
     });
     if (longest.size() > kOfEachKind) longest.resize(kOfEachKind);
     for (const RankInfo* rank : longest) {
-      GainCandidate candidate;
-      candidate.rank = rank->rank;
-      add(rank_is_mean(rank->rank), std::move(candidate));
+      add(rank_is_mean(rank->rank), of_rank(rank->rank));
     }
+  }
+
+  [[nodiscard]] GainCandidate of_rank(std::int32_t rank) const {
+    GainCandidate candidate;
+    candidate.rank = rank;
+    if (const SourceLocation* const place = late_place(a_, rank))
+      candidate.file = place->file, candidate.function = place->function, candidate.line = place->line;
+    return candidate;
+  }
+
+  // Of the program's own: a change names a region without who names it.
+  void regions() {
+    std::vector<const RegionRow*> longest;
+    for (const RegionRow& row : a_.regions)
+      if (row.domain.empty() && !row.names.empty() && row.share >= kLeastShare && row.share < kNearlyAll)
+        longest.push_back(&row);
+    std::stable_sort(longest.begin(), longest.end(),
+                     [](const auto* a, const auto* b) { return a->share > b->share; });
+    if (longest.size() > kOfEachKind) longest.resize(kOfEachKind);
+    for (const RegionRow* row : longest) add("region " + row->names.back() + " x0.5", {});
   }
 
   void barriers() {

@@ -18,7 +18,7 @@ class LineRows;
 
 struct GainCandidate {
   std::string change;          // docs/whatif.md, "Changes"
-  std::string file, function;  // that it is about; empty: none
+  std::string file, function;  // that it is about, or where `rank` is late; empty: none
   std::uint32_t line = 0;      // 0: none
   std::optional<std::int32_t> rank;
 };
@@ -36,9 +36,9 @@ class FunctionNames {
   std::set<std::string> of_one_;
 };
 
-// The changes that make the causes of findings go away, in the order of findings; then functions and lines
-// with most time, ranks that work longest, barriers, the network, and input and output. The second takes the
-// lines from `lines`.
+// The changes that make the causes of findings go away, in the order of findings; then functions, lines and
+// regions with most time, ranks that work longest, barriers, the network, and input and output. The second
+// takes the lines from `lines`.
 std::vector<GainCandidate> gain_candidates(const Analysis& analysis, const FunctionNames& names);
 std::vector<GainCandidate> gain_candidates(const Analysis& analysis, const FunctionNames& names,
                                            const LineRows& lines);

@@ -201,18 +201,22 @@ void RegionTime::sum_time(const PathTime& time, const LimitTime& limits, std::ve
 }
 
 void RegionTime::sum_counts(const PathCounts& counts, std::vector<RegionRow>& rows) const {
-  for (std::uint32_t c = 0; c < counts.counters(); ++c) {
-    std::vector<std::optional<std::uint64_t>> sums(parent_.size());
-    for (std::uint32_t path = 1; path < of_path_.size(); ++path)
-      if (of_path_[path] != 0)
+  for (const bool with_mpi : {true, false})
+    for (std::uint32_t c = 0; c < counts.counters(); ++c) {
+      std::vector<std::optional<std::uint64_t>> sums(parent_.size());
+      for (std::uint32_t path = 1; path < of_path_.size(); ++path) {
+        if (of_path_[path] == 0) continue;
+        if (!with_mpi && paths_.frame(path)->kind == shard::FrameKind::kMpi) continue;
         if (const std::optional<std::uint64_t> amount = counts.amount(c, path))
           sums[of_path_[path]] = sums[of_path_[path]].value_or(0) + *amount;
-    for (auto at = static_cast<std::uint32_t>(sums.size()); at-- > 1;) {
-      if (!sums[at]) continue;
-      sums[parent_[at]] = sums[parent_[at]].value_or(0) + *sums[at];
-      rows[at - 1].counters.emplace_back(c, *sums[at]);
+      }
+      for (auto at = static_cast<std::uint32_t>(sums.size()); at-- > 1;) {
+        if (!sums[at]) continue;
+        sums[parent_[at]] = sums[parent_[at]].value_or(0) + *sums[at];
+        RegionRow& row = rows[at - 1];
+        (with_mpi ? row.counters : row.counters_outside_mpi).emplace_back(c, *sums[at]);
+      }
     }
-  }
 }
 
 void RegionTime::sum_memory(std::vector<RegionRow>& rows) const {

@@ -71,6 +71,14 @@ std::optional<double> number_in_command(const std::vector<std::string>& words, c
   return {};
 }
 
+std::optional<double> amount_in(const Analysis& analysis, const CounterAmounts& amounts,
+                                std::span<const std::string_view> names) {
+  const std::uint32_t counter = find_counter(analysis.counters, names);
+  for (const auto& [index, amount] : amounts)
+    if (index == counter && amount != 0) return static_cast<double>(amount);
+  return {};
+}
+
 // Outside MPI.
 std::optional<double> amount_of(const Analysis& analysis, std::span<const std::string_view> names) {
   const std::uint32_t counter = find_counter(analysis.counters, names);
@@ -157,6 +165,8 @@ ScaledRun scaled_run(const Analysis& analysis, std::string name, const SizeOf& o
     kept.time_s = region.time_s.value_or(region.sampled_s);
     kept.measures.efficiency = region.efficiency;
     kept.measures.mean_useful_s = region.mean_useful_s;
+    kept.measures.instructions = amount_in(analysis, region.counters_outside_mpi, kInstructions);
+    kept.measures.cycles = amount_in(analysis, region.counters_outside_mpi, kCycles);
   }
   run.call_tree = analysis.call_tree;
   return run;

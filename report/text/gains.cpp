@@ -23,8 +23,14 @@ constexpr std::size_t kBriefly = 5;  // rows among all sections
 constexpr std::size_t kRefused = 3;  // changes that are told with their reasons
 
 std::string place_of(const profile::PredictedGain& row) {
-  if (row.file.empty() || row.change.starts_with("line ") || row.change.starts_with("call ")) return {};
-  return fmt::format(" ({}:{})", base_name(row.file), row.line);
+  if (row.change.starts_with("line ") || row.change.starts_with("call ")) return {};
+  // A change of a rank does not say what that does.
+  std::string place;
+  if (row.rank >= 0 && !row.function.empty())
+    place = format::function_label(row.function, shard::FrameKind::kNative);
+  if (!row.file.empty())
+    place += fmt::format("{}{}:{}", place.empty() ? "" : " ", base_name(row.file), row.line);
+  return place.empty() ? place : " (" + place + ")";
 }
 
 std::string change_of_elapsed(const profile::Gains& gains, const profile::PredictedGain& row) {
@@ -62,8 +68,8 @@ void print_ranking(Page& page, const profile::Gains& gains, std::size_t rows) {
   if (refused == 0) return;
   page.paragraph({"  "}, fmt::format("Refused: {} of {} changes.", refused, gains.candidates));
   for (std::size_t i = 0; i < std::min(kRefused, refused); ++i)
-    page.paragraph({"    "}, fmt::format("{}: {}", gains.refused_changes[i].change,
-                                         gains.refused_changes[i].reason));
+    page.paragraph({"    "},
+                   fmt::format("{}: {}", gains.refused_changes[i].change, gains.refused_changes[i].reason));
   note_the_rest(page, std::min(kRefused, refused), refused);
 }
 

@@ -1,7 +1,7 @@
 """`clusterprof whatif` predicts what a change gains: solve() takes half as long, rank 1 as long as the others, a barrier is gone.
 The programs sleep for work, and print how long each rank worked and wanted to work in each round. From that and the pattern of
 communication follows what they would take with the change, on a busy machine, too. bench/whatif.py compares with programs in which
-the change is really made."""
+the change is really made; so do the tests of networks, which become slower (support/slow_network.py)."""
 
 import json
 import os
@@ -11,11 +11,22 @@ import subprocess
 import jsonschema
 
 import recording
+import slow_network
 
 RATE_HZ = 250
 # Open MPI's ranks yield while they wait. MPICH's spin: two of them have a processor each.
 RANKS = {"openmpi": 4, "mpich": 2}
-CHANGES = {"half": "function solve x0.5", "equal": "rank 1 = mean"}
+CHANGES = {"half": ["function solve x0.5"], "equal": ["rank 1 = mean"], "both": ["function solve x0.5", "rank 1 = mean"]}
+SOURCE = f"{recording.SOURCE}/tests/truth/programs/whatif.c"
+# Of runs with another network.
+PAIRS = 3
+LATENCY_S = 0.01
+RATE_BITS_PER_S = 400_000_000  # a message of 1 MiB takes 21 ms
+
+
+def line_of(text):
+    with open(SOURCE, encoding="utf-8") as file:
+        return next(n for n, line in enumerate(file, 1) if text in line)
 
 
 def elapsed_s(pattern, solve_s, prepare_s):
@@ -25,7 +36,7 @@ def elapsed_s(pattern, solve_s, prepare_s):
     for solve, prepare in zip(zip(*solve_s), zip(*prepare_s)):
         begin = now
         now = [begin[rank] + solve[rank] for rank in ranks]
-        if pattern in ("allreduce", "barrier"):
+        if pattern in ("allreduce", "marked", "barrier"):
             now = [max(now) for _ in ranks]
         elif pattern == "halo":
             now = [max(now[rank], *begin[max(rank - 1, 0):rank + 2]) + prepare[rank] for rank in ranks]
@@ -40,11 +51,11 @@ def elapsed_s(pattern, solve_s, prepare_s):
 def changed(kind, own):
     """The times of solve() with the change. A rank that is late because it had to wait for a processor is as late with it."""
     wanted_s = own["to_solve_s"]
-    if kind == "half":
-        factors = [0.5 for _ in wanted_s]
-    else:
-        mean = statistics.mean(sum(times) for rank, times in enumerate(wanted_s) if rank != 1)
-        factors = [mean / sum(times) if rank == 1 else 1 for rank, times in enumerate(wanted_s)]
+    factors = [1.0 for _ in wanted_s]
+    if kind in ("equal", "both"):
+        factors[1] = statistics.mean(sum(times) for rank, times in enumerate(wanted_s) if rank != 1) / sum(wanted_s[1])
+    if kind in ("half", "both"):
+        factors = [0.5 * factor for factor in factors]
     return [[time - (1 - factor) * wanted for time, wanted in zip(*of_rank)]
             for factor, *of_rank in zip(factors, own["solve_s"], wanted_s)]
 
@@ -72,6 +83,9 @@ class WhatIf(recording.RecordingTest):
             jsonschema.validate(result, json.load(file), jsonschema.Draft7Validator)
         return result
 
+    def predicted(self, run, changes):
+        return self.whatif(run, *(word for change in changes for word in ("--change", change)))
+
     def compare(self, flavour, pattern, kind, change=None, unit_s=0.01):
         program = recording.program(flavour, "whatif")
         self.need(program)
@@ -79,7 +93,7 @@ class WhatIf(recording.RecordingTest):
         own = self.own_times(self.record([program, pattern, "none", str(unit_s)],
                                          before=recording.launcher(flavour, RANKS[flavour]),
                                          options=["-q", "-r", str(RATE_HZ)], run=run))
-        result = self.whatif(run, "--change", change or CHANGES[kind])
+        result = self.predicted(run, [change] if change else CHANGES[kind])
         self.assertAlmostEqual(result["replayed_s"], result["elapsed_s"], delta=0.01 * result["elapsed_s"])
         real = gain_s(own, pattern, kind)
         # The change must show, or it would be no test: a third of what the ranks took at least.
@@ -106,9 +120,58 @@ class WhatIf(recording.RecordingTest):
         self.compare("mpich", "rendezvous", "half")
 
     def test_without_a_barrier(self):
-        with open(f"{recording.SOURCE}/tests/truth/programs/whatif.c", encoding="utf-8") as file:
-            line = next(n for n, text in enumerate(file, 1) if "if (!nobarrier)" in text)
-        self.compare("openmpi", "barrier", "nobarrier", f"call MPI_Barrier whatif.c:{line} removed")
+        self.compare("openmpi", "barrier", "nobarrier", f"call MPI_Barrier whatif.c:{line_of('if (!nobarrier)')} removed")
+
+    def test_two_changes_at_once(self):
+        self.compare("openmpi", "allreduce", "both")
+
+    def test_half_of_what_a_line_calls(self):
+        self.compare("openmpi", "allreduce", "half", f"line whatif.c:{line_of('rest(wanted);')} x0.5")
+
+    def test_half_of_a_region(self):
+        self.compare("openmpi", "marked", "half", "region load x0.5")
+
+    def compare_networks(self, command, change, before, after):
+        """`before`, `after`: how the program is recorded on the network as it was, and on the changed one. The runs take turns."""
+        whole_s, real_s, gains_s, errors_s = [], [], [], []
+        for pair in range(PAIRS):
+            own_s = []
+            for name, how in (("before", before), ("after", after)):
+                own = self.own_times(self.record(command, options=["-q", "-r", str(RATE_HZ)], run=f"{name}-{pair}", **how))
+                own_s.append(own["elapsed_s"])
+            result = self.predicted(f"before-{pair}", [change])
+            self.assertAlmostEqual(result["replayed_s"], result["elapsed_s"], delta=0.01 * result["elapsed_s"])
+            whole_s.append(own_s[0])
+            real_s.append(own_s[0] - own_s[1])
+            gains_s.append(result["elapsed_s"] - result["predicted_s"])
+            errors_s.append(result["error_s"])
+        whole, real = statistics.median(whole_s), statistics.median(real_s)
+        # The change must show, or it would be no test: half of the time is on the network.
+        self.measured_below(real, -0.3 * whole, "what is really lost")
+        self.near(statistics.median(gains_s), real, {"error_s": statistics.median(errors_s)}, {"elapsed_s": whole}, f"gain of {change}")
+
+    def compare_delays(self, flavour):
+        self.need(f"mpicc.{flavour}")
+        program = slow_network.with_delays(flavour, SOURCE, self.directory)
+        before, after = ({"before": recording.launcher(flavour, 2), "env": slow_network.delay(seconds)}
+                         for seconds in (LATENCY_S, 2 * LATENCY_S))
+        self.compare_networks([program, "ask", "none"], "latency x2", before, after)
+
+    def test_twice_the_latency(self):
+        self.compare_delays("openmpi")
+
+    def test_twice_the_latency_of_mpich(self):
+        self.compare_delays("mpich")
+
+    def test_half_the_bandwidth(self):
+        program = recording.program("openmpi", "whatif")
+        self.need(program, "unshare", "tc", "ip")
+        if why := slow_network.why_not_limited():
+            self.skipTest(f"there can be no network of limited bandwidth here: {why}")
+        launcher = recording.launcher("openmpi", 2)
+        before, after = ({"before": [*slow_network.limit(rate), launcher[0], *slow_network.OVER_TCP, *launcher[1:]],
+                          "env": slow_network.as_root()} for rate in (RATE_BITS_PER_S, RATE_BITS_PER_S // 2))
+        self.compare_networks([program, "bulk", "none"], "bandwidth x0.5", before, after)
 
     def test_above_the_event_budget(self):
         """A rank makes 1500 calls and keeps 600 events: stretches of time stand for the run."""
@@ -120,8 +183,8 @@ class WhatIf(recording.RecordingTest):
                                          env=dict(os.environ, CLUSTERPROF_EVENT_BUDGET="600")))
         # What the machine made ranks late by may go with the change or stay.
         late_s = own["elapsed_s"] - elapsed_s("allreduce", own["to_solve_s"], own["prepare_s"])
-        for kind, change in CHANGES.items():
-            result = self.whatif("run", "--change", change)
+        for kind, changes in CHANGES.items():
+            result = self.predicted("run", changes)
             self.assertEqual(result["method"], "replay")
             self.assertGreaterEqual(result["stretches"]["count"], 3)
             # Half of the budget, or what is left of that when stretches have become shorter.
@@ -132,8 +195,8 @@ class WhatIf(recording.RecordingTest):
             real = gain_s(own, "allreduce", kind)
             self.measured_above(real, 0.1 * own["elapsed_s"], "what is really gained")
             self.measured_near(result["elapsed_s"] - result["predicted_s"], real,
-                               min(0.05 * own["elapsed_s"] + late_s, result["error_s"]), f"gain of {change}")
-        text = subprocess.run([recording.CLUSTERPROF, "whatif", f"{self.directory}/run", "--change", CHANGES["half"]],
+                               min(0.05 * own["elapsed_s"] + late_s, result["error_s"]), f"gain of {' and '.join(changes)}")
+        text = subprocess.run([recording.CLUSTERPROF, "whatif", f"{self.directory}/run", "--change", *CHANGES["half"]],
                               capture_output=True, timeout=60, check=True).stdout.decode()
         self.assertIn(f"from {result['stretches']['count']} complete stretches, ", text)
         # The merge has done the same.

@@ -47,8 +47,11 @@ static int next_message(const char* communicator, int peer, int tag) {
 }
 static int next_collective(const char* communicator) { return (*counter(communicator, -1, -1))++; }
 
+static void expect_bytes(const char* op, const char* communicator, int root, int members, int bytes) {
+  expect(kCollective, op, op, communicator, root, 0, next_collective(communicator), bytes, 0, members);
+}
 static void expect_collective(const char* op, const char* communicator, int root, int members) {
-  expect(kCollective, op, op, communicator, root, 0, next_collective(communicator), 0, 0, members);
+  expect_bytes(op, communicator, root, members, 0);
 }
 static void expect_world(const char* op, int root) {
   expect_collective(op, "MPI_COMM_WORLD", root, world_size);
@@ -526,25 +529,25 @@ static void collectives(void) {
   int one = 1, sum = 0, all[64];
   const int last = world_size - 1;
   MPI_Bcast(&one, 1, MPI_INT, 1, MPI_COMM_WORLD);
-  expect_world("Bcast", 1);
+  expect_bytes("Bcast", kWorld, 1, world_size, 4);
   MPI_Reduce(&one, &sum, 1, MPI_INT, MPI_SUM, last, MPI_COMM_WORLD);
-  expect_world("Reduce", last);
+  expect_bytes("Reduce", kWorld, last, world_size, world_rank == last ? 8 : 4);
   MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  expect_world("Allreduce", -1);
+  expect_bytes("Allreduce", kWorld, -1, world_size, 8);
   MPI_Scan(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  expect_world("Scan", -1);
+  expect_bytes("Scan", kWorld, -1, world_size, 8);
   MPI_Gather(&one, 1, MPI_INT, all, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  expect_world("Gather", 0);
+  expect_bytes("Gather", kWorld, 0, world_size, world_rank == 0 ? 4 + 4 * world_size : 4);
   MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, 1, MPI_INT, MPI_COMM_WORLD);
-  expect_world("Alltoall", -1);
+  expect_bytes("Alltoall", kWorld, -1, world_size, 8 * world_size);
   // Nonblocking ones take their number when they start, and are completed in another order.
   MPI_Request requests[3];
   MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
   const int first = next_collective(kWorld);
-  expect(kCollectiveStart, "Iallreduce", "Iallreduce", kWorld, -1, 0, first, 0, 0, world_size);
+  expect(kCollectiveStart, "Iallreduce", "Iallreduce", kWorld, -1, 0, first, 8, 0, world_size);
   MPI_Ibcast(all, 1, MPI_INT, 1, MPI_COMM_WORLD, &requests[1]);
   const int second = next_collective(kWorld);
-  expect(kCollectiveStart, "Ibcast", "Ibcast", kWorld, 1, 0, second, 0, 0, world_size);
+  expect(kCollectiveStart, "Ibcast", "Ibcast", kWorld, 1, 0, second, 4, 0, world_size);
   MPI_Ibarrier(MPI_COMM_WORLD, &requests[2]);
   const int third = next_collective(kWorld);
   expect(kCollectiveStart, "Ibarrier", "Ibarrier", kWorld, -1, 0, third, 0, 0, world_size);
@@ -586,9 +589,9 @@ static void split(void) {
     expect_receive("Sendrecv", name, WORLD_RANK(from), 0, got);
   }
   MPI_Bcast(&one, 1, MPI_INT, 0, half);
-  expect_collective("Bcast", name, WORLD_RANK(0), size);
+  expect_bytes("Bcast", name, WORLD_RANK(0), size, 4);
   MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, half);
-  expect_collective("Allreduce", name, -1, size);
+  expect_bytes("Allreduce", name, -1, size, 8);
   MPI_Comm_dup(half, &copy);
   expect_collective("Comm_dup", name, -1, size);
   const char* const copy_name = world_rank % 2 == 0 ? "even-copy" : "odd-copy";
@@ -696,7 +699,7 @@ static void files(void) {
                 MPI_INFO_NULL, &file);
   expect_world("File_open", -1);
   MPI_File_write_at_all(file, world_rank * 4, &world_rank, 1, MPI_INT, MPI_STATUS_IGNORE);
-  expect_world("File_write_at_all", -1);
+  expect_bytes("File_write_at_all", kWorld, -1, world_size, 4);
   MPI_File_close(&file);
   expect_world("File_close", -1);
 }

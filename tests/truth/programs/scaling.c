@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ranks that sleep in functions whose times follow known laws of the number of ranks p: shrinking() 1.6 s / p,
- * constant() 0.4 s, linear() 0.1 s * p. Sleeping, so that more ranks than processors do not disturb each other. Prints the
- * mean time of a rank in each function, as measured, as JSON. */
+ * Ranks that sleep in functions whose times follow known laws of the number of ranks p: shrinking() 1.6 s /
+ * p, constant() 0.4 s, linear() 0.1 s * p; with the argument "more" also logarithmic() 0.1 s * (1 + log2 p),
+ * steep() 0.02 s * p^1.5, and a barrier in which the others wait for rank 0, 0.05 s * (p - 1) on average.
+ * Sleeping, so that more ranks than processors do not disturb each other. Prints the mean time of a rank in
+ * each of them, as measured, as JSON. */
+#include <math.h>
 #include <mpi.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static double now(void) {
@@ -37,6 +41,41 @@ __attribute__((noinline, noclone)) static double linear(int ranks) {
   return spent;
 }
 
+__attribute__((noinline, noclone)) static double logarithmic(int ranks) {
+  double spent = 0;
+  for (int i = 0; i < 4; ++i) spent += rest(0.025 * (1 + log2(ranks)));
+  return spent;
+}
+
+__attribute__((noinline, noclone)) static double steep(int ranks) {
+  double spent = 0;
+  for (int i = 0; i < 4; ++i) spent += rest(0.005 * pow(ranks, 1.5));
+  return spent;
+}
+
+__attribute__((noinline, noclone)) static double barriers(int rank, int ranks) {
+  double spent = 0;
+  for (int i = 0; i < 4; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) rest(0.0125 * ranks);
+    const double begin = now();
+    MPI_Barrier(MPI_COMM_WORLD);
+    spent += now() - begin;
+  }
+  return spent;
+}
+
+static void more(int rank, int ranks) {
+  double spent[3], sum[3];
+  spent[0] = logarithmic(ranks);
+  spent[1] = steep(ranks);
+  spent[2] = barriers(rank, ranks);
+  MPI_Reduce(spent, sum, 3, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  if (rank == 0)
+    printf(", \"logarithmic\": %.6f, \"steep\": %.6f, \"MPI_Barrier\": %.6f", sum[0] / ranks, sum[1] / ranks,
+           sum[2] / ranks);
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int rank = 0, ranks = 1;
@@ -48,8 +87,10 @@ int main(int argc, char** argv) {
   spent[2] = linear(ranks);
   MPI_Reduce(spent, sum, 3, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
   if (rank == 0)
-    printf("{\"shrinking\": %.6f, \"constant\": %.6f, \"linear\": %.6f}\n", sum[0] / ranks, sum[1] / ranks,
+    printf("{\"shrinking\": %.6f, \"constant\": %.6f, \"linear\": %.6f", sum[0] / ranks, sum[1] / ranks,
            sum[2] / ranks);
+  if (argc > 1 && strcmp(argv[1], "more") == 0) more(rank, ranks);
+  if (rank == 0) puts("}");
   MPI_Finalize();
   return 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Patterns of communication, as they are or with a change really made: whatif PATTERN
- * none|half|equal|nobarrier|noio|four. `half`: solve() takes half as long; `equal`: rank 1 takes as long as
- * the others; `nobarrier`: the barrier is left out; `noio`: nothing is waited for in reads; `four`: OpenMP
- * regions have four threads instead of two (built with -fopenmp). Work is sleeping, so that more ranks than
- * processors do not disturb each other. Rank 0 prints as JSON how long the ranks took between two barriers,
- * how long each rank was in solve() and in prepare() in each round, and how long it wanted to be in solve().
+ * none|half|equal|both|nobarrier|noio|four. `half`: solve() takes half as long; `equal`: rank 1 takes as long
+ * as the others; `both`: these two; `nobarrier`: the barrier is left out; `noio`: nothing is waited for in
+ * reads; `four`: OpenMP regions have four threads instead of two (built with -fopenmp). Work is sleeping, so
+ * that more ranks than processors do not disturb each other. Rank 0 prints as JSON how long the ranks took
+ * between two barriers, how long each rank was in solve() and in prepare() in each round, and how long it
+ * wanted to be in solve().
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -15,13 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kLarge = 1 << 20 };
+#include "../../../include/clusterprof.h"
+
+enum { kLarge = 1 << 20, kDelayed = 77 }; /* a tag of mpi_delays.c */
 static double unit = 0.010; /* seconds; the third argument, and the fourth is the number of rounds */
 static int rounds = 12, rank, ranks, half, equal, nobarrier, noio, four;
 static char large[kLarge];
 static double solving, preparing, to_solve; /* in this round, seconds */
 
-static void rest(double seconds) {
+/* Not inlined, so that the line that calls it is one of its caller's. */
+__attribute__((noinline, noclone)) static void rest(double seconds) {
   const struct timespec duration = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
   nanosleep(&duration, NULL);
 }
@@ -53,6 +57,15 @@ static double uneven(void) { return rank == 1 && !equal ? 3 : 1; }
 static void allreduce(void) {
   double in = 1, out = 0;
   solve(uneven());
+  MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* The same with a name for the work. */
+static void marked(void) {
+  double in = 1, out = 0;
+  clusterprof_region_begin("load");
+  solve(uneven());
+  clusterprof_region_end("load");
   MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
@@ -216,6 +229,20 @@ static void rendezvous(void) {
   }
 }
 
+/* Of two ranks one asks, and waits for the reply of the other. */
+static void ask(int bytes) {
+  char reply = 0;
+  if (rank % 2 == 0 && rank + 1 < ranks) {
+    solve(1);
+    MPI_Send(large, bytes, MPI_CHAR, rank + 1, kDelayed, MPI_COMM_WORLD);
+    MPI_Recv(&reply, 1, MPI_CHAR, rank + 1, kDelayed, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  } else if (rank % 2 == 1) {
+    MPI_Recv(large, bytes, MPI_CHAR, rank - 1, kDelayed, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    prepare(1);
+    MPI_Send(&reply, 1, MPI_CHAR, rank - 1, kDelayed, MPI_COMM_WORLD);
+  }
+}
+
 static void polling(void) {
   double item = 0;
   if (rank == 0) {
@@ -232,6 +259,7 @@ static void polling(void) {
 
 static void round_of(const char* pattern, int round) {
   if (strcmp(pattern, "allreduce") == 0) return allreduce();
+  if (strcmp(pattern, "marked") == 0) return marked();
   if (strcmp(pattern, "ring") == 0) return ring();
   if (strcmp(pattern, "pipeline") == 0) return pipeline();
   if (strcmp(pattern, "master") == 0) return master();
@@ -249,6 +277,8 @@ static void round_of(const char* pattern, int round) {
   if (strcmp(pattern, "barrier") == 0) return barrier(round);
   if (strcmp(pattern, "rendezvous") == 0) return rendezvous();
   if (strcmp(pattern, "polling") == 0) return polling();
+  if (strcmp(pattern, "ask") == 0) return ask(1);
+  if (strcmp(pattern, "bulk") == 0) return ask(kLarge);
   fprintf(stderr, "no pattern %s\n", pattern);
   MPI_Abort(MPI_COMM_WORLD, 2);
 }
@@ -278,8 +308,8 @@ int main(int argc, char** argv) {
   if (argc > 3) unit = atof(argv[3]);
   if (argc > 4) rounds = atoi(argv[4]);
   if (rounds < 1) MPI_Abort(MPI_COMM_WORLD, 2);
-  half = strcmp(argv[2], "half") == 0;
-  equal = strcmp(argv[2], "equal") == 0;
+  half = strcmp(argv[2], "half") == 0 || strcmp(argv[2], "both") == 0;
+  equal = strcmp(argv[2], "equal") == 0 || strcmp(argv[2], "both") == 0;
   nobarrier = strcmp(argv[2], "nobarrier") == 0;
   noio = strcmp(argv[2], "noio") == 0;
   four = strcmp(argv[2], "four") == 0;

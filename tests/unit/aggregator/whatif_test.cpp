@@ -312,6 +312,33 @@ TEST(WhatIf, WhatAGapDoesNotTellIsNobodys) {
   EXPECT_NEAR(ask({"function slow x0"}), 25, 1e-3);
 }
 
+// No event keeps the samples behind the last call: they are those that are in no other gap.
+TEST(WhatIf, WhatFollowsTheLastCallChanges) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(10 * kMs, 11 * kMs, 0, {{"work", 10 * kMs}}));
+  run.ends[0] = 111 * kMs;
+  run.ends[1] = 21 * kMs;
+  std::vector<shard::ShardData> shards = shards_of(run);
+  shard::ShardData& data = shards[0];
+  shard::PathInterner interner(data);
+  const auto path = [&](const char* name) {
+    return interner.path(0, interner.frame({shard::FrameKind::kNative, false, interner.string(name)}));
+  };
+  const auto sampled = [&](std::uint32_t rank, const char* name, std::uint64_t ms) {
+    data.values.push_back({rank, path(name), shard::Category::kNative, true, ms * 1'000'000, 0, ms});
+  };
+  sampled(0, "work", 10);
+  sampled(0, "write", 100);
+  sampled(1, "work", 20);
+  Asked ask(shards);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({}), 111, 1e-3);
+  EXPECT_NEAR(ask({"function write x0.5"}), 61, 1e-3);
+  EXPECT_LT(ask.last.error_s, 0.025) << "100 samples, and nothing that was not changed";
+  EXPECT_NEAR(ask({"function work x0.5"}), 106, 1e-3);
+  EXPECT_NEAR(ask({"function write x0", "function work x0.5"}), 11, 1e-3) << "then rank 1 ends last";
+}
+
 TEST(WhatIf, TheErrorHasWhatGapsDoNotTell) {
   std::vector<shard::ShardData> shards = shards_of(unequal());
   const auto error_of = [&](std::uint64_t slow_ms, const char* change) {
@@ -487,6 +514,22 @@ TEST(WhatIf, CollectiveOperationsTellTheNetworkWhereNoMessageDoes) {
   EXPECT_NEAR(ask({"bandwidth x2"}), 63, 1e-3) << "half of the other 4";
 }
 
+// At one call site there may be large and small ones.
+TEST(WhatIf, CollectiveOperationsHaveBytesOfTheirOwn) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) {
+    run.add(r, event(MpiEventKind::kCollective, "MPI_Allreduce", (10 + 20 * r) * kMs, 35 * kMs, -1, 0, {}));
+    run.add(r, event(MpiEventKind::kCollective, "MPI_Allreduce", (40 + 20 * r) * kMs, 61 * kMs, -1, 1, {}));
+  }
+  std::vector<shard::ShardData> shards = shards_of(run);
+  for (shard::MpiEvent& row : shards[0].mpi_events) row.bytes = row.sequence == 0 ? 1 << 20 : 8;
+  Asked ask(shards);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({}), 61, 1e-3);
+  EXPECT_NEAR(ask({"latency x3"}), 65, 1e-3) << "1 ms of each";
+  EXPECT_NEAR(ask({"bandwidth x2"}), 59, 1e-3) << "half of 4 ms of the large one";
+}
+
 TEST(WhatIf, NoNetworkWhereNobodyWaited) {
   MadeRun run(2);
   run.add(0, sends(1, 40 * kMs, 40 * kMs, {}));
@@ -521,6 +564,30 @@ TEST(WhatIf, LargeMessagesWaitForTheirReceives) {
   other.add(0, sends(1, 0, 29 * kMs, {}));
   other.add(1, receives(0, 30 * kMs, 31 * kMs, {{"work", 30 * kMs}}));
   EXPECT_NEAR(Asked(other, 1 << 20)({"function work x0.5"}), 29, 1e-3);
+}
+
+// Who finds the other side there waits for nothing, and takes as long as the transfer: the sender of the
+// first message, whose receive was posted before, and the receiver of the second one, whose sender waits.
+TEST(WhatIf, CallsOfLargeMessagesTakeAsLongAsTheNetwork) {
+  MadeRun run(2);
+  MadeEvent second = sends(1, 80 * kMs, 120 * kMs, {{"write", 30 * kMs}});
+  second.sequence = 1;
+  run.add(0, sends(1, 40 * kMs, 50 * kMs, {{"read", 40 * kMs}}));
+  run.add(0, second);
+  run.ends[0] = 130 * kMs;
+  run.add(1, receives(0, 0, 50 * kMs, {}));
+  second = receives(0, 110 * kMs, 120 * kMs, {{"work", 60 * kMs}});
+  second.sequence = 1;
+  run.add(1, second);
+  Asked ask(run, 1 << 20);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({}), 130, 0.01);
+  EXPECT_NEAR(ask({"bandwidth x2"}), 120, 0.01) << "5 ms of each message";
+  EXPECT_NEAR(ask({"bandwidth x0.5"}), 150, 0.01) << "10 ms of each";
+  // The sender is last then: 40, 10, 30 and 10 ms, and 10 behind; with half the bandwidth 20 each.
+  EXPECT_NEAR(ask({"function work x0"}), 100, 0.01);
+  EXPECT_NEAR(ask({"function work x0", "bandwidth x2"}), 90, 0.01);
+  EXPECT_NEAR(ask({"function work x0", "bandwidth x0.5"}), 120, 0.01);
 }
 
 // Rank 0 completes a send to rank 1 and a receive from rank 2 in one call, then works for 30 ms.

@@ -98,6 +98,16 @@ TEST(GainsOf, RunsWithMoreEventsThanTheLimitAreNotRead) {
   fs::remove_all(run);
 }
 
+TEST(GainsOf, AsManyEventsAreReplayedAsThereIsMemoryFor) {
+  EXPECT_EQ(most_events_in("MemTotal:       32768000 kB\nMemAvailable:   10240000 kB\nBuffers: 1 kB\n"),
+            10'240'000 * std::uint64_t{1024} / 5 * 4 / 500);
+  EXPECT_EQ(most_events_in(""), kUsualMostEvents);
+  EXPECT_EQ(most_events_in("MemTotal: 1 kB\nMemAvailable:   kB\n"), kUsualMostEvents);
+  EXPECT_GT(most_events_in("MemTotal: 1 kB\nMemAvailable: 18446744073709551615 kB\n"), kUsualMostEvents)
+      << "no overflow";
+  EXPECT_GT(most_events(), 0u);
+}
+
 class WhileMerging : public ::testing::Test {
  protected:
   void SetUp() override { fs::create_directory(run_); }

@@ -113,6 +113,21 @@ TEST(Gains, OfFindingsDoNotDependOnTheFunctionsOfAView) {
   EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kDelay)->gain_s, 4);
 }
 
+// The threads of a team wait for the last one, and so may other ranks.
+TEST(Gains, OfUnequalThreadsAreThoseOfTheReplay) {
+  Analysis a = analyse(testing::training_run());
+  Finding finding;
+  finding.kind = FindingKind::kOpenMpImbalance, finding.severity = Severity::kHigh;
+  finding.rank = 1, finding.gain_s = 5;
+  finding.place.function = "gradient", finding.place.file = "/home/u/examples/train.py";
+  a.findings.insert(a.findings.begin(), finding);
+  EXPECT_EQ(changes_of(a).front(), "balance function gradient");
+  apply_gains(a, gains({predicted("balance function gradient", 4, 0.2)}));
+  ASSERT_NE(find_kind(a, FindingKind::kOpenMpImbalance), nullptr);
+  EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kOpenMpImbalance)->gain_s, 4);
+  EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kOpenMpImbalance)->gain_error_s, 0.2);
+}
+
 TEST(GainCandidates, CallsAreNamedWithTheWholePath) {
   Analysis a = analyse(testing::training_run());
   MpiCallRow call;
@@ -121,6 +136,56 @@ TEST(GainCandidates, CallsAreNamedWithTheWholePath) {
   const std::vector<std::string> changes = changes_of(a);
   EXPECT_NE(std::find(changes.begin(), changes.end(), "call MPI_Barrier /src/lib/solve.c:7 removed"),
             changes.end());
+}
+
+TEST(GainCandidates, OfARankSayWhatItIsLateIn) {
+  Analysis a = analyse(testing::training_run());
+  const auto add_cause = [&](std::int32_t rank, const char* op, const char* function, std::uint32_t line) {
+    SourceLocation place;
+    place.op = op, place.function = function, place.file = "/home/u/train.py", place.line = line;
+    RootCauseRow& cause = a.root_functions.emplace_back();
+    cause.rank = rank, cause.place = static_cast<LocationIndex>(a.places.size());
+    a.places.push_back(place);
+  };
+  a.root_functions.clear();
+  add_cause(2, "", "other", 12);
+  add_cause(3, "MPI_Send", "sends", 13);
+  add_cause(3, "", "clean", 36);
+  add_cause(3, "", "less", 37);
+  const std::vector<GainCandidate> all = gain_candidates(a, FunctionNames(testing::training_run()));
+  const auto rank_3 = std::find_if(all.begin(), all.end(), [](const GainCandidate& candidate) {
+    return candidate.change == "rank 3 = mean";
+  });
+  ASSERT_NE(rank_3, all.end());
+  EXPECT_EQ(rank_3->rank, 3);
+  EXPECT_EQ(rank_3->function, "clean");
+  EXPECT_EQ(rank_3->file, "/home/u/train.py");
+  EXPECT_EQ(rank_3->line, 36u);
+
+  profile::PredictedGain row = predicted("rank 3 = mean", 2.5, 0.2);
+  row.rank = 3, row.function = rank_3->function, row.file = rank_3->file, row.line = rank_3->line;
+  apply_gains(a, gains({row}));
+  const std::string text = text_of_gains(a);
+  EXPECT_NE(text.find("rank 3 = mean (clean() train.py:36)"), std::string::npos) << text;
+}
+
+TEST(GainCandidates, RegionsOfTheProgramAreTried) {
+  Analysis a = analyse(testing::training_run());
+  a.regions.clear();
+  const auto add_region = [&](std::vector<std::string> names, const char* domain, double share) {
+    RegionRow& row = a.regions.emplace_back();
+    row.names = std::move(names), row.domain = domain, row.share = share;
+  };
+  add_region({"epoch"}, "", 0.95);
+  add_region({"epoch", "load"}, "", 0.2);
+  add_region({"epoch", "step"}, "", 0.4);
+  add_region({"epoch", "rare"}, "", 0.01);
+  add_region({"gemm"}, "NVTX", 0.3);
+  std::vector<std::string> regions;
+  for (const std::string& change : changes_of(a))
+    if (change.starts_with("region ")) regions.push_back(change);
+  EXPECT_EQ(regions, (std::vector<std::string>{"region step x0.5", "region load x0.5"}))
+      << "longest first; not what nearly everything is in, nor what a library names";
 }
 
 TEST(Gains, OfFindingsAreThoseOfTheReplay) {

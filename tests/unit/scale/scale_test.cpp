@@ -236,6 +236,35 @@ TEST(Scale, CountersDivideComputation) {
   EXPECT_NEAR(*two.instructions * *two.ipc * *two.frequency, *two.computation, 1e-6);
 }
 
+// What ranks count while they wait in MPI is no work.
+TEST(Scale, CountersOfRegionsAreThoseOutsideMpi) {
+  std::vector<ScaledRun> runs;
+  for (const std::uint32_t ranks : {1u, 2u}) {
+    ProfileBuilder b(ranks);
+    const auto region = b.region("solve");
+    const auto step = b.path({region, b.python("step", "/home/a/train.py", 13, 10)});
+    const auto barrier = b.path({region, b.mpi("MPI_Barrier")});
+    b.data.counters = {"PAPI_TOT_INS", "PAPI_TOT_CYC"};
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      b.sampled(r, step, Category::kPython, ranks == 1 ? 8000 : 5000);
+      b.called(r, barrier, 10, 1000);
+      b.data.path_counters.push_back({r, step, 0, ranks == 1 ? 16'000'000'000u : 10'000'000'000u});
+      b.data.path_counters.push_back({r, step, 1, 8'000'000'000});
+      b.data.path_counters.push_back({r, barrier, 0, 90'000'000'000});
+      b.data.path_counters.push_back({r, barrier, 1, 30'000'000'000});
+    }
+    b.lasts(ranks == 1 ? 9000 : 6000);
+    runs.push_back(kept(b.data));
+  }
+  const ScaleReport report = scale(std::move(runs), kByRanks, {});
+  ASSERT_EQ(report.regions.size(), 1u);
+  const ScaleRow& two = report.regions[0].rows[1];
+  ASSERT_TRUE(two.instructions && two.ipc && two.frequency && two.computation);
+  EXPECT_NEAR(*two.instructions, 16.0 / 20, 1e-6);
+  EXPECT_NEAR(*two.ipc, (10.0 / 8) / 2, 1e-6);
+  EXPECT_NEAR(*two.instructions * *two.ipc * *two.frequency, *two.computation, 1e-6);
+}
+
 TEST(Scale, RepeatedRunsAreOneSize) {
   const ScaleReport report =
       scale(kept({run_of(2, 4100, 0, 0), run_of(1, 8000, 0, 0), run_of(2, 4300, 0, 0)}), kByRanks, {});

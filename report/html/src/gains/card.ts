@@ -18,7 +18,13 @@ export function barOf(row: PredictedGain, most: number): { gain: number; begin: 
 export const isSure = (row: PredictedGain): boolean => row.gain_s > row.error_s;
 
 function place(store: Store, row: PredictedGain): Child {
-  if (row.rank !== null && store.model.rankIndex(row.rank) >= 0) return el("a", { href: store.href(rankTarget(row.rank)) }, `rank ${row.rank}`);
+  // A change of a rank does not say what that does.
+  if (row.rank !== null && store.model.rankIndex(row.rank) >= 0)
+    return [el("a", { href: store.href(rankTarget(row.rank)) }, `rank ${row.rank}`), row.file && row.function ? [": ", printable(row.function), " ", line(store, row)] : null];
+  return row.file ? line(store, row) : null;
+}
+
+function line(store: Store, row: PredictedGain): Child {
   if (!row.file) return null;
   return el("a", { href: store.href(lineTarget(row.file, row.line)), tip: printable(row.file) }, printable(store.model.place(row.file.slice(row.file.lastIndexOf("/") + 1), row.line)));
 }
