@@ -314,8 +314,8 @@ TEST(WhatIf, WhatAGapDoesNotTellIsNobodys) {
 
 // No event keeps the samples behind the last call: they are those that are in no other gap.
 TEST(WhatIf, WhatFollowsTheLastCallChanges) {
-  MadeRun run(2);
-  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(10 * kMs, 11 * kMs, 0, {{"work", 10 * kMs}}));
+  MadeRun run(3);  // one of which ends with the call: by that, the clocks of calls and of begins are compared
+  for (std::int32_t r = 0; r < 3; ++r) run.add(r, barrier(10 * kMs, 11 * kMs, 0, {{"work", 10 * kMs}}));
   run.ends[0] = 111 * kMs;
   run.ends[1] = 21 * kMs;
   std::vector<shard::ShardData> shards = shards_of(run);
@@ -330,6 +330,7 @@ TEST(WhatIf, WhatFollowsTheLastCallChanges) {
   sampled(0, "work", 10);
   sampled(0, "write", 100);
   sampled(1, "work", 20);
+  sampled(2, "work", 10);
   Asked ask(shards);
   ASSERT_EQ(ask.refusal(), "");
   EXPECT_NEAR(ask({}), 111, 1e-3);
