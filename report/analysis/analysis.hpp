@@ -1031,6 +1031,10 @@ struct Quality {
   std::optional<double> rate_reached_hz;                             // per second of running time
   std::uint64_t unsampled_threads = 0;                               // that ended before their first sample
   double unsampled_cpu_s = 0;                                        // of those threads
+  // CPU time that the ranks' threads spent in our code: in sample handlers, in walks for call paths and in
+  // the wrappers of MPI calls; and of the ranks' CPU time, where that is known.
+  double recording_s = 0;
+  std::optional<double> recording_share;
 };
 
 // The end of a run, since its start, in whole bins of the timeline.

@@ -364,7 +364,8 @@ CLUSTERPROF_MEMBERS(RunInfo, id, command, commands, start_utc_ns, elapsed_s, las
                     only_regions, standby, windows, version, mpi_library, samples, dropped, complete, state,
                     as_of_s, snapshot_utc_ns, missing, missing_ranks, notes, settings)
 CLUSTERPROF_MEMBERS(Quality, truncated, merges_tried, merges_failed, merge_success, handler_median_s,
-                    handler_p99_s, rate_reached_hz, unsampled_threads, unsampled_cpu_s)
+                    handler_p99_s, rate_reached_hz, unsampled_threads, unsampled_cpu_s, recording_s,
+                    recording_share)
 CLUSTERPROF_MEMBERS(shard::GroupMemory, limit_bytes, used_bytes, max_used_bytes, limit_hits, anon_bytes,
                     file_bytes, shared_bytes, kernel_bytes, swap_bytes)
 CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, collector_max_rss_bytes, cpus,

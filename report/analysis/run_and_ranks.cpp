@@ -425,17 +425,12 @@ void find_quality(const ShardData& data, Analysis& analysis) {
   for (const shard::HandlerCost& cost : data.handler_costs) bins[cost.le_ns] += cost.count;
   quality.handler_median_s = quantile(bins, 0.5);
   quality.handler_p99_s = quantile(bins, 0.99);
-}
-
-RecordingCost recording_cost(const Analysis& analysis) {
-  RecordingCost cost;
   double cpu_s = 0;
   for (const RankInfo& rank : analysis.ranks) {
-    cost.time_s += rank.handler_s;
+    quality.recording_s += rank.handler_s;
     cpu_s += rank.cpu_s.value_or(0);
   }
-  if (cpu_s > 0) cost.share = cost.time_s / cpu_s;
-  return cost;
+  if (cpu_s > 0) quality.recording_share = quality.recording_s / cpu_s;
 }
 
 }  // namespace clusterprof::report

@@ -24,16 +24,8 @@ void describe_ranks(const shard::ShardData& data, const RankOrder& order, Analys
 // The efficiencies and what they are computed from.
 void find_efficiency(const shard::ShardData& data, const RankOrder& order, Analysis& analysis);
 
-// Analysis::quality.
+// Analysis::quality. After describe_ranks().
 void find_quality(const shard::ShardData& data, Analysis& analysis);
-
-// CPU time that the ranks' threads spent in our code: in sample handlers, in walks for call paths and in the
-// wrappers of MPI calls.
-struct RecordingCost {
-  double time_s = 0;
-  std::optional<double> share;  // of the ranks' CPU time, where that is known
-};
-[[nodiscard]] RecordingCost recording_cost(const Analysis& analysis);
 
 // No MPI call seen although it would have been: the time in MPI is a measured zero.
 std::uint64_t runnable_ns(const shard::Rank& rank, bool cpu_clock);

@@ -5,7 +5,6 @@
 #include <optional>
 #include <variant>
 
-#include "report/analysis/run_and_ranks.hpp"
 #include "report/json/gains.hpp"
 #include "report/json/report_document.hpp"
 #include "report/words/bottlenecks.hpp"
@@ -33,8 +32,7 @@ void ReportDocument::quality() {
   out_.object("quality", [&] {
     out_("samples", a_.run.samples)("rate_reached_hz", q.rate_reached_hz);
     out_("handler_median_s", q.handler_median_s)("handler_p99_s", q.handler_p99_s);
-    const RecordingCost cost = recording_cost(a_);
-    out_("recording_s", cost.time_s)("recording_share", cost.share);
+    out_("recording_s", q.recording_s)("recording_share", q.recording_share);
     dropped();
     out_("truncated", q.truncated)("merges_tried", q.merges_tried)("merges_failed", q.merges_failed);
     out_("merge_success_percent", q.merge_success ? Seconds(100 * *q.merge_success) : Seconds());
@@ -132,9 +130,8 @@ void write_gains(JsonWriter& out, const profile::Gains& gains) {
     out("file", text_or_null(row.file))("line", or_null(row.line))("function", text_or_null(row.function));
     out("rank", row.rank < 0 ? std::nullopt : std::optional(row.rank));
   });
-  out.rows("refused_changes", gains.refused_changes, [&](const profile::RefusedChange& row) {
-    out("change", row.change)("reason", row.reason);
-  });
+  out.rows("refused_changes", gains.refused_changes,
+           [&](const profile::RefusedChange& row) { out("change", row.change)("reason", row.reason); });
 }
 
 }  // namespace clusterprof::report

@@ -8,7 +8,6 @@
 
 #include "base/split.hpp"
 #include "report/analysis/drops.hpp"
-#include "report/analysis/run_and_ranks.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
 #include "report/text/section.hpp"
@@ -61,10 +60,11 @@ class QualitySection : private Section {
     if (!run.missing_ranks.empty())
       fact("ranks missing", fmt::format("{} of {}: {}", run.missing, run.world_size, missing_ranks(run)),
            Style::kBad);
-    if (const RecordingCost cost = recording_cost(a_); cost.time_s > 0)
-      fact("recording cost", cost.share ? fmt::format("{} ({} of the ranks' CPU time)", seconds(cost.time_s),
-                                                      percent(*cost.share))
-                                        : seconds(cost.time_s));
+    if (quality.recording_s > 0)
+      fact("recording cost", quality.recording_share
+                                 ? fmt::format("{} ({} of the ranks' CPU time)", seconds(quality.recording_s),
+                                               percent(*quality.recording_share))
+                                 : seconds(quality.recording_s));
     if (quality.handler_median_s)
       fact("", fmt::format("per sample: median {}, 99th percentile {}", seconds(*quality.handler_median_s),
                            seconds(*quality.handler_p99_s)));

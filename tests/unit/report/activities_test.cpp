@@ -6,7 +6,6 @@
 #include "as_sampled.hpp"
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
-#include "report/analysis/run_and_ranks.hpp"
 #include "report/report.hpp"
 
 namespace clusterprof::report {
@@ -302,11 +301,11 @@ TEST(Quality, RecordingCostIsThatOfAllRanks) {
     b.data.ranks[r].cpu_ns = cpu_ms[r] * testing::kMs;
   }
   const Analysis a = analyse(b.data);
-  const RecordingCost cost = recording_cost(a);
-  EXPECT_DOUBLE_EQ(cost.time_s, 0.27);
-  EXPECT_DOUBLE_EQ(cost.share.value(), 0.03);
+  EXPECT_DOUBLE_EQ(a.quality.recording_s, 0.27);
+  EXPECT_DOUBLE_EQ(a.quality.recording_share.value(), 0.03);
   EXPECT_NE(render_json(a).find("\"recording_s\": 0.27,\n  \"recording_share\": 0.03,"), std::string::npos);
-  EXPECT_NE(render_text(a, {}).find("recording cost    270 ms (3.0 % of the ranks' CPU time)"), std::string::npos);
+  EXPECT_NE(render_text(a, {}).find("recording cost    270 ms (3.0 % of the ranks' CPU time)"),
+            std::string::npos);
 }
 
 TEST(Quality, IsUnknownWhereNothingWasMeasured) {
@@ -322,8 +321,8 @@ TEST(Quality, RecordingCostHasNoShareWithoutCpuTime) {
   b.data.ranks[0].handler_ns = 30 * testing::kMs;
   b.data.ranks[0].cpu_ns = 0;
   const Analysis a = analyse(b.data);
-  EXPECT_DOUBLE_EQ(recording_cost(a).time_s, 0.03);
-  EXPECT_FALSE(recording_cost(a).share);
+  EXPECT_DOUBLE_EQ(a.quality.recording_s, 0.03);
+  EXPECT_FALSE(a.quality.recording_share);
   EXPECT_NE(render_json(a).find("\"recording_share\": null"), std::string::npos);
 }
 
