@@ -36,8 +36,8 @@ struct Begun {
   std::int32_t peer, tag;  // of a message; peer in the group
   bool any_source;
   std::uint64_t sent, received;
-  // How many rows of what is sent each rank gets, in pages of their own, because gloo moves the caller's
-  // vector away. Null: equal parts.
+  // How much of what is sent each rank gets (rows, or bytes), in pages of their own, because gloo moves the
+  // caller's vector away. Null: equal parts.
   std::int64_t* splits;
 };
 
@@ -47,6 +47,10 @@ struct ThreadCalls {
   std::uint32_t execute_depth;          // of Hook::kExecute
   std::uint32_t reducer_depth;
   Address reducer;  // it runs its hook for a bucket of gradients: what is started belongs to it
+  // What the measured call has begun inside of itself: gloo makes some operations of others, and returns a
+  // Work of which no function leads to us. What is itself made of others does not count.
+  Address inner_work;
+  std::uint32_t inner_depth;  // of the operation that was entered last inside of it
   std::uint64_t start_ns;
   Begun begun;
 };
@@ -81,12 +85,13 @@ std::size_t bytes_of_splits(const Group& group) noexcept {
   return static_cast<std::size_t>(group.size) * sizeof(std::int64_t);
 }
 
-std::int64_t* copy_of_splits(Address vector, const Group* group) noexcept {
-  const Vector splits(vector, sizeof(std::int64_t));
-  if (group == nullptr || group->size <= 0 || splits.size() != static_cast<std::size_t>(group->size))
+// One number for each rank, read from the elements of a vector. Null if it has another size.
+std::int64_t* copy_of_splits(const Vector& parts, const Group* group,
+                             std::int64_t (*read_part)(Address)) noexcept {
+  if (group == nullptr || group->size <= 0 || parts.size() != static_cast<std::size_t>(group->size))
     return nullptr;
   auto* const copy = static_cast<std::int64_t*>(mpi_wrap::allocate_pages(bytes_of_splits(*group)));
-  for (std::size_t i = 0; copy != nullptr && i < splits.size(); ++i) copy[i] = read<std::int64_t>(splits[i]);
+  for (std::size_t i = 0; copy != nullptr && i < parts.size(); ++i) copy[i] = read_part(parts[i]);
   return copy;
 }
 
@@ -99,12 +104,12 @@ void forget_splits(Begun& begun) noexcept {
 Begun begun_by(Hook hook, const Registers& r) noexcept {
   Group* const group = find_group(hook == Hook::kMonitoredBarrier ? r.rdi : r.rsi);
   const auto is_root = [&](std::int32_t root) { return group != nullptr && group->rank == root; };
-  const auto root_in = [](Address options, std::size_t offset) {
+  const auto root_in = [](Address options, std::size_t offset = 0) {
     return static_cast<std::int32_t>(read<std::int64_t>(options + offset));
   };
   switch (hook) {
     case Hook::kBroadcast: {
-      const std::int32_t root = root_in(r.rcx, kRootInOptions);
+      const std::int32_t root = root_in(r.rcx);
       const std::uint64_t bytes = bytes_of_tensors(r.rdx);
       return collective(group, wire::kC10dBroadcast, is_root(root) ? bytes : 0, is_root(root) ? 0 : bytes,
                         root);
@@ -115,7 +120,7 @@ Begun begun_by(Hook hook, const Registers& r) noexcept {
       return collective(group, wire::kC10dAllReduce, bytes, bytes);
     }
     case Hook::kReduce: {
-      const std::int32_t root = root_in(r.rcx, kRootInReduceOptions);
+      const std::int32_t root = root_in(r.rcx, layout().root_in_reduce_options);
       const std::uint64_t bytes = bytes_of_tensors(r.rdx);
       return collective(group, wire::kC10dReduce, bytes, is_root(root) ? bytes : 0, root);
     }
@@ -123,18 +128,37 @@ Begun begun_by(Hook hook, const Registers& r) noexcept {
     case Hook::kAllgatherCoalesced:
       return collective(group, wire::kC10dAllGather, bytes_of_tensors(r.rcx), bytes_of_lists(r.rdx));
     case Hook::kAllgatherBase:
+    case Hook::kAllGatherSingle:
       return collective(group, wire::kC10dAllGather, bytes_of_tensor(r.rcx), bytes_of_tensor(r.rdx));
+    case Hook::kAllgatherIntoCoalesced:
+    case Hook::kAllGatherSingleCoalesced:
+      return collective(group, wire::kC10dAllGather, bytes_of_tensors(r.rcx), bytes_of_tensors(r.rdx));
     case Hook::kGather:
       return collective(group, wire::kC10dGather, bytes_of_tensors(r.rcx), bytes_of_lists(r.rdx),
-                        root_in(r.r8, kRootInOptions));
+                        root_in(r.r8));
     case Hook::kScatter:
       return collective(group, wire::kC10dScatter, bytes_of_lists(r.rcx), bytes_of_tensors(r.rdx),
-                        root_in(r.r8, kRootInOptions));
+                        root_in(r.r8));
     case Hook::kReduceScatter:
       return collective(group, wire::kC10dReduceScatter, bytes_of_lists(r.rcx), bytes_of_tensors(r.rdx));
-    case Hook::kAlltoallBase: {
+    case Hook::kReduceScatterBase:
+    case Hook::kReduceScatterSingle:
+      return collective(group, wire::kC10dReduceScatter, bytes_of_tensor(r.rcx), bytes_of_tensor(r.rdx));
+    case Hook::kReduceScatterCoalesced:
+    case Hook::kReduceScatterSingleCoalesced:
+      return collective(group, wire::kC10dReduceScatter, bytes_of_tensors(r.rcx), bytes_of_tensors(r.rdx));
+    case Hook::kAlltoallBase:
+    case Hook::kAllToAllSingle: {
       Begun begun = collective(group, wire::kC10dAllToAll, bytes_of_tensor(r.rcx), bytes_of_tensor(r.rdx));
-      begun.splits = copy_of_splits(r.r9, group);
+      begun.splits = copy_of_splits(Vector(r.r9, sizeof(std::int64_t)), group,
+                                    [](Address split) { return read<std::int64_t>(split); });
+      return begun;
+    }
+    case Hook::kAlltoall: {
+      Begun begun = collective(group, wire::kC10dAllToAll, bytes_of_tensors(r.rcx), bytes_of_tensors(r.rdx));
+      begun.splits = copy_of_splits(Vector(r.rcx, kTensorBytes), group, [](Address tensor) {
+        return static_cast<std::int64_t>(bytes_of_tensor(tensor));
+      });
       return begun;
     }
     case Hook::kBarrier:
@@ -253,7 +277,7 @@ void count_message_to(const EndedCall& call, const Group& group, std::int32_t pe
     agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiPeerTableFull));
 }
 
-// One block to each rank. Splits are numbers of rows, which all have the same size.
+// One block to each rank. Splits are numbers of rows, which all have the same size, or of bytes.
 void count_blocks(const EndedCall& call, const Begun& begun) noexcept {
   const auto members = static_cast<std::size_t>(begun.group->size);
   const auto rows_of = [&](std::size_t i) {
@@ -365,6 +389,7 @@ std::uint16_t op_of(Hook hook) noexcept {
   switch (hook) {
     case Hook::kNewGroup:
     case Hook::kNewGroupBase:
+    case Hook::kConnect:
       return wire::kC10dNewGroup;
     case Hook::kFinalizeBackward:
       return wire::kC10dFinalizeBackward;
@@ -377,6 +402,21 @@ bool is_wait(Hook hook) noexcept {
   return hook == Hook::kWait || hook == Hook::kWaitSend || hook == Hook::kWaitRecv;
 }
 bool begins_operation(Hook hook) noexcept { return hook >= Hook::kBroadcast && hook <= Hook::kRecvAnysource; }
+
+// The Work by whose wait it is known that the operation is over, whose Work is `work`. Where others were
+// begun inside, the last of them: the program waits for `work`, which waits for them in their order.
+Address awaited_work(Address work) noexcept { return t_calls.inner_work != 0 ? t_calls.inner_work : work; }
+
+void make_group(Hook hook, const Registers& r, const EndedCall& call) noexcept {
+  if (call.segment == nullptr) return;
+  const bool is_new = hook != Hook::kConnect;
+  const auto rank = static_cast<std::int32_t>(is_new ? r.rdx : r.rsi);
+  const auto size = static_cast<std::int32_t>(is_new ? r.rcx : r.rdx);
+  add_group(call.segment, r.rdi, read<Address>(is_new ? r.rsi : r.rcx), rank, size,
+            [](std::int32_t in, std::int32_t of) {
+              return clusterprof::agent::c10d_started(in, of, layout().library);
+            });
+}
 
 void leave_one() noexcept {
   ThreadCalls& calls = t_calls;
@@ -407,15 +447,19 @@ void enter_call(Hook hook, const Registers& r) noexcept {
     calls.reducer_depth = calls.depth;
     return;
   }
-  if (hook == Hook::kExecute) {
+  if (hook == Hook::kExecute || hook == Hook::kExecuteByReference) {
     if (calls.execute_depth == 0) calls.execute_depth = calls.depth;
     return;
   }
   // A barrier's worker waits for all that was begun before: that is how gloo works, and no wait of the
   // program's.
   if (is_wait(hook) && calls.execute_depth != 0) return;
-  if (calls.measured_depth != 0) return;
+  if (calls.measured_depth != 0) {
+    if (begins_operation(hook)) calls.inner_depth = calls.depth;
+    return;
+  }
   calls.begun = {};
+  calls.inner_work = 0;
   clusterprof_mpi_call call{};
   if (begins_operation(hook)) {
     calls.begun = begun_by(hook, r);
@@ -438,7 +482,7 @@ void leave_call(Hook hook, const Registers& r, std::uint64_t result) noexcept {
     if (begins_operation(hook)) {
       const EndedCall call = finish(begun.op, begun.group, begun.sent, begun.received);
       if (call.segment != nullptr) count_bytes(call, begun);
-      begin_operation(call, begun, begun.blocking ? 0 : read<Address>(r.rdi));
+      begin_operation(call, begun, begun.blocking ? 0 : awaited_work(read<Address>(r.rdi)));
     } else if (is_wait(hook)) {
       Operation operation = (result & 0xff) != 0 ? take_operation(r.rdi) : Operation{};
       const EndedCall call = finish(begun.op, operation.work != 0 ? operation.group : nullptr, 0, 0);
@@ -446,14 +490,11 @@ void leave_call(Hook hook, const Registers& r, std::uint64_t result) noexcept {
     } else if (hook == Hook::kFinalizeBackward) {
       complete_all_of(finish(begun.op, nullptr, 0, 0), r.rdi);
     } else {
-      const EndedCall call = finish(begun.op, nullptr, 0, 0);
-      const auto rank = static_cast<std::int32_t>(r.rdx), size = static_cast<std::int32_t>(r.rcx);
-      if (call.segment != nullptr)
-        add_group(
-            call.segment, r.rdi, read<Address>(r.rsi), rank, size, [](std::int32_t in, std::int32_t of) {
-              return clusterprof::agent::c10d_started(in, of, "torch.distributed over gloo (libtorch 1.13)");
-            });
+      make_group(hook, r, finish(begun.op, nullptr, 0, 0));
     }
+  } else if (calls.measured_depth != 0 && begins_operation(hook) && calls.inner_depth == calls.depth &&
+             hook != Hook::kMonitoredBarrier) {
+    calls.inner_work = read<Address>(r.rdi);
   }
   leave_one();
 }

@@ -54,7 +54,7 @@ int decide() noexcept {
   const clusterprof_agent_api* const agent = clusterprof_agent_v1();
   if (agent == nullptr || agent->segment() == nullptr) return kPassThrough;
   mpi_wrap::agent = agent;
-  if (known_release() == nullptr) {
+  if (!recognise_library()) {
     clusterprof::agent::c10d_not_recorded();
     return kPassThrough;
   }

@@ -32,7 +32,14 @@ std::uint64_t hash_of(std::uint64_t hash, const char* text, std::size_t length) 
   return mpi_wrap::combine(hash, length);
 }
 
-// `name` becomes the innermost prefix: the group's name.
+// Since libtorch 2, a group has a store of its own for each kind of device.
+bool is_device(const Text& prefix) noexcept {
+  for (const char* const device : {"cpu/", "cuda/"})
+    if (prefix.length == strlen(device) && memcmp(prefix.begin, device, prefix.length) == 0) return true;
+  return false;
+}
+
+// `name` becomes the innermost prefix that is no device's: the group's name.
 std::uint64_t identity_of(Address store, std::int32_t size, char (&name)[32]) noexcept {
   // An object's class is known by its table of virtual functions, which begins behind two words.
   const auto table = reinterpret_cast<Address>(library_symbol("_ZTVN4c10d11PrefixStoreE"));
@@ -41,11 +48,11 @@ std::uint64_t identity_of(Address store, std::int32_t size, char (&name)[32]) no
   hash = mpi_wrap::combine(hash, clusterprof::agent::launch_id());
   name[0] = '\0';
   for (int i = 0; i < kMaxPrefixes && store != 0 && table != 0 && read<Address>(store) == table + 16; ++i) {
-    const auto text = reinterpret_cast<const char*>(read<Address>(store + kPrefixOfStore));
-    const auto length = read<std::size_t>(store + kPrefixOfStore + 8);
-    if (i == 0) snprintf(name, sizeof name, "%.*s", static_cast<int>(length < 31 ? length : 31), text);
-    hash = hash_of(hash, text, length);
-    store = read<Address>(store + kInnerStore);
+    const Text text(store + layout().prefix_of_store);
+    if (name[0] == '\0' && !is_device(text))
+      snprintf(name, sizeof name, "%.*s", static_cast<int>(text.length < 31 ? text.length : 31), text.begin);
+    hash = hash_of(hash, text.begin, text.length);
+    store = read<Address>(store + layout().inner_store());
   }
   return hash < 16 ? hash + 16 : hash;  // those of predefined communicators of MPI
 }

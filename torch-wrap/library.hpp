@@ -7,7 +7,7 @@ namespace clusterprof::torch_wrap {
 // A symbol of it; null if it is not there, or no libtorch is loaded.
 void* library_symbol(const char* name) noexcept;
 
-// Its release if it is one that we know, else null.
-const char* known_release() noexcept;
+// Whether its objects are laid out in a way that we know, and its calls lead to us. Then layout() is known.
+bool recognise_library() noexcept;
 
 }  // namespace clusterprof::torch_wrap

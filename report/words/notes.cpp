@@ -215,7 +215,9 @@ std::optional<std::string> of_processes(const NoteRecord& note) {
                                  "variables had named another library before: {}.",
                                  annotation_variables(note.number)));
     case NoteCode::kTorchNotRecorded:
-      return by_rank(note, "calls of torch.distributed were not recorded: its libtorch is not 1.13.");
+      return by_rank(note,
+                     "calls of torch.distributed were not recorded: its libtorch is of no release whose "
+                     "objects are known, or was linked in a way that its calls are not seen.");
     case NoteCode::kTorchOpsNotSeen:
       return by_rank(note,
                      "PyTorch's operators are not shown: libtorch was loaded, but no operator came by the "

@@ -76,7 +76,8 @@ std::string_view how_torch_is_known(TorchSource source) {
     case TorchSource::kCalls:
       return "Calls over gloo were recorded.";
     case TorchSource::kOtherLibtorch:
-      return "Calls over gloo are recorded with libtorch 1.13 (C++11 ABI) only, and this is another one.";
+      return "Calls over gloo were not recorded: this libtorch is of no release whose objects are known, or "
+             "was linked in a way that its calls are not seen.";
     case TorchSource::kNotWatched:
       return "Communication calls were not recorded (--no-mpi).";
     case TorchSource::kNoGlooCall:

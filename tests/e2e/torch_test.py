@@ -1,13 +1,18 @@
-"""torch.distributed over gloo: its calls are recorded like MPI's, and waiting is explained in the same way."""
+"""torch.distributed over gloo: its calls are recorded like MPI's, and waiting is explained in the same way. FakeLibrary: with
+libraries that look like libtorch. Torch: with torch of /usr/bin/python3, or of the command in TORCH_PYTHON."""
 
 import collections
-import importlib.util
 import json
 import os
+import shlex
+import subprocess
 
+import profile_rows
 import recording
 
+ANALYZE = os.path.join(recording.BUILD, "libexec", "clusterprof", "analyze")
 PROGRAM = os.path.join(recording.SOURCE, "tests", "programs", "torch_ranks.py")
+PYTHON = shlex.split(os.environ.get("TORCH_PYTHON", recording.PYTHON))
 CALLS_RANKS, TIMED_RANKS = 3, 2  # the timed ones have a core each
 
 
@@ -22,16 +27,16 @@ class FakeLibrary(recording.RecordingTest):
         self.assertEqual((recorded.returncode, recorded.stdout, recorded.stderr), (42, b"0 wrong\n", b""))
         return self.report()
 
-    def test_calls_pass_unchanged_and_are_counted(self):
-        report = self.run_with("1")
+    def check_calls(self, release):
+        report = self.run_with(release)
         found = collections.defaultdict(lambda: [0, 0, 0])
         for call in report["mpi"]["calls"]:
             self.assertEqual(call["library"], "torch.distributed")
             for i, key in enumerate(("count", "sent_bytes", "recv_bytes")):
                 found[call["op"]][i] += call[key]
         tensors, lists = 2 * 400, 4 * 400
-        self.assertEqual(dict(found), {
-            "new_process_group": [1, 0, 0],
+        expected = {
+            "new_process_group": [2, 0, 0],
             "broadcast": [1, tensors, 0],
             "all_reduce": [8, 8 * tensors, 8 * tensors],
             "reduce": [1, tensors, tensors],
@@ -40,27 +45,64 @@ class FakeLibrary(recording.RecordingTest):
             "scatter": [1, lists, tensors],
             "all_to_all": [1, 400, 400],
             "reduce_scatter": [2, 0, 0],
-            "barrier": [2, 0, 0],
+            "barrier": [3, 0, 0],
             "monitored_barrier": [1, 0, 0],
             "send": [1, tensors, 0],
             "recv": [2, 0, 2 * tensors],
-            "Work.wait": [18, 0, 0],
+            "Work.wait": [19, 0, 0],
             "Reducer.finalize_backward": [1, 0, 0],
-        })
+        }
+        more = {}
+        if release.startswith("2"):
+            # What is made of an all_reduce is one operation.
+            more = {"all_gather": [1, tensors, tensors], "reduce_scatter": [2, 400 + tensors, 400 + tensors], "Work.wait": [3, 0, 0]}
+        if release == "2_14":
+            more["all_to_all"] = [1, tensors, tensors]
+            more["Work.wait"][0] += 1
+            more["new_process_group"] = [1, 0, 0]
+        for op, numbers in more.items():
+            expected[op] = [a + b for a, b in zip(expected[op], numbers)]
+        self.assertEqual(dict(found), expected)
         self.assertFalse(report["ranks"][0]["exit"]["lost"])  # such programs need not say when they end
+        release_number = "2" if release.startswith("2") else "1.13"
+        self.assertEqual(report["run"]["mpi_library"], f"torch.distributed over gloo (libtorch {release_number})")
+        self.assertNotIn("torch_not_recorded", [note["code"] for note in report["run"]["note_records"]])
+        profile = profile_rows.Profile(ANALYZE, os.path.join(self.directory, "run", "profile.h5"))
+        groups = profile.tables["communicators"]
+        # Groups have their own names, not those of their devices. One that gets other members (in 2.14) is another one.
+        names = ["process group default_pg"] * (2 if release == "2_14" else 1) + ["process group pair/"]
+        self.assertEqual(sorted(row["name"].strip('"') for row in groups), names)
+        # All waits are for an operation of a group, but one that throws, one that returns false, and those for three messages: the
+        # ranks of such a group are not the run's.
+        of_none = sum(int(row["count"]) for row in profile.tables["mpi_calls"]
+                      if profile.path_frames[int(row["path"])].name == "Work.wait"
+                      and not (row["communicator"].isdigit() and int(row["communicator"]) < len(groups)))
+        self.assertEqual(of_none, 5)
 
-    def test_another_release_is_left_alone_and_the_report_says_so(self):
-        report = self.run_with("2")
+    def check_left_alone(self, release):
+        report = self.run_with(release)
         self.assertEqual(report["mpi"].get("calls", []), [])
         self.assertIsNone(report["run"]["mpi_library"])
         self.assertIn("torch_not_recorded", [note["code"] for note in report["run"]["note_records"]])
+
+    def test_a_layout_of_no_release_is_left_alone_and_the_report_says_so(self):
+        self.check_left_alone("unknown")
+
+    def test_a_library_whose_calls_do_not_leave_it_is_left_alone_and_the_report_says_so(self):
+        self.check_left_alone("symbolic")
+
+
+for release_ in ("1_13", "1_13_old_abi", "2_0", "2_0_old_abi", "2_6", "2_6_old_abi", "2_14"):
+    setattr(FakeLibrary, f"test_calls_of_{release_}_pass_unchanged_and_are_counted",
+            lambda self, release=release_: self.check_calls(release))
 
 
 class Torch(recording.RecordingTest):
     def setUp(self):
         super().setUp()
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("/usr/bin/python3 has no torch (Debian's python3-torch)")
+        search = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+        if subprocess.run([*PYTHON, "-c", search], check=False).returncode != 0:
+            self.skipTest(f"{shlex.join(PYTHON)} has no torch (Debian's python3-torch)")
         self.need("mpirun.mpich")
 
     def run_ranks(self, scenario, ranks=TIMED_RANKS):
@@ -69,7 +111,7 @@ class Torch(recording.RecordingTest):
         for recorded in (False, True):
             notes = os.path.join(self.directory, f"notes-{int(recorded)}")
             os.mkdir(notes)
-            command = [recording.PYTHON, "-B", PROGRAM, notes, scenario]
+            command = [*PYTHON, "-B", PROGRAM, notes, scenario]
             before = recording.launcher("mpich", ranks)
             done = self.record(command, before=before, options=["-q"]) if recorded else self.bare([*before, *command])
             self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
@@ -125,6 +167,20 @@ class Torch(recording.RecordingTest):
         # backward() computes before it waits, on all ranks alike.
         expected = self.waited(notes)
         self.measured_near(report["ranks"][0]["mpi_wait_s"], expected[0], 0.05 * expected[0], "waiting of rank 0")
+
+    def test_an_operation_that_is_made_of_others(self):
+        """gloo reduces and scatters by all_reduce, and returns a Work of its own."""
+        version = subprocess.run([*PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True, check=True)
+        if version.stdout.startswith((b"1.", b"2.0")):
+            self.skipTest(f"gloo of torch {version.stdout.decode().strip()} has no reduce_scatter_tensor")
+        notes, report = self.run_ranks("reduce_scatter")
+        self.check_waiting(notes, report)
+        self.check_cause(report)
+        ops = collections.Counter()
+        for call in report["mpi"]["calls"]:
+            ops[call["op"]] += call["count"]
+        self.assertEqual(ops["reduce_scatter"], 12 * TIMED_RANKS)
+        self.assertEqual(ops["all_reduce"], 0)
 
     def test_every_call_is_matched_with_its_partners(self):
         _, report = self.run_ranks("all_calls", CALLS_RANKS)

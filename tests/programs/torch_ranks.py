@@ -52,6 +52,17 @@ def straggler():
     return float(data.sum())
 
 
+def reduce_scatter():
+    data, part = torch.ones(1000 * SIZE), torch.zeros(1000)
+    for _ in range(ROUNDS):
+        if RANK == 1:
+            step_of_slow_rank()
+        else:
+            step()
+        timed("reduce_scatter", dist.reduce_scatter_tensor, part, data)
+    return float(part.sum())
+
+
 def asynchronous():
     data = torch.ones(1000, dtype=torch.float64)
     for _ in range(ROUNDS):
@@ -78,8 +89,8 @@ def all_calls():
     total += float(values.sum())
     mine = torch.full((4,), RANK + 1, dtype=torch.int64)
     dist.reduce(mine, 0)
-    lists = [torch.zeros(2, dtype=torch.float16) for _ in range(SIZE)]
-    dist.all_gather(lists, torch.full((2,), RANK, dtype=torch.float16))
+    lists = [torch.zeros(2, dtype=torch.int8) for _ in range(SIZE)]
+    dist.all_gather(lists, torch.full((2,), RANK, dtype=torch.int8))
     total += float(sum(part.sum() for part in lists))
     gathered = [torch.zeros(3) for _ in range(SIZE)] if RANK == 2 else None
     dist.gather(torch.full((3,), float(RANK)), gathered, dst=2)
@@ -122,10 +133,16 @@ def all_calls():
     if RANK != 1:
         dist.broadcast(part, 2, group=pair)
         total += float(part.sum())
-    try:
-        dist.reduce_scatter(torch.zeros(2), [torch.zeros(2)] * SIZE)
-    except RuntimeError as error:
-        total += len(str(error))
+    # Which of these gloo has depends on the release.
+    for function, arguments in ((dist.reduce_scatter, (torch.zeros(2), [torch.ones(2)] * SIZE)),
+                                (dist.reduce_scatter_tensor, (torch.zeros(2), torch.ones(2 * SIZE))),
+                                (dist.all_gather_into_tensor, (torch.zeros(2 * SIZE), torch.ones(2))),
+                                (dist.all_to_all, ([torch.zeros(2) for _ in range(SIZE)], [torch.ones(2)] * SIZE))):
+        try:
+            function(*arguments)
+            total += float(sum(part.sum() for part in arguments[0]))
+        except RuntimeError as error:
+            total += len(str(error))
     return total
 
 

@@ -3,7 +3,11 @@
 // with objects that are laid out like those of libtorch 1.13. Its operations do nothing but keep what they
 // were given, so that fake_scenario() finds out whether calls and results pass unchanged.
 //
-// With FAKE_TORCH_2, ProcessGroupGloo has another base class, as in libtorch 2.
+// FAKE_TORCH_2: as in libtorch 2. FAKE_SMALL_COUNTS: objects with smaller counts of references, as in 2.6.
+// FAKE_LATER: as in 2.14, other names, and tensors with one pointer less. FAKE_UNKNOWN: tensors as in no
+// release. FAKE_SYMBOLIC: linked so that its calls do not leave it.
+#include <dlfcn.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -13,9 +17,27 @@
 #include <utility>
 #include <vector>
 
+#ifdef FAKE_SMALL_COUNTS
+using Count = std::uint32_t;
+#else
+using Count = std::size_t;
+#endif
+#if defined(FAKE_LATER)
+constexpr std::size_t kPointersLess = 1;
+#else
+constexpr std::size_t kPointersLess = 0;
+#endif
+#ifdef FAKE_UNKNOWN
+constexpr std::size_t kPointersMore = 1;
+#else
+constexpr std::size_t kPointersMore = 0;
+#endif
+
 namespace at {
 struct TensorImpl {
-  char others[168] = {};
+  void* functions = nullptr;
+  Count counts[2] = {};
+  char others[144 + 8 * kPointersMore - 8 * kPointersLess] = {};
   std::int64_t elements;
   std::uint16_t type;  // 6: float
 };
@@ -35,14 +57,31 @@ struct intrusive_ptr {
   intrusive_ptr() = default;
   explicit intrusive_ptr(T* p) : pointer(p) {}
   intrusive_ptr(const intrusive_ptr& other) : pointer(other.pointer) {}
+  intrusive_ptr& operator=(const intrusive_ptr&) = default;
   ~intrusive_ptr() { pointer = nullptr; }
   T* operator->() const { return pointer; }
 };
 struct Target {
   virtual ~Target() = default;
-  std::size_t counts[2] = {};
+  Count counts[2] = {};
+};
+// Returned in memory, like an intrusive_ptr.
+struct SymInt {
+  explicit SymInt(std::int64_t value) : data(value) {}
+  SymInt(const SymInt& other) : data(other.data) {}
+  ~SymInt() { data = 0; }
+  std::int64_t data;
 };
 }  // namespace c10
+
+namespace at::native {
+// By which the place of a tensor's type and number of elements is found. ComplexHalf, ComplexFloat,
+// ComplexDouble.
+bool is_complex(const Tensor& tensor) { return tensor.impl->type >= 8 && tensor.impl->type <= 10; }
+#ifdef FAKE_TORCH_2
+c10::SymInt sym_numel(const Tensor& tensor) { return c10::SymInt(tensor.impl->elements); }
+#endif
+}  // namespace at::native
 
 namespace c10d {
 
@@ -55,23 +94,32 @@ class Store : public c10::Target {
   virtual int number() { return 1; }
   Milliseconds timeout{0};
 };
+#ifdef FAKE_TORCH_2
+using Prefix = std::string;
+#else
+using Prefix = const std::string&;
+#endif
 class PrefixStore : public Store {
  public:
-  PrefixStore(std::string prefix, Store* store) : prefix_(std::move(prefix)), store_(store) {}
+  PrefixStore(Prefix prefix, c10::intrusive_ptr<Store> store);
   int number() override;
+  c10::intrusive_ptr<Store> getUnderlyingStore();
   std::string prefix_;
   c10::intrusive_ptr<Store> store_;
 };
+PrefixStore::PrefixStore(Prefix prefix, c10::intrusive_ptr<Store> store) : prefix_(prefix), store_(store) {}
 int PrefixStore::number() { return 2; }
+c10::intrusive_ptr<Store> PrefixStore::getUnderlyingStore() {
+  if (store_.pointer != nullptr) ++store_.pointer->counts[0];
+  return store_;
+}
 
-// The constructor by which builds with the C++11 ABI are known. Nobody calls it.
-extern "C" void prefix_store_of_cxx11_abi() __asm__(
-    "_ZN4c10d11PrefixStoreC1ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEN3c1013intrusive_ptrINS_"
-    "5StoreENS9_6detail34intrusive_target_default_null_typeISB_EEEE");
-extern "C" void prefix_store_of_cxx11_abi() {}
-
+struct ReduceOp : c10::Target {
+  std::uint8_t operation = 0;
+  void* supplement = nullptr;
+};
 struct Options {
-  char reduce_op[40] = {};
+  ReduceOp reduce_op;
 };
 struct BroadcastOptions {
   std::int64_t root = 0;
@@ -103,23 +151,40 @@ bool Work::wait(Milliseconds timeout) {
 }
 using WorkPtr = c10::intrusive_ptr<Work>;
 
-class ProcessGroup : public c10::Target {
- public:
-  virtual WorkPtr broadcast(Tensors&, const BroadcastOptions&) = 0;
-};
-class Backend : public ProcessGroup {};
+class ProcessGroup : public c10::Target {};
+class Backend : public c10::Target {};
 #ifdef FAKE_TORCH_2
 using Base = Backend;
 #else
 using Base = ProcessGroup;
 #endif
+#ifdef FAKE_LATER
+#define _allgather_base all_gather_single
+#define alltoall_base all_to_all_single
+#define allgather_into_tensor_coalesced all_gather_single_coalesced
+#define _reduce_scatter_base reduce_scatter_single
+#define reduce_scatter_tensor_coalesced reduce_scatter_single_coalesced
+#endif
+
+namespace {
+// Of an operation that is made of another one: its functions are not seen by anyone.
+class LambdaWork : public Work {
+ public:
+  bool wait(Milliseconds timeout) override { return inner.pointer->wait(timeout); }
+  WorkPtr inner;
+};
+}  // namespace
 
 class ProcessGroupGloo : public Base {
  public:
   struct Options : c10::Target {};
   class AsyncWork : public Work {
    public:
+#ifdef FAKE_TORCH_2
+    static void execute(const c10::intrusive_ptr<AsyncWork>& work);
+#else
     static void execute(c10::intrusive_ptr<AsyncWork> work);
+#endif
   };
   class SendWork : public Work {
    public:
@@ -133,7 +198,7 @@ class ProcessGroupGloo : public Base {
   };
   ProcessGroupGloo(const c10::intrusive_ptr<Store>& store, int rank, int size,
                    c10::intrusive_ptr<Options> options);
-  WorkPtr broadcast(Tensors&, const BroadcastOptions&) override;
+  virtual WorkPtr broadcast(Tensors&, const BroadcastOptions&);
   virtual WorkPtr allreduce(Tensors&, const AllreduceOptions&);
   virtual WorkPtr allreduce_coalesced(Tensors&, const AllreduceCoalescedOptions&);
   virtual WorkPtr reduce(Tensors&, const ReduceOptions&);
@@ -150,6 +215,16 @@ class ProcessGroupGloo : public Base {
   virtual WorkPtr recvAnysource(Tensors&, int tag);
   virtual WorkPtr barrier(const BarrierOptions&);
   virtual void monitoredBarrier(const BarrierOptions&, bool all);
+#ifdef FAKE_TORCH_2
+  virtual WorkPtr allgather_into_tensor_coalesced(Tensors&, Tensors&, const AllgatherOptions&);
+  virtual WorkPtr _reduce_scatter_base(at::Tensor&, at::Tensor&, const ReduceScatterOptions&);
+  virtual WorkPtr reduce_scatter_tensor_coalesced(Tensors&, Tensors&, const ReduceScatterOptions&);
+  const std::unique_ptr<Work> made_of_others{new LambdaWork};
+#endif
+#ifdef FAKE_LATER
+  virtual WorkPtr alltoall(Tensors&, Tensors&, const AllToAllOptions&);
+  void connectContexts(int rank, int size, const c10::intrusive_ptr<Store>& store);
+#endif
 
   Work work;
   SendWork send_work;
@@ -167,13 +242,22 @@ class ProcessGroupGloo : public Base {
   }
 };
 
+#ifdef FAKE_TORCH_2
+void ProcessGroupGloo::AsyncWork::execute(const c10::intrusive_ptr<AsyncWork>& work) {
+  work->wait(Milliseconds(0));
+}
+#else
 void ProcessGroupGloo::AsyncWork::execute(c10::intrusive_ptr<AsyncWork> work) { work->wait(Milliseconds(0)); }
+#endif
 bool ProcessGroupGloo::SendWork::wait(Milliseconds timeout) { return timeout.count() == 5; }
 bool ProcessGroupGloo::RecvWork::wait(Milliseconds timeout) { return timeout.count() == 6; }
 int ProcessGroupGloo::RecvWork::sourceRank() const { return source; }
 ProcessGroupGloo::ProcessGroupGloo(const c10::intrusive_ptr<Store>& store, int r, int s,
                                    c10::intrusive_ptr<Options> options)
     : rank(r), size(s) {
+#ifdef FAKE_LATER
+  connectContexts(r, s, store);
+#endif
   given[0] = store.pointer;
   given[1] = options.pointer;
 }
@@ -225,6 +309,32 @@ void ProcessGroupGloo::monitoredBarrier(const BarrierOptions& o, bool all) {
   numbers[2] = all ? 1 : 0;
 }
 
+#ifdef FAKE_TORCH_2
+WorkPtr ProcessGroupGloo::allgather_into_tensor_coalesced(Tensors& a, Tensors& b, const AllgatherOptions& o) {
+  return keep(work, &a, &b, &o);
+}
+WorkPtr ProcessGroupGloo::_reduce_scatter_base(at::Tensor& a, at::Tensor& b, const ReduceScatterOptions& o) {
+  Tensors outputs{a}, inputs{b};
+  const WorkPtr made = reduce_scatter_tensor_coalesced(outputs, inputs, o);
+  return keep(*made.pointer, &a, &b, &o);
+}
+WorkPtr ProcessGroupGloo::reduce_scatter_tensor_coalesced(Tensors& a, Tensors& b,
+                                                          const ReduceScatterOptions& o) {
+  static_cast<LambdaWork*>(made_of_others.get())->inner = allreduce(b, AllreduceOptions());
+  return keep(*made_of_others, &a, &b, &o);
+}
+#endif
+#ifdef FAKE_LATER
+WorkPtr ProcessGroupGloo::alltoall(Tensors& a, Tensors& b, const AllToAllOptions& o) {
+  return keep(work, &a, &b, &o);
+}
+void ProcessGroupGloo::connectContexts(int r, int s, const c10::intrusive_ptr<Store>& store) {
+  rank = r;
+  size = s;
+  given[0] = store.pointer;
+}
+#endif
+
 struct GradBucket {
   ProcessGroupGloo* group;
   Tensors tensors;
@@ -253,21 +363,48 @@ void check(bool right, const char* what) {
   ++wrong;
 }
 
+// As a library that uses this one constructs a group.
+ProcessGroupGloo* new_group(const c10::intrusive_ptr<Store>& store, int rank, int size,
+                            c10::intrusive_ptr<ProcessGroupGloo::Options> options) {
+#ifdef FAKE_SYMBOLIC
+  auto* const construct = reinterpret_cast<void (*)(void*, const c10::intrusive_ptr<Store>&, int, int,
+                                                    c10::intrusive_ptr<ProcessGroupGloo::Options>*)>(
+      dlsym(RTLD_DEFAULT,
+            "_ZN4c10d16ProcessGroupGlooC1ERKN3c1013intrusive_ptrINS_5StoreENS1_6detail34intrusive_target_"
+            "default_null_typeIS3_EEEEiiNS2_INS0_7OptionsENS5_ISA_EEEE"));
+  if (construct != nullptr) {
+    void* const memory = ::operator new(sizeof(ProcessGroupGloo));
+    construct(memory, store, rank, size, &options);
+    return static_cast<ProcessGroupGloo*>(memory);
+  }
+#endif
+  return new ProcessGroupGloo(store, rank, size, options);
+}
+
 }  // namespace
 
 extern "C" int fake_scenario() {
-  at::TensorImpl impl{{}, 100, 6};
+  at::TensorImpl impl{};
+  impl.elements = 100;
+  impl.type = 6;
   Tensors tensors{{&impl}, {&impl}};
   Lists lists{tensors, tensors};
   at::Tensor single{&impl}, other{&impl};
   std::vector<std::int64_t> ins, outs;
   Store base;
-  PrefixStore prefix("default_pg", &base);
+  PrefixStore outer("default_pg", c10::intrusive_ptr<Store>(&base));
+  PrefixStore of_pair("pair/", c10::intrusive_ptr<Store>(&outer));
+#ifdef FAKE_TORCH_2
+  PrefixStore prefix("cpu/", c10::intrusive_ptr<Store>(&outer));
+  PrefixStore pair("cpu/", c10::intrusive_ptr<Store>(&of_pair));
+#else
+  PrefixStore &prefix = outer, &pair = of_pair;
+#endif
   const c10::intrusive_ptr<Store> store(&prefix);
   ProcessGroupGloo::Options options;
   // Calls go through the table of virtual functions.
   ProcessGroupGloo* volatile pointer =
-      new ProcessGroupGloo(store, 0, 2, c10::intrusive_ptr<ProcessGroupGloo::Options>(&options));
+      new_group(store, 0, 2, c10::intrusive_ptr<ProcessGroupGloo::Options>(&options));
   ProcessGroupGloo* const group = pointer;
   check(group->rank == 0 && group->size == 2 && group->given[0] == &prefix && group->given[1] == &options,
         "new");
@@ -314,6 +451,24 @@ extern "C" int fake_scenario() {
   is_given(group->barrier(barrier), &group->work, {&barrier}, "barrier");
   group->monitoredBarrier(barrier, true);
   check(group->numbers[2] == 1, "monitored barrier");
+  ProcessGroupGloo* const second = new_group(c10::intrusive_ptr<Store>(&pair), 0, 2,
+                                             c10::intrusive_ptr<ProcessGroupGloo::Options>(&options));
+  check(second->barrier(barrier)->wait(Milliseconds(0)), "a second group");
+#ifdef FAKE_TORCH_2
+  ReduceScatterOptions scattered;
+  is_given(group->allgather_into_tensor_coalesced(tensors, tensors, allgather), &group->work,
+           {&tensors, &tensors, &allgather}, "into");
+  is_given(group->_reduce_scatter_base(single, other, scattered), group->made_of_others.get(),
+           {&single, &other, &scattered}, "reduce_scatter");
+  is_given(group->reduce_scatter_tensor_coalesced(tensors, tensors, scattered), group->made_of_others.get(),
+           {&tensors, &tensors, &scattered}, "reduce_scatter of several");
+#endif
+#ifdef FAKE_LATER
+  is_given(group->alltoall(tensors, tensors, alltoall), &group->work, {&tensors, &tensors, &alltoall},
+           "alltoall of several");
+  group->connectContexts(0, 2, c10::intrusive_ptr<Store>(&outer));
+  check(group->given[0] == &outer && group->rank == 0 && group->size == 2, "connect");
+#endif
   // Exceptions pass, with what destructors do on their way.
   for (int i = 0; i < 2; ++i) {
     bool destroyed = false, caught = false;
