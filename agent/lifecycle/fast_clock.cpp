@@ -8,7 +8,7 @@
 
 namespace clusterprof::agent {
 
-constinit FastClock g_fast_clock = {std::uint64_t{1} << 32, false, ~std::uint64_t{0}};
+constinit FastClock g_fast_clock = {std::uint64_t{1} << 32, false, ~std::uint64_t{0}, ~std::uint64_t{0}};
 constinit ShortClock g_short_clock = {};
 
 namespace {
@@ -38,8 +38,10 @@ Reading read_both() noexcept {
   return best;
 }
 
-// The readings are wrong by some 20 ns: after this time that is less than a part in 10,000.
-constexpr std::uint64_t kShortestNs = 1'000'000;
+// The readings are wrong by some 20 ns. A program may begin a region in its first millisecond. So the length
+// is measured early, and again when the time since the start has doubled, until that is seconds: an interval
+// is never wrong by more than two readings, however long it was.
+constexpr std::uint64_t kShortestNs = 100'000;
 constexpr std::uint64_t kAgainAfterNs = 1'000'000'000;
 
 std::uint64_t ticks_in(std::uint64_t ns, std::uint64_t scale) noexcept {
@@ -53,11 +55,17 @@ std::uint64_t scale_until(const Reading& now) noexcept {
   return static_cast<std::uint64_t>(scaled / (now.tick - g_start.tick));
 }
 
+std::uint64_t again_after(const Reading& now, std::uint64_t scale) noexcept {
+  const std::uint64_t measured = now.tick - g_start.tick, longest = ticks_in(kAgainAfterNs, scale);
+  return now.tick + (measured < longest ? measured : longest);
+}
+
 bool measure_tick(const Reading& now) noexcept {
   const std::uint64_t scale = scale_until(now);
   if (scale == 0) return false;
   g_fast_clock.scale.store(scale, std::memory_order_relaxed);
-  g_fast_clock.again = now.tick + ticks_in(kAgainAfterNs, scale);
+  g_fast_clock.again = again_after(now, scale);
+  g_fast_clock.others_again.store(g_fast_clock.again, std::memory_order_relaxed);
   g_last = now;
   return true;
 }
@@ -87,9 +95,7 @@ void start_fast_clock() noexcept { g_start = {__builtin_ia32_rdtsc(), monotonic_
   const Reading now = read_both();
   const std::uint64_t scale = scale_until(now);
   if (scale == 0) return;
-  // The longer it was measured, the longer it will do; at the end of each second at the latest.
-  const std::uint64_t measured = now.tick - g_start.tick, second = ticks_in(kAgainAfterNs, scale);
-  g_short_clock.again.store(now.tick + (measured < second ? measured : second), std::memory_order_relaxed);
+  g_short_clock.again.store(again_after(now, scale), std::memory_order_relaxed);
   g_short_clock.scale.store(scale, std::memory_order_relaxed);
 }
 
@@ -103,10 +109,21 @@ void start_fast_clock() noexcept { g_start = {__builtin_ia32_rdtsc(), monotonic_
 
 void choose_fast_clock() noexcept {
   g_fast_clock.counts_ticks = kernel_uses_counter() && measure_tick(read_both());
-  if (!g_fast_clock.counts_ticks) g_fast_clock.again = ~std::uint64_t{0};
+  if (g_fast_clock.counts_ticks) return;
+  g_fast_clock.again = ~std::uint64_t{0};
+  g_fast_clock.others_again.store(~std::uint64_t{0}, std::memory_order_relaxed);
 }
 
 [[gnu::cold, gnu::noinline]] void measure_fast_clock() noexcept { measure_tick(read_both()); }
+
+// What several threads store at a time is right each time. g_last is the main thread's.
+[[gnu::cold, gnu::noinline]] void measure_fast_clock_elsewhere() noexcept {
+  const Reading now = read_both();
+  const std::uint64_t scale = scale_until(now);
+  if (scale == 0) return;
+  g_fast_clock.scale.store(scale, std::memory_order_relaxed);
+  g_fast_clock.others_again.store(again_after(now, scale), std::memory_order_relaxed);
+}
 
 [[gnu::cold, gnu::noinline]] std::uint64_t fast_now_without_counter() noexcept { return monotonic_ns(); }
 

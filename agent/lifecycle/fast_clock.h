@@ -16,7 +16,9 @@ __extension__ using WideNumber = unsigned __int128;
 struct FastClock {
   std::atomic<std::uint64_t> scale;  // ns per tick, times 2^32
   bool counts_ticks;                 // false: a tick is a nanosecond of CLOCK_MONOTONIC
-  std::uint64_t again;               // when to measure the length of a tick again
+  // When to measure the length of a tick again: for the main thread, and for all others.
+  std::uint64_t again;
+  std::atomic<std::uint64_t> others_again;
 };
 extern FastClock g_fast_clock;
 std::uint64_t fast_now_without_counter() noexcept;
@@ -85,12 +87,18 @@ class IntervalEnd {
 void start_fast_clock() noexcept;
 // Before the first use. One thread, once.
 void choose_fast_clock() noexcept;
-// Measures the length of a tick again, if that was a second ago. The main thread only, which may then ask for
+// Measures the length of a tick again, if it is time for that. The main thread only, which may then ask for
 // the time of CLOCK_MONOTONIC at a tick not far from now.
 void measure_fast_clock() noexcept;
+void measure_fast_clock_elsewhere() noexcept;
 inline void adjust_fast_clock(std::uint64_t now) noexcept {
   if (now >= g_fast_clock.again) [[unlikely]]
     measure_fast_clock();
+}
+// Any thread, while the main thread may be long in a region.
+inline void adjust_fast_clock_elsewhere(std::uint64_t now) noexcept {
+  if (now >= g_fast_clock.others_again.load(std::memory_order_relaxed)) [[unlikely]]
+    measure_fast_clock_elsewhere();
 }
 std::uint64_t monotonic_at(std::uint64_t tick) noexcept;
 

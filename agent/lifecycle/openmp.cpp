@@ -407,6 +407,12 @@ void end_team(OmpTeam* team) noexcept {
   } else {
     go_on(state, state.entry[depth - 1]);
   }
+  // Before the region is counted, which may have been a long one.
+  if (team->shared) {
+    adjust_fast_clock_elsewhere(now);
+  } else {
+    adjust_fast_clock(now);
+  }
   if (team->epoch == openmp_epoch())
     count_instance(segment, *team, now, context.slot->mpi_time_ns.load(kRelaxed));
   const OmpMember& own = team->members[0];
@@ -420,7 +426,6 @@ void end_team(OmpTeam* team) noexcept {
   team->instance.store(get(team->instance) + 1, kRelaxed);
   if (team->shared) return;
   segment->openmp.region_since_ns.store(0, std::memory_order_release);
-  adjust_fast_clock(now);
 }
 
 void begin_wait(OmpState& state, wire::OmpConstruct construct, wire::OmpActivity activity,
@@ -450,6 +455,7 @@ void end_wait(OmpState& state) noexcept {
   }
   OmpEntry* const entry = innermost_team(&state);
   if (entry == nullptr || state.scopes <= entry->scopes || state.scope[state.scopes - 1].is_task) return;
+  adjust_fast_clock_elsewhere(now);
   const OmpScope& scope = state.scope[--state.scopes];
   const std::uint64_t whole = fast_between(scope.begin, now), waited = fast_between(scope.in_tasks, whole);
   go_on(state, *entry);
@@ -513,6 +519,7 @@ void end_task(OmpState& state) noexcept {
   OmpEntry& entry = state.entry[state.depth - 1];
   if (state.scopes <= entry.scopes || !state.scope[state.scopes - 1].is_task) return;
   const std::uint64_t now = fast_now();
+  adjust_fast_clock_elsewhere(now);
   const OmpScope& scope = state.scope[--state.scopes];
   const std::uint64_t lasted = fast_between(scope.begin, now);
   if (wire::OmpRow* const row = row_of(state, entry, wire::OmpConstruct::kTask, scope.code); row != nullptr) {
@@ -540,6 +547,7 @@ void end_work(OmpState& state, OmpEntry& entry) noexcept {
   if (work.code == 0 || work.over) return;
   work.over = true;
   const std::uint64_t now = fast_now();
+  adjust_fast_clock_elsewhere(now);
   wire::OmpRow* const row = row_of(state, entry, work.construct, work.code);
   if (row == nullptr) return;
   add(row->count, 1, entry.shared);

@@ -106,11 +106,11 @@ OmpTeam* new_team() noexcept;  // null: there is no memory
   team.fork = fast_now();
   return kept;
 }
-// Asks for what the thread will write in enter_team(), which the one that began the region has looked at
-// last.
+// Asks for what another thread than number 0 will write in enter_team(): the one that began the region has
+// looked at it last.
 inline void prepare_to_enter(const OmpTeam* team, std::uint32_t number) noexcept {
   // Processors without the instruction take it for one that does nothing.
-  if (number < OmpTeam::kMembers) asm volatile("prefetchw %0" : : "m"(team->members[number]));
+  if (number != 0 && number < OmpTeam::kMembers) asm volatile("prefetchw %0" : : "m"(team->members[number]));
 }
 // The calling thread is `number` of `size` in it. The one that has begun the region is number 0.
 void enter_team(OmpTeam* team, std::uint32_t size, std::uint32_t number) noexcept;

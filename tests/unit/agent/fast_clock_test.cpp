@@ -68,5 +68,29 @@ TEST_F(ShortIntervals, OneMomentEndsIntervalsOfBothClocks) {
   EXPECT_GE(end.ns_since(outer) + kErrorNs, end.ns_since(inner));
 }
 
+// A program may begin its first region in its first millisecond.
+TEST(FastClock, CountsTicksFromEarlyOn) {
+  g_process.read_clock = clock_gettime;
+  start_fast_clock();
+  spin_ns(150'000);
+  choose_fast_clock();
+  if (!begin_interval(true).in_ticks && !begin_interval(true).in_ticks)
+    GTEST_SKIP() << "the kernel does not keep its time by the counter";
+  EXPECT_TRUE(g_fast_clock.counts_ticks);
+  for (const long ms : {1, 30, 100}) {
+    const std::uint64_t before_ns = monotonic_ns(), begin = fast_now(), begun_ns = monotonic_ns();
+    sleep_ms(ms);
+    const std::uint64_t ends_ns = monotonic_ns(), end = fast_now(), after_ns = monotonic_ns();
+    // The main thread, or another one.
+    ms == 30 ? adjust_fast_clock_elsewhere(end) : adjust_fast_clock(end);
+    const std::uint64_t lasted_ns = fast_ns(fast_between(begin, end));
+    EXPECT_GE(lasted_ns + kErrorNs, ends_ns - begun_ns) << ms;
+    EXPECT_LE(lasted_ns, after_ns - before_ns + kErrorNs) << ms;
+  }
+  const std::uint64_t before_ns = monotonic_ns(), tick = fast_now(), after_ns = monotonic_ns();
+  EXPECT_GE(monotonic_at(tick) + kErrorNs, before_ns);
+  EXPECT_LE(monotonic_at(tick), after_ns + kErrorNs);
+}
+
 }  // namespace
 }  // namespace clusterprof::agent
