@@ -301,7 +301,7 @@ int parts() {
 }
 
 int cost() {
-  constexpr int kPairs = 200'000;
+  constexpr int kPairs = 600'000;
   std::uint64_t best = ~std::uint64_t{0};
   for (int attempt = 0; attempt < 10; ++attempt) {
     const std::uint64_t start = now_ns();

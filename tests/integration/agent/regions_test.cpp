@@ -360,7 +360,7 @@ TEST(Regions, CostOfAPair) {
   const Outcome with = run_mode("cost"), without = run_bare({kRegions, "cost"});
   std::printf("%.1f ns per pair, %.1f without the agent\n", with.numbers.at("pair_ns"),
               without.numbers.at("pair_ns"));
-  EXPECT_EQ(regions_of(with.processes.at(0)).at("assemble").count, 2'000'000u);
+  EXPECT_EQ(regions_of(with.processes.at(0)).at("assemble").count, 6'000'000u);
   EXPECT_LT(without.numbers.at("pair_ns"), 20);
 }
 
