@@ -31,14 +31,16 @@ struct Begun {
   Group* group;
   std::uint16_t op;
   MpiEventKind completion;  // of a nonblocking operation
-  bool blocking;
+  bool blocking : 1;
+  bool is_in_inner : 1;    // in the operation that was entered last inside of it
   std::int32_t root;       // in the group
   std::int32_t peer, tag;  // of a message; peer in the group
-  bool any_source;
   std::uint64_t sent, received;
   // How much of what is sent each rank gets (rows, or bytes), in pages of their own, because gloo moves the
   // caller's vector away. Null: equal parts.
   std::int64_t* splits;
+
+  [[nodiscard]] bool any_source() const noexcept { return completion == MpiEventKind::kReceive && peer < 0; }
 };
 
 // The calls of this thread that are under way. Only the outermost one that is more than a remark is measured.
@@ -50,7 +52,6 @@ struct ThreadCalls {
   // What the measured call has begun inside of itself: gloo makes some operations of others, and returns a
   // Work of which no function leads to us. What is itself made of others does not count.
   Address inner_work;
-  std::uint32_t inner_depth;  // of the operation that was entered last inside of it
   std::uint64_t start_ns;
   Begun begun;
 };
@@ -62,7 +63,7 @@ std::int32_t run_rank(const Group* group, std::int32_t rank) noexcept {
 
 Begun collective(Group* group, wire::C10dNumber op, std::uint64_t sent, std::uint64_t received,
                  std::int32_t root = kNoRank) noexcept {
-  return {group, op, MpiEventKind::kCollectiveDone, false, root, kNoRank, 0, false, sent, received, nullptr};
+  return {group, op, MpiEventKind::kCollectiveDone, false, false, root, kNoRank, 0, sent, received, nullptr};
 }
 
 Begun message(Group* group, wire::C10dNumber op, std::int32_t peer, std::uint64_t tag,
@@ -72,10 +73,10 @@ Begun message(Group* group, wire::C10dNumber op, std::int32_t peer, std::uint64_
           op,
           send ? MpiEventKind::kSendDone : MpiEventKind::kReceive,
           false,
+          false,
           kNoRank,
           peer,
           static_cast<std::int32_t>(tag),
-          !send && peer < 0,
           send ? bytes : 0,
           send ? 0 : bytes,
           nullptr};
@@ -196,7 +197,7 @@ clusterprof_mpi_call description_of(const Begun& begun) noexcept {
     call.root = run_rank(group, begun.root);
   } else {
     call.tag = begun.tag;
-    call.peer = begun.any_source ? wire::kAnyPeer : run_rank(group, begun.peer);
+    call.peer = begun.any_source() ? wire::kAnyPeer : run_rank(group, begun.peer);
   }
   return call;
 }
@@ -327,7 +328,7 @@ void begin_operation(const EndedCall& call, const Begun& begun, Address work) no
     if (!group->is_world) return;
     operation.bytes = begun.sent + begun.received;
     operation.peer = begun.peer;
-    operation.any_source = begun.any_source;
+    operation.any_source = begun.any_source();
     operation.flags = wire::kEventNonblocking;
     const bool send = begun.completion == MpiEventKind::kSendDone;
     if (send) {
@@ -337,7 +338,7 @@ void begin_operation(const EndedCall& call, const Begun& begun, Address work) no
     } else {
       // What a receive from any rank takes is not known yet, and what those behind it get depends on it.
       operation.numbered_late =
-          begun.any_source || __atomic_load_n(&group->late_receives, __ATOMIC_RELAXED) != 0;
+          begun.any_source() || __atomic_load_n(&group->late_receives, __ATOMIC_RELAXED) != 0;
       if (operation.numbered_late) {
         __atomic_fetch_add(&group->late_receives, 1, __ATOMIC_RELAXED);
       } else if (!take_number(*group, begun.peer, begun.tag, mpi_wrap::Direction::kReceived,
@@ -455,7 +456,7 @@ void enter_call(Hook hook, const Registers& r) noexcept {
   // program's.
   if (is_wait(hook) && calls.execute_depth != 0) return;
   if (calls.measured_depth != 0) {
-    if (begins_operation(hook)) calls.inner_depth = calls.depth;
+    if (begins_operation(hook)) calls.begun.is_in_inner = true;
     return;
   }
   calls.begun = {};
@@ -492,16 +493,17 @@ void leave_call(Hook hook, const Registers& r, std::uint64_t result) noexcept {
     } else {
       make_group(hook, r, finish(begun.op, nullptr, 0, 0));
     }
-  } else if (calls.measured_depth != 0 && begins_operation(hook) && calls.inner_depth == calls.depth &&
-             hook != Hook::kMonitoredBarrier) {
-    calls.inner_work = read<Address>(r.rdi);
+  } else if (calls.measured_depth != 0 && begins_operation(hook)) {
+    if (calls.begun.is_in_inner && hook != Hook::kMonitoredBarrier) calls.inner_work = read<Address>(r.rdi);
+    calls.begun.is_in_inner = false;
   }
   leave_one();
 }
 
 void call_was_unwound() noexcept {
-  const ThreadCalls& calls = t_calls;
+  ThreadCalls& calls = t_calls;
   if (calls.measured_depth != 0 && calls.measured_depth == calls.depth) finish(calls.begun.op, nullptr, 0, 0);
+  calls.begun.is_in_inner = false;
   leave_one();
 }
 
