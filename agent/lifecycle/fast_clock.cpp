@@ -60,69 +60,66 @@ std::uint64_t again_after(const Reading& now, std::uint64_t scale) noexcept {
   return now.tick + (measured < longest ? measured : longest);
 }
 
-bool measure_tick(const Reading& now) noexcept {
-  const std::uint64_t scale = scale_until(now);
-  if (scale == 0) return false;
-  g_fast_clock.scale.store(scale, std::memory_order_relaxed);
-  g_fast_clock.again = again_after(now, scale);
-  g_fast_clock.others_again.store(g_fast_clock.again, std::memory_order_relaxed);
+// Several threads may do this at a time: what each stores is right. False: it is too early.
+bool measure_tick(const Reading& now, std::atomic<std::uint64_t>& scale,
+                  std::atomic<std::uint64_t>& again) noexcept {
+  const std::uint64_t measured = scale_until(now);
+  if (measured == 0) return false;
+  again.store(again_after(now, measured), std::memory_order_relaxed);
+  scale.store(measured, std::memory_order_relaxed);
+  return true;
+}
+
+bool measure_tick_of_main(const Reading& now) noexcept {
+  if (!measure_tick(now, g_fast_clock.scale, g_fast_clock.others_again)) return false;
+  g_fast_clock.again = g_fast_clock.others_again.load(std::memory_order_relaxed);
   g_last = now;
   return true;
 }
 
+// Whether the kernel keeps its own time by the counter. Looks once.
 bool kernel_uses_counter() noexcept {
-  char name[32] = {};
-  const std::uint32_t bytes = read_small_file(
-      "/sys/devices/system/clocksource/clocksource0/current_clocksource", name, sizeof name - 1);
-  return bytes >= 3 && memcmp(name, "tsc", 3) == 0 && (bytes == 3 || name[3] == '\n');
+  CounterUse use = g_counter_use.load(std::memory_order_relaxed);
+  if (use == CounterUse::kNotAsked) {
+    char name[32] = {};
+    const std::uint64_t mask = block_all_signals();  // a handler might jump out and leave the file open
+    const std::uint32_t bytes = read_small_file(
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource", name, sizeof name - 1);
+    restore_signals(mask);
+    const bool uses = bytes >= 3 && memcmp(name, "tsc", 3) == 0 && (bytes == 3 || name[3] == '\n');
+    use = uses ? CounterUse::kByKernel : CounterUse::kNone;
+    g_counter_use.store(use, std::memory_order_relaxed);
+  }
+  return use == CounterUse::kByKernel;
 }
 
 }  // namespace
 
 void start_fast_clock() noexcept { g_start = {__builtin_ia32_rdtsc(), monotonic_ns()}; }
 
-// In the program's handlers, too. Two threads may come here together: what each stores is right.
+// In the program's handlers, too. Looks at no file before there is anything to measure.
 [[gnu::cold, gnu::noinline]] void measure_short_clock() noexcept {
-  const CounterUse use = g_counter_use.load(std::memory_order_relaxed);
-  if (use == CounterUse::kNone || g_start.ns == 0 || monotonic_ns() < g_start.ns + kShortestNs) return;
-  if (use == CounterUse::kNotAsked) {
-    const std::uint64_t mask = block_all_signals();  // a handler might jump out and leave the file open
-    const bool uses = kernel_uses_counter();
-    restore_signals(mask);
-    g_counter_use.store(uses ? CounterUse::kByKernel : CounterUse::kNone, std::memory_order_relaxed);
-    if (!uses) return;
-  }
-  const Reading now = read_both();
-  const std::uint64_t scale = scale_until(now);
-  if (scale == 0) return;
-  g_short_clock.again.store(again_after(now, scale), std::memory_order_relaxed);
-  g_short_clock.scale.store(scale, std::memory_order_relaxed);
+  if (g_start.ns == 0 || monotonic_ns() < g_start.ns + kShortestNs || !kernel_uses_counter()) return;
+  measure_tick(read_both(), g_short_clock.scale, g_short_clock.again);
 }
 
 [[gnu::cold, gnu::noinline]] std::uint64_t measured_ns(std::uint64_t begin_tick,
                                                        std::uint64_t end_tick) noexcept {
   measure_short_clock();
-  const std::uint64_t scale = g_short_clock.scale.load(std::memory_order_relaxed);
-  return static_cast<std::uint64_t>(static_cast<WideNumber>(fast_between(begin_tick, end_tick)) * scale >>
-                                    32);
+  return ns_of(fast_between(begin_tick, end_tick), g_short_clock.scale);
 }
 
 void choose_fast_clock() noexcept {
-  g_fast_clock.counts_ticks = kernel_uses_counter() && measure_tick(read_both());
+  g_fast_clock.counts_ticks = kernel_uses_counter() && measure_tick_of_main(read_both());
   if (g_fast_clock.counts_ticks) return;
   g_fast_clock.again = ~std::uint64_t{0};
   g_fast_clock.others_again.store(~std::uint64_t{0}, std::memory_order_relaxed);
 }
 
-[[gnu::cold, gnu::noinline]] void measure_fast_clock() noexcept { measure_tick(read_both()); }
+[[gnu::cold, gnu::noinline]] void measure_fast_clock() noexcept { measure_tick_of_main(read_both()); }
 
-// What several threads store at a time is right each time. g_last is the main thread's.
 [[gnu::cold, gnu::noinline]] void measure_fast_clock_elsewhere() noexcept {
-  const Reading now = read_both();
-  const std::uint64_t scale = scale_until(now);
-  if (scale == 0) return;
-  g_fast_clock.scale.store(scale, std::memory_order_relaxed);
-  g_fast_clock.others_again.store(again_after(now, scale), std::memory_order_relaxed);
+  measure_tick(read_both(), g_fast_clock.scale, g_fast_clock.others_again);
 }
 
 [[gnu::cold, gnu::noinline]] std::uint64_t fast_now_without_counter() noexcept { return monotonic_ns(); }

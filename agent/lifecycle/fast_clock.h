@@ -28,10 +28,10 @@ inline std::uint64_t fast_now() noexcept {
     return __builtin_ia32_rdtsc();
   return fast_now_without_counter();
 }
-inline std::uint64_t fast_ns(std::uint64_t ticks) noexcept {
-  const std::uint64_t scale = g_fast_clock.scale.load(std::memory_order_relaxed);
-  return static_cast<std::uint64_t>(static_cast<WideNumber>(ticks) * scale >> 32);
+inline std::uint64_t ns_of(std::uint64_t ticks, const std::atomic<std::uint64_t>& scale) noexcept {
+  return static_cast<std::uint64_t>(WideNumber{ticks} * scale.load(std::memory_order_relaxed) >> 32);
 }
+inline std::uint64_t fast_ns(std::uint64_t ticks) noexcept { return ns_of(ticks, g_fast_clock.scale); }
 // Processors' counters may differ by some ticks.
 inline std::uint64_t fast_between(std::uint64_t begin, std::uint64_t end) noexcept {
   return end > begin ? end - begin : 0;
@@ -71,9 +71,7 @@ class IntervalEnd {
   }
   [[nodiscard]] std::uint64_t ns_since(const Moment& begin) noexcept {
     if (!begin.in_ticks) return fast_between(begin.at, ns());
-    const std::uint64_t scale = g_short_clock.scale.load(std::memory_order_relaxed);
-    const std::uint64_t ticks = fast_between(begin.at, tick_);
-    const auto lasted_ns = static_cast<std::uint64_t>(static_cast<WideNumber>(ticks) * scale >> 32);
+    const std::uint64_t lasted_ns = ns_of(fast_between(begin.at, tick_), g_short_clock.scale);
     return lasted_ns < kShortIntervalNs ? lasted_ns : measured_ns(begin.at, tick_);
   }
   // CLOCK_MONOTONIC.
