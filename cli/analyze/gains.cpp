@@ -2,18 +2,19 @@
 #include "cli/analyze/gains.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "aggregator/shard_files.hpp"
+#include "base/meminfo.hpp"
 #include "formats/shard/shard_reader.hpp"
 
 namespace clusterprof::cli {
@@ -70,15 +71,9 @@ Result<void> read_and_prepare(const fs::path& run, WhatIf& whatif) {
 }  // namespace
 
 std::uint64_t most_events_in(std::string_view meminfo) {
-  constexpr std::string_view kLabel = "\nMemAvailable:";
-  const std::size_t label = meminfo.find(kLabel);
-  if (label == std::string_view::npos) return kUsualMostEvents;
-  std::string_view rest = meminfo.substr(label + kLabel.size());
-  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
-  std::uint64_t kilobytes = 0;
-  if (std::from_chars(rest.data(), rest.data() + rest.size(), kilobytes).ec != std::errc())
-    return kUsualMostEvents;
-  return std::min(kilobytes, UINT64_MAX / 4096) * 1024 / 5 * 4 / kEventBytes;
+  const std::optional<std::uint64_t> kilobytes = kilobytes_of(meminfo, "MemAvailable:");
+  if (!kilobytes) return kUsualMostEvents;
+  return std::min(*kilobytes, UINT64_MAX / 4096) * 1024 / 5 * 4 / kEventBytes;
 }
 
 std::uint64_t most_events() {

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/meminfo.hpp"
 #include "collector/os/os_process.hpp"
 #include "collector/os/processors.hpp"
 
@@ -40,14 +41,6 @@ std::uint64_t number(std::string_view text) {
   std::uint64_t value = 0;
   (void)std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
-}
-// Parses a line "label: number kB".
-std::uint64_t kilobytes_after(std::string_view text, std::string_view label) {
-  while (!text.empty()) {
-    std::string_view line = next_line(text);
-    if (next_word(line) == label) return number(next_word(line)) * 1024;
-  }
-  return 0;
 }
 std::string first_line(const std::string& path) {
   const std::optional<std::string> text = read_text(path);
@@ -139,7 +132,7 @@ Machine::Machine(std::string root) : root_(std::move(root)) {
     }
   }
   if (const auto memory = read_text(root_ + "/proc/meminfo"))
-    facts_.memory_bytes = kilobytes_after(*memory, "MemTotal:");
+    facts_.memory_bytes = kilobytes_of(*memory, "MemTotal:").value_or(0) * 1024;
   if (const auto info = read_text(root_ + "/proc/cpuinfo")) {
     std::string_view text = *info;
     while (!text.empty()) {
@@ -190,7 +183,7 @@ NodeUsage Machine::usage() {
     }
   }
   if (const auto text = read_text(root_ + "/proc/meminfo")) {
-    const std::uint64_t available = kilobytes_after(*text, "MemAvailable:");
+    const std::uint64_t available = kilobytes_of(*text, "MemAvailable:").value_or(0) * 1024;
     if (available < facts_.memory_bytes) usage.memory_used_bytes = facts_.memory_bytes - available;
   }
   if (const auto text = read_text(root_ + "/proc/net/dev")) {
