@@ -38,6 +38,13 @@ const SourceLocation* late_place(const Analysis& analysis, std::int32_t rank) {
       return &finding.place;
   return nullptr;
 }
+// A place, a call site or a line.
+template <typename Row>
+GainCandidate about(const Row& row) {
+  GainCandidate candidate;
+  candidate.file = row.file, candidate.function = row.function, candidate.line = row.line;
+  return candidate;
+}
 std::string barrier_removed(std::string_view file, std::uint32_t line) {
   return "call MPI_Barrier " + std::string(file) + ":" + std::to_string(line) + " removed";
 }
@@ -64,10 +71,9 @@ FindingChange change_of(const Finding& finding, const Analysis& analysis) {
                                         [&](const RankInfo& rank) { return works_longer(analysis, rank); });
       const bool of_one = finding.kind == Kind::kLoadImbalance ? longer <= 1 : finding.ranks.size() == 1;
       if (of_one) return {FindingChange::Of::kRank, rank_is_mean(*finding.rank)};
-      if (place.function.empty()) return {};
-      return {FindingChange::Of::kFunction, "balance function " + place.function};
+      [[fallthrough]];
     }
-    case Kind::kOpenMpImbalance:  // the function that the region is in
+    case Kind::kOpenMpImbalance:  // of which it is the function that the region is in
       if (place.function.empty()) return {};
       return {FindingChange::Of::kFunction, "balance function " + place.function};
     case Kind::kMutualWaiting:
@@ -132,8 +138,7 @@ class Candidates {
       if (change.text.empty() || (change.of == Of::kFunction && !names_.is_one(place.function))) continue;
       GainCandidate candidate;
       if (change.of == Of::kRank) candidate = of_rank(*finding.rank);
-      if (change.of == Of::kFunction || change.of == Of::kCall)
-        candidate.file = place.file, candidate.function = place.function, candidate.line = place.line;
+      if (change.of == Of::kFunction || change.of == Of::kCall) candidate = about(place);
       add(std::move(change.text), std::move(candidate));
     }
   }
@@ -159,9 +164,7 @@ class Candidates {
       if (row.self_s < kLeastShare * all_s_) return;
       if (row.line == 0 || row.file.empty() || !is_a_part(row)) continue;
       if (++taken > kOfEachKind) return;
-      GainCandidate candidate;
-      candidate.file = row.file, candidate.function = row.function, candidate.line = row.line;
-      add("line " + row.file + ":" + std::to_string(row.line) + " x0.5", std::move(candidate));
+      add("line " + row.file + ":" + std::to_string(row.line) + " x0.5", about(row));
     }
   }
 
@@ -173,16 +176,13 @@ class Candidates {
       return *a->useful_s != *b->useful_s ? *a->useful_s > *b->useful_s : a->rank < b->rank;
     });
     if (longest.size() > kOfEachKind) longest.resize(kOfEachKind);
-    for (const RankInfo* rank : longest) {
-      add(rank_is_mean(rank->rank), of_rank(rank->rank));
-    }
+    for (const RankInfo* rank : longest) add(rank_is_mean(rank->rank), of_rank(rank->rank));
   }
 
   [[nodiscard]] GainCandidate of_rank(std::int32_t rank) const {
-    GainCandidate candidate;
+    const SourceLocation* const place = late_place(a_, rank);
+    GainCandidate candidate = place == nullptr ? GainCandidate() : about(*place);
     candidate.rank = rank;
-    if (const SourceLocation* const place = late_place(a_, rank))
-      candidate.file = place->file, candidate.function = place->function, candidate.line = place->line;
     return candidate;
   }
 
@@ -203,9 +203,7 @@ class Candidates {
     for (const MpiCallRow& call : a_.mpi_calls) {
       if (call.op != "MPI_Barrier" || call.line == 0 || call.time_s < kLeastShare * all_s_) continue;
       if (++taken > kOfEachKind) return;
-      GainCandidate candidate;
-      candidate.file = call.file, candidate.function = call.function, candidate.line = call.line;
-      add(barrier_removed(call.file, call.line), std::move(candidate));
+      add(barrier_removed(call.file, call.line), about(call));
     }
   }
 
