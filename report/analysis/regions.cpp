@@ -201,22 +201,28 @@ void RegionTime::sum_time(const PathTime& time, const LimitTime& limits, std::ve
 }
 
 void RegionTime::sum_counts(const PathCounts& counts, std::vector<RegionRow>& rows) const {
-  for (const bool with_mpi : {true, false})
-    for (std::uint32_t c = 0; c < counts.counters(); ++c) {
-      std::vector<std::optional<std::uint64_t>> sums(parent_.size());
-      for (std::uint32_t path = 1; path < of_path_.size(); ++path) {
-        if (of_path_[path] == 0) continue;
-        if (!with_mpi && paths_.frame(path)->kind == shard::FrameKind::kMpi) continue;
-        if (const std::optional<std::uint64_t> amount = counts.amount(c, path))
-          sums[of_path_[path]] = sums[of_path_[path]].value_or(0) + *amount;
-      }
-      for (auto at = static_cast<std::uint32_t>(sums.size()); at-- > 1;) {
-        if (!sums[at]) continue;
-        sums[parent_[at]] = sums[parent_[at]].value_or(0) + *sums[at];
-        RegionRow& row = rows[at - 1];
-        (with_mpi ? row.counters : row.counters_outside_mpi).emplace_back(c, *sums[at]);
-      }
+  using Sums = std::vector<std::optional<std::uint64_t>>;  // by region
+  const auto add = [](Sums& sums, std::uint32_t region, std::uint64_t amount) {
+    sums[region] = sums[region].value_or(0) + amount;
+  };
+  for (std::uint32_t c = 0; c < counts.counters(); ++c) {
+    Sums all(parent_.size()), outside_mpi(parent_.size());
+    for (std::uint32_t path = 1; path < of_path_.size(); ++path) {
+      if (of_path_[path] == 0) continue;
+      const std::optional<std::uint64_t> amount = counts.amount(c, path);
+      if (!amount) continue;
+      add(all, of_path_[path], *amount);
+      if (paths_.frame(path)->kind != shard::FrameKind::kMpi) add(outside_mpi, of_path_[path], *amount);
     }
+    for (auto at = static_cast<std::uint32_t>(all.size()); at-- > 1;) {
+      if (!all[at]) continue;
+      add(all, parent_[at], *all[at]);
+      rows[at - 1].counters.emplace_back(c, *all[at]);
+      if (!outside_mpi[at]) continue;
+      add(outside_mpi, parent_[at], *outside_mpi[at]);
+      rows[at - 1].counters_outside_mpi.emplace_back(c, *outside_mpi[at]);
+    }
+  }
 }
 
 void RegionTime::sum_memory(std::vector<RegionRow>& rows) const {
