@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "report/format/numbers.hpp"
+#include "report/words/phrases.hpp"
 #include "report/words/unrecorded.hpp"
 
 namespace clusterprof::report::words {
@@ -215,9 +216,8 @@ std::optional<std::string> of_processes(const NoteRecord& note) {
                                  "variables had named another library before: {}.",
                                  annotation_variables(note.number)));
     case NoteCode::kTorchNotRecorded:
-      return by_rank(note,
-                     "calls of torch.distributed were not recorded: its libtorch is of no release whose "
-                     "objects are known, or was linked in a way that its calls are not seen.");
+      return by_rank(note, fmt::format("calls of torch.distributed were not recorded: its libtorch is {}.",
+                                       kLibtorchNotKnown));
     case NoteCode::kTorchOpsNotSeen:
       return by_rank(note,
                      "PyTorch's operators are not shown: libtorch was loaded, but no operator came by the "

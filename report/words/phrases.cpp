@@ -70,14 +70,15 @@ std::string idle_kinds(const Evidence& evidence, bool with_gil) {
 }
 
 std::string_view how_torch_is_known(TorchSource source) {
+  static const std::string kOtherLibtorch =
+      fmt::format("Calls over gloo were not recorded: this libtorch is {}.", kLibtorchNotKnown);
   switch (source) {
     case TorchSource::kNone:
       return "";
     case TorchSource::kCalls:
       return "Calls over gloo were recorded.";
     case TorchSource::kOtherLibtorch:
-      return "Calls over gloo were not recorded: this libtorch is of no release whose objects are known, or "
-             "was linked in a way that its calls are not seen.";
+      return kOtherLibtorch;
     case TorchSource::kNotWatched:
       return "Communication calls were not recorded (--no-mpi).";
     case TorchSource::kNoGlooCall:

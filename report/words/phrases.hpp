@@ -24,6 +24,9 @@ std::string frame(const SourceLocation& place);
 // "sleep 4.20 s, locks 300 ms": those that matter, largest first.
 std::string listed(std::vector<std::pair<const char*, double>> seconds);
 std::string idle_kinds(const Evidence& evidence, bool with_gil);
+// Why calls of torch.distributed over gloo were not recorded: which libtorch this is.
+inline constexpr std::string_view kLibtorchNotKnown =
+    "of no release whose objects are known, or linked so that its calls cannot be seen";
 // How the time in torch.distributed is known, and why not otherwise; empty: there is none.
 std::string_view how_torch_is_known(TorchSource source);
 // "12000 fsync calls on out.dat"
