@@ -37,11 +37,18 @@ BOTH = ("both", HALF[1] + EQUAL[1])
 SHARED = ("equal", ["balance function solve"])
 FORK_JOIN_PATTERNS = [("workers", *HALF), ("workers", *SHARED), ("nested", *HALF), ("loop", *HALF), ("loop", *SHARED), ("phases", *HALF)]
 UNIT_S = "0.03"  # of work: long enough for samples of ranks that sleep
-# LINE(text): the line of the program with that text.
+
+
+def line_of(text):
+    with open(SOURCE, encoding="utf-8") as file:
+        return next(n for n, line in enumerate(file, 1) if text in line)
+
+
 PATTERNS = [("allreduce", *EQUAL), ("allreduce", *HALF), ("allreduce", *BOTH),
-            ("allreduce", "half", ["line whatif.c:LINE(rest(wanted);) x0.5"]), ("marked", "half", ["region load x0.5"]),
+            ("allreduce", "half", [f"line whatif.c:{line_of('rest(wanted);')} x0.5"]), ("marked", "half", ["region load x0.5"]),
             ("ring", *EQUAL), ("ring", *HALF), ("pipeline", *HALF), ("master", *HALF), ("halo", *EQUAL), ("halo", *HALF),
-            ("halo", *BOTH), ("bcast", *HALF), ("reduce", *HALF), ("alltoall", *EQUAL), ("alltoall", *HALF), ("scan", *HALF), ("barrier", "nobarrier", ["call MPI_Barrier whatif.c:LINE(if (!nobarrier)) removed"]),
+            ("halo", *BOTH), ("bcast", *HALF), ("reduce", *HALF), ("alltoall", *EQUAL), ("alltoall", *HALF), ("scan", *HALF),
+            ("barrier", "nobarrier", [f"call MPI_Barrier whatif.c:{line_of('if (!nobarrier)')} removed"]),
             ("barrier", *HALF), ("rendezvous", *HALF),
             ("polling", *HALF), ("gather", *HALF), ("gather", *EQUAL), ("scatter", *HALF), ("allgather", *EQUAL),
             ("allgather", *HALF), ("overlap", *HALF), ("overlap", *EQUAL), ("io", "noio", ["io x0"]), ("team", "four", ["threads 4"])]
@@ -138,16 +145,6 @@ def speed(build, folder):
         shutil.rmtree(run)
 
 
-def with_lines(change, text):
-    """With the number in place of LINE(...)."""
-    if "LINE(" not in change:
-        return change
-    before, _, rest = change.partition("LINE(")
-    sought, _, behind = rest.rpartition(")")
-    line = next(n for n, row in enumerate(text.splitlines(), 1) if sought in row)
-    return f"{before}{line}{behind}"
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=os.path.join(TOP, "build", "release"))
@@ -165,8 +162,6 @@ def main():
         if options.speed:
             speed(options.build, folder)
             return
-        with open(SOURCE, encoding="utf-8") as file:
-            text = file.read()
         print("| MPI | ranks | pattern | change | took (s) | gained | predicted | +/- | within 5 % | within +/- |")
         print("|---|---|---|---|---|---|---|---|---|---|")
         output_of(["gcc", "-O2", "-g", "-pthread", "-fopenmp", FORK_JOIN, "-o", os.path.join(folder, "forkjoin")])
@@ -179,8 +174,7 @@ def main():
             build_with_openmp(folder, flavour)
             for ranks in map(int, options.ranks.split(",")):
                 for pattern, kind, changes in filter(is_asked, PATTERNS):
-                    compare(options.build, folder, flavour, ranks, pattern, kind, [with_lines(change, text) for change in changes],
-                            options.pairs)
+                    compare(options.build, folder, flavour, ranks, pattern, kind, changes, options.pairs)
             if is_asked(("ask",)):
                 compare_latencies(options.build, folder, flavour, options.pairs)
         if is_asked(("bulk",)):
