@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How runs of Open MPI end that a rank ends early: without clusterprof, and recorded.
+"""How runs of Open MPI end when a rank ends early: without clusterprof, and recorded.
 
     one       rank 0 calls MPI_Abort(MPI_COMM_WORLD, 7) while the others wait in MPI_Barrier
     all       all ranks call it at once

@@ -32,7 +32,7 @@ struct Begun {
   std::uint16_t op;
   MpiEventKind completion;  // of a nonblocking operation
   bool blocking : 1;
-  bool is_in_inner : 1;    // in the operation that was entered last inside of it
+  bool is_in_inner : 1;    // in an operation that was begun inside this one, and that has begun none itself
   std::int32_t root;       // in the group
   std::int32_t peer, tag;  // of a message; peer in the group
   std::uint64_t sent, received;
@@ -49,8 +49,8 @@ struct ThreadCalls {
   std::uint32_t execute_depth;          // of Hook::kExecute
   std::uint32_t reducer_depth;
   Address reducer;  // it runs its hook for a bucket of gradients: what is started belongs to it
-  // What the measured call has begun inside of itself: gloo makes some operations of others, and returns a
-  // Work of which no function leads to us. What is itself made of others does not count.
+  // The last operation that the measured call has begun inside, and that has begun none itself. Gloo makes
+  // some operations of others, and returns a Work of which no function leads to us.
   Address inner_work;
   std::uint64_t start_ns;
   Begun begun;

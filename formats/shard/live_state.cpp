@@ -90,7 +90,7 @@ constexpr std::size_t kBoolAt<CallUnderWay> = offsetof(CallUnderWay, main_thread
 
 // Other bytes than 0 and 1 are no bool, and must not get into one.
 void require_bool(std::byte stored) {
-  if (std::to_integer<unsigned>(stored) > 1) throw Damaged("a truth value is none");
+  if (std::to_integer<unsigned>(stored) > 1) throw Damaged("a truth value is neither 0 nor 1");
 }
 
 // Throws Damaged.
