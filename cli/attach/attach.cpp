@@ -229,10 +229,19 @@ bool attach_to(const Target& target, const Options& options, const InstallLayout
   }
   tell_attached(collector, target.facts.pid, target.rank);
   if (!options.quiet) {
-    std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(), "process %d: recorded as rank %d (a thread was held for %.1f ms)",
-                  static_cast<int>(target.facts.pid), target.rank,
-                  std::chrono::duration<double, std::milli>(injected.held).count());
+    const auto ms = [](std::chrono::nanoseconds time) {
+      return std::chrono::duration<double, std::milli>(time).count();
+    };
+    std::array<char, 240> line{};
+    const int length = std::snprintf(
+        line.data(), line.size(), "process %d: recorded as rank %d (thread %d was held for %.1f ms",
+        static_cast<int>(target.facts.pid), target.rank, static_cast<int>(injected.thread), ms(injected.held));
+    const auto at = static_cast<std::size_t>(std::max(length, 0));
+    if (injected.refused == 0)
+      std::snprintf(line.data() + at, line.size() - at, ")");
+    else
+      std::snprintf(line.data() + at, line.size() - at, "; before it, %u others for at most %.1f ms)",
+                    injected.refused, ms(injected.refused_held));
     say(line.data());
   }
   return true;
