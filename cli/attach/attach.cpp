@@ -28,6 +28,7 @@
 #include "cli/attach/collector_start.hpp"
 #include "cli/attach/injection.hpp"
 #include "cli/attach/job_processes.hpp"
+#include "cli/attach/job_step.hpp"
 #include "cli/attach/read_text.hpp"
 #include "cli/attach/target.hpp"
 #include "cli/command_name.hpp"
@@ -229,10 +230,19 @@ bool attach_to(const Target& target, const Options& options, const InstallLayout
   }
   tell_attached(collector, target.facts.pid, target.rank);
   if (!options.quiet) {
-    std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(), "process %d: recorded as rank %d (a thread was held for %.1f ms)",
-                  static_cast<int>(target.facts.pid), target.rank,
-                  std::chrono::duration<double, std::milli>(injected.held).count());
+    const auto ms = [](std::chrono::nanoseconds time) {
+      return std::chrono::duration<double, std::milli>(time).count();
+    };
+    std::array<char, 240> line{};
+    const int length = std::snprintf(
+        line.data(), line.size(), "process %d: recorded as rank %d (thread %d was held for %.1f ms",
+        static_cast<int>(target.facts.pid), target.rank, static_cast<int>(injected.thread), ms(injected.held));
+    const auto at = static_cast<std::size_t>(std::max(length, 0));
+    if (injected.refused == 0)
+      std::snprintf(line.data() + at, line.size() - at, ")");
+    else
+      std::snprintf(line.data() + at, line.size() - at, "; before it, %u others for at most %.1f ms)",
+                    injected.refused, ms(injected.refused_held));
     say(line.data());
   }
   return true;
@@ -305,11 +315,11 @@ int on_this_node(const Options& options, std::vector<int> pids,
     }
     return kNothingAttached;
   }
-  if (!lasting) {
-    if (!options.quiet && options.run.empty())
-      say("recording to " + directory.path + " until: clusterprof detach " + directory.path);
+  if (!lasting && options.run.empty()) {
+    if (!options.quiet) say("recording to " + directory.path + " until: clusterprof detach " + directory.path);
     return 0;
   }
+  if (!lasting) (void)write_all(STDERR_FILENO, line_of_step(attached));
   collector.value().control.reset();
   wait_for_end(collector.value(), directory.path);
   if (!options.quiet && options.run.empty()) say("recorded to " + directory.path);
@@ -326,7 +336,7 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-// Becomes srun, which calls clusterprof attach on each node of the job.
+// By srun, which calls clusterprof attach on each node of the job.
 int on_nodes_of_job(const Options& options) {
   const bool is_id = !options.job.empty() && std::all_of(options.job.begin(), options.job.end(), [](char c) {
     return (c >= '0' && c <= '9') || c == '_';
@@ -365,6 +375,9 @@ int on_nodes_of_job(const Options& options) {
                                     "--nodes=" + std::to_string(nodes),
                                     "--ntasks-per-node=1",
                                     "--mpi=none",
+                                    // Nodes without ranks are ready at once.
+                                    "--kill-on-bad-exit=0",
+                                    "--wait=0",
                                     layout.value().launcher,
                                     "attach",
                                     "--here=" + options.job,
@@ -379,6 +392,7 @@ int on_nodes_of_job(const Options& options) {
   if (!options.quiet)
     say("recording to " + directory.value().path +
         (options.lasting.empty() ? " until: clusterprof detach " + directory.value().path : ""));
+  if (options.lasting.empty()) return begin_step(words, nodes);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -403,7 +417,11 @@ int attach(const Options& options) {
     say("attach: process ids, or --job JOBID");
     return kExitUsage;
   }
-  return options.job.empty() ? on_this_node(options, options.pids, lasting) : on_nodes_of_job(options);
+  if (!options.job.empty()) return on_nodes_of_job(options);
+  const int status = on_this_node(options, options.pids, lasting);
+  if (status != 0 && !options.run.empty() && !lasting)
+    (void)write_all(STDERR_FILENO, line_of_step(0));  // other nodes may have ranks
+  return status;
 }
 
 }  // namespace clusterprof::cli::attach

@@ -5,8 +5,10 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -32,6 +34,7 @@
 #include "base/base_name.hpp"
 #include "base/leading_number.hpp"
 #include "base/unique_fd.hpp"
+#include "cli/attach/first_code.hpp"
 #include "cli/attach/memory_map.hpp"
 #include "cli/attach/read_text.hpp"
 #include "cli/attach/stack_rules.hpp"
@@ -50,92 +53,6 @@ constexpr auto kGetMask = static_cast<__ptrace_request>(0x420a),
 constexpr milliseconds kStopPatience{200};     // for a thread that was told to stop
 constexpr milliseconds kCallPatience{10'000};  // for a pthread_create that waits for a lock
 constexpr std::uint64_t kDirection = 0x400, kTrap = 0x100, kAlignment = 0x40000;  // of the flags
-
-// Where the new thread starts, with the address of the AttachBlock: loads the agent and goes on in its
-// function, which returns to libc. If that fails, it copies what dlerror says, which goes with the thread,
-// and ends. Forks of the program wait meanwhile, for two seconds at most: one that is made in a constructor
-// has the lock that the load waits for.
-constexpr std::uint8_t kCode[] = {
-    0x53,                                      // push rbx
-    0x48, 0x89, 0xfb,                          // mov rbx, rdi
-    0x48, 0x8d, 0x3d, 0x82, 0x00, 0x00, 0x00,  // lea rdi, [rip + wait_for_load]
-    0x31, 0xf6,                                // xor esi, esi
-    0x48, 0x8d, 0x15, 0xa6, 0x00, 0x00, 0x00,  // lea rdx, [rip + in_child]
-    0x48, 0x89, 0xd9,                          // mov rcx, rbx             whose handlers these are
-    0xff, 0x53, 0x48,                          // call [rbx + 72]          __register_atfork
-    0x48, 0x8b, 0x3b,                          // mov rdi, [rbx]           path
-    0x8b, 0x73, 0x08,                          // mov esi, [rbx + 8]       mode
-    0xff, 0x53, 0x10,                          // call [rbx + 16]          dlopen
-    0x48, 0x85, 0xc0,                          // test rax, rax
-    0x74, 0x22,                                // je failed
-    0x48, 0x89, 0xc7,                          // mov rdi, rax
-    0x48, 0x8b, 0x73, 0x18,                    // mov rsi, [rbx + 24]      function_name
-    0xff, 0x53, 0x20,                          // call [rbx + 32]          dlsym
-    0x48, 0x85, 0xc0,                          // test rax, rax
-    0x74, 0x13,                                // je failed
-    0x48, 0x89, 0x43, 0x58,                    // mov [rbx + 88], rax      function
-    0xe8, 0x40, 0x00, 0x00, 0x00,              // call loaded
-    0x48, 0x8b, 0x43, 0x58,                    // mov rax, [rbx + 88]
-    0x48, 0x89, 0xdf,                          // mov rdi, rbx
-    0x5b,                                      // pop rbx
-    0xff, 0xe0,                                // jmp rax
-    0xff, 0x53, 0x28,                          // failed: call [rbx + 40]  dlerror
-    0x48, 0x85, 0xc0,                          // test rax, rax
-    0x74, 0x17,                                // je said
-    0x48, 0x8d, 0x7b, 0x70,                    // lea rdi, [rbx + 112]     error
-    0xb9, 0x8f, 0x01, 0x00, 0x00,              // mov ecx, 399
-    0x8a, 0x10,                                // again: mov dl, [rax]
-    0x88, 0x17,                                // mov [rdi], dl
-    0x48, 0xff, 0xc0,                          // inc rax
-    0x48, 0xff, 0xc7,                          // inc rdi
-    0x84, 0xd2,                                // test dl, dl
-    0xe0, 0xf2,                                // loopne again
-    0xe8, 0x12, 0x00, 0x00, 0x00,              // said: call loaded
-    0x48, 0x8b, 0x7b, 0x40,                    // mov rdi, [rbx + 64]      thread
-    0xff, 0x53, 0x30,                          // call [rbx + 48]          pthread_detach
-    0xc7, 0x43, 0x38, 0x01, 0x00, 0x00, 0x00,  // mov dword [rbx + 56], 1  status = kNotLoaded
-    0x5b,                                      // pop rbx
-    0x31, 0xc0,                                // xor eax, eax
-    0xc3,                                      // ret
-    0xc7, 0x43, 0x60, 0x02, 0x00, 0x00, 0x00,  // loaded: mov dword [rbx + 96], 2  loading = kLoaded
-    0x48, 0x89, 0xdf,                          // mov rdi, rbx             whose handlers are to go
-    0xff, 0x63, 0x50,                          // jmp [rbx + 80]           __cxa_finalize
-    // Before a fork.
-    0x31, 0xff,                                // wait_for_load: xor edi, edi
-    0xb8, 0xc9, 0x00, 0x00, 0x00,              // mov eax, SYS_time
-    0x0f, 0x05,                                // syscall
-    0x49, 0x89, 0xc0,                          // mov r8, rax
-    0x83, 0x3d, 0xc0, 0x0f, 0x01, 0x00, 0x01,  // look: cmp dword [rip + loading], kLoading
-    0x75, 0x17,                                // jne go_on
-    0xb8, 0x18, 0x00, 0x00, 0x00,              // mov eax, SYS_sched_yield
-    0x0f, 0x05,                                // syscall
-    0xb8, 0xc9, 0x00, 0x00, 0x00,              // mov eax, SYS_time
-    0x0f, 0x05,                                // syscall
-    0x4c, 0x29, 0xc0,                          // sub rax, r8
-    0x48, 0x83, 0xf8, 0x02,                    // cmp rax, 2
-    0x72, 0xe0,                                // jb look
-    0xc3,                                      // go_on: ret
-    // In the child of a fork, which has no such thread: mov dword [rip + loading], kLoaded
-    0xc7, 0x05, 0x9c, 0x0f, 0x01, 0x00, 0x02, 0x00, 0x00, 0x00,  // in_child
-    0xc3,                                                        // ret
-    // Where pthread_create returns to: keeps its result and sleeps until it is fetched.
-    0x89, 0xc3,                    // landing: mov ebx, eax
-    0xb8, 0x22, 0x00, 0x00, 0x00,  // again: mov eax, SYS_pause
-    0x0f, 0x05,                    // syscall
-    0xeb, 0xf7};                   // jmp again
-static_assert(sizeof(wire::AttachBlock::error) == 400);
-static_assert(static_cast<int>(wire::AttachStatus::kNotLoaded) == 1);
-static_assert(wire::kLoading == 1 && wire::kLoaded == 2);
-static_assert(SYS_sched_yield == 0x18 && SYS_pause == 0x22 && SYS_time == 0xc9);
-constexpr std::size_t kLandingAt = 0xc5, kLandedAt = kLandingAt + 2;
-static_assert(sizeof kCode == kLandingAt + 11);
-
-// The memory that the process gets: code, a stack for the call, and the block.
-constexpr std::uint64_t kPageBytes = 4096, kCallStackBytes = 64 * 1024;
-constexpr std::uint64_t kBlockAt = kPageBytes + kCallStackBytes;
-static_assert(kBlockAt + offsetof(wire::AttachBlock, loading) == 0x11060);  // in the code
-constexpr std::uint64_t kMemoryBytes =
-    kBlockAt + (sizeof(wire::AttachBlock) + kPageBytes - 1) / kPageBytes * kPageBytes;
 
 long trace(__ptrace_request request, pid_t tid, std::uint64_t address = 0, void* data = nullptr) {
   return ::ptrace(request, tid, reinterpret_cast<void*>(address), data);
@@ -207,6 +124,13 @@ bool has_signal(pid_t pid, pid_t tid, std::uint64_t blocked) {
   return ((mask("SigPnd:") | mask("ShdPnd:")) & mask("SigCgt:") & ~blocked) != 0;
 }
 
+// Before all that take turns. Not permitted to most users; going back always is, with the nice value of before.
+bool come_first(pid_t tid) {
+  sched_param first{};
+  first.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
+  return ::sched_setscheduler(tid, SCHED_FIFO, &first) == 0;
+}
+
 // One thread, stopped.
 class HeldThread {
  public:
@@ -222,10 +146,9 @@ class HeldThread {
     return static_cast<long>(registers_.orig_rax) >= 0 ? static_cast<long>(registers_.orig_rax) : -1;
   }
 
-  // Makes it call pthread_create(thread, null, first_code, block). A text: what went wrong.
+  // Makes it call pthread_create(thread, null, first code, block). A text: what went wrong.
   std::optional<std::string> start_thread(std::uint64_t system_call, std::uint64_t pthread_create,
-                                          std::uint64_t start, wire::AttachBlock& block,
-                                          std::uint64_t& block_at);
+                                          wire::AttachBlock& block, std::uint64_t& block_at);
   // It goes on where it was stopped, unless it does so already.
   void let_go();
 
@@ -235,13 +158,17 @@ class HeldThread {
   bool resume_to_system_call_stop();
   std::optional<long> make_call(std::uint64_t instruction, long number,
                                 std::array<std::uint64_t, 6> arguments);
-  bool run_for(microseconds time);
+  bool run_until(std::uint64_t landed, milliseconds most);
   bool interrupt_and_wait();
   bool is_in_restartable_code();
+  bool put_into_new_memory(std::uint64_t to, const void* from, std::size_t bytes);
+  void prefer();
+  void put_back();
 
   pid_t pid_, tid_;
   bool is_stopped_ = false, changed_ = false, masked_ = false;
   bool with_process_ = false;  // stopped with its process
+  int policy_before_ = -1;     // it was preferred
   user_regs_struct registers_{};
   std::uint64_t mask_ = 0;
   alignas(64) std::array<std::uint8_t, 32768> state_{};  // of floating point and vectors
@@ -272,6 +199,7 @@ HeldThread::Stop HeldThread::wait_for_stop(std::optional<milliseconds> patience)
 int HeldThread::stop() {
   if (trace(PTRACE_SEIZE, tid_, 0, reinterpret_cast<void*>(std::uintptr_t{PTRACE_O_TRACESYSGOOD})) != 0)
     return errno;
+  prefer();
   if (trace(PTRACE_INTERRUPT, tid_) != 0) return errno;
   const Stop stop = wait_for_stop(kStopPatience);
   if (stop == Stop::kLate) return ETIME;
@@ -300,7 +228,24 @@ bool HeldThread::is_in_restartable_code() {
          code != 0;
 }
 
+// Each time that it is told to do something it would have to wait for its turn: for milliseconds where others
+// run on its processor, and for a tenth of a second behind 32 of them. So it comes first while it is held, if
+// the kernel permits that.
+void HeldThread::prefer() {
+  const int policy = ::sched_getscheduler(tid_);
+  const bool takes_turns = policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE;
+  if (takes_turns && come_first(tid_)) policy_before_ = policy;
+}
+
 void HeldThread::let_go() {
+  put_back();
+  if (policy_before_ < 0) return;
+  constexpr sched_param kNone{};
+  ::sched_setscheduler(tid_, policy_before_, &kNone);
+  policy_before_ = -1;
+}
+
+void HeldThread::put_back() {
   if (!is_stopped_) return;
   if (changed_) {
     iovec state{state_.data(), state_bytes_};
@@ -340,20 +285,33 @@ bool HeldThread::resume_to_system_call_stop() {
   }
 }
 
-// Lets it run, also where the process is stopped and goes on again and again: each time the thread stops, and
-// would not get on if it had to wait for the end of the time.
-bool HeldThread::run_for(microseconds time) {
+// Lets it run until it has stored something at `landed`, which is 0, or for that long. It is not stopped to find
+// out: one that waits for its turn would stop before it has done anything. If the process is stopped and goes
+// on meanwhile, so does the thread.
+bool HeldThread::run_until(std::uint64_t landed, milliseconds most) {
   constexpr microseconds kLook{20};
-  const auto end = Clock::now() + time;
+  const auto end = Clock::now() + most;
   if (trace(PTRACE_CONT, tid_) != 0) return false;
   do {
-    std::this_thread::sleep_for(kLook);
+    std::uint32_t stored = 0;
+    if (read_memory(pid_, landed, &stored, sizeof stored) && stored != 0) return true;
     int status = 0;
     const pid_t got = ::waitpid(tid_, &status, __WALL | WNOHANG);
     if (got < 0 || (got == tid_ && !WIFSTOPPED(status))) return false;
     if (got == tid_ && trace(PTRACE_CONT, tid_, 0, reinterpret_cast<void*>(passed_on(status))) != 0)
       return false;
+    std::this_thread::sleep_for(kLook);
   } while (Clock::now() < end);
+  return true;
+}
+
+// Which nobody may write to. What is 0 is there already.
+bool HeldThread::put_into_new_memory(std::uint64_t to, const void* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, static_cast<const std::uint8_t*>(from) + at, std::min(sizeof word, bytes - at));
+    if (word != 0 && trace(PTRACE_POKEDATA, tid_, to + at, reinterpret_cast<void*>(word)) != 0) return false;
+  }
   return true;
 }
 
@@ -384,69 +342,65 @@ bool HeldThread::interrupt_and_wait() {
 }
 
 std::optional<std::string> HeldThread::start_thread(std::uint64_t system_call, std::uint64_t pthread_create,
-                                                    std::uint64_t start, wire::AttachBlock& block,
-                                                    std::uint64_t& block_at) {
+                                                    wire::AttachBlock& block, std::uint64_t& block_at) {
+  const FirstCode code = first_code();
   std::uint64_t all = ~0ull;
   masked_ = true;
   if (trace(kSetMask, tid_, sizeof all, &all) != 0) return "its signal mask cannot be set";
   const auto mapped =
       make_call(system_call, SYS_mmap,
-                {0, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0});
+                {0, kMemoryBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0});
   const auto back_to_stop = [this] {
     // Only in such a stop the kernel looks whether a call is to be made again.
     if (trace(PTRACE_INTERRUPT, tid_) == 0 && trace(PTRACE_CONT, tid_) == 0) (void)wait_for_stop({});
   };
   if (!mapped) return "it does not do what it is told";
-  const auto memory = static_cast<std::uint64_t>(*mapped);
   constexpr long kLowestError = -4095;
   if (*mapped >= kLowestError && *mapped < 0) {
     back_to_stop();
+    if (*mapped == -EACCES || *mapped == -EPERM)
+      return "it may have no memory with code (a rule of the system's security?)";
     return std::string("it gets no memory: ") + std::strerror(static_cast<int>(-*mapped));
   }
+  const auto memory = static_cast<std::uint64_t>(*mapped);
+  const auto give_memory_back = [&] {
+    (void)make_call(system_call, SYS_munmap, {memory, kMemoryBytes, 0, 0, 0, 0});
+    back_to_stop();
+  };
   block_at = memory + kBlockAt;
   block.path = block_at + offsetof(wire::AttachBlock, agent_path);
   block.function_name = block_at + offsetof(wire::AttachBlock, name);
   block.memory = memory;
   block.memory_bytes = kMemoryBytes;
-
-  const std::uint64_t stack = memory + kBlockAt, landing = memory + kLandingAt;
-  const bool written = write_memory(pid_, memory, kCode, sizeof kCode) &&
-                       write_memory(pid_, stack - sizeof landing, &landing, sizeof landing) &&
-                       write_memory(pid_, block_at, &block, sizeof block);
-  const auto protection =
-      written ? make_call(system_call, SYS_mprotect, {memory, kPageBytes, PROT_READ | PROT_EXEC, 0, 0, 0})
-              : std::optional<long>(-EPERM);
-  if (!protection || *protection != 0) {
-    (void)make_call(system_call, SYS_munmap, {memory, kMemoryBytes, 0, 0, 0, 0});
-    back_to_stop();
-    return "it may have no memory with code (a rule of the system's security?)";
+  block.policy = policy_before_;
+  if (!put_into_new_memory(memory, code.bytes.data(), code.bytes.size()) ||
+      !put_into_new_memory(block_at, &block, sizeof block)) {
+    give_memory_back();
+    return "its memory cannot be written to";
   }
 
   user_regs_struct to = registers_;
-  to.rip = pthread_create;
+  to.rip = memory + code.begin;
   to.rax = 0;
   to.orig_rax = ~0ull;
   to.eflags &= ~(kDirection | kTrap | kAlignment);
-  to.rsp = stack - sizeof landing;  // as after a call
-  to.rdi = block_at + offsetof(wire::AttachBlock, thread);
-  to.rsi = 0;
-  to.rdx = start != 0 ? start : memory;
-  to.rcx = block_at;
+  to.r12 = block_at;
+  to.r13 = pthread_create;
   if (trace(PTRACE_SETREGS, tid_, 0, &to) != 0) return "its registers cannot be set";
   const auto end = Clock::now() + kCallPatience;
   user_regs_struct at{};
-  for (microseconds pause{50};; pause = std::min(pause * 2, microseconds(10'000))) {
-    if (!run_for(pause)) return "it does not go on";
+  for (milliseconds most{50};; most = std::min(most * 2, milliseconds(400))) {
+    if (!run_until(memory + kLandedAt, most)) return "it does not go on";
     if (!interrupt_and_wait() || trace(PTRACE_GETREGS, tid_, 0, &at) != 0) return "it has ended";
-    if (at.rip >= memory + kLandedAt && at.rip < memory + sizeof kCode) break;
+    if (at.rip >= memory + code.landing && at.rip < memory + code.bytes.size()) break;
     // Given up only where it may wait for ever: anywhere else it may hold a lock itself.
     if (Clock::now() >= end && at.orig_rax == SYS_futex) return "pthread_create has not returned";
   }
   const int error = static_cast<int>(at.rbx);
   if (error == 0) return std::nullopt;
-  (void)make_call(system_call, SYS_munmap, {memory, kMemoryBytes, 0, 0, 0, 0});
-  back_to_stop();
-  return std::string("it gets no further thread: ") + std::strerror(error);
+  give_memory_back();
+  return error < 0 ? std::string("it may not write to its memory: ") + std::strerror(-error)
+                   : std::string("it gets no further thread: ") + std::strerror(error);
 }
 
 // The address of a `syscall` instruction in the process's libc.
@@ -456,6 +410,12 @@ std::uint64_t find_system_call(pid_t pid, std::uint64_t function) {
   if (function == 0 || !read_memory(pid, function, code.data(), code.size())) return 0;
   const auto found = std::search(code.begin(), code.end(), kInstruction.begin(), kInstruction.end());
   return found == code.end() ? 0 : function + static_cast<std::uint64_t>(found - code.begin());
+}
+
+// While a thread is held, this process has nothing to wait for but that thread.
+void be_quick() {
+  (void)come_first(0);
+  ::prctl(PR_SET_TIMERSLACK, 1UL);
 }
 
 template <std::size_t kBytes>
@@ -516,6 +476,7 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection) {
     return failed(InjectionProblem::kOther, "the options are too long");
   std::copy(injection.options.begin(), injection.options.end(), block->options);
   block->options_bytes = static_cast<std::uint32_t>(injection.options.size());
+  block->function = there;
   block->loading.store(there == 0 ? wire::kLoading : 0);
   const bool own_malloc = memory_map.has_own_malloc();
 
@@ -523,6 +484,7 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection) {
   const auto end = Clock::now() + injection.patience;
   milliseconds pause{1};
   Injected injected;
+  be_quick();
   do {
     const std::vector<Candidate> candidates = candidates_of(pid);
     if (candidates.empty() && ::kill(pid, 0) != 0 && errno == ESRCH)
@@ -547,12 +509,18 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection) {
       }
       const bool is_usable = error == 0 && against.empty();
       if (is_usable) {
-        const auto problem = thread.start_thread(system_call, pthread_create, there, *block, injected.block);
+        const auto problem = thread.start_thread(system_call, pthread_create, *block, injected.block);
         if (problem) return failed(InjectionProblem::kOther, *problem);
       }
       thread.let_go();
-      injected.held = std::max<std::chrono::nanoseconds>(injected.held, Clock::now() - begin);
-      if (is_usable) return injected;
+      const std::chrono::nanoseconds held = Clock::now() - begin;
+      if (is_usable) {
+        injected.thread = tid;
+        injected.held = held;
+        return injected;
+      }
+      ++injected.refused;
+      injected.refused_held = std::max(injected.refused_held, held);
       if (!against.empty()) objection = std::move(against);
     }
     std::this_thread::sleep_for(pause);

@@ -14,9 +14,13 @@
 
 namespace clusterprof::cli::attach {
 
+// Times are from when a thread was told to stop, and so are too long where it did not run at that instant.
 struct Injected {
-  std::chrono::nanoseconds held{0};  // the longest stop of a thread, of those that could not be used, too
-  std::uint64_t block = 0;           // address of the wire::AttachBlock in the process
+  pid_t thread = 0;                          // that was used
+  std::chrono::nanoseconds held{0};          // for so long
+  unsigned refused = 0;                      // stops of threads that could not be used there
+  std::chrono::nanoseconds refused_held{0};  // the longest of these
+  std::uint64_t block = 0;                   // address of the wire::AttachBlock in the process
 };
 
 enum class InjectionProblem : std::uint8_t {

@@ -52,6 +52,12 @@ std::uint64_t cpu_ticks_in(const std::string& stat) {
          std::strtoull(fields[kSystem].c_str(), nullptr, 10);
 }
 
+// The folder of the program that runs; empty: not known.
+std::string folder_of_program(const std::string& directory) {
+  std::error_code error;
+  return std::filesystem::read_symlink(directory + "/exe", error).parent_path().string();
+}
+
 }  // namespace
 
 std::vector<JobProcess> choose_ranks(std::vector<JobProcess> processes) {
@@ -67,6 +73,8 @@ std::vector<JobProcess> choose_ranks(std::vector<JobProcess> processes) {
 
 std::vector<JobProcess> find_job_processes(const std::string& job, const std::string& proc) {
   std::vector<JobProcess> processes;
+  // This process and collectors are in steps of the job, too.
+  const std::string own_folder = folder_of_program(proc + "/self");
   std::error_code error;
   std::filesystem::directory_iterator entry(proc, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
@@ -74,6 +82,7 @@ std::vector<JobProcess> find_job_processes(const std::string& job, const std::st
     if (!pid) continue;
     const std::string directory = entry->path().string(), environment = read_text(directory + "/environ");
     if (variable(environment, "SLURM_JOB_ID") != job) continue;
+    if (!own_folder.empty() && folder_of_program(directory) == own_folder) continue;
     const TargetFacts target = read_target(*pid, proc);
     if (refusal_of(target, read_own(proc))) continue;
     processes.push_back({*pid, rank_in(environment), flavour_of(target) != MpiFlavour::kNone,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What `clusterprof attach` leaves in the memory of a process that it loads the agent into
-// (docs/design/0025-attach.md). A thread of the process's own starts with first code, which loads the agent
-// and goes on in clusterprof_attach_v1. Where the agent is loaded already, the thread starts there.
+// (docs/design/0025-attach.md). A thread of the process's own starts with first code (cli/attach/first_code.cpp),
+// which loads the agent, unless it is there already, and goes on in clusterprof_attach_v1.
 #pragma once
 
 #include <atomic>
@@ -46,8 +46,8 @@ struct AttachBlock {
   std::uint64_t register_atfork_address;
   std::uint64_t finalize_address;
   std::uint64_t function;              // stored by the first code
-  std::atomic<std::uint32_t> loading;  // 0: the agent is there already
-  std::uint32_t reserved;
+  std::atomic<std::uint32_t> loading;  // 0: the agent is there already, and `function` is known
+  std::int32_t policy;  // of scheduling, which the new thread takes before anything else; below 0: it has it
   std::uint64_t magic;
   char error[400];  // what the loader says
 
@@ -64,6 +64,7 @@ static_assert(offsetof(AttachBlock, path) == 0 && offsetof(AttachBlock, mode) ==
               offsetof(AttachBlock, released) == 60 && offsetof(AttachBlock, thread) == 64 &&
               offsetof(AttachBlock, register_atfork_address) == 72 &&
               offsetof(AttachBlock, finalize_address) == 80 && offsetof(AttachBlock, function) == 88 &&
-              offsetof(AttachBlock, loading) == 96 && offsetof(AttachBlock, error) == 112);
+              offsetof(AttachBlock, loading) == 96 && offsetof(AttachBlock, policy) == 100 &&
+              offsetof(AttachBlock, error) == 112);
 
 }  // namespace clusterprof::wire

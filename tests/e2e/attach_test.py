@@ -12,6 +12,7 @@ import threading
 import time
 
 import recording
+from attached import may_trace, state_of, status_of
 
 PATIENCE_S = 120
 PLAIN = os.path.join(recording.BUILD, "programs", "plain", "attached")
@@ -60,43 +61,6 @@ while not done:
 assert received[0] == world.size
 """
 SENT_BYTES = 128 * 8  # by each rank in each of the three operations between two barriers
-
-
-def may_trace():
-    """Whether this user may trace processes that it has not started."""
-    try:
-        with open("/proc/sys/kernel/yama/ptrace_scope") as file:
-            scope = int(file.read())
-    except OSError:
-        scope = 0
-    with open("/proc/self/status") as file:
-        capabilities = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
-    return scope == 0 or scope < 3 and capabilities >> 19 & 1
-
-
-def status_of(pid, *names):
-    with open(f"/proc/{pid}/status") as file:
-        return {line.split(":")[0]: line.split()[1] for line in file if line.split(":")[0] in names}
-
-
-def files_of(pid):
-    """Everything that is mapped from files, but for our code and the libraries of glibc that it names, which stay."""
-    with open(f"/proc/{pid}/maps") as file:
-        lines = [line.split() for line in file]
-    return sorted((words[0], words[1], words[5]) for words in lines if len(words) > 5 and words[5].startswith("/")
-                  and not os.path.basename(words[5]).startswith(("libclusterprof_", "libdl", "libpthread")))
-
-
-def state_of(pid):
-    """What has to be as before when a process was let go."""
-    timers = None
-    if os.path.exists(f"/proc/{pid}/timers"):  # not in every kernel
-        with open(f"/proc/{pid}/timers") as file:
-            timers = file.read()
-    descriptors = sorted((int(name), os.readlink(f"/proc/{pid}/fd/{name}")) for name in os.listdir(f"/proc/{pid}/fd"))
-    masks = {tid: status_of(f"{pid}/task/{tid}", "SigBlk") for tid in os.listdir(f"/proc/{pid}/task")}
-    return {"files": files_of(pid), "handlers": status_of(pid, "SigCgt", "SigIgn", "Threads"), "timers": timers,
-            "descriptors": descriptors, "masks": masks}
 
 
 def cpu_s(pid):
@@ -298,44 +262,124 @@ class Programs(AttachTest):
         self.assertIn("ok\n", self.finish())
 
 
-class Mpi(AttachTest):
-    def test_counts_and_bytes_of_two_ranks(self):
-        self.need("mpirun.openmpi")
-        script = os.path.join(self.directory, "program.py")
-        with open(script, "w") as file:
-            file.write(MPI_PROGRAM)
-        self.begin([*recording.launcher("openmpi", 2), recording.PYTHON, script, self.directory])
+SLOW_LIBRARY = """
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((constructor)) static void load(void) {
+  while (access(getenv("GO_ON"), F_OK) != 0) usleep(10000);
+}
+"""
+# Its main thread waits for a signal, in a call that cannot be made again.
+WAITING_PROGRAM = """
+import os, signal, sys, threading, time
+def sleep():
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGUSR2)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+if len(sys.argv) > 2:
+    threading.Thread(target=sleep).start()
+print("ready", flush=True)
+signal.sigwait({signal.SIGUSR2})
+print("ok")
+"""
 
-        def barriers(rank):
-            try:
-                with open(os.path.join(self.directory, f"rank-{rank}.jsonl")) as file:
-                    return [json.loads(line) for line in file if line.endswith("\n")]
-            except FileNotFoundError:
-                return []
 
-        def await_barriers(count):
-            wanted = [len(barriers(rank)) + count for rank in range(2)]
-            self.await_(lambda: all(len(barriers(rank)) >= wanted[rank] for rank in range(2)), "barriers")
+class WhichThread(AttachTest):
+    """Threads that are in a place where they cannot be used."""
 
-        await_barriers(20)
-        pids = [pid for pid, words in recording.processes() if words[:2] == [recording.PYTHON, script]]
-        self.assertEqual(len(pids), 2)
-        begin_ns = time.time_ns()
-        self.clusterprof("attach", *pids, "-o", self.run_directory)
-        await_barriers(100)  # the threads that call MPI are known by now
-        sure_ns = time.time_ns()
-        await_barriers(100)
-        detaching_ns = time.time_ns()
+    def attach(self, pid, status):
+        """What it says, and how long it took."""
+        begin = time.monotonic()
+        done = subprocess.run([recording.CLUSTERPROF, "attach", str(pid), "-o", self.run_directory], cwd=self.directory,
+                              capture_output=True, text=True, timeout=PATIENCE_S)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stderr, time.monotonic() - begin
+
+    def test_one_that_is_in_the_loader_is_tried_again(self):
+        library, go_on = os.path.join(self.directory, "slow.so"), os.path.join(self.directory, "go-on")
+        with open(f"{library}.c", "w") as file:
+            file.write(SLOW_LIBRARY)
+        if not shutil.which("cc"):
+            self.skipTest("no compiler here")
+        subprocess.run(["cc", "-shared", "-fPIC", f"{library}.c", "-o", library], check=True)
+        program = "import ctypes, os, sys, time\nprint('ready', flush=True)\nctypes.CDLL(sys.argv[1])\n" \
+                  "while not os.path.exists(sys.argv[2]): time.sleep(0.01)\nprint('ok')"
+        pid = self.begin([recording.PYTHON, "-c", program, library, self.stop_file], env=dict(os.environ, GO_ON=go_on))
+        self.ready()
+
+        def is_loading():
+            with open(f"/proc/{pid}/maps") as file:
+                return library in file.read()
+
+        self.await_(is_loading, "the load")
+        before = state_of(pid)
+        said, took_s = self.attach(pid, status=1)
+        self.assertIn("none of its threads could be used for 3 s: it is in the loader; try again later", said)
+        self.assertGreater(took_s, 2.9)
+        self.assertEqual(state_of(pid), before)
+        timer = threading.Timer(1, lambda: open(go_on, "w").close())
+        timer.start()
+        said, _ = self.attach(pid, status=0)
+        self.assertTrue(os.path.exists(go_on))
+        timer.join()
+        self.assertIn(f"thread {pid} was held for", said)
         self.clusterprof("detach", self.run_directory)
+        self.assertEqual(self.finish(), "ok\n")
+
+    def test_another_one_is_taken(self):
+        pid = self.begin([recording.PYTHON, "-c", WAITING_PROGRAM, self.stop_file, "with a thread"])
+        self.ready()
+        self.await_(lambda: status_of(pid, "State") == {"State": "S"}, "its sleep")
+        other, = set(os.listdir(f"/proc/{pid}/task")) - {str(pid)}
+        said, _ = self.attach(pid, status=0)
+        self.assertIn(f"(thread {other} was held for", said)
+        self.clusterprof("detach", self.run_directory)
+        self.assertEqual(self.finish(), "ok\n")
+
+    def test_there_is_none(self):
+        pid = self.begin([recording.PYTHON, "-c", WAITING_PROGRAM, self.stop_file])
+        self.ready()
+        self.await_(lambda: status_of(pid, "State") == {"State": "S"}, "its sleep")
+        said, _ = self.attach(pid, status=1)
+        self.assertIn("in system calls that cannot be interrupted and made again; try again later", said)
+        self.assertFalse(os.path.exists(self.run_directory))
+        os.kill(pid, signal.SIGUSR2)
+        self.assertEqual(self.finish(), "ok\n")
+
+
+class Mpi(AttachTest):
+    """Of two ranks, whose barriers are known from their own notes."""
+
+    def barriers(self, rank):
+        try:
+            with open(os.path.join(self.directory, f"rank-{rank}.jsonl")) as file:
+                return [json.loads(line) for line in file if line.endswith("\n")]
+        except FileNotFoundError:
+            return []
+
+    def await_barriers(self, count):
+        wanted = [len(self.barriers(rank)) + count for rank in range(2)]
+        self.await_(lambda: all(len(self.barriers(rank)) >= wanted[rank] for rank in range(2)), "barriers")
+
+    def check(self, pids, run):
+        """What is recorded until they are let go, which they survive."""
+        begin_ns = time.time_ns()
+        self.clusterprof("attach", *pids, "-o", run)
+        self.await_barriers(100)  # the threads that call MPI are known by now
+        sure_ns = time.time_ns()
+        self.await_barriers(100)
+        detaching_ns = time.time_ns()
+        self.clusterprof("detach", run)
         end_ns = time.time_ns()
-        await_barriers(20)
-        report = self.report()
-        self.finish()
+        self.await_barriers(20)
+        report = self.report(run)
         self.assertEqual([row["rank"] for row in report["ranks"]], [0, 1])
         count = {op: sum(row["count"] for row in report["mpi"]["calls"] if row["op"] == op)
                  for op in ("MPI_Barrier", "MPI_Allreduce")}
-        at_least = sum(enter >= sure_ns and leave <= detaching_ns for rank in range(2) for enter, leave in barriers(rank))
-        at_most = sum(leave >= begin_ns and enter <= end_ns for rank in range(2) for enter, leave in barriers(rank))
+        barriers = [times for rank in range(2) for times in self.barriers(rank)]
+        at_least = sum(enter >= sure_ns and leave <= detaching_ns for enter, leave in barriers)
+        at_most = sum(leave >= begin_ns and enter <= end_ns for enter, leave in barriers)
         self.assertGreaterEqual(at_least, 190)
         self.assertLessEqual(at_least, count["MPI_Barrier"])
         self.assertLessEqual(count["MPI_Barrier"], at_most)
@@ -345,6 +389,37 @@ class Mpi(AttachTest):
         self.assertEqual({rank["mpi_wait_s"] for rank in report["ranks"]}, {None})
         self.assertFalse(report["mpi"].get("waits"))
         self.assertIn("attached", [note["code"] for note in report["run"]["note_records"]])
+        self.assertIn("who waits for whom is not known", " ".join(report["run"]["notes"]))
+
+    def pids_of(self, words):
+        pids = [pid for pid, found in recording.processes() if found[:len(words)] == words]
+        self.assertEqual(len(pids), 2)
+        return pids
+
+    def test_python(self):
+        self.need("mpirun.openmpi")
+        script = os.path.join(self.directory, "program.py")
+        with open(script, "w") as file:
+            file.write(MPI_PROGRAM)
+        self.begin([*recording.launcher("openmpi", 2), recording.PYTHON, script, self.directory])
+        self.await_barriers(20)
+        self.check(self.pids_of([recording.PYTHON, script]), self.run_directory)
+        self.finish()
+
+    def test_c_twice(self):
+        for flavour in ("openmpi", "mpich"):
+            program = recording.program(flavour, "attached_ranks")
+            self.need(program)
+            with self.subTest(flavour):
+                for name in ("stop", "rank-0.jsonl", "rank-1.jsonl"):
+                    if os.path.exists(os.path.join(self.directory, name)):
+                        os.remove(os.path.join(self.directory, name))
+                self.begin([*recording.launcher(flavour, 2), program, self.directory])
+                self.await_barriers(20)
+                pids = self.pids_of([program, self.directory])
+                for time_ in ("first", "second"):
+                    self.check(pids, f"{self.run_directory}-{flavour}-{time_}")
+                self.finish()
 
 
 class Refused(AttachTest):

@@ -18,6 +18,7 @@ MPICH of Debian hangs in MPI_Finalize over TCP, hence nodes with shared memory f
 import json
 import os
 import re
+import time
 
 import recording
 import slurm
@@ -356,6 +357,82 @@ class Tasks(slurm.SlurmTest):
                 self.assertEqual(done.stdout, b"task\n" * 4)
                 lines = [line for line in done.stderr.decode().splitlines() if "clusterprof" in line]
                 self.assertEqual(len(lines), 1, done.stderr.decode())
+        self.assertEqual(self.runs(), [])
+
+
+class Attach(slurm.SlurmTest):
+    """To the tasks of a job that was started without clusterprof."""
+    nodes = 2
+    options = []
+    PROGRAM = """
+import os, sys, time
+def turn():
+    end = time.process_time() + 0.01
+    while time.process_time() < end:
+        pass
+rank, folder = os.environ["SLURM_PROCID"], sys.argv[1]
+open(f"{folder}/began-{rank}", "w").close()
+while not os.path.exists(f"{folder}/stop"):
+    turn()
+"""
+
+    def begin(self):
+        program = self.write("program.py", self.PROGRAM)
+        job = self.submit(f"srun -n4 python3 {program} {self.directory}", ["-N2", "-n4", "--ntasks-per-node=2"])
+        self.await_(lambda: len([name for name in os.listdir(self.directory) if name.startswith("began-")]) == 4, "the tasks")
+        return job
+
+    def await_(self, condition, what):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.05)
+
+    def end(self, job):
+        self.write("stop", "")
+        for part in self.cluster.await_job(job):
+            self.assertEqual((part["JobState"], part["ExitCode"]), ("COMPLETED", "0:0"), self.output())
+
+    def check(self, run, least_s):
+        report = self.check_run(run, 4)
+        self.assertEqual([rank["node"] for rank in report["ranks"]], ["n1", "n1", "n2", "n2"])
+        self.assertEqual(report["run"]["state"], "ended")
+        turn = self.function(report, "turn")
+        self.measured_above(turn["total_s"], least_s, "turn()")
+
+    def test_until_detach(self):
+        job = self.begin()
+        done = self.user(["clusterprof", "attach", "--job", job, "-o", "run"])
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        for rank in range(4):
+            self.assertRegex(done.stderr.decode(), rf"process \d+: recorded as rank {rank} ")
+        self.assertEqual(done.stderr.decode().count("process "), 4)  # and no other was tried, such as our own
+        self.assertNotIn("clusterprof-attached", done.stderr.decode())
+        time.sleep(3)
+        self.done(["clusterprof", "detach", "run"])
+        self.check("run", 2)
+        # The step has ended with the recording, and the job goes on.
+        self.await_(lambda: job + ".1" not in self.done(["squeue", "--noheader", "--steps", "--format=%i"]), "the end of the step")
+        self.assertEqual([part["JobState"] for part in self.cluster.job(job)], ["RUNNING"])
+        self.end(job)
+
+    def test_for_a_time(self):
+        job = self.begin()
+        self.done(["clusterprof", "attach", "--job", job, "-o", "run", "--for", "3s"])
+        self.check("run", 2)
+        self.end(job)
+
+    def test_until_the_job_ends(self):
+        job = self.begin()
+        self.done(["clusterprof", "attach", "--job", job, "-o", "run"])
+        time.sleep(1)
+        self.end(job)
+        self.check("run", 0.5)
+
+    def test_a_job_that_is_not_there(self):
+        done = self.user(["clusterprof", "attach", "--job", "4711"])
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.decode(), "clusterprof: job 4711 is not running, or squeue does not work here\n")
         self.assertEqual(self.runs(), [])
 
 

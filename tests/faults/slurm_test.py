@@ -240,13 +240,15 @@ class Faults(slurm.SlurmTest):
         for name in ("USR1", "USR2", "TSTP", "ABRT"):
             self.done(["scancel", "--full" if name == "USR1" else "-Q", "-s", name, *signals.both()])
         self.cluster.fail("n5")
+        # `limit` has been ended earlier than the job was told. Slurm counts in minutes.
+        late = Case(self, "late", ["sleep", "307"], options=["--time=1"])
         for case in (killed, signals):
             gates[case.program[-2 if case is killed else -1]].open()
         # Slurm notices; the others go on to their end.
         self.await_(lambda: all("Node failure on n5" in node.output(kind) for kind in node.jobs), "the node's failure")
         gates["node.gate"].open()
 
-        for case in cases:
+        for case in (*cases, late):
             for job in case.both():
                 self.cluster.await_job(job)
         self.assertEqual([], [process for process in self.cluster.await_idle()])
@@ -258,20 +260,23 @@ class Faults(slurm.SlurmTest):
         with self.subTest("time limit"):
             self.ended_alike(limit, "TIMEOUT")
             self.lost(limit, {rank: 15 for rank in everybody})
+        with self.subTest("time limit that the job knows"):
+            self.ended_alike(late, "TIMEOUT")
+            self.lost(late, {rank: 15 for rank in everybody}, failure="time_limit", first=everybody)
         with self.subTest("cancelled, and does not end at SIGTERM"):
             self.ended_alike(stubborn, "CANCELLED")
             self.lost(stubborn, {rank: None for rank in everybody}, killed_nodes=NODES)
         with self.subTest("a task killed"):
             self.ended_alike(killed, "COMPLETED")
-            self.lost(killed, {5: 9})
+            self.lost(killed, {5: 9}, failure="signal", first=[5])
             self.assertIn("step: 137\nthe script goes on\n", killed.output("recorded"))
         with self.subTest("a task killed, and the step with it"):
             self.ended_alike(bad_exit, "COMPLETED")
-            self.lost(bad_exit, {rank: 15 if rank else 9 for rank in everybody})
+            self.lost(bad_exit, {rank: 15 if rank else 9 for rank in everybody}, failure="signal", first=[0])
             self.assertIn("\nthe script goes on\n", bad_exit.output("recorded"))
         with self.subTest("a node gone"):
             self.ended_alike(node, "COMPLETED")
-            self.lost(node, {6: None, 7: None}, killed_nodes=1)
+            self.lost(node, {6: None, 7: None}, killed_nodes=1, failure="node", first=[6, 7])
             self.assertIn("\nthe script goes on\n", node.output("recorded"))
         with self.subTest("signals that the program handles"):
             self.ended_alike(signals, "COMPLETED")
@@ -322,15 +327,19 @@ class Faults(slurm.SlurmTest):
                  for kind in ("bare", "recorded")]
         self.assertEqual(steps[0], steps[1])
 
-    def lost(self, case, lost, killed_nodes=0):
+    def lost(self, case, lost, killed_nodes=0, failure=None, first=()):
         """The report names exactly these ranks, with the signals that ended them, and has all of the others; of nodes
-        that were killed it says so. After it there is nothing in the run directory that a killed process left."""
+        that were killed it says so. `failure`: its kind, of one of the ranks `first`. After it there is nothing in the run
+        directory that a killed process left."""
         report = json.loads(self.done([slurm.CLUSTERPROF, "report", "--json", "--ended", case.run()]))
         self.assertEqual(len(report["nodes"]), NODES)
         ends = {rank["rank"]: rank["exit"] for rank in report["ranks"]}
         self.assertEqual(sorted(ends), list(range(RANKS)))
         self.assertEqual({rank: end["signal"] for rank, end in ends.items() if end["lost"]}, lost)
         self.assertEqual({end["status"] for rank, end in ends.items() if rank not in lost} - {0}, set())
+        if failure:
+            self.assertEqual(report["failure"]["kind"], failure)
+            self.assertIn(report["failure"]["rank"], first)
         self.assertEqual(report["run"]["complete"], not lost)
         self.assertEqual(len([note for note in report["run"]["note_records"] if note["code"] == "incomplete_shard"]),
                          killed_nodes)

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The step of a Slurm job in which `clusterprof attach` runs on each node. It lasts as long as the recording,
+// since Slurm ends what a step leaves behind, the collectors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace clusterprof::cli::attach {
+
+// What the task of a node writes to stderr, behind all else, when it has attached to so many processes.
+std::string line_of_step(int attached);
+
+// Starts the command (srun and its arguments) in a session of its own, and passes on to stderr what it says,
+// until `nodes` tasks have written their line; it goes on then. An interrupt ends it. Returns 0 if one of
+// them has attached to a process, and 1 if none has; or the command's own exit status, if it ends before.
+int begin_step(const std::vector<std::string>& command, int nodes);
+
+}  // namespace clusterprof::cli::attach
