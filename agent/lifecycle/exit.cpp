@@ -12,6 +12,7 @@
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/usage.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
@@ -20,8 +21,8 @@
 namespace clusterprof::agent {
 namespace {
 
-constinit std::atomic<bool> g_ended = false;
-constinit std::atomic<wire::SegmentHeader*> g_kept_segment = nullptr;
+CLUSTERPROF_WRITTEN_BY_FORKS constinit std::atomic<bool> g_ended = false;
+CLUSTERPROF_WRITTEN_BY_FORKS constinit std::atomic<wire::SegmentHeader*> g_kept_segment = nullptr;
 
 bool is_recorded_process() noexcept {
   return g_process.segment.load(std::memory_order_acquire) != nullptr &&

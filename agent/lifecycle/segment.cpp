@@ -21,6 +21,7 @@
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/torch_ops_state.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/c10d_functions.h"
@@ -51,8 +52,8 @@ constexpr std::uint32_t kOmpSites = 8192, kOmpRows = 65536;
 // program is to have the rest.
 constexpr std::uint64_t kAddressSpacePart = 4;
 
-int g_connection = -1;
-ino_t g_connection_inode = 0;
+CLUSTERPROF_WRITTEN_BY_FORKS int g_connection = -1;
+CLUSTERPROF_WRITTEN_BY_FORKS ino_t g_connection_inode = 0;
 
 struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
