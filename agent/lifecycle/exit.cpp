@@ -77,7 +77,7 @@ void sample_last(void* context) noexcept {
 void record_end(std::uint32_t exit_flags, int status, std::uint32_t fatal_signal) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (segment == nullptr || g_ended.exchange(true, std::memory_order_acq_rel)) return;
-  refresh_usage(segment);
+  refresh_usage_at_end(segment);
   segment->exit_status.store(status, std::memory_order_relaxed);
   segment->fatal_signal.store(fatal_signal, std::memory_order_relaxed);
   segment->exit_flags.fetch_or(exit_flags, std::memory_order_release);

@@ -209,6 +209,8 @@ class NodeState {
     std::string command;
     shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
     std::optional<std::uint64_t> executed_ns;  // a program that should greet and has not yet
+    // By its children that have ended. The kernel adds that to its own account when it waits for them.
+    std::uint64_t read_by_children = 0, written_by_children = 0;
   };
   // What a rank's living processes have in RAM, by looks at them.
   struct MemoryLooks {
@@ -249,6 +251,10 @@ class NodeState {
   void close_segment(Process& process, std::uint64_t now_ns);
   void end_memory(Process& process, std::uint64_t start_ns, std::uint64_t end_ns);
   void read_launches(Process& process, std::uint64_t now_ns, bool all);
+  // What the process used, its children's input and output included, and without them.
+  [[nodiscard]] static SystemUsage usage_as_told(const Process& process);
+  [[nodiscard]] static SystemUsage own_usage(SystemUsage told, const Process& process);
+  void tell_parent_of_io(const Process& child);
   void add_up_helpers(RankGroup& group);
   [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
   [[nodiscard]] static bool may_greet(const Process& process);

@@ -195,13 +195,21 @@ enum ExitFlags : std::uint32_t {
   kExecuted = 1u << 2,          // the process called exec; its pid goes on as another image
 };
 
+// Whether a process has told what it has read and written. The kernel adds that to the account of the parent
+// when the parent waits for the process.
+enum HasIo : std::uint64_t {
+  kIoNotTold = 0,  // /proc/self/io was not readable, or it is left to the parent's account
+  kIoTold = 1,
+  kIoOfItsOwn = 2,  // told, and the parent ignores SIGCHLD: the kernel adds it to nobody's
+};
+
 // What getrusage(RUSAGE_SELF) and /proc/self/io said last (process end, or the watcher's
 // once-a-second refresh).
 struct ProcessUsage {
   std::uint64_t user_ns, system_ns, max_rss_bytes;
   std::uint64_t minor_faults, major_faults, voluntary_switches, involuntary_switches;
   std::uint64_t read_bytes, write_bytes;               // rchar / wchar of /proc/self/io; see usage_has_io
-  std::uint64_t usage_has_io;                          // 0: /proc/self/io was not readable
+  std::uint64_t usage_has_io;                          // HasIo
   std::uint64_t children_user_ns, children_system_ns;  // RUSAGE_CHILDREN: of those that were waited for
 };
 
