@@ -40,11 +40,6 @@ std::string stored_text(std::string_view text, std::size_t room, CommandDetail d
   return command_text(stored_command(std::move(words), detail));
 }
 
-std::string stored_text(const wire::SegmentHeader& header, CommandDetail detail) {
-  const std::size_t bytes = std::min<std::size_t>(header.command_bytes, sizeof header.command);
-  return stored_text({header.command, bytes}, sizeof header.command, detail);
-}
-
 shard::ProcessOrigin origin_of(wire::CreationKind kind) {
   return kind <= wire::CreationKind::kShell ? static_cast<shard::ProcessOrigin>(kind)
                                             : shard::ProcessOrigin::kUnknown;
@@ -273,6 +268,16 @@ void NodeState::find_origin(Process& process, const wire::SegmentHeader& header)
                           : process.created_path;
 }
 
+const std::string& NodeState::command_of(const wire::SegmentHeader& header) {
+  const std::size_t bytes = std::min<std::size_t>(header.command_bytes, sizeof header.command);
+  std::string told(header.command, bytes);
+  if (told != told_command_) {
+    stored_command_ = stored_text(told, sizeof header.command, options_.command_detail);
+    told_command_ = std::move(told);
+  }
+  return stored_command_;
+}
+
 NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment,
                                       Instant now) {
   Process* process = known ? find(*known) : nullptr;
@@ -309,7 +314,7 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   } else if (process->past) {
     process->base_path = process->created_path;  // the executed program's stack does not have it
   }
-  process->command = stored_text(segment.header(), options_.command_detail);
+  process->command = command_of(segment.header());
   grid_.reach_back(segment.header().start_mono_ns);
   path_times_.grid().reach_back(segment.header().start_mono_ns);
   const std::uint32_t base = process->announced ? 0 : process->base_path;
@@ -337,7 +342,7 @@ NodeState::ProcessId NodeState::refused(std::optional<ProcessId> known, std::int
     find_origin(*process, *header);
   }
   close_segment(*process, now.mono_ns);
-  process->command = stored_text(*header, options_.command_detail);
+  process->command = command_of(*header);
   process->unrecorded = unrecorded_for(refusal.reason);
   process->executed_ns.reset();
   return process->id;
@@ -374,6 +379,16 @@ std::optional<NodeState::ProcessId> NodeState::add_unrecorded(const Made& made, 
   const ProcessId id = process.id;
   if (!runs) gone(id, now_ns, std::nullopt);  // or before
   return id;
+}
+
+bool NodeState::has_told_of_short_life(ProcessId id) const {
+  constexpr std::uint64_t kShortNs = 1'000'000'000;
+  const Process* const process = find(id);
+  if (process == nullptr || process->announced || !process->recorder || process->past) return false;
+  const wire::SegmentHeader& header = process->recorder->header();
+  const std::uint64_t end_ns = header.end_mono_ns.load(std::memory_order_acquire);
+  return header.exit_flags.load(std::memory_order_relaxed) == wire::kExitStatusKnown &&
+         end_ns > header.start_mono_ns && end_ns - header.start_mono_ns < kShortNs;
 }
 
 bool NodeState::is_unrecorded(ProcessId id) const {

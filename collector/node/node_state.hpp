@@ -96,6 +96,8 @@ class NodeState {
   [[nodiscard]] std::vector<Made> take_made() { return std::exchange(made_, {}); }
   // Adds such a process; one that does not run has ended already. No value: its rank is gone.
   std::optional<ProcessId> add_unrecorded(const Made& made, bool runs, std::uint64_t now_ns);
+  // Whether a helper has lived for less than a second, and has said how it ends and what it has used.
+  [[nodiscard]] bool has_told_of_short_life(ProcessId process) const;
   // Whether it is known why the process is not recorded.
   [[nodiscard]] bool is_unrecorded(ProcessId process) const;
 
@@ -264,6 +266,7 @@ class NodeState {
   }
   [[nodiscard]] RankKey key_of_worker(const wire::SegmentHeader& header, std::optional<RankKey> now);
   void begin_start(const wire::SegmentHeader& header);
+  [[nodiscard]] const std::string& command_of(const wire::SegmentHeader& header);
   [[nodiscard]] Process* find_segment(std::int32_t pid, std::uint64_t start_mono_ns);
   [[nodiscard]] Process* find_living_parent(const Process& child, std::int32_t pid);
   // Who has asked a server for this process, and the path of that call as in wire::ShellCall.
@@ -316,6 +319,7 @@ class NodeState {
   std::vector<SpawnedWorld> spawned_worlds_;  // by first rank
   std::vector<RankStart> starts_;
   std::vector<Made> made_;
+  std::string told_command_, stored_command_;  // of the latest greeting: children of a fork say the same
   std::vector<shard::Note> notes_;
   std::uint64_t notes_left_out_ = 0;
   std::uint64_t memory_kills_ = 0;

@@ -39,6 +39,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "formats/wire/memory.h"
@@ -50,7 +51,7 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x38'47'45'53'46'52'50'43ull;  // "CPRFSEG8"
-inline constexpr std::uint32_t kWireMajor = 16;
+inline constexpr std::uint32_t kWireMajor = 17;
 inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
@@ -460,26 +461,28 @@ struct SegmentHeader {
   UnrecordedThreads unrecorded[kUnrecordedStarts];
   std::atomic<std::uint64_t> unrecorded_programs[kUnrecordedReasons];
   Creation creation;  // of this process; complete before the segment is sent
+  // How many of the rows below there have been. They are here because everybody reads them: the rows are on
+  // pages that most processes never touch, and to read such a page would make the kernel allocate it.
+  std::atomic<std::uint64_t> shell_calls_made, launches_made, fork_requests_made;
+  std::atomic<std::uint32_t> mpi_unseen;           // MpiUnseen
+  std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete
+  MemoryState memory;
+  OmpProcess openmp;
   // Each process writes to its beginning, which is on the page of what is above.
   LastWords last_words;
   // The latest calls of system() and popen(), call n at n modulo kShellCalls: libc starts their shells
   // without telling us, so these know their parent only.
-  std::atomic<std::uint64_t> shell_calls_made;
   ShellCall shell_calls[kShellCalls];
   // The latest programs that this process started and that will not be recorded, and all that it executed
   // itself. Number n is at n modulo kLaunches.
-  std::atomic<std::uint64_t> launches_made;
   Launch launches[kLaunches];
   // The latest requests to a fork server, request n at n modulo kForkRequests.
-  std::atomic<std::uint64_t> fork_requests_made;
   ForkRequest fork_requests[kForkRequests];
   MpiError mpi_errors[kMpiErrors];
-  std::atomic<std::uint32_t> mpi_unseen;           // MpiUnseen
-  std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete
   OpenRequests open_requests[kOpenRequestRows];
-  OmpProcess openmp;
-  MemoryState memory;
 };
+static_assert(offsetof(SegmentHeader, last_words) + offsetof(LastWords, stderr_tail) <= 2 * 4096,
+              "a process that does nothing touches two pages of it");
 
 // What is wanted: the number of the request, and whether a window is to be open.
 constexpr std::uint32_t window_word(std::uint32_t number, bool open) noexcept {

@@ -1565,6 +1565,32 @@ TEST_F(NodeStateTest, AParentThatHasEndedKeepsWhatItReadAndWrote) {
   EXPECT_EQ(state_.snapshot(at(100), true).ranks.at(0).rank.read_bytes, 12u);
 }
 
+TEST_F(NodeStateTest, KnowsWhichHelpersHaveToldOfAShortLife) {
+  FakeSegment main, brief, killed, old, executed;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  const auto helper = [&](FakeSegment& fake, std::int32_t pid, std::uint64_t end_ms, std::uint32_t flags) {
+    run(fake, pid, 10, end_ms);
+    fake.header().exit_flags = flags;
+    return state_.hello(std::nullopt, pid, view(fake), at(10));
+  };
+  run(main, 100, 0, 50);
+  main.header().exit_flags = wire::kExitStatusKnown;
+  state_.hello(id, 100, view(main), at(0));
+  EXPECT_FALSE(state_.has_told_of_short_life(id)) << "of a rank everything is asked for";
+  const auto told = helper(brief, 101, 20, wire::kExitStatusKnown);
+  EXPECT_TRUE(state_.has_told_of_short_life(told));
+  EXPECT_FALSE(state_.has_told_of_short_life(helper(old, 103, 1011, wire::kExitStatusKnown)));
+  EXPECT_FALSE(
+      state_.has_told_of_short_life(helper(executed, 104, 20, wire::kExitStatusKnown | wire::kExecuted)));
+  const auto silent = helper(killed, 102, 20, 0);
+  EXPECT_FALSE(state_.has_told_of_short_life(silent));
+  killed.header().exit_flags = wire::kExitStatusKnown;
+  killed.header().end_mono_ns = 0;
+  EXPECT_FALSE(state_.has_told_of_short_life(silent));
+  state_.gone(told, at(30).mono_ns, std::nullopt);
+  EXPECT_FALSE(state_.has_told_of_short_life(told));
+}
+
 TEST_F(NodeStateTest, UsageBeforeTheRankWasKnownIsKept) {
   FakeSegment fake;
   run(fake, 100, 0, 100);
