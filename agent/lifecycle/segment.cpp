@@ -210,13 +210,17 @@ void read_command(wire::SegmentHeader& header, const wire::SegmentHeader* parent
   header.command_bytes = read_small_file("/proc/self/cmdline", header.command, sizeof header.command);
 }
 
+// Of the thread that makes the first segment.
+constinit std::uint64_t g_first_run_delay_ns = 0;
+
 bool kernel_tells_run_delay() noexcept {
   static constinit bool tells = false;  // asked in the first process: its forks have the same kernel
   if (g_process.generation == 0) {
     char text[96];
-    Schedule schedule;
+    Schedule schedule = {};
     tells = read_small_file("/proc/thread-self/schedstat", text, sizeof text) != 0 &&
             parse_schedule(text, schedule);
+    g_first_run_delay_ns = schedule.run_delay_ns;
   }
   return tells;
 }
@@ -325,6 +329,8 @@ wire::SegmentHeader* make_segment(const wire::SegmentHeader* parents) noexcept {
   raw_syscall(SYS_close, file);
   return header;
 }
+
+std::uint64_t run_delay_at_start_ns() noexcept { return g_first_run_delay_ns; }
 
 void unmap_segment(wire::SegmentHeader* segment) noexcept { unmap_memory(segment, segment->segment_bytes); }
 
