@@ -511,9 +511,14 @@ class Server::Impl {
     }
     process = watched_.find(id);
     if (process == nullptr) return;
-    const std::optional<int> status =
-        process->pidfd() >= 0 ? exit_wait_status(process->pidfd(), pid) : std::nullopt;
-    if (const auto usage = off_since_ ? std::nullopt : read_usage(pid)) state_.set_usage(id, *usage);
+    // Of a short life the kernel knows no more than the agent has said, and its files cost more than the
+    // life.
+    const bool has_told = state_.has_told_of_short_life(id);
+    std::optional<int> status;
+    if (const int fd = process->pidfd(); fd >= 0)
+      status = has_told ? kept_wait_status(fd) : exit_wait_status(fd, pid);
+    if (const auto usage = off_since_ || has_told ? std::nullopt : read_usage(pid))
+      state_.set_usage(id, *usage);
     state_.gone(id, recorded_until().mono_ns, status);
     if (process->announced) {
       ranks_changed_ = true;

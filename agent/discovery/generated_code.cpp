@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 
@@ -76,23 +77,27 @@ struct Known {
 constexpr std::uint32_t kKnownSlots = 2 * kMaxEntries;
 constexpr std::uint64_t kKnownBytes = sizeof(Known) * kKnownSlots;
 
-constinit std::atomic<bool> g_is_busy = false;
 constinit Found g_found[kMaxDescriptors] = {};
-constinit std::uint32_t g_found_count = 0;
-constinit GeneratedCodeMemory g_memory = {};
-constinit std::atomic<Known*> g_known = nullptr;  // read by others, too: generated_code_memory
-constinit std::uint32_t g_known_count = 0;
-constinit bool g_may_hold_removed = false;         // since the table was last searched for such entries
-constinit std::uint32_t g_lists_without_room = 0;  // counted
-// Of which segment all that is known.
-constinit wire::SegmentHeader* g_segment = nullptr;
-constinit std::uint64_t g_segment_start_ns = 0;
-constinit std::uint32_t g_epoch = 0;  // of the modules that were searched
-constinit std::uint64_t g_searched_base = 0;
-// An object file that is to be searched; only the watcher's. 0: none.
-constinit std::uint64_t g_hidden_base = 0;
 constinit char g_hidden_path[kMaxPathBytes] = {};
-constinit std::uint64_t g_next_ns = 0;  // no walk before
+
+#define CLUSTERPROF_STATE CLUSTERPROF_WRITTEN_BY_FORKS constinit
+CLUSTERPROF_STATE std::atomic<bool> g_is_busy = false;
+CLUSTERPROF_STATE std::uint32_t g_found_count = 0;
+CLUSTERPROF_STATE GeneratedCodeMemory g_memory = {};
+CLUSTERPROF_STATE std::atomic<Known*> g_known = nullptr;  // read by others, too: generated_code_memory
+CLUSTERPROF_STATE std::uint32_t g_known_count = 0;
+// Since the table was last searched for such entries.
+CLUSTERPROF_STATE bool g_may_hold_removed = false;
+CLUSTERPROF_STATE std::uint32_t g_lists_without_room = 0;  // counted
+// Of which segment all that is known.
+CLUSTERPROF_STATE wire::SegmentHeader* g_segment = nullptr;
+CLUSTERPROF_STATE std::uint64_t g_segment_start_ns = 0;
+CLUSTERPROF_STATE std::uint32_t g_epoch = 0;  // of the modules that were searched
+CLUSTERPROF_STATE std::uint64_t g_searched_base = 0;
+// An object file that is to be searched; only the watcher's. 0: none.
+CLUSTERPROF_STATE std::uint64_t g_hidden_base = 0;
+CLUSTERPROF_STATE std::uint64_t g_next_ns = 0;  // no walk before
+#undef CLUSTERPROF_STATE
 
 bool read_own_memory(std::uint64_t address, void* to, std::uint64_t bytes) noexcept {
   const iovec here = {to, bytes}, there = {reinterpret_cast<void*>(address), bytes};

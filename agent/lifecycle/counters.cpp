@@ -24,6 +24,7 @@
 #include "agent/lifecycle/text.h"
 #include "agent/sigsafe/counters_read.h"
 #include "agent/sigsafe/event_group.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/segment.h"
@@ -75,8 +76,10 @@ struct Events {
 };
 constinit Events g_events = {};
 
-constinit std::atomic<std::uint32_t> g_descriptors = 0;  // open for event sets, all threads
-constinit CounterState g_first = {};  // made by open_counters for the thread that called it
+// Open for event sets, all threads.
+CLUSTERPROF_WRITTEN_BY_FORKS constinit std::atomic<std::uint32_t> g_descriptors = 0;
+// Made by open_counters for the thread that called it.
+CLUSTERPROF_WRITTEN_BY_FORKS constinit CounterState g_first = {};
 
 // The first ones are always counted, the others if they fit in addition.
 constexpr const char* kHardwareEvents[] = {"PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_L3_TCM",
@@ -459,7 +462,7 @@ class LowDescriptorsTaken {
 static_assert(kHighDescriptor % 64 == 0);
 
 // One thread at a time, so that the new descriptors can be distinguished from those of other threads.
-constinit pthread_mutex_t g_setup = PTHREAD_MUTEX_INITIALIZER;
+CLUSTERPROF_WRITTEN_BY_FORKS constinit pthread_mutex_t g_setup = PTHREAD_MUTEX_INITIALIZER;
 
 int lowest_free_descriptor() noexcept {
   const int descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -781,11 +784,20 @@ void open_counters() noexcept { choose_counters(nullptr); }
 
 void open_counters_without_papi(const char* reason) noexcept { choose_counters(reason); }
 
-bool keep_counters() noexcept {
+namespace {
+
+bool counts_the_same_after_fork() noexcept {
   // describe_counters() reports an event that could not be sampled on, and must not do so twice.
-  if (!g_events.only_accounts || g_first.migrations_descriptor >= 0 || g_options.sample_on.name[0] != 0 ||
-      are_high_events_forbidden())
-    return false;
+  return g_events.only_accounts && g_first.migrations_descriptor < 0 && g_options.sample_on.name[0] == 0 &&
+         !are_high_events_forbidden();
+}
+
+}  // namespace
+
+bool must_know_threads_at_fork() noexcept { return g_library != nullptr || !counts_the_same_after_fork(); }
+
+bool keep_counters() noexcept {
+  if (!counts_the_same_after_fork()) return false;
   g_process.open_due_event = open_due_migrations;
   g_first.migrations_due = wants_default() && counts(g_first, CounterKind::kMigrations);
   return true;

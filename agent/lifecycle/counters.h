@@ -17,6 +17,8 @@ void open_counters_without_papi(const char* reason) noexcept;
 // the parent uses PAPI, of which the child needs a copy of its own. By default, migrations are counted from
 // the thread's first sample on: their event costs a third of a fork, and most children end before.
 bool keep_counters() noexcept;
+// In the parent: whether what the child counts depends on how many threads there are.
+bool must_know_threads_at_fork() noexcept;
 void describe_counters(wire::SegmentHeader* segment) noexcept;
 void start_counters(CounterState& counters) noexcept;  // the calling thread's
 void stop_counters(CounterState& counters) noexcept;

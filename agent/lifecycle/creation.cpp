@@ -13,6 +13,7 @@
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/hello.h"
@@ -20,7 +21,7 @@
 namespace clusterprof::agent {
 namespace {
 
-constinit wire::Creation g_creation = {};
+CLUSTERPROF_WRITTEN_BY_FORKS constinit wire::Creation g_creation = {};
 
 // What the thread noted last. A child of vfork shares it with the thread that made the child.
 thread_local constinit wire::Creation t_noted = {};

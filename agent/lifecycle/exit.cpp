@@ -12,6 +12,7 @@
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/usage.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
@@ -20,8 +21,8 @@
 namespace clusterprof::agent {
 namespace {
 
-constinit std::atomic<bool> g_ended = false;
-constinit std::atomic<wire::SegmentHeader*> g_kept_segment = nullptr;
+CLUSTERPROF_WRITTEN_BY_FORKS constinit std::atomic<bool> g_ended = false;
+CLUSTERPROF_WRITTEN_BY_FORKS constinit std::atomic<wire::SegmentHeader*> g_kept_segment = nullptr;
 
 bool is_recorded_process() noexcept {
   return g_process.segment.load(std::memory_order_acquire) != nullptr &&
@@ -76,7 +77,7 @@ void sample_last(void* context) noexcept {
 void record_end(std::uint32_t exit_flags, int status, std::uint32_t fatal_signal) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
   if (segment == nullptr || g_ended.exchange(true, std::memory_order_acq_rel)) return;
-  refresh_usage(segment);
+  refresh_usage_at_end(segment);
   segment->exit_status.store(status, std::memory_order_relaxed);
   segment->fatal_signal.store(fatal_signal, std::memory_order_relaxed);
   segment->exit_flags.fetch_or(exit_flags, std::memory_order_release);

@@ -22,6 +22,7 @@
 
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/segment.h"
@@ -694,13 +695,14 @@ std::uint32_t file_mapped_at(const void* address) noexcept {
 }
 
 void reset_file_io_after_fork() noexcept {
-  g_lock.store(0, std::memory_order_relaxed);
+  store_if_other(g_lock, 0u);
   t_is_borrowed = false;
-  g_files_used.store(0, std::memory_order_relaxed);
-  g_sites_used.store(0, std::memory_order_relaxed);
+  store_if_other(g_files_used, 0u);
+  store_if_other(g_sites_used, 0u);
   const std::uint32_t used = g_descriptors_used.load(std::memory_order_relaxed);
-  for (std::uint32_t i = 0; i < used; ++i) reset(g_descriptors[i]);
-  for (Mapping& mapping : g_mappings) mapping.end.store(0, std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < used; ++i)
+    if (g_descriptors[i].file.load(std::memory_order_relaxed) != kUnknown) reset(g_descriptors[i]);
+  for (Mapping& mapping : g_mappings) store_if_other(mapping.end, std::uintptr_t{0});
 }
 
 void note_signal_mask(std::uint64_t mask) noexcept {

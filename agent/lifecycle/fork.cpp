@@ -32,8 +32,8 @@ namespace clusterprof::agent {
 namespace {
 
 thread_local constinit bool t_watcher_paused = false;
-thread_local constinit bool t_one_thread = false;  // besides the watcher
-thread_local constinit bool t_has_forked = false;  // as the only thread that the program knows of
+thread_local constinit bool t_one_thread = false;  // besides the watcher, where counters have to know
+thread_local constinit bool t_has_forked = false;
 
 // A handler of the program may call fork during a fork. The outermost fork holds the watcher's lock.
 thread_local constinit std::uint32_t t_depth = 0;
@@ -73,7 +73,7 @@ void before_fork() noexcept {
   note_creation(wire::CreationKind::kFork);
   t_watcher_paused =
       (g_process.segment.load(std::memory_order_acquire) != nullptr || g_process.attached) && pause_watcher();
-  t_one_thread = t_watcher_paused && has_one_thread();
+  t_one_thread = t_watcher_paused && must_know_threads_at_fork() && has_one_thread();
   t_held = hold_sample_signal(SYS_clone, kWaiting);
 }
 
@@ -82,7 +82,7 @@ void after_fork_in_parent() noexcept {
     --t_depth;
     return;
   }
-  t_has_forked = t_one_thread;
+  t_has_forked = t_watcher_paused;
   end_outermost();
 }
 
@@ -125,7 +125,7 @@ void after_fork_in_child() noexcept {
 bool asks_for_threads_after_fork(const char* path) noexcept {
   if (!t_has_forked) return false;
   t_has_forked = false;
-  return path != nullptr && strcmp(path, "/proc/self/stat") == 0;
+  return path != nullptr && strcmp(path, "/proc/self/stat") == 0 && has_one_thread();
 }
 
 void watch_fork() noexcept { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }

@@ -8,6 +8,7 @@
 
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/signal_mask.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/segment.h"
 #include "formats/wire/table_place.h"
@@ -276,7 +277,7 @@ void reset_openmp(OmpState& state) noexcept {
   memset(reinterpret_cast<std::uint8_t*>(&state), 0, offsetof(OmpState, teams));
 }
 
-void reset_openmp_after_fork() noexcept { g_deciding.store(0, kRelaxed); }
+void reset_openmp_after_fork() noexcept { store_if_other(g_deciding, 0u); }
 
 void describe_openmp(wire::SegmentHeader* segment) noexcept {
   const std::uint32_t method = g_openmp_method.load(std::memory_order_acquire);

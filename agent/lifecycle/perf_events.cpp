@@ -11,6 +11,7 @@
 
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/text.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/segment.h"
 
@@ -22,7 +23,7 @@ namespace {
 // kEventPart of the descriptors that the program may have.
 constexpr std::uint32_t kMaxDescriptors = 4096, kEventPart = 8, kFirstNumber = 768;
 static_assert(kMaxHighEvents == kMaxDescriptors / kEventPart);
-constinit std::atomic<std::uint32_t> g_events_open = 0;
+CLUSTERPROF_WRITTEN_BY_FORKS constinit std::atomic<std::uint32_t> g_events_open = 0;
 constinit std::atomic<bool> g_events_forbidden = false;
 
 std::uint32_t descriptor_limit() noexcept {

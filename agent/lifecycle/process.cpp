@@ -15,6 +15,7 @@
 #include "agent/lifecycle/segment.h"
 #include "agent/lifecycle/signals.h"
 #include "agent/lifecycle/threads.h"
+#include "agent/lifecycle/usage.h"
 #include "agent/lifecycle/watcher.h"
 #include "agent/lifecycle/windows.h"
 #include "agent/sigsafe/call_path.h"
@@ -55,6 +56,7 @@ bool open_process(const wire::SegmentHeader* parents, bool one_thread) noexcept 
   wire::SegmentHeader* const segment = make_segment(parents);
   if (segment == nullptr) return false;
   ++g_process.generation;
+  begin_usage();
   if (!renew_path_table(forked) || (!forked && !prepare_threads(segment))) {
     unmap_segment(segment);
     refuse_recording(wire::UnrecordedReason::kNoMemory);

@@ -2,10 +2,11 @@
 // The function that one of ours interposes.
 #pragma once
 
-#include <dlfcn.h>
 #include <errno.h>
 
 #include <atomic>
+
+#include "agent/lifecycle/next_function.h"
 
 namespace clusterprof::agent {
 
@@ -15,7 +16,7 @@ template <typename Function>
 Function real_function(std::atomic<Function>& cached, const char* name) noexcept {
   Function function = cached.load(std::memory_order_relaxed);
   if (function == nullptr) {
-    function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+    function = reinterpret_cast<Function>(next_function(name));
     cached.store(function, std::memory_order_relaxed);
   }
   return function;

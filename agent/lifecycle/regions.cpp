@@ -11,6 +11,7 @@
 #include "agent/lifecycle/file_io.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/call_path.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
@@ -45,8 +46,9 @@ constexpr std::uint64_t kTaken = ~std::uint64_t{0};
 constinit Range g_ranges[kRanges] = {};
 constinit std::atomic<std::uint32_t> g_started = 0;
 
-constinit std::atomic<std::uint32_t> g_lock = 0;
-constinit bool g_main_is_outside = true;  // the main thread is outside all regions; under the lock
+CLUSTERPROF_WRITTEN_BY_FORKS constinit std::atomic<std::uint32_t> g_lock = 0;
+// The main thread is outside all regions. Under the lock.
+CLUSTERPROF_WRITTEN_BY_FORKS constinit bool g_main_is_outside = true;
 
 constinit RegionStack g_kept = {};  // in the child of a fork, what its thread was in
 
@@ -485,14 +487,14 @@ void note_window(wire::SegmentHeader* segment, std::uint64_t now_ns) noexcept {
 }
 
 void keep_regions() noexcept {
-  g_kept.depth = g_kept.deeper = 0;
+  if (g_kept.depth != 0) g_kept.depth = g_kept.deeper = 0;
   if (t_context.regions != nullptr && t_context.regions->depth != 0) g_kept = *t_context.regions;
 }
 
 void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* parents) noexcept {
   if (g_count.load(std::memory_order_relaxed) != 0)
     for (auto& place : g_places) place.store(0, std::memory_order_relaxed);
-  g_count.store(0, std::memory_order_relaxed);
+  store_if_other(g_count, 0u);
   if (g_started.load(std::memory_order_relaxed) != 0)
     for (Range& range : g_ranges) range.key.store(0, std::memory_order_relaxed);
   g_lock.store(0, std::memory_order_relaxed);

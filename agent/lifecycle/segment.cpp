@@ -21,6 +21,7 @@
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/torch_ops_state.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/c10d_functions.h"
@@ -51,8 +52,8 @@ constexpr std::uint32_t kOmpSites = 8192, kOmpRows = 65536;
 // program is to have the rest.
 constexpr std::uint64_t kAddressSpacePart = 4;
 
-int g_connection = -1;
-ino_t g_connection_inode = 0;
+CLUSTERPROF_WRITTEN_BY_FORKS int g_connection = -1;
+CLUSTERPROF_WRITTEN_BY_FORKS ino_t g_connection_inode = 0;
 
 struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
@@ -209,13 +210,17 @@ void read_command(wire::SegmentHeader& header, const wire::SegmentHeader* parent
   header.command_bytes = read_small_file("/proc/self/cmdline", header.command, sizeof header.command);
 }
 
+// Of the thread that makes the first segment.
+constinit std::uint64_t g_first_run_delay_ns = 0;
+
 bool kernel_tells_run_delay() noexcept {
   static constinit bool tells = false;  // asked in the first process: its forks have the same kernel
   if (g_process.generation == 0) {
     char text[96];
-    Schedule schedule;
+    Schedule schedule = {};
     tells = read_small_file("/proc/thread-self/schedstat", text, sizeof text) != 0 &&
             parse_schedule(text, schedule);
+    g_first_run_delay_ns = schedule.run_delay_ns;
   }
   return tells;
 }
@@ -324,6 +329,8 @@ wire::SegmentHeader* make_segment(const wire::SegmentHeader* parents) noexcept {
   raw_syscall(SYS_close, file);
   return header;
 }
+
+std::uint64_t run_delay_at_start_ns() noexcept { return g_first_run_delay_ns; }
 
 void unmap_segment(wire::SegmentHeader* segment) noexcept { unmap_memory(segment, segment->segment_bytes); }
 

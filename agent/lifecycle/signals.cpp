@@ -21,6 +21,7 @@
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/ticks.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/interrupted_call.h"
 #include "agent/sigsafe/last_words.h"
 #include "agent/sigsafe/process_state.h"
@@ -424,7 +425,7 @@ void restore_program_signals() noexcept {
   }
 }
 
-void reset_signals_after_fork() noexcept { g_lock.store(0, std::memory_order_relaxed); }
+void reset_signals_after_fork() noexcept { store_if_other(g_lock, 0u); }
 
 HeldSignal hold_sample_signal(std::int32_t number, std::uint64_t others) noexcept {
   HeldSignal held = {0, t_is_held, -1};

@@ -20,6 +20,7 @@
 #include "agent/lifecycle/fast_clock.h"
 #include "agent/lifecycle/file_calls.h"
 #include "agent/lifecycle/fork.h"
+#include "agent/lifecycle/next_function.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/process.h"
 #include "agent/lifecycle/signals.h"
@@ -42,11 +43,14 @@ namespace {
 
 constinit std::atomic<std::uint32_t> g_started = 0;
 
+using ReadClock = int (*)(clockid_t, timespec*);
+
 // The clock of libc itself, since other preloads may have wrapped it.
 void find_in_libc() noexcept {
+  if (g_process.read_clock != nullptr) return;
   void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (libc == nullptr) return;
-  g_process.read_clock = reinterpret_cast<int (*)(clockid_t, timespec*)>(dlsym(libc, "clock_gettime"));
+  g_process.read_clock = reinterpret_cast<ReadClock>(dlsym(libc, "clock_gettime"));
   g_process.abort_message = static_cast<const AbortMessage* const*>(dlsym(libc, "__abort_msg"));
   dlclose(libc);  // it stays
 }
@@ -91,13 +95,23 @@ void ensure_started() noexcept {
     return;
   const CancellationOff no_cancellation;
   // Also if nothing is recorded: in the child of a fork, the loader's locks may be held forever.
-  watch_transfers();
-  watch_file_calls();
-  watch_event_loops();
-  watch_timed_calls();
-  watch_stdio_calls();
-  watch_exec();
-  watch_signals();
+  {
+    const NextFunctions functions;
+    watch_transfers();
+    watch_file_calls();
+    watch_event_loops();
+    watch_timed_calls(functions);
+    watch_stdio_calls();
+    watch_exec();
+    watch_signals();
+    // Else they are asked for once it is known that this process is recorded.
+    void* const clock = functions.function_of_libc("clock_gettime");
+    void* const message = functions.variable_of_libc("__abort_msg");
+    if (clock != nullptr && message != nullptr) {
+      g_process.read_clock = reinterpret_cast<ReadClock>(clock);
+      g_process.abort_message = static_cast<const AbortMessage* const*>(message);
+    }
+  }
   if (!is_in_front()) return leave_allocations_alone();
   read_options();
   if (!g_options.record || is_off_on_this_node()) return leave_allocations_alone();

@@ -27,6 +27,7 @@
 #include "agent/lifecycle/openmp.h"
 #include "agent/lifecycle/proc_files.h"
 #include "agent/lifecycle/real_function.h"
+#include "agent/lifecycle/segment.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/signals.h"
 #include "agent/lifecycle/thread_records.h"
@@ -118,7 +119,8 @@ void find_stack(ThreadContext& context) noexcept {
 namespace {
 
 // The wait for a processor that the kernel had counted before the thread was recorded. For a thread that is
-// just starting, or a child that was just forked, this is only its first wait, for which no file is opened.
+// just starting, or a child that was just forked, this is only its first wait, for which no file is opened;
+// and of the thread that starts the recording it has been read already.
 std::uint64_t earlier_run_delay_ns(std::int32_t tid) noexcept {
   char path[64], text[96];
   task_file(tid, "/schedstat", path);
@@ -182,7 +184,7 @@ void register_this_thread(std::uintptr_t start_function, const char* inherited_n
   const std::int32_t tid = own_tid();
   const bool has_just_begun = start_function != 0 || generation > 1;
   fill_record(*record,
-              {tid, number, start_function, has_just_begun ? 0 : earlier_run_delay_ns(tid), inherited_name});
+              {tid, number, start_function, has_just_begun ? 0 : run_delay_at_start_ns(), inherited_name});
   made.slot = record->slot;
   made.record = record;
   made.generation = generation;

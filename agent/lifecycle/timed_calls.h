@@ -8,6 +8,7 @@
 
 namespace clusterprof::agent {
 
+class NextFunctions;
 struct ThreadRecord;
 
 // Called right before and right after libc's function, on the same thread; end_timed_call gets what
@@ -19,6 +20,7 @@ ThreadRecord* begin_timed_call(const void* array, int timeout_ms, const void* fr
                                std::uint64_t now_ns = 0) noexcept;
 void end_timed_call(const ThreadRecord* record) noexcept;
 
-void watch_timed_calls() noexcept;  // finds libc's functions; once, when the agent starts
+// Finds libc's functions; once, when the agent starts.
+void watch_timed_calls(const NextFunctions& next) noexcept;
 
 }  // namespace clusterprof::agent

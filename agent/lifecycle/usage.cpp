@@ -2,6 +2,7 @@
 #include "agent/lifecycle/usage.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -9,6 +10,8 @@
 #include <cstring>
 
 #include "agent/lifecycle/proc_files.h"
+#include "agent/sigsafe/fork_page.h"
+#include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/segment.h"
 
@@ -32,7 +35,10 @@ bool field(const char* text, const char* key, std::uint64_t& value) noexcept {
 
 constinit wire::ProcessUsage g_before = {};  // of a process that was attached to: what does not count
 
-void read_usage(wire::ProcessUsage& usage) noexcept {
+// The parent ignores SIGCHLD, and does not wait for this process.
+CLUSTERPROF_WRITTEN_BY_FORKS constinit bool g_parent_does_not_wait = false;
+
+void read_usage(wire::ProcessUsage& usage, bool with_io) noexcept {
   rusage from;
   if (raw_syscall(SYS_getrusage, RUSAGE_SELF, &from) == 0) {
     usage.user_ns = nanoseconds(from.ru_utime);
@@ -47,23 +53,27 @@ void read_usage(wire::ProcessUsage& usage) noexcept {
     usage.children_user_ns = nanoseconds(from.ru_utime);
     usage.children_system_ns = nanoseconds(from.ru_stime);
   }
+  if (!with_io) return;
   char text[512];
   if (read_small_file("/proc/self/io", text, sizeof text) != 0) {
-    usage.usage_has_io =
-        field(text, "rchar: ", usage.read_bytes) && field(text, "wchar: ", usage.write_bytes);
+    if (field(text, "rchar: ", usage.read_bytes) && field(text, "wchar: ", usage.write_bytes))
+      usage.usage_has_io = g_parent_does_not_wait ? wire::kIoOfItsOwn : wire::kIoTold;
   }
 }
 
-}  // namespace
-
-void count_usage_from_now() noexcept {
-  g_before = {};
-  read_usage(g_before);
+// Whether what this process has read and written will be in its parent's account: the kernel adds it when the
+// parent waits for the process. Then a child of a fork that ends soon needs no file for it. One that is older
+// has told what it used, so that the report shows who did it.
+bool parent_gets_io(const wire::SegmentHeader& segment) noexcept {
+  constexpr std::uint64_t kSoonNs = 1'000'000'000;
+  return segment.forked != 0 && !g_parent_does_not_wait && segment.usage.usage_has_io == wire::kIoNotTold &&
+         monotonic_ns() - segment.start_mono_ns <= kSoonNs &&
+         raw_syscall(SYS_getppid) == segment.creation.pid;
 }
 
-void refresh_usage(wire::SegmentHeader* segment) noexcept {
+void write_usage(wire::SegmentHeader* segment, bool with_io) noexcept {
   wire::ProcessUsage now = {};
-  read_usage(now);
+  read_usage(now, with_io);
   const auto count = [&](std::uint64_t wire::ProcessUsage::*field) {
     segment->usage.*field = now.*field - g_before.*field;
   };
@@ -76,10 +86,32 @@ void refresh_usage(wire::SegmentHeader* segment) noexcept {
   count(&wire::ProcessUsage::involuntary_switches);
   count(&wire::ProcessUsage::children_user_ns);
   count(&wire::ProcessUsage::children_system_ns);
-  if (now.usage_has_io == 0) return;
+  if (now.usage_has_io == wire::kIoNotTold) return;
   count(&wire::ProcessUsage::read_bytes);
   count(&wire::ProcessUsage::write_bytes);
-  segment->usage.usage_has_io = 1;
+  segment->usage.usage_has_io = now.usage_has_io;
+}
+
+}  // namespace
+
+// What the parent does with the signal is inherited, until the program changes it for its own children.
+void begin_usage() noexcept {
+  std::uint64_t action[4] = {};  // handler and flags come first
+  constexpr std::size_t kMaskBytes = 8;
+  g_parent_does_not_wait = raw_syscall(SYS_rt_sigaction, SIGCHLD, nullptr, action, kMaskBytes) == 0 &&
+                           (action[0] == reinterpret_cast<std::uintptr_t>(SIG_IGN) ||
+                            (action[1] & static_cast<std::uint64_t>(SA_NOCLDWAIT)) != 0);
+}
+
+void count_usage_from_now() noexcept {
+  g_before = {};
+  read_usage(g_before, true);
+}
+
+void refresh_usage(wire::SegmentHeader* segment) noexcept { write_usage(segment, true); }
+
+void refresh_usage_at_end(wire::SegmentHeader* segment) noexcept {
+  write_usage(segment, !parent_gets_io(*segment));
 }
 
 }  // namespace clusterprof::agent

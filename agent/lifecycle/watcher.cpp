@@ -41,6 +41,7 @@
 #include "agent/lifecycle/unrecorded_thread.h"
 #include "agent/lifecycle/usage.h"
 #include "agent/lifecycle/windows.h"
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_stack.h"
 #include "agent/sigsafe/raw_syscall.h"
@@ -63,13 +64,14 @@ constexpr std::uint64_t kSteadyParts = 32;
 // signals tell enough: the interval grows up to kLongestRest times.
 constexpr std::uint64_t kRestAfterSignal = 4, kManyThreads = 16, kLongestRest = 3;
 
-constinit pthread_mutex_t g_tick = PTHREAD_MUTEX_INITIALIZER;
+CLUSTERPROF_WRITTEN_BY_FORKS constinit pthread_mutex_t g_tick = PTHREAD_MUTEX_INITIALIZER;
 
 // The number of the current watcher. A watcher ends when the number has changed. It sleeps on this word.
-constinit std::atomic<std::uint32_t> g_current = 0;
-constinit std::atomic<std::int32_t> g_watcher_tid = 0;  // 0: none, -1: it has not begun yet
-constinit bool g_dismissed = false;                     // under g_presence
-constinit pthread_mutex_t g_presence = PTHREAD_MUTEX_INITIALIZER;
+CLUSTERPROF_WRITTEN_BY_FORKS constinit std::atomic<std::uint32_t> g_current = 0;
+// 0: none, -1: it has not begun yet.
+CLUSTERPROF_WRITTEN_BY_FORKS constinit std::atomic<std::int32_t> g_watcher_tid = 0;
+CLUSTERPROF_WRITTEN_BY_FORKS constinit bool g_dismissed = false;  // under g_presence
+CLUSTERPROF_WRITTEN_BY_FORKS constinit pthread_mutex_t g_presence = PTHREAD_MUTEX_INITIALIZER;
 
 bool lock_in_time(pthread_mutex_t& mutex) noexcept {
   constexpr long kTimeoutNs = 200'000'000;
@@ -109,8 +111,8 @@ bool stop_watcher() noexcept {
 
 // The kernel's files about threads. Some stay open, since opening one costs several times what reading it
 // does. This is done only if the watcher has its own table of descriptors, and enough of them.
-constexpr std::uint32_t kMaxOpenFiles = 256;  // two for each of 128 threads
-constinit std::uint32_t g_files_left = 0;     // that may be opened and kept
+constexpr std::uint32_t kMaxOpenFiles = 256;                            // two for each of 128 threads
+CLUSTERPROF_WRITTEN_BY_FORKS constinit std::uint32_t g_files_left = 0;  // that may be opened and kept
 
 void close_task_file(int& descriptor) noexcept {
   if (descriptor < 0) return;

@@ -10,6 +10,7 @@
 
 #include <cstring>
 
+#include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/guard.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_chain.h"
@@ -135,15 +136,15 @@ struct StoredPath {
 constexpr std::uint32_t kStoredPaths = 1u << 16;
 constexpr std::uint32_t kMaxProbes = 96;
 
-StoredPath* g_stored = nullptr;
-std::atomic<std::uint32_t> g_store_lock{0};
+CLUSTERPROF_WRITTEN_BY_FORKS StoredPath* g_stored = nullptr;
+CLUSTERPROF_WRITTEN_BY_FORKS std::atomic<std::uint32_t> g_store_lock{0};
 // Written with the lock held: bytes of the arena, and paths in the table, that belong to file operations, and
 // to allocations.
 struct Used {
   std::uint64_t bytes;
   std::uint32_t paths;
 };
-Used g_io = {}, g_memory = {};
+CLUSTERPROF_WRITTEN_BY_FORKS Used g_io = {}, g_memory = {};
 
 wire::DropReason no_room(PathUse use) noexcept {
   switch (use) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "agent/sigsafe/process_state.h"
 
+#include "agent/sigsafe/fork_page.h"
+
 namespace clusterprof::agent {
 
-constinit ProcessState g_process = {};
-constinit HandlerState g_handlers = {};
+CLUSTERPROF_WRITTEN_BY_FORKS constinit ProcessState g_process = {};
+CLUSTERPROF_WRITTEN_BY_FORKS constinit HandlerState g_handlers = {};
 
 }  // namespace clusterprof::agent

@@ -40,11 +40,6 @@ std::string stored_text(std::string_view text, std::size_t room, CommandDetail d
   return command_text(stored_command(std::move(words), detail));
 }
 
-std::string stored_text(const wire::SegmentHeader& header, CommandDetail detail) {
-  const std::size_t bytes = std::min<std::size_t>(header.command_bytes, sizeof header.command);
-  return stored_text({header.command, bytes}, sizeof header.command, detail);
-}
-
 shard::ProcessOrigin origin_of(wire::CreationKind kind) {
   return kind <= wire::CreationKind::kShell ? static_cast<shard::ProcessOrigin>(kind)
                                             : shard::ProcessOrigin::kUnknown;
@@ -273,6 +268,16 @@ void NodeState::find_origin(Process& process, const wire::SegmentHeader& header)
                           : process.created_path;
 }
 
+const std::string& NodeState::command_of(const wire::SegmentHeader& header) {
+  const std::size_t bytes = std::min<std::size_t>(header.command_bytes, sizeof header.command);
+  std::string told(header.command, bytes);
+  if (told != told_command_) {
+    stored_command_ = stored_text(told, sizeof header.command, options_.command_detail);
+    told_command_ = std::move(told);
+  }
+  return stored_command_;
+}
+
 NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment,
                                       Instant now) {
   Process* process = known ? find(*known) : nullptr;
@@ -309,7 +314,7 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   } else if (process->past) {
     process->base_path = process->created_path;  // the executed program's stack does not have it
   }
-  process->command = stored_text(segment.header(), options_.command_detail);
+  process->command = command_of(segment.header());
   grid_.reach_back(segment.header().start_mono_ns);
   path_times_.grid().reach_back(segment.header().start_mono_ns);
   const std::uint32_t base = process->announced ? 0 : process->base_path;
@@ -337,7 +342,7 @@ NodeState::ProcessId NodeState::refused(std::optional<ProcessId> known, std::int
     find_origin(*process, *header);
   }
   close_segment(*process, now.mono_ns);
-  process->command = stored_text(*header, options_.command_detail);
+  process->command = command_of(*header);
   process->unrecorded = unrecorded_for(refusal.reason);
   process->executed_ns.reset();
   return process->id;
@@ -374,6 +379,16 @@ std::optional<NodeState::ProcessId> NodeState::add_unrecorded(const Made& made, 
   const ProcessId id = process.id;
   if (!runs) gone(id, now_ns, std::nullopt);  // or before
   return id;
+}
+
+bool NodeState::has_told_of_short_life(ProcessId id) const {
+  constexpr std::uint64_t kShortNs = 1'000'000'000;
+  const Process* const process = find(id);
+  if (process == nullptr || process->announced || !process->recorder || process->past) return false;
+  const wire::SegmentHeader& header = process->recorder->header();
+  const std::uint64_t end_ns = header.end_mono_ns.load(std::memory_order_acquire);
+  return header.exit_flags.load(std::memory_order_relaxed) == wire::kExitStatusKnown &&
+         end_ns > header.start_mono_ns && end_ns - header.start_mono_ns < kShortNs;
 }
 
 bool NodeState::is_unrecorded(ProcessId id) const {
@@ -482,6 +497,7 @@ void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait
   RankGroup& group = ranks_.at(key);
   update_series(group, *process, now_ns);
   update_rss(key, group, now_ns);
+  tell_parent_of_io(*process);
   process->alive = false;
   process->gone_ns = now_ns;
   if (turned_off_ns_ == 0) process->unrecorded = without_word(*process, now_ns);
@@ -491,6 +507,34 @@ void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait
   if (wait_status) process->wait_status = wait_status;
 
   add_up_helpers(group);
+}
+
+SystemUsage NodeState::usage_as_told(const Process& process) {
+  if (process.recorder) return larger_usage(process.recorder->header().usage, process.usage);
+  if (process.past) return usage_of(*process.past, process.usage);
+  return larger_usage(wire::ProcessUsage{}, process.usage);
+}
+
+SystemUsage NodeState::own_usage(SystemUsage told, const Process& process) {
+  told.read_bytes -= std::min(told.read_bytes, process.read_by_children);
+  told.write_bytes -= std::min(told.write_bytes, process.written_by_children);
+  return told;
+}
+
+// Otherwise a rank would have what such a child reads and writes twice.
+void NodeState::tell_parent_of_io(const Process& child) {
+  if (child.parent_pid == 0 || (child.past && child.past->usage.usage_has_io == wire::kIoOfItsOwn)) return;
+  for (Process& process : ranks_.at(rank_of_.at(child.id)).processes) {
+    const std::int32_t pid = process.recorder ? process.recorder->header().pid : process.pid;
+    if (!process.alive || &process == &child || pid != child.parent_pid) continue;
+    // Its account may have been read for the last time already, and what the child used is not in it.
+    if (process.recorder && process.recorder->header().end_mono_ns.load(std::memory_order_acquire) != 0)
+      return;
+    const SystemUsage told = usage_as_told(child);
+    process.read_by_children += told.read_bytes;
+    process.written_by_children += told.write_bytes;
+    return;
+  }
 }
 
 // Adds up helpers that have ended, so that any number of them takes bounded memory.
@@ -523,7 +567,7 @@ void NodeState::add_up_helpers(RankGroup& group) {
     it->past->processes = 1;
     group.helpers.add_amounts(*process.past, false);
     group.helpers.thread_table.add(process.past->thread_table);
-    const SystemUsage usage = usage_of(*process.past, process.usage);
+    const SystemUsage usage = own_usage(usage_of(*process.past, process.usage), process);
     add_usage(group.helpers_usage, usage);
     keep_ended(group, row_of(process, *process.past, usage, start, end_of(process, *process.past)));
     rank_of_.erase(process.id);
@@ -628,9 +672,7 @@ void NodeState::set_node_facts(NodeFacts facts) { facts_ = std::move(facts); }
 
 void NodeState::update_series(RankGroup& group, Process& process, std::uint64_t now_ns) {
   if (process.recorder) process.recorder->update_mpi_counters(now_ns);
-  const SystemUsage usage = process.recorder ? larger_usage(process.recorder->header().usage, process.usage)
-                            : process.past   ? usage_of(*process.past, process.usage)
-                                             : larger_usage(wire::ProcessUsage{}, process.usage);
+  const SystemUsage usage = own_usage(usage_as_told(process), process);
   const std::uint64_t since = std::max(process.in_series_until_ns, process.start.mono_ns);
   using Field = std::uint64_t SystemUsage::*;
   constexpr std::pair<RankColumn, Field> kFields[] = {

@@ -96,6 +96,8 @@ class NodeState {
   [[nodiscard]] std::vector<Made> take_made() { return std::exchange(made_, {}); }
   // Adds such a process; one that does not run has ended already. No value: its rank is gone.
   std::optional<ProcessId> add_unrecorded(const Made& made, bool runs, std::uint64_t now_ns);
+  // Whether a helper has lived for less than a second, and has said how it ends and what it has used.
+  [[nodiscard]] bool has_told_of_short_life(ProcessId process) const;
   // Whether it is known why the process is not recorded.
   [[nodiscard]] bool is_unrecorded(ProcessId process) const;
 
@@ -209,6 +211,8 @@ class NodeState {
     std::string command;
     shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
     std::optional<std::uint64_t> executed_ns;  // a program that should greet and has not yet
+    // By its children that have ended. The kernel adds that to its own account when it waits for them.
+    std::uint64_t read_by_children = 0, written_by_children = 0;
   };
   // What a rank's living processes have in RAM, by looks at them.
   struct MemoryLooks {
@@ -249,6 +253,10 @@ class NodeState {
   void close_segment(Process& process, std::uint64_t now_ns);
   void end_memory(Process& process, std::uint64_t start_ns, std::uint64_t end_ns);
   void read_launches(Process& process, std::uint64_t now_ns, bool all);
+  // What the process used, its children's input and output included, and without them.
+  [[nodiscard]] static SystemUsage usage_as_told(const Process& process);
+  [[nodiscard]] static SystemUsage own_usage(SystemUsage told, const Process& process);
+  void tell_parent_of_io(const Process& child);
   void add_up_helpers(RankGroup& group);
   [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
   [[nodiscard]] static bool may_greet(const Process& process);
@@ -258,6 +266,7 @@ class NodeState {
   }
   [[nodiscard]] RankKey key_of_worker(const wire::SegmentHeader& header, std::optional<RankKey> now);
   void begin_start(const wire::SegmentHeader& header);
+  [[nodiscard]] const std::string& command_of(const wire::SegmentHeader& header);
   [[nodiscard]] Process* find_segment(std::int32_t pid, std::uint64_t start_mono_ns);
   [[nodiscard]] Process* find_living_parent(const Process& child, std::int32_t pid);
   // Who has asked a server for this process, and the path of that call as in wire::ShellCall.
@@ -310,6 +319,7 @@ class NodeState {
   std::vector<SpawnedWorld> spawned_worlds_;  // by first rank
   std::vector<RankStart> starts_;
   std::vector<Made> made_;
+  std::string told_command_, stored_command_;  // of the latest greeting: children of a fork say the same
   std::vector<shard::Note> notes_;
   std::uint64_t notes_left_out_ = 0;
   std::uint64_t memory_kills_ = 0;

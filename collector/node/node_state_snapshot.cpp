@@ -274,7 +274,7 @@ NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, E
     view.report = *process.past;
   }
   view.report.processes = 1;
-  view.usage = usage_of(view.report, process.usage);
+  view.usage = own_usage(usage_of(view.report, process.usage), process);
   if (view.had_segment) view.start = {view.report.start_mono_ns, view.report.start_utc_ns};
   if (!process.alive) view.end_ns = end_of(process, view.report);
   view.end_ns = std::max(view.end_ns, view.start.mono_ns);

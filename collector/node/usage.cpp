@@ -24,7 +24,7 @@ void raise_usage(SystemUsage& usage, const SystemUsage& other) {
 
 SystemUsage larger_usage(const wire::ProcessUsage& agent, const std::optional<SystemUsage>& system) {
   SystemUsage usage{.max_rss_bytes = agent.max_rss_bytes,
-                    .has_io = agent.usage_has_io != 0,
+                    .has_io = agent.usage_has_io != wire::kIoNotTold,
                     .has_rss = agent.max_rss_bytes != 0};
   for (const UsageField& field : kSummedUsage) usage.*field.system = agent.*field.agent;
   if (system) raise_usage(usage, *system);

@@ -134,19 +134,20 @@ bool process_ended(int pidfd) {
   return poll(&look, 1, 0) == 1;
 }
 
+std::optional<int> kept_wait_status(int pidfd) {
+  PidfdInfo info{};
+  info.mask = kPidfdInfoExit;
+  if (ioctl(pidfd, kPidfdGetInfo, &info) != 0 || (info.mask & kPidfdInfoExit) == 0) return std::nullopt;
+  return info.exit_code;
+}
+
 std::optional<int> exit_wait_status(int pidfd, pid_t pid) {
-  const auto kept = [&]() -> std::optional<int> {  // by the kernel, once its parent has waited for it
-    PidfdInfo info{};
-    info.mask = kPidfdInfoExit;
-    if (ioctl(pidfd, kPidfdGetInfo, &info) != 0 || (info.mask & kPidfdInfoExit) == 0) return std::nullopt;
-    return info.exit_code;
-  };
   // Between the parent's wait and the moment at which the kernel keeps the status the process is in state X:
   // it is neither a zombie nor gone. That takes microseconds, so the bound is only there against an endless
   // loop.
   constexpr int kMaxLooks = 100;
   for (int look = 0; look < kMaxLooks; ++look) {
-    if (const auto status = kept()) return status;
+    if (const auto status = kept_wait_status(pidfd)) return status;
     const auto fields = stat_fields(pid);
     // The pid must still be that of the same process: a zombie that no process has waited for since we
     // looked.
@@ -154,7 +155,7 @@ std::optional<int> exit_wait_status(int pidfd, pid_t pid) {
     if (fields.empty()) break;
     usleep(100);
   }
-  return kept();  // its parent waited for it in between
+  return kept_wait_status(pidfd);  // its parent waited for it in between
 }
 
 std::uint64_t process_start_ticks(pid_t pid) {

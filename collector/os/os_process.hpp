@@ -37,8 +37,11 @@ namespace clusterprof::collector {
 // True when the process behind the descriptor has ended.
 [[nodiscard]] bool process_ended(int pidfd);
 
-// The wait status of a process that has ended: from the pidfd (from Linux 6.15 on, once the parent has waited
-// for it), or from /proc while it is a zombie.
+// The wait status of a process that has ended, as the kernel keeps it behind the pidfd from Linux 6.15 on,
+// once the parent has waited for the process.
+[[nodiscard]] std::optional<int> kept_wait_status(int pidfd);
+
+// The same, or from /proc while it is a zombie.
 [[nodiscard]] std::optional<int> exit_wait_status(int pidfd, pid_t pid);
 
 // When the process with this pid started, in ticks of the kernel's clock: tells it from another one that gets

@@ -139,6 +139,7 @@ ProcessRecorder::ProcessRecorder(SegmentView segment, RawStore& store, TimeGrid&
 std::vector<ProcessRecorder::Launched> ProcessRecorder::take_launches(std::uint64_t now_ns, bool all) {
   std::vector<Launched> launched;
   const wire::SegmentHeader& h = header();
+  if (h.launches_made.load(std::memory_order_acquire) == 0) return launched;
   for (std::size_t i = 0; i < wire::kLaunches; ++i) {
     const wire::Launch& row = h.launches[i];
     const std::uint64_t number = row.number.load(std::memory_order_acquire);

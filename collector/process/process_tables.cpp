@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -126,8 +127,8 @@ void ProcessTables::read_message_sizes(ProcessReport& report) const {
 void ProcessTables::read_errors(ProcessReport& report, std::uint64_t now_ns) {
   const auto& layout = segment_.layout();
   const std::uint64_t begin_ns = start_.not_after(now_ns);
-  for (const wire::MpiError& row : segment_.header().mpi_errors) {
-    if (row.ready.load(std::memory_order_acquire) != 1) continue;
+  const auto take = [&](const wire::MpiError& row) {
+    if (row.ready.load(std::memory_order_acquire) != 1) return;
     const std::uint16_t op = row.op;
     RawMpiError error;
     error.channel = row.channel;
@@ -140,14 +141,17 @@ void ProcessTables::read_errors(ProcessReport& report, std::uint64_t now_ns) {
     if (op >= layout.mpi_ops || op >= wire::kFunctionCount || error.count == 0 || !is_peer(error.peer) ||
         first_ns < begin_ns || first_ns > now_ns + kClockToleranceNs) {
       ++report.drops["damaged_mpi_error"];
-      continue;
+      return;
     }
     error.first_ns = first_ns - begin_ns;
     error.path = sites_.path_of_event(row.site, op);
     error.name = bounded_text(row.name, sizeof row.name);
     error.text = bounded_text(row.text, sizeof row.text);
     report.mpi_errors.push_back(std::move(error));
-  }
+  };
+  segment_.for_each_touched(offsetof(wire::SegmentHeader, mpi_errors), wire::kMpiErrors,
+                            sizeof(wire::MpiError),
+                            [&](std::uint32_t i) { take(segment_.header().mpi_errors[i]); });
   report.mpi_unseen = segment_.header().mpi_unseen.load(std::memory_order_relaxed) &
                       (wire::kReceivesUnseen | wire::kSendsUnsure);
 }

@@ -39,6 +39,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "formats/wire/memory.h"
@@ -196,13 +197,21 @@ enum ExitFlags : std::uint32_t {
   kExecuted = 1u << 2,          // the process called exec; its pid goes on as another image
 };
 
+// Whether a process has told what it has read and written. The kernel adds that to the account of the parent
+// when the parent waits for the process.
+enum HasIo : std::uint64_t {
+  kIoNotTold = 0,  // /proc/self/io was not readable, or it is left to the parent's account
+  kIoTold = 1,
+  kIoOfItsOwn = 2,  // told, and the parent ignores SIGCHLD: the kernel adds it to nobody's
+};
+
 // What getrusage(RUSAGE_SELF) and /proc/self/io said last (process end, or the watcher's
 // once-a-second refresh).
 struct ProcessUsage {
   std::uint64_t user_ns, system_ns, max_rss_bytes;
   std::uint64_t minor_faults, major_faults, voluntary_switches, involuntary_switches;
   std::uint64_t read_bytes, write_bytes;               // rchar / wchar of /proc/self/io; see usage_has_io
-  std::uint64_t usage_has_io;                          // 0: /proc/self/io was not readable
+  std::uint64_t usage_has_io;                          // HasIo
   std::uint64_t children_user_ns, children_system_ns;  // RUSAGE_CHILDREN: of those that were waited for
 };
 
@@ -453,26 +462,28 @@ struct SegmentHeader {
   UnrecordedThreads unrecorded[kUnrecordedStarts];
   std::atomic<std::uint64_t> unrecorded_programs[kUnrecordedReasons];
   Creation creation;  // of this process; complete before the segment is sent
+  // How many of the rows below there have been. They are here because everybody reads them: the rows are on
+  // pages that most processes never touch, and to read such a page would make the kernel allocate it.
+  std::atomic<std::uint64_t> shell_calls_made, launches_made, fork_requests_made;
+  std::atomic<std::uint32_t> mpi_unseen;           // MpiUnseen
+  std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete
+  MemoryState memory;
+  OmpProcess openmp;
   // Each process writes to its beginning, which is on the page of what is above.
   LastWords last_words;
   // The latest calls of system() and popen(), call n at n modulo kShellCalls: libc starts their shells
   // without telling us, so these know their parent only.
-  std::atomic<std::uint64_t> shell_calls_made;
   ShellCall shell_calls[kShellCalls];
   // The latest programs that this process started and that will not be recorded, and all that it executed
   // itself. Number n is at n modulo kLaunches.
-  std::atomic<std::uint64_t> launches_made;
   Launch launches[kLaunches];
   // The latest requests to a fork server, request n at n modulo kForkRequests.
-  std::atomic<std::uint64_t> fork_requests_made;
   ForkRequest fork_requests[kForkRequests];
   MpiError mpi_errors[kMpiErrors];
-  std::atomic<std::uint32_t> mpi_unseen;           // MpiUnseen
-  std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete
   OpenRequests open_requests[kOpenRequestRows];
-  OmpProcess openmp;
-  MemoryState memory;
 };
+static_assert(offsetof(SegmentHeader, last_words) + offsetof(LastWords, stderr_tail) <= 2 * 4096,
+              "a process that does nothing touches two pages of it");
 
 // What is wanted: the number of the request, and whether a window is to be open.
 constexpr std::uint32_t window_word(std::uint32_t number, bool open) noexcept {

@@ -84,6 +84,59 @@ if __name__ == "__main__":
 """
 assert POOL.lstrip("\n").splitlines()[11].startswith("    while")
 
+# Each way to make a child that writes, among them some that nobody waits for, and one that lives for longer than a second.
+WRITERS = """
+import os, signal, subprocess, sys, time
+
+def write(mebibytes=10):
+    with open("/dev/null", "wb", buffering=0) as null:
+        for _ in range(mebibytes):
+            null.write(bytes(1 << 20))
+
+def forked(*work):
+    child = os.fork()
+    if child == 0:
+        for part in work: part()
+        os._exit(0)
+    return child
+
+def wait(child):
+    os.waitpid(child, 0)
+
+def orphan():
+    read_end, write_end = os.pipe()
+    def leave_a_child():
+        os.close(read_end)
+        parent = os.getpid()
+        def write_later():
+            while os.getppid() == parent: time.sleep(0.01)
+            write()
+        forked(write_later)
+    wait(forked(leave_a_child))
+    os.close(write_end)
+    os.read(read_end, 1)  # until the orphan has ended, too
+
+def ignored():
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        wait(forked(write))
+    except ChildProcessError:  # it has ended
+        pass
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+if len(sys.argv) > 1:
+    write()
+else:
+    write()
+    wait(forked(write))
+    wait(forked(write, lambda: time.sleep(1.3), write))
+    wait(forked(lambda: wait(forked(write))))
+    subprocess.run([sys.executable, sys.argv[0], "write"], check=True)
+    orphan()
+    ignored()
+"""
+WRITTEN_MIB = 10 * 8
+
 # One child of each other kind. The shells execute nothing else, so they spend the time themselves.
 CHILDREN = """
 import os, resource, subprocess, sys, time
@@ -290,6 +343,12 @@ class Processes(recording.RecordingTest):
         self.measured_below(idle, 1.1 - waited_s / elapsed_s, "idle share of the verdict")
         # The categories stay those of the main thread.
         self.measured_above(report["ranks"][0]["idle_s"], 0.9 * waited_s, "idle time of the main thread")
+
+    def test_what_children_write_counts_once(self):
+        self.write("writers.py", WRITERS)
+        _, report = self.recorded([recording.PYTHON, os.path.join(self.directory, "writers.py")])
+        self.assertAlmostEqual(report["ranks"][0]["write_bytes"] / 2**20, WRITTEN_MIB, delta=1)
+        self.assertEqual(len(report["processes"]), 9)
 
     def test_other_children(self):
         self.write("children.py", CHILDREN)

@@ -1492,6 +1492,112 @@ TEST_F(NodeStateTest, UsageSeriesOfARankAddUpToItsTotals) {
   EXPECT_EQ(rank.numa_nodes, "0");
 }
 
+// The kernel's account of a process has what the children read and wrote that it has waited for.
+TEST_F(NodeStateTest, WhatAChildReadsAndWritesCountsOnce) {
+  FakeSegment main, waited, orphan, grandchild;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(main, 100, 0, 100);
+  main.header().end_mono_ns = 0;
+  state_.hello(id, 100, view(main), at(0));
+  const auto begin = [&](FakeSegment& fake, std::int32_t pid, std::int32_t parent) {
+    run(fake, pid, 10, 20);
+    fake.header().parent_pid = parent;
+    return state_.hello(std::nullopt, pid, view(fake), at(10));
+  };
+  const auto child = begin(waited, 101, 100);
+  const auto below = begin(grandchild, 102, 101);
+  const auto other = begin(orphan, 103, 77);  // of a parent that is not recorded, or has ended
+  const auto uses = [](FakeSegment& fake, std::uint64_t read, std::uint64_t written) {
+    fake.header().usage.read_bytes = read;
+    fake.header().usage.write_bytes = written;
+  };
+  const auto of_rank = [&](std::uint64_t ms) {
+    const shard::Rank rank = state_.snapshot(at(ms), false).ranks.at(0).rank;
+    return std::pair(rank.read_bytes, rank.write_bytes);
+  };
+  waited.header().end_mono_ns = 0;
+  uses(main, 1, 2);
+  uses(waited, 10, 20);
+  uses(grandchild, 100, 200);
+  uses(orphan, 1000, 2000);
+  state_.update_series(at(15).mono_ns);
+  EXPECT_EQ(of_rank(15), std::pair(1111ul, 2222ul));
+  state_.gone(below, at(20).mono_ns, exited(0));
+  uses(waited, 110, 220);
+  waited.header().end_mono_ns = kStart + 20 * kMs;
+  state_.gone(child, at(21).mono_ns, exited(0));
+  uses(main, 111, 222);
+  EXPECT_EQ(of_rank(22), std::pair(1111ul, 2222ul));
+  state_.gone(other, at(23).mono_ns, exited(0));
+  uses(main, 112, 223);
+  main.header().end_mono_ns = kStart + 100 * kMs;
+  state_.gone(id, at(100).mono_ns, exited(0));
+  EXPECT_EQ(of_rank(100), std::pair(1112ul, 2223ul));
+  const NodeSnapshot snapshot = state_.snapshot(at(100), true);
+  const auto found = sums(snapshot, snapshot.ranks.at(0).series);
+  EXPECT_EQ(found.at(kReadBytes), 1112u);
+  EXPECT_EQ(found.at(kWriteBytes), 2223u);
+}
+
+// Nobody waits for the child of a process that ignores SIGCHLD.
+TEST_F(NodeStateTest, WhatNobodyWaitsForIsInNobodysAccount) {
+  FakeSegment main, child;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(main, 100, 0, 100);
+  main.header().end_mono_ns = 0;
+  state_.hello(id, 100, view(main), at(0));
+  run(child, 101, 10, 30);
+  child.header().parent_pid = 100;
+  const auto other = state_.hello(std::nullopt, 101, view(child), at(10));
+  main.header().usage.write_bytes = 7;
+  child.header().usage.write_bytes = 5;
+  child.header().usage.usage_has_io = wire::kIoOfItsOwn;
+  state_.gone(other, at(30).mono_ns, exited(0));
+  EXPECT_EQ(state_.snapshot(at(40), false).ranks.at(0).rank.write_bytes, 12u);
+}
+
+// A process that has read its account before its child ended does not have the child's part in it.
+TEST_F(NodeStateTest, AParentThatHasEndedKeepsWhatItReadAndWrote) {
+  FakeSegment main, child;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(main, 100, 0, 20);
+  state_.hello(id, 100, view(main), at(0));
+  run(child, 101, 10, 30);
+  child.header().parent_pid = 100;
+  const auto other = state_.hello(std::nullopt, 101, view(child), at(10));
+  main.header().usage.read_bytes = 7;
+  child.header().usage.read_bytes = 5;
+  state_.gone(other, at(30).mono_ns, exited(0));
+  state_.gone(id, at(31).mono_ns, exited(0));
+  EXPECT_EQ(state_.snapshot(at(100), true).ranks.at(0).rank.read_bytes, 12u);
+}
+
+TEST_F(NodeStateTest, KnowsWhichHelpersHaveToldOfAShortLife) {
+  FakeSegment main, brief, killed, old, executed;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  const auto helper = [&](FakeSegment& fake, std::int32_t pid, std::uint64_t end_ms, std::uint32_t flags) {
+    run(fake, pid, 10, end_ms);
+    fake.header().exit_flags = flags;
+    return state_.hello(std::nullopt, pid, view(fake), at(10));
+  };
+  run(main, 100, 0, 50);
+  main.header().exit_flags = wire::kExitStatusKnown;
+  state_.hello(id, 100, view(main), at(0));
+  EXPECT_FALSE(state_.has_told_of_short_life(id)) << "of a rank everything is asked for";
+  const auto told = helper(brief, 101, 20, wire::kExitStatusKnown);
+  EXPECT_TRUE(state_.has_told_of_short_life(told));
+  EXPECT_FALSE(state_.has_told_of_short_life(helper(old, 103, 1011, wire::kExitStatusKnown)));
+  EXPECT_FALSE(
+      state_.has_told_of_short_life(helper(executed, 104, 20, wire::kExitStatusKnown | wire::kExecuted)));
+  const auto silent = helper(killed, 102, 20, 0);
+  EXPECT_FALSE(state_.has_told_of_short_life(silent));
+  killed.header().exit_flags = wire::kExitStatusKnown;
+  killed.header().end_mono_ns = 0;
+  EXPECT_FALSE(state_.has_told_of_short_life(silent));
+  state_.gone(told, at(30).mono_ns, std::nullopt);
+  EXPECT_FALSE(state_.has_told_of_short_life(told));
+}
+
 TEST_F(NodeStateTest, UsageBeforeTheRankWasKnownIsKept) {
   FakeSegment fake;
   run(fake, 100, 0, 100);

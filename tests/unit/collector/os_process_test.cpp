@@ -28,6 +28,7 @@ TEST(ExitWaitStatus, IsKnownWhileSomebodyWaitsForTheProcess) {
   waitpid(first, nullptr, 0);
   if (!ended || exit_wait_status(ended.get(), first) != SIGKILL)
     GTEST_SKIP() << "this kernel does not keep it (before Linux 6.15)";
+  EXPECT_EQ(kept_wait_status(ended.get()), SIGKILL);
 
   for (int round = 0; round < 1500; ++round) {
     const pid_t child = start_process();

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collector/process/process_recorder.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -189,6 +192,21 @@ TEST(ProcessReports, CountFromTheFirstProgramOfAProcessThatExecs) {
   EXPECT_EQ(program.start_mono_ns, 1000u);
   EXPECT_EQ(program.mpi_init_end_ns, 4300u);
   EXPECT_EQ(program.mpi_finalize_begin_ns, 0u) << "not seen";
+}
+
+// The kernel would allocate a page that is read and that nobody has written.
+TEST_F(Recording, ReadsNoPageOfTheHeaderThatTheProcessHasNotTouched) {
+  constexpr std::size_t kPage = 4096;
+  constexpr std::size_t kBegin = (offsetof(wire::SegmentHeader, shell_calls) + kPage - 1) / kPage * kPage;
+  constexpr std::size_t kEnd = sizeof(wire::SegmentHeader) / kPage * kPage;
+  static_assert(kEnd >= kBegin + 3 * kPage);
+  const UniqueFd file = fake_.file();
+  ASSERT_EQ(fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kBegin, kEnd - kBegin), 0);
+  recorder().poll(kStart + kMs);
+  EXPECT_TRUE(recorder().take_launches(kStart + kMs, true).empty());
+  recorder().finish(kStart + 2 * kMs);
+  EXPECT_EQ(recorder().report(kStart + 2 * kMs).processes, 1u);
+  EXPECT_GE(lseek(file.get(), kBegin, SEEK_DATA), static_cast<off_t>(kEnd));
 }
 
 TEST_F(Recording, NativeStackBecomesACallPath) {
