@@ -188,13 +188,19 @@ class FailureChoice {
     });
   }
 
-  // A rank that was killed before a launcher ended the others by SIGTERM, for example because memory was
-  // full.
+  // A rank that was killed, for example because memory was full, before a launcher ended the others by
+  // SIGTERM or others came to their own end. Launchers that kill begin with SIGTERM, so that nobody ends well
+  // later.
   const RankInfo* killed_before_others() const {
     const RankInfo* const killed =
         earliest([](const RankInfo& rank) { return rank.exit_signal == kSigKill; });
+    if (killed == nullptr) return nullptr;
     const RankInfo* const ended = earliest([](const RankInfo& rank) { return rank.exit_signal == kSigTerm; });
-    return killed != nullptr && ended != nullptr && killed->end_s < ended->end_s ? killed : nullptr;
+    if (ended != nullptr) return killed->end_s < ended->end_s ? killed : nullptr;
+    const bool others_went_on = std::ranges::any_of(analysis_.ranks, [&](const RankInfo& rank) {
+      return rank.exit_status == 0 && !rank.lost && rank.end_s > killed->end_s;
+    });
+    return others_went_on ? killed : nullptr;
   }
 
   const CallUnderWayRow* abort_of(const RankInfo& rank) const {

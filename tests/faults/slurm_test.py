@@ -241,7 +241,9 @@ class Faults(slurm.SlurmTest):
             self.done(["scancel", "--full" if name == "USR1" else "-Q", "-s", name, *signals.both()])
         self.cluster.fail("n5")
         # `limit` has been ended earlier than the job was told. Slurm counts in minutes.
-        late = Case(self, "late", ["sleep", "307"], options=["--time=1"])
+        # Debian 12's does not tell jobs their end.
+        tell_end = "export SLURM_JOB_END_TIME=$(date -d $(squeue -h -j $SLURM_JOB_ID -o %e) +%s)\n"
+        late = Case(self, "late", ["sleep", "307"], options=["--time=1"], script=tell_end + "{step}")
         for case in (killed, signals):
             gates[case.program[-2 if case is killed else -1]].open()
         # Slurm notices; the others go on to their end.

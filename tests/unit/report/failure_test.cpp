@@ -325,6 +325,16 @@ TEST(Failure, OutOfMemoryIsWhatTheKernelHasCounted) {
   EXPECT_EQ(analyse(data).failure->kind, FailureKind::kAbort);
 }
 
+TEST(Failure, OfARankThatWasKilledWhileOthersWentOn) {
+  // A launcher that has ended a job has ended rank 0 as well.
+  const Analysis a = analyse(ended({{9000, 0, 0}, {8000, kKill, 0}, {7000, 0, 0}}));
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->kind, FailureKind::kSignal);
+  EXPECT_EQ(a.failure->rank, 1);
+  EXPECT_FALSE(analyse(ended({{7900, 0, 0}, {8000, kKill, 0}})).failure)
+      << "rank 0 may have handled a SIGTERM that rank 1 ignored";
+}
+
 TEST(Failure, TheTimeLimitEndsAllRanks) {
   shard::ShardData data = ended({{9000, kTerm, 0}, {8000, kTerm, 0}});
   EXPECT_FALSE(analyse(data).failure);
