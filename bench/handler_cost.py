@@ -80,15 +80,41 @@ def cross(crossings):
 plain(PYTHON - 1 - 2 * 6 - 2 - 1, 3)
 '''
 
-HEADER_OFFSETS = struct.Struct("<QIIQ15Q6I")  # wire::SegmentHeader up to thread_slots
-SAMPLE = struct.Struct("<IHHQQIiHHBBHIIQQQQQ")  # wire::SampleRecord
-RING_BYTES = 256 * 1024
+# What is read of the segment, as the compiler lays it out.
+LAYOUT = r'''
+#include <cstddef>
+#include <cstdio>
+#include "formats/wire/sample.h"
+#include "formats/wire/segment.h"
+using namespace clusterprof::wire;
+#define FIELD(type, field) std::printf("%s %zu\n", #field, offsetof(type, field))
+int main() {
+  FIELD(SegmentHeader, thread_slots_offset);
+  FIELD(ThreadSlot, ring);
+  FIELD(Ring, read_position);
+  FIELD(Ring, data);
+  FIELD(SampleRecord, frame_words);
+  FIELD(SampleRecord, counter_count);
+  FIELD(SampleRecord, shared_words);
+  FIELD(SampleRecord, handler_ns);
+  std::printf("sample_bytes %zu\n", sizeof(SampleRecord));
+  std::printf("ring_bytes %zu\n", static_cast<std::size_t>(kRingBytes));
+}
+'''
+def layout_of_segments(directory):
+    source, program = (os.path.join(directory, name) for name in ("layout.cpp", "layout"))
+    with open(source, "w") as file:
+        file.write(LAYOUT)
+    subprocess.run(["g++", "-std=c++20", "-Wno-invalid-offsetof", "-I", TOP, "-o", program, source], check=True)
+    lines = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
+    return argparse.Namespace(**{name: int(value) for name, value in zip(lines[::2], lines[1::2])})
 
 
 class Collector:
     """formats/wire from the collector's side, for one process."""
 
-    def __init__(self):
+    def __init__(self, layout):
+        self.layout = layout
         self.name = f"clusterprof-bench/{os.getpid()}/{time.monotonic_ns()}"
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind("\0" + self.name)
@@ -102,21 +128,22 @@ class Collector:
         size = struct.unpack("<QIIiiQ", message)[-1]
         self.memory = mmap.mmap(descriptors[0], size)
         os.close(descriptors[0])
-        fields = HEADER_OFFSETS.unpack_from(self.memory)
-        first, behind, slots = fields[4 + 8], fields[4 + 9], fields[-1]
-        slot_bytes = (behind - first) // slots // 64 * 64
-        self.ring = first + slot_bytes - 128 - RING_BYTES  # of the first thread, the main one
+        slots, = struct.unpack_from("<Q", self.memory, self.layout.thread_slots_offset)
+        self.ring = slots + self.layout.ring  # of the first thread, the main one
 
     def drain(self):
-        read, = struct.unpack_from("<Q", self.memory, self.ring + 64)
+        at = self.layout
+        read, = struct.unpack_from("<Q", self.memory, self.ring + at.read_position)
         write, = struct.unpack_from("<Q", self.memory, self.ring)
         while read != write:
-            at = self.ring + 128 + read % RING_BYTES
-            size, kind = struct.unpack_from("<IH", self.memory, at)
+            record = self.ring + at.data + read % at.ring_bytes
+            size, kind = struct.unpack_from("<IH", self.memory, record)
             if kind == 1:
-                sample = SAMPLE.unpack_from(self.memory, at)
-                frame_words, counters, shared = sample[8], sample[9], sample[11]
-                own = struct.unpack_from(f"<{frame_words - shared}Q", self.memory, at + SAMPLE.size + 8 * counters)
+                frame_words, shared = (struct.unpack_from("<H", self.memory, record + place)[0]
+                                       for place in (at.frame_words, at.shared_words))
+                counters = self.memory[record + at.counter_count]
+                own = struct.unpack_from(f"<{frame_words - shared}Q", self.memory,
+                                         record + at.sample_bytes + 8 * counters)
                 words = self.words = own + self.words[len(self.words) - shared:]
                 python, at_word = 0, 0
                 while at_word < len(words):  # a Python frame is two words
@@ -124,15 +151,15 @@ class Collector:
                     python += is_python
                     at_word += 2 if is_python else 1
                 if python >= 24:
-                    self.costs.append(sample[13])
+                    self.costs.append(struct.unpack_from("<I", self.memory, record + at.handler_ns)[0])
                     self.native.append(len(words) - 2 * python)
                     self.python.append(python)
             read += size
-        struct.pack_into("<Q", self.memory, self.ring + 64, read)
+        struct.pack_into("<Q", self.memory, self.ring + at.read_position, read)
 
 
-def measure(build, python, library, program, rate, seconds, cold):
-    collector = Collector()
+def measure(layout, build, python, library, program, rate, seconds, cold):
+    collector = Collector(layout)
     agent = os.path.join(build, "lib", "clusterprof", "libclusterprof_agent.so")
     environment = dict(os.environ, LD_PRELOAD=agent, CLUSTERPROF_AGENT_SOCKET=collector.name,
                        CLUSTERPROF_AGENT_PRELOAD=agent, CLUSTERPROF_AGENT_RANK="0",
@@ -163,10 +190,11 @@ def main():
                 file.write(text)
         subprocess.run(["cc", "-O2", "-fno-optimize-sibling-calls", "-shared", "-fPIC", "-o", library, source],
                        check=True)
+        layout = layout_of_segments(folder)
         print(f"{'':<6}{'rate':>9}{'samples':>9}{'median':>9}{'p90':>8}{'p99':>8} ns   merged frames")
         for cold in (False, True):
             for rate in arguments.rates.split(","):
-                result = measure(arguments.build, arguments.python, library, program, int(rate),
+                result = measure(layout, arguments.build, arguments.python, library, program, int(rate),
                                  arguments.seconds, cold)
                 costs = sorted(result.costs[1:])  # the first one comes before the first handler's cost is known
                 if not costs:
