@@ -79,9 +79,13 @@ Result<LargeTables> read_large_table_sizes(const std::filesystem::path& path) {
 Result<ShardMatrix> read_shard_matrix(const std::filesystem::path& path) {
   ShardMatrix matrix;
   const Result<void> result = read_file(path, kShardFormat, [&](const h5::Group& root) {
-    const h5::Group paths = root.open_group("paths"), ranks = root.open_group("ranks");
-    const auto high = paths.read_column<std::uint64_t>("id_high");
-    const auto low = paths.read_column<std::uint64_t>("id_low");
+    const h5::Group ranks = root.open_group("ranks");
+    std::vector<std::uint64_t> high, low;
+    if (root.has("paths")) {
+      const h5::Group paths = root.open_group("paths");
+      high = paths.read_column<std::uint64_t>("id_high");
+      low = paths.read_column<std::uint64_t>("id_low");
+    }
     matrix.ranks = ranks.read_column<std::int32_t>("rank");
     matrix.rank_node = ranks.read_column<std::uint32_t>("node");
     if (high.size() != low.size() || matrix.ranks.size() != matrix.rank_node.size())
@@ -89,7 +93,7 @@ Result<ShardMatrix> read_shard_matrix(const std::filesystem::path& path) {
     matrix.paths.reserve(high.size());
     for (std::size_t i = 0; i < high.size(); ++i) matrix.paths.push_back({high[i], low[i]});
     matrix.nodes = root.open_group("nodes").read_strings("name");
-    matrix.counters = root.open_group("counters").read_strings("name");
+    if (root.has("counters")) matrix.counters = root.open_group("counters").read_strings("name");
     matrix.rows = read_matrix(root, matrix.ranks.size());
   });
   if (!result) return result.error();

@@ -105,13 +105,16 @@ class Writer {
   Writer(h5::Group& root, bool profile) : root_(root), profile_(profile) {}
   [[nodiscard]] bool is_profile() const { return profile_; }
 
+  // HDF5 takes as long for an empty column as for a short one, and most tables of most shards are empty.
   template <typename Row, typename Columns>
   void table(const char* name, const std::vector<Row>& rows, Columns columns) {
+    if (!profile_ && rows.empty()) return;
     TableWriter<Row> writer(root_.create_group(name), rows);
     columns(writer);
   }
   template <typename Row, typename Columns>
   void ranked_table(const char* name, const std::vector<Row>& rows, std::size_t ranks, Columns columns) {
+    if (!profile_ && rows.empty()) return;
     std::vector<Row> sorted;
     const bool is_sorted = std::is_sorted(rows.begin(), rows.end(), before_by_rank<Row>);
     if (!is_sorted) {
@@ -262,19 +265,21 @@ class TableReader {
 
 class Reader {
  public:
-  explicit Reader(const h5::Group& root) : root_(root) {}
-  [[nodiscard]] bool is_profile() const {
-    return root_.has_attribute("format") && root_.read_string("format") == kProfileFormat;
-  }
+  explicit Reader(const h5::Group& root)
+      : root_(root),
+        profile_(root.has_attribute("format") && root.read_string("format") == kProfileFormat) {}
+  [[nodiscard]] bool is_profile() const { return profile_; }
 
   template <typename Row, typename Columns>
   void table(const char* name, std::vector<Row>& rows, Columns columns) {
+    if (has_no_rows(name)) return rows.clear();
     TableReader<Row> reader(root_.open_group(name), rows);
     columns(reader);
     reader.finish();
   }
   template <typename Row, typename Columns>
   void ranked_table(const char* name, std::vector<Row>& rows, std::size_t ranks, Columns columns) {
+    if (has_no_rows(name)) return rows.clear();
     TableReader<Row> reader(root_.open_group(name), rows);
     reader.rank_offsets(ranks);
     columns(reader);
@@ -316,7 +321,10 @@ class Reader {
   }
 
  private:
+  [[nodiscard]] bool has_no_rows(const char* table) const { return !profile_ && !root_.has(table); }
+
   const h5::Group& root_;
+  bool profile_;
 };
 
 }  // namespace clusterprof::shard

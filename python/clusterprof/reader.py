@@ -39,9 +39,12 @@ SPAN_ENDS = ["end", "create", "join"]
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank", "request"]
 UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
-_SHARD_VERSION, _PROFILE_VERSION = (2, 11), (3, 13)
+_SHARD_VERSION, _PROFILE_VERSION = (2, 12), (3, 13)
 _NONE = 0xFFFFFFFF
-_MATRIX_TABLES = ("values", "path_counters", "data_accesses")
+# Their columns besides the rank; a shard has no tables without rows.
+_MATRIX_TABLES = {"values": ["path", "category", "main_thread", "wall_ns", "cpu_ns", "samples"],
+                  "path_counters": ["path", "counter", "value"],
+                  "data_accesses": ["path", "samples", "accesses", *(f"blocks_{part}" for part in range(4))]}
 
 
 def read(run):
@@ -160,12 +163,12 @@ class Run:
     def paths(self):
         """A row per call path: its id, parent, and innermost frame (kind, function, file, module, line, function_line,
         inlined); of a profile also the statistics over ranks (ranks, inclusive_sum_ns, ...). Row 0 is the root."""
-        group, frames, text = self._file["paths"], self._file["frames"], self._text
+        group, frames, text = self._file["paths"], self._file.get("frames"), self._text
         frame = group["frame"][:].astype(np.int64)
         known = frame != _NONE
         column = {name: np.zeros(len(frame), dtype=np.int64) for name in ("kind", "inlined", "name", "file", "module", "line",
                                                                         "function_line")}
-        for name, values in column.items():
+        for name, values in column.items() if known.any() else ():
             values[known] = frames[name][:][frame[known]]
         kind = pd.Series(_named(column["kind"], KINDS)).where(known)
         table = {
@@ -491,7 +494,7 @@ class Run:
         return columns
 
     def _table(self, table):
-        """Empty where the file has no such table: some are in profiles only, others in shards only."""
+        """Empty, without columns, where the file has no such table: a shard has none without rows."""
         return pd.DataFrame(self._columns(table) if table in self._file else {})
 
     def _with_rank_numbers(self, table):
@@ -538,9 +541,8 @@ class Run:
         if parts:
             rows = pd.concat(parts, ignore_index=True)
         else:
-            rows = pd.DataFrame({name: np.zeros(0, np.uint64) for name in
-                                 {"path", *(self._file[table] if table in self._file else ())} - {"rank_offsets"}})
-            rows.insert(0, "rank", np.zeros(0, np.int32)) if "rank" not in rows else None
+            rows = pd.DataFrame({"rank": np.zeros(0, np.int32),
+                                 **{name: np.zeros(0, np.uint64) for name in _MATRIX_TABLES[table]}})
         node_of = dict(zip(self.ranks["rank"], self.ranks["node_name"]))
         rows.insert(1, "node", rows["rank"].map(node_of))
         return rows.sort_values(["rank", "path"], kind="stable", ignore_index=True)
