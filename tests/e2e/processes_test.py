@@ -350,6 +350,14 @@ class Processes(recording.RecordingTest):
         self.assertAlmostEqual(report["ranks"][0]["write_bytes"] / 2**20, WRITTEN_MIB, delta=1)
         self.assertEqual(len(report["processes"]), 9)
 
+    def test_what_a_shells_child_writes_counts_once(self):
+        """A shell that ends at once when the program has ended that it has waited for."""
+        self.write("writers.py", WRITERS)
+        path = os.path.join(self.directory, "writers.py")
+        _, report = self.recorded(["sh", "-c", '"$0" "$1" write; true', recording.PYTHON, path], run="shell")
+        self.assertAlmostEqual(report["ranks"][0]["write_bytes"] / 2**20, 10, delta=1)
+        self.assertEqual(len(report["processes"]), 2)
+
     def test_other_children(self):
         self.write("children.py", CHILDREN)
         printed, report = self.recorded([recording.PYTHON, os.path.join(self.directory, "children.py")])
