@@ -278,6 +278,12 @@ TEST_P(AtRate, ChildOfForkIsAProcessOfTheSameRank) {
   EXPECT_EQ(child.segment->exit_flags.load(), wire::kExitStatusKnown);
   EXPECT_EQ(child.segment->exit_status.load(), 7);
   EXPECT_EQ(child.threads.size(), 2u);
+  // The watcher has looked at it many times by then.
+  EXPECT_EQ(outcome.processes[0].segment->usage.usage_has_io, wire::kIoTold);
+  const std::uint64_t lived_ns = child.segment->end_mono_ns.load() - child.segment->start_mono_ns;
+  if (lived_ns < 1'000'000'000) {
+    EXPECT_EQ(child.segment->usage.usage_has_io, wire::kIoNotTold) << "left to its parent's account";
+  }
   const double child_cpu_ms = cpu_ms_of(main_of(outcome, 1)), parent_cpu_ms = cpu_ms_of(main_of(outcome, 0));
   EXPECT_GE(child_cpu_ms, 300);
   EXPECT_GE(parent_cpu_ms, 200);
