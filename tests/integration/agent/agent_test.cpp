@@ -369,6 +369,20 @@ TEST_P(Ends, ProcessEndsAsWithoutTheAgentAndItsEndIsRecorded) {
   EXPECT_EQ(segment.end_mono_ns.load() != 0, ending.recorded);
 }
 
+TEST(Agent, ACrashAfterExitIsTheEnd) {
+  for (const char* const where : {"destructor", "quick_exit", "stream"}) {
+    const Outcome bare = run_bare({kTarget, "crash_at_end", where});
+    const Outcome outcome = run({kTarget, "crash_at_end", where});
+    EXPECT_EQ(outcome.wait_status, bare.wait_status) << where;
+    EXPECT_TRUE(WIFSIGNALED(outcome.wait_status) && WTERMSIG(outcome.wait_status) == SIGSEGV) << where;
+    ASSERT_EQ(outcome.processes.size(), 1u) << where;
+    const wire::SegmentHeader& segment = *outcome.processes[0].segment;
+    EXPECT_NE(segment.exit_flags.load() & wire::kFatalSignalKnown, 0u) << where;
+    EXPECT_EQ(segment.fatal_signal.load(), static_cast<std::uint32_t>(SIGSEGV)) << where;
+    EXPECT_NE(segment.end_mono_ns.load(), 0u) << where;
+  }
+}
+
 TEST(Agent, DoesNothingUnlessAsked) {
   const Outcome outcome = run({kTarget, "exit", "3"}, {std::string(wire::kSocketVariable) + "="});
   EXPECT_TRUE(exited(outcome, 3));

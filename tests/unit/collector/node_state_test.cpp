@@ -1064,6 +1064,8 @@ TEST_F(NodeStateTest, TellsExitStatusSignalAndLossApart) {
       {wire::kFatalSignalKnown, 0, SIGSEGV, std::nullopt, kLost | kExitSignalKnown, 0, SIGSEGV},
       {wire::kFatalSignalKnown, 0, SIGSEGV, SIGSEGV | 0x80, kLost | kExitSignalKnown, 0, SIGSEGV},
       {wire::kExitStatusKnown, 0, 0, SIGABRT, kLost | kExitSignalKnown, 0, SIGABRT},
+      {wire::kExitStatusKnown | wire::kFatalSignalKnown, 0, SIGSEGV, std::nullopt, kLost | kExitSignalKnown,
+       0, SIGSEGV},
       {wire::kExecuted | wire::kExitStatusKnown, 7, 0, std::nullopt, kLost, 0, 0},
   };
   for (const Case& c : cases) {
@@ -1572,7 +1574,8 @@ TEST_F(NodeStateTest, AParentThatHasEndedKeepsWhatItReadAndWrote) {
   EXPECT_EQ(state_.snapshot(at(100), true).ranks.at(0).rank.read_bytes, 12u);
 }
 
-// A shell that ends right after the program that it has waited for: both have ended when the first end is seen.
+// A shell that ends right after the program that it has waited for: both have ended when the first end is
+// seen.
 TEST_F(NodeStateTest, AParentThatEndsRightAfterItsChildHasTheChildsPart) {
   FakeSegment main, child;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
@@ -1621,7 +1624,7 @@ TEST_F(NodeStateTest, WhatAGrandchildToldCountsOnceWhereTheChildToldNothing) {
 }
 
 TEST_F(NodeStateTest, KnowsWhichHelpersHaveToldOfAShortLife) {
-  FakeSegment main, brief, killed, old, executed;
+  FakeSegment main, brief, killed, old, executed, crashed;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
   const auto helper = [&](FakeSegment& fake, std::int32_t pid, std::uint64_t end_ms, std::uint32_t flags) {
     run(fake, pid, 10, end_ms);
@@ -1637,6 +1640,8 @@ TEST_F(NodeStateTest, KnowsWhichHelpersHaveToldOfAShortLife) {
   EXPECT_FALSE(state_.has_told_of_short_life(helper(old, 103, 1011, wire::kExitStatusKnown)));
   EXPECT_FALSE(
       state_.has_told_of_short_life(helper(executed, 104, 20, wire::kExitStatusKnown | wire::kExecuted)));
+  constexpr std::uint32_t kBoth = wire::kExitStatusKnown | wire::kFatalSignalKnown;
+  EXPECT_FALSE(state_.has_told_of_short_life(helper(crashed, 105, 20, kBoth))) << "it crashed while it ended";
   const auto silent = helper(killed, 102, 20, 0);
   EXPECT_FALSE(state_.has_told_of_short_life(silent));
   killed.header().exit_flags = wire::kExitStatusKnown;
