@@ -76,10 +76,18 @@ void sample_last(void* context) noexcept {
 
 void record_end(std::uint32_t exit_flags, int status, std::uint32_t fatal_signal) noexcept {
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (segment == nullptr || g_ended.exchange(true, std::memory_order_acq_rel)) return;
+  if (segment == nullptr) return;
+  const bool has_ended = g_ended.exchange(true, std::memory_order_acq_rel);
+  std::uint32_t none = 0;
+  if (fatal_signal != 0)
+    segment->fatal_signal.compare_exchange_strong(none, fatal_signal, std::memory_order_relaxed);
+  if (has_ended) {
+    // What runs after our exit handler, or another thread, may crash. Nothing else changes what was said.
+    if (fatal_signal != 0) segment->exit_flags.fetch_or(exit_flags, std::memory_order_release);
+    return;
+  }
   refresh_usage_at_end(segment);
   segment->exit_status.store(status, std::memory_order_relaxed);
-  segment->fatal_signal.store(fatal_signal, std::memory_order_relaxed);
   segment->exit_flags.fetch_or(exit_flags, std::memory_order_release);
   segment->end_mono_ns.store(monotonic_ns(), std::memory_order_release);
 }

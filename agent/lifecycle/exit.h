@@ -14,7 +14,8 @@ void sample_last(void* context) noexcept;
 
 void watch_exit() noexcept;
 
-// The process ends with this status or by this signal. Only the first call counts.
+// The process ends with this status or by this signal. Only the first call counts, and of the later ones the
+// first with a signal: the process has not come to its exit. May be called in a signal handler.
 void record_end(std::uint32_t exit_flags, int status, std::uint32_t fatal_signal) noexcept;
 void reset_end() noexcept;  // in the child of a fork
 

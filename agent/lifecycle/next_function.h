@@ -9,12 +9,15 @@
 
 namespace clusterprof::agent {
 
-// What dlsym(RTLD_NEXT, name) returns to a caller in this object. Null: there is none.
+// What dlsym(RTLD_NEXT, name) of glibc 2.36 and later returns to a caller in this object. Null: there is
+// none.
 void* next_function(const char* name) noexcept;
 
 // While one lives, its thread finds functions by the tables of symbols of the objects that were loaded with
-// the program, without the loader. The result is the same. Whatever is unusual about an object or a symbol
-// is left to dlsym. Only while the program starts: later objects would have to be kept from being unloaded.
+// the program, without the loader. The result is the same as that of dlsym of glibc 2.36 and later; before,
+// dlsym may return an older version than the default one (BZ #14932). Whatever is unusual about an object or
+// a symbol is left to dlsym. Only while the program starts: later objects would have to be kept from being
+// unloaded.
 class NextFunctions {
  public:
   NextFunctions() noexcept;

@@ -66,7 +66,7 @@ void read_usage(wire::ProcessUsage& usage, bool with_io) noexcept {
 // has told what it used, so that the report shows who did it.
 bool parent_gets_io(const wire::SegmentHeader& segment) noexcept {
   constexpr std::uint64_t kSoonNs = 1'000'000'000;
-  return segment.forked != 0 && !g_parent_does_not_wait && segment.usage.usage_has_io == wire::kIoNotTold &&
+  return may_leave_io_to_parent(segment) && segment.usage.usage_has_io == wire::kIoNotTold &&
          monotonic_ns() - segment.start_mono_ns <= kSoonNs &&
          raw_syscall(SYS_getppid) == segment.creation.pid;
 }
@@ -101,6 +101,10 @@ void begin_usage() noexcept {
   g_parent_does_not_wait = raw_syscall(SYS_rt_sigaction, SIGCHLD, nullptr, action, kMaskBytes) == 0 &&
                            (action[0] == reinterpret_cast<std::uintptr_t>(SIG_IGN) ||
                             (action[1] & static_cast<std::uint64_t>(SA_NOCLDWAIT)) != 0);
+}
+
+bool may_leave_io_to_parent(const wire::SegmentHeader& segment) noexcept {
+  return segment.forked != 0 && !g_parent_does_not_wait;
 }
 
 void count_usage_from_now() noexcept {

@@ -626,6 +626,9 @@ void* watch(void* given) {
       }
       generated_code_refresh(segment);
       if (modules_changed && g_process.attached) replace_calls();
+      // If it ends within a second, it leaves what it reads and writes to its parent's account, so it tells
+      // nothing before it is that old.
+      if (usage_ns == 0 && may_leave_io_to_parent(*segment)) usage_ns = segment->start_mono_ns;
       if (monotonic_ns() - usage_ns >= kSecondNs) {
         refresh_usage(segment);
         usage_ns = monotonic_ns();

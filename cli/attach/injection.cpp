@@ -125,10 +125,23 @@ bool has_signal(pid_t pid, pid_t tid, std::uint64_t blocked) {
 }
 
 // Before all that take turns. Not permitted to most users; going back always is, with the nice value of before.
-bool come_first(pid_t tid) {
+bool come_first(pid_t tid, int flags = 0) {
   sched_param first{};
   first.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
-  return ::sched_setscheduler(tid, SCHED_FIFO, &first) == 0;
+  return ::sched_setscheduler(tid, SCHED_FIFO | flags, &first) == 0;
+}
+
+// That a thread's children take turns can be asked for by anyone, but only with CAP_SYS_NICE can it be
+// undone: tried on this thread.
+bool may_undo_reset_on_fork() {
+  static const bool may = [] {
+    const int policy = ::sched_getscheduler(0);
+    sched_param priority{};
+    return policy >= 0 && ::sched_getparam(0, &priority) == 0 &&
+           ::sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &priority) == 0 &&
+           ::sched_setscheduler(0, policy & ~SCHED_RESET_ON_FORK, &priority) == 0;
+  }();
+  return may;
 }
 
 // One thread, stopped.
@@ -163,6 +176,7 @@ class HeldThread {
   bool is_in_restartable_code();
   bool put_into_new_memory(std::uint64_t to, const void* from, std::size_t bytes);
   void prefer();
+  void prefer_no_more();
   void put_back();
 
   pid_t pid_, tid_;
@@ -199,8 +213,8 @@ HeldThread::Stop HeldThread::wait_for_stop(std::optional<milliseconds> patience)
 int HeldThread::stop() {
   if (trace(PTRACE_SEIZE, tid_, 0, reinterpret_cast<void*>(std::uintptr_t{PTRACE_O_TRACESYSGOOD})) != 0)
     return errno;
-  prefer();
   if (trace(PTRACE_INTERRUPT, tid_) != 0) return errno;
+  prefer();  // now that it makes no child any more, which would come first for ever
   const Stop stop = wait_for_stop(kStopPatience);
   if (stop == Stop::kLate) return ETIME;
   if (stop == Stop::kEnded) return ESRCH;
@@ -237,12 +251,20 @@ void HeldThread::prefer() {
   if (takes_turns && come_first(tid_)) policy_before_ = policy;
 }
 
-void HeldThread::let_go() {
-  put_back();
+void HeldThread::prefer_no_more() {
   if (policy_before_ < 0) return;
   constexpr sched_param kNone{};
   ::sched_setscheduler(tid_, policy_before_, &kNone);
   policy_before_ = -1;
+}
+
+void HeldThread::let_go() {
+  // What it makes between the two is not to come first. Not earlier: the thread that it makes for us is.
+  const bool goes_on_first =
+      is_stopped_ && policy_before_ >= 0 && may_undo_reset_on_fork() && come_first(tid_, SCHED_RESET_ON_FORK);
+  if (!goes_on_first) prefer_no_more();
+  put_back();
+  prefer_no_more();
 }
 
 void HeldThread::put_back() {
@@ -415,6 +437,7 @@ std::uint64_t find_system_call(pid_t pid, std::uint64_t function) {
 // While a thread is held, this process has nothing to wait for but that thread.
 void be_quick() {
   (void)come_first(0);
+  (void)may_undo_reset_on_fork();
   ::prctl(PR_SET_TIMERSLACK, 1UL);
 }
 

@@ -3,13 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "base/unique_fd.hpp"
@@ -21,9 +26,42 @@ namespace {
 
 constexpr std::string_view kStepLine = "clusterprof-attached ";
 
-volatile sig_atomic_t g_step_interrupted = 0;
+using StepClock = std::chrono::steady_clock;
 
-[[noreturn]] void become_step(const std::vector<std::string>& command, int output) {
+// While one lives, interrupts wait until they are taken: none is lost between a look and a wait. Those that
+// are ignored (nohup) still are.
+class HeldInterrupts {
+ public:
+  HeldInterrupts() {
+    sigset_t held;
+    sigemptyset(&held);
+    struct sigaction action {};
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+      if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+        sigaddset(&held, signal);
+    ::sigprocmask(SIG_BLOCK, &held, &before_);
+    descriptor_.reset(::signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  HeldInterrupts(const HeldInterrupts&) = delete;
+  HeldInterrupts& operator=(const HeldInterrupts&) = delete;
+  ~HeldInterrupts() { release(); }
+
+  void release() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  // Readable while one waits; below 0: there is none.
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
+  bool take() {
+    signalfd_siginfo taken{};
+    return ::read(descriptor_.get(), &taken, sizeof taken) == sizeof taken;
+  }
+
+ private:
+  sigset_t before_{};
+  UniqueFd descriptor_;
+};
+
+[[noreturn]] void become_step(const std::vector<std::string>& command, int output,
+                              HeldInterrupts& interrupts) {
+  interrupts.release();
   ::setsid();
   ::signal(SIGPIPE, SIG_IGN);  // nobody reads what it says later
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -58,18 +96,25 @@ struct StepSaid {
   }
 };
 
-int status_of_step(pid_t step) {
+// It has said all that it says, and has perhaps not ended yet.
+int status_of_step(pid_t step, HeldInterrupts& interrupts) {
+  constexpr int kLookMs = 20;
   int status = 0;
-  while (::waitpid(step, &status, 0) < 0)
-    if (errno != EINTR) return kExitFailed;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : kExitFailed;
+  for (;;) {
+    const pid_t ended = ::waitpid(step, &status, WNOHANG);
+    if (ended == step) return WIFEXITED(status) ? WEXITSTATUS(status) : kExitFailed;
+    if (ended < 0 && errno != EINTR) return kExitFailed;
+    pollfd wait{interrupts.descriptor(), POLLIN, 0};
+    (void)::poll(&wait, 1, kLookMs);
+    if (interrupts.take()) ::kill(step, SIGTERM);
+  }
 }
 
 }  // namespace
 
 std::string line_of_step(int attached) { return std::string(kStepLine) + std::to_string(attached) + "\n"; }
 
-int begin_step(const std::vector<std::string>& command, int nodes) {
+int begin_step(const std::vector<std::string>& command, int nodes, std::chrono::milliseconds patience) {
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) {
     say(std::string("pipe: ") + std::strerror(errno));
@@ -77,26 +122,52 @@ int begin_step(const std::vector<std::string>& command, int nodes) {
   }
   const UniqueFd from(pipe[0]);
   UniqueFd to(pipe[1]);
+  HeldInterrupts interrupts;
+  if (interrupts.descriptor() < 0) {
+    say(std::string("signalfd: ") + std::strerror(errno));
+    return kExitFailed;
+  }
   const pid_t step = ::fork();
   if (step < 0) {
     say(std::string("fork: ") + std::strerror(errno));
     return kExitFailed;
   }
-  if (step == 0) become_step(command, to.get());
+  if (step == 0) become_step(command, to.get(), interrupts);
   to.reset();
 
-  struct sigaction action {};
-  action.sa_handler = [](int) { g_step_interrupted = 1; };
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
   StepSaid said;
-  bool told = false;
-  std::array<char, 1024> part{};
-  while (said.nodes < nodes) {
+  bool is_ending = false;
+  std::optional<StepClock::time_point> end;  // of our patience
+  const auto is_over = [&] { return end && StepClock::now() >= *end; };
+  for (;;) {
+    const bool is_done = !is_ending && (said.nodes >= nodes || is_over());
+    int wait_ms = -1;
+    if (is_done) {
+      wait_ms = 0;
+    } else if (end && !is_ending) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - StepClock::now());
+      wait_ms = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+    }
+    std::array<pollfd, 2> waits{{{interrupts.descriptor(), POLLIN, 0}, {from.get(), POLLIN, 0}}};
+    if (::poll(waits.data(), waits.size(), wait_ms) < 0 && errno != EINTR) {
+      say(std::string("poll: ") + std::strerror(errno));
+      return kExitFailed;
+    }
+    if (interrupts.take()) {
+      is_ending = true;
+      ::kill(step, SIGTERM);
+      continue;
+    }
+    if (is_done) break;
+    if (waits[1].revents == 0) continue;
+    std::array<char, 1024> part{};
     const ssize_t got = ::read(from.get(), part.data(), part.size());
-    if (g_step_interrupted != 0 && !told) told = ::kill(step, SIGTERM) == 0;
     if (got > 0) said.read({part.data(), static_cast<std::size_t>(got)});
-    if (got == 0 || (got < 0 && errno != EINTR)) return status_of_step(step);
+    if (got == 0 || (got < 0 && errno != EINTR)) return status_of_step(step, interrupts);
+    if (said.nodes > 0 && !end) end = StepClock::now() + patience;
   }
+  if (said.nodes < nodes)
+    say(std::to_string(nodes - said.nodes) + " of " + std::to_string(nodes) + " nodes have not answered");
   return said.attached > 0 ? 0 : 1;
 }
 

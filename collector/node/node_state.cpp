@@ -527,12 +527,18 @@ void NodeState::tell_parent_of_io(const Process& child) {
   for (Process& process : ranks_.at(rank_of_.at(child.id)).processes) {
     const std::int32_t pid = process.recorder ? process.recorder->header().pid : process.pid;
     if (!process.alive || &process == &child || pid != child.parent_pid) continue;
-    // Its account may have been read for the last time already, and what the child used is not in it.
-    if (process.recorder && process.recorder->header().end_mono_ns.load(std::memory_order_acquire) != 0)
-      return;
+    // A parent that has read its account before its child ended does not have what the child used in it. By
+    // the time of this look, one that has waited for the child may have ended, too.
+    if (process.recorder) {
+      const std::uint64_t parent_end_ns =
+          process.recorder->header().end_mono_ns.load(std::memory_order_acquire);
+      const std::uint64_t child_end_ns = child.past ? child.past->end_mono_ns : 0;
+      if (parent_end_ns != 0 && (child_end_ns == 0 || child_end_ns >= parent_end_ns)) return;
+    }
+    // A child that has told nothing has left its account to its parent, with what its own children told.
     const SystemUsage told = usage_as_told(child);
-    process.read_by_children += told.read_bytes;
-    process.written_by_children += told.write_bytes;
+    process.read_by_children += std::max(told.read_bytes, child.read_by_children);
+    process.written_by_children += std::max(told.write_bytes, child.written_by_children);
     return;
   }
 }

@@ -193,7 +193,7 @@ enum class TorchOps : std::uint32_t {
 
 enum ExitFlags : std::uint32_t {
   kExitStatusKnown = 1u << 0,   // exit_status is valid (exit, _exit or return from main)
-  kFatalSignalKnown = 1u << 1,  // fatal_signal is valid: the process is dying of it
+  kFatalSignalKnown = 1u << 1,  // fatal_signal is valid: the process is dying of it, whatever its exit status
   kExecuted = 1u << 2,          // the process called exec; its pid goes on as another image
 };
 

@@ -234,6 +234,16 @@ class Programs(AttachTest):
             stdout, _ = self.process.communicate(timeout=PATIENCE_S)
             self.assertEqual((self.process.returncode, stdout.splitlines()[-1]), (0, "ok"))
 
+    def test_children_of_forks_take_turns(self):
+        """Also those that are made just before the thread is held and just after."""
+        pid = self.begin([PLAIN, "forks", "0", self.stop_file])
+        self.ready()
+        for number in range(8):
+            run = f"{self.run_directory}-{number}"
+            self.clusterprof("attach", pid, "-o", run)
+            self.clusterprof("detach", run)
+        self.assertIn("ok\n", self.finish())
+
     def test_while_it_is_stopped_and_goes_on(self):
         pid = self.begin([PLAIN, "storm", "2", self.stop_file])
         self.ready()

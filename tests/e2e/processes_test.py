@@ -172,6 +172,39 @@ usage = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(usage.ru_utime + usage.ru_stime)
 """
 
+# It exits with 0 and then crashes: in a library's destructor, or where libc writes what a stream still holds.
+CRASHES_IN_DESTRUCTOR = """
+#include <signal.h>
+static int crashes;
+void crash_in_destructor(void) { crashes = 1; }
+__attribute__((destructor)) static void end(void) { if (crashes) raise(SIGSEGV); }
+"""
+CRASHES_AT_END = """
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+void crash_in_destructor(void);
+static ssize_t crash(void* unused, const char* text, size_t bytes) {
+  (void)unused, (void)text;
+  raise(SIGSEGV);
+  return (ssize_t)bytes;
+}
+int main(int argc, char** argv) {
+  (void)argc;
+  if (strcmp(argv[1], "destructor") == 0)
+    crash_in_destructor();
+  else
+    fputs("text", fopencookie(NULL, "w", (cookie_io_functions_t){.write = crash}));
+  return 0;
+}
+"""
+RUNS_CRASHING = """
+import resource, subprocess
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+print([subprocess.run(["./crashes", where]).returncode for where in ("destructor", "stream")])
+"""
+
 VFORK = r"""
 #include <signal.h>
 #include <stdio.h>
@@ -350,6 +383,14 @@ class Processes(recording.RecordingTest):
         self.assertAlmostEqual(report["ranks"][0]["write_bytes"] / 2**20, WRITTEN_MIB, delta=1)
         self.assertEqual(len(report["processes"]), 9)
 
+    def test_what_a_shells_child_writes_counts_once(self):
+        """A shell that ends at once when the program has ended that it has waited for."""
+        self.write("writers.py", WRITERS)
+        path = os.path.join(self.directory, "writers.py")
+        _, report = self.recorded(["sh", "-c", '"$0" "$1" write; true', recording.PYTHON, path], run="shell")
+        self.assertAlmostEqual(report["ranks"][0]["write_bytes"] / 2**20, 10, delta=1)
+        self.assertEqual(len(report["processes"]), 2)
+
     def test_other_children(self):
         self.write("children.py", CHILDREN)
         printed, report = self.recorded([recording.PYTHON, os.path.join(self.directory, "children.py")])
@@ -370,6 +411,20 @@ class Processes(recording.RecordingTest):
         words = sum((row["command"] for row in report["processes"]), [])
         self.assertIn("--password=***", words)
         self.assertNotIn("--password=secret", words)
+
+    def test_children_that_crash_after_they_have_exited(self):
+        self.need("cc")
+        self.write("library.c", CRASHES_IN_DESTRUCTOR)
+        self.write("program.c", CRASHES_AT_END)
+        self.write("runs.py", RUNS_CRASHING)
+        subprocess.run(["cc", "-shared", "-fPIC", "library.c", "-o", "libcrash.so"], cwd=self.directory, check=True)
+        subprocess.run(["cc", "program.c", "-o", "crashes", "-L.", "-lcrash", "-Wl,-rpath,$ORIGIN"], cwd=self.directory,
+                       check=True)
+        printed, report = self.recorded([recording.PYTHON, "runs.py"])
+        self.assertEqual(printed, "[-11, -11]\n")
+        ends = {row["command"][1]: row["exit"] for row in report["processes"] if row["how"] == "subprocess"}
+        crashed = {"status": None, "signal": 11}
+        self.assertEqual(ends, {"destructor": crashed, "stream": crashed})
 
     def test_results_are_the_same(self):
         """vfork returns twice, system and popen have statuses."""

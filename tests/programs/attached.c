@@ -2,7 +2,8 @@
 //
 //   attached threads N STOP [check]   N threads compute in spin_work() until the file STOP exists; the main thread sleeps
 //   attached storm N STOP [check]     N threads allocate, check and free memory until then
-//   attached forks 0 STOP             the main thread makes children until then, one after the other, each of which uses the loader
+//   attached forks 0 STOP             the main thread makes children until then, one after the other, each of which uses the loader,
+//                                     and looks whether it takes turns with others
 //   attached clock N TABLE            N threads, the main thread among them, look at the clock all the time, until the table says so
 //
 // Prints "ready" once all threads run, and at the end "ok", or how many mistakes it has found. It has a handler for
@@ -208,15 +209,20 @@ static void* allocate(void* given) {
 }
 
 static void make_child(void) {
+  enum { kNoLoader = 1, kNoTurns = 2 };
   const pid_t child = fork();
   if (child == 0) {
     alarm(30);
-    _exit(dlopen(NULL, RTLD_NOW) == NULL);
+    if (sched_getscheduler(0) != SCHED_OTHER) _exit(kNoTurns);
+    _exit(dlopen(NULL, RTLD_NOW) == NULL ? kNoLoader : 0);
   }
-  int status = 1;
+  int status = -1;
   while (child > 0 && waitpid(child, &status, 0) < 0) {
   }
-  if (status != 0) mistake("a child");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoTurns)
+    mistake("a child does not take turns");
+  else if (status != 0)
+    mistake("a child");
 }
 
 // What bench/attach.py reads and writes: a row for each thread, with the longest time between two looks at the clock since

@@ -278,6 +278,12 @@ TEST_P(AtRate, ChildOfForkIsAProcessOfTheSameRank) {
   EXPECT_EQ(child.segment->exit_flags.load(), wire::kExitStatusKnown);
   EXPECT_EQ(child.segment->exit_status.load(), 7);
   EXPECT_EQ(child.threads.size(), 2u);
+  // The watcher has looked at it many times by then.
+  EXPECT_EQ(outcome.processes[0].segment->usage.usage_has_io, wire::kIoTold);
+  const std::uint64_t lived_ns = child.segment->end_mono_ns.load() - child.segment->start_mono_ns;
+  if (lived_ns < 1'000'000'000) {
+    EXPECT_EQ(child.segment->usage.usage_has_io, wire::kIoNotTold) << "left to its parent's account";
+  }
   const double child_cpu_ms = cpu_ms_of(main_of(outcome, 1)), parent_cpu_ms = cpu_ms_of(main_of(outcome, 0));
   EXPECT_GE(child_cpu_ms, 300);
   EXPECT_GE(parent_cpu_ms, 200);
@@ -361,6 +367,20 @@ TEST_P(Ends, ProcessEndsAsWithoutTheAgentAndItsEndIsRecorded) {
     }
   }
   EXPECT_EQ(segment.end_mono_ns.load() != 0, ending.recorded);
+}
+
+TEST(Agent, ACrashAfterExitIsTheEnd) {
+  for (const char* const where : {"destructor", "quick_exit", "stream"}) {
+    const Outcome bare = run_bare({kTarget, "crash_at_end", where});
+    const Outcome outcome = run({kTarget, "crash_at_end", where});
+    EXPECT_EQ(outcome.wait_status, bare.wait_status) << where;
+    EXPECT_TRUE(WIFSIGNALED(outcome.wait_status) && WTERMSIG(outcome.wait_status) == SIGSEGV) << where;
+    ASSERT_EQ(outcome.processes.size(), 1u) << where;
+    const wire::SegmentHeader& segment = *outcome.processes[0].segment;
+    EXPECT_NE(segment.exit_flags.load() & wire::kFatalSignalKnown, 0u) << where;
+    EXPECT_EQ(segment.fatal_signal.load(), static_cast<std::uint32_t>(SIGSEGV)) << where;
+    EXPECT_NE(segment.end_mono_ns.load(), 0u) << where;
+  }
 }
 
 TEST(Agent, DoesNothingUnlessAsked) {

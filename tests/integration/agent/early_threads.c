@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
@@ -39,4 +40,12 @@ int wait_for_early_threads(void) {
   main_has_begun = 1;
   for (int i = 0; i < started; ++i) pthread_join(threads[i], NULL);
   return started == 2 ? 0 : 1;
+}
+
+static int crashes_at_end;
+
+void crash_in_destructor(void) { crashes_at_end = 1; }
+
+__attribute__((destructor)) static void end(void) {
+  if (crashes_at_end) raise(SIGSEGV);
 }

@@ -849,6 +849,28 @@ static int do_memory(int count) {
 }
 
 int wait_for_early_threads(void);
+void crash_in_destructor(void);
+
+static void raise_segv(void) { raise(SIGSEGV); }
+static ssize_t crash_on_write(void* unused, const char* text, size_t bytes) {
+  (void)unused, (void)text;
+  raise_segv();
+  return (ssize_t)bytes;
+}
+/* It has said that it exits with 0, and crashes in what libc calls then. */
+static int do_crash_at_end(const char* where) {
+  if (strcmp(where, "destructor") == 0) {
+    crash_in_destructor();
+  } else if (strcmp(where, "quick_exit") == 0) {
+    at_quick_exit(raise_segv);
+    quick_exit(0);
+  } else { /* libc writes what streams still hold */
+    const cookie_io_functions_t calls = {.write = crash_on_write};
+    FILE* const stream = fopencookie(NULL, "w", calls);
+    if (stream == NULL || fputs("text", stream) < 0) return 1;
+  }
+  return 0;
+}
 
 static int dispatch(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
@@ -889,6 +911,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "abort") == 0) abort();
   if (strcmp(what, "segv") == 0) *(volatile char*)bad_page = 1;
   if (strcmp(what, "raise") == 0) raise(number);
+  if (strcmp(what, "crash_at_end") == 0) return do_crash_at_end(argc > 2 ? argv[2] : "");
   return 99;
 }
 

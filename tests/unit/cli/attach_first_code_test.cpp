@@ -2,15 +2,21 @@
 // Runs the code that `clusterprof attach` puts into processes in this one, with functions in the place of
 // libc's.
 #include <gtest/gtest.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <new>
@@ -175,14 +181,16 @@ class HeldCode : public FirstCodeTest {
     return ::write(g_pipe, &made, sizeof made) == sizeof made ? g_result : EIO;
   }
 
-  // The child, which begins with the whole memory not writable.
-  pid_t run(int pipe, int result) {
+  // The child, which begins with the whole memory not writable, and without the page at `hole`. 0: it has
+  // all.
+  pid_t run(int pipe, int result, std::size_t hole) {
     const FirstCode code = first_code();
     const pid_t child = ::fork();
     if (child != 0) return child;
     g_pipe = pipe;
     g_result = result;
     ::mprotect(memory_, kMemoryBytes, PROT_READ | PROT_EXEC);
+    if (hole != 0) ::munmap(static_cast<char*>(memory_) + hole, kPageBytes);
     const auto begin = reinterpret_cast<std::uint64_t>(memory_) + code.begin;
     asm volatile("mov %0, %%r12\n mov %1, %%r13\n jmp *%2"
                  :
@@ -190,12 +198,62 @@ class HeldCode : public FirstCodeTest {
                  : "r12", "r13", "memory");
     __builtin_unreachable();
   }
+
+  struct Stayed {
+    int error = 0;  // EPERM: this user may not look into its own children
+    std::uint32_t landed = 0;
+    std::string call;  // that it is in
+    user_regs_struct registers{};
+    std::vector<std::string> permissions;  // of each page; empty: it is not there
+    int status = 0;                        // after SIGKILL
+  };
+  // Once it stays, as whoever holds the thread looks at it.
+  Stayed look_and_kill(pid_t child) {
+    Stayed stayed;
+    const auto memory = reinterpret_cast<std::uint64_t>(memory_);
+    const iovec here{&stayed.landed, sizeof stayed.landed},
+        there{reinterpret_cast<void*>(memory + kLandedAt), sizeof stayed.landed};
+    const std::string directory = "/proc/" + std::to_string(child);
+    for (int i = 0; i < 60'000 && stayed.error == 0 && stayed.call != kPause; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::ifstream(directory + "/syscall") >> stayed.call;
+      if (::process_vm_readv(child, &here, 1, &there, 1, 0) < 0) stayed.error = errno;
+    }
+    int status = 0;
+    if (stayed.error == 0 && (::ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0 ||
+                              ::ptrace(PTRACE_INTERRUPT, child, nullptr, nullptr) != 0 ||
+                              ::waitpid(child, &status, __WALL) != child || !WIFSTOPPED(status) ||
+                              ::ptrace(PTRACE_GETREGS, child, nullptr, &stayed.registers) != 0))
+      stayed.error = errno;
+    stayed.permissions.resize(kMemoryBytes / kPageBytes);
+    std::ifstream maps(directory + "/maps");
+    for (std::string line; std::getline(maps, line);) {
+      std::uint64_t begin = 0, end = 0;
+      std::array<char, 5> permissions{};
+      if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s", &begin, &end, permissions.data()) != 3)
+        continue;
+      for (std::size_t page = 0; page < stayed.permissions.size(); ++page)
+        if (const std::uint64_t at = memory + page * kPageBytes; at >= begin && at < end)
+          stayed.permissions[page] = permissions.data();
+    }
+    ::kill(child, SIGKILL);
+    ::waitpid(child, &stayed.status, __WALL);
+    return stayed;
+  }
+
+  // Where it waits for whoever holds the thread.
+  [[nodiscard]] bool is_in_landing(const user_regs_struct& registers) const {
+    const FirstCode code = first_code();
+    const auto memory = reinterpret_cast<std::uint64_t>(memory_);
+    return registers.rip >= memory + code.landing && registers.rip < memory + code.bytes.size();
+  }
+  static constexpr const char* kPause = "34";  // SYS_pause
 };
 
 TEST_F(HeldCode, MakesTheThreadOnAStackOfItsOwnAndStays) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
-  const pid_t child = run(pipe[1], EAGAIN);
+  const pid_t child = run(pipe[1], EAGAIN, 0);
   ASSERT_GT(child, 0);
   Made made{};
   const auto memory = reinterpret_cast<std::uint64_t>(memory_);
@@ -206,24 +264,41 @@ TEST_F(HeldCode, MakesTheThreadOnAStackOfItsOwnAndStays) {
   EXPECT_EQ(made.argument, address(block_));
   EXPECT_GT(made.stack, memory + kPageBytes);
   EXPECT_LT(made.stack, memory + kBlockAt);
-  std::uint32_t landed = 0;
-  const iovec here{&landed, sizeof landed}, there{reinterpret_cast<void*>(memory + kLandedAt), sizeof landed};
-  std::string call;
-  for (int i = 0; i < 10'000 && (landed == 0 || call != "34"); ++i) {  // asleep in pause()
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (::process_vm_readv(child, &here, 1, &there, 1, 0) < 0) break;
-    std::ifstream("/proc/" + std::to_string(child) + "/syscall") >> call;
-  }
-  const int error = errno;
-  ::kill(child, SIGKILL);
-  int status = 0;
-  ::waitpid(child, &status, 0);
+  const Stayed stayed = look_and_kill(child);
   ::close(pipe[0]);
   ::close(pipe[1]);
-  if (landed == 0 && error == EPERM) GTEST_SKIP() << "this user may not look into its own children";
-  EXPECT_EQ(landed, 1u);
-  EXPECT_EQ(call, "34");
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  if (stayed.error == EPERM) GTEST_SKIP() << "this user may not look into its own children";
+  EXPECT_EQ(stayed.error, 0);
+  EXPECT_EQ(stayed.landed, 1u);
+  EXPECT_EQ(stayed.call, kPause);
+  EXPECT_EQ(static_cast<int>(stayed.registers.rbx), EAGAIN) << "what pthread_create returned";
+  EXPECT_TRUE(is_in_landing(stayed.registers)) << (stayed.registers.rip - memory);
+  EXPECT_EQ(stayed.permissions[0], "r-xp");
+  for (std::size_t page = 1; page < stayed.permissions.size(); ++page)
+    EXPECT_EQ(stayed.permissions[page], "rw-p") << page;
+  EXPECT_TRUE(WIFSIGNALED(stayed.status) && WTERMSIG(stayed.status) == SIGKILL) << stayed.status;
+}
+
+TEST_F(HeldCode, CallsNothingWhereItsMemoryCannotBecomeWritable) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  constexpr std::size_t kHole = 8 * kPageBytes;  // of the stack, which would not reach it
+  const pid_t child = run(pipe[1], 0, kHole);
+  ASSERT_GT(child, 0);
+  const Stayed stayed = look_and_kill(child);
+  pollfd told{pipe[0], POLLIN, 0};
+  EXPECT_EQ(::poll(&told, 1, 0), 0) << "pthread_create was called";
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  if (stayed.error == EPERM) GTEST_SKIP() << "this user may not look into its own children";
+  EXPECT_EQ(stayed.error, 0);
+  EXPECT_EQ(stayed.landed, 0u);
+  EXPECT_EQ(stayed.call, kPause);
+  EXPECT_EQ(static_cast<int>(stayed.registers.rbx), -ENOMEM) << "what mprotect returned";
+  EXPECT_TRUE(is_in_landing(stayed.registers));
+  EXPECT_EQ(stayed.permissions[0], "r-xp");
+  EXPECT_EQ(stayed.permissions[kHole / kPageBytes], "");
+  EXPECT_TRUE(WIFSIGNALED(stayed.status) && WTERMSIG(stayed.status) == SIGKILL) << stayed.status;
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 // With a shell in the place of srun.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/attach/job_step.hpp"
@@ -53,6 +56,96 @@ TEST(JobStep, ThatDoesNotBegin) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(begin_step({"/no/such/srun"}, 1), kExitFailed);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "clusterprof: /no/such/srun: No such file or directory\n");
+}
+
+// A task that was killed has written no line, and srun goes on.
+TEST(JobStep, DoesNotWaitForANodeThatNeverAnswers) {
+  for (const int attached : {0, 2}) {
+    testing::internal::CaptureStderr();
+    const int status = begin_step({"sh", "-c", "echo $$;" + task(attached) + "exec sleep 60"}, 3,
+                                  std::chrono::milliseconds(200));
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(status, attached > 0 ? 0 : 1);
+    const pid_t step = std::stoi(said);
+    EXPECT_EQ(said, std::to_string(step) + "\nclusterprof: 2 of 3 nodes have not answered\n");
+    EXPECT_EQ(::kill(step, SIGKILL), 0) << "it goes on";
+  }
+}
+
+TEST(JobStep, WaitsForTheFirstNodeForAsLongAsItTakes) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(
+      begin_step({"sh", "-c", "sleep 0.5;" + task(1) + "exec sleep 1"}, 1, std::chrono::milliseconds(1)), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+// Whoever runs the tests may ignore it.
+class WithDefaultAction {
+ public:
+  explicit WithDefaultAction(int number) : number_(number), before_(::signal(number, SIG_DFL)) {}
+  ~WithDefaultAction() { ::signal(number_, before_); }
+  WithDefaultAction(const WithDefaultAction&) = delete;
+  WithDefaultAction& operator=(const WithDefaultAction&) = delete;
+
+ private:
+  int number_;
+  sighandler_t before_;
+};
+
+void block(int signal) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, signal);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+TEST(JobStep, AnInterruptEndsIt) {
+  const std::string started = testing::TempDir() + "clusterprof-step-" + std::to_string(::getpid());
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    const WithDefaultAction action(number);
+    std::filesystem::remove(started);
+    std::thread sender([&] {
+      block(number);
+      for (int i = 0; i < 60'000 && !std::filesystem::exists(started); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ::kill(::getpid(), number);
+    });
+    // All nodes have attached by then: it ends all the same.
+    const Begun begun = run_step("trap '" + task(2) + " exit 7' TERM; echo started >&2; : >'" + started +
+                                     "'; while :; do sleep 0.1; done",
+                                 1);
+    sender.join();
+    EXPECT_EQ(begun.status, 7) << number;
+    EXPECT_EQ(begun.said, "started\n") << number;
+  }
+  std::filesystem::remove(started);
+}
+
+// One that waits already when the step begins, and so comes before the step can do anything about it.
+TEST(JobStep, AnInterruptIsNotLostWhileItBegins) {
+  const WithDefaultAction action(SIGINT);
+  sigset_t before;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &before);
+  block(SIGINT);
+  ::kill(::getpid(), SIGINT);
+  const Begun begun = run_step("exec sleep 60", 1);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(begun.status, kExitFailed) << "SIGTERM has ended it";
+  EXPECT_EQ(begun.said, "");
+}
+
+TEST(JobStep, WhatIsIgnoredEndsNothing) {
+  const sighandler_t before = ::signal(SIGHUP, SIG_IGN);
+  const Begun begun = run_step("kill -HUP " + std::to_string(::getpid()) + "; sleep 0.2; exit 5", 1);
+  ::signal(SIGHUP, before);
+  EXPECT_EQ(begun.status, 5);
+}
+
+// Its own signals are not blocked.
+TEST(JobStep, TakesItsSignalsItself) {
+  const WithDefaultAction action(SIGHUP);
+  const Begun begun = run_step("trap 'exit 9' HUP; kill -HUP $$; exec sleep 60", 1);
+  EXPECT_EQ(begun.status, 9);
 }
 
 }  // namespace

@@ -1064,6 +1064,8 @@ TEST_F(NodeStateTest, TellsExitStatusSignalAndLossApart) {
       {wire::kFatalSignalKnown, 0, SIGSEGV, std::nullopt, kLost | kExitSignalKnown, 0, SIGSEGV},
       {wire::kFatalSignalKnown, 0, SIGSEGV, SIGSEGV | 0x80, kLost | kExitSignalKnown, 0, SIGSEGV},
       {wire::kExitStatusKnown, 0, 0, SIGABRT, kLost | kExitSignalKnown, 0, SIGABRT},
+      {wire::kExitStatusKnown | wire::kFatalSignalKnown, 0, SIGSEGV, std::nullopt, kLost | kExitSignalKnown,
+       0, SIGSEGV},
       {wire::kExecuted | wire::kExitStatusKnown, 7, 0, std::nullopt, kLost, 0, 0},
   };
   for (const Case& c : cases) {
@@ -1572,8 +1574,57 @@ TEST_F(NodeStateTest, AParentThatHasEndedKeepsWhatItReadAndWrote) {
   EXPECT_EQ(state_.snapshot(at(100), true).ranks.at(0).rank.read_bytes, 12u);
 }
 
+// A shell that ends right after the program that it has waited for: both have ended when the first end is
+// seen.
+TEST_F(NodeStateTest, AParentThatEndsRightAfterItsChildHasTheChildsPart) {
+  FakeSegment main, child;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(main, 100, 0, 31);
+  state_.hello(id, 100, view(main), at(0));
+  run(child, 101, 10, 30);
+  child.header().parent_pid = 100;
+  const auto other = state_.hello(std::nullopt, 101, view(child), at(10));
+  main.header().usage.read_bytes = 12;
+  main.header().usage.write_bytes = 24;
+  child.header().usage.read_bytes = 5;
+  child.header().usage.write_bytes = 10;
+  state_.gone(other, at(32).mono_ns, exited(0));
+  state_.gone(id, at(33).mono_ns, exited(0));
+  const shard::Rank rank = state_.snapshot(at(100), true).ranks.at(0).rank;
+  EXPECT_EQ(rank.read_bytes, 12u);
+  EXPECT_EQ(rank.write_bytes, 24u);
+}
+
+// A child of short life leaves its account to its parent, and with it what a program that it ran has told.
+TEST_F(NodeStateTest, WhatAGrandchildToldCountsOnceWhereTheChildToldNothing) {
+  FakeSegment main, child, grandchild;
+  const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
+  run(main, 100, 0, 100);
+  state_.hello(id, 100, view(main), at(0));
+  run(child, 101, 10, 30);
+  child.header().parent_pid = 100;
+  const auto between = state_.hello(std::nullopt, 101, view(child), at(10));
+  run(grandchild, 102, 12, 28);
+  grandchild.header().parent_pid = 101;
+  const auto below = state_.hello(std::nullopt, 102, view(grandchild), at(12));
+  const auto tells = [](FakeSegment& fake, std::uint64_t read, std::uint64_t written) {
+    fake.header().usage.read_bytes = read;
+    fake.header().usage.write_bytes = written;
+    fake.header().usage.usage_has_io = wire::kIoTold;
+  };
+  ASSERT_EQ(child.header().usage.usage_has_io, wire::kIoNotTold);
+  tells(grandchild, 100, 200);
+  state_.gone(below, at(28).mono_ns, exited(0));
+  state_.gone(between, at(30).mono_ns, exited(0));
+  tells(main, 100, 200);
+  state_.gone(id, at(100).mono_ns, exited(0));
+  const shard::Rank rank = state_.snapshot(at(100), true).ranks.at(0).rank;
+  EXPECT_EQ(rank.read_bytes, 100u);
+  EXPECT_EQ(rank.write_bytes, 200u);
+}
+
 TEST_F(NodeStateTest, KnowsWhichHelpersHaveToldOfAShortLife) {
-  FakeSegment main, brief, killed, old, executed;
+  FakeSegment main, brief, killed, old, executed, crashed;
   const auto id = state_.announce(std::nullopt, 0, 1, 100, at(0));
   const auto helper = [&](FakeSegment& fake, std::int32_t pid, std::uint64_t end_ms, std::uint32_t flags) {
     run(fake, pid, 10, end_ms);
@@ -1589,6 +1640,8 @@ TEST_F(NodeStateTest, KnowsWhichHelpersHaveToldOfAShortLife) {
   EXPECT_FALSE(state_.has_told_of_short_life(helper(old, 103, 1011, wire::kExitStatusKnown)));
   EXPECT_FALSE(
       state_.has_told_of_short_life(helper(executed, 104, 20, wire::kExitStatusKnown | wire::kExecuted)));
+  constexpr std::uint32_t kBoth = wire::kExitStatusKnown | wire::kFatalSignalKnown;
+  EXPECT_FALSE(state_.has_told_of_short_life(helper(crashed, 105, 20, kBoth))) << "it crashed while it ended";
   const auto silent = helper(killed, 102, 20, 0);
   EXPECT_FALSE(state_.has_told_of_short_life(silent));
   killed.header().exit_flags = wire::kExitStatusKnown;
