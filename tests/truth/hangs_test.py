@@ -133,6 +133,16 @@ class Hangs(recording.RecordingTest):
 
         self.check_deadlock("mismatch", check, ("openmpi",))
 
+    # Two roots wait for data. Whether rank 1 has sent its own to rank 0, and left, is the library's affair.
+    def test_roots(self):
+        def check(failure):
+            self.assertEqual({row["op"] for row in failure["mismatch"]}, {"MPI_Reduce"})
+            ranks = {row["root"]: row["ranks"] for row in failure["mismatch"]}
+            self.assertEqual((ranks.keys(), ranks[2]), ({0, 2}, [2]))
+            self.assertIn(0, ranks[0])
+
+        self.check_deadlock("roots", check)
+
     # The root sends one piece of 40 bytes, the others wait for four of 1024 at most. MPICH ends the job by an error (truth.mistakes).
     def test_sizes(self):
         def check(failure):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Three ranks, of which some wait for what nobody will do, or will do late:
-// hangs asleep|loop|lock|finalize|cycle|mismatch|sizes|computes MARK
+// hangs asleep|loop|lock|finalize|cycle|mismatch|roots|sizes|computes MARK
 #include <math.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -74,6 +74,9 @@ int main(int argc, char** argv) {
       MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
     else
       MPI_Allreduce(&rank, &result, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  } else if (strcmp(kind, "roots") == 0) {
+    MPI_Reduce(&rank, &result, 1, MPI_INT, MPI_SUM, at_fault ? 2 : 0, MPI_COMM_WORLD);
+    wait_in_barrier();
   } else if (strcmp(kind, "sizes") == 0) {
     broadcast(rank == 0 ? 10 : 1000);
     wait_in_barrier();
