@@ -30,6 +30,7 @@ typedef struct clusterprof_mpi_call {
   uint32_t pending_kinds;
   int32_t pending_peers[8]; /* as many as there are kinds are set */
   uint32_t open_requests;
+  uint64_t agreed;
 } clusterprof_mpi_call;
 
 /* What is known at the end of a call. */
@@ -51,7 +52,7 @@ typedef struct clusterprof_mpi_exit {
 } clusterprof_mpi_exit;
 
 typedef struct clusterprof_agent_api {
-  uint32_t version; /* 8 */
+  uint32_t version; /* 9 */
 
   /* The mapped wire::SegmentHeader, or null. May become null (the child of a fork before it
    * has a segment of its own) and non-null again: read it at each use. */

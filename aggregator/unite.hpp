@@ -37,6 +37,7 @@ inline void unite(shard::CallUnderWay& into, const shard::CallUnderWay& row) {
   into.lasted_ns = std::max(into.lasted_ns, row.lasted_ns);
   into.requests = std::max(into.requests, row.requests);
   into.open_requests = std::max(into.open_requests, row.open_requests);
+  into.agreed_bytes = std::min(into.agreed_bytes, row.agreed_bytes);
 }
 inline auto key(const shard::CallUnderWay& row) {
   return std::tuple(row.tid, row.enter_ns, row.path, row.communicator, row.sequence, row.peer, row.tag,
@@ -44,6 +45,10 @@ inline auto key(const shard::CallUnderWay& row) {
 }
 
 inline void unite(shard::CollectiveCount& into, const shard::CollectiveCount& row) {
+  if (row.count > into.count)
+    into.agreed_bytes = row.agreed_bytes;
+  else if (row.count == into.count)
+    into.agreed_bytes = std::min(into.agreed_bytes, row.agreed_bytes);
   into.count = std::max(into.count, row.count);
 }
 inline auto key(const shard::CollectiveCount& row) { return std::tuple(row.path, row.communicator); }

@@ -187,7 +187,8 @@ bool is_collective(const Begun& begun) noexcept {
 // What is known of the call before it is made.
 clusterprof_mpi_call description_of(const Begun& begun) noexcept {
   clusterprof_mpi_call call{
-      begun.op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}, 0};
+      begun.op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}, 0,
+      0};
   const Group* const group = begun.group;
   if (group == nullptr) return call;
   call.communicator = group->index;
@@ -204,7 +205,7 @@ clusterprof_mpi_call description_of(const Begun& begun) noexcept {
 
 clusterprof_mpi_call description_of_wait(std::uint16_t op, const Operation& awaited) noexcept {
   clusterprof_mpi_call call{
-      op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}, 0};
+      op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}, 0, 0};
   if (awaited.work == 0) return call;
   call.communicator = awaited.group->index;
   call.channel = awaited.group->identity;

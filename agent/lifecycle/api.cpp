@@ -87,6 +87,7 @@ void describe_call(wire::MpiCallUnderWay& record, const clusterprof_mpi_call& ca
   for (std::uint32_t i = 0; call.pending_kinds >> (i * wire::kPendingKindBits) != 0; ++i)
     record.pending_peers[i].store(call.pending_peers[i], kRelaxed);
   record.open_requests.store(call.open_requests, kRelaxed);
+  record.agreed.store(call.agreed, kRelaxed);
 }
 
 void count_change(wire::MpiCallUnderWay& record) {
@@ -154,7 +155,7 @@ std::uint64_t enter_mpi_off(std::uint32_t op) {
   const wire::RecordedClock clock = recorded_clock();
   if (!clock.is_off()) [[unlikely]] {
     const clusterprof_mpi_call call{
-        op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}, 0};
+        op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}, 0, 0};
     return enter_mpi(&call);
   }
   constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -296,7 +297,7 @@ void count_loss(std::uint32_t reason) {
 
 static_assert(sizeof g_process.record_phase == sizeof(std::uint32_t));
 
-constexpr clusterprof_agent_api kApi = {8,
+constexpr clusterprof_agent_api kApi = {9,
                                         segment,
                                         now_ns,
                                         enter_mpi,

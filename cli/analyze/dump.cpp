@@ -341,16 +341,18 @@ void dump_mpi(const ShardData& data, Text& out) {
             c.recv_bytes, c.main_thread, c.unfinished);
   out.table("calls_under_way", data.calls_under_way.size(),
             "rank_row\ttid\tmain_thread\tpath\tcommunicator\tsequence\tpeer\ttag\troot\tenter_ns\tlasted_ns\t"
-            "requests\topen_requests");
+            "requests\topen_requests\tagreed_bytes");
   for (const CallUnderWay& c : data.calls_under_way)
     out.row(c.rank, c.tid, c.main_thread, c.path, c.communicator, c.sequence, c.peer, c.tag, c.root,
-            c.enter_ns, c.lasted_ns, c.requests, c.open_requests);
+            c.enter_ns, c.lasted_ns, c.requests, c.open_requests, c.agreed_bytes);
   static constexpr const char* kPendingKinds[] = {"?", "send", "receive", "collective"};
   out.table("pending_requests", data.pending_requests.size(), "rank_row\ttid\tenter_ns\tkind\tpeer");
   for (const PendingRequest& r : data.pending_requests)
     out.row(r.rank, r.tid, r.enter_ns, kPendingKinds[static_cast<std::size_t>(r.kind)], r.peer);
-  out.table("collective_counts", data.collective_counts.size(), "rank_row\tpath\tcommunicator\tcount");
-  for (const CollectiveCount& c : data.collective_counts) out.row(c.rank, c.path, c.communicator, c.count);
+  out.table("collective_counts", data.collective_counts.size(),
+            "rank_row\tpath\tcommunicator\tcount\tagreed_bytes");
+  for (const CollectiveCount& c : data.collective_counts)
+    out.row(c.rank, c.path, c.communicator, c.count, c.agreed_bytes);
   out.table("mpi_errors", data.mpi_errors.size(),
             "rank_row\tpath\tcommunicator\terror_class\tpeer\ttag\tmessage\tcount\tfirst_ns\tname\ttext");
   for (const MpiError& e : data.mpi_errors)

@@ -23,6 +23,7 @@ struct RawCallUnderWay {
   std::int32_t peer = wire::kNoPeer, tag = wire::kNoTag, root = wire::kNoPeer;
   std::uint64_t enter_ns = 0, lasted_ns = 0;
   std::uint32_t requests = 0, open_requests = 0;
+  std::uint64_t agreed = 0;  // wire::agreed_of_bytes; 0: not known
   struct Pending {
     wire::PendingKind kind = wire::PendingKind::kNone;
     std::int32_t peer = wire::kNoPeer;
@@ -53,6 +54,7 @@ struct CommunicatorInfo {
 struct RawCollectives {
   std::uint32_t count = 0;
   std::uint32_t last_path = 0;  // the function of the last one, alone; 0: none
+  std::uint64_t agreed = 0;     // of the last one, as above
 };
 
 // wire::MpiError

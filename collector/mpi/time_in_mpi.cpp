@@ -48,6 +48,7 @@ std::optional<Copy> copy_of(const wire::MpiCallUnderWay& record) {
     copy.recorded_before_ns = record.recorded_before_ns.load(kRelaxed);
     call.requests = record.requests.load(kRelaxed);
     call.open_requests = record.open_requests.load(kRelaxed);
+    call.agreed = record.agreed.load(kRelaxed);
     const std::uint32_t kinds = record.pending_kinds.load(kRelaxed);
     for (std::uint32_t p = 0; p < wire::kMaxPending; ++p) {
       const wire::PendingKind kind = wire::pending_kind(kinds, p);

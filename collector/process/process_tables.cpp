@@ -55,6 +55,8 @@ std::vector<std::uint64_t> ProcessTables::read_communicators(ProcessReport& repo
         const std::uint64_t word = communicators[i].collectives.load(std::memory_order_acquire);
         RawCollectives& begun = report.collectives[identity];
         begun.count = wire::collectives_count(word);
+        begun.agreed =
+            wire::agreed_of_word(communicators[i].agreed.load(std::memory_order_relaxed), begun.count);
         if (begun.count != 0 && wire::collectives_op(word) < layout.mpi_ops)
           begun.last_path = stacks_.call_site_path(0, 0, wire::collectives_op(word) + 1u).value_or(0);
       });

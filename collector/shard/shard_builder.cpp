@@ -43,6 +43,11 @@ bool is_region(const shard::ShardData& data, std::uint32_t path) {
   return path != 0 && data.frames[data.paths[path].frame].kind == shard::FrameKind::kRegion;
 }
 
+// agreed: wire::agreed_of_bytes, or 0.
+std::uint64_t agreed_bytes(std::uint64_t agreed) {
+  return agreed == 0 ? shard::CallUnderWay::kNoBytes : agreed - 1;
+}
+
 // Frames below main() and below a thread's function, which are the same everywhere and of no interest.
 bool is_start_up(std::string_view function) {
   constexpr std::array<std::string_view, 9> kNames = {
@@ -926,9 +931,10 @@ void ShardBuilder::add_mpi_calls(const ProcessReport& report, std::uint32_t rank
                               call.sent_bytes, call.recv_bytes, !helper, call.unfinished});
   }
   for (const RawCallUnderWay& call : report.calls_under_way) {
-    data.calls_under_way.push_back(
-        {rank, call.tid, call.main_thread, path_of[call.path], communicator_of(call.channel), call.sequence,
-         call.peer, call.tag, call.root, call.enter_ns, call.lasted_ns, call.requests, call.open_requests});
+    data.calls_under_way.push_back({rank, call.tid, call.main_thread, path_of[call.path],
+                                    communicator_of(call.channel), call.sequence, call.peer, call.tag,
+                                    call.root, call.enter_ns, call.lasted_ns, call.requests,
+                                    call.open_requests, agreed_bytes(call.agreed)});
     for (const RawCallUnderWay::Pending& pending : call.pending)
       data.pending_requests.push_back(
           {rank, call.tid, call.enter_ns, static_cast<shard::PendingKind>(pending.kind), pending.peer});
@@ -957,7 +963,8 @@ void ShardBuilder::add_mpi_calls(const ProcessReport& report, std::uint32_t rank
   for (const auto& [identity, begun] : report.collectives)
     if (const std::uint32_t communicator = communicator_of(identity);
         communicator != shard::kNone && data.communicators[communicator].size > 1)
-      data.collective_counts.push_back({rank, path_of[begun.last_path], communicator, begun.count});
+      data.collective_counts.push_back(
+          {rank, path_of[begun.last_path], communicator, begun.count, agreed_bytes(begun.agreed)});
 }
 
 void ShardBuilder::add_node_totals(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data) {

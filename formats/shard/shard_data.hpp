@@ -255,6 +255,9 @@ struct CallUnderWay {
   std::uint64_t lasted_ns = 0;  // until the last look
   std::uint32_t requests = 0;  // recorded requests that it waits for and that were not complete when it began
   std::uint32_t open_requests = 0;  // requests that were not complete then, whether or not it waits for them
+  // Of a collective operation, what the standard wants to be equal on all members: bytes.
+  static constexpr std::uint64_t kNoBytes = UINT64_MAX;  // there is no such thing, or it is not known
+  std::uint64_t agreed_bytes = kNoBytes;
   friend bool operator==(const CallUnderWay&, const CallUnderWay&) = default;
 };
 
@@ -316,6 +319,7 @@ struct CollectiveCount {
   std::uint32_t path = 0;  // the function of the last one, alone; 0: there was none, or it is not known
   std::uint32_t communicator = 0;  // index into communicators
   std::uint32_t count = 0;
+  std::uint64_t agreed_bytes = CallUnderWay::kNoBytes;  // of the last one, as there
   friend bool operator==(const CollectiveCount&, const CollectiveCount&) = default;
 };
 

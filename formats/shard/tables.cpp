@@ -637,6 +637,7 @@ void visit_mpi_calls(Archive& archive, Data& data) {
     table.column("lasted_ns", &CallUnderWay::lasted_ns);
     table.column("requests", &CallUnderWay::requests);
     table.column("open_requests", &CallUnderWay::open_requests);
+    table.column("agreed_bytes", &CallUnderWay::agreed_bytes);
   });
   archive.ranked_table("pending_requests", data.pending_requests, data.ranks.size(), [](auto& table) {
     table.column("tid", &PendingRequest::tid);
@@ -648,6 +649,7 @@ void visit_mpi_calls(Archive& archive, Data& data) {
     table.column("path", &CollectiveCount::path);
     table.column("communicator", &CollectiveCount::communicator);
     table.column("count", &CollectiveCount::count);
+    table.column("agreed_bytes", &CollectiveCount::agreed_bytes);
   });
   archive.ranked_table("mpi_errors", data.mpi_errors, data.ranks.size(), [](auto& table) {
     table.column("path", &MpiError::path);

@@ -629,8 +629,9 @@ struct MpiCommunicator {
   // the number of its collective operations, and the last one's MPI function number. Nonblocking ones count
   // from their start, others from their end.
   std::atomic<std::uint64_t> collectives_of, collectives;
+  std::atomic<std::uint64_t> agreed;  // of the last one, see agreed_word(); stored before `collectives`
 };
-static_assert(sizeof(MpiCommunicator) == 80);
+static_assert(sizeof(MpiCommunicator) == 88);
 
 inline constexpr std::uint32_t kCollectiveOpBits = 16;
 constexpr std::uint64_t collectives_word(std::uint32_t count, std::uint16_t op) {
@@ -640,6 +641,19 @@ constexpr std::uint32_t collectives_count(std::uint64_t word) {
   return static_cast<std::uint32_t>(word >> kCollectiveOpBits);
 }
 constexpr std::uint16_t collectives_op(std::uint64_t word) { return static_cast<std::uint16_t>(word); }
+
+// What the standard wants to be equal on all members of a collective operation, MPI_Bcast's count times the
+// size of its datatype, for example: bytes plus one. 0: there is no such thing, or it is not known.
+constexpr std::uint64_t agreed_of_bytes(std::uint64_t bytes) { return bytes + 1; }
+// With the last digits of the number of operations, since the two words are not read at one time.
+inline constexpr std::uint32_t kAgreedBits = 48;
+constexpr std::uint64_t agreed_word(std::uint32_t count, std::uint64_t agreed) {
+  return agreed >> kAgreedBits != 0 ? 0 : std::uint64_t{count} << kAgreedBits | agreed;
+}
+constexpr std::uint64_t agreed_of_word(std::uint64_t word, std::uint32_t count) {
+  const std::uint64_t agreed = word & ((std::uint64_t{1} << kAgreedBits) - 1);
+  return agreed_word(count, agreed) == word ? agreed : 0;
+}
 
 // What was counted between enter and exit of the calls from a site, in the order of
 // SegmentHeader::counter_names. Plain adds of the calling thread, or atomic ones under MPI_THREAD_MULTIPLE.
@@ -782,6 +796,7 @@ struct MpiCallUnderWay {
   // Requests of the process that were not complete when the call began, whether or not it waits for them.
   // Only of calls on a communicator, or for requests.
   std::atomic<std::uint32_t> open_requests;
+  std::atomic<std::uint64_t> agreed;  // of a collective operation, see agreed_of_bytes()
 };
 
 // --- event loops ---------------------------------------------------------------------------

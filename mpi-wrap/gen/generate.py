@@ -393,6 +393,17 @@ class Wrapper:
             return [f"record.init_collective({f.get('root', '')});"]
         return []
 
+    def agreed(self):
+        """Returns the arguments that say what all members have to give alike."""
+        f = self.f
+        if not f.get("agreed"):
+            return ""
+        pairs = [", ".join(x.name for x in f.product(field)) for field in ("agreed_at_root", "agreed") if f.get(field)]
+        return ", ".join(([f.get("root")] if len(pairs) == 2 else []) + pairs)
+
+    def record_agreed(self):
+        return f"agree({self.agreed()})." if self.agreed() else ""
+
     def started_events(self):
         f, request = self.f, f"*{self.f.request_argument()}"
         if f.get("sends") and f.get("receives"):
@@ -403,7 +414,7 @@ class Wrapper:
             return [f"record.start_receive({request}, {self.received_message()});"]
         if f.get("sync"):
             root = f", {f.get('root')}" if f.get("root") else ""
-            return [f"record.start_collective({request}{root});"]
+            return [f"record.{self.record_agreed()}start_collective({request}{root});"]
         return [f"record.start_other({request});"]
 
     def events(self):
@@ -429,7 +440,7 @@ class Wrapper:
                 f"epoch_ended({f.get('window')}, {exposure})"
             lines.append(f"{condition}record.{call};")
         if f.get("sync"):
-            lines.append(f"record.collective_ended({f.get('root', '')});")
+            lines.append(f"record.{self.record_agreed()}collective_ended({f.get('root', '')});")
         return lines
 
     def pass_on(self, names):
@@ -491,7 +502,7 @@ class Wrapper:
             text += f".rooted({f.get('root')})"
         elif f.get("sync"):
             text += ".collective()"
-        return text
+        return text + (f".agree({self.agreed()})" if self.agreed() else "")
 
     LOCALS = {"real", "start", "passed_on", "returned", "record", "subject", "use", "taken", "own_status", "seen_status", "persistent",
               "in_place", "role"}
@@ -561,8 +572,8 @@ class Wrapper:
         # The events of a call that frees its communicator speak of it.
         if f.get("frees"):
             last.append("release(subject, use);")
-        # A receive that is too short has taken its message all the same.
-        receives = f.get("recv") == "status" and verb is None
+        # A receive that is too short has taken its message all the same, and so has one inside a collective operation.
+        receives = verb is None and (f.get("recv") == "status" or f.category == "collective" and bool(f.get("sync") and f.get("recv")))
         condition = "record.has_message(returned)" if receives else "record.counts()"
         if len(last) == 1 and not last[0].startswith("if"):
             self.add(f"if ({condition}) {last[0]}")

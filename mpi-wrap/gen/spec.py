@@ -24,7 +24,7 @@ CHAPTERS = {
 REQUIRED = ("number", "name", "chapter", "class", "since", "prototype")
 RULES = ("hand", "comm", "window", "file", "message", "new_comm", "new_window", "new_file",
          "new_message", "frees", "sent", "recv", "sent_at", "recv_at", "root", "in_place", "peer",
-         "no_op", "request", "sends", "receives", "probes", "epoch", "sync")
+         "no_op", "request", "sends", "receives", "probes", "epoch", "sync", "agreed", "agreed_at_root")
 FIELDS = REQUIRED + ("removed", "unwrapped") + RULES
 NEW_COMM_KINDS = ("dup", "child", "group", "inter")
 SYNC_CLASSES = ("barrier", "nxn", "1xn", "nx1", "scan")
@@ -256,6 +256,13 @@ class Function:
                 self.fail("sync belongs to the operation, not to what completes it")
         elif self.category == "collective" and self.chapter == "collectives":
             self.fail("a collective operation without 'sync'")
+        for field in ("agreed", "agreed_at_root"):
+            if field in self.fields and [(f.kind, f.index) for f in self.product(field)] != [("count", None), ("type", None)]:
+                self.fail(f"bad {field} '{self.fields[field]}'")
+        if "agreed" in self.fields and ("sync" not in self.fields or self.request_verb() not in (None, "starts")):
+            self.fail("'agreed' is of operations that begin with the call")
+        if "agreed_at_root" in self.fields and not {"agreed", "root"} <= self.fields.keys():
+            self.fail("agreed_at_root without agreed or root")
 
     def check_peer(self):
         peer = self.fields["peer"]

@@ -13,7 +13,7 @@ using namespace clusterprof::mpi_wrap;
 // clang-format off
 extern "C" int clusterprof_wrap_MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather);
-  const std::uint64_t start = enter(wire::kMPI_Allgather, [&] { return Intent(wire::kMPI_Allgather, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Allgather, [&] { return Intent(wire::kMPI_Allgather, key_of(comm)).collective().agree(recvcount, recvtype); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Allgather, start, returned == MPI_SUCCESS);
@@ -28,7 +28,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather(const void *sendbuf, int sendcount
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(recvcount, recvtype).collective_ended();
   return returned;
 }
 
@@ -49,13 +49,13 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv(const void *sendbuf, int sendcoun
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.collective_ended();
   return returned;
 }
 
 extern "C" int clusterprof_wrap_MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce);
-  const std::uint64_t start = enter(wire::kMPI_Allreduce, [&] { return Intent(wire::kMPI_Allreduce, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Allreduce, [&] { return Intent(wire::kMPI_Allreduce, key_of(comm)).collective().agree(count, datatype); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Allreduce, start, returned == MPI_SUCCESS);
@@ -67,13 +67,13 @@ extern "C" int clusterprof_wrap_MPI_Allreduce(const void *sendbuf, void *recvbuf
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(count, datatype).collective_ended();
   return returned;
 }
 
 extern "C" int clusterprof_wrap_MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall);
-  const std::uint64_t start = enter(wire::kMPI_Alltoall, [&] { return Intent(wire::kMPI_Alltoall, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Alltoall, [&] { return Intent(wire::kMPI_Alltoall, key_of(comm)).collective().agree(recvcount, recvtype); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Alltoall, start, returned == MPI_SUCCESS);
@@ -88,7 +88,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall(const void *sendbuf, int sendcount,
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(recvcount, recvtype).collective_ended();
   return returned;
 }
 
@@ -109,7 +109,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv(const void *sendbuf, const int sen
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.collective_ended();
   return returned;
 }
 
@@ -130,7 +130,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw(const void *sendbuf, const int sen
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.collective_ended();
   return returned;
 }
 
@@ -149,7 +149,7 @@ extern "C" int clusterprof_wrap_MPI_Barrier(MPI_Comm comm) {
 
 extern "C" int clusterprof_wrap_MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast);
-  const std::uint64_t start = enter(wire::kMPI_Bcast, [&] { return Intent(wire::kMPI_Bcast, key_of(comm)).rooted(root); });
+  const std::uint64_t start = enter(wire::kMPI_Bcast, [&] { return Intent(wire::kMPI_Bcast, key_of(comm)).rooted(root).agree(count, datatype); });
   if (start == 0) return real(buffer, count, datatype, root, comm);
   const int returned = real(buffer, count, datatype, root, comm);
   Record record(wire::kMPI_Bcast, start, returned == MPI_SUCCESS);
@@ -162,13 +162,13 @@ extern "C" int clusterprof_wrap_MPI_Bcast(void *buffer, int count, MPI_Datatype 
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.agree(count, datatype).collective_ended(root);
   return returned;
 }
 
 extern "C" int clusterprof_wrap_MPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan);
-  const std::uint64_t start = enter(wire::kMPI_Exscan, [&] { return Intent(wire::kMPI_Exscan, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Exscan, [&] { return Intent(wire::kMPI_Exscan, key_of(comm)).collective().agree(count, datatype); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Exscan, start, returned == MPI_SUCCESS);
@@ -180,13 +180,13 @@ extern "C" int clusterprof_wrap_MPI_Exscan(const void *sendbuf, void *recvbuf, i
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(count, datatype).collective_ended();
   return returned;
 }
 
 extern "C" int clusterprof_wrap_MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather);
-  const std::uint64_t start = enter(wire::kMPI_Gather, [&] { return Intent(wire::kMPI_Gather, key_of(comm)).rooted(root); });
+  const std::uint64_t start = enter(wire::kMPI_Gather, [&] { return Intent(wire::kMPI_Gather, key_of(comm)).rooted(root).agree(root, recvcount, recvtype, sendcount, sendtype); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Gather, start, returned == MPI_SUCCESS);
@@ -202,7 +202,7 @@ extern "C" int clusterprof_wrap_MPI_Gather(const void *sendbuf, int sendcount, M
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.agree(root, recvcount, recvtype, sendcount, sendtype).collective_ended(root);
   return returned;
 }
 
@@ -224,7 +224,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv(const void *sendbuf, int sendcount, 
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.collective_ended(root);
   return returned;
 }
 
@@ -245,7 +245,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgather(const void *sendbuf, int sendcoun
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(recvcount, recvtype).start_collective(*request);
   return returned;
 }
 
@@ -284,7 +284,7 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce(const void *sendbuf, void *recvbu
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(count, datatype).start_collective(*request);
   return returned;
 }
 
@@ -305,7 +305,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall(const void *sendbuf, int sendcount
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(recvcount, recvtype).start_collective(*request);
   return returned;
 }
 
@@ -379,7 +379,7 @@ extern "C" int clusterprof_wrap_MPI_Ibcast(void *buffer, int count, MPI_Datatype
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request, root);
+  if (record.counts()) record.agree(count, datatype).start_collective(*request, root);
   return returned;
 }
 
@@ -397,7 +397,7 @@ extern "C" int clusterprof_wrap_MPI_Iexscan(const void *sendbuf, void *recvbuf, 
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(count, datatype).start_collective(*request);
   return returned;
 }
 
@@ -419,7 +419,7 @@ extern "C" int clusterprof_wrap_MPI_Igather(const void *sendbuf, int sendcount, 
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request, root);
+  if (record.counts()) record.agree(root, recvcount, recvtype, sendcount, sendtype).start_collective(*request, root);
   return returned;
 }
 
@@ -460,7 +460,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce(const void *sendbuf, void *recvbuf, 
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request, root);
+  if (record.counts()) record.agree(count, datatype).start_collective(*request, root);
   return returned;
 }
 
@@ -496,7 +496,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block(const void *sendbuf, v
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(recvcount, datatype).start_collective(*request);
   return returned;
 }
 
@@ -514,7 +514,7 @@ extern "C" int clusterprof_wrap_MPI_Iscan(const void *sendbuf, void *recvbuf, in
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(count, datatype).start_collective(*request);
   return returned;
 }
 
@@ -536,7 +536,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatter(const void *sendbuf, int sendcount,
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request, root);
+  if (record.counts()) record.agree(root, sendcount, sendtype, recvcount, recvtype).start_collective(*request, root);
   return returned;
 }
 
@@ -597,7 +597,7 @@ extern "C" int clusterprof_wrap_MPI_Op_free(MPI_Op *op) {
 
 extern "C" int clusterprof_wrap_MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce);
-  const std::uint64_t start = enter(wire::kMPI_Reduce, [&] { return Intent(wire::kMPI_Reduce, key_of(comm)).rooted(root); });
+  const std::uint64_t start = enter(wire::kMPI_Reduce, [&] { return Intent(wire::kMPI_Reduce, key_of(comm)).rooted(root).agree(count, datatype); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm);
   Record record(wire::kMPI_Reduce, start, returned == MPI_SUCCESS);
@@ -610,7 +610,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce(const void *sendbuf, void *recvbuf, i
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.agree(count, datatype).collective_ended(root);
   return returned;
 }
 
@@ -639,13 +639,13 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter(const void *sendbuf, void *re
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.collective_ended();
   return returned;
 }
 
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block, [&] { return Intent(wire::kMPI_Reduce_scatter_block, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block, [&] { return Intent(wire::kMPI_Reduce_scatter_block, key_of(comm)).collective().agree(recvcount, datatype); });
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   Record record(wire::kMPI_Reduce_scatter_block, start, returned == MPI_SUCCESS);
@@ -657,13 +657,13 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block(const void *sendbuf, vo
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(recvcount, datatype).collective_ended();
   return returned;
 }
 
 extern "C" int clusterprof_wrap_MPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan);
-  const std::uint64_t start = enter(wire::kMPI_Scan, [&] { return Intent(wire::kMPI_Scan, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Scan, [&] { return Intent(wire::kMPI_Scan, key_of(comm)).collective().agree(count, datatype); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Scan, start, returned == MPI_SUCCESS);
@@ -675,13 +675,13 @@ extern "C" int clusterprof_wrap_MPI_Scan(const void *sendbuf, void *recvbuf, int
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(count, datatype).collective_ended();
   return returned;
 }
 
 extern "C" int clusterprof_wrap_MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter);
-  const std::uint64_t start = enter(wire::kMPI_Scatter, [&] { return Intent(wire::kMPI_Scatter, key_of(comm)).rooted(root); });
+  const std::uint64_t start = enter(wire::kMPI_Scatter, [&] { return Intent(wire::kMPI_Scatter, key_of(comm)).rooted(root).agree(root, sendcount, sendtype, recvcount, recvtype); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Scatter, start, returned == MPI_SUCCESS);
@@ -697,7 +697,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter(const void *sendbuf, int sendcount, 
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.agree(root, sendcount, sendtype, recvcount, recvtype).collective_ended(root);
   return returned;
 }
 
@@ -719,14 +719,14 @@ extern "C" int clusterprof_wrap_MPI_Scatterv(const void *sendbuf, const int send
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.collective_ended(root);
   return returned;
 }
 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_c);
-  const std::uint64_t start = enter(wire::kMPI_Allgather_c, [&] { return Intent(wire::kMPI_Allgather_c, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Allgather_c, [&] { return Intent(wire::kMPI_Allgather_c, key_of(comm)).collective().agree(recvcount, recvtype); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Allgather_c, start, returned == MPI_SUCCESS);
@@ -741,7 +741,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_c(const void *sendbuf, MPI_Count s
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(recvcount, recvtype).collective_ended();
   return returned;
 }
 
@@ -814,7 +814,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_c(const void *sendbuf, MPI_Count 
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.collective_ended();
   return returned;
 }
 
@@ -872,7 +872,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_C
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_c);
-  const std::uint64_t start = enter(wire::kMPI_Allreduce_c, [&] { return Intent(wire::kMPI_Allreduce_c, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Allreduce_c, [&] { return Intent(wire::kMPI_Allreduce_c, key_of(comm)).collective().agree(count, datatype); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Allreduce_c, start, returned == MPI_SUCCESS);
@@ -884,7 +884,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_c(const void *sendbuf, void *recvb
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(count, datatype).collective_ended();
   return returned;
 }
 
@@ -936,7 +936,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_c);
-  const std::uint64_t start = enter(wire::kMPI_Alltoall_c, [&] { return Intent(wire::kMPI_Alltoall_c, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Alltoall_c, [&] { return Intent(wire::kMPI_Alltoall_c, key_of(comm)).collective().agree(recvcount, recvtype); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
   Record record(wire::kMPI_Alltoall_c, start, returned == MPI_SUCCESS);
@@ -951,7 +951,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_c(const void *sendbuf, MPI_Count se
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(recvcount, recvtype).collective_ended();
   return returned;
 }
 
@@ -1024,7 +1024,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_c(const void *sendbuf, const MPI_C
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.collective_ended();
   return returned;
 }
 
@@ -1097,7 +1097,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_c(const void *sendbuf, const MPI_C
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.collective_ended();
   return returned;
 }
 
@@ -1174,7 +1174,7 @@ extern "C" int clusterprof_wrap_MPI_Barrier_init(MPI_Comm comm, MPI_Info info, M
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_c);
-  const std::uint64_t start = enter(wire::kMPI_Bcast_c, [&] { return Intent(wire::kMPI_Bcast_c, key_of(comm)).rooted(root); });
+  const std::uint64_t start = enter(wire::kMPI_Bcast_c, [&] { return Intent(wire::kMPI_Bcast_c, key_of(comm)).rooted(root).agree(count, datatype); });
   if (start == 0) return real(buffer, count, datatype, root, comm);
   const int returned = real(buffer, count, datatype, root, comm);
   Record record(wire::kMPI_Bcast_c, start, returned == MPI_SUCCESS);
@@ -1187,7 +1187,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_D
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.agree(count, datatype).collective_ended(root);
   return returned;
 }
 
@@ -1241,7 +1241,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, 
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_c);
-  const std::uint64_t start = enter(wire::kMPI_Exscan_c, [&] { return Intent(wire::kMPI_Exscan_c, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Exscan_c, [&] { return Intent(wire::kMPI_Exscan_c, key_of(comm)).collective().agree(count, datatype); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Exscan_c, start, returned == MPI_SUCCESS);
@@ -1253,7 +1253,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_c(const void *sendbuf, void *recvbuf,
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(count, datatype).collective_ended();
   return returned;
 }
 
@@ -1305,7 +1305,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *rec
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_c);
-  const std::uint64_t start = enter(wire::kMPI_Gather_c, [&] { return Intent(wire::kMPI_Gather_c, key_of(comm)).rooted(root); });
+  const std::uint64_t start = enter(wire::kMPI_Gather_c, [&] { return Intent(wire::kMPI_Gather_c, key_of(comm)).rooted(root).agree(root, recvcount, recvtype, sendcount, sendtype); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Gather_c, start, returned == MPI_SUCCESS);
@@ -1321,7 +1321,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_c(const void *sendbuf, MPI_Count send
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.agree(root, recvcount, recvtype, sendcount, sendtype).collective_ended(root);
   return returned;
 }
 
@@ -1397,7 +1397,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_c(const void *sendbuf, MPI_Count sen
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.collective_ended(root);
   return returned;
 }
 
@@ -1472,7 +1472,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count 
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(recvcount, recvtype).start_collective(*request);
   return returned;
 }
 
@@ -1515,7 +1515,7 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recv
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(count, datatype).start_collective(*request);
   return returned;
 }
 
@@ -1538,7 +1538,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count s
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(recvcount, recvtype).start_collective(*request);
   return returned;
 }
 
@@ -1605,7 +1605,7 @@ extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request, root);
+  if (record.counts()) record.agree(count, datatype).start_collective(*request, root);
   return returned;
 }
 
@@ -1625,7 +1625,7 @@ extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(count, datatype).start_collective(*request);
   return returned;
 }
 
@@ -1649,7 +1649,7 @@ extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sen
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request, root);
+  if (record.counts()) record.agree(root, recvcount, recvtype, sendcount, sendtype).start_collective(*request, root);
   return returned;
 }
 
@@ -1694,7 +1694,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request, root);
+  if (record.counts()) record.agree(count, datatype).start_collective(*request, root);
   return returned;
 }
 
@@ -1714,7 +1714,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf,
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(recvcount, datatype).start_collective(*request);
   return returned;
 }
 
@@ -1754,7 +1754,7 @@ extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, 
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request);
+  if (record.counts()) record.agree(count, datatype).start_collective(*request);
   return returned;
 }
 
@@ -1778,7 +1778,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count se
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.start_collective(*request, root);
+  if (record.counts()) record.agree(root, sendcount, sendtype, recvcount, recvtype).start_collective(*request, root);
   return returned;
 }
 
@@ -1823,7 +1823,7 @@ extern "C" int clusterprof_wrap_MPI_Op_create_c(MPI_User_function_c *user_fn, in
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_c);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_c, [&] { return Intent(wire::kMPI_Reduce_c, key_of(comm)).rooted(root); });
+  const std::uint64_t start = enter(wire::kMPI_Reduce_c, [&] { return Intent(wire::kMPI_Reduce_c, key_of(comm)).rooted(root).agree(count, datatype); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm);
   Record record(wire::kMPI_Reduce_c, start, returned == MPI_SUCCESS);
@@ -1836,7 +1836,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_c(const void *sendbuf, void *recvbuf,
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.agree(count, datatype).collective_ended(root);
   return returned;
 }
 
@@ -1903,7 +1903,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_local_c(const void *inbuf, void *inou
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_c);
-  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_c, [&] { return Intent(wire::kMPI_Reduce_scatter_block_c, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_c, [&] { return Intent(wire::kMPI_Reduce_scatter_block_c, key_of(comm)).collective().agree(recvcount, datatype); });
   if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm);
   Record record(wire::kMPI_Reduce_scatter_block_c, start, returned == MPI_SUCCESS);
@@ -1915,7 +1915,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_c(const void *sendbuf, 
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(recvcount, datatype).collective_ended();
   return returned;
 }
 
@@ -1979,7 +1979,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_c(const void *sendbuf, void *
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.collective_ended();
   return returned;
 }
 
@@ -2031,7 +2031,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, v
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_c);
-  const std::uint64_t start = enter(wire::kMPI_Scan_c, [&] { return Intent(wire::kMPI_Scan_c, key_of(comm)).collective(); });
+  const std::uint64_t start = enter(wire::kMPI_Scan_c, [&] { return Intent(wire::kMPI_Scan_c, key_of(comm)).collective().agree(count, datatype); });
   if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm);
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm);
   Record record(wire::kMPI_Scan_c, start, returned == MPI_SUCCESS);
@@ -2043,7 +2043,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_c(const void *sendbuf, void *recvbuf, M
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended();
+  if (record.has_message(returned)) record.agree(count, datatype).collective_ended();
   return returned;
 }
 
@@ -2095,7 +2095,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvb
 #if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_c);
-  const std::uint64_t start = enter(wire::kMPI_Scatter_c, [&] { return Intent(wire::kMPI_Scatter_c, key_of(comm)).rooted(root); });
+  const std::uint64_t start = enter(wire::kMPI_Scatter_c, [&] { return Intent(wire::kMPI_Scatter_c, key_of(comm)).rooted(root).agree(root, sendcount, sendtype, recvcount, recvtype); });
   if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
   Record record(wire::kMPI_Scatter_c, start, returned == MPI_SUCCESS);
@@ -2111,7 +2111,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_c(const void *sendbuf, MPI_Count sen
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.agree(root, sendcount, sendtype, recvcount, recvtype).collective_ended(root);
   return returned;
 }
 
@@ -2187,7 +2187,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_c(const void *sendbuf, const MPI_Co
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (record.counts()) record.collective_ended(root);
+  if (record.has_message(returned)) record.collective_ended(root);
   return returned;
 }
 

@@ -64,6 +64,7 @@ wire::MpiCommunicator& entry_of(wire::SegmentHeader* segment, std::uint32_t inde
 void begin_counting(wire::SegmentHeader* segment, const Communicator& communicator) noexcept {
   if (state.attached) return;
   wire::MpiCommunicator& entry = entry_of(segment, communicator.index);
+  entry.agreed.store(0, std::memory_order_relaxed);
   entry.collectives.store(0, std::memory_order_relaxed);
   entry.collectives_of.store(communicator.identity, std::memory_order_release);
 }
@@ -110,12 +111,13 @@ void give_entry(Communicator& communicator, const char* name, std::uint64_t orig
   agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kCommunicatorTableFull));
 }
 
-void publish_collectives(wire::SegmentHeader* segment, const Communicator& communicator,
-                         std::uint16_t op) noexcept {
+void publish_collectives(wire::SegmentHeader* segment, const Communicator& communicator, std::uint16_t op,
+                         std::uint64_t agreed) noexcept {
   if (state.attached || segment == nullptr || communicator.index >= segment->communicators) return;
   wire::MpiCommunicator& entry = entry_of(segment, communicator.index);
   if (entry.collectives_of.load(std::memory_order_relaxed) != communicator.identity) return;
   const std::uint32_t count = __atomic_load_n(&communicator.collectives, __ATOMIC_RELAXED);
+  entry.agreed.store(wire::agreed_word(count, agreed), std::memory_order_relaxed);
   entry.collectives.store(wire::collectives_word(count, op), std::memory_order_release);
 }
 

@@ -21,10 +21,10 @@ void retire_entry(const Communicator& communicator) noexcept;
 // A new segment has none yet.
 void forget_entries() noexcept;
 
-// After the communicator's count of collective operations has grown, by one of the function `op`. Nothing is
-// told of communicators that share an entry.
-void publish_collectives(wire::SegmentHeader* segment, const Communicator& communicator,
-                         std::uint16_t op) noexcept;
+// After the communicator's count of collective operations has grown, by one of the function `op`. `agreed`:
+// wire::agreed_of_bytes, 0 not known. Nothing is told of communicators that share an entry.
+void publish_collectives(wire::SegmentHeader* segment, const Communicator& communicator, std::uint16_t op,
+                         std::uint64_t agreed) noexcept;
 
 // After MPI_Comm_set_name.
 void rename_communicator(const Communicator& communicator, const char* name) noexcept;

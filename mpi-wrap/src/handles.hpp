@@ -9,7 +9,7 @@ namespace clusterprof::mpi_wrap {
 
 struct Handles {
   MPI_Comm comm_world, comm_self, comm_null;
-  MPI_Datatype datatype_null;
+  MPI_Datatype datatype_null, packed;
   MPI_Op no_op;
   MPI_Group group_null;
 };

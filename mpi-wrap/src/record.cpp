@@ -176,7 +176,7 @@ void Record::message_received(const Request& taken) noexcept {
 Operation Record::take_collective(int root) const noexcept {
   Operation taken = operation(root == kNoRoot ? -1 : world_rank(root), communicator_->rank);
   taken.sequence = take_collective_number(*communicator_, state.shared);
-  publish_collectives(call_.segment, *communicator_, static_cast<std::uint16_t>(op_));
+  publish_collectives(call_.segment, *communicator_, static_cast<std::uint16_t>(op_), agreed_);
   taken.members = static_cast<std::uint32_t>(communicator_->size);
   taken.bytes = sent_ + received_;
   count_operation(call_, state.shared);

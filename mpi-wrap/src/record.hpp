@@ -26,8 +26,9 @@ namespace clusterprof::mpi_wrap {
 class Intent {
  public:
   explicit Intent(std::uint32_t op) noexcept
-      : call_{op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {},
-              0} {}
+      : call_{
+            op, wire::kNoPath, 0, wire::kNoSequence, wire::kNoPeer, wire::kNoTag, wire::kNoPeer, 0, 0, {}, 0,
+            0} {}
   // `key`: of the communicator, or of a window, file or message made from it.
   Intent(std::uint32_t op, HandleKey key) noexcept : Intent(op, communicator_of(key)) {}
   Intent(std::uint32_t op, const Communicator* communicator) noexcept : Intent(op) {
@@ -55,6 +56,19 @@ class Intent {
   Intent& rooted(int root) noexcept {
     if (root >= 0) call_.root = world_rank(root);
     return collective();
+  }
+  // What all members of the operation have to give alike; at the root other arguments may say it. Call this
+  // after the two above.
+  template <typename Count>
+  Intent& agree(Count count, MPI_Datatype type) noexcept {
+    if (call_.sequence != wire::kNoSequence) call_.agreed = agreed_of(count, type);
+    return *this;
+  }
+  template <typename Count>
+  Intent& agree(int root, Count at_root, MPI_Datatype type_at_root, Count elsewhere,
+                MPI_Datatype type_elsewhere) noexcept {
+    const bool here = communicator_ != nullptr && root == communicator_->rank;
+    return here ? agree(at_root, type_at_root) : agree(elsewhere, type_elsewhere);
   }
   // The call waits for these requests.
   Intent& completes(const MPI_Request* requests, int count) noexcept;
@@ -239,6 +253,18 @@ class Record {
   void failed(int error, int peer, int tag, const MPI_Status& status) const noexcept;
   void failed(int error, const KnownMessage& about) const noexcept;
 
+  // As Intent's. Call this before the event.
+  template <typename Count>
+  Record& agree(Count count, MPI_Datatype type) noexcept {
+    agreed_ = agreed_of(count, type);
+    return *this;
+  }
+  template <typename Count>
+  Record& agree(int root, Count at_root, MPI_Datatype type_at_root, Count elsewhere,
+                MPI_Datatype type_elsewhere) noexcept {
+    return role(root).root ? agree(at_root, type_at_root) : agree(elsewhere, type_elsewhere);
+  }
+
   // Events of a call that counts. Call these after finish(). Ranks and tags are as the program gave them.
   static constexpr int kNoRoot = -1000;
   void message_sent(int destination, int tag, std::uint8_t flags = 0) noexcept;
@@ -363,7 +389,7 @@ class Record {
   std::uint32_t index_ = wire::kNoPath;
   Communicator* communicator_ = nullptr;
   MPI_Comm handle_{};
-  std::uint64_t sent_ = 0, received_ = 0;
+  std::uint64_t sent_ = 0, received_ = 0, agreed_ = 0;
   PersistentRequest* persistent_ = nullptr;
 };
 

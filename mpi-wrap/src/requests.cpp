@@ -312,7 +312,7 @@ void start_one(const EndedCall& call, Request& request) noexcept {
       return;
     case RequestKind::kCollective:
       request.sequence = take_collective_number(communicator, state.shared);
-      publish_collectives(call.segment, communicator, request.op);
+      publish_collectives(call.segment, communicator, request.op, 0);
       count_operation(call, state.shared);
       write_event(call, wire::MpiEventKind::kCollectiveStart, operation_of(request));
       return;

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "formats/wire/segment.h"
+#include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/hash.hpp"
 #include "mpi-wrap/src/mpi_header.hpp"
 
@@ -23,7 +25,8 @@ struct KnownType {
 inline constexpr std::uint32_t kKnownTypes = 256;
 extern KnownType known_types[kKnownTypes];
 
-inline std::uint64_t type_size(MPI_Datatype type) noexcept {
+// 0: it is no predefined type, or one that programs seldom use.
+inline std::uint64_t predefined_size(MPI_Datatype type) noexcept {
 #if !CLUSTERPROF_MPI_OPENMPI
   // Predefined types carry their size in the handle: 0x4c00SSNN.
   const std::uint32_t handle = static_cast<std::uint32_t>(type);
@@ -33,7 +36,12 @@ inline std::uint64_t type_size(MPI_Datatype type) noexcept {
   for (std::uint32_t i = slot_of(mix(key), kKnownTypes); known_types[i].key != 0; i = (i + 1) % kKnownTypes) {
     if (known_types[i].key == key) return known_types[i].bytes;
   }
-  return type_size_from_library(type);
+  return 0;
+}
+
+inline std::uint64_t type_size(MPI_Datatype type) noexcept {
+  const std::uint64_t bytes = predefined_size(type);
+  return bytes != 0 ? bytes : type_size_from_library(type);
 }
 
 template <typename Count>
@@ -45,6 +53,16 @@ inline std::uint64_t count_of(Count count) noexcept {
 template <typename Count>
 inline std::uint64_t bytes_of(Count count, MPI_Datatype type) noexcept {
   return count > 0 ? static_cast<std::uint64_t>(count) * type_size(type) : 0;
+}
+
+// What a call has to agree on with those of other ranks, as wire::agreed_of_bytes. Asked before the call:
+// the library is not, since the program's mistakes in arguments are the call's to find. How many bytes of
+// MPI_PACKED stand for the same data is the library's affair.
+template <typename Count>
+inline std::uint64_t agreed_of(Count count, MPI_Datatype type) noexcept {
+  if (count <= 0) return count == 0 ? wire::agreed_of_bytes(0) : 0;
+  const std::uint64_t bytes = type == handles.packed ? 0 : predefined_size(type);
+  return bytes == 0 ? 0 : wire::agreed_of_bytes(static_cast<std::uint64_t>(count) * bytes);
 }
 
 // Bytes of block i. There is one type for all blocks, or one for each.

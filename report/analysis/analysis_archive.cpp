@@ -433,7 +433,7 @@ CLUSTERPROF_MEMBERS(TorchTimes, source, rows)
 CLUSTERPROF_MEMBERS(PendingPeer, rank, any)
 CLUSTERPROF_MEMBERS(PendingRow, kind, peer)
 CLUSTERPROF_MEMBERS(Failure, kind, rank, status, signal, address, instruction, stack_overflow, ended_by_mpi,
-                    abort_code, exception, message, place, call_path, stderr_tail)
+                    abort_code, exception, message, place, call_path, stderr_tail, mismatch)
 CLUSTERPROF_MEMBERS(CallUnderWayRow, place, rank, tid, main_thread, ended, age_s, communicator,
                     communicator_size, sequence, peer, tag, root, any_tag, requests, pending, waits_for,
                     waits_for_count, call_path)
@@ -511,11 +511,11 @@ CLUSTERPROF_MEMBERS(Bottleneck, rank, region, kind, share, evidence, place, caus
 CLUSTERPROF_MEMBERS(MissingRanks, ranks, state, place, for_s, exit_status, exit_signal)
 CLUSTERPROF_MEMBERS(HangWait, ranks, place, communicator, communicator_size, sequence, for_s, missing_ranks,
                     missing)
-CLUSTERPROF_MEMBERS(MismatchedRanks, ranks, op, root)
+CLUSTERPROF_MEMBERS(MismatchedRanks, ranks, op, root, bytes)
 CLUSTERPROF_MEMBERS(Hang, is_deadlock, follows_failure, waiting, cycle, mismatch, rank, place, call_path)
 CLUSTERPROF_MEMBERS(HeldShare, place, rank, bytes)
 CLUSTERPROF_MEMBERS(Finding, kind, severity, share, gain_s, ranks, rank, place, site, evidence, action,
-                    is_estimate, joined, hang, held, change, gain_error_s)
+                    is_estimate, joined, hang, mismatch, held, change, gain_error_s)
 // The ranks of a timeline, by far the most of all, stand apart: most readers do without.
 template <typename Archive>
 void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive_, Timeline& object_) {

@@ -235,7 +235,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   regions.finish(path_time, limits, counts, ranks, analysis);
   find_bottlenecks(paths, analysis);
   analysis.hang = find_hang(head, paths);
-  analysis.failure = choose_failure(head, analysis);
+  analysis.failure = choose_failure(head, paths, analysis);
   find_findings(head, path_time, paths, analysis);
   if (predict)
     if (std::optional<profile::Gains> gains = predict(analysis, gain_candidates(analysis, FunctionNames(head), lines)))

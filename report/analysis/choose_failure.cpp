@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "report/analysis/frame_owner.hpp"
+#include "report/analysis/hang_search.hpp"
 #include "report/analysis/stderr_text.hpp"
 
 namespace clusterprof::report {
@@ -48,7 +49,8 @@ constexpr std::int64_t kLimitPatience_ns = 300'000'000'000;
 
 class FailureChoice {
  public:
-  FailureChoice(const shard::ShardData& head, const Analysis& analysis) : head_(head), analysis_(analysis) {
+  FailureChoice(const shard::ShardData& head, const CallPaths& paths, const Analysis& analysis)
+      : head_(head), paths_(paths), analysis_(analysis) {
     for (const shard::Failure& row : head.failures)
       if (row.rank < head.ranks.size()) rows_.emplace(head.ranks[row.rank].rank, &row);
     for (const shard::Rank& rank : head.ranks)
@@ -265,7 +267,10 @@ class FailureChoice {
       failure.ended_by_mpi = true;
       failure.message = words_of(*error);
       const CallUnderWayRow* const call = call_of(rank);
-      if (call != nullptr && call->place.op == error->op) failure.place = call->place;
+      if (call != nullptr && call->place.op == error->op) {
+        failure.place = call->place;
+        failure.mismatch = find_mismatch(head_, paths_, rank.rank);
+      }
     }
     if (const auto exception = exception_of(rank, *row)) {
       failure.exception = exception->type;
@@ -302,6 +307,7 @@ class FailureChoice {
   }
 
   const shard::ShardData& head_;
+  const CallPaths& paths_;
   const Analysis& analysis_;
   // By rank number.
   std::unordered_map<std::int32_t, const shard::Failure*> rows_;
@@ -341,8 +347,9 @@ bool is_silent(const RankInfo& rank, const Analysis& analysis) {
   return rank.still_ran && rank.node < analysis.nodes.size() && analysis.nodes[rank.node].as_of_utc_ns != 0;
 }
 
-std::optional<Failure> choose_failure(const shard::ShardData& head, const Analysis& analysis) {
-  return FailureChoice(head, analysis).choose();
+std::optional<Failure> choose_failure(const shard::ShardData& head, const CallPaths& paths,
+                                      const Analysis& analysis) {
+  return FailureChoice(head, paths, analysis).choose();
 }
 
 }  // namespace clusterprof::report

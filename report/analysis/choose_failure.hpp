@@ -6,6 +6,7 @@
 
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/analysis.hpp"
+#include "report/analysis/call_paths.hpp"
 
 namespace clusterprof::report {
 
@@ -26,6 +27,7 @@ const NoteRecord* launcher_that_ended_first(const Analysis& analysis);
 // The analysis has all ranks, calls under way and the hang already. A deadlock counts unless it followed a
 // failure. No value: nothing has failed, or it is not known which rank was the first. It may be kNode for a
 // node that is still running: find_run_state() removes it then.
-std::optional<Failure> choose_failure(const shard::ShardData& head, const Analysis& analysis);
+std::optional<Failure> choose_failure(const shard::ShardData& head, const CallPaths& paths,
+                                      const Analysis& analysis);
 
 }  // namespace clusterprof::report

@@ -46,6 +46,8 @@ struct Failure {
   SourceLocation place;                    // where the exception was raised, or where the rank was last seen
   std::vector<SourceLocation> call_path;   // where the rank was last seen, the outermost frame first
   std::optional<std::string> stderr_tail;  // no value: nothing was seen, or it was not kept
+  // Where MPI itself ended the rank in a collective operation that is not the same on all members.
+  std::vector<MismatchedRanks> mismatch;
 };
 
 }  // namespace clusterprof::report

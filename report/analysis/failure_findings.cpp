@@ -132,6 +132,7 @@ class FailureFindings {
     if (failure.address) evidence.set(Key::kAddress, address_text(*failure.address));
     if (failure.stack_overflow) evidence.set(Key::kStackOverflow, 1);
     if (failure.ended_by_mpi) evidence.set(Key::kEndedByMpi, 1);
+    finding.mismatch = failure.mismatch;
   }
 
   // Adds a finding on all ranks that failed or vanished, where the reason is not one of them. `launcher`: the

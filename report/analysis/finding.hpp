@@ -641,6 +641,7 @@ struct Finding {
   bool is_estimate = false;  // then never high
   std::vector<JoinedFinding> joined;
   std::optional<Hang> hang{};     // of kDeadlock
+  std::vector<MismatchedRanks> mismatch{};  // of kRankFailed: Failure::mismatch
   std::vector<HeldShare> held{};  // of kOutOfMemory: the largest first
   // The change of the program that was replayed for gain_s (docs/whatif.md), and half the width of gain_s'
   // 95 % interval; empty: none was.

@@ -64,6 +64,9 @@ struct MismatchedRanks {
   std::vector<std::int32_t> ranks;
   std::string op;
   std::optional<std::int32_t> root;  // world rank; where the roots differ
+  // Where the sizes differ that the standard wants to be equal: of MPI_Bcast, its count times the size of its
+  // datatype.
+  std::optional<std::uint64_t> bytes;
 };
 
 struct Hang {

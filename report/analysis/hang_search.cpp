@@ -29,6 +29,9 @@ using shard::PendingKind;
 constexpr std::int64_t kStale_ns = 30'000'000'000;
 // A thread is gone if it ended this long before its rank was last looked at.
 constexpr std::int64_t kGone_ns = 1'000'000'000;
+// A library may do with what it gets where members give an operation different sizes. So they are not what
+// keeps it before it has had the time to move the data.
+constexpr double kSlowData_bytes_per_ns = 0.1;  // 100 MB/s
 // CPU time of a thread that sleeps: of our handler, and of few wake-ups. Whoever polls something a few times
 // a second uses more.
 constexpr std::uint64_t kAsleepCpu_ns = 2'000'000, kAsleepCpuOneIn = 5000;
@@ -75,6 +78,77 @@ std::string plain(std::string_view op) {
   return std::string(op);
 }
 
+std::vector<std::int32_t> rank_numbers(const std::vector<shard::Rank>& ranks,
+                                       const std::vector<std::uint32_t>& rows) {
+  std::vector<std::int32_t> numbers;
+  numbers.reserve(rows.size());
+  for (const std::uint32_t row : rows) numbers.push_back(ranks[row].rank);
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
+// What its members say of one collective operation. They have to say the same.
+struct SaidOfOperation {
+  std::string op;  // of those that are in a blocking call
+  std::map<std::pair<std::string, std::int32_t>, std::vector<std::uint32_t>> kinds;   // rows, by op and root
+  std::map<std::pair<std::string, std::uint64_t>, std::vector<std::uint32_t>> sizes;  // by op and bytes
+
+  // Of one that is in a blocking call.
+  void add_inside(const CallUnderWay& call, std::string_view name) {
+    op = plain(name);
+    kinds[{op, call.root}].push_back(call.rank);
+    add_size(call.rank, name, call.agreed_bytes);
+  }
+  void add_size(std::uint32_t rank, std::string_view name, std::uint64_t bytes) {
+    if (!name.empty() && bytes != CallUnderWay::kNoBytes) sizes[{plain(name), bytes}].push_back(rank);
+  }
+  // Of one that has left it. What the root was is not known.
+  void add_left(std::uint32_t rank, std::string_view name, std::uint64_t bytes) {
+    if (!name.empty() && !op.empty() && plain(name) != op)
+      kinds[{plain(name), CallUnderWay::kNoRank}].push_back(rank);
+    add_size(rank, name, bytes);
+  }
+
+  [[nodiscard]] bool kinds_differ() const { return kinds.size() > 1; }
+  [[nodiscard]] bool sizes_differ() const {
+    return sizes.size() > 1 && sizes.begin()->first.first == sizes.rbegin()->first.first;
+  }
+
+  // Those that say the same, the fewest first. Empty: all do.
+  [[nodiscard]] std::vector<MismatchedRanks> groups(const std::vector<shard::Rank>& ranks) const {
+    std::vector<MismatchedRanks> result;
+    if (kinds_differ()) {
+      std::set<std::string_view> ops;
+      for (const auto& [what, rows] : kinds) ops.insert(what.first);
+      std::map<std::pair<std::string, std::int32_t>, std::vector<std::uint32_t>> alike;
+      for (const auto& [what, rows] : kinds) {
+        // Of several operations, the roots do not matter.
+        auto& group = alike[{what.first, ops.size() > 1 ? CallUnderWay::kNoRank : what.second}];
+        group.insert(group.end(), rows.begin(), rows.end());
+      }
+      for (const auto& [what, rows] : alike)
+        result.push_back({rank_numbers(ranks, rows), what.first,
+                          what.second >= 0 ? std::optional(what.second) : std::nullopt, std::nullopt});
+    } else if (sizes_differ()) {
+      for (const auto& [what, rows] : sizes)
+        result.push_back({rank_numbers(ranks, rows), what.first, std::nullopt, what.second});
+    }
+    std::stable_sort(result.begin(), result.end(),
+                     [](const auto& x, const auto& y) { return x.ranks.size() < y.ranks.size(); });
+    return result;
+  }
+
+  // How long it takes at most to move the data, where members are in the operation that the sizes are of.
+  [[nodiscard]] std::uint64_t slowly_ns(std::uint32_t members) const {
+    const auto& [name, bytes] = sizes.rbegin()->first;
+    const bool for_each =  // a block for each member
+        contains(name, "ather") || contains(name, "catter") || contains(name, "lltoall");
+    const double all_bytes = static_cast<double>(bytes) * (for_each ? members : 1);
+    return static_cast<std::uint64_t>(std::min(all_bytes / kSlowData_bytes_per_ns, 1e18));
+  }
+};
+
 class HangSearch {
  public:
   HangSearch(const shard::ShardData& data, const CallPaths& paths) : data_(data), paths_(paths) {}
@@ -119,12 +193,12 @@ class HangSearch {
     std::size_t left = 0;               // of them that are not known to move
     bool is_known = false;              // who belongs to it
     bool is_mismatched = false;
-    std::map<std::pair<std::string, std::int32_t>, std::vector<std::uint32_t>>
-        mismatch;  // rows, by op and root
+    SaidOfOperation said;
   };
 
   struct Member {
     std::uint32_t rank = 0, count = 0, last_path = 0;
+    std::uint64_t agreed_bytes = CallUnderWay::kNoBytes;
   };
 
   [[nodiscard]] std::string_view leaf_of(std::uint32_t path) const {
@@ -301,7 +375,7 @@ class HangSearch {
     }
     for (const shard::CollectiveCount& row : data_.collective_counts)
       if (row.rank < data_.ranks.size() && communicators.contains(row.communicator))
-        members_[row.communicator].push_back({row.rank, row.count, row.path});
+        members_[row.communicator].push_back({row.rank, row.count, row.path, row.agreed_bytes});
     for (Operation& operation : operations_) find_absent(operation);
   }
 
@@ -314,37 +388,67 @@ class HangSearch {
   void find_absent(Operation& operation) {
     if (!knows_members(operation.communicator)) return;
     const std::vector<Member>& members = members_.at(operation.communicator);
-    std::set<std::uint32_t> inside;
+    std::map<std::uint32_t, bool> inside;  // whether by a request that it waits for
     bool all_still = true;
-    std::string op;  // of those that have begun it by a blocking call
     for (const std::size_t i : operation.inside) {
       const Wait& wait = waits_[i];
-      inside.insert(wait.call->rank);
+      const bool by_request = is_wait(wait.op);
+      inside.emplace(wait.call->rank, by_request);
       all_still = all_still && wait.is_still;
-      if (is_wait(wait.op)) continue;
-      op = plain(wait.op);
-      operation.mismatch[{op, wait.call->root}].push_back(wait.call->rank);
+      if (!by_request) operation.said.add_inside(*wait.call, wait.op);
     }
     std::size_t found = 0;
+    std::vector<std::uint32_t> left;  // rows of those that were inside
     for (const Member& member : members) {
-      if (inside.contains(member.rank)) {
-        ++found;
-        continue;
-      }
       const bool has_begun = member.count > operation.sequence;
       const std::string_view last = member.count == operation.sequence + 1 && member.last_path < paths_.size()
                                         ? leaf_of(member.last_path)
                                         : std::string_view();
-      if (!has_begun || (last == "MPI_Finalize" && !operation.is_finalize)) {
+      if (const auto in = inside.find(member.rank); in != inside.end()) {
+        ++found;
+        if (in->second) operation.said.add_size(member.rank, last, member.agreed_bytes);
+      } else if (!has_begun || (last == "MPI_Finalize" && !operation.is_finalize)) {
         operation.absent.push_back(member.rank);
-      } else if (!last.empty() && !op.empty() && plain(last) != op) {
-        operation.mismatch[{plain(last), CallUnderWay::kNoRank}].push_back(member.rank);
+      } else {
+        left.push_back(member.rank);
+        operation.said.add_left(member.rank, last, member.agreed_bytes);
       }
     }
     operation.is_known = found == inside.size();
-    operation.is_mismatched =
-        operation.is_known && all_still && !operation.is_finalize && operation.mismatch.size() > 1;
     operation.left = operation.absent.size();
+    if (!operation.is_known || !all_still || operation.is_finalize) return;
+    operation.is_mismatched = operation.said.kinds_differ() || keeps_by_sizes(operation, left);
+  }
+
+  // Whether all members have begun the operation, so long ago that it does not just take its time, and have
+  // given it different sizes.
+  [[nodiscard]] bool keeps_by_sizes(const Operation& operation,
+                                    const std::vector<std::uint32_t>& left) const {
+    if (!operation.absent.empty() || !operation.said.sizes_differ()) return false;
+    const std::uint64_t slowly_ns =
+        operation.said.slowly_ns(data_.communicators[operation.communicator].size);
+    return std::all_of(operation.inside.begin(), operation.inside.end(),
+                       [&](std::size_t i) {
+                         const CallUnderWay& call = *waits_[i].call;
+                         return stood_for(call.rank, call.lasted_ns, slowly_ns);
+                       }) &&
+           std::all_of(left.begin(), left.end(),
+                       [&](std::uint32_t row) { return left_before(row, slowly_ns); });
+  }
+
+  [[nodiscard]] bool stood_for(std::uint32_t row, std::uint64_t for_ns, std::uint64_t slowly_ns) const {
+    return !stale_[row] && for_ns >= slowly_ns && is_still(data_.ranks[row], for_ns - slowly_ns);
+  }
+
+  // Whether a rank that has left an operation did so long ago: it has been where it is since. Of one that
+  // runs it is not known.
+  [[nodiscard]] bool left_before(std::uint32_t row, std::uint64_t slowly_ns) const {
+    if (has_ended(row)) return states_[row].stays;
+    for (const std::size_t i : waits_of_[row]) {
+      const CallUnderWay& call = *waits_[i].call;
+      if (call.main_thread) return stood_for(row, call.lasted_ns, slowly_ns);
+    }
+    return main_thread_[row] != nullptr && stood_for(row, main_thread_[row]->unmoved_ns, slowly_ns);
   }
 
   // --- messages
@@ -523,12 +627,7 @@ class HangSearch {
   // ------------------------------------------------------------------------------------------
 
   [[nodiscard]] std::vector<std::int32_t> numbers_of(const std::vector<std::uint32_t>& rows) const {
-    std::vector<std::int32_t> ranks;
-    ranks.reserve(rows.size());
-    for (const std::uint32_t row : rows) ranks.push_back(data_.ranks[row].rank);
-    std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-    return ranks;
+    return rank_numbers(data_.ranks, rows);
   }
 
   // Ranks that will not come by themselves are the reason for those that wait for them.
@@ -650,22 +749,7 @@ class HangSearch {
   }
 
   void add_mismatch(const Operation& operation, Hang& hang) const {
-    std::set<std::string_view> ops;
-    for (const auto& [what, rows] : operation.mismatch) ops.insert(what.first);
-    std::map<std::pair<std::string, std::int32_t>, std::vector<std::uint32_t>> groups;
-    for (const auto& [what, rows] : operation.mismatch) {
-      // Of several operations, the roots do not matter.
-      auto& group = groups[{what.first, ops.size() > 1 ? CallUnderWay::kNoRank : what.second}];
-      group.insert(group.end(), rows.begin(), rows.end());
-    }
-    for (const auto& [what, rows] : groups) {
-      MismatchedRanks& group = hang.mismatch.emplace_back();
-      group.ranks = numbers_of(rows);
-      group.op = what.first;
-      if (what.second >= 0) group.root = what.second;
-    }
-    std::stable_sort(hang.mismatch.begin(), hang.mismatch.end(),
-                     [](const auto& x, const auto& y) { return x.ranks.size() < y.ranks.size(); });
+    hang.mismatch = operation.said.groups(data_.ranks);
     blame(hang, row_of_.at(hang.mismatch.front().ranks.front()));
   }
 
@@ -747,6 +831,43 @@ bool was_alive(const shard::Thread& thread, const shard::Rank& rank) {
 
 std::optional<Hang> find_hang(const shard::ShardData& data, const CallPaths& paths) {
   return HangSearch(data, paths).find();
+}
+
+std::vector<MismatchedRanks> find_mismatch(const shard::ShardData& data, const CallPaths& paths,
+                                           std::int32_t rank) {
+  const auto leaf_of = [&](std::uint32_t path) {
+    const shard::Frame* const frame = path < paths.size() ? paths.frame(path) : nullptr;
+    return frame == nullptr ? std::string_view() : std::string_view(paths.text(frame->name));
+  };
+  const auto own =
+      std::find_if(data.calls_under_way.begin(), data.calls_under_way.end(), [&](const CallUnderWay& call) {
+        return call.rank < data.ranks.size() && data.ranks[call.rank].rank == rank && call.main_thread &&
+               call.sequence != kNone && call.communicator != kNone;
+      });
+  if (own == data.calls_under_way.end() || own->communicator >= data.communicators.size() ||
+      is_wait(leaf_of(own->path)))
+    return {};
+  std::set<std::uint32_t> members;  // rows; none are known of communicators that share an entry
+  for (const shard::CollectiveCount& row : data.collective_counts)
+    if (row.communicator == own->communicator) members.insert(row.rank);
+  if (members.size() != data.communicators[own->communicator].size) return {};
+  SaidOfOperation said;
+  std::set<std::uint32_t> inside;
+  for (const CallUnderWay& call : data.calls_under_way) {
+    const bool same = call.communicator == own->communicator && call.sequence == own->sequence;
+    const std::string_view op = leaf_of(call.path);
+    if (!same || call.rank >= data.ranks.size() || is_wait(op) || op == "MPI_Finalize") continue;
+    if (!members.contains(call.rank)) return {};
+    inside.insert(call.rank);
+    said.add_inside(call, op);
+  }
+  for (const shard::CollectiveCount& row : data.collective_counts) {
+    const bool was_last = row.communicator == own->communicator && row.count == own->sequence + 1;
+    const std::string_view op = leaf_of(row.path);
+    if (was_last && row.rank < data.ranks.size() && !inside.contains(row.rank) && op != "MPI_Finalize")
+      said.add_left(row.rank, op, row.agreed_bytes);
+  }
+  return said.groups(data.ranks);
 }
 
 }  // namespace clusterprof::report

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/call_paths.hpp"
@@ -22,5 +23,10 @@ bool was_alive(const shard::Thread& thread, const shard::Rank& rank);
 // Linear in ranks, calls under way and members of their communicators. Empty: no rank has been waiting in an
 // MPI call for that long, or nobody knows for whom.
 std::optional<Hang> find_hang(const shard::ShardData& data, const CallPaths& paths);
+
+// The members of the collective operation that the rank is in, or ended in, by what they say of it, where
+// they do not say the same. Empty: they do, as far as is known, or it is in none.
+std::vector<MismatchedRanks> find_mismatch(const shard::ShardData& data, const CallPaths& paths,
+                                           std::int32_t rank);
 
 }  // namespace clusterprof::report

@@ -136,7 +136,7 @@ StacksReport report_stacks(const shard::ShardData& data, FrameMode frames) {
   list_calls_under_way(data, paths, report.run);
   find_last_seen(paths, report.run);
   report.run.hang = find_hang(data, paths);
-  report.run.failure = choose_failure(data, report.run);
+  report.run.failure = choose_failure(data, paths, report.run);
   for (const StackNode& node : report.stacks.nodes) report.run.places.push_back(node.place);
   return report;
 }

@@ -38,7 +38,7 @@ class TopSearch {
     list_calls_under_way(data_, paths_, top_.run);
     find_last_seen(paths_, top_.run);
     top_.run.hang = find_hang(data_, paths_);
-    top_.run.failure = choose_failure(data_, top_.run);
+    top_.run.failure = choose_failure(data_, paths_, top_.run);
     for (const auto& [path, place] : place_of_) top_.run.places.push_back(place);
     return std::move(top_);
   }

@@ -55,8 +55,8 @@ void write_failure(JsonWriter& out, const Analysis& analysis) {
     out("call_path", path)("stderr_tail", failure.stderr_tail);
     write_waiting(out, hang.waiting);
     out("cycle", hang.cycle);
-    out.rows("mismatch", hang.mismatch, [&](const MismatchedRanks& group) {
-      out("ranks", group.ranks)("op", group.op)("root", group.root);
+    out.rows("mismatch", is_hang ? hang.mismatch : failure.mismatch, [&](const MismatchedRanks& group) {
+      out("ranks", group.ranks)("op", group.op)("root", group.root)("bytes", group.bytes);
     });
   });
 }

@@ -44,6 +44,10 @@ class TopText {
       page_.blank();
       page_.paragraph({"", Style::kPlain}, words::verdict(*top_.run.hang, names_));
     }
+    if (top_.run.failure && !top_.run.failure->mismatch.empty()) {
+      page_.blank();
+      page_.paragraph({"", Style::kPlain}, words::mismatch_error(*top_.run.failure));
+    }
     if (top_.nodes.size() > 1) nodes();
     ranks();
     functions();

@@ -120,9 +120,9 @@ class FailureSentences : private FindingPhrases {
       return fmt::format("{} was killed because memory was short{}.", who(), last_seen(""));
     const std::string first = f_.ranks.size() > 1 && f_.rank ? fmt::format(", rank {} first", rank()) : "";
     if (e_.has(Key::kEndedByMpi))
-      return fmt::format("{} {} ended by MPI itself ({}){}: {}{}.", who(),
+      return fmt::format("{} {} ended by MPI itself ({}){}: {}{}{}.", who(),
                          f_.ranks.size() == 1 ? "was" : "were", end(), first, quoted(Key::kMessage),
-                         last_seen(""));
+                         last_seen(""), f_.mismatch.empty() ? "" : "; the operation " + differs(f_.mismatch));
     if (e_.has(Key::kSignal))
       return fmt::format("{} ended by {}{}{}.", who(), format::signal_name(whole(Key::kSignal)),
                          last_seen(", rank {} first"), signal_details());

@@ -104,27 +104,42 @@ std::string cycle_of(const Hang& hang) {
 }
 
 std::string mismatch_of(const Hang& hang, const format::ShortPaths& names) {
-  constexpr std::size_t kMost = 4;
   const HangWait& wait = hang.waiting.front();
-  const bool of_roots = hang.mismatch.front().root.has_value();
   std::string out =
-      fmt::format("operation {} on {} {}: ", wait.sequence.value_or(0),
+      fmt::format("operation {} on {} {}", wait.sequence.value_or(0),
                   wait.communicator.empty() ? "a communicator" : format::printable(wait.communicator),
-                  of_roots ? "has different roots" : "is not the same on all members");
-  for (std::size_t i = 0; i < hang.mismatch.size() && i < kMost; ++i) {
-    const MismatchedRanks& group = hang.mismatch[i];
-    if (i != 0) out += " against ";
-    out += format::printable(group.op);
-    if (group.root) out += fmt::format(" with root {}", *group.root);
-    out += fmt::format(" on {}", ranks_named(group.ranks));
-  }
-  if (hang.mismatch.size() > kMost) out += " and others";
+                  differs(hang.mismatch));
   const std::string where = names.place(wait.place.file, wait.place.line);
   if (!where.empty()) out += fmt::format("; rank {} is at {}", wait.ranks.front(), where);
   return out;
 }
 
 }  // namespace
+
+std::string differs(const std::vector<MismatchedRanks>& groups) {
+  constexpr std::size_t kMost = 4;
+  std::string out = groups.front().root    ? "has different roots: "
+                    : groups.front().bytes ? "has different sizes: "
+                                           : "is not the same on all members: ";
+  for (std::size_t i = 0; i < groups.size() && i < kMost; ++i) {
+    const MismatchedRanks& group = groups[i];
+    if (i != 0) out += " against ";
+    out += format::printable(group.op);
+    if (group.root) out += fmt::format(" with root {}", *group.root);
+    if (group.bytes)
+      out += fmt::format(" of {} bytes", *group.bytes);  // all digits: they may differ by little
+    out += fmt::format(" on {}", ranks_named(group.ranks));
+  }
+  if (groups.size() > kMost) out += " and others";
+  return out;
+}
+
+std::string mismatch_error(const Failure& failure) {
+  std::string message = format::printable(failure.message);
+  if (message.ends_with('.')) message.pop_back();  // the sentence has one
+  return fmt::format("Rank {} was ended by MPI itself: {}; the operation {}.", failure.rank, message,
+                     differs(failure.mismatch));
+}
 
 std::string verdict(const Hang& hang, const format::ShortPaths& names) {
   if (hang.waiting.empty()) return {};

@@ -16,12 +16,13 @@ LATEST_S = 150  # until a verdict is there: 5 s without a move, and a checkpoint
 class Hanging:
     """A job that hangs, and what is said of it."""
 
-    def __init__(self, test, run, before, command):
+    def __init__(self, test, run, before, command, **environment):
         self.test = test
         self.run = os.path.join(test.directory, run)
         self.command = command
         self.process = subprocess.Popen([*before, recording.CLUSTERPROF, "-o", self.run, *command], cwd=test.directory,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+                                        env=dict(os.environ, **environment))
         test.addCleanup(self.end)
 
     def end(self):
@@ -56,18 +57,18 @@ class Hanging:
 
 
 class Hangs(recording.RecordingTest):
-    def hanging(self, kind, flavours=("openmpi", "mpich")):
+    def hanging(self, kind, flavours=("openmpi", "mpich"), **environment):
         jobs = []
         for flavour in flavours:
             program = recording.program(flavour, "hangs")
             self.need(program)
             run = f"{kind}-{flavour}"
             jobs.append(Hanging(self, run, recording.launcher(flavour, 3),
-                                [program, kind, os.path.join(self.directory, run)]))
+                                [program, kind, os.path.join(self.directory, run)], **environment))
         return jobs
 
-    def check_deadlock(self, kind, check, flavours=("openmpi", "mpich")):
-        for job in self.hanging(kind, flavours):
+    def check_deadlock(self, kind, check, flavours=("openmpi", "mpich"), **environment):
+        for job in self.hanging(kind, flavours, **environment):
             with self.subTest(job.run):
                 said = job.await_stacks(lambda said: said["failure"] is not None)
                 self.assertEqual(said["schema"], "clusterprof.stacks/1")
@@ -131,6 +132,29 @@ class Hangs(recording.RecordingTest):
             self.assertEqual(failure["rank"], 2)
 
         self.check_deadlock("mismatch", check, ("openmpi",))
+
+    # Two roots wait for data. Whether rank 1 has sent its own to rank 0, and left, is the library's affair.
+    def test_roots(self):
+        def check(failure):
+            self.assertEqual({row["op"] for row in failure["mismatch"]}, {"MPI_Reduce"})
+            ranks = {row["root"]: row["ranks"] for row in failure["mismatch"]}
+            self.assertEqual((ranks.keys(), ranks[2]), ({0, 2}, [2]))
+            self.assertIn(0, ranks[0])
+
+        self.check_deadlock("roots", check)
+
+    # The root sends one piece of 40 bytes, the others wait for four of 1024 at most. MPICH ends the job by an error (truth.mistakes).
+    def test_sizes(self):
+        def check(failure):
+            self.assertEqual([(row["ranks"], row["op"], row["root"], row["bytes"]) for row in failure["mismatch"]],
+                             [([0], "MPI_Bcast", None, 40), ([1, 2], "MPI_Bcast", None, 4000)])
+            self.assertEqual(failure["rank"], 0)
+            waiting = failure["waiting"][0]
+            self.assertEqual((waiting["ranks"], waiting["op"], waiting["function"], waiting["sequence"]),
+                             ([1, 2], "MPI_Bcast", "broadcast", 1))
+
+        self.check_deadlock("sizes", check, ("openmpi",), OMPI_MCA_coll_tuned_use_dynamic_rules="1", OMPI_MCA_coll_tuned_bcast_algorithm="3",
+                            OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize="1024")
 
     def test_computes(self):
         for job in self.hanging("computes"):

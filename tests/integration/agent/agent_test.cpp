@@ -702,6 +702,7 @@ TEST(Agent, FindsCallPathsOfMpiCalls) {
   EXPECT_EQ(call.state.load(), 0u);
   EXPECT_EQ(call.requests.load(), 3u);
   EXPECT_EQ(call.open_requests.load(), 6u);
+  EXPECT_EQ(call.agreed.load(), 81u);
   EXPECT_EQ(call.pending_kinds.load(), 0x9u);
   EXPECT_EQ(call.pending_peers[0].load(), 4);
   EXPECT_EQ(call.pending_peers[1].load(), 5);

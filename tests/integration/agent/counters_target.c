@@ -85,7 +85,7 @@ static int mpi(void) {
   for (int i = 0; i < kCalls; ++i) {
     for (int inside = 0; inside < 2; ++inside) {
       const long bytes = (inside ? kInside : kOutside) * 4096l;
-      const clusterprof_mpi_call call = {0, 0, 0, 0, -1, 0, -1, 0, 0, {0}, 0};
+      const clusterprof_mpi_call call = {0, 0, 0, 0, -1, 0, -1, 0, 0, {0}, 0, 0};
       if (inside && agent->enter_mpi(&call) == 0) return 1;
       char* pages = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       madvise(pages, (size_t)bytes, MADV_NOHUGEPAGE);

@@ -641,7 +641,7 @@ static clusterprof_call_path seen[8];
 
 /* Must be inlined, else its own frame would be the caller. */
 __attribute__((always_inline)) static inline uint64_t enter_mpi(int op) {
-  const clusterprof_mpi_call call = {(uint32_t)op, 7, 1, 42, 3, 5, 2, 3, 0x9, {4, 5}, 6};
+  const clusterprof_mpi_call call = {(uint32_t)op, 7, 1, 42, 3, 5, 2, 3, 0x9, {4, 5}, 6, 81};
   return api->enter_mpi(&call);
 }
 

@@ -12,7 +12,22 @@ TAKEN_BACK_TAG = 43  # a library that can take a send back gives its number agai
 MASK = (1 << 64) - 1
 
 Event = collections.namedtuple("Event", "thread kind op call channel peer tag sequence bytes flags members "
-                                        "enter exit start mpi")
+                                        "enter exit start mpi agreed")
+
+
+# What members have to agree on: how many times as much one of them sends and receives, by (members, whether it is the root).
+AGREED = {
+    "Allgather": lambda members, root: 1 + members,
+    "Allreduce": lambda members, root: 2,
+    "Alltoall": lambda members, root: 2 * members,
+    "Bcast": lambda members, root: 1,
+    "Exscan": lambda members, root: 2,
+    "Gather": lambda members, root: 1 + members if root else 1,
+    "Reduce": lambda members, root: 2 if root else 1,
+    "Reduce_scatter_block": lambda members, root: 1 + members,
+    "Scan": lambda members, root: 2,
+    "Scatter": lambda members, root: 1 + members if root else 1,
+}
 
 
 def parse(words):
@@ -110,6 +125,16 @@ def check_messages(ranks):
     return len(sent)
 
 
+def check_agreed(rank, event):
+    """What the rank has said of the operation (wire::agreed_of_bytes) is a block of what it gave and got."""
+    name = event.op.removeprefix("MPI_")
+    name = name[1:].capitalize() if name.startswith("I") else name
+    if name not in AGREED:
+        check(event.agreed == 0, "nothing to agree on:", event)
+        return
+    check(event.bytes > 0 and event.bytes == (event.agreed - 1) * AGREED[name](event.members, rank == event.peer), "agreed", event)
+
+
 def check_collectives(ranks):
     instances = collections.defaultdict(dict)
     streams = collections.defaultdict(list)
@@ -127,10 +152,13 @@ def check_collectives(ranks):
     for stream, numbers in streams.items():
         numbers_are_complete(numbers, stream)
     for (channel, sequence), members in instances.items():
+        for rank, event in members.items():
+            check_agreed(rank, event)
         kinds = {(e.op, e.peer, e.members) for e in members.values()}
         check(len(kinds) == 1, "one operation:", channel, sequence, kinds)
         if channel == 2:
             continue  # MPI_COMM_SELF is another one on each rank
+        check(len({e.agreed for e in members.values()}) == 1, "agreed differently:", list(members.values()))
         check(len(members) == next(iter(kinds))[2], "missing in", kinds, "on channel", channel, "only",
               list(members))
         if next(iter(kinds))[0] in ("MPI_Barrier", "MPI_Allreduce", "MPI_Alltoall"):

@@ -32,10 +32,16 @@ __thread bool paused;
 __thread std::uint32_t calls;
 std::uint64_t nested_calls;
 
+template <typename Entry>
+Entry* at(std::uint64_t offset) {
+  return reinterpret_cast<Entry*>(reinterpret_cast<char*>(segment) + offset);
+}
+
 // The events of one thread.
 struct Events {
   wire::MpiEventRing* ring;
   wire::MpiEvent* read;  // so far
+  std::uint64_t* agreed;  // beside each of them
   std::size_t count, capacity;
   std::uint64_t enter_ns, mpi_ns;
   clusterprof_mpi_call call;  // the latest
@@ -44,6 +50,15 @@ struct Events {
 Events threads[kRings];
 int thread_count;
 __thread Events* own;
+
+// What the communicator's entry says of the operation, if that is its latest one.
+std::uint64_t agreed_of(const wire::MpiEvent& event) {
+  const auto* communicators = at<wire::MpiCommunicator>(segment->communicators_offset);
+  for (std::uint32_t i = 0; i < kCommunicators && communicators[i].ready != 0; ++i)
+    if (communicators[i].collectives_of == event.channel)
+      return wire::agreed_of_word(communicators[i].agreed, event.sequence + 1);
+  return 0;
+}
 
 // What was said of the latest call before it was made, against what its own event says after it. Calls that
 // complete requests are about any number of operations.
@@ -62,7 +77,8 @@ void compare(Events& events, const wire::MpiEvent& event) {
   if (event.kind == wire::MpiEventKind::kCollective) {
     // Who spawns has a root, but all wait for all.
     const bool spawns = event.op == wire::kMPI_Comm_spawn || event.op == wire::kMPI_Comm_spawn_multiple;
-    same = same && call.sequence == event.sequence && (spawns || call.root == event.peer);
+    same = same && call.sequence == event.sequence && (spawns || call.root == event.peer) &&
+           call.agreed == agreed_of(event);
   } else if (event.op != wire::kMPI_Mrecv &&
              (event.kind == wire::MpiEventKind::kReceive ||
               (event.op != wire::kMPI_Sendrecv && event.op != wire::kMPI_Sendrecv_replace))) {
@@ -75,17 +91,23 @@ void compare(Events& events, const wire::MpiEvent& event) {
 
 void drain(Events& events) {
   wire::MpiEventRing& ring = *events.ring;
-  std::uint64_t at = ring.read.load(std::memory_order_relaxed);
+  std::uint64_t number = ring.read.load(std::memory_order_relaxed);
   const std::uint64_t end = ring.written.load(std::memory_order_acquire);
-  for (; at != end && !forgets; ++at) {
+  for (; number != end && !forgets; ++number) {
     if (events.count == events.capacity) {
       events.capacity = events.capacity == 0 ? 1024 : events.capacity * 2;
       events.read =
           static_cast<wire::MpiEvent*>(realloc(events.read, events.capacity * sizeof(wire::MpiEvent)));
-      if (events.read == nullptr) abort();
+      events.agreed =
+          static_cast<std::uint64_t*>(realloc(events.agreed, events.capacity * sizeof(std::uint64_t)));
+      if (events.read == nullptr || events.agreed == nullptr) abort();
     }
-    events.read[events.count++] = ring.events[at & (wire::kEventRingEvents - 1)];
-    compare(events, events.read[events.count - 1]);
+    const wire::MpiEvent& event = ring.events[number & (wire::kEventRingEvents - 1)];
+    events.read[events.count] = event;
+    const bool begins =
+        event.kind == wire::MpiEventKind::kCollective || event.kind == wire::MpiEventKind::kCollectiveStart;
+    events.agreed[events.count++] = begins ? agreed_of(event) : 0;
+    compare(events, event);
   }
   ring.read.store(end, std::memory_order_release);
 }
@@ -202,11 +224,6 @@ void count_drop(std::uint32_t reason) {
   segment->drops[reason].fetch_add(1);
 }
 
-template <typename Entry>
-Entry* at(std::uint64_t offset) {
-  return reinterpret_cast<Entry*>(reinterpret_cast<char*>(segment) + offset);
-}
-
 [[gnu::constructor]] void make_segment() {
   with_paths = getenv("FAKE_AGENT_PATHS") != nullptr;
   stalled = getenv("FAKE_AGENT_STALLED") != nullptr;
@@ -311,12 +328,12 @@ Entry* at(std::uint64_t offset) {
     for (std::size_t i = 0; i < threads[thread].count; ++i) {
       const wire::MpiEvent& event = threads[thread].read[i];
       const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-      fprintf(out, "event %d %d %s %s %llu %d %d %u %llu %u %u %llu %llu %llu %llu\n", thread,
+      fprintf(out, "event %d %d %s %s %llu %d %d %u %llu %u %u %llu %llu %llu %llu %llu\n", thread,
               static_cast<int>(event.kind), wire::kMpiFunctionNames[event.op],
               event.site < kSites ? wire::kMpiFunctionNames[sites[event.site].op] : "?",
               number(event.channel), event.peer, event.tag, event.sequence, number(event.bytes), event.flags,
               event.communicator_size, number(event.enter_ns), number(event.exit_ns), number(event.start_ns),
-              number(event.mpi_ns));
+              number(event.mpi_ns), number(threads[thread].agreed[i]));
     }
   }
   std::uint64_t compared = 0, differing = 0;
@@ -338,7 +355,7 @@ Entry* at(std::uint64_t offset) {
 }  // namespace
 
 extern "C" const clusterprof_agent_api* clusterprof_agent_v1(void) {
-  static const clusterprof_agent_api kApi{8,         get_segment,       now_ns,      enter_mpi, leave_mpi,
+  static const clusterprof_agent_api kApi{9,         get_segment,       now_ns,      enter_mpi, leave_mpi,
                                           call_path, add_wrapper_range, mpi_started, mpi_ended, count_drop,
                                           nullptr,   nullptr,           nullptr};
   return &kApi;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Three ranks, of which some wait for what nobody will do, or will do late:
-// hangs asleep|loop|lock|finalize|cycle|mismatch|computes MARK
+// hangs asleep|loop|lock|finalize|cycle|mismatch|roots|sizes|computes MARK
 #include <math.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -50,6 +50,14 @@ __attribute__((noinline)) static void wait_for(int source) {
   KEEP_THE_FRAME;
 }
 
+// A root that gives less than the others expect leaves the operation. Where the library moves data in pieces,
+// they wait for the rest.
+__attribute__((noinline)) static void broadcast(int count) {
+  static int values[1000];
+  MPI_Bcast(values, count, MPI_INT, 0, MPI_COMM_WORLD);
+  KEEP_THE_FRAME;
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -66,6 +74,12 @@ int main(int argc, char** argv) {
       MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
     else
       MPI_Allreduce(&rank, &result, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  } else if (strcmp(kind, "roots") == 0) {
+    MPI_Reduce(&rank, &result, 1, MPI_INT, MPI_SUM, at_fault ? 2 : 0, MPI_COMM_WORLD);
+    wait_in_barrier();
+  } else if (strcmp(kind, "sizes") == 0) {
+    broadcast(rank == 0 ? 10 : 1000);
+    wait_in_barrier();
   } else {
     if (!at_fault) wait_in_barrier();
     if (strcmp(kind, "asleep") == 0) be_asleep();

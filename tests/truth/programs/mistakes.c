@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Three ranks that make mistakes which MPI knows of, each so many times on a known line:
-// mistakes errors|callback|open|unmatched|fatal
+// mistakes errors|callback|open|unmatched|fatal|sizes|truncated
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +105,12 @@ static void send_too_many(void) {
   }
 }
 
+// Rank 1 takes less than the root gives.
+static void broadcast(void) {
+  static int values[100];
+  MPI_Bcast(values, rank == 1 ? 10 : 100, MPI_INT, 0, MPI_COMM_WORLD); /* line of broadcast */
+}
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -113,6 +119,8 @@ int main(int argc, char** argv) {
   if (strcmp(kind, "callback") == 0) call_back();
   if (strcmp(kind, "open") == 0) leave_open();
   if (strcmp(kind, "unmatched") == 0) send_too_many();
+  if (strcmp(kind, "truncated") == 0) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (strcmp(kind, "sizes") == 0 || strcmp(kind, "truncated") == 0) broadcast();
   if (strcmp(kind, "fatal") == 0) {
     if (rank == 0) send_ints(4, 1, 5);
     if (rank == 1) (void)receive_one(0, 5);

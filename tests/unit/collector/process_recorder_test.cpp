@@ -902,6 +902,26 @@ TEST_F(Recording, CallUnderWayListsTheRequestsItWaitsFor) {
   EXPECT_TRUE(recorder().report(kStart + 100 * kMs).calls_under_way.empty());
 }
 
+TEST_F(Recording, KnowsWhatMembersHaveToAgreeOn) {
+  fake_.communicator(2, 55, 4, "row");
+  fake_.enter_mpi(0, wire::kMPI_Bcast, kStart + 20 * kMs, 2, wire::kNoPeer, wire::kNoTag, {kProgram + 5});
+  fake_.slot(0).mpi_call.agreed = wire::agreed_of_bytes(4000);
+  auto& entry = fake_.table<wire::MpiCommunicator>(fake_.header().communicators_offset)[2];
+  entry.collectives_of = 55;
+  entry.agreed = wire::agreed_word(8, wire::agreed_of_bytes(80));
+  entry.collectives = wire::collectives_word(8, wire::kMPI_Allreduce);
+  recorder().poll(kStart + 100 * kMs);
+  ProcessReport report = recorder().report(kStart + 100 * kMs);
+  ASSERT_EQ(report.calls_under_way.size(), 1u);
+  EXPECT_EQ(report.calls_under_way[0].agreed, 4001u);
+  EXPECT_EQ(report.collectives.at(55).count, 8u);
+  EXPECT_EQ(report.collectives.at(55).agreed, 81u);
+  entry.agreed = wire::agreed_word(9, wire::agreed_of_bytes(16));  // of the next operation already
+  report = recorder().report(kStart + 100 * kMs);
+  EXPECT_EQ(report.collectives.at(55).count, 8u);
+  EXPECT_EQ(report.collectives.at(55).agreed, 0u);
+}
+
 TEST_F(Recording, DamagedCallUnderWayIsIgnored) {
   fake_.enter_mpi(0, 0xfff0, kStart + 20 * kMs, wire::kNoPath, 3, 7, {kProgram + 5});
   fake_.thread(1, 101, kStart);

@@ -310,7 +310,7 @@ class Builder {
       data_.calls_under_way.push_back(
           {row, tid, tid == 100, below(data_.paths.size()), chance(3) ? kNone : below(2), below(1000),
            static_cast<std::int32_t>(below(10)) - 2, static_cast<std::int32_t>(below(9)), -1, amount(),
-           amount(), below(30), below(30)});
+           amount(), below(30), below(30), chance(3) ? CallUnderWay::kNoBytes : amount()});
     for (std::uint64_t i = 0; i < data_.calls_under_way.size(); ++i) {
       const CallUnderWay& call = data_.calls_under_way[i];
       if (call.rank != row) continue;
@@ -319,7 +319,8 @@ class Builder {
             {row, call.tid, call.enter_ns, static_cast<PendingKind>(1 + below(3)), peer});
     }
     for (std::uint32_t communicator = 0; communicator < 2 && chance(2); ++communicator)
-      data_.collective_counts.push_back({row, below(data_.paths.size()), communicator, below(1000)});
+      data_.collective_counts.push_back({row, below(data_.paths.size()), communicator, below(1000),
+                                         chance(3) ? CallUnderWay::kNoBytes : amount()});
     for (std::uint32_t i = below(3); i > 0; --i) {
       data_.mpi_errors.push_back(
           {row, below(data_.paths.size()), chance(3) ? kNone : below(2), static_cast<std::int32_t>(below(60)),

@@ -200,5 +200,17 @@ TEST_F(Events, HoldWhatTheOperationWas) {
   EXPECT_EQ(event.flags, wire::kEventNonblocking);
 }
 
+// The collector reads the number of operations and this word at two times.
+TEST(Agreed, IsOfOneOperationAlone) {
+  for (const std::uint32_t count : {0u, 1u, 70'000u, 0xffff'ffffu})
+    for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{4000}, (std::uint64_t{1} << 48) - 2}) {
+      const std::uint64_t agreed = wire::agreed_of_bytes(bytes);
+      EXPECT_EQ(wire::agreed_of_word(wire::agreed_word(count, agreed), count), agreed);
+      EXPECT_EQ(wire::agreed_of_word(wire::agreed_word(count, agreed), count + 1), 0u);
+    }
+  EXPECT_EQ(wire::agreed_word(7, std::uint64_t{1} << 48), 0u) << "it does not fit";
+  EXPECT_EQ(wire::agreed_of_word(0, 0), 0u);
+}
+
 }  // namespace
 }  // namespace clusterprof::mpi_wrap

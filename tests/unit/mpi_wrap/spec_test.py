@@ -108,6 +108,21 @@ class Checks(unittest.TestCase):
             with self.assertRaisesRegex(spec.SpecError, why):
                 spec.load(text(bad))
 
+    def test_what_members_agree_on(self):
+        bcast = {"number": 0, "name": "MPI_Bcast", "chapter": "collectives", "class": "collective", "since": "3.1",
+                 "prototype": "int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, const int counts[], int root, MPI_Comm comm)",
+                 "comm": "comm", "sync": "1xn", "root": "root", "agreed": "count * datatype"}
+        spec.load(text(bcast))
+        for why, bad in (("bad agreed 'count'", {**bcast, "agreed": "count"}),
+                         ("bad agreed", {**bcast, "agreed": "counts[] * datatype"}),
+                         ("bad agreed_at_root", {**bcast, "agreed_at_root": "datatype * count"}),
+                         ("agreed_at_root without agreed or root", {**{k: v for k, v in bcast.items() if k != "agreed"},
+                                                                    "agreed_at_root": "count * datatype"}),
+                         ("operations that begin with the call", {k: v for k, v in {**bcast, "class": "management"}.items()
+                                                                  if k not in ("sync", "root")})):
+            with self.assertRaisesRegex(spec.SpecError, why):
+                spec.load(text(bad))
+
     def test_group_without_communicator(self):
         rules = {k: v for k, v in SEND.items() if k != "comm"}
         with self.assertRaisesRegex(spec.SpecError, "there is no comm"):
@@ -181,7 +196,7 @@ class Output(unittest.TestCase):
         # MPI_X_c is MPI_X with large counts, MPI_IX its nonblocking form.
         functions = {f.name: f for f in spec.load(SPEC)}
         fields = ("sent", "recv", "peer", "sent_at", "recv_at", "root", "in_place", "comm", "class", "request", "sync",
-                  "sends", "receives", "probes", "epoch")
+                  "sends", "receives", "probes", "epoch", "agreed", "agreed_at_root")
         compared = 0
         for name, f in functions.items():
             if name.endswith("_c") and name[:-2] in functions:
@@ -200,6 +215,8 @@ class Output(unittest.TestCase):
                     if form in functions:
                         compared += 1
                         self.assertEqual(functions[form].get("sync"), f.get("sync"), form)
+                        if not form.endswith("_init"):
+                            self.assertEqual(functions[form].get("agreed"), f.get("agreed"), form)
         self.assertGreater(compared, 60)
 
     def test_table_of_synchronisation(self):
@@ -223,14 +240,26 @@ class Output(unittest.TestCase):
         self.assertIn("record.start_exchange(*request, dest, sendtag, source, recvtag);", self.wrapper("MPI_Isendrecv"))
         self.assertIn("record.message_taken(*message, *seen_status, true);", self.wrapper("MPI_Mprobe"))
         self.assertIn("if (*flag != 0) record.message_taken(*message, *seen_status, false);", self.wrapper("MPI_Improbe"))
-        self.assertIn("record.collective_ended(root);", self.wrapper("MPI_Bcast"))
-        self.assertIn("record.start_collective(*request);", self.wrapper("MPI_Iallreduce"))
+        self.assertIn("record.collective_ended(root);", self.wrapper("MPI_Gatherv"))
+        self.assertIn("record.start_collective(*request);", self.wrapper("MPI_Iallgatherv"))
         self.assertIn("record.init_collective(root);", self.wrapper("MPI_Gather_init"))
         self.assertIn("record.epoch_begun(win, group, true);", self.wrapper("MPI_Win_post"))
         self.assertIn("if (*flag != 0) record.epoch_ended(win, true);", self.wrapper("MPI_Win_test"))
         self.assertNotIn("collective_ended", self.wrapper("MPI_Neighbor_alltoall"))
         freeing = self.wrapper("MPI_Win_free")
         self.assertLess(freeing.index("record.collective_ended();"), freeing.index("release(subject, use);"))
+
+    def test_wrappers_say_what_members_agree_on(self):
+        self.assertIn("Intent(wire::kMPI_Bcast, key_of(comm)).rooted(root).agree(count, datatype);", self.wrapper("MPI_Bcast"))
+        self.assertIn("record.agree(count, datatype).collective_ended(root);", self.wrapper("MPI_Bcast"))
+        self.assertIn(".agree(root, recvcount, recvtype, sendcount, sendtype)", self.wrapper("MPI_Gather"))
+        self.assertIn(".agree(root, sendcount, sendtype, recvcount, recvtype)", self.wrapper("MPI_Scatter_c"))
+        self.assertIn("record.agree(recvcount, recvtype).start_collective(*request);", self.wrapper("MPI_Iallgather"))
+        for name in ("MPI_Gatherv", "MPI_Alltoallv", "MPI_Reduce_scatter", "MPI_Barrier", "MPI_Bcast_init"):
+            self.assertNotIn("agree(", self.wrapper(name))
+        # One whose message was too long has taken part all the same.
+        for name in ("MPI_Bcast", "MPI_Gatherv"):
+            self.assertIn("if (record.has_message(returned)) record.", self.wrapper(name))
 
     def test_unmeasured_calls_still_track_objects(self):
         self.assertIn("if (start == 0) return real(buf, count, datatype, dest, tag, comm);", self.wrapper("MPI_Send"))

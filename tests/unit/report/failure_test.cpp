@@ -224,6 +224,52 @@ TEST(Failure, OfAnMpiErrorWithoutItsText) {
   EXPECT_EQ(analyse(data).failure->message, "");
 }
 
+// Rank 1 has given less than the others. The root has left the operation.
+TEST(Failure, OfAnMpiErrorIsExplainedByWhatMembersSayOfTheOperation) {
+  ProfileBuilder b(3);
+  b.data = ended({{9000, kTerm, 0}, {8000, 0, 15}, {9000, kTerm, 0}});
+  b.data.communicators = {{1, 3, "MPI_COMM_WORLD"}};
+  const auto broadcast = b.path({b.native("main", "/u/a.out", "/u/solver.c", 77), b.mpi("MPI_Bcast")});
+  for (const std::uint32_t r : {1u, 2u}) {
+    shard::CallUnderWay call{r, 50, true, broadcast, 0, 7};
+    call.root = 0;
+    call.lasted_ns = 10 * kMs;
+    call.agreed_bytes = r == 1 ? 40 : 4000;
+    b.data.calls_under_way.push_back(call);
+    b.data.collective_counts.push_back({r, 0, 0, 7});
+  }
+  b.data.collective_counts.push_back({0, b.path({b.mpi("MPI_Bcast")}), 0, 8, 4000});
+  left_behind(b.data, 1);
+  b.data.run.mpi_library = "Open MPI v4.1.4";
+  Analysis a = analyse(b.data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->message, "MPI_ERR_TRUNCATE in MPI_Bcast");
+  ASSERT_EQ(a.failure->mismatch.size(), 2u);
+  EXPECT_EQ(a.failure->mismatch[0].ranks, std::vector<std::int32_t>{1});
+  EXPECT_EQ(a.failure->mismatch[0].bytes, 40u);
+  EXPECT_EQ(a.failure->mismatch[1].ranks, (std::vector<std::int32_t>{0, 2}));
+  const std::string why =
+      "; the operation has different sizes: MPI_Bcast of 40 bytes on rank 1 against MPI_Bcast of 4000 bytes "
+      "on "
+      "ranks 0, 2.";
+  EXPECT_NE(first_sentence(a).find(why), std::string::npos) << first_sentence(a);
+  EXPECT_NE(render_json(a).find("\"bytes\": 4000"), std::string::npos);
+  const std::optional<Analysis> stored = decode(encode(a));
+  ASSERT_TRUE(stored);
+  EXPECT_EQ(render_json(*stored), render_json(a));
+  EXPECT_EQ(first_sentence(*stored), first_sentence(a));
+
+  b.data.calls_under_way[1].root = 2;  // another root explains more
+  a = analyse(b.data);
+  ASSERT_EQ(a.failure->mismatch.size(), 2u);
+  EXPECT_EQ(a.failure->mismatch[1].root, 2);
+  EXPECT_EQ(a.failure->mismatch[1].bytes, std::nullopt);
+  b.data.calls_under_way[1].root = 0;
+  b.data.calls_under_way[1].sequence = 8;  // it is in another operation
+  b.data.collective_counts.back().count = 9;
+  EXPECT_TRUE(analyse(b.data).failure->mismatch.empty());
+}
+
 TEST(Failure, ThereIsNoneWhereAllEndWell) {
   EXPECT_FALSE(analyse(ended({{100, 0, 0}, {200, 0, 0}})).failure);
 }

@@ -425,6 +425,131 @@ TEST(Hang, OfDifferentRoots) {
   EXPECT_FALSE(job.hang()) << "all are in it: it takes its time";
 }
 
+// Ranks 1 and 2 are in a broadcast. Its root has left it, and is in a barrier.
+struct Broadcast : HungJob {
+  Broadcast(std::uint64_t at_root_bytes, std::uint64_t elsewhere_bytes) : HungJob(3) {
+    for (const std::uint32_t r : {1u, 2u}) {
+      CallUnderWay& row = collective(r, "MPI_Bcast");
+      row.root = 0;
+      row.agreed_bytes = elsewhere_bytes;
+    }
+    data.collective_counts[0] = {0, path({mpi("MPI_Bcast")}), 0, 413, at_root_bytes};
+    collective(0, "MPI_Barrier", 80, 413);
+  }
+  [[nodiscard]] bool is_told() const { return hang() && !hang()->mismatch.empty(); }
+};
+
+TEST(Hang, OfDifferentSizes) {
+  Broadcast job(40, 4000);
+  const std::optional<Hang> hang = job.hang();
+  ASSERT_TRUE(hang);
+  EXPECT_TRUE(hang->is_deadlock);
+  ASSERT_EQ(hang->mismatch.size(), 2u);
+  EXPECT_EQ(hang->mismatch[0].ranks, (Ranks{0}));
+  EXPECT_EQ(hang->mismatch[0].op, "MPI_Bcast");
+  EXPECT_EQ(hang->mismatch[0].bytes, 40u);
+  EXPECT_EQ(hang->mismatch[0].root, std::nullopt);
+  EXPECT_EQ(hang->mismatch[1].ranks, (Ranks{1, 2}));
+  EXPECT_EQ(hang->mismatch[1].bytes, 4000u);
+  EXPECT_EQ(hang->rank, 0);
+  EXPECT_EQ(job.said(),
+            "Deadlock: operation 412 on MPI_COMM_WORLD has different sizes: MPI_Bcast of 40 bytes on rank 0 "
+            "against MPI_Bcast of 4000 bytes on ranks 1, 2; rank 1 is at train.py:57.");
+  for (shard::Rank& rank : job.data.ranks) {  // it was killed
+    rank.flags = shard::kUsedMpi | shard::kExitSignalKnown | shard::kLost;
+    rank.exit_signal = 9;
+  }
+  const Analysis a = analyse(job.data);
+  ASSERT_FALSE(a.findings.empty());
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kDeadlock);
+  EXPECT_EQ(a.findings[0].rank, 0);
+  const std::string json = render_json(a);
+  EXPECT_NE(json.find("\"bytes\": 4000"), std::string::npos);
+  const std::optional<Analysis> stored = decode(encode(a));
+  ASSERT_TRUE(stored);
+  EXPECT_EQ(render_json(*stored), json);
+}
+
+TEST(Hang, OfDifferentSizesNeedsThemAll) {
+  constexpr std::uint64_t kNoBytes = CallUnderWay::kNoBytes;
+  EXPECT_TRUE(Broadcast(40, 4000).is_told());
+  EXPECT_FALSE(Broadcast(4000, 4000).is_told()) << "it takes its time";
+  EXPECT_FALSE(Broadcast(kNoBytes, 4000).is_told()) << "a datatype of the program's";
+  EXPECT_FALSE(Broadcast(40, kNoBytes).is_told());
+  Broadcast later(40, 4000);
+  later.data.collective_counts[0].count = 414;
+  EXPECT_FALSE(later.is_told()) << "the root's size is that of another operation";
+}
+
+// A library may take what it gets. So somebody must have waited for longer than that takes, since the last
+// member had begun.
+TEST(Hang, OfDifferentSizesIsNoneWhereDataMayBeUnderWay) {
+  Broadcast just_left(40, 4000);
+  just_left.data.calls_under_way[2].lasted_ns = kShort * kMs;
+  EXPECT_FALSE(just_left.is_told());
+
+  Broadcast computes(40, 4000);  // nobody knows when it has left
+  computes.data.calls_under_way.pop_back();
+  EXPECT_FALSE(computes.is_told());
+  computes.thread(0, "lost", "train.py", 20, Category::kIdle, 8500, 0, "clock_nanosleep");
+  EXPECT_TRUE(computes.is_told());
+
+  Broadcast just_come(40, 4000);
+  just_come.data.calls_under_way[1].lasted_ns = kShort * kMs;
+  EXPECT_FALSE(just_come.is_told());
+
+  // They have waited for 8 s, of which 5 s count anyway.
+  EXPECT_TRUE(Broadcast(40, 250'000'000).is_told());
+  EXPECT_FALSE(Broadcast(40, 350'000'000).is_told());
+  const auto gathers = [](std::uint64_t bytes) {
+    HungJob job(2);
+    job.collective(0, "MPI_Allgather").agreed_bytes = bytes;
+    job.collective(1, "MPI_Allgather").agreed_bytes = 8;
+    return job.hang().has_value();
+  };
+  EXPECT_TRUE(gathers(125'000'000));
+  EXPECT_FALSE(gathers(175'000'000)) << "from each of two ranks";
+}
+
+TEST(Hang, OfDifferentSizesWaitsForAllMembers) {
+  HungJob job(3);
+  job.collective(0, "MPI_Allreduce").agreed_bytes = 8;
+  job.collective(1, "MPI_Allreduce").agreed_bytes = 80;
+  ASSERT_TRUE(job.hang());  // rank 2 computes, and may come
+  EXPECT_FALSE(job.hang()->is_deadlock);
+  EXPECT_TRUE(job.hang()->mismatch.empty());
+  job.thread(2, "lost", "train.py", 20, Category::kIdle, 8500, 0, "clock_nanosleep");
+  EXPECT_EQ(job.hang()->rank, 2) << "it will not";
+  EXPECT_TRUE(job.hang()->mismatch.empty());
+  job.collective(2, "MPI_Allreduce").agreed_bytes = 80;
+  ASSERT_EQ(job.hang()->mismatch.size(), 2u);
+  EXPECT_EQ(job.hang()->mismatch[0].ranks, (Ranks{0}));
+  // Of another operation, its size does not matter.
+  job.data.calls_under_way.pop_back();
+  job.collective(2, "MPI_Bcast").agreed_bytes = 80;
+  ASSERT_EQ(job.hang()->mismatch.size(), 2u);
+  EXPECT_EQ(job.hang()->mismatch[0].op, "MPI_Bcast");
+  EXPECT_EQ(job.hang()->mismatch[0].bytes, std::nullopt);
+}
+
+// All have begun it, and wait for it to complete.
+TEST(Hang, OfDifferentSizesOfANonblockingOperation) {
+  HungJob job(2);
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    CallUnderWay& row = job.collective(r, "MPI_Wait");
+    row.requests = row.open_requests = 1;
+    job.data.collective_counts[r] = {r, job.path({job.mpi("MPI_Iallreduce")}), 0, 413, 8};
+  }
+  EXPECT_FALSE(job.hang());
+  job.data.collective_counts[1].agreed_bytes = 16;
+  ASSERT_TRUE(job.hang());
+  ASSERT_EQ(job.hang()->mismatch.size(), 2u);
+  EXPECT_EQ(job.hang()->mismatch[1].op, "MPI_Iallreduce");
+  EXPECT_EQ(job.hang()->mismatch[1].bytes, 16u);
+  job.data.collective_counts[1].count = 414;  // it has begun a further one since
+  EXPECT_FALSE(job.hang());
+}
+
 TEST(Hang, IsNotSaidWhereAMemberIsNotKnown) {
   Barrier job;
   job.thread(2, "lost", "train.py", 20, Category::kIdle, 8500, 0, "clock_nanosleep");
