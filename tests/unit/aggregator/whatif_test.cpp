@@ -463,12 +463,12 @@ std::vector<shard::ShardData> four_on_two(bool spins) {
   data.nodes[0].cpus = 2;
   for (std::uint32_t p = 1; p < data.paths.size(); ++p)
     for (std::uint32_t r = 0; r < 4 && name_of(data, p) == "MPI_Barrier"; ++r) {
-      const std::uint64_t half_ns = kRounds * (r == 3 ? 1 : 21) * static_cast<std::uint64_t>(kMs) / 2;
+      const std::uint64_t half_ns = kRounds * (r == 3 ? 1u : 21u) * static_cast<std::uint64_t>(kMs) / 2;
       data.values.push_back(
           {r, p, shard::Category::kMpi, true, 2 * half_ns, spins ? half_ns : 0, half_ns / 500'000});
       data.ranks[r].mpi_runnable_ns = spins ? half_ns : 0;
       data.ranks[r].main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)] =
-          kRounds * (r == 3 ? 20 : 10) * static_cast<std::uint64_t>(kMs);
+          kRounds * (r == 3 ? 20u : 10u) * static_cast<std::uint64_t>(kMs);
     }
   return shards;
 }
