@@ -187,7 +187,8 @@ void TraceBuilder::add(const shard::ShardData& shard) {
   }
   part.gaps.reserve(shard.event_gaps.size());
   for (const shard::EventGap& gap : shard.event_gaps)
-    part.gaps.push_back({gap.event, new_path[gap.path], static_cast<float>(gap.wall_ns)});
+    part.gaps.push_back({gap.event, new_path[gap.path], static_cast<float>(gap.wall_ns),
+                         static_cast<float>(std::min(gap.cpu_ns, gap.wall_ns))});
 }
 
 // When a rank has several records, takes the one that the merge took.
@@ -316,7 +317,8 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
       // Gaps before an event that is left out count for the next event that is kept.
       for (; gap < part.gaps.size() && part.gaps[gap].event == e; ++gap)
         if (lane != kNone && next < trace.lanes[lane].end)
-          trace.gaps.push_back({next, rows.path[part.gaps[gap].path], part.gaps[gap].wall_ns});
+          trace.gaps.push_back(
+              {next, rows.path[part.gaps[gap].path], part.gaps[gap].wall_ns, part.gaps[gap].cpu_ns});
       if (lane == kNone || !is_selected(merged, rows, trace, part, e)) continue;
       if (!part.bytes.empty()) trace.bytes[next] = part.bytes[e];
       Event& event = trace.events[next++] = part.events[e];
@@ -443,7 +445,7 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
     take_events(merged, rows, std::exchange(parts_[p], {}), lane_of[p], trace);
   trace.level = std::max(trace.level, rows.level);
   std::sort(trace.gaps.begin(), trace.gaps.end(), [](const Gap& a, const Gap& b) {
-    return std::tie(a.event, a.path, a.wall_ns) < std::tie(b.event, b.path, b.wall_ns);
+    return std::tie(a.event, a.path, a.wall_ns, a.cpu_ns) < std::tie(b.event, b.path, b.wall_ns, b.cpu_ns);
   });
   set_begin_and_end(merged, trace);
   set_init_and_finalize(merged, trace);

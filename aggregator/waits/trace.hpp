@@ -52,6 +52,7 @@ static_assert(sizeof(Event) == 64);
 struct Gap {
   std::uint32_t event = 0, path = 0;
   float wall_ns = 0;
+  float cpu_ns = 0;  // of it, on a processor
 };
 
 // The events of one thread: rows first .. end of Trace::events, in order of time.

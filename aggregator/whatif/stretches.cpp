@@ -144,7 +144,8 @@ StretchTrace trace_of_stretches(Trace adjusted, const std::vector<TimeSpan>& str
         for (; gap != adjusted.gaps.end() && gap->event == e; ++gap)
           // What samples say of the time before the first call may be of long before.
           if (!adjusted.same_call(first, e))
-            trace.gaps.push_back({static_cast<std::uint32_t>(trace.events.size()), gap->path, gap->wall_ns});
+            trace.gaps.push_back(
+                {static_cast<std::uint32_t>(trace.events.size()), gap->path, gap->wall_ns, gap->cpu_ns});
         Event event = adjusted.events[e];
         part.is_counted.push_back(event.enter_ns >= stretch.begin_ns && event.enter_ns < stretch.end_ns);
         event.lane = static_cast<std::uint32_t>(trace.lanes.size());

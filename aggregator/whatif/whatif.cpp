@@ -25,6 +25,7 @@
 #include "aggregator/waits/trace.hpp"
 #include "aggregator/whatif/few_samples.hpp"
 #include "aggregator/whatif/fork_join.hpp"
+#include "aggregator/whatif/processors.hpp"
 #include "aggregator/whatif/reach.hpp"
 #include "aggregator/whatif/stretches.hpp"
 #include "aggregator/whatif/teams.hpp"
@@ -61,6 +62,8 @@ constexpr double kLongest_s = 3e9;
 constexpr std::size_t kMostRows = 20;
 // Of a process's time: of its start and end, when there is no main thread that is recorded.
 constexpr double kMostOutsideLife = 0.1;
+// Of a rank's time at a call site: with less, it did nothing but wait for a processor.
+constexpr double kLeastWork = 1e-3;
 // Of the elapsed time: what is shorter is no row of the critical path.
 constexpr double kLeastOfPath = 1e-6;
 // Keys of gaps before the first and after the last call, which are no call sites.
@@ -89,6 +92,7 @@ struct Stretch {
 struct Part {
   std::uint32_t path = 0;
   float share = 0;
+  float ran = 1;  // the share of it on a processor
 };
 
 // Transfers between ranks of one node, and of several.
@@ -168,6 +172,10 @@ struct Recording {
     if (until_ns <= end_ns || until_ns <= from_ns) return 1;
     return std::clamp(static_cast<double>(end_ns - from_ns) / static_cast<double>(until_ns - from_ns), 0.0,
                       1.0);
+  }
+  // Whether the time on this path is waiting for a processor.
+  [[nodiscard]] bool lacks_processor(std::uint32_t path) const {
+    return !trace.lacks_processor.empty() && trace.lacks_processor[path];
   }
   // Where ranks are compared.
   [[nodiscard]] std::uint32_t place_of(const Lane& lane, std::uint32_t call) const {
@@ -249,6 +257,7 @@ class RecordedCosts {
 struct Amounts {
   std::vector<float> of_path;  // factor per path
   bool paths_change = false;
+  bool own_processors = false;         // no thread waits for a processor between two calls
   std::vector<ThreadFactors> threads;  // per change of the number of threads
   double latency = 1, bandwidth = 1, io = 1;
   std::vector<bool> removed;  // per path of an MPI call; empty: none is
@@ -257,6 +266,8 @@ struct Amounts {
     std::vector<bool> inside;                          // per path
     std::unordered_map<std::uint64_t, double> factor;  // per rank and Recording::place_of
     std::unordered_map<std::uint64_t, double> added;   // ns per gap, where the rank had none
+    // Of waiting for a processor: a factor where there is less to do, and ns per gap where there is more.
+    std::unordered_map<std::uint64_t, double> waiting, added_waiting;
   };
   std::vector<Balance> balances;
   // The same among the threads of OpenMP's teams, and among threads that are made and joined together.
@@ -270,7 +281,8 @@ struct Amounts {
   std::unordered_map<std::uint64_t, double> of_region;
 
   [[nodiscard]] bool change_work() const {
-    return paths_change || io != 1 || !balances.empty() || !team_balances.empty() || !group_balances.empty();
+    return paths_change || own_processors || io != 1 || !balances.empty() || !team_balances.empty() ||
+           !group_balances.empty();
   }
   // Of what a thread works, as long as it does not have to wait for others of its team.
   [[nodiscard]] double of_work(const Recording& recording, std::uint32_t rank, bool main,
@@ -327,7 +339,8 @@ class ChangedCosts {
         cause(recording.trace.events.size(), kNone),
         behind_ns(recording.trace.events.size()) {}
 
-  // Divides the time outside MPI before the call: take(path, ns); path 0 for what no path is known of.
+  // Divides the time outside MPI before the call: take(path, ns, how much of that on a processor); path 0 for
+  // what no path is known of.
   template <typename Take>
   void divide(const Lane& lane, std::uint32_t call, const Take& take) const {
     const Stretch& stretch = r_.stretch(lane, call);
@@ -336,30 +349,51 @@ class ChangedCosts {
       const auto found = table.find(key);
       return found == table.end() ? otherwise : found->second;
     };
-    double whole = 1, added = 0;
+    double whole = 1, whole_waiting = 1, added = 0, added_waiting = 0;
     for (const Amounts::Balance& balance : a_.balances) {
       added += found_in(balance.added, 0);
-      if (balance.inside.empty()) whole *= found_in(balance.factor, 1);
+      added_waiting += a_.own_processors ? 0 : found_in(balance.added_waiting, 0);
+      if (!balance.inside.empty()) continue;
+      whole *= found_in(balance.factor, 1);
+      whole_waiting *= found_in(balance.waiting, 1);
     }
-    double rest = static_cast<double>(stretch.useful_ns);
+    double rest = static_cast<double>(stretch.useful_ns), known = 0, ran = 0;
     for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
       const Part& part = r_.parts[i];
       const double ns = static_cast<double>(stretch.useful_ns) * static_cast<double>(part.share);
-      double factor = a_.factor(r_, lane.rank, lane.thread == 0, part.path) * whole;
-      for (const Amounts::Balance& balance : a_.balances)
-        if (!balance.inside.empty() && balance.inside[part.path]) factor *= found_in(balance.factor, 1);
-      take(part.path, ns * factor);
       rest -= ns;
+      known += ns;
+      ran += ns * static_cast<double>(part.ran);
+      const bool lacks = r_.lacks_processor(part.path);
+      if (a_.own_processors && lacks) continue;
+      double factor = a_.factor(r_, lane.rank, lane.thread == 0, part.path) * (lacks ? whole_waiting : whole);
+      for (const Amounts::Balance& balance : a_.balances)
+        if (!balance.inside.empty() && balance.inside[part.path])
+          factor *= found_in(lacks ? balance.waiting : balance.factor, 1);
+      take(part.path, ns * factor, ns * factor * static_cast<double>(part.ran));
     }
-    take(0, rest * whole + added);
+    const double left_ns = rest * whole;
+    take(0, left_ns + added + added_waiting, (known > 0 ? left_ns * ran / known : left_ns) + added);
   }
   [[nodiscard]] double useful_ns(const Lane& lane, std::uint32_t call) const {
     if (!a_.change_work()) return static_cast<double>(r_.stretch(lane, call).useful_ns);
     if (const ForkJoin::Window* const window = r_.window(lane, call); window != nullptr)
       return with_threads_ns(lane, call, *window);
     double sum = 0;
-    divide(lane, call, [&](std::uint32_t, double ns) { sum += ns; });
+    divide(lane, call, [&](std::uint32_t, double ns, double) { sum += ns; });
     return std::max(sum, 0.0);
+  }
+  // Of the time outside MPI before the call, on a processor; and waiting for one.
+  struct ProcessorTime {
+    double ran_ns = 0, lacked_ns = 0;
+  };
+  [[nodiscard]] ProcessorTime processor_time(const Lane& lane, std::uint32_t call) const {
+    ProcessorTime time;
+    divide(lane, call, [&](std::uint32_t path, double ns, double ran_ns) {
+      time.ran_ns += std::max(ran_ns, 0.0);
+      if (r_.lacks_processor(path)) time.lacked_ns += ns;
+    });
+    return time;
   }
   // Of what a lane does in a gap without waiting for threads that it joins.
   [[nodiscard]] double own_factor(const Lane& lane, std::uint32_t call) const {
@@ -372,7 +406,7 @@ class ChangedCosts {
     for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i)
       if (r_.is_join[r_.parts[i].path])
         before_ns -= static_cast<double>(stretch.useful_ns) * static_cast<double>(r_.parts[i].share);
-    divide(lane, call, [&](std::uint32_t path, double ns) {
+    divide(lane, call, [&](std::uint32_t path, double ns, double) {
       if (path == 0 || !r_.is_join[path]) after_ns += ns * (path == 0 ? 1 : a_.group_factor(group, 0, path));
     });
     return before_ns > 0 ? std::max(after_ns, 0.0) / before_ns : 1;
@@ -534,6 +568,9 @@ struct WhatIf::State {
   std::vector<std::vector<ForkJoin::Window>> windows;  // per rank: what is replayed of its main thread
   bool from_sums = false;
   double elapsed_s = 0, period_s = 0;
+  std::vector<double> processors;       // of nodes, for replays of changes; 0: not known
+  std::vector<double> wanted_in_calls;  // per rank: wanted_in_mpi()
+  Lacked lacked;
   Outcome replayed;
 
   Result<void> prepare();
@@ -578,7 +615,8 @@ struct WhatIf::State {
   std::vector<std::uint32_t> elapsed_of_stretches(const Engine& engine, const ChangedCosts& costs,
                                                   Outcome& outcome) const;
   using PathSums = std::map<std::pair<std::uint32_t, std::uint32_t>, double>;  // ns by rank and path
-  void add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane, PathSums& sums) const;
+  // Returns how many of its calls may wait for other ranks.
+  double add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane, PathSums& sums) const;
   void critical_path(const ChangedCosts& costs, const std::vector<std::uint32_t>& last_lanes,
                      Outcome& outcome) const;
   [[nodiscard]] TimeRow row_of(std::uint32_t path) const;
@@ -594,6 +632,10 @@ struct WhatIf::State {
   Result<void> add_balance(const Change& change, std::vector<bool> inside, std::uint32_t one,
                            Amounts& amounts) const;
   [[nodiscard]] Amounts::GroupBalance group_balance(const std::vector<bool>& inside) const;
+  void find_processors();
+  void use_processors(const ChangedCosts& costs, const std::vector<double>& useful_ns,
+                      Outcome& outcome) const;
+  [[nodiscard]] double processors_error_s(const Amounts& amounts, const Outcome& outcome) const;
   [[nodiscard]] double spread_s(const Outcome& outcome) const;
   [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome) const;
   template <typename Take>
@@ -606,6 +648,7 @@ Result<void> WhatIf::State::prepare() {
   merged = merger.finish();
   if (merged.ranks.empty()) return Error{"the shards have no ranks", ErrorKind::kNotFound};
   period_s = merged.run.rate_hz == 0 ? 0 : 1.0 / merged.run.rate_hz;
+  lacked = lacked_processors(merged);
   recording.trace = builder.finish(merged);
   Trace& trace = recording.trace;
   find_threads();
@@ -655,6 +698,7 @@ Result<void> WhatIf::State::prepare() {
                                  [&](std::uint32_t e) { return recording.recorded_enter(e); });
   if (!calibrate())
     return Error{"the run cannot be replayed: its events contradict each other", ErrorKind::kNotFound};
+  wanted_in_calls = wanted_in_mpi(merged);
   replayed = outcome(no_change());
   if (!(replayed.elapsed_s > 0 && elapsed_s > 0) ||
       std::abs(replayed.elapsed_s - elapsed_s) > kMostReplayError * elapsed_s)
@@ -662,6 +706,7 @@ Result<void> WhatIf::State::prepare() {
                      std::to_string(std::max(replayed.elapsed_s, 0.0)) + " s, and the run took " +
                      std::to_string(elapsed_s) + " s",
                  ErrorKind::kNotFound};
+  find_processors();
   return {};
 }
 
@@ -816,7 +861,10 @@ void WhatIf::State::find_stretches() {
   recording.before.resize(trace.events.size());
   recording.tail.resize(trace.lanes.size());
   recording.elastic.resize(trace.events.size());
-  using Times = std::map<std::uint32_t, double>;  // ns by path
+  struct Time {
+    double ns = 0, cpu_ns = 0;
+  };
+  using Times = std::map<std::uint32_t, Time>;  // by path
   struct Polled {
     std::pair<std::uint32_t, std::uint32_t> parts;  // first, count
     double loop = 0;                                // the share of the gap that is none of the parts
@@ -841,7 +889,9 @@ void WhatIf::State::find_stretches() {
                                      [](const Gap&gap, std::uint32_t e) { return gap.event < e; });
          row != trace.gaps.end() && row->event < lane.end && trace.same_call(row->event, call); ++row) {
       if (trace.outside[row->path] != row->path) continue;
-      times[row->path] += static_cast<double>(row->wall_ns);
+      Time& time = times[row->path];
+      time.ns += static_cast<double>(row->wall_ns);
+      time.cpu_ns += static_cast<double>(row->cpu_ns);
       sum += static_cast<double>(row->wall_ns);
     }
     return sum;
@@ -872,10 +922,12 @@ void WhatIf::State::find_stretches() {
   });
   const auto add = [&](const Times& times, double left_out_ns) {
     double all = left_out_ns;
-    for (const auto& [path, ns] : times) all += ns;
+    for (const auto& [path, time] : times) all += time.ns;
     const auto first = static_cast<std::uint32_t>(recording.parts.size());
-    for (const auto& [path, ns] : times)
-      if (all > 0) recording.parts.push_back({path, static_cast<float>(ns / all)});
+    for (const auto& [path, time] : times)
+      if (all > 0)
+        recording.parts.push_back({path, static_cast<float>(time.ns / all),
+                                   static_cast<float>(time.ns > 0 ? time.cpu_ns / time.ns : 0)});
     return std::pair(first, static_cast<std::uint32_t>(recording.parts.size()) - first);
   };
   // What calls the polls has the rest of the loop around them: that it took long is their doing. It is told
@@ -887,7 +939,7 @@ void WhatIf::State::find_stretches() {
     for (std::uint32_t i = parts.first; i < parts.first + parts.second; ++i) {
       const Part part = recording.parts[i];
       const std::uint32_t above = merged.paths[part.path].parent;
-      const bool lacks = !trace.lacks_processor.empty() && trace.lacks_processor[part.path];
+      const bool lacks = recording.lacks_processor(part.path);
       if (part.path == caller || (lacks && (above == caller || above == path)))
         polled.loop += static_cast<double>(part.share);
       else
@@ -923,13 +975,16 @@ void WhatIf::State::find_stretches() {
     Site& site = sites[key_of(lane.rank, recording.site_of(lane, call))];
     if (site.parts.second == 0) {
       if (site.few.empty() || seconds(site.few_ns) < kFewSamples * period_s)
-        for (const auto& [path, ns] : std::exchange(site.many, {})) site.few[path] += ns;
+        for (const auto& [path, time] : std::exchange(site.many, {})) {
+          site.few[path].ns += time.ns;
+          site.few[path].cpu_ns += time.cpu_ns;
+        }
       else
         site.left_out_ns = 0;
       site.parts = add(site.few, site.left_out_ns);
     }
     if (site.parts.second == 0) {  // no sample at all: the code that made the call
-      site.parts = add(Times{{trace.outside[trace.events[call].path], 1.0}}, 0);
+      site.parts = add(Times{{trace.outside[trace.events[call].path], {1, 1}}}, 0);
       site.polled = {site.parts, 0};
       site.is_polled_known = true;
     }
@@ -946,15 +1001,23 @@ void WhatIf::State::divide_tails() {
   if (!recording.spans.empty()) return;  // the other gaps are not known
   const Trace& trace = recording.trace;
   const auto outside_mpi = [&](std::uint32_t path) { return trace.outside[path] == path; };
-  std::map<std::uint64_t, double> rest;  // ns by rank and path
+  struct Sampled {
+    double all_ns = 0, cpu_ns = 0;
+  };
+  std::map<std::uint64_t, double> rest;      // ns by rank and path
+  std::map<std::uint64_t, Sampled> sampled;  // likewise
   for (const shard::Value& value : merged.values)
-    if (value.main_thread && value.category != shard::Category::kMpi && outside_mpi(value.path))
-      rest[key_of(value.rank, value.path)] += static_cast<double>(value.wall_ns);
+    if (value.main_thread && value.category != shard::Category::kMpi && outside_mpi(value.path)) {
+      const std::uint64_t key = key_of(value.rank, value.path);
+      rest[key] += static_cast<double>(value.wall_ns);
+      sampled[key].all_ns += static_cast<double>(value.wall_ns);
+      sampled[key].cpu_ns += static_cast<double>(value.cpu_ns);
+    }
   for (const Gap& gap : trace.gaps) {
     const Lane& lane = trace.lanes[trace.events[gap.event].lane];
     if (lane.thread != 0 || !outside_mpi(gap.path)) continue;
     // Its own waiting for a processor is below a path in gaps only.
-    const bool lacks = !trace.lacks_processor.empty() && trace.lacks_processor[gap.path];
+    const bool lacks = recording.lacks_processor(gap.path);
     const auto row = rest.find(key_of(lane.rank, lacks ? merged.paths[gap.path].parent : gap.path));
     if (row != rest.end()) row->second -= static_cast<double>(gap.wall_ns);
   }
@@ -970,9 +1033,12 @@ void WhatIf::State::divide_tails() {
     all_ns = std::max(all_ns, tail_ns);
     tail.first = static_cast<std::uint32_t>(recording.parts.size());
     for (auto row = begin; row != end; ++row)
-      if (row->second > 0)
-        recording.parts.push_back(
-            {static_cast<std::uint32_t>(row->first), static_cast<float>(row->second / all_ns)});
+      if (row->second > 0) {
+        const Sampled& of = sampled[row->first];
+        recording.parts.push_back({static_cast<std::uint32_t>(row->first),
+                                   static_cast<float>(row->second / all_ns),
+                                   static_cast<float>(std::min(of.cpu_ns / of.all_ns, 1.0))});
+      }
     tail.count = static_cast<std::uint32_t>(recording.parts.size()) - tail.first;
   }
 }
@@ -1312,6 +1378,7 @@ Outcome WhatIf::State::replay(const Amounts& amounts) const {
       useful_ns[lane.rank] +=
           costs.useful_ns(lane, call) * recording.share_within(lane, call) * recording.scale;
   });
+  use_processors(costs, useful_ns, outcome);
   set_outcome_of_useful(useful_ns, outcome);
   for (const auto& [path, ns] : costs.wait_of_site) {
     outcome.waits.push_back(row_of(path));
@@ -1420,9 +1487,10 @@ std::vector<std::uint32_t> WhatIf::State::elapsed_of_stretches(const Engine& eng
 }
 
 // Back from the end of the last lane; at each call that waited it goes on where that was caused.
-void WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane,
-                                      PathSums& sums) const {
+double WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane,
+                                        PathSums& sums) const {
   const Trace& trace = recording.trace;
+  double calls = 0;
   const Lane* lane = &trace.lanes[last_lane];
   std::uint32_t next = lane->end;
   // Every step goes to an earlier call, unless events contradict each other.
@@ -1432,24 +1500,29 @@ void WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t l
     if (const std::optional<double> gap_ns = costs.gap_with_threads_ns(*lane, next); gap_ns) {
       // Who else worked meanwhile has no rows of its own: it is the rank's.
       double sum = 0;
-      costs.divide(*lane, next, [&](std::uint32_t, double ns) { sum += ns; });
+      costs.divide(*lane, next, [&](std::uint32_t, double ns, double) { sum += ns; });
       if (sum > 0) scale = *gap_ns / sum;
     }
-    costs.divide(*lane, next, [&](std::uint32_t path, double ns) { sums[{lane->rank, path}] += ns * scale; });
+    costs.divide(*lane, next, [&](std::uint32_t path, double ns, double) {
+      sums[{lane->rank, path}] += ns * scale;
+    });
     if (next == lane->end || !recording.elastic[next])
       sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns);
     if (next == lane->first) break;
     const std::uint32_t call = trace.call_begin(next - 1);
     sums[{lane->rank, trace.events[call].path}] += static_cast<double>(costs.behind_ns[call]);
+    if (costs.cause[call] != kNone || trace.events[call].kind >= MpiEventKind::kCollective) ++calls;
     next = costs.cause[call] == kNone ? call : trace.call_begin(costs.cause[call]);
     lane = &trace.lanes[trace.events[next].lane];
   }
+  return calls;
 }
 
 void WhatIf::State::critical_path(const ChangedCosts& costs, const std::vector<std::uint32_t>& last_lanes,
                                   Outcome& outcome) const {
   PathSums sums;
-  for (const std::uint32_t lane : last_lanes) add_critical_path(costs, lane, sums);
+  for (const std::uint32_t lane : last_lanes)
+    outcome.calls_on_path += add_critical_path(costs, lane, sums) * recording.scale;
   if (!recording.spans.empty()) {
     // What crosses the borders of a stretch is in these paths as a whole.
     const double represented_s = seconds(static_cast<double>(recording.represented.length_ns));
@@ -1711,13 +1784,15 @@ Amounts::GroupBalance WhatIf::State::group_balance(const std::vector<bool>& insi
 }
 
 // Before each call site: what is inside (empty: everything) takes as long on each rank as on all on average,
-// or with `one` on that rank as on the others.
+// or with `one` on that rank as on the others. Ranks are compared by what they do: that one had to wait
+// longer for a processor is no work that others could do. With less to do it waits less in the same ratio;
+// for what comes to it, as much as the ranks there do on average.
 Result<void> WhatIf::State::add_balance(const Change& change, std::vector<bool> inside, std::uint32_t one,
                                         Amounts& amounts) const {
   if (from_sums || merged.ranks.size() < 2)
     return Error{"'" + change.text + "': there are no other ranks to communicate with", ErrorKind::kNotFound};
   struct Of {
-    double ns = 0, gaps = 0;
+    double ns = 0, waiting_ns = 0, gaps = 0;
   };
   std::map<std::uint32_t, std::map<std::uint32_t, Of>> of_site;  // by rank
   for_each_stretch([&](const Lane& lane, std::uint32_t call) {
@@ -1726,23 +1801,40 @@ Result<void> WhatIf::State::add_balance(const Change& change, std::vector<bool> 
     Of& of = of_site[recording.place_of(lane, call)][lane.rank];
     ++of.gaps;
     if (inside.empty()) of.ns += useful;
-    for (std::uint32_t i = stretch.first; !inside.empty() && i < stretch.first + stretch.count; ++i)
-      if (inside[recording.parts[i].path]) of.ns += useful * static_cast<double>(recording.parts[i].share);
+    for (std::uint32_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
+      const Part& part = recording.parts[i];
+      const double ns = useful * static_cast<double>(part.share);
+      const bool is_inside = inside.empty() || inside[part.path];
+      if (recording.lacks_processor(part.path)) {
+        if (inside.empty()) of.ns -= ns;
+        if (is_inside) of.waiting_ns += ns;
+      } else if (!inside.empty() && is_inside) {
+        of.ns += ns;
+      }
+    }
   });
   Amounts::Balance balance;
   for (const auto& [site, ranks] : of_site) {
-    double sum = 0, count = 0;
+    double sum = 0, waiting = 0, count = 0;
     for (const auto& [rank, of] : ranks) {
       if (rank == one) continue;
-      sum += of.ns;
+      sum += std::max(of.ns, 0.0);
+      waiting += of.waiting_ns;
       ++count;
     }
     for (const auto& [rank, of] : ranks) {
       if (count == 0 || (one != kNone && rank != one)) continue;
-      if (of.ns > 0)
-        balance.factor[key_of(rank, site)] = sum / count / of.ns;
+      const std::uint64_t key = key_of(rank, site);
+      // What is left of a gap that was all waiting is rounding.
+      const double mean = sum / count, own = of.ns > kLeastWork * (of.ns + of.waiting_ns) ? of.ns : 0.0;
+      if (own > 0)
+        balance.factor[key] = mean / own;
       else if (sum > 0)
-        balance.added[key_of(rank, site)] = sum / count / of.gaps;
+        balance.added[key] = mean / of.gaps;
+      if (mean < own)
+        balance.waiting[key] = mean / own;
+      else if (mean > own && waiting > 0)
+        balance.added_waiting[key] = (mean - own) * waiting / sum / of.gaps;
     }
   }
   balance.inside = std::move(inside);
@@ -1760,6 +1852,65 @@ double WhatIf::State::spread_s(const Outcome& outcome) const {
     gains.push_back(replayed.of_stretches[s] - outcome.of_stretches[s]);
   return seconds(static_cast<double>(recording.represented.length_ns)) *
          error_of_mean(gains, 1 / recording.scale);
+}
+
+// What ranks do with the processors of their nodes: between calls as the samples say, and in MPI per second
+// as in the run. A node's processors limit how fast its ranks can be.
+void WhatIf::State::use_processors(const ChangedCosts& costs, const std::vector<double>& useful_ns,
+                                   Outcome& outcome) const {
+  outcome.nodes.resize(merged.nodes.size());
+  const auto at_node = [&](std::uint32_t rank) -> NodeUse& { return outcome.nodes[merged.ranks[rank].node]; };
+  for_each_stretch([&](const Lane& lane, std::uint32_t call) {
+    if (lane.thread != 0) return;
+    const ChangedCosts::ProcessorTime time = costs.processor_time(lane, call);
+    const double scale = recording.share_within(lane, call) * recording.scale;
+    at_node(lane.rank).ran_s += seconds(time.ran_ns * scale);
+    at_node(lane.rank).wanted += seconds((time.ran_ns + time.lacked_ns) * scale);
+  });
+  const double represented_s = seconds(static_cast<double>(recording.represented.length_ns));
+  const double other_s = recording.spans.empty() ? 0 : elapsed_s - represented_s;
+  const double replayed_s = outcome.elapsed_s;
+  for (std::size_t n = 0; n < processors.size(); ++n)
+    if (processors[n] > 0)
+      outcome.elapsed_s = std::max(outcome.elapsed_s, other_s + outcome.nodes[n].ran_s / processors[n]);
+  outcome.limited_s = outcome.elapsed_s - replayed_s;
+  for (std::uint32_t r = 0; r < merged.ranks.size(); ++r)
+    at_node(r).wanted += std::max(outcome.elapsed_s - seconds(useful_ns[r]), 0.0) * wanted_in_calls[r];
+  for (NodeUse& node : outcome.nodes)
+    node.wanted = outcome.elapsed_s > 0 ? node.wanted / outcome.elapsed_s : 0;
+}
+
+// From now on replays take no less time than the processors need. There are more of them than are known, if
+// the recorded run had more of their time.
+void WhatIf::State::find_processors() {
+  processors = processors_of_nodes(merged);
+  const double represented_s = seconds(static_cast<double>(recording.represented.length_ns));
+  const double within_s = recording.spans.empty() ? replayed.elapsed_s : represented_s;
+  for (std::size_t n = 0; n < processors.size(); ++n)
+    if (processors[n] > 0 && within_s > 0)
+      processors[n] = std::max(processors[n], replayed.nodes[n].ran_s / within_s);
+}
+
+// A replay takes it that threads wait for a processor as they did, in the same ratio to their work. How wrong
+// that may be: what the run would gain if nobody waited, by the share by which more or fewer threads want
+// processors; and for each call on the critical path how late a thread is that is woken up, which is another
+// time each time, and longer by the same share. What other threads of a rank wait is replayed nowhere. No
+// more than all waiting of the main threads.
+double WhatIf::State::processors_error_s(const Amounts& amounts, const Outcome& outcome) const {
+  if (from_sums || !(lacked.main_s > 0)) return lacked.main_s;
+  Amounts alone = amounts;
+  alone.own_processors = true;
+  const Outcome without = replay(alone);
+  if (without.elapsed_s < 0) return lacked.main_s;
+  double change = 0;
+  for (std::size_t n = 0; n < outcome.nodes.size(); ++n)
+    change = std::max(change,
+                      change_of_shortage(replayed.nodes[n].wanted, outcome.nodes[n].wanted, processors[n]));
+  const double calls = outcome.calls_on_path;
+  const double late_s =
+      turn_s(merged, processors) * (kNormal * std::sqrt(calls) + calls * std::min(change, 1.0));
+  const double gained_s = std::max(outcome.elapsed_s - without.elapsed_s, 0.0);
+  return std::min(lacked.main_s, gained_s * change + late_s + lacked.others_s);
 }
 
 double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
@@ -1851,9 +2002,8 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
         of.squares += difference * difference;
       }
     });
-  double sampling = 0, helpers = 0, lacked = 0, left_out = 0, blind = 0;
+  double sampling = 0, helpers = 0, left_out = 0, blind = 0;
   for (std::size_t r = 0; r < merged.ranks.size(); ++r) {
-    const shard::Rank& rank = merged.ranks[r];
     const Of& of = ranks[r];
     const double error = kNormal * std::sqrt(of.variance);
     sampling = std::max(sampling, error);
@@ -1862,10 +2012,6 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
     // the same way.
     blind = std::max(blind, blind_s * (of.differences / 2 + kNormal * std::sqrt(of.squares / 12)));
     helpers = std::max(helpers, of.helpers_s - of.changed_s);
-    lacked += seconds(static_cast<double>(rank.mpi_runnable_ns) +
-                      static_cast<double>(
-                          rank.main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)])) /
-              static_cast<double>(merged.ranks.size());
   }
   const double gain = std::abs(replayed.elapsed_s - outcome.elapsed_s);
   double of_network = 0;
@@ -1880,15 +2026,15 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
   const double random =
       std::sqrt(sampling * sampling + of_network * of_network + of_threads * of_threads +
                 of_stretches * of_stretches + std::pow(kRunVariation * outcome.elapsed_s, 2));
-  // What helper threads save beyond the main thread may or may not be saved by those that wait for them; and
-  // who lacks a processor gets one when others wait less. What samples know of the changed code, but its gaps
-  // do not have, was not changed.
+  // What helper threads save beyond the main thread may or may not be saved by those that wait for them. What
+  // samples know of the changed code, but its gaps do not have, was not changed.
   const Represented& represented = recording.represented;
   const double of_length = represented.length_ns == 0 ? 0
                                                       : gain * static_cast<double>(represented.error_ns) /
                                                             static_cast<double>(represented.length_ns);
-  const double bound =
-      std::min(helpers, elapsed_s) + left_out + blind + (gain > 0 ? lacked : 0) + outcome.apart_s + of_length;
+  const double bound = std::min(helpers, elapsed_s) + left_out + blind +
+                       (gain > 0 ? processors_error_s(amounts, outcome) : 0) + outcome.limited_s +
+                       outcome.apart_s + of_length;
   return random + std::abs(replayed.elapsed_s - elapsed_s) + bound;
 }
 
@@ -1900,6 +2046,9 @@ void WhatIf::add(shard::ShardData shard) {
   state_->merger.add(std::move(shard));
 }
 Result<void> WhatIf::prepare() { return state_->prepare(); }
+std::size_t WhatIf::replays_per_prediction() const {
+  return !state_->from_sums && state_->lacked.main_s > 0 ? 2 : 1;
+}
 double WhatIf::elapsed_s() const { return state_->elapsed_s; }
 const Outcome& WhatIf::replayed() const { return state_->replayed; }
 bool WhatIf::is_from_sums() const { return state_->from_sums; }

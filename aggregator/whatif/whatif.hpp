@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "aggregator/whatif/change.hpp"
+#include "aggregator/whatif/processors.hpp"
 #include "base/result.hpp"
 #include "formats/shard/shard_data.hpp"
 
@@ -38,6 +39,9 @@ struct Outcome {
   double parallel = 0, load_balance = 0, communication = 0;
   std::vector<TimeRow> waits;     // by call site, most first
   std::vector<TimeRow> critical;  // the critical path by rank and function, most first
+  std::vector<NodeUse> nodes;     // of a replay
+  double limited_s = 0;           // of elapsed_s: because a node's processors do not work faster
+  double calls_on_path = 0;       // on the critical path, that may wait for other ranks
   // Where stretches stand for the run: how long each takes, of what it was long; and how far ranks are apart
   // at their ends, of the elapsed time.
   std::vector<double> of_stretches;
@@ -74,6 +78,8 @@ class WhatIf {
   [[nodiscard]] bool is_from_sums() const;                           // there is no MPI to be replayed
   [[nodiscard]] std::optional<ReplayedStretches> stretches() const;  // none: the run as a whole
 
+  // How often predict() replays the run: again without the time that ranks had no processor, if there is any.
+  [[nodiscard]] std::size_t replays_per_prediction() const;
   // Error: a change names what the run does not have (kNotFound).
   Result<Prediction> predict(const std::vector<Change>& changes) const;
 

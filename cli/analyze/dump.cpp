@@ -209,8 +209,8 @@ void dump_events(const ShardData& data, Text& out) {
             unsigned{e.flags}, e.peer, e.tag, std::uint64_t{e.sequence}, e.enter_ns, e.exit_ns, e.start_ns,
             e.mpi_ns, e.bytes);
   }
-  out.table("event_gaps", data.event_gaps.size(), "event\tpath\twall_ns");
-  for (const EventGap& g : data.event_gaps) out.row(g.event, g.path, g.wall_ns);
+  out.table("event_gaps", data.event_gaps.size(), "event\tpath\twall_ns\tcpu_ns");
+  for (const EventGap& g : data.event_gaps) out.row(g.event, g.path, g.wall_ns, g.cpu_ns);
   out.table("event_stretches", data.event_stretches.size(),
             "rank\tshared_begin_ns\tbegin_ns\tend_ns\tcomplete");
   for (const EventStretch& s : data.event_stretches)

@@ -181,7 +181,8 @@ profile::Gains predict_while_merging(const fs::path& run, const report::Analysis
           read.error().kind == ErrorKind::kNotFound ? reason_of(read.error()) : "a shard cannot be read";
       return gains;
     }
-    return gains_of(whatif, candidates, static_cast<std::size_t>(replays - kReplaysToPrepare));
+    const std::uint64_t most = (replays - kReplaysToPrepare) / whatif.replays_per_prediction();
+    return gains_of(whatif, candidates, static_cast<std::size_t>(most));
   } catch (const std::bad_alloc&) {  // the profile is more important
     gains.refused = "there is too little memory";
     return gains;

@@ -276,6 +276,7 @@ void EventLog::Thread::append(const KeptEvent& event, std::span<const GapPathTim
     for (const GapPathTime& time : gap) {
       put(time.path);
       put(time.wall_ns);
+      put(time.wall_ns - std::min(time.cpu_ns, time.wall_ns));  // mostly little
     }
   }
   last = {event.bytes, event.sequence, event.peer, event.tag};
@@ -318,7 +319,8 @@ bool EventLog::Reader::next() {
   if ((what & kGap) != 0) {
     for (std::uint64_t left = get(); left > 0; --left) {
       const auto path = static_cast<std::uint32_t>(get());
-      gap.push_back({path, get()});
+      const std::uint64_t wall_ns = get();
+      gap.push_back({path, wall_ns, wall_ns - get()});
     }
   }
   event.enter_ns = call.enter_ns;

@@ -42,6 +42,7 @@ struct KeptEvent {
 struct GapPathTime {
   std::uint32_t path = 0;
   std::uint64_t wall_ns = 0;
+  std::uint64_t cpu_ns = 0;  // of it, on a processor
   friend bool operator==(const GapPathTime&, const GapPathTime&) = default;
 };
 

@@ -24,6 +24,7 @@ struct IntervalPaths {
   std::uint32_t without_call;  // if no MPI call began in the interval
   std::uint32_t before_call;   // else until the first call began
   std::uint32_t after_call;    // and after that
+  double ran = 0;              // the share of the interval that it was on a processor
 };
 inline constexpr std::uint32_t kNoPath = 0xffff'ffffu;
 
@@ -57,17 +58,19 @@ class GapTimeline {
   }
 
   // Samples say that the thread spent `share` of the interval on these paths, as far as it was outside MPI.
-  // Intervals come in order of time.
+  // Intervals come in order of time. What it ran in an interval with calls, it ran outside of these first: a
+  // thread that computes between two calls may sleep in them.
   void spent(std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths, double share = 1) {
     bool one_gap = true;
     for (const Call& call : waiting_)
       one_gap = one_gap && (call.enter_ns <= begin_ns || call.enter_ns >= end_ns);
     std::uint32_t path = one_gap ? paths.without_call : paths.before_call;
+    const double ran = ran_outside(begin_ns, end_ns, paths.ran);
     for (Call& call : waiting_) {
       if (call.gap_begin_ns >= end_ns) return;
       if (path != kNoPath)
         charge(call.path_times, share_of(overlap(begin_ns, end_ns, call.gap_begin_ns, call.enter_ns), share),
-               path);
+               path, ran);
       if (!one_gap && call.enter_ns > begin_ns) path = paths.after_call;
     }
     if (path == kNoPath) return;
@@ -75,17 +78,21 @@ class GapTimeline {
     if (begin_ns >= end_ns) return;
     if (!open_.empty() && open_.back().path == path && open_.back().end_ns == begin_ns &&
         open_.back().share == share) {
-      open_.back().end_ns = end_ns;
+      Interval& last = open_.back();
+      const auto before = static_cast<double>(last.end_ns - last.begin_ns);
+      const auto added = static_cast<double>(end_ns - begin_ns);
+      last.ran = (last.ran * before + ran * added) / (before + added);
+      last.end_ns = end_ns;
       return;
     }
     if (open_.size() == kMaxOpen) {
       // Long before any call that the latest samples may lie in.
       const auto old = open_.begin() + kMaxOpen / 2;
       for (auto it = open_.begin(); it != old; ++it)
-        charge(settled_, share_of(it->end_ns - it->begin_ns, it->share), it->path);
+        charge(settled_, share_of(it->end_ns - it->begin_ns, it->share), it->path, it->ran);
       open_.erase(open_.begin(), old);
     }
-    open_.push_back({begin_ns, end_ns, path, share});
+    open_.push_back({begin_ns, end_ns, path, share, ran});
   }
 
   // All samples up to this time have been read.
@@ -111,7 +118,7 @@ class GapTimeline {
   struct Interval {
     std::uint64_t begin_ns, end_ns;
     std::uint32_t path;
-    double share;
+    double share, ran;
   };
   struct Call {  // one that waits for samples
     std::uint64_t gap_begin_ns, enter_ns;
@@ -131,7 +138,10 @@ class GapTimeline {
   static std::uint64_t share_of(std::uint64_t ns, double share) {
     return share == 1 ? ns : static_cast<std::uint64_t>(static_cast<double>(ns) * share);
   }
-  static void charge(std::vector<GapPathTime>& path_times, std::uint64_t ns, std::uint32_t path);
+  // ran: the share of `ns` that the thread was on a processor.
+  static void charge(std::vector<GapPathTime>& path_times, std::uint64_t ns, std::uint32_t path, double ran);
+  // Of the time of an interval outside MPI, as far as its calls are known, if it ran for `ran` of it all.
+  [[nodiscard]] double ran_outside(std::uint64_t begin_ns, std::uint64_t end_ns, double ran) const;
   void begin_call(const wire::MpiEvent& event);
   // Of the oldest call that waits: keeps the paths with the longest times, longest first. They must not sum
   // up to more than the thread's clock says.
@@ -161,7 +171,8 @@ class GapTimeline {
 
 // Decides which stretches of time the samples of a thread account for. Without an MPI call between two
 // samples, the rules of ThreadAccount hold. With one, the thread was at the first sample's place until the
-// call, and at the second one's after it. A sample inside MPI tells only where the thread was before.
+// call, and at the second one's after it. A sample inside MPI tells only where the thread was before: until
+// the call it ran or waited as it was last seen.
 class SampledTime {
  public:
   struct SampledPath {
@@ -182,16 +193,17 @@ class SampledTime {
       if (from < to) visit(from, to, paths);
     };
     if (here == kNoPath) {
-      tell(begin, end, {previous, previous, kNoPath});
+      tell(begin, end, {previous, previous, kNoPath, ran_as_last_seen()});
     } else if (blocked_) {
-      tell(begin, end - ran, {previous, previous, here});
+      tell(begin, end - ran, {previous, previous, here, 0});
       const std::uint32_t ran_at = blocked ? running : here;
-      tell(end - ran, end, {ran_at, ran_at, here});
+      tell(end - ran, end, {ran_at, ran_at, here, 1});
     } else if (blocked) {
-      tell(begin, begin + ran, {running, running, here});
-      tell(begin + ran, end, {here, running, here});
+      tell(begin, begin + ran, {running, running, here, 1});
+      tell(begin + ran, end, {here, running, here, 0});
     } else {
-      tell(begin, end, {here, here, here});
+      const double all = static_cast<double>(std::max<std::uint64_t>(end - begin, 1));
+      tell(begin, end, {here, here, here, static_cast<double>(ran) / all});
     }
     time_ns_ = end;
     cpu_ns_ = std::max(cpu_ns_, cpu_ns);
@@ -202,7 +214,8 @@ class SampledTime {
   template <typename Visit>
   void end(std::uint64_t time_ns, Visit&& visit) {
     const std::uint32_t previous = path_of(previous_);
-    if (time_ns_ < time_ns) visit(time_ns_, time_ns, IntervalPaths{previous, previous, kNoPath});
+    if (time_ns_ < time_ns)
+      visit(time_ns_, time_ns, IntervalPaths{previous, previous, kNoPath, ran_as_last_seen()});
     time_ns_ = std::max(time_ns_, time_ns);
   }
 
@@ -210,6 +223,7 @@ class SampledTime {
   static std::uint32_t path_of(const SampledPath& sampled) {
     return sampled.outside_mpi ? sampled.path : kNoPath;
   }
+  [[nodiscard]] double ran_as_last_seen() const { return blocked_ ? 0 : 1; }
 
   std::uint64_t time_ns_, cpu_ns_;
   bool blocked_ = false;

@@ -230,7 +230,10 @@ void SampleCharger::take_stack(RecordedThread& thread, std::uint32_t slot, const
   const double runnable = charged.runnable_share;
   thread.sampled.sample(time_ns, record.cpu_ns, blocked, {target.path, context.mpi_op == 0},
                         [&](std::uint64_t begin_ns, std::uint64_t end_ns, const IntervalPaths& paths) {
-                          spent(thread, begin_ns, end_ns, paths, 1 - runnable);
+                          IntervalPaths at_work = paths;
+                          // What is left without the time that it had no processor, has all that it ran.
+                          if (runnable < 1) at_work.ran = std::min(paths.ran / (1 - runnable), 1.0);
+                          spent(thread, begin_ns, end_ns, at_work, 1 - runnable);
                           if (runnable > 0)
                             spent(thread, begin_ns, end_ns,
                                   {runnable_path(paths.without_call), runnable_path(paths.before_call),

@@ -478,8 +478,9 @@ void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
                        [&](const shard::EventGap& row) { return row.path == path; });
       if (same != data.event_gaps.end()) {
         same->wall_ns += time.wall_ns;
+        same->cpu_ns += time.cpu_ns;
       } else {
-        data.event_gaps.push_back({event, path, time.wall_ns});
+        data.event_gaps.push_back({event, path, time.wall_ns, time.cpu_ns});
       }
     }
     std::stable_sort(

@@ -346,6 +346,7 @@ struct EventGap {
   std::uint32_t event = 0;  // index into mpi_events: the one at whose enter_ns the interval ends
   std::uint32_t path = 0;
   std::uint64_t wall_ns = 0;
+  std::uint64_t cpu_ns = 0;  // of it, on a processor; 0 of calls without events, and below kRunnableName
   friend bool operator==(const EventGap&, const EventGap&) = default;
 };
 

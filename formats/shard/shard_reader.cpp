@@ -37,7 +37,8 @@ void thin(ShardData& data, std::uint32_t level) {
     if (new_thread) gaps.resize(first_pending);  // the last thread had no further event
     const auto number = static_cast<std::uint32_t>(events.size());
     for (; gap < data.event_gaps.size() && data.event_gaps[gap].event == i; ++gap)
-      gaps.push_back({number, data.event_gaps[gap].path, data.event_gaps[gap].wall_ns});
+      gaps.push_back(
+          {number, data.event_gaps[gap].path, data.event_gaps[gap].wall_ns, data.event_gaps[gap].cpu_ns});
     const std::uint64_t channel =
         event.communicator == kNone ? 0 : data.communicators[event.communicator].identity;
     const std::uint64_t stream = wire::event_stream(static_cast<wire::MpiEventKind>(event.kind), channel,

@@ -369,6 +369,7 @@ void visit_events(Archive& archive, Data& data) {
     table.column("event", &EventGap::event);
     table.column("path", &EventGap::path);
     table.column("wall_ns", &EventGap::wall_ns);
+    table.column("cpu_ns", &EventGap::cpu_ns);
   });
 }
 

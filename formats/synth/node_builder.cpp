@@ -423,7 +423,7 @@ class NodeBuilder {
         mpi_ns += data_.mpi_events.back().exit_ns - data_.mpi_events.back().enter_ns;
       };
       const auto gap = [&](std::uint32_t path, std::uint64_t ns) {
-        data_.event_gaps.push_back({static_cast<std::uint32_t>(data_.mpi_events.size()), path, ns});
+        data_.event_gaps.push_back({static_cast<std::uint32_t>(data_.mpi_events.size()), path, ns, ns});
       };
       using enum wire::MpiEventKind;
       // Messages up the ring have tag 0, messages down the ring have tag 1.

@@ -4,7 +4,6 @@
 #include "report/analysis/placement.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <numeric>
 #include <set>
@@ -20,7 +19,6 @@ namespace {
 using Key = EvidenceKey;
 using Kind = FindingKind;
 
-constexpr std::uint32_t kMaxProcessors = 65536;
 constexpr std::uint64_t kManyMajorFaults = 100;
 
 // Ranks of a node whose processors overlap, directly or through others.
@@ -370,34 +368,6 @@ double lacked_share(const Analysis& analysis) {
   double lacked_s = 0;
   for (const RankInfo& rank : analysis.ranks) lacked_s += lacked_time(analysis, rank).all_s();
   return analysis.rank_seconds > 0 ? lacked_s / analysis.rank_seconds : 0;
-}
-
-std::optional<std::vector<std::uint32_t>> parse_list(std::string_view text) {
-  std::vector<std::uint32_t> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  const auto number = [&](std::uint32_t& to) {
-    const auto [next, error] = std::from_chars(at, end, to);
-    if (error != std::errc() || to >= kMaxProcessors) return false;
-    at = next;
-    return true;
-  };
-  while (at != end) {
-    std::uint32_t first = 0;
-    if (!number(first)) return {};
-    std::uint32_t last = first;
-    if (at != end && *at == '-') {
-      ++at;
-      if (!number(last) || last < first) return {};
-    }
-    for (std::uint32_t i = first; i <= last; ++i) numbers.push_back(i);
-    if (at == end) break;
-    if (*at != ',' || ++at == end || numbers.size() > kMaxProcessors) return {};
-  }
-  std::sort(numbers.begin(), numbers.end());
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  if (numbers.empty()) return {};
-  return numbers;
 }
 
 std::vector<Finding> placement_findings(const Analysis& analysis) { return Placement(analysis).run(); }

@@ -2,11 +2,9 @@
 // Time that ranks lost because of the processors and the memory of their nodes: docs/metrics.md, "Findings".
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string_view>
 #include <vector>
 
+#include "base/processor_list.hpp"
 #include "report/analysis/analysis.hpp"
 
 namespace clusterprof::report {
@@ -22,9 +20,6 @@ struct LackedTime {
 LackedTime lacked_time(const Analysis& analysis, const RankInfo& rank);
 // As a share of all rank time.
 double lacked_share(const Analysis& analysis);
-
-// "0-3,8": numbers in ascending order; empty where the text is no such list, or one beyond 65535.
-std::optional<std::vector<std::uint32_t>> parse_list(std::string_view text);
 
 // Findings on shared and busy processors, on ranks bound across memory nodes, on full memory and on pages
 // that came from disk.

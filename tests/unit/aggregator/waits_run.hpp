@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -33,7 +34,8 @@ struct MadeEvent {
   std::uint8_t flags = 0;
   std::uint64_t channel = 1;
   std::uint32_t thread = 0;
-  // Since the call before. Names of MPI functions: calls without events, which are in MPI.
+  // Since the call before. Names of MPI functions: calls without events, which are in MPI. "ready in work":
+  // in work(), without a processor.
   std::vector<std::pair<std::string, std::int64_t>> gap = {};
   std::int64_t other_calls_ns = 0;  // since the call before, in calls without events that `gap` leaves out
 };
@@ -100,12 +102,21 @@ class MadeRun {
       data.nodes = {node};
       shard::PathInterner interner(data);
       const auto path = [&](const std::string& name) {
-        const bool mpi = name.starts_with("MPI_");
+        const bool mpi = name.starts_with("MPI_"), ready = name.starts_with(kReadyIn);
         const auto below = [&](std::uint32_t parent, shard::FrameKind kind, const std::string& function) {
           return interner.path(parent, interner.frame({kind, false, interner.string(function)}));
         };
+        if (ready)
+          return below(below(0, shard::FrameKind::kNative, name.substr(kReadyIn.size())),
+                       shard::FrameKind::kKernel, std::string(shard::kRunnableName));
         return mpi ? below(below(0, shard::FrameKind::kNative, "calls " + name), shard::FrameKind::kMpi, name)
                    : below(0, shard::FrameKind::kNative, name);
+      };
+      const auto cpu_ns = [&](const std::string& name, std::int64_t ns) {
+        if (name.starts_with("MPI_") || name.starts_with(kReadyIn)) return std::uint64_t{0};
+        const auto share = ran.find(name);
+        return static_cast<std::uint64_t>(
+            std::llround(static_cast<double>(ns) * (share == ran.end() ? 1.0 : share->second)));
       };
       std::map<std::uint64_t, std::uint32_t> channels;
       for (const auto& [identity, size] : sizes) {
@@ -152,7 +163,7 @@ class MadeRun {
             if (!wire::event_is_selected(stream, event.sequence, level)) continue;
             for (const auto& [name, ns] : event.gap)
               data.event_gaps.push_back({static_cast<std::uint32_t>(data.mpi_events.size()), path(name),
-                                         static_cast<std::uint64_t>(ns)});
+                                         static_cast<std::uint64_t>(ns), cpu_ns(name, ns)});
             shard::MpiEvent& row = data.mpi_events.emplace_back();
             row.rank = index;
             row.thread = thread;
@@ -213,8 +224,10 @@ class MadeRun {
   std::map<std::int32_t, std::int64_t> begins, ends;
   std::map<std::int32_t, bool> left_out;  // ranks that no shard has
   std::uint32_t world_size = 0, level = 0;
+  std::map<std::string, double> ran;  // the share of a function's time on a processor; otherwise 1
 
  private:
+  static constexpr std::string_view kReadyIn = "ready in ";
   struct Measurement {
     std::int32_t rank, reference;
     std::int64_t at, wrong, error;

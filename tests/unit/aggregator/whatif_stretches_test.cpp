@@ -141,7 +141,7 @@ std::vector<shard::ShardData> with_stretches(const MadeRun& run, std::int64_t la
       for (; gap < data.event_gaps.size() && data.event_gaps[gap].event == e; ++gap)
         if (kept)
           gaps.push_back({static_cast<std::uint32_t>(events.size()), data.event_gaps[gap].path,
-                          data.event_gaps[gap].wall_ns});
+                          data.event_gaps[gap].wall_ns, data.event_gaps[gap].cpu_ns});
       if (kept) events.push_back(event);
     }
     data.mpi_events = std::move(events);

@@ -129,6 +129,7 @@ TEST(WhatIf, ReplaysWhatWasRecorded) {
   Asked ask(unequal());
   EXPECT_EQ(ask.refusal(), "");
   EXPECT_FALSE(ask.whatif().is_from_sums());
+  EXPECT_EQ(ask.whatif().replays_per_prediction(), 1u);
   EXPECT_NEAR(ask.whatif().elapsed_s(), 0.031, kNear_s);
   EXPECT_NEAR(ask({}), 31, 1e-3);
   const whatif::Outcome& replayed = ask.whatif().replayed();
@@ -388,6 +389,157 @@ TEST(WhatIf, TheErrorHasWaitsThatFollowOneAnother) {
   EXPECT_NEAR(added_s("rank 1 = mean"), 0, 1e-3) << "whatever of the two it was";
 }
 
+// Half of each gap is work with a processor and waiting for one, the other half a sleep of which a quarter
+// runs.
+TEST(WhatIf, AGapIsWorkSleepAndWaitingForAProcessor) {
+  MadeRun run(2);
+  run.ran["nap"] = 0.25;
+  for (std::int32_t r = 0; r < 2; ++r)
+    run.add(r, barrier(40 * kMs, 41 * kMs, 0,
+                       {{"work", 10 * kMs}, {"nap", 20 * kMs}, {"ready in work", 10 * kMs}}));
+  Asked ask(run);
+  ASSERT_EQ(ask.refusal(), "");
+  ASSERT_EQ(ask.whatif().replayed().nodes.size(), 1u);
+  EXPECT_NEAR(ask.whatif().replayed().nodes[0].ran_s, 2 * (0.010 + 0.005), kNear_s);
+  EXPECT_NEAR(ask.whatif().replayed().nodes[0].wanted, 2 * 25.0 / 41, 1e-4);
+  EXPECT_NEAR(ask({"function work x0.5"}), 31, 1e-3) << "with less work there is less to wait for";
+  EXPECT_NEAR(ask.last.outcome.nodes[0].ran_s, 2 * (0.005 + 0.005), kNear_s);
+  EXPECT_NEAR(ask.last.outcome.nodes[0].wanted, 2 * 15.0 / 31, 1e-4);
+  EXPECT_NEAR(ask({"function nap x0"}), 21, 1e-3) << "a sleep is what the function does";
+  EXPECT_NEAR(ask.last.outcome.nodes[0].wanted, 2 * 20.0 / 21, 1e-4);
+}
+
+// Another program had rank 1's processor for half of the time: it does not work more than rank 0.
+TEST(WhatIf, AStallIsNoWork) {
+  MadeRun run(2);
+  run.add(0, barrier(20 * kMs, 41 * kMs, 0, {{"work", 20 * kMs}}));
+  run.add(1, barrier(40 * kMs, 41 * kMs, 0, {{"work", 20 * kMs}, {"ready in work", 20 * kMs}}));
+  Asked ask(run);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({"rank 1 = mean"}), 41, 1e-3);
+  EXPECT_NEAR(ask({"balance function work"}), 41, 1e-3);
+  EXPECT_NEAR(ask({"function work x0.5"}), 21, 1e-3);
+}
+
+TEST(WhatIf, WaitingForAProcessorFollowsTheWork) {
+  MadeRun run(2);
+  run.add(0, barrier(10 * kMs, 41 * kMs, 0, {{"work", 10 * kMs}}));
+  run.add(1, barrier(40 * kMs, 41 * kMs, 0, {{"work", 30 * kMs}, {"ready in work", 10 * kMs}}));
+  Asked ask(run);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({"rank 1 = mean"}), 1 + 40.0 / 3, 1e-3) << "a third of the work, and of the waiting";
+  EXPECT_NEAR(ask({"balance function work"}), 1 + 40 * 2 / 3.0, 1e-3) << "two thirds on rank 1";
+  // 10 ms more on rank 0, with as much waiting as the ranks have for each ms of work: a quarter.
+  EXPECT_NEAR(ask.last.outcome.useful_mean_s, (40 * 2 / 3.0 + 22.5) / 2e3, kNear_s);
+  ASSERT_GT(ask({"rank 0 = mean"}), 0);
+  EXPECT_NEAR(ask.last.outcome.useful_mean_s, (30 + 20 / 3.0 + 40) / 2e3, kNear_s) << "a third, on rank 1";
+}
+
+// A rank that had no processor at all before a call has done nothing there, not a little of everything.
+TEST(WhatIf, ARankThatOnlyWaitedDidNothing) {
+  MadeRun run(2);
+  run.add(0, barrier(20 * kMs, 21 * kMs, 0, {{"work", 20 * kMs}}));
+  run.add(1, barrier(20 * kMs, 21 * kMs, 0, {{"ready in work", 20 * kMs}}));
+  Asked ask(run);
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({"balance function work"}), 41, 1e-3) << "10 ms come to its waiting, with as much waiting";
+  EXPECT_NEAR(ask({"rank 1 = mean"}), 41, 1e-3);
+  EXPECT_NEAR(ask({"rank 0 = mean"}), 21, 1e-3) << "and rank 0 has nothing left to do";
+}
+
+// Four ranks on two processors: for each ms of work they wait one for a processor. In each of 50 rounds rank
+// 3 works 20 ms and the others 10, and then there is a barrier of 1 ms. In MPI they do so in a loop, or
+// sleep.
+std::vector<shard::ShardData> four_on_two(bool spins) {
+  MadeRun run(4);
+  constexpr std::uint32_t kRounds = 50;
+  for (std::int32_t r = 0; r < 4; ++r)
+    for (std::uint32_t i = 0; i < kRounds; ++i) {
+      const std::int64_t begin = 41 * kMs * i, work = (r == 3 ? 20 : 10) * kMs;
+      run.add(r, barrier(begin + 2 * work, begin + 41 * kMs, i, {{"work", work}, {"ready in work", work}}));
+    }
+  std::vector<shard::ShardData> shards = shards_of(run);
+  shard::ShardData& data = shards[0];
+  data.nodes[0].cpus = 2;
+  for (std::uint32_t p = 1; p < data.paths.size(); ++p)
+    for (std::uint32_t r = 0; r < 4 && name_of(data, p) == "MPI_Barrier"; ++r) {
+      const std::uint64_t half_ns = kRounds * (r == 3 ? 1u : 21u) * static_cast<std::uint64_t>(kMs) / 2;
+      data.values.push_back(
+          {r, p, shard::Category::kMpi, true, 2 * half_ns, spins ? half_ns : 0, half_ns / 500'000});
+      data.ranks[r].mpi_runnable_ns = spins ? half_ns : 0;
+      data.ranks[r].main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)] =
+          kRounds * (r == 3 ? 20u : 10u) * static_cast<std::uint64_t>(kMs);
+    }
+  return shards;
+}
+
+TEST(WhatIf, RanksThatSpinShareProcessorsAsBefore) {
+  Asked ask(four_on_two(true));
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_EQ(ask.whatif().replays_per_prediction(), 2u);
+  EXPECT_NEAR(ask.whatif().replayed().nodes[0].wanted, 4, 1e-3);
+  EXPECT_NEAR(ask({}), 2050, 0.1);
+  EXPECT_NEAR(ask({"rank 3 = mean"}), 1050, 0.1);
+  EXPECT_NEAR(ask.last.outcome.nodes[0].wanted, 4, 1e-3);
+  // They had no processor for 1.025 s each. As many want one with the change: what is left is that they get
+  // it at other times, at each of 50 barriers up to 4 ms later.
+  EXPECT_NEAR(ask.last.outcome.calls_on_path, 50, 1e-9);
+  EXPECT_NEAR(ask.last.error_s, 0.0105 + 1.96 * std::sqrt(50.0) * 0.004, 1e-3);
+}
+
+TEST(WhatIf, RanksThatSleepInMpiMeetMoreOftenWhenTheyWaitLess) {
+  Asked ask(four_on_two(false));
+  ASSERT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({"rank 3 = mean"}), 1050, 0.1);
+  // 2.44 threads on the mean want one of two processors, and then 3.81. If none of them had to wait, it would
+  // still take 1 s: two processors have 2 s of work.
+  const double more = (80.0 / 21 - 2) / (100.0 / 41 - 2) - 1;
+  const double late_s = (1.96 * std::sqrt(50.0) + 50) * 0.004;
+  EXPECT_NEAR(ask.last.error_s, 0.0105 + 0.05 * more + late_s, 2e-3);
+}
+
+TEST(WhatIf, TheErrorIsNoLargerThanTheTimeWithoutAProcessor) {
+  std::vector<shard::ShardData> shards = four_on_two(false);
+  for (shard::Rank& rank : shards[0].ranks)
+    rank.main_thread_ns[static_cast<std::size_t>(shard::Category::kRunnable)] = 3'000'000;
+  Asked ask(shards);
+  EXPECT_NEAR(ask({"rank 3 = mean"}), 1050, 0.1);
+  EXPECT_NEAR(ask.last.error_s, 0.0105 + 0.003, 1e-4);
+}
+
+// Ranks 0 and 1 have a processor each while the others sleep in MPI. With the work divided among four ranks
+// two processors have as much to do as before.
+TEST(WhatIf, ProcessorsDoNotWorkFaster) {
+  MadeRun run(4);
+  for (std::int32_t r = 0; r < 4; ++r)
+    for (std::uint32_t i = 0; i < 10; ++i) {
+      const std::int64_t begin = 41 * kMs * i;
+      run.add(r, r < 2 ? barrier(begin + 40 * kMs, begin + 41 * kMs, i, {{"work", 40 * kMs}})
+                       : barrier(begin, begin + 41 * kMs, i, {}));
+    }
+  std::vector<shard::ShardData> shards = shards_of(run);
+  const auto balanced_ms = [&](std::uint32_t cpus, const char* affinity) {
+    std::vector<shard::ShardData> with = shards;
+    with[0].nodes[0].cpus = cpus;
+    with[0].strings.emplace_back(affinity);
+    for (shard::Rank& rank : with[0].ranks)
+      rank.affinity = static_cast<shard::StringIndex>(with[0].strings.size() - 1);
+    Asked ask(with);
+    EXPECT_EQ(ask.refusal(), "");
+    EXPECT_NEAR(ask({}), 410, 0.1) << "whatever it is said to be";
+    const double ms = ask({"balance function work"});
+    EXPECT_GE(ask.last.error_s, ask.last.outcome.limited_s);
+    EXPECT_NEAR(ask.last.outcome.limited_s * 1e3, std::max(ms - 210, 0.0), 0.1);
+    return ms;
+  };
+  EXPECT_NEAR(balanced_ms(4, ""), 210, 0.1);
+  EXPECT_NEAR(balanced_ms(2, ""), 400, 0.1);
+  EXPECT_NEAR(balanced_ms(64, "8,10"), 400, 0.1) << "they may run on two of them";
+  EXPECT_NEAR(balanced_ms(64, "0-3"), 210, 0.1);
+  EXPECT_NEAR(balanced_ms(0, ""), 210, 0.1) << "not known";
+  EXPECT_NEAR(balanced_ms(1, ""), 410, 0.1) << "the run itself has had more than that";
+}
+
 // Whatever a formally valid file contains, there is no crash and no endless loop, and no number that is none.
 TEST(WhatIf, SurvivesImpossibleEvents) {
   std::mt19937_64 random(11);
@@ -426,8 +578,11 @@ TEST(WhatIf, SurvivesImpossibleEvents) {
       std::stable_sort(data.mpi_events.begin(), data.mpi_events.end(), [](const auto& a, const auto& b) {
         return std::tie(a.rank, a.thread, a.exit_ns) < std::tie(b.rank, b.thread, b.exit_ns);
       });
-      for (shard::EventGap& gap : data.event_gaps)
+      data.nodes[0].cpus = static_cast<std::uint32_t>(random() % 3);
+      for (shard::EventGap& gap : data.event_gaps) {
         if (odds(mutate)) gap.wall_ns = any();
+        if (odds(mutate)) gap.cpu_ns = any();
+      }
       for (shard::MpiCall& call : data.mpi_calls)
         if (odds(mutate)) call.sent_bytes = any();
       for (shard::Rank& rank : data.ranks) {

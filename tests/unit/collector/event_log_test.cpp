@@ -87,8 +87,10 @@ std::vector<Entry> random_entries(std::size_t count, std::uint64_t seed) {
     event.op = static_cast<std::uint16_t>(random() % 2);
     event.kind = static_cast<std::uint8_t>(random() % wire::kMpiEventKinds);
     event.flags = static_cast<std::uint8_t>(random() % 2);
-    for (std::uint64_t parts = random() % 3; parts > 0; --parts)
-      entry.gap.push_back({any(std::uint32_t{}), any(std::uint64_t{})});
+    for (std::uint64_t parts = random() % 3; parts > 0; --parts) {
+      const std::uint64_t wall_ns = any(std::uint64_t{});
+      entry.gap.push_back({any(std::uint32_t{}), wall_ns, std::min(wall_ns, any(std::uint64_t{}))});
+    }
     entries.push_back(entry);
   }
   return entries;
@@ -177,7 +179,7 @@ TEST(EventLogTest, GapOfADroppedEventMovesToTheNextEventOfTheCall) {
   std::uint32_t dropped = 0, kept = 0;  // at level 1
   while (is_selected(dropped, 1)) ++dropped;
   while (!is_selected(kept, 1)) ++kept;
-  const std::vector<GapPathTime> gap{{7, 100}, {8, 50}};
+  const std::vector<GapPathTime> gap{{7, 100, 90}, {8, 50, 0}};
   const std::vector<Entry> expected{{0, message(kept, 10), {}}, {0, message(kept, 1000), gap}};
   for (const bool late : {false, true}) {  // the level rises before or after the events have come
     EventLog log(100);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <ostream>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace clusterprof::collector {
@@ -19,7 +20,8 @@ struct Passed {
 };
 void PrintTo(const Passed& passed, std::ostream* out) {
   *out << passed.enter_ns << " #" << passed.sequence;
-  for (const GapPathTime& time : passed.gap) *out << " path " << time.path << ": " << time.wall_ns;
+  for (const GapPathTime& time : passed.gap)
+    *out << " path " << time.path << ": " << time.wall_ns << " (" << time.cpu_ns << ")";
 }
 
 class GapTimelineTest : public ::testing::Test {
@@ -153,6 +155,44 @@ TEST_F(GapTimelineTest, LimitsHowManySamplesAreKeptWithoutEvents) {
   EXPECT_EQ(passed_.at(0).gap, (std::vector<GapPathTime>{{0, 3'333'340}, {1, 3'333'330}, {2, 3'333'330}}));
 }
 
+// How much of each part the thread was on a processor: it ran, slept, and ran again at the first place. What
+// follows one another at one place has one share: five sixths of the last 600 ns, of which 400 are in the
+// gap.
+TEST_F(GapTimelineTest, TellsHowLongTheThreadRan) {
+  timeline_.spent(1000, 1400, {1, 1, 1, 1});
+  timeline_.spent(1400, 1800, {2, 2, 2, 0});
+  timeline_.spent(1800, 2000, {1, 1, 1, 0.5});
+  timeline_.spent(2000, 2400, {1, 1, 1, 1});
+  until(2400);
+  event(2200, 2400, 0);
+  flush();
+  EXPECT_EQ(passed_, (std::vector<Passed>{{2200, 0, {{1, 800, 733}, {2, 400, 0}}}}));
+}
+
+// Of a sample's 1000 ns the thread ran 400, and 500 lie outside of two calls, in which it slept: 80 % of
+// these.
+TEST_F(GapTimelineTest, TheThreadRanOutsideOfCallsFirst) {
+  event(1100, 1300, 0);
+  event(1500, 1800, 200);
+  timeline_.spent(1000, 2000, {1, 1, 1, 0.4});
+  until(2000);
+  event(2100, 2200, 500);
+  timeline_.spent(2000, 2100, {1, 1, 1, 1});
+  until(2100);
+  EXPECT_EQ(passed_, (std::vector<Passed>{
+                         {1100, 0, {{1, 100, 80}}}, {1500, 0, {{1, 200, 160}}}, {2100, 0, {{1, 300, 260}}}}));
+}
+
+TEST_F(GapTimelineTest, ScalesWhatTheThreadRanLikeTheParts) {
+  event(2000, 2000, 0);
+  timeline_.spent(2000, 4000, {1, 1, 1, 0.5});
+  timeline_.spent(4000, 6000, {2, 2, 2, 0});
+  until(6000);
+  event(6000, 6100, 2000);  // half of the 4000 ns were spent in calls that have no event
+  until(7000);
+  EXPECT_EQ(passed_.back(), (Passed{6000, 0, {{1, 1000, 500}, {2, 1000, 0}}}));
+}
+
 // --- what samples speak of ---
 
 struct ChargedStretch {
@@ -170,12 +210,17 @@ class SampledTimeTest : public ::testing::Test {
   std::vector<ChargedStretch> sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked,
                                      std::uint32_t path, bool outside_mpi = true) {
     std::vector<ChargedStretch> stretches;
-    sampled_.sample(time_ns, cpu_ns, blocked, {path, outside_mpi},
-                    [&](std::uint64_t begin, std::uint64_t end, const IntervalPaths& paths) {
-                      stretches.push_back({begin, end, paths.without_call, paths.before_call, paths.after_call});
-                    });
+    sampled_.sample(
+        time_ns, cpu_ns, blocked, {path, outside_mpi},
+        [&](std::uint64_t begin, std::uint64_t end, const IntervalPaths& paths) {
+          stretches.push_back({begin, end, paths.without_call, paths.before_call, paths.after_call});
+          ran_.push_back(paths.ran);
+        });
     return stretches;
   }
+  // Of the stretches since the last call.
+  std::vector<double> ran() { return std::exchange(ran_, {}); }
+  std::vector<double> ran_;
   SampledTime sampled_{1000, 0};
 };
 
@@ -205,6 +250,22 @@ TEST_F(SampledTimeTest, ASampleInMpiSaysWhereTheThreadWasBefore) {
   EXPECT_EQ(sample(1500, 150, true, 9, false), (std::vector<ChargedStretch>{{1100, 1500, 1, 1, kNoPath}}));
   EXPECT_EQ(sample(2000, 180, false, 2),
             (std::vector<ChargedStretch>{{1500, 1970, kNoPath, kNoPath, 2}, {1970, 2000, 2, 2, 2}}));
+}
+
+TEST_F(SampledTimeTest, SaysHowMuchOfAStretchTheThreadRan) {
+  using Shares = std::vector<double>;
+  sample(1100, 75, false, 1);
+  EXPECT_EQ(ran(), (Shares{0.75}));
+  sample(1500, 125, true, 5);
+  EXPECT_EQ(ran(), (Shares{1, 0})) << "50 ns until it slept";
+  sample(1900, 165, true, 6);
+  EXPECT_EQ(ran(), (Shares{0, 1})) << "and 40 ns between two sleeps";
+  sample(2300, 205, true, 9, false);
+  EXPECT_EQ(ran(), (Shares{0})) << "it slept until the call; what it ran, it ran in the call";
+  sample(2400, 305, false, 2);
+  EXPECT_EQ(ran(), (Shares{1}));
+  sample(2800, 325, true, 9, false);
+  EXPECT_EQ(ran(), (Shares{1})) << "it ran until the call, and slept there";
 }
 
 TEST_F(SampledTimeTest, TreatsAClockThatGoesBackAsStandingStill) {

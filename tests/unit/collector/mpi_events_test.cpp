@@ -116,6 +116,13 @@ class MpiEvents : public testing::Test {
       if (part.event == event) parts[leaf(data, part.path)] += part.wall_ns / 1000;
     return parts;
   }
+  // On a processor.
+  std::map<std::string, std::uint64_t> ran(const ShardData& data, std::uint32_t event) {
+    std::map<std::string, std::uint64_t> parts;
+    for (const EventGap& part : data.event_gaps)
+      if (part.event == event) parts[leaf(data, part.path)] += part.cpu_ns / 1000;
+    return parts;
+  }
   static std::uint64_t dropped(const ShardData& data, const std::string& reason) {
     for (const shard::Drop& drop : data.drops)
       if (drop.reason == reason) return drop.count;
@@ -231,8 +238,23 @@ TEST_F(MpiEvents, GapsTellWhatTheThreadDidBetweenCalls) {
   const ShardData data = shard(122);
   ASSERT_EQ(data.mpi_events.size(), 2u);
   EXPECT_EQ(gap(data, 0), (Parts{{"load", 20'000}, {"load;clock_nanosleep", 40'000}, {"step", 20'000}}));
+  EXPECT_EQ(ran(data, 0), (Parts{{"load", 20'000}, {"load;clock_nanosleep", 0}, {"step", 20'000}}));
   // Known for 100..101 from the sample, and for 101..104 by the processor time before it blocked.
   EXPECT_EQ(gap(data, 1), (Parts{{"step", 4000}}));
+  EXPECT_EQ(ran(data, 1), (Parts{{"step", 4000}})) << "it slept in the call";
+}
+
+// 0..10 ms compute; 10..50 ms compute with half of the processor, which others have in between.
+TEST_F(MpiEvents, GapsTellHowLongTheThreadHadNoProcessor) {
+  fake_.header().knows_run_delay = 1;
+  sample(10'000, 10'000, 7);
+  sample(50'000, 30'000, 7);
+  fake_.mpi_event(0, event(50'000, 60'000, 0));
+  state().poll(at(60).mono_ns);
+  const ShardData data = shard(61);
+  ASSERT_EQ(data.mpi_events.size(), 1u);
+  EXPECT_EQ(gap(data, 0), (Parts{{"step", 30'000}, {"step;waiting for a processor", 20'000}}));
+  EXPECT_EQ(ran(data, 0), (Parts{{"step", 30'000}, {"step;waiting for a processor", 0}}));
 }
 
 TEST_F(MpiEvents, AreCompleteWhenOneRingIsFarBehindTheOther) {

@@ -527,8 +527,8 @@ class Builder {
         event.mpi_ns = amount();
         event.bytes = amount();
         for (std::uint32_t part = below(3); part > 0; --part)
-          data_.event_gaps.push_back(
-              {static_cast<std::uint32_t>(data_.mpi_events.size()), below(data_.paths.size()), amount()});
+          data_.event_gaps.push_back({static_cast<std::uint32_t>(data_.mpi_events.size()),
+                                      below(data_.paths.size()), amount(), amount()});
         data_.mpi_events.push_back(event);
       }
     }

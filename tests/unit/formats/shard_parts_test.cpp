@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 #include <tuple>
+#include <utility>
 
 #include "formats/h5/h5.hpp"
 #include "formats/shard/format_file.hpp"
@@ -333,7 +334,12 @@ TEST(ThinningTest, KeepsWhatTheLevelSelects) {
 
       // By hand: events that are selected, and of each all gaps since the last such one of its thread.
       std::vector<MpiEvent> events;
-      std::map<std::tuple<std::uint32_t, std::uint32_t>, std::uint64_t> gaps, pending;  // by event, path
+      using Times = std::pair<std::uint64_t, std::uint64_t>;                    // wall, CPU
+      std::map<std::tuple<std::uint32_t, std::uint32_t>, Times> gaps, pending;  // by event, path
+      const auto add = [](Times& to, const Times& from) {
+        to.first += from.first;
+        to.second += from.second;
+      };
       for (std::uint32_t i = 0; i < data.mpi_events.size(); ++i) {
         const MpiEvent& event = data.mpi_events[i];
         if (i != 0 && std::tie(event.rank, event.thread) !=
@@ -343,21 +349,21 @@ TEST(ThinningTest, KeepsWhatTheLevelSelects) {
         const bool kept = is_selected(data, event, sensible);
         moved += kept ? pending.size() : 0;
         for (const shard::EventGap& gap : data.event_gaps)
-          if (gap.event == i) pending[{number, gap.path}] += gap.wall_ns;
+          if (gap.event == i) add(pending[{number, gap.path}], {gap.wall_ns, gap.cpu_ns});
         if (!kept) {
           ++left_out;
           continue;
         }
         events.push_back(event);
-        for (const auto& [place, ns] : pending) gaps[place] += ns;
+        for (const auto& [place, times] : pending) add(gaps[place], times);
         pending.clear();
       }
       EXPECT_EQ(thin.mpi_events, events) << "level " << level;
-      std::map<std::tuple<std::uint32_t, std::uint32_t>, std::uint64_t> found;
+      std::map<std::tuple<std::uint32_t, std::uint32_t>, Times> found;
       for (std::size_t i = 0; i < thin.event_gaps.size(); ++i) {
         const shard::EventGap& gap = thin.event_gaps[i];
         EXPECT_GE(gap.event, thin.event_gaps[i == 0 ? 0 : i - 1].event);
-        found[{gap.event, gap.path}] += gap.wall_ns;
+        add(found[{gap.event, gap.path}], {gap.wall_ns, gap.cpu_ns});
       }
       EXPECT_EQ(found, gaps) << "level " << level;
       for (std::size_t i = 0; i < thin.ranks.size(); ++i)
