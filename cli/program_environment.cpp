@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/base_name.hpp"
+#include "cli/library_token.hpp"
 #include "formats/wire/hello.h"
 #include "formats/wire/spawned_world.h"
 
@@ -51,7 +52,10 @@ EnvironmentChanges program_environment(const Options& options, const ProgramEnvi
   const std::string users = users_preload == nullptr ? "" : users_preload;
   const auto set = [&](const char* name, const std::string& value) { changes.emplace_back(name, value); };
 
-  set("LD_PRELOAD", merge_preloads(facts.preloads, users));
+  std::vector<std::string> entries = facts.preloads;
+  if (facts.by_library_token)
+    std::transform(entries.begin(), entries.end(), entries.begin(), with_library_token);
+  set("LD_PRELOAD", merge_preloads(entries, users));
   set(wire::kPreloadVariable, join(facts.preloads, ':'));
   set(wire::kSocketVariable, facts.socket_name);
   set(wire::kRankVariable, facts.rank >= 0 ? std::to_string(facts.rank) : "");

@@ -17,6 +17,7 @@ struct ProgramEnvironment {
   int rank = -1;
   int world_size = -1;
   std::vector<std::string> preloads;  // ours, absolute paths
+  bool by_library_token = false;      // LD_PRELOAD names them with the token (library_token.hpp)
   std::string clock_rendezvous;       // for wire::kClockVariable; empty: no exchange of clocks
   std::string sample_event;           // for wire::kSampleEventVariable; empty: the clock
   std::string spawn, world;           // for wire::kSpawnVariable and wire::kWorldVariable; or empty

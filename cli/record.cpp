@@ -31,6 +31,7 @@
 #include "cli/command_name.hpp"
 #include "cli/election.hpp"
 #include "cli/install_layout.hpp"
+#include "cli/library_token.hpp"
 #include "cli/message.hpp"
 #include "cli/program_environment.hpp"
 #include "cli/run_directory_in_time.hpp"
@@ -291,6 +292,7 @@ Result<void> Recording::prepare() {
     facts.records_memory = problem.empty();
     if (facts.records_memory) facts.preloads.push_back(preload);
   }
+  facts.by_library_token = finds_by_library_token(loader_of_program(command_.path), facts.preloads);
   socket_name_ =
       collector_socket_name(directory_.secret, identity_.key + "\n" + directory_.path, identity_.node);
   facts.socket_name = socket_name_;

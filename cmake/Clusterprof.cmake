@@ -143,6 +143,9 @@ function(clusterprof_old_glibc name)
   endif()
 endfunction()
 
+# What glibc may make of $LIB in an entry of LD_PRELOAD: as in formats/wire/preload_entry.h.
+set(CLUSTERPROF_LIBRARY_DIRECTORIES lib64 lib lib/x86_64-linux-gnu x86_64-linux-gnu IB)
+
 # clusterprof_preload(NAME MAP SOURCES...): a shared object for LD_PRELOAD. It needs glibc alone:
 # no C++ run time, hidden symbols, initial-exec TLS, only the symbols in MAP exported.
 function(clusterprof_preload name map)
@@ -160,4 +163,12 @@ function(clusterprof_preload name map)
     LIBRARY_OUTPUT_DIRECTORY "${CLUSTERPROF_PRELOAD_OUTPUT_DIRECTORY}"
     LINK_DEPENDS "${map}" POSITION_INDEPENDENT_CODE ON)
   install(TARGETS ${name} LIBRARY DESTINATION "${CLUSTERPROF_PRELOADDIR}")
+  foreach(directory IN LISTS CLUSTERPROF_LIBRARY_DIRECTORIES)
+    string(REGEX REPLACE "[^/]+" ".." up "${directory}")
+    set(link "${CLUSTERPROF_PRELOAD_OUTPUT_DIRECTORY}/${directory}/lib${name}.so")
+    cmake_path(GET link PARENT_PATH place)
+    file(MAKE_DIRECTORY "${place}")
+    file(CREATE_LINK "${up}/lib${name}.so" "${link}" SYMBOLIC)
+    install(FILES "${link}" DESTINATION "${CLUSTERPROF_PRELOADDIR}/${directory}")
+  endforeach()
 endfunction()

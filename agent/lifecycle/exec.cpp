@@ -134,11 +134,11 @@ int failed(long result) noexcept {
 
 // Ours apart, so that the stack has room for a second environment only if one is needed.
 template <typename Call>
-[[gnu::noinline]] int with_changed_environment(PreloadSet left_out, const char* variable,
+[[gnu::noinline]] int with_changed_environment(const PreloadFate& fate, const char* variable,
                                                char* const* environment, EnvironmentSize size,
                                                Call call) noexcept {
   void* const memory = alloca(size.bytes());
-  char* const* const changed = changed_environment(left_out, variable, environment, size, memory);
+  char* const* const changed = changed_environment(fate, variable, environment, size, memory);
   return call(changed != nullptr ? changed : environment);
 }
 
@@ -158,15 +158,15 @@ int with_usable_preloads(const PreloadFate& fate, const CreationText& creation, 
                          Call call) noexcept {
   // What cannot be read must not be.
   const bool may_tell = creation.text[0] != 0 && fate.readable;
-  if (fate.left_out == 0 && !may_tell) return call(environment);
+  if (fate.keeps_environment() && !may_tell) return call(environment);
   const EnvironmentSize size = environment_size(environment);
   if (may_tell && has_room_for_copy(size)) {
-    const int result = with_changed_environment(fate.left_out, creation.text, environment, size, call);
+    const int result = with_changed_environment(fate, creation.text, environment, size, call);
     // One variable more may be too much for the kernel, where the program's own would not be.
     if (result != E2BIG && !(result == -1 && errno == E2BIG)) return result;
   }
-  if (fate.left_out == 0) return call(environment);
-  return with_changed_environment(fate.left_out, nullptr, environment, size, call);
+  if (fate.keeps_environment()) return call(environment);
+  return with_changed_environment(fate, nullptr, environment, size, call);
 }
 
 // The same for a call that executes the program in this process, and returns only if that fails.

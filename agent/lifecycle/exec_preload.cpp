@@ -21,6 +21,7 @@
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "formats/wire/glibc_loader.h"
+#include "formats/wire/preload_entry.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -117,7 +118,8 @@ using wire::UnrecordedReason;
 struct Look {
   bool is_script = false;
   UnrecordedReason unrecorded =
-      UnrecordedReason::kCount;  // kCount: our objects are loaded, or it cannot be known
+      UnrecordedReason::kCount;   // kCount: our objects are loaded, or it cannot be known
+  bool has_usual_loader = false;  // wire::kUsualLoader
 };
 
 // Whether the loader ignores LD_PRELOAD, since the program gets privileges that its user does not have.
@@ -171,14 +173,15 @@ Look look_at(int descriptor, char (&interpreter)[kInterpreterBytes]) noexcept {
     if (!wire::is_glibc_loader(interpreter)) return {.unrecorded = UnrecordedReason::kOtherLibrary};
     if (!wire::has_glibcs_libraries(interpreter, is_there))
       return {.unrecorded = UnrecordedReason::kLibrariesMissing};
-    return {.unrecorded =
-                gets_privileges(descriptor) ? UnrecordedReason::kPrivileges : UnrecordedReason::kCount};
+    return {
+        .unrecorded = gets_privileges(descriptor) ? UnrecordedReason::kPrivileges : UnrecordedReason::kCount,
+        .has_usual_loader = strcmp(interpreter, wire::kUsualLoader) == 0};
   }
   return {};
 }
 
-// kCount: our objects are loaded, or it cannot be known.
-[[gnu::noinline]] UnrecordedReason why_unrecorded(int folder, const char* path) noexcept {
+// Of a script: of the program that executes it.
+[[gnu::noinline]] Look look_at_program(int folder, const char* path) noexcept {
   constexpr int kScripts = 5;  // of scripts, as in Linux
   char interpreter[kInterpreterBytes];
   for (int i = 0; i < kScripts; ++i) {
@@ -187,18 +190,18 @@ Look look_at(int descriptor, char (&interpreter)[kInterpreterBytes]) noexcept {
       look = look_at(folder, interpreter);
     } else {
       const OpenFile file(folder, path);
-      if (file.descriptor() < 0) return UnrecordedReason::kCount;
+      if (file.descriptor() < 0) return {};
       look = look_at(file.descriptor(), interpreter);
     }
     // The loader itself, called with a program as its argument, is no static program.
     if (look.unrecorded == UnrecordedReason::kStaticProgram && wire::is_glibc_loader(path))
-      return UnrecordedReason::kCount;
-    if (!look.is_script) return look.unrecorded;
+      return {.has_usual_loader = strcmp(path, wire::kUsualLoader) == 0};
+    if (!look.is_script) return look;
     path = interpreter;
     folder = AT_FDCWD;
     if (*path == 0) break;
   }
-  return UnrecordedReason::kCount;
+  return {};
 }
 
 // The loader of such a program ignores our objects silently.
@@ -217,10 +220,16 @@ void for_each_entry(const char* preload, Function function) noexcept {
   }
 }
 
-PreloadSet ours_in(const char* preload) noexcept {
-  PreloadSet ours = 0;
-  for_each_entry(preload, [&ours](const char*, std::size_t, int place) {
-    if (place >= 0) ours |= PreloadSet{1} << place;
+struct OurEntries {
+  PreloadSet all = 0, with_token = 0;
+};
+
+OurEntries ours_in(const char* preload) noexcept {
+  OurEntries ours;
+  for_each_entry(preload, [&ours](const char*, std::size_t length, int place) {
+    if (place < 0) return;
+    ours.all |= PreloadSet{1} << place;
+    if (length != strlen(own_preload_path(place))) ours.with_token |= PreloadSet{1} << place;
   });
   return ours;
 }
@@ -239,13 +248,18 @@ PreloadSet missing_of(PreloadSet ours) noexcept {
 PreloadFate preload_fate(int folder, const char* path, char* const* environment) noexcept {
   const char* preload = nullptr;
   if (path == nullptr || !ReadableMemory().has_text(path) || !find_preload(environment, preload)) return {};
-  const PreloadSet ours = preload == nullptr ? 0 : ours_in(preload);
-  if (ours == 0) return {.unrecorded = UnrecordedReason::kOtherEnvironment};
-  const PreloadSet missing = missing_of(ours);
-  if (missing == ours) return {missing, UnrecordedReason::kNotVisible, true};
-  const UnrecordedReason why = why_unrecorded(folder, path);
-  if (why == UnrecordedReason::kCount || ignores_preloads(why)) return {missing, why, true};
-  return {ours, why, true};
+  const OurEntries ours = preload == nullptr ? OurEntries{} : ours_in(preload);
+  if (ours.all == 0) return {.unrecorded = UnrecordedReason::kOtherEnvironment};
+  const PreloadSet missing = missing_of(ours.all);
+  if (missing == ours.all)
+    return {.left_out = missing, .unrecorded = UnrecordedReason::kNotVisible, .readable = true};
+  const Look look = look_at_program(folder, path);
+  const bool is_loaded = look.unrecorded == UnrecordedReason::kCount;
+  PreloadFate fate = {.unrecorded = look.unrecorded, .readable = true};
+  fate.left_out = is_loaded || ignores_preloads(look.unrecorded) ? missing : ours.all;
+  // As of a program that may not be read.
+  if (is_loaded && !look.has_usual_loader) fate.plain = ours.with_token & ~missing;
+  return fate;
 }
 
 PreloadFate preload_fate_of_command(const char* file, char* const* environment) noexcept {
@@ -322,7 +336,7 @@ EnvironmentSize environment_size(char* const* environment) noexcept {
   return size;
 }
 
-char* const* changed_environment(PreloadSet left_out, const char* variable, char* const* environment,
+char* const* changed_environment(const PreloadFate& fate, const char* variable, char* const* environment,
                                  EnvironmentSize size, void* memory) noexcept {
   char** const changed = static_cast<char**>(memory);
   char* text = static_cast<char*>(memory) + (size.pointers + 2) * sizeof(char*);
@@ -344,8 +358,13 @@ char* const* changed_environment(PreloadSet left_out, const char* variable, char
     text += kVariableBytes;
     char* const entries = text;
     for_each_entry(entry_text + kVariableBytes, [&](const char* entry, std::size_t length, int place) {
-      if (place >= 0 && (left_out >> place & 1) != 0) return;
+      const PreloadSet one = place >= 0 ? PreloadSet{1} << place : 0;
+      if ((fate.left_out & one) != 0) return;
       if (text != entries) *text++ = ':';
+      if ((fate.plain & one) != 0) {  // it is shorter than the entry
+        entry = own_preload_path(place);
+        length = strlen(entry);
+      }
       memcpy(text, entry, length);
       text += length;
     });

@@ -12,6 +12,7 @@
 #include "formats/wire/attach.h"
 #include "formats/wire/hello.h"
 #include "formats/wire/launchers.h"
+#include "formats/wire/preload_entry.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
@@ -168,10 +169,8 @@ void divide_own_preloads() noexcept {
 }  // namespace
 
 int own_preload(const char* entry, std::size_t length) noexcept {
-  for (int place = 0; place < kMaxOwnPreloads && g_own_preloads[place] != nullptr; ++place) {
-    const char* const ours = g_own_preloads[place];
-    if (strncmp(ours, entry, length) == 0 && ours[length] == 0) return place;
-  }
+  for (int place = 0; place < kMaxOwnPreloads && g_own_preloads[place] != nullptr; ++place)
+    if (wire::is_entry_of(entry, length, g_own_preloads[place])) return place;
   return -1;
 }
 

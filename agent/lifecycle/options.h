@@ -32,7 +32,7 @@ struct Options {
   std::uint64_t memory_interval_bytes;  // --memory; 0: allocations are not recorded
   char events[1024];                    // comma separated; empty: the default set
   SampleOn sample_on;
-  char preload[4096];                   // our entries of LD_PRELOAD
+  char preload[4096];                   // our objects in LD_PRELOAD
   char mpi_wrap[4096];                  // of an attached process: the preload object for its MPI; empty: none
   std::uint32_t annotations_elsewhere;  // as in the segment's header
 };
@@ -45,6 +45,7 @@ void read_options_of_attach(const char* given, std::size_t bytes) noexcept;
 
 // The place of this entry of LD_PRELOAD among ours, below 64; -1 if it is not ours.
 int own_preload(const char* entry, std::size_t length) noexcept;
+// The object itself, where an entry may name a link to it (formats/wire/preload_entry.h).
 const char* own_preload_path(int place) noexcept;
 
 // Removes our variables from the environment, so that programs that this one executes run without us. Done in

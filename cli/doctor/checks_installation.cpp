@@ -9,6 +9,8 @@
 #include <set>
 
 #include "cli/doctor/checks.hpp"
+#include "formats/wire/hello.h"
+#include "formats/wire/preload_entry.h"
 
 namespace clusterprof::cli::doctor {
 namespace {
@@ -24,7 +26,7 @@ struct Part {
 
 std::vector<Part> parts_of(const InstallLayout& layout) {
   const std::string& libraries = layout.preload_directory;
-  return {
+  std::vector<Part> parts = {
       {layout.launcher, "bin/clusterprof", true, true, kNothing},
       {layout.collector, "the collector", true, true, kNothing},
       {layout.agent(), "the agent", true, false, kNothing},
@@ -36,6 +38,12 @@ std::vector<Part> parts_of(const InstallLayout& layout) {
       {libraries + "/python/clusterprof/__init__.py", "the Python module", false, false,
        "programs cannot import clusterprof to name regions or read runs"},
   };
+  for (const char* const directory : wire::kLibraryDirectories) {
+    const std::string link = std::string(directory) + "/" + wire::kAgentFile;
+    parts.push_back({libraries + "/" + link, link, false, false,
+                     "programs of containers with another system may not be recorded, and ld.so says so"});
+  }
+  return parts;
 }
 
 int machine_here() {

@@ -87,7 +87,7 @@ inline constexpr const char* kWorldSizeVariable = "CLUSTERPROF_AGENT_WORLD_SIZE"
 inline constexpr const char* kLaunchVariable = "CLUSTERPROF_AGENT_LAUNCH";
 inline constexpr const char* kLaunchFormat = "%016llx:%d:%016llx";
 inline constexpr const char* kPreloadVariable =
-    "CLUSTERPROF_AGENT_PRELOAD";  // our entries of LD_PRELOAD, colon separated
+    "CLUSTERPROF_AGENT_PRELOAD";  // our objects in LD_PRELOAD, colon separated (preload_entry.h)
 // 16 hex digits of launch_evidence(), a colon, and the absolute path of the directory in which the ranks meet
 // before they exchange clocks over MPI (it is created when needed), or kClockVouched if the user has said
 // that all ranks are recorded. Not set: no exchange.

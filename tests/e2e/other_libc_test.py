@@ -4,6 +4,7 @@ not, and with another C library than glibc."""
 import os
 import re
 import shutil
+import stat
 import subprocess
 
 import recording
@@ -93,6 +94,55 @@ class OtherLibc(recording.RecordingTest):
                             f"{python}os.execve(os.open('{program}', os.O_RDONLY), ['says'], os.environ)"]}.items():
             with self.subTest(name):
                 self.same(command, run=name, env=path)
+
+    def glibc_program(self, name, *options):
+        self.need("cc")
+        with open(os.path.join(self.directory, "says.c"), "w", encoding="ascii") as file:
+            file.write(SAYS)
+        path = os.path.join(self.directory, name)
+        subprocess.run(["cc", "-o", path, "says.c", *options], cwd=self.directory, check=True)
+        return path
+
+    def preloads(self, command, run):
+        """The values of LD_PRELOAD that programs of the command print; all are recorded, and ld.so says nothing."""
+        done = self.record(command, options=["-q"], run=run)
+        said = done.stdout.decode().splitlines()
+        self.assertEqual(done.stderr, b"err\n" * said.count("out"))
+        report = self.report(run)
+        self.assertTrue(report["run"]["complete"])
+        self.assertEqual([row["command"] for row in report["processes"] if row["unrecorded"] is not None], [])
+        return [line.split(" ", 1)[1] for line in said if line != "out"]
+
+    def test_glibc_that_somebody_built(self):
+        """What it makes of the token in LD_PRELOAD cannot be known: it is told the objects themselves, and its programs are
+        recorded as others are."""
+        usual = self.glibc_program("usual")
+        loader = os.path.join(self.directory, "ld-linux-x86-64.so.2")
+        with open("/lib64/ld-linux-x86-64.so.2", "rb") as file:
+            content = file.read()
+        for directory in (b"lib/x86_64-linux-gnu", b"lib64"):
+            if content.count(b"\0" + directory + b"\0") == 1:
+                content = content.replace(b"\0" + directory + b"\0", b"\0odd" + directory[3:] + b"\0")
+                break
+        else:
+            self.skipTest("it cannot be told where this system's loader has what it replaces the token by")
+        with open(loader, "wb") as file:
+            file.write(content)
+        os.chmod(loader, os.stat(loader).st_mode | stat.S_IXUSR)
+        odd = self.glibc_program("odd", f"-Wl,--dynamic-linker={loader}")
+        first, second = self.preloads(["sh", "-c", f"{usual}; {odd}"], "run")
+        self.assertRegex(first, r"^\S*/lib/clusterprof/\$LIB/libclusterprof_agent\.so")
+        self.assertEqual(second, first.replace("/$LIB/", "/"))
+        self.assertNotEqual(second, first)
+        # Also where the launcher starts it, by vfork, and where the loader itself is executed.
+        for run, command in {"itself": [odd], "loader": ["sh", "-c", f"{loader} {usual}; true"],
+                             "vfork": [recording.PYTHON, "-c", f"import subprocess; subprocess.run(['{odd}'])"]}.items():
+            value, = self.preloads(command, run)
+            self.assertRegex(value, r"^\S*/lib/clusterprof/libclusterprof_agent\.so")
+            self.assertNotIn("$", value)
+        # It is odd: this is what it says otherwise.
+        inherited = subprocess.run([odd], env={**os.environ, "LD_PRELOAD": first}, capture_output=True, text=True)
+        self.assertIn("cannot be preloaded", inherited.stderr)
 
     def test_program_of_musl_itself_runs_unrecorded(self):
         program = self.musl_program()

@@ -263,11 +263,18 @@ class Unrecorded(recording.RecordingTest):
         self.assertEqual(self.same_and_counted("other", starter, "execve", other)[1], {"other_c_library": 1})
 
     def test_program_of_another_libc_executed_past_libc(self):
-        """It inherits an LD_PRELOAD that its loader cannot load, unless children are not to be recorded."""
-        starter = self.compiled("starter", STARTER)
+        """It inherits an LD_PRELOAD whose objects its loader does not find."""
+        starter, static = self.compiled("starter", STARTER), self.compiled("static", STARTER, "-static")
         other = self.compiled("other", BUSY, compiler="musl-gcc")
-        self.same_and_counted("alone", starter, "start", other, options=["--no-children"])
-        self.assertEqual(self.record([starter, "start", other], options=["-q"]).returncode, 127)
+        for how in ("start", "execute"):
+            self.assertEqual(self.same_and_counted(how, starter, how, other)[1], {})
+            shell = ["sh", "-c", '"$@"; exit $?', "sh", static, how]
+            self.assertEqual(self.same_and_counted(f"{how}-static", *shell, other)[1], {"static_program": 1})
+        # What such a program executes is recorded, if it can be.
+        passes_on = self.compiled("passes_on", STARTER, compiler="musl-gcc")
+        busy = self.compiled("busy", BUSY, "-g")
+        report, _ = self.same_and_counted("below", starter, "start", passes_on, "start", busy)
+        self.assertGreater(self.function(report, "works")["self_s"], 0)
 
     def reasons(self, report):
         """{last part of the command's first word: why it is not recorded} of all processes."""

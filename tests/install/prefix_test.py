@@ -40,6 +40,23 @@ class Prefix(installed.InstalledTest):
         there = installed.files_below(self.prefix)
         self.assertEqual([path for path in CONTRACT if path not in there], [])
 
+    def test_objects_have_the_names_that_programs_of_other_systems_find_them_by(self):
+        with open(os.path.join(SOURCE, "formats", "wire", "preload_entry.h"), encoding="utf-8") as file:
+            listed = re.search(r"kLibraryDirectories\[\] = \{(.*?)\}", file.read(), re.DOTALL).group(1)
+        directories = re.findall(r'"(.*?)"', listed)
+        self.assertLessEqual({"lib", "lib64", "lib/x86_64-linux-gnu"}, set(directories))
+        place = os.path.join(self.prefix, "lib", "clusterprof")
+        # The starter is no such object: it needs no C library.
+        objects = [name for name in os.listdir(place)
+                   if name.startswith("libclusterprof_") and name != "libclusterprof_start.so"]
+        self.assertIn("libclusterprof_agent.so", objects)
+        for directory in directories:
+            self.assertEqual(sorted(name for name in os.listdir(os.path.join(place, directory))
+                                    if not os.path.isdir(os.path.join(place, directory, name))), sorted(objects))
+            for name in objects:
+                self.assertEqual(os.path.realpath(os.path.join(place, directory, name)),
+                                 os.path.realpath(os.path.join(place, name)))
+
     def test_every_user_reads_all_of_it(self):
         self.assertEqual(installed.unreadable_below(os.path.join(self.directory, self.prefix)), [])
         self.assertEqual(installed.unreadable_below(os.path.dirname(self.prefix)), [])

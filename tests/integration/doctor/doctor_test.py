@@ -36,6 +36,12 @@ def install(prefix):
                 "self-test", "self-test-openmpi", "self-test-mpich")
             if wanted and os.path.isfile(os.path.join(source, name)):
                 shutil.copy(os.path.join(source, name), target)
+    for folder, _, names in os.walk(os.path.join(recording.BUILD, "lib/clusterprof")):
+        for link in (os.path.join(folder, name) for name in names):
+            if os.path.islink(link):
+                target = os.path.join(prefix, os.path.relpath(link, recording.BUILD))
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                os.symlink(os.readlink(link), target)
     shutil.copytree(os.path.join(recording.SOURCE, "python", "clusterprof"),
                     os.path.join(prefix, "lib/clusterprof/python/clusterprof"),
                     ignore=shutil.ignore_patterns("__pycache__"))

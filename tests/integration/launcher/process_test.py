@@ -237,6 +237,65 @@ class BrokenInstallation(launching.LaunchingTest):
         self.runs_unrecorded("collector")
 
 
+class LibraryToken(launching.LaunchingTest):
+    """With links by the token of ld.so to our objects, LD_PRELOAD names them so, if this system's loader finds them."""
+
+    def setUp(self):
+        super().setUp()
+        self.prefix = self.path("prefix")
+        shutil.copytree(launching.PREFIX, self.prefix)
+        self.lib = os.path.join(self.prefix, "lib", "clusterprof")
+        for name in os.listdir(self.lib):
+            for directory in ("lib", "lib64", "lib/x86_64-linux-gnu", "x86_64-linux-gnu"):
+                os.makedirs(os.path.join(self.lib, directory), exist_ok=True)
+                os.symlink(os.path.join(self.lib, name), os.path.join(self.lib, directory, name))
+
+    def preload(self, *command):
+        done = subprocess.run([os.path.join(self.prefix, "bin", "clusterprof"), "-q", *command], cwd=self.directory,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.strip()
+
+    def script(self, program):
+        path = self.path("script")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"#!{program}\necho $LD_PRELOAD\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def test_token_is_used(self):
+        for command in (["sh", "-c", "echo $LD_PRELOAD"], [self.script("/bin/sh")], [self.script("/usr/bin/env sh")]):
+            self.assertRegex(self.preload(*command), rf"^{self.lib}/\$LIB/libclusterprof_agent\.so(:|$)")
+
+    def test_objects_are_loaded_by_it(self):
+        self.assertIn(f" {self.lib}/libclusterprof_agent.so\n", self.preload("cat", "/proc/self/maps"))
+
+    def test_another_loader_is_told_the_object_itself(self):
+        """Nobody knows what it makes of the token."""
+        sh = os.path.realpath("/bin/sh")
+        with open(sh, "rb") as file:
+            content = file.read()
+        usual, other = b"/lib64/ld-linux-x86-64.so.2\0", b"./odds/ld-linux-x86-64.so.2\0"
+        self.assertEqual(len(usual), len(other))
+        if content.count(usual) != 1:
+            self.skipTest(f"the loader of {sh} is not found in it")
+        program = self.path("program")
+        with open(program, "wb") as file:
+            file.write(content.replace(usual, other))
+        os.chmod(program, 0o755)
+        os.mkdir(self.path("odds"))
+        os.symlink(usual[:-1].decode(), self.path(other[:-1].decode()))
+        for command in ([program, "-c", "echo $LD_PRELOAD"], [self.script(program)]):
+            self.assertRegex(self.preload(*command), rf"^{self.lib}/libclusterprof_agent\.so(:|$)")
+
+    def test_nothing_is_named_that_is_not_found(self):
+        for directory, _, names in os.walk(self.lib):
+            for link in (os.path.join(directory, name) for name in names):
+                if os.path.islink(link):
+                    os.remove(link)
+        self.assertRegex(self.preload("sh", "-c", "echo $LD_PRELOAD"), rf"^{self.lib}/libclusterprof_agent\.so(:|$)")
+
+
 class BrokenCollector(launching.LaunchingTest):
     def test_collector_that_dies(self):
         # It dies behind its first words.

@@ -89,6 +89,18 @@ TEST(ProgramEnvironment, NamesTheAgentToOtherInterfaces) {
   EXPECT_EQ(changes.count("KOKKOS_PROFILE_LIBRARY"), 0u);
 }
 
+TEST(ProgramEnvironment, PreloadsAreNamedByTheTokenInLdPreloadOnly) {
+  ProgramEnvironment facts;
+  facts.preloads = {"/p/libclusterprof_agent.so", "/p/b.so"};
+  facts.by_library_token = true;
+  std::map<std::string, std::string> changes;
+  const auto before = fake_environment({{"LD_PRELOAD", "/old/$LIB/libclusterprof_agent.so:/u/$LIB/u.so"}});
+  for (const auto& [name, value] : program_environment({}, facts, before)) changes[name] = value;
+  EXPECT_EQ(changes.at("LD_PRELOAD"), "/p/$LIB/libclusterprof_agent.so:/p/$LIB/b.so:/u/$LIB/u.so");
+  EXPECT_EQ(changes.at("CLUSTERPROF_AGENT_PRELOAD"), "/p/libclusterprof_agent.so:/p/b.so");
+  EXPECT_EQ(changes.at("KOKKOS_TOOLS_LIBS"), "/p/libclusterprof_agent.so");
+}
+
 TEST(ProgramEnvironment, SaysNothingOfMemoryWithoutItsPreload) {
   Options options;
   options.memory_interval_bytes = 4096;

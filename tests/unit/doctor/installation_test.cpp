@@ -14,6 +14,8 @@ struct Installation : testing::Test {
     for (const char* library : {"libclusterprof_agent.so", "libclusterprof_memory.so",
                                 "libclusterprof_start.so", "python/clusterprof/__init__.py"})
       system.add(std::string("/opt/cp/lib/clusterprof/") + library, 0644);
+    for (const char* link : {"lib64", "lib", "lib/x86_64-linux-gnu", "x86_64-linux-gnu", "IB"})
+      system.add(std::string("/opt/cp/lib/clusterprof/") + link + "/libclusterprof_agent.so", 0644);
     for (const char* directory : {"/opt", "/opt/cp"}) {
       system.add(directory);
       system.facts[directory].is_directory = true;
@@ -45,6 +47,14 @@ TEST_F(Installation, WithoutTheStarterMuchStillWorks) {
   const Check check = of(check_files, "install.files");
   EXPECT_EQ(check.status, Status::kWarn);
   EXPECT_NE(check.costs.find("srun --clusterprof"), std::string::npos);
+}
+
+TEST_F(Installation, EachNameThatOtherSystemsHaveForTheAgentIsLookedAt) {
+  system.facts.erase("/opt/cp/lib/clusterprof/lib64/libclusterprof_agent.so");
+  const Check check = of(check_files, "install.files");
+  EXPECT_EQ(check.status, Status::kWarn);
+  EXPECT_EQ(check.found, "missing: lib64/libclusterprof_agent.so");
+  EXPECT_NE(check.costs.find("containers"), std::string::npos);
 }
 
 TEST_F(Installation, PermissionsAndProcessor) {
