@@ -19,6 +19,7 @@ inline constexpr PythonLayout kPython313 = {
     .tstate_datastack_chunk = 232,
     .tstate_datastack_top = 240,
     .tstate_base_frame = kAbsent,
+    .tstate_executor = kAbsent,
     .cframe_current_frame = kAbsent,
     .cframe_previous = kAbsent,
     .frame_code = 0,

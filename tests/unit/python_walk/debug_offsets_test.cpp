@@ -72,6 +72,12 @@ TEST(DebugOffsets, TableOfAnotherLayoutWinsAndUndescribedFieldsAreAbsent) {
   EXPECT_EQ(layout.tstate_frame, 80);
   EXPECT_EQ(layout.tstate_gil, kAbsent);
   EXPECT_EQ(layout.tstate_datastack_chunk, kAbsent);
+
+  Table of_314 = table_314();
+  of_314.set(208, 80);
+  layout = kPython314;
+  ASSERT_EQ(apply_debug_offsets(of_314.data(), 0x030e0af0, layout), DebugOffsets::kOk);
+  EXPECT_EQ(layout.tstate_executor, kAbsent);
 }
 
 TEST(DebugOffsets, DeclinesFreeThreadedBuilds) {

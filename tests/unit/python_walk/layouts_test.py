@@ -99,6 +99,8 @@ def expressions(minor):
                                 ("set_table", "PySetObject", "table")):
         fields[name] = offset(type_, member)
     fields["set_entry_bytes"] = "sizeof(setentry)"
+    if minor >= 14:
+        fields["tstate_executor"] = offset(state, "current_executor")
     if minor >= 15:
         fields["tstate_base_frame"] = offset(state, "base_frame")
     return fields

@@ -31,6 +31,7 @@ int main() {
     PRINT(tstate_datastack_chunk);
     PRINT(tstate_datastack_top);
     PRINT(tstate_base_frame);
+    PRINT(tstate_executor);
     PRINT(cframe_current_frame);
     PRINT(cframe_previous);
     PRINT(frame_code);

@@ -359,6 +359,21 @@ TEST(PythonStack, EndsAtTheBaseFrameOfPython315) {
   EXPECT_EQ(thread.entry_frames(), (Counts{1}));
 }
 
+TEST(PythonStack, NoticesThatTheJitRuns) {
+  for (const PythonLayout* layout : {&kPython313, &kPython314, &kPython315}) {
+    FakeThread thread(*layout);
+    thread.top(thread.frame(thread.code("a"), thread.shim(0)));
+    g_jit_runs = 0;
+    thread.walk();
+    EXPECT_EQ(g_jit_runs, 0u);
+    if (layout->tstate_executor == kAbsent) continue;
+    thread.state.set(layout->tstate_executor, thread.python.make(256).address());
+    EXPECT_EQ(thread.names(), "a");
+    EXPECT_EQ(g_jit_runs, 1u);
+    g_jit_runs = 0;
+  }
+}
+
 TEST(PythonStack, FrameOutsideTheDataStackEndsTheWalk) {
   FakeThread thread(kPython313);
   Memory& elsewhere = thread.python.make(256);
