@@ -18,7 +18,7 @@ struct AddressRange {
 // Immutable after publication.
 struct PythonRuntime {
   PythonLayout layout;
-  bool layout_is_compiled_in;  // `layout` is kPython3xx of its version
+  bool layout_is_compiled_in;  // `layout` is kPython3xx of its version, with the GIL
   std::uint32_t version_hex;
 
   // Functions of the interpreter that only load a few words. They may be called with or without the GIL.
