@@ -70,6 +70,12 @@ enum class MemoryPhase : std::uint32_t {
   kOff,  // nothing is recorded in this process
 };
 
+// What becomes of a sampled object of the interpreter.
+enum class ObjectRecording : std::uint8_t {
+  kDiverted,  // malloc gives it out, in place of a pool
+  kInPlace,   // it stays where it is
+};
+
 struct MemoryWrap {
   // Stored by the agent, the phase last.
   std::atomic<MemoryPhase> phase;
@@ -92,7 +98,7 @@ struct MemoryWrap {
   void (*forget_blocks)();
   // Samples the interpreter's allocator of small objects; not free-threaded ones. handle: as for dlsym.
   // False: it has not got the functions for that, or the objects are malloc's, and sampled there.
-  bool (*hook_python)(void* handle);
+  bool (*hook_python)(void* handle, ObjectRecording how);
   // Whether those hooks have been called.
   std::atomic<bool> python_hooked, python_called;
   // Whether a call of mmap from here, by this thread, is an allocator's own, whose blocks are seen.

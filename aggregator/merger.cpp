@@ -33,8 +33,9 @@ using namespace shard;
 std::uint64_t hash_of(const std::string& text) { return std::hash<std::string_view>()(text); }
 std::uint64_t hash_of(const Path& path) { return path.id.low; }
 std::uint64_t hash_of(const Frame& frame) {
-  std::uint64_t hash =
-      static_cast<std::uint64_t>(frame.kind) << 1 | static_cast<std::uint64_t>(frame.inlined);
+  std::uint64_t hash = static_cast<std::uint64_t>(frame.kind) << 2 |
+                       static_cast<std::uint64_t>(frame.inlined) << 1 |
+                       static_cast<std::uint64_t>(frame.line_approximate);
   for (const std::uint32_t word : {frame.name, frame.file, frame.module, frame.line, frame.function_line})
     hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15ull + (hash >> 32);
   return hash ^ hash >> 29;
@@ -632,7 +633,8 @@ void Merger::State::arrange_paths(ShardData& out, std::vector<std::uint32_t>& ne
   }
   const auto content = [&](std::uint32_t i) {
     const Frame& f = frames[i];
-    return std::tuple(f.name, f.file, f.line, f.function_line, f.module, f.kind, f.inlined);
+    return std::tuple(f.name, f.file, f.line, f.function_line, f.module, f.kind, f.inlined,
+                      f.line_approximate);
   };
   std::sort(frame_order.begin(), frame_order.end(),
             [&](std::uint32_t a, std::uint32_t b) { return content(a) < content(b); });

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A sampled object is diverted: pymalloc is asked for more than it has pools for, so that it gets the block
-// from malloc, where it is recorded. When the object is freed, pymalloc finds it in no pool and calls free(),
-// which we see. So nothing stands in front of PyObject_Free, and the interpreter's own counts stay right.
+// Up to CPython 3.13, a sampled object is diverted: pymalloc is asked for more than it has pools for, so that
+// it gets the block from malloc, where it is recorded. When the object is freed, pymalloc finds it in no pool
+// and calls free(), which we see. So nothing stands in front of PyObject_Free, and the interpreter's own
+// counts stay right.
+//
+// In later versions it stays in the pool that it has anyway, and a hook in front of PyObject_Free sees its
+// end.
 //
 // The hooks may be put in while other threads run Python: each of the words that change is valid with the old
 // and with the new value of the others, since `ctx` stays what it is.
@@ -142,6 +146,105 @@ void* hooked_reallocate(void* context, void* object, std::size_t bytes) noexcept
   return original.reallocate(context, object, bytes);
 }
 
+[[gnu::noinline]] void* allocate_in_place(const Allocator& original, void* context, std::size_t bytes,
+                                          bool zeroed) noexcept {
+  clusterprof_memory_wrap_v1.python_called.store(true, std::memory_order_relaxed);
+  const auto allocate = [&] {
+    return zeroed ? original.allocate_zeroed(context, 1, bytes) : original.allocate(context, bytes);
+  };
+  if (bytes > kLargestSmall) {  // malloc's
+    const OfPython of_python;
+    return allocate();
+  }
+  const Sample sample = decide(bytes);
+  if (!sample.taken) return allocate();
+  void* object = nullptr;
+  {
+    const Counted counted;  // without an arena, pymalloc asks malloc
+    object = allocate();
+  }
+  const OfPython of_python;
+  record(sample, object, bytes, nullptr);
+  return object;
+}
+
+[[gnu::noinline]] void* reallocate_in_place(const Allocator& original, void* context, void* object,
+                                            std::size_t bytes) noexcept {
+  clusterprof_memory_wrap_v1.python_called.store(true, std::memory_order_relaxed);
+  if (object == nullptr) return allocate_in_place(original, context, bytes, false);
+  const auto ends = [](Reallocation& old, const void* moved) {
+    if (moved == nullptr)
+      old.failed();
+    else
+      old.succeeded();
+  };
+  Reallocation old(object);
+  if (bytes > kLargestSmall) {
+    const OfPython of_python;
+    if (old.bytes() > kLargestSmall) {
+      old.failed();  // malloc's, and realloc sees what becomes of it
+      return original.reallocate(context, object, bytes);
+    }
+    void* const moved = original.reallocate(context, object, bytes);
+    ends(old, moved);
+    return moved;
+  }
+  const Sample sample = decide(bytes);
+  void* moved = nullptr;
+  {
+    const Counted counted;  // malloc's blocks stay malloc's when they become small
+    moved = original.reallocate(context, object, bytes);
+  }
+  ends(old, moved);
+  if (!sample.taken) return moved;
+  const OfPython of_python;
+  record(sample, moved, bytes, nullptr);
+  return moved;
+}
+
+template <Domain kDomain>
+void* placed_allocate(void* context, std::size_t bytes) noexcept {
+  const Allocator& original = g_original[kDomain];
+  if (bytes > kLargestSmall || is_due(bytes)) [[unlikely]]
+    return allocate_in_place(original, context, bytes, false);
+  return original.allocate(context, bytes);
+}
+
+template <Domain kDomain>
+void* placed_allocate_zeroed(void* context, std::size_t count, std::size_t size) noexcept {
+  const Allocator& original = g_original[kDomain];
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size, &bytes)) return original.allocate_zeroed(context, count, size);
+  if (bytes > kLargestSmall || is_due(bytes)) [[unlikely]]
+    return allocate_in_place(original, context, bytes, true);
+  return original.allocate_zeroed(context, count, size);
+}
+
+template <Domain kDomain>
+void* placed_reallocate(void* context, void* object, std::size_t bytes) noexcept {
+  const Allocator& original = g_original[kDomain];
+  if (bytes > kLargestSmall || filter_may_have(g_filter, object) || is_due(bytes)) [[unlikely]]
+    return reallocate_in_place(original, context, object, bytes);
+  return original.reallocate(context, object, bytes);
+}
+
+template <Domain kDomain>
+void placed_free(void* context, void* object) noexcept {
+  if (filter_may_have(g_filter, object)) [[unlikely]]
+    note_free(object);
+  g_original[kDomain].free(context, object);
+}
+
+template <Domain kDomain>
+Allocator hooks(agent::ObjectRecording how) noexcept {
+  const Allocator& original = g_original[kDomain];
+  if (how == agent::ObjectRecording::kDiverted)
+    return {original.context, hooked_allocate<kDomain>, hooked_allocate_zeroed<kDomain>,
+            hooked_reallocate<kDomain>, original.free};
+  return {original.context, placed_allocate<kDomain>, placed_allocate_zeroed<kDomain>,
+          placed_reallocate<kDomain>, placed_free<kDomain>};
+}
+
 void* hooked_arena(void* context, std::size_t bytes) noexcept {
   t_state.maps_for_heap = true;
   void* const arena = g_original_arena.allocate(context, bytes);
@@ -151,7 +254,7 @@ void* hooked_arena(void* context, std::size_t bytes) noexcept {
 
 }  // namespace
 
-bool hook_python(void* handle) noexcept {
+bool hook_python(void* handle, agent::ObjectRecording how) noexcept {
   using GetAllocator = void(int, Allocator*);
   using GetArenaAllocator = void(ArenaAllocator*);
   auto* const get = reinterpret_cast<GetAllocator*>(dlsym(handle, "PyMem_GetAllocator"));
@@ -170,10 +273,7 @@ bool hook_python(void* handle) noexcept {
   get_arena(&g_original_arena);
   ArenaAllocator arena = {g_original_arena.context, hooked_arena, g_original_arena.free};
   set_arena(&arena);
-  Allocator mem = {g_original[kMem].context, hooked_allocate<kMem>, hooked_allocate_zeroed<kMem>,
-                   hooked_reallocate<kMem>, g_original[kMem].free};
-  Allocator object = {g_original[kObject].context, hooked_allocate<kObject>, hooked_allocate_zeroed<kObject>,
-                      hooked_reallocate<kObject>, g_original[kObject].free};
+  Allocator mem = hooks<kMem>(how), object = hooks<kObject>(how);
   set(kMem, &mem);
   set(kObject, &object);
   return true;

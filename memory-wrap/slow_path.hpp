@@ -88,6 +88,8 @@ class Reallocation {
   explicit Reallocation(const void* address) noexcept;
   void failed() noexcept;     // the block is still there
   void succeeded() noexcept;  // it is gone, or has become another one
+  // What was recorded of it; 0: nothing.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return known_ ? block_.bytes : 0; }
 
  private:
   agent::KeptBlock block_ = {};

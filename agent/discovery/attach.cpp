@@ -34,6 +34,8 @@ namespace {
 
 constexpr const PythonLayout* kLayouts[] = {&kPython308, &kPython309, &kPython310, &kPython311,
                                             &kPython312, &kPython313, &kPython314, &kPython315};
+constexpr const PythonLayout* kFreeThreadedLayouts[] = {&kPython313FreeThreaded, &kPython314FreeThreaded,
+                                                        &kPython315FreeThreaded};
 constexpr std::uint32_t kOldestMinor = 8, kNewestMinor = 15;
 constexpr std::uint32_t kFirstSelfDescribingMinor = 13;
 constexpr std::uint32_t kLastMinorWithGlobalGc = 8;
@@ -42,6 +44,7 @@ struct Outcome {
   wire::PythonState state = wire::PythonState::kNone;
   std::uint32_t version_hex = 0;
   wire::PythonNote note = wire::PythonNote::kNothing;
+  bool free_threaded = false;
 };
 
 // The process whose python_attach is running, or 0. If it was running when another thread forked, it is not
@@ -186,13 +189,17 @@ void unsupported(wire::PythonNote why) noexcept {
 // Chooses the layout of this version, as the interpreter describes it if it does. False: it cannot be used,
 // and the reason was noted.
 bool choose_layout(void* handle, unsigned minor, PythonRuntime& runtime) noexcept {
-  const PythonLayout& compiled_in = *kLayouts[minor - kOldestMinor];
+  const bool describes_itself = minor >= kFirstSelfDescribingMinor;
+  void* const table = describes_itself ? dlsym(handle, "_PyRuntime") : nullptr;
+  g_outcome.free_threaded = describes_itself && tells_free_threaded(table);
+  const PythonLayout& compiled_in = g_outcome.free_threaded
+                                        ? *kFreeThreadedLayouts[minor - kFirstSelfDescribingMinor]
+                                        : *kLayouts[minor - kOldestMinor];
   runtime.layout = compiled_in;
   runtime.version_hex = g_outcome.version_hex;
   runtime.gc_collecting = 0;
-  runtime.gc_is_described = minor >= kFirstSelfDescribingMinor;
-  if (runtime.gc_is_described) {
-    void* const table = dlsym(handle, "_PyRuntime");
+  runtime.gc_is_described = describes_itself;
+  if (describes_itself) {
     switch (apply_debug_offsets(table, g_outcome.version_hex, runtime.layout)) {
       case DebugOffsets::kOk:
         break;
@@ -208,7 +215,8 @@ bool choose_layout(void* handle, unsigned minor, PythonRuntime& runtime) noexcep
     }
     runtime.gc_collecting = described_gc_collecting(table, g_outcome.version_hex);
   }
-  runtime.layout_is_compiled_in = runtime.layout == compiled_in;
+  // What uses that has been made for builds with the GIL.
+  runtime.layout_is_compiled_in = runtime.layout == compiled_in && !compiled_in.free_threaded;
   return true;
 }
 
@@ -235,11 +243,11 @@ bool look_up_symbols(void* handle, unsigned minor, PythonRuntime& runtime) noexc
          runtime.bytes_type != 0;
 }
 
-// False for a build with another object header (Py_TRACE_REFS, no GIL): its ob_type is at another offset.
+// False for a build with another object header (Py_TRACE_REFS): its ob_type is at another offset.
 bool has_usual_object_header(void* handle, const PythonRuntime& runtime) noexcept {
   const std::uint64_t type_type = address_of(handle, "PyType_Type");
   std::uint64_t type_of_code_type;
-  memcpy(&type_of_code_type, reinterpret_cast<const void*>(runtime.code_type + kObjectType),
+  memcpy(&type_of_code_type, reinterpret_cast<const void*>(runtime.code_type + runtime.layout.object_type),
          sizeof type_of_code_type);
   // The interpreter fills in ob_type of its static types when it starts: null before.
   return type_type != 0 && (type_of_code_type == type_type || type_of_code_type == 0);
@@ -297,8 +305,7 @@ bool python_found(FoundPython& python) noexcept {
   if (g_outcome.state == wire::PythonState::kNone) return false;
   const bool is_known = g_outcome.note != wire::PythonNote::kVersionNotTold &&
                         g_outcome.note != wire::PythonNote::kVersionNotSupported &&
-                        g_outcome.note != wire::PythonNote::kFreeThreaded &&
-                        g_outcome.note != wire::PythonNote::kPypy;
+                        g_outcome.note != wire::PythonNote::kPypy && !g_outcome.free_threaded;
   python = {g_handle, g_outcome.version_hex, is_known};
   return true;
 }

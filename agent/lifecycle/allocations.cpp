@@ -27,8 +27,8 @@ namespace {
 constexpr std::uint32_t kSites = 8192, kBlocks = 98304;
 constexpr std::uint64_t kPathBytes = 1536u << 10;
 
-// From this version on, the interpreter's memory is not known to behave as the hooks expect.
-constexpr std::uint32_t kFirstUnknownPython = 0x030e'0000;
+// From this version on, sampled objects stay in the interpreter's own pools.
+constexpr std::uint32_t kFirstPythonInPlace = 0x030e'0000;
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
@@ -134,8 +134,9 @@ void watch_python_allocator() noexcept {
     note(segment, wire::kPythonReplaced);
     return;
   }
-  if (!python.is_known || python.version_hex >= kFirstUnknownPython || !wrap()->hook_python(python.handle))
-    note(segment, wire::kPythonNotSeen);
+  const ObjectRecording how =
+      python.version_hex >= kFirstPythonInPlace ? ObjectRecording::kInPlace : ObjectRecording::kDiverted;
+  if (!python.is_known || !wrap()->hook_python(python.handle, how)) note(segment, wire::kPythonNotSeen);
 }
 
 void look_for_unseen_memory(wire::SegmentHeader* segment) noexcept {

@@ -18,6 +18,7 @@ inline constexpr PythonLayout kPython309 = {
     .tstate_datastack_chunk = kAbsent,
     .tstate_datastack_top = kAbsent,
     .tstate_base_frame = kAbsent,
+    .tstate_executor = kAbsent,
     .cframe_current_frame = kAbsent,
     .cframe_previous = kAbsent,
     .frame_code = 32,

@@ -19,6 +19,7 @@ inline constexpr PythonLayout kPython311 = {
     .tstate_datastack_chunk = 296,
     .tstate_datastack_top = 304,
     .tstate_base_frame = kAbsent,
+    .tstate_executor = kAbsent,
     .cframe_current_frame = 8,
     .cframe_previous = 16,
     .frame_code = 32,

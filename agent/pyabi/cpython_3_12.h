@@ -19,6 +19,7 @@ inline constexpr PythonLayout kPython312 = {
     .tstate_datastack_chunk = 232,
     .tstate_datastack_top = 240,
     .tstate_base_frame = kAbsent,
+    .tstate_executor = kAbsent,
     .cframe_current_frame = 0,
     .cframe_previous = 8,
     .frame_code = 0,

@@ -12,13 +12,14 @@ struct Positions {
   std::uint16_t previous, executable, instruction, owner;
   std::uint16_t filename, qualname, line_table, first_line, instructions;
   std::uint16_t interpreter_gc, gc_size, gc_collecting;
+  std::uint16_t tlbc_index, code_tlbc;  // of builds without the GIL
 };
 constexpr std::uint16_t kCookie = 0, kVersion = 8, kFreeThreadedFlag = 16, kInterpreterSize = 48;
 
 constexpr Positions kPositions[] = {
-    {184, kAbsent, 192, 232, 240, 248, 264, 280, 296, 304, 312, 344, 80, 568, 576},  // 3.13
-    {208, kAbsent, 216, 256, 264, 272, 288, 320, 336, 344, 352, 384, 88, 648, 656},  // 3.14
-    {208, 216, 240, 320, 328, 336, 352, 384, 400, 408, 416, 448, 88, 752, 760},      // 3.15
+    {184, kAbsent, 192, 232, 240, 248, 264, 280, 296, 304, 312, 344, 80, 568, 576, kAbsent, kAbsent},  // 3.13
+    {208, kAbsent, 216, 256, 264, 272, 288, 320, 336, 344, 352, 384, 88, 648, 656, 304, 392},          // 3.14
+    {208, 216, 240, 320, 328, 336, 352, 384, 400, 408, 416, 448, 88, 752, 760, 368, 456},              // 3.15
 };
 
 std::uint64_t read(const void* runtime, std::uint16_t position) noexcept {
@@ -62,7 +63,7 @@ DebugOffsets apply_debug_offsets(const void* runtime, std::uint32_t version_hex,
       read(runtime, kVersion) >> 16 != version_hex >> 16) {
     return DebugOffsets::kNoCookie;
   }
-  if (read(runtime, kFreeThreadedFlag) != 0) return DebugOffsets::kFreeThreaded;
+  if (tells_free_threaded(runtime) != layout.free_threaded) return DebugOffsets::kFreeThreaded;
 
   constexpr std::uint64_t kTstateLimit = 4096, kFrameLimit = 256, kCodeLimit = 1024;
   const Positions& at = kPositions[minor - 13];
@@ -80,14 +81,24 @@ DebugOffsets apply_debug_offsets(const void* runtime, std::uint32_t version_hex,
   update(updated.code_line_table, at.line_table, kCodeLimit, 8);
   update(updated.code_first_line, at.first_line, kCodeLimit, 4);
   update(updated.code_instructions, at.instructions, kCodeLimit, 2);
+  if (layout.free_threaded) {
+    update(updated.frame_tlbc_index, at.tlbc_index, kFrameLimit, 4);
+    update(updated.code_tlbc, at.code_tlbc, kCodeLimit, 8);
+  }
   if (!update.sane()) return DebugOffsets::kOutOfBounds;
   if (!update.same()) {
     updated.tstate_gil = kAbsent;
+    updated.tstate_executor = kAbsent;
     updated.tstate_datastack_chunk = kAbsent;
     updated.tstate_datastack_top = kAbsent;
   }
   layout = updated;
   return DebugOffsets::kOk;
+}
+
+bool tells_free_threaded(const void* runtime) noexcept {
+  return runtime != nullptr && std::memcmp(static_cast<const char*>(runtime) + kCookie, "xdebugpy", 8) == 0 &&
+         read(runtime, kFreeThreadedFlag) != 0;
 }
 
 std::uint32_t described_gc_collecting(const void* runtime, std::uint32_t version_hex) noexcept {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where CPython keeps what the walk reads. There is one file per minor version (cpython_3_08.h, ...) with the
-// offsets of the regular x86-64 Linux build with the GIL. They were taken from the headers of that version
-// with Py_BUILD_CORE, and do not change within a minor version. From 3.13 on, the interpreter publishes most
-// of them itself (debug_offsets.h), and its values take precedence. Offsets and sizes are in bytes.
+// offsets of the regular x86-64 Linux build with the GIL, and from 3.13 on those without. They were taken
+// from the headers of that version with Py_BUILD_CORE, and do not change within a minor version. From 3.13
+// on, the interpreter publishes most of them itself (debug_offsets.h), and its values take precedence.
+// Offsets and sizes are in bytes.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,11 @@ enum class GilField : std::uint8_t {
 
 inline constexpr std::uint16_t kAbsent = 0xffff;
 
+inline constexpr std::uint16_t kObjectType = 8;  // PyObject.ob_type, with the GIL
+
 struct PythonLayout {
   std::uint8_t minor;
+  bool free_threaded = false;  // a build without the GIL
   FrameChain chain;
   InstructionField instruction_field;
   GilField gil_field;
@@ -45,6 +49,7 @@ struct PythonLayout {
   std::uint16_t tstate_gil;        // see `gil_field`; int
   std::uint16_t tstate_datastack_chunk, tstate_datastack_top;
   std::uint16_t tstate_base_frame;  // pointer to the sentinel that ends every chain
+  std::uint16_t tstate_executor;    // pointer; null: the thread is in no code of the interpreter's JIT
 
   // _PyCFrame
   std::uint16_t cframe_current_frame, cframe_previous;
@@ -55,21 +60,26 @@ struct PythonLayout {
   std::uint16_t frame_is_entry;      // char; 3.11 only
   std::uint16_t generator_state;     // char; so many bytes before a generator's frame; 3.11 only
   std::uint8_t frame_code_tag_bits;  // to be masked off the code pointer
+  // int32: 0, or which of the code's copies the instruction lies in (see code_tlbc).
+  std::uint16_t frame_tlbc_index = kAbsent;
 
   // PyCodeObject
   std::uint16_t code_filename, code_name;  // code_name: qualified from 3.11 on
   std::uint16_t code_first_line;           // int
   std::uint16_t code_line_table;
   std::uint16_t code_instructions;  // first instruction, inside the code object
+  // Free-threaded builds copy the instructions for each thread: a pointer to { number, first instruction of
+  // each copy... }, 64 bits each.
+  std::uint16_t code_tlbc = kAbsent;
 
-  // PyBytesObject, PyASCIIObject
-  std::uint16_t bytes_size, bytes_data;
+  // PyObject, PyVarObject, PyBytesObject, PyASCIIObject
+  std::uint16_t object_type = kObjectType;
+  std::uint16_t bytes_size, bytes_data;  // the first: of all objects that have a size
   std::uint16_t str_length, str_state, str_ascii_data, str_compact_data;
+  std::uint8_t str_state_shift = 0;  // how far what kStr... describe is shifted in `state`
 
   bool operator==(const PythonLayout&) const = default;
 };
-
-inline constexpr std::uint16_t kObjectType = 8;  // PyObject.ob_type
 
 // _PyInterpreterFrame.owner
 inline constexpr std::uint8_t kOwnedByThread = 0;  // lies in the thread's data stack
@@ -83,7 +93,7 @@ inline constexpr std::int8_t kGeneratorExecuting = 0;
 inline constexpr std::uint32_t kActiveBitMask = 1u << 4;  // GilField::kActiveBit
 inline constexpr std::int32_t kStateAttached = 1;         // GilField::kAttachState
 
-// PyASCIIObject.state
+// PyASCIIObject.state, shifted right by str_state_shift
 inline constexpr std::uint32_t kStrKindShift = 2, kStrKindMask = 7;
 inline constexpr std::uint32_t kStrCompact = 0x20, kStrAscii = 0x40;
 

@@ -54,7 +54,8 @@ inline constexpr std::uint16_t kStepTask = 16;  // of the wrappers of task_step 
 inline constexpr std::uint16_t kBuiltinDefinition = 16, kBuiltinSelf = 24;     // PyCFunctionObject
 inline constexpr std::uint16_t kMethodFunction = 16, kMethodSelf = 24;         // PyMethodObject
 inline constexpr std::uint16_t kPartialFunction = 16, kPartialArguments = 24;  // functools.partial
-inline constexpr std::uint16_t kSequenceSize = 16, kTupleItems = 24, kListItems = 24;
+inline constexpr std::uint16_t kSequenceSize = 16, kTupleItems = 24,
+                               kListItems = 24;  // the second: up to 3.13
 inline constexpr std::uint16_t kCellContent = 16;
 inline constexpr std::uint16_t kWrapped = 16;  // what a wrapper of a coroutine wraps
 inline constexpr std::uint16_t kSetMask = 32, kSetTable = 40, kSetEntryBytes = 16;

@@ -47,9 +47,9 @@ struct Text {
 Text text_of(const PythonRuntime& runtime, std::uint64_t object) noexcept {
   const PythonLayout& layout = runtime.layout;
   Text text;
-  if (!is_plausible_object(object) || peek<std::uint64_t>(object + kObjectType) != runtime.str_type)
+  if (!is_plausible_object(object) || peek<std::uint64_t>(object + layout.object_type) != runtime.str_type)
     return text;
-  const auto state = peek<std::uint32_t>(object + layout.str_state);
+  const std::uint32_t state = peek<std::uint32_t>(object + layout.str_state) >> layout.str_state_shift;
   const std::uint32_t kind = (state >> kStrKindShift) & kStrKindMask;
   if ((state & kStrCompact) == 0 || (kind != 1 && kind != 2 && kind != 4)) return text;
   const auto length = peek<std::int64_t>(object + layout.str_length);
@@ -176,7 +176,7 @@ bool describe_code(const PythonRuntime& runtime, wire::SegmentHeader& segment, s
   const PythonLayout& layout = runtime.layout;
   const auto table = peek<std::uint64_t>(fingerprint.code + layout.code_line_table);
   std::uint64_t table_bytes = 0;
-  if (is_plausible_object(table) && peek<std::uint64_t>(table + kObjectType) == runtime.bytes_type) {
+  if (is_plausible_object(table) && peek<std::uint64_t>(table + layout.object_type) == runtime.bytes_type) {
     table_bytes = peek<std::uint64_t>(table + layout.bytes_size);
     if (layout.chain != FrameChain::kFrameObjects && has_no_lines(table + layout.bytes_data, table_bytes)) {
       g_hidden_code.store(code_id, std::memory_order_relaxed);

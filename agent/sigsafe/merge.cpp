@@ -34,9 +34,10 @@ class Words {
     if (!take(1)) return;
     words_[count_++] = pc;
   }
-  void python(const PythonFrame& frame) noexcept {
+  void python(const PythonFrame& frame, bool approximate = false) noexcept {
     if (!take(2)) return;
-    words_[count_++] = wire::kPythonFrameTag | frame.instruction;
+    words_[count_++] =
+        wire::kPythonFrameTag | (approximate ? wire::kApproximateLine : 0u) | frame.instruction;
     words_[count_++] = frame.code_id;
     has_python_ = true;
   }
@@ -176,7 +177,7 @@ class Merger {
       last_failed = !activation.matched;
       any_matched |= activation.matched;
       for (std::uint32_t i = 0; i < activation.frames && next_python < python_.count; ++i) {
-        words_.python(python_.frames[next_python++]);
+        python(next_python++);
       }
     }
     bool good = !matcher.failed();
@@ -187,7 +188,7 @@ class Merger {
       } else if (!python_.truncated || !any_matched) {
         good = false;
       }
-      while (next_python < python_.count) words_.python(python_.frames[next_python++]);
+      while (next_python < python_.count) python(next_python++);
       next_native = native_.count;
     }
     if (any_matched) root(next_native);
@@ -195,15 +196,46 @@ class Merger {
   }
 
  private:
+  // What the JIT has made writes the frame's instruction down only where it may call, or fail.
+  void python(std::uint32_t index) noexcept {
+    words_.python(python_.frames[index], leaf_is_compiled_ && words_.count() == 0);
+  }
+
   // Native frames [begin, end), up to the next activation. Nearest the leaf all of them count;
   // between Python frames those of the interpreter only say that it calls.
   void between(std::uint32_t begin, std::uint32_t end) noexcept {
     const bool leaf = !words_.has_python();
+    const std::uint32_t compiled = begin_of_compiled(begin, end);
     for (std::uint32_t i = begin; i < end; ++i) {
       const std::uint64_t pc = lookup_pc(native_, i);
       if (is_eval_code(runtime_, pc) || (!leaf && runtime_.interpreter.contains(pc))) continue;
+      if (i >= compiled) {
+        if (i == 0) leaf_is_compiled_ = true;
+        continue;
+      }
       words_.native(native_, i);
     }
+  }
+
+  // Of frames that lead up to an activation: the innermost one in code of the JIT, which is in no object file
+  // and called by the interpreter alone. With what leads to it, it runs the activation's own Python frames.
+  // Code of other compilers is called by an object file of theirs. `end`: there is none.
+  std::uint32_t begin_of_compiled(std::uint32_t begin, std::uint32_t end) const noexcept {
+    std::uint32_t found = end;
+    if (g_jit_runs.load(std::memory_order_relaxed) == 0) return found;
+    for (std::uint32_t i = end; i != begin; --i) {
+      const std::uint64_t pc = lookup_pc(native_, i - 1);
+      if (runtime_.interpreter.contains(pc)) continue;
+      if (!is_in_no_object(pc)) break;
+      found = i - 1;
+    }
+    return found;
+  }
+
+  static bool is_in_no_object(std::uint64_t pc) noexcept {
+    const ModuleTable* const table = module_table();
+    Module module;
+    return table != nullptr && (pc & wire::kFrameTagMask) == 0 && !find_module(table, pc, module);
   }
 
   // With -X perf (3.12 on) every Python function is called through a few instructions of its own, made at
@@ -212,9 +244,7 @@ class Merger {
     constexpr std::uint8_t kFirstMinorWithTrampolines = 12;
     if (index >= native_.count || runtime_.layout.minor < kFirstMinorWithTrampolines) return false;
     const std::uint64_t pc = lookup_pc(native_, index);
-    const ModuleTable* const table = module_table();
-    Module module;
-    return table != nullptr && !runtime_.interpreter.contains(pc) && !find_module(table, pc, module);
+    return !runtime_.interpreter.contains(pc) && is_in_no_object(pc);
   }
 
   // What called the outermost activation: how a python or a thread starts is not worth showing,
@@ -239,6 +269,7 @@ class Merger {
   const NativeStack& native_;
   const PythonStack& python_;
   Words& words_;
+  bool leaf_is_compiled_ = false;
 };
 
 // In the interpreter, only taking and handing over the GIL waits on a condition variable, and only taking it

@@ -47,6 +47,7 @@ constinit LearnedFunctions g_eval_parts{}, g_gil_takers{};
 }  // namespace
 
 constinit CollectorCode g_collector_code = {};
+constinit std::atomic<std::uint32_t> g_jit_runs{0};
 
 const PythonRuntime* python_runtime() noexcept { return g_runtime.load(std::memory_order_acquire); }
 

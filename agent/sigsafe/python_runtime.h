@@ -18,7 +18,7 @@ struct AddressRange {
 // Immutable after publication.
 struct PythonRuntime {
   PythonLayout layout;
-  bool layout_is_compiled_in;  // `layout` is kPython3xx of its version
+  bool layout_is_compiled_in;  // `layout` is kPython3xx of its version, with the GIL
   std::uint32_t version_hex;
 
   // Functions of the interpreter that only load a few words. They may be called with or without the GIL.
@@ -64,6 +64,9 @@ void note_eval_code(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
 // calls pthread_cond_timedwait. Async-signal-safe.
 bool takes_gil(std::uint64_t pc) noexcept;
 void note_gil_taker(const PythonRuntime& runtime, std::uint64_t pc) noexcept;
+
+// 1: a thread was seen in code that the interpreter's own JIT has made (3.14 and later).
+extern std::atomic<std::uint32_t> g_jit_runs;
 
 // Functions of which one is always on the stack of a thread that collects garbage
 // (discovery/collector_code.h). Written once, `count` last.

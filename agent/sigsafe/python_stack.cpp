@@ -109,8 +109,8 @@ class Walker {
     return has_type(code, runtime_.code_type) && (trusted_ || is_described(code));
   }
 
-  static bool has_type(std::uint64_t object, std::uint64_t type) noexcept {
-    return is_plausible_object(object) && peek<std::uint64_t>(object + kObjectType) == type;
+  bool has_type(std::uint64_t object, std::uint64_t type) const noexcept {
+    return is_plausible_object(object) && peek<std::uint64_t>(object + layout().object_type) == type;
   }
 
   // What every code object has, so that fields at the wrong places do not go unseen.
@@ -258,12 +258,28 @@ class Walker {
   }
 
   std::uint32_t instruction_of(std::uint64_t frame, std::uint64_t code) const noexcept {
+    const std::uint64_t first =
+        layout().code_tlbc == kAbsent ? code + layout().code_instructions : first_of_copy(frame, code);
     const auto instruction =
-        static_cast<std::int64_t>(peek<std::uint64_t>(frame + layout().frame_instruction) -
-                                  (code + layout().code_instructions)) /
-        2;
-    const bool started = instruction >= 0 && instruction < wire::kInstructionNotStarted;
+        static_cast<std::int64_t>(peek<std::uint64_t>(frame + layout().frame_instruction) - first) / 2;
+    const std::int64_t end =
+        layout().code_tlbc == kAbsent ? wire::kInstructionNotStarted : end_of_copy(first, code);
+    const bool started = instruction >= 0 && instruction < end;
     return started ? static_cast<std::uint32_t>(instruction) : wire::kInstructionNotStarted;
+  }
+
+  // Builds without the GIL: the first instruction of the copy that the frame runs. 0: it was not found. The
+  // list of copies may have become a larger one. A thread that is not attached, as in a blocking call, may
+  // then read the one that was freed, or what is there now.
+  std::uint64_t first_of_copy(std::uint64_t frame, std::uint64_t code) const noexcept {
+    const auto index = peek<std::int32_t>(frame + layout().frame_tlbc_index);
+    if (index == 0) return code + layout().code_instructions;
+    const auto copies = peek<std::uint64_t>(code + layout().code_tlbc);
+    if (!is_plausible_object(copies) || index < 0 || index >= peek<std::int64_t>(copies)) return 0;
+    return peek<std::uint64_t>(copies + 8 + 8 * static_cast<std::uint64_t>(index));
+  }
+  std::int64_t end_of_copy(std::uint64_t first, std::uint64_t code) const noexcept {
+    return first == 0 ? 0 : peek<std::int64_t>(code + layout().bytes_size);
   }
 
   // With shims, `entry` belongs to the oldest frame of each activation.
@@ -458,6 +474,14 @@ std::uint64_t state_in_sub_interpreter(const PythonRuntime& runtime, std::uint64
   return 0;
 }
 
+// Whether the interpreter compiles is seen from its threads. It says so only while one runs what was
+// compiled.
+void look_for_jit(const PythonLayout& layout, std::uint64_t tstate) noexcept {
+  if (layout.tstate_executor == kAbsent || g_jit_runs.load(std::memory_order_relaxed) != 0) return;
+  if (is_plausible_object(peek<std::uint64_t>(tstate + layout.tstate_executor)))
+    g_jit_runs.store(1, std::memory_order_relaxed);
+}
+
 void set_note(wire::SegmentHeader& segment, wire::PythonNote note) noexcept {
   segment.python_note.store(static_cast<std::uint32_t>(note), std::memory_order_relaxed);
 }
@@ -562,6 +586,7 @@ void walk_python(wire::SegmentHeader* segment, PythonStack& out) noexcept {
   out.thread_has_state = true;
   keep_result();
 
+  look_for_jit(layout, tstate);
   bool good = walk_state(*runtime, *segment, tstate, out);
   if (is_plausible_object(outer) && !out.truncated) good &= walk_state(*runtime, *segment, outer, out);
   if (!check_self(good, out.count)) {
@@ -571,7 +596,12 @@ void walk_python(wire::SegmentHeader* segment, PythonStack& out) noexcept {
 
   // Last: a fault while the place is looked for leaves what was found so far.
   GcKnown gc = GcKnown::kNo;
-  if (out.holds_gil && layout_is_trusted()) gc = gc_state(*runtime, tstate);
+  if (layout.free_threaded) {
+    // Collections are not alone there: other threads run while finalizers do.
+    if (layout_is_trusted()) gc = GcKnown::kGivenUp;
+  } else if (out.holds_gil && layout_is_trusted()) {
+    gc = gc_state(*runtime, tstate);
+  }
   out.collects_elsewhere = gc == GcKnown::kCollectsElsewhere;
   out.collecting_garbage = gc == GcKnown::kCollecting || out.collects_elsewhere;
   remark(*segment, gc == GcKnown::kGivenUp);

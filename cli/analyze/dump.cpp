@@ -312,11 +312,12 @@ void dump_nodes_and_ranks(const ShardData& data, Text& out) {
 void dump_paths(const ShardData& data, Text& out) {
   out.table("strings", data.strings.size(), "row\ttext");
   for (std::size_t i = 0; i < data.strings.size(); ++i) out.row(i, data.strings[i]);
-  out.table("frames", data.frames.size(), "row\tkind\tinlined\tname\tfile\tmodule\tline\tfunction_line");
+  out.table("frames", data.frames.size(),
+            "row\tkind\tinlined\tname\tfile\tmodule\tline\tfunction_line\tline_approximate");
   for (std::size_t i = 0; i < data.frames.size(); ++i) {
     const Frame& f = data.frames[i];
     out.row(i, report::format::frame_kind_name(f.kind), f.inlined, data.strings[f.name], data.strings[f.file],
-            data.strings[f.module], f.line, f.function_line);
+            data.strings[f.module], f.line, f.function_line, f.line_approximate);
   }
   out.table("paths", data.paths.size(), "row\tid\tparent\tframe");
   for (std::size_t i = 0; i < data.paths.size(); ++i)

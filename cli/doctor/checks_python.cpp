@@ -18,8 +18,9 @@ constexpr int kOldestMinor = 8, kNewestMinor = 15;
 
 constexpr const char* kAsk =
     "import sys, sysconfig\n"
-    "print(sys.implementation.name, '%d.%d.%d' % sys.version_info[:3], "
-    "1 if sysconfig.get_config_var('Py_GIL_DISABLED') else 0, 1 if sys.prefix != sys.base_prefix else 0)\n"
+    "print(sys.implementation.name, '%d.%d.%d' % sys.version_info[:3] + "
+    "('t' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''), 1 if sys.prefix != sys.base_prefix else "
+    "0)\n"
     "print(sys.executable)\n";
 
 struct Interpreter {
@@ -42,21 +43,19 @@ Interpreter ask(const System& system, const std::string& path) {
     words.push_back(line.substr(at, end - at));
     at = end + 1;
   }
-  if (words.size() != 4) {
+  if (words.size() != 3) {
     result.problem = "says nothing that is understood";
     return result;
   }
   result.executable = first_line(outcome.out.substr(std::min(line.size() + 1, outcome.out.size())));
   result.version = words[1];
-  result.is_environment = words[3] == "1";
+  result.is_environment = words[2] == "1";
   const int minor = leading_number(words[1].substr(words[1].find('.') + 1)).value_or(0);
   if (words[0] != "cpython") {
     result.problem = words[0] + " is not supported";
   } else if (!words[1].starts_with("3.") || minor < kOldestMinor || minor > kNewestMinor) {
     result.problem = "not supported (3." + std::to_string(kOldestMinor) + " to 3." +
                      std::to_string(kNewestMinor) + " are)";
-  } else if (words[2] == "1") {
-    result.problem = "free-threaded Python is not supported";
   }
   return result;
 }
@@ -112,7 +111,7 @@ void check_python(const Context& context, Checks& out) {
       check.found += ", " + python.problem;
       check.costs = "its programs are recorded without Python functions and lines: native code and MPI only";
       check.fix = "you: run the program with CPython 3." + std::to_string(kOldestMinor) + " to 3." +
-                  std::to_string(kNewestMinor) + " (with the GIL)";
+                  std::to_string(kNewestMinor);
     }
   }
   out.push_back(check);

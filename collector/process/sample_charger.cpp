@@ -376,8 +376,8 @@ Place SampleCharger::place_of(const ChargeTarget& target, const wire::SampleReco
   if (path == 0 || (leaf.kind != RawKind::kNativeExact && leaf.kind != RawKind::kPython)) return place;
   place.path = tables.nodes[path].parent;
   place.code = (std::uint64_t{leaf.a} + 1) << 1 | (leaf.kind == RawKind::kPython ? 1 : 0);
-  place.instruction = leaf.b;
   place.is_native = leaf.kind == RawKind::kNativeExact;
+  place.instruction = place.is_native ? leaf.b : static_cast<std::uint32_t>(leaf.b);
   if (place.is_native && (record.flags & wire::kMemoryOperand) != 0) place.data = record.data_address;
   // From Python 3.11 on, instructions have their caches behind them.
   constexpr std::uint32_t kPython311 = 0x030b'0000;

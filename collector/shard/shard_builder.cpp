@@ -29,6 +29,7 @@
 #include "formats/shard/path_times.hpp"
 #include "formats/shard/rank_rows.hpp"
 #include "formats/wire/c10d_functions.h"
+#include "formats/wire/sample.h"
 
 namespace clusterprof::collector {
 namespace {
@@ -266,6 +267,7 @@ shard::Frame ShardBuilder::named_frame(const RawFrame& raw, const RawTables& tab
           python_line((code.python_version >> 16) & 0xff, code.first_line, code.line_table,
                       static_cast<std::uint32_t>(raw.b))
               .value_or(code.line_table.empty() ? 0 : code.first_line);  // closures begin without one
+      frame.line_approximate = frame.line != 0 && (raw.b & wire::kApproximateLine) != 0;
       frame.function_line = code.first_line;
       break;
     }

@@ -27,7 +27,7 @@ std::uint32_t PendingFrames::address(std::uint64_t address, bool exact, std::uin
   return add(addresses_, {address, exact ? 0u : 1u, epoch}, shard::FrameKind::kNative);
 }
 
-std::uint32_t PendingFrames::code(std::uint64_t code_id, std::uint32_t instruction) {
+std::uint32_t PendingFrames::code(std::uint64_t code_id, std::uint64_t instruction) {
   return add(codes_waiting_, {code_id, instruction, 0}, shard::FrameKind::kPython);
 }
 

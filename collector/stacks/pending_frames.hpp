@@ -29,7 +29,7 @@ class PendingFrames {
 
   // Frames of the RawStore. `exact`: the address of an instruction, not a return address.
   std::uint32_t address(std::uint64_t address, bool exact, std::uint32_t epoch);
-  std::uint32_t code(std::uint64_t code_id, std::uint32_t instruction);
+  std::uint32_t code(std::uint64_t code_id, std::uint64_t instruction);  // RawFrame::b
   std::uint32_t region(std::uint32_t index);
 
   // Resolves frames whose descriptions have arrived.
@@ -40,8 +40,8 @@ class PendingFrames {
 
  private:
   struct Key {
-    std::uint64_t value;
-    std::uint32_t instruction, epoch;
+    std::uint64_t value, instruction;
+    std::uint32_t epoch;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   using Frames = std::map<Key, std::uint32_t>;  // -> RawStore::frame

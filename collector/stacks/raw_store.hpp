@@ -57,7 +57,7 @@ struct CodeInfo {
 enum class RawKind : std::uint8_t {
   kNativeExact,   // a: module, b: ELF address of the instruction itself
   kNativeReturn,  // a: module, b: ELF address after a call
-  kPython,        // a: code, b: instruction (wire::SampleRecord)
+  kPython,        // a: code, b: instruction and wire::kApproximateLine (wire::SampleRecord)
   kMpi,           // a: MPI function number
   kKernel,        // a: system call number (may be -1)
   kGilWait,       // waiting for the interpreter's lock, below the system call that waits

@@ -254,7 +254,8 @@ StackResolver::Frame StackResolver::native_frame(std::uint64_t word, bool exact,
   return {store_.frame(code->frame), false, code->role, true};
 }
 
-StackResolver::Frame StackResolver::python_frame(std::uint64_t code_id, std::uint32_t instruction) {
+StackResolver::Frame StackResolver::python_frame(std::uint64_t code_id, std::uint64_t word) {
+  const std::uint64_t instruction = word & (wire::kApproximateLine | 0xffff'ffffu);
   switch (codes_.find(code_id)) {
     case CodeObjects::State::kKnown:
       return {store_.frame({RawKind::kPython, *codes_.index(code_id), instruction}), true, {}, true};
@@ -285,7 +286,7 @@ RegionPaths::Forward StackResolver::forward_frame(std::uint64_t arena_offset, st
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint64_t tag = words[i] & wire::kFrameTagMask;
     if (tag == wire::kPythonFrameTag && i + 1 < count) {
-      const Frame frame = python_frame(words[i + 1], static_cast<std::uint32_t>(words[i]));
+      const Frame frame = python_frame(words[i + 1], words[i]);
       ++i;
       found.settled = found.settled && frame.settled;
       const RawFrame& raw = tables.frames[frame.frame];
@@ -372,7 +373,7 @@ bool StackResolver::read_words(std::span<const std::uint64_t> words, std::uint32
       break;
     }
     if (tag == wire::kPythonFrameTag && i + 1 < words.size()) {
-      frames_.push_back(python_frame(words[i + 1], number));
+      frames_.push_back(python_frame(words[i + 1], words[i]));
       ++i;
     } else if (tag == 0) {
       frames_.push_back(native_frame(words[i], false, epoch));

@@ -124,7 +124,7 @@ class StackResolver {
   Frame native_frame(std::uint64_t word, bool exact, std::uint32_t epoch);
   // What the process has said of object files and of generated code.
   void read_code();
-  Frame python_frame(std::uint64_t code_id, std::uint32_t instruction);
+  Frame python_frame(std::uint64_t code_id, std::uint64_t word);
   Frame region_frame(std::uint32_t index);  // < layout().regions
   // The caller of an operator of PyTorch that is not PyTorch itself: in Python if there is one.
   RegionPaths::Forward forward_frame(std::uint64_t arena_offset, std::uint32_t words);

@@ -80,13 +80,14 @@ struct Damaged : std::runtime_error {
   explicit Damaged(const char* how = "it does not fit its length") : std::runtime_error(how) {}
 };
 
-// Where a row that is stored as it is has its bool; the size of the row: it has none.
+// Where a row that is stored as it is has its bools.
 template <typename Row>
-constexpr std::size_t kBoolAt = sizeof(Row);
+constexpr std::array<std::size_t, 0> kBoolsAt = {};
 template <>
-constexpr std::size_t kBoolAt<Frame> = offsetof(Frame, inlined);
+constexpr std::array<std::size_t, 2> kBoolsAt<Frame> = {offsetof(Frame, inlined),
+                                                        offsetof(Frame, line_approximate)};
 template <>
-constexpr std::size_t kBoolAt<CallUnderWay> = offsetof(CallUnderWay, main_thread);
+constexpr std::array<std::size_t, 1> kBoolsAt<CallUnderWay> = {offsetof(CallUnderWay, main_thread)};
 
 // Other bytes than 0 and 1 are no bool, and must not get into one.
 void require_bool(std::byte stored) {
@@ -115,8 +116,8 @@ class Unpacker {
   template <typename Row>
   void rows(std::vector<Row>& rows) {
     const std::size_t number = count(sizeof(Row));
-    if constexpr (kBoolAt<Row> < sizeof(Row))
-      for (std::size_t row = 0; row < number; ++row) require_bool(left_[row * sizeof(Row) + kBoolAt<Row>]);
+    for (const std::size_t at : kBoolsAt<Row>)
+      for (std::size_t row = 0; row < number; ++row) require_bool(left_[row * sizeof(Row) + at]);
     rows.resize(number);
     raw(rows.data(), rows.size() * sizeof(Row));
   }

@@ -59,7 +59,7 @@ PathId path_id(const PathId& parent, const Frame& frame, const std::vector<std::
   char* out = put(buffer, parent.high);
   out = put(out, parent.low);
   out = put(out, static_cast<std::uint8_t>(frame.kind));
-  out = put(out, static_cast<std::uint8_t>(frame.inlined ? 1 : 0));
+  out = put(out, static_cast<std::uint8_t>((frame.inlined ? 1 : 0) | (frame.line_approximate ? 2 : 0)));
   out = put(out, frame.line);
   out = put(out, frame.function_line);
   out = put_text(out, name);
@@ -70,7 +70,8 @@ PathId path_id(const PathId& parent, const Frame& frame, const std::vector<std::
 }
 
 std::size_t PathInterner::FrameHash::operator()(const Frame& frame) const noexcept {
-  const std::uint32_t words[] = {static_cast<std::uint32_t>(frame.kind) | (frame.inlined ? 256u : 0u),
+  const std::uint32_t words[] = {static_cast<std::uint32_t>(frame.kind) | (frame.inlined ? 256u : 0u) |
+                                     (frame.line_approximate ? 512u : 0u),
                                  frame.name,
                                  frame.file,
                                  frame.module,

@@ -77,6 +77,7 @@ struct Frame {
   StringIndex module = 0;           // path of the object file for native frames
   std::uint32_t line = 0;           // line executing (leaf) or calling (inner nodes); 0 unknown
   std::uint32_t function_line = 0;  // where the function starts; 0 unknown
+  bool line_approximate = false;    // executing at or behind `line`, in code of the interpreter's JIT
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 

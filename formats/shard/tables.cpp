@@ -590,6 +590,7 @@ void visit_call_paths(Archive& archive, Data& data) {
     table.column("module", &Frame::module);
     table.column("line", &Frame::line);
     table.column("function_line", &Frame::function_line);
+    table.column("line_approximate", &Frame::line_approximate);
   });
   archive.table("paths", data.paths, [](auto& table) {
     table.column(

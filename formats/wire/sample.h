@@ -58,7 +58,8 @@ inline constexpr std::uint32_t kOmpActivityShift = 16;
 //        return addresses (look up pc - 1).
 //   0x8: a Python frame; the low 32 bits are the instruction index in code units
 //        (16-bit units for all versions; -1 as 0xffffffff means "not started": use the first
-//        line), and the NEXT word is the code id (see CodeEntry).
+//        line), and the NEXT word is the code id (see CodeEntry). kApproximateLine: the thread was behind that
+//        instruction, in code that the interpreter's JIT has made.
 //   0x9: a region the program named (see Region); the low 32 bits are its index. At the end, behind the
 //        outermost frame, the innermost region first.
 //   0xa: the thread works for an OpenMP region that another thread has begun; the low 32 bits are the index of
@@ -97,6 +98,7 @@ static_assert(sizeof(SampleRecord) == 104);
 
 inline constexpr std::uint64_t kFrameTagMask = 0xf000'0000'0000'0000ull;
 inline constexpr std::uint64_t kPythonFrameTag = 0x8000'0000'0000'0000ull;
+inline constexpr std::uint64_t kApproximateLine = 1ull << 32;  // of a Python frame's word
 inline constexpr std::uint64_t kRegionFrameTag = 0x9000'0000'0000'0000ull;
 inline constexpr std::uint64_t kOmpFrameTag = 0xa000'0000'0000'0000ull;
 inline constexpr std::uint32_t kMaxFrameWords = 2048;

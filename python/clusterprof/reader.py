@@ -162,12 +162,12 @@ class Run:
     @functools.cached_property
     def paths(self):
         """A row per call path: its id, parent, and innermost frame (kind, function, file, module, line, function_line,
-        inlined); of a profile also the statistics over ranks (ranks, inclusive_sum_ns, ...). Row 0 is the root."""
+        inlined, line_approximate); of a profile also the statistics over ranks (ranks, inclusive_sum_ns, ...). Row 0 is the root."""
         group, frames, text = self._file["paths"], self._file.get("frames"), self._text
         frame = group["frame"][:].astype(np.int64)
         known = frame != _NONE
         column = {name: np.zeros(len(frame), dtype=np.int64) for name in ("kind", "inlined", "name", "file", "module", "line",
-                                                                        "function_line")}
+                                                                        "function_line", "line_approximate")}
         for name, values in column.items() if known.any() else ():
             values[known] = frames[name][:][frame[known]]
         kind = pd.Series(_named(column["kind"], KINDS)).where(known)
@@ -175,7 +175,8 @@ class Run:
             "id": [f"{high:016x}{low:016x}" for high, low in zip(group["id_high"][:].tolist(), group["id_low"][:].tolist())],
             "parent": group["parent"][:].astype(np.int64), "kind": kind,
             "function": text[column["name"]], "file": text[column["file"]], "module": text[column["module"]],
-            "line": column["line"], "function_line": column["function_line"], "inlined": column["inlined"].astype(bool)}
+            "line": column["line"], "function_line": column["function_line"], "inlined": column["inlined"].astype(bool),
+            "line_approximate": column["line_approximate"].astype(bool)}
         if "path_statistics" in self._file:
             table.update({name: data[:] for name, data in self._file["path_statistics"].items()})
         return pd.DataFrame(table)

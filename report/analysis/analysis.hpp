@@ -332,12 +332,16 @@ struct LineRow {
   double self_s = 0, total_s = 0;
   double cpu_s = 0;              // of self_s, on a processor
   double called_s = 0;           // of self_s, in functions that it calls: in libraries, MPI, the kernel
+  double approximate_s = 0;      // of self_s, at this line or behind it: shard::Frame::line_approximate
   CategorySeconds category_s{};  // parts of self_s
   ActivitySeconds activity_s{};  // the same, finer
   ActivitySeconds active_activity_s{};  // parts of active_self_s
   double active_self_s = 0, active_total_s = 0;
   RankSpread active_spread;  // of active_self_s
   CounterAmounts counters;   // of self
+
+  // Most of its time may be of lines behind it.
+  [[nodiscard]] bool is_approximate() const { return 2 * approximate_s > self_s; }
 };
 
 // Marks a row of the call tree that stands for library code which calls library code: for a whole call of the

@@ -387,8 +387,9 @@ CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serializa
 CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, cpu_s, spread,
                     category_s, activity_s, active_self_s, active_total_s, active_spread, counters,
                     working_set_bytes, working_set_is_more)
-CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, cpu_s, called_s, category_s,
-                    activity_s, active_activity_s, active_self_s, active_total_s, active_spread, counters)
+CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, cpu_s, called_s, approximate_s,
+                    category_s, activity_s, active_activity_s, active_self_s, active_total_s, active_spread,
+                    counters)
 CLUSTERPROF_MEMBERS(CallTreeRow, parent, fold, name, file, module, line, kind, self_s, total_s, category_s)
 CLUSTERPROF_MEMBERS(MemoryRow, path, time_s, rank, rank_time_s, by_counters, bandwidth, misses_per_kilo,
                     working_set_bytes, working_set_is_more, accesses, cache_bytes)

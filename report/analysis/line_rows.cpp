@@ -75,7 +75,7 @@ LineRow LineRows::operator[](std::size_t at) const {
   row.function = paths_.text(frame.name);
   row.line = frame.line;
 
-  std::uint64_t self_ns = 0, active_ns = 0, cpu_ns = 0, called_ns = 0;
+  std::uint64_t self_ns = 0, active_ns = 0, cpu_ns = 0, called_ns = 0, approximate_ns = 0;
   std::array<std::uint64_t, kCategories> category_ns{};
   ActivityTimes activity_ns{}, active_activity_ns{};
   for (const std::uint32_t cell : cells_.of(line)) {
@@ -86,7 +86,10 @@ LineRow LineRows::operator[](std::size_t at) const {
     self_ns += all_ns;
     active_ns += here_active_ns;
     cpu_ns += time_.cpu_ns(cell);
-    if (paths_.source(charge.path) != charge.path) called_ns += all_ns;
+    const std::uint32_t source = paths_.source(charge.path);
+    if (source != charge.path) called_ns += all_ns;
+    if (const shard::Frame* const place = paths_.frame(source); place != nullptr && place->line_approximate)
+      approximate_ns += all_ns;
     category_ns[static_cast<std::size_t>(time_.cells()[cell].category)] += all_ns;
     activity_ns[index(charge.activity)] += all_ns;
     active_activity_ns[index(charge.activity)] += here_active_ns;
@@ -95,6 +98,7 @@ LineRow LineRows::operator[](std::size_t at) const {
   row.total_s = to_seconds(inclusive_[line].all_ns);
   row.cpu_s = to_seconds(cpu_ns);
   row.called_s = to_seconds(called_ns);
+  row.approximate_s = to_seconds(approximate_ns);
   give_seconds(category_ns, row.category_s);
   give_seconds(activity_ns, row.activity_s);
   give_seconds(active_activity_ns, row.active_activity_s);

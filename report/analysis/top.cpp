@@ -122,7 +122,7 @@ class TopSearch {
   // As in the report: what a path counts for, and each function once where it calls itself.
   void find_functions() {
     struct Sum {
-      std::uint64_t self_ns = 0, total_ns = 0;
+      std::uint64_t self_ns = 0, total_ns = 0, approximate_ns = 0;
     };
     std::vector<Sum> functions(paths_.functions().size()), lines(paths_.lines().size());
     std::vector<std::uint64_t> of_path(paths_.size()), of_line(paths_.size());
@@ -140,7 +140,10 @@ class TopSearch {
       of_line[source] += time.wall_ns;
       if (const std::uint32_t function = paths_.function(path); function != kNone)
         functions[function].self_ns += time.wall_ns;
-      if (const std::uint32_t line = paths_.line(source); line != kNone) lines[line].self_ns += time.wall_ns;
+      if (const std::uint32_t line = paths_.line(source); line != kNone) {
+        lines[line].self_ns += time.wall_ns;
+        if (paths_.frame(source)->line_approximate) lines[line].approximate_ns += time.wall_ns;
+      }
     }
     for (auto path = static_cast<std::uint32_t>(paths_.size()); path-- > 1;) {
       if (of_path[path] != 0 && paths_.function(path) != kNone && paths_.outermost_function(path))
@@ -174,6 +177,7 @@ class TopSearch {
       row.line = frame.line;
       row.self_s = to_seconds(lines[i].self_ns);
       row.total_s = to_seconds(lines[i].total_ns);
+      row.approximate_s = to_seconds(lines[i].approximate_ns);
     }
     std::sort(top_.functions.begin(), top_.functions.end(), [](const FunctionRow& a, const FunctionRow& b) {
       return std::tie(b.self_s, b.total_s, a.name, a.file, a.line, a.module) <

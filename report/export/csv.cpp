@@ -124,9 +124,10 @@ void write_functions(const Analysis& analysis, Csv& csv) {
 }
 
 void write_lines(const Analysis& analysis, Csv& csv) {
-  csv.row("file", "line", "function", "self_s", "total_s", "cpu_s", category_titles());
+  csv.row("file", "line", "function", "self_s", "total_s", "cpu_s", category_titles(), "approximate_s");
   for (const LineRow& row : analysis.lines)
-    csv.row(row.file, row.line, row.function, row.self_s, row.total_s, row.cpu_s, row.category_s);
+    csv.row(row.file, row.line, row.function, row.self_s, row.total_s, row.cpu_s, row.category_s,
+            row.approximate_s);
 }
 
 void write_ranks(const Analysis& analysis, Csv& csv) {

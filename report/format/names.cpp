@@ -156,9 +156,9 @@ std::string ShortPaths::file(std::string_view path) const {
   return printable(path.substr(path.size() - base.size() - 1 - base_name(folder).size()));
 }
 
-std::string ShortPaths::place(std::string_view path, std::uint32_t line) const {
+std::string ShortPaths::place(std::string_view path, std::uint32_t line, bool approximate) const {
   if (path.empty()) return {};
-  return line == 0 ? file(path) : fmt::format("{}:{}", file(path), line);
+  return line == 0 ? file(path) : fmt::format("{}:{}{}", file(path), approximate ? "~" : "", line);
 }
 
 std::string name_and_place(std::string_view name, std::string_view place, std::size_t width) {

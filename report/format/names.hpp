@@ -31,8 +31,9 @@ class ShortPaths {
  public:
   explicit ShortPaths(const Analysis& analysis);
   [[nodiscard]] std::string file(std::string_view path) const;
-  // "train.py:88"; without a line the file alone; empty without a file.
-  [[nodiscard]] std::string place(std::string_view path, std::uint32_t line) const;
+  // "train.py:88", "train.py:~88" if the line is approximate; without a line the file alone; empty without a
+  // file.
+  [[nodiscard]] std::string place(std::string_view path, std::uint32_t line, bool approximate = false) const;
 
  private:
   std::unordered_map<std::string, std::string> seen_;  // base name: the one path, or "" for several

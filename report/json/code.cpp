@@ -29,6 +29,7 @@ void ReportDocument::lines() {
   out_.rows("lines", a_.lines, [&](const LineRow& row) {
     out_("file", row.file)("line", row.line)("function", row.function);
     out_("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s)("called_s", row.called_s);
+    out_("approximate_s", row.approximate_s);
     parts(row);
     if (!row.counters.empty()) amounts(row.counters);
   });

@@ -85,7 +85,7 @@ class HotspotSections : private Section {
                    {"line", Align::kLeft}});
       for (std::size_t i = 0; i < shown; ++i) {
         const LineRow& row = *all[i];
-        const std::string place = paths_.place(row.file, row.line);
+        const std::string place = paths_.place(row.file, row.line, row.is_approximate());
         const std::string function = function_label(row.function, shard::FrameKind::kNative);
         table.row({scale(row.active_self_s),
                    fmt::format("{:.1f}", 100 * share_of(row.active_self_s, active_s)),
@@ -100,6 +100,9 @@ class HotspotSections : private Section {
     page_.line(
         "  self: the line and what it calls in libraries; min, max: of self" + other_unit(scale, of_ranks),
         Style::kDim);
+    if (std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown),
+                    [](const LineRow* row) { return row->is_approximate(); }))
+      page_.line("  ~: this line or one behind it, in code that Python's JIT has made", Style::kDim);
   }
 
   void tree() {

@@ -143,8 +143,8 @@ class TopText {
     page_.line(number("self") + number("total"), Style::kDim);
     for (std::size_t i = 0; i < std::min(top_.lines.size(), kMostHot); ++i) {
       const LineRow& row = top_.lines[i];
-      page_.line(shares(row.self_s, row.total_s) + names_.place(row.file, row.line) + "  " +
-                 printable(row.function));
+      page_.line(shares(row.self_s, row.total_s) + names_.place(row.file, row.line, row.is_approximate()) +
+                 "  " + printable(row.function));
     }
   }
 

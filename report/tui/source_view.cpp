@@ -68,9 +68,10 @@ class Sources final : public SourceView {
     const std::string times = line.total_s > 0
                                   ? cell(seconds(line.self_s), 10) + cell(seconds(line.total_s), 10)
                                   : pad_left("", 20);
-    return {{times, hot ? Style::kBad : Style::kPlain},
-            {cell(std::to_string(line.number)), Style::kDim},
-            {shorten(line.text, rest_of(columns, 28)), hot ? Style::kTitle : Style::kPlain}};
+    return {
+        {times, hot ? Style::kBad : Style::kPlain},
+        {cell((2 * line.approximate_s > line.self_s ? "~" : "") + std::to_string(line.number)), Style::kDim},
+        {shorten(line.text, rest_of(columns, 28)), hot ? Style::kTitle : Style::kPlain}};
   }
 
   ViewRequest open(std::size_t item) override {
@@ -113,8 +114,8 @@ class Sources final : public SourceView {
  private:
   struct Line {
     std::uint32_t number = 0;
-    double self_s = 0, total_s = 0;
-    std::string text;  // printable
+    double self_s = 0, total_s = 0, approximate_s = 0;  // the last: LineRow::is_approximate
+    std::string text;                                   // printable
   };
 
   void read_lines(const PageSourceFile& source) {
@@ -131,7 +132,7 @@ class Sources final : public SourceView {
             shown += c;
           }
         }
-        lines_.push_back({static_cast<std::uint32_t>(lines_.size() + 1), 0, 0, printable(shown)});
+        lines_.push_back({static_cast<std::uint32_t>(lines_.size() + 1), 0, 0, 0, printable(shown)});
         at = end + 1;
       }
     }
@@ -143,9 +144,11 @@ class Sources final : public SourceView {
       if (row.line <= lines_.size() && source.text) {
         Line& known = lines_[row.line - 1];
         known.self_s += row.active_self_s;
+        if (row.is_approximate()) known.approximate_s += row.active_self_s;
         known.total_s = std::max(known.total_s, row.active_total_s);
       } else {
         without_text.push_back({row.line, row.active_self_s, row.active_total_s,
+                                row.is_approximate() ? row.active_self_s : 0,
                                 function_label(row.function, shard::FrameKind::kNative)});
       }
     }

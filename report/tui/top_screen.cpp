@@ -303,7 +303,7 @@ struct TopScreen::State {
       default: {
         const LineRow& at = top.lines[row];
         return {{shares(at.self_s, at.total_s), Style::kPlain},
-                {names->place(at.file, at.line) + "  ", Style::kPlain},
+                {names->place(at.file, at.line, at.is_approximate()) + "  ", Style::kPlain},
                 {printable(at.function), Style::kDim}};
       }
     }

@@ -59,8 +59,8 @@ def free_threaded_pythons():
 
 
 def said_to_be_free_threaded(python, folder):
-    """The command of a Python that says that it has no GIL: a real CPython 3.13 with that one flag of its
-    _Py_DebugOffsets set. None when there is none with a shared library."""
+    """The command of a Python that says that it has no GIL, which is not true: a real CPython 3.13 with that one flag of
+    its _Py_DebugOffsets set. Its objects are not those of such builds. None when there is none with a shared library."""
     prefix = os.path.dirname(os.path.dirname(python))
     for library in glob.glob(os.path.join(prefix, "lib", "libpython3.1[345].so.1.0")):
         with open(library, "rb") as file:
@@ -110,7 +110,7 @@ def left_behind(output):
     return found
 
 
-def check_run(mode, free_threaded, rate, output, cpu_s):
+def check_run(mode, declined, rate, output, cpu_s):
     """What is wrong with the recorded run; and the samples and drops of it."""
     done = subprocess.run([recording.CLUSTERPROF, "report", "--json", output], capture_output=True, timeout=120)
     if done.returncode != 0:
@@ -136,8 +136,7 @@ def check_run(mode, free_threaded, rate, output, cpu_s):
     wanted = LEAST_PART[rate] * rate * told_cpu_s
     if wanted > 5 and samples < wanted:
         problems.append("%d samples in %.2f s of CPU time at %d Hz" % (samples, told_cpu_s, rate))
-    declined = [note for note in told["note_records"] if note["code"] == "python_free_threaded"]
-    if bool(declined) is not free_threaded:
+    if ("python_other_layout" in [note["code"] for note in told["note_records"]]) is not declined:
         problems.append("notes: %s" % told["notes"])
     if any(".tmp" in name or name.endswith(".claim") for name in os.listdir(output)):
         problems.append("in the run directory: %s" % os.listdir(output))
@@ -145,8 +144,8 @@ def check_run(mode, free_threaded, rate, output, cpu_s):
 
 
 class Mode:
-    def __init__(self, name, python, version, folder, words=None, free_threaded=False):
-        self.name, self.folder, self.free_threaded = name, folder, free_threaded
+    def __init__(self, name, python, version, folder, words=None, declined=False):
+        self.name, self.folder, self.declined = name, folder, declined
         self.label = name if name in OF_C else "%s on %s" % (name, version)
         self.words = words or command(name, python)
         self.runs = self.samples = self.unable = 0
@@ -172,7 +171,7 @@ class Mode:
         limit = time.monotonic() + 60
         while (left := left_behind(output)) and time.monotonic() < limit:
             time.sleep(0.05)
-        problems, samples, dropped = check_run(self.name, self.free_threaded, rate, output, cpu_s)
+        problems, samples, dropped = check_run(self.name, self.declined, rate, output, cpu_s)
         if left:
             problems.append("processes are left: %s" % left)
         shutil.rmtree(output)
@@ -195,7 +194,7 @@ def modes(options, folder):
     declined = said_to_be_free_threaded(newest[1], folder) if newest is not None else None
     if declined is not None:
         made.append(Mode("free_threaded", None, newest[0], folder, declined, True))
-    made += [Mode(name, python, version, folder, free_threaded=True)
+    made += [Mode(name, python, version, folder)
              for version, python in free_threaded_pythons() for name in OF_PYTHON]
     return [mode for mode in made if not options.only or mode.name in options.only]
 

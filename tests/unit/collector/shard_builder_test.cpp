@@ -121,6 +121,49 @@ TEST_F(Building, WorkersAreBelowTheCallThatMadeThem) {
   EXPECT_EQ(path_text(data, row->top_path), "start:6;work:21");
 }
 
+// In code that the interpreter's JIT has made.
+TEST_F(Building, ApproximateLinesAreToldApart) {
+  FakeSegment fake;
+  fake.header().rank = 0;
+  fake.header().pid = 500;
+  fake.code(70, "train.py", "step", 80, {0xe8, 0x02, 0xe8, 0x04});
+  fake.thread(0, 500, kStart, true);
+  FakeSegment::Sample sample;
+  std::uint64_t ms = 0;
+  for (const std::uint64_t word :
+       {python_word(0), python_word(0) | wire::kApproximateLine, python_word(1) | wire::kApproximateLine}) {
+    ms += 10;
+    sample.time_ns = kStart + ms * kMs;
+    sample.cpu_ns = ms * kMs;
+    sample.words = {word, 70};
+    fake.sample(0, sample);
+  }
+  // A code object that is not described, and has no lines.
+  sample.time_ns = kStart + 40 * kMs;
+  sample.cpu_ns = 40 * kMs;
+  sample.words = {python_word(0) | wire::kApproximateLine, 71};
+  fake.sample(0, sample);
+  fake.thread_end(0, kStart + 40 * kMs, 40 * kMs);
+  fake.header().end_mono_ns = kStart + 40 * kMs;
+  auto view = SegmentView::open(fake.file(), fake.bytes());
+  ASSERT_TRUE(view.ok());
+  const auto id = state_.announce(std::nullopt, 0, 1, 500, {kStart, 5'000'000'000});
+  state_.hello(id, 500, std::move(view).value(), {kStart, 5'000'000'000});
+  state_.gone(id, kStart + 41 * kMs, 0);
+  ShardBuilder builder;
+  const shard::ShardData data = builder.build(state_.snapshot({kStart + 50 * kMs, 5'050'000'000}, true));
+  std::map<std::string, std::uint64_t> samples;
+  for (const shard::Value& value : data.values) {
+    const shard::Frame& frame = data.frames[data.paths[value.path].frame];
+    samples[(frame.line_approximate ? "~" : "") + path_text(data, value.path)] += value.samples;
+  }
+  EXPECT_EQ(samples["step:81"], 1u);
+  EXPECT_EQ(samples["~step:81"], 1u);
+  EXPECT_EQ(samples["~step:83"], 1u);
+  EXPECT_EQ(samples["step:83"], 0u);
+  for (const shard::Frame& frame : data.frames) EXPECT_TRUE(frame.line != 0 || !frame.line_approximate);
+}
+
 TEST_F(Building, LivesOfThreadsAreDividedWhereTheyMakeAndJoinOthers) {
   using wire::ThreadTieKind;
   constexpr std::uint64_t kPthread = 0x7f00'1234'5700;

@@ -10,7 +10,7 @@ struct Python : testing::Test {
   Python() {
     system.variables["PATH"] = "/usr/bin:/root/.pyenv/shims:/opt/py/bin";
     system.variables["HOME"] = "/root";
-    add("/usr/bin/python3", "cpython 3.11.2 0 0");
+    add("/usr/bin/python3", "cpython 3.11.2 0");
   }
   void add(const std::string& path, const std::string& says) {
     system.add(path);
@@ -25,16 +25,15 @@ TEST_F(Python, IsSupported) {
   EXPECT_EQ(checks.at("python.default").status, Status::kOk);
   EXPECT_EQ(checks.at("python.default").found, "/usr/bin/python3: 3.11.2");
   EXPECT_EQ(checks.at("python.others").found, "none");
-  add("/usr/bin/python3", "cpython 3.12.1 0 1");
+  add("/usr/bin/python3", "cpython 3.12.1 1");
   EXPECT_EQ(look().at("python.default").found, "/usr/bin/python3: 3.12.1, a virtual environment");
 }
 
 TEST_F(Python, OtherVersionsAreNotSupported) {
   const std::pair<const char*, const char*> cases[] = {
-      {"cpython 3.7.16 0 0", "not supported (3.8 to 3.15 are)"},
-      {"cpython 3.16.0 0 0", "not supported (3.8 to 3.15 are)"},
-      {"cpython 3.13.0 1 0", "free-threaded Python is not supported"},
-      {"pypy 3.10.14 0 0", "pypy is not supported"},
+      {"cpython 3.7.16 0", "not supported (3.8 to 3.15 are)"},
+      {"cpython 3.16.0 0", "not supported (3.8 to 3.15 are)"},
+      {"pypy 3.10.14 0", "pypy is not supported"},
       {"hello", "says nothing that is understood"}};
   for (const auto& [says, problem] : cases) {
     add("/usr/bin/python3", says);
@@ -43,7 +42,7 @@ TEST_F(Python, OtherVersionsAreNotSupported) {
     EXPECT_NE(check.found.find(problem), std::string::npos) << check.found;
     EXPECT_NE(check.costs.find("without Python functions"), std::string::npos);
   }
-  for (const char* edge : {"cpython 3.8.0 0 0", "cpython 3.15.0 0 0"}) {
+  for (const char* edge : {"cpython 3.8.0 0", "cpython 3.15.0 0", "cpython 3.14.2t 0"}) {
     add("/usr/bin/python3", edge);
     EXPECT_EQ(look().at("python.default").status, Status::kOk) << edge;
   }
@@ -55,18 +54,20 @@ TEST_F(Python, OtherVersionsAreNotSupported) {
 }
 
 TEST_F(Python, OthersAreListedOnce) {
-  add("/usr/bin/python3.11", "cpython 3.11.2 0 0");
+  add("/usr/bin/python3.11", "cpython 3.11.2 0");
   system.links["/usr/bin/python3"] = "/usr/bin/python3.11";
-  add("/opt/py/bin/python3.13t", "cpython 3.13.0 1 0");
-  add("/root/.pyenv/versions/3.9.18/bin/python3", "cpython 3.9.18 0 0");
-  add("/root/.pyenv/shims/python3.9", "cpython 3.9.18 0 0");
+  add("/opt/py/bin/python3.13t", "cpython 3.13.0t 0");
+  add("/opt/py/bin/python3.10", "pypy 3.10.14 0");
+  add("/root/.pyenv/versions/3.9.18/bin/python3", "cpython 3.9.18 0");
+  add("/root/.pyenv/shims/python3.9", "cpython 3.9.18 0");
   system.add("/usr/bin/python3-config");
   const Check others = look().at("python.others");
   EXPECT_EQ(others.status, Status::kOk);
-  EXPECT_EQ(others.found, "2, 1 of them not supported");
-  EXPECT_EQ(others.details, (std::vector<std::string>{
-                                "/opt/py/bin/python3.13t: 3.13.0, free-threaded Python is not supported",
-                                "/root/.pyenv/versions/3.9.18/bin/python3: 3.9.18"}));
+  EXPECT_EQ(others.found, "3, 1 of them not supported");
+  EXPECT_EQ(others.details,
+            (std::vector<std::string>{"/opt/py/bin/python3.10: 3.10.14, pypy is not supported",
+                                      "/opt/py/bin/python3.13t: 3.13.0t",
+                                      "/root/.pyenv/versions/3.9.18/bin/python3: 3.9.18"}));
 }
 
 TEST(Symbols, AreLookedForByBuildId) {

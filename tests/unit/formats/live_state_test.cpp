@@ -137,7 +137,7 @@ TEST(LiveState, AByteThatIsNoTruthValueIsRefused) {
   ASSERT_FALSE(state.data.calls_under_way.empty());
   for (bool* const value :
        {&state.data.run.only_regions, &state.data.run.standby, &state.data.frames.back().inlined,
-        &state.data.calls_under_way.back().main_thread}) {
+        &state.data.frames.back().line_approximate, &state.data.calls_under_way.back().main_thread}) {
     *value = false;
     std::vector<std::byte> bytes = encode_live(state);
     *value = true;

@@ -87,6 +87,7 @@ class Builder {
     const std::string directory = chance(2) ? "/opt/a/" : "/opt/b/";
     value.module = interner_.string(chance(3) ? directory + text("module") : std::string());
     value.line = below(4);
+    value.line_approximate = value.line == 3;
     value.function_line = chance(7) ? std::numeric_limits<std::uint32_t>::max() : 1;
     return value;
   }

@@ -39,6 +39,9 @@ TEST(PathIdTest, DependsOnEveryField) {
   };
   EXPECT_NE(id, changed([](Frame& f) { f.kind = FrameKind::kNative; }));
   EXPECT_NE(id, changed([](Frame& f) { f.inlined = true; }));
+  EXPECT_NE(id, changed([](Frame& f) { f.line_approximate = true; }));
+  EXPECT_NE(changed([](Frame& f) { f.inlined = true; }),
+            changed([](Frame& f) { f.line_approximate = true; }));
   EXPECT_NE(id, changed([](Frame& f) { f.name = 3; }));
   EXPECT_NE(id, changed([](Frame& f) { f.file = 3; }));
   EXPECT_NE(id, changed([](Frame& f) { f.module = 6; }));

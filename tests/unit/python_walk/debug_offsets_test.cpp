@@ -72,13 +72,55 @@ TEST(DebugOffsets, TableOfAnotherLayoutWinsAndUndescribedFieldsAreAbsent) {
   EXPECT_EQ(layout.tstate_frame, 80);
   EXPECT_EQ(layout.tstate_gil, kAbsent);
   EXPECT_EQ(layout.tstate_datastack_chunk, kAbsent);
+
+  Table of_314 = table_314();
+  of_314.set(208, 80);
+  layout = kPython314;
+  ASSERT_EQ(apply_debug_offsets(of_314.data(), 0x030e0af0, layout), DebugOffsets::kOk);
+  EXPECT_EQ(layout.tstate_executor, kAbsent);
 }
 
-TEST(DebugOffsets, DeclinesFreeThreadedBuilds) {
-  Table table = table_313();
+// As read from the same headers, compiled for a build without the GIL.
+TEST(DebugOffsets, DescribesFreeThreadedBuilds) {
+  struct Version {
+    Table table;
+    std::uint32_t hex;
+    const PythonLayout& layout;
+    std::size_t owner, filename, qualname, lines, first_line, instructions;
+  };
+  for (Version& version : std::array<Version, 3>{
+           Version{table_313(), 0x030d00f0, kPython313FreeThreaded, 264, 280, 296, 304, 312, 344},
+           Version{table_314(), 0x030e0af0, kPython314FreeThreaded, 288, 320, 336, 344, 352, 384},
+           Version{table_315(), 0x030f02f0, kPython315FreeThreaded, 352, 384, 400, 408, 416, 448}}) {
+    EXPECT_FALSE(tells_free_threaded(version.table.data()));
+    PythonLayout layout = version.layout;
+    EXPECT_EQ(apply_debug_offsets(version.table.data(), version.hex, layout), DebugOffsets::kFreeThreaded);
+    version.table.set(16, 1);
+    EXPECT_TRUE(tells_free_threaded(version.table.data()));
+    version.table.set(version.owner, version.layout.frame_owner);
+    version.table.set(version.filename, 128);
+    version.table.set(version.qualname, 144);
+    version.table.set(version.lines, 152);
+    version.table.set(version.first_line, 84);
+    version.table.set(version.instructions, version.layout.code_instructions);
+    if (version.layout.minor > 13) {
+      version.table.set(version.layout.minor == 14 ? 304 : 368, 72);
+      version.table.set(version.layout.minor == 14 ? 392 : 456, 224);
+    }
+    EXPECT_EQ(apply_debug_offsets(version.table.data(), version.hex, layout), DebugOffsets::kOk);
+    EXPECT_EQ(layout, version.layout);
+    const PythonLayout with_gil = version.layout.minor == 13   ? kPython313
+                                  : version.layout.minor == 14 ? kPython314
+                                                               : kPython315;
+    layout = with_gil;
+    EXPECT_EQ(apply_debug_offsets(version.table.data(), version.hex, layout), DebugOffsets::kFreeThreaded);
+    EXPECT_EQ(layout, with_gil);
+  }
+  Table table = table_314();
+  table.set(0, 0);
   table.set(16, 1);
-  PythonLayout layout = kPython313;
-  EXPECT_EQ(apply_debug_offsets(table.data(), 0x030d00f0, layout), DebugOffsets::kFreeThreaded);
+  EXPECT_FALSE(tells_free_threaded(table.data()));
+  EXPECT_FALSE(tells_free_threaded(nullptr));
 }
 
 TEST(DebugOffsets, TellsWhereGarbageCollectionIsNoted) {

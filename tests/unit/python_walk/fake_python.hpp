@@ -48,8 +48,9 @@ class FakePython {
   // kind: bytes per character; `data` holds the characters.
   std::uint64_t make_str(const void* data, std::size_t length, std::uint32_t kind, bool ascii) {
     Memory& object = make(layout_.str_compact_data + (length + 1) * kind);
-    object.set(kObjectType, runtime.str_type).set(layout_.str_length, std::uint64_t{length});
-    object.set(layout_.str_state, kind << kStrKindShift | kStrCompact | (ascii ? kStrAscii : 0));
+    object.set(layout_.object_type, runtime.str_type).set(layout_.str_length, std::uint64_t{length});
+    object.set(layout_.str_state, (kind << kStrKindShift | kStrCompact | (ascii ? kStrAscii : 0))
+                                      << layout_.str_state_shift);
     object.copy(ascii ? layout_.str_ascii_data : layout_.str_compact_data, data, length * kind);
     return object.address();
   }
@@ -58,10 +59,13 @@ class FakePython {
   std::uint64_t make_code(std::uint64_t name, std::uint64_t filename, std::int32_t first_line,
                           const std::string& line_table = "table") {
     Memory& table = make(layout_.bytes_data + line_table.size());
-    table.set(kObjectType, runtime.bytes_type).set(layout_.bytes_size, std::uint64_t{line_table.size()});
+    table.set(layout_.object_type, runtime.bytes_type)
+        .set(layout_.bytes_size, std::uint64_t{line_table.size()});
     table.copy(layout_.bytes_data, line_table.data(), line_table.size());
     Memory& code = make(512);
-    code.set(kObjectType, runtime.code_type)
+    constexpr std::uint64_t kUnits = 100;  // of instructions
+    code.set(layout_.bytes_size, kUnits);
+    code.set(layout_.object_type, runtime.code_type)
         .set(layout_.code_name, name)
         .set(layout_.code_filename, filename);
     code.set(layout_.code_first_line, first_line).set(layout_.code_line_table, table.address());

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 
-def expressions(minor):
+def expressions(minor, free_threaded):
     """C expressions for the fields of PythonLayout."""
     def offset(type_, member):
         return "offsetof(%s, %s)" % (type_, member)
@@ -37,6 +37,9 @@ def expressions(minor):
         "str_ascii_data": "sizeof(PyASCIIObject)",
         "str_compact_data": "sizeof(PyCompactUnicodeObject)",
     }
+    fields["object_type"] = offset("PyObject", "ob_type")
+    fields["str_state_shift"] = ("({ PyASCIIObject text; memset(&text, 0, sizeof text); text.state.kind = 7; unsigned bits; "
+                                 "memcpy(&bits, &text.state, sizeof bits); __builtin_ctz(bits) - 2; })")
     if not old:
         fields["tstate_datastack_chunk"] = offset(state, "datastack_chunk")
         fields["tstate_datastack_top"] = offset(state, "datastack_top")
@@ -52,6 +55,15 @@ def expressions(minor):
         fields["tstate_gil"] = offset(state, "_status")
     if minor >= 13:
         fields["tstate_gil"] = offset(state, "state")
+    if minor >= 14:
+        fields["tstate_executor"] = offset(state, "current_executor")
+    if minor >= 15:
+        fields["tstate_base_frame"] = offset(state, "base_frame")
+    if free_threaded:
+        if minor >= 14:
+            fields["frame_tlbc_index"] = offset(frame, "tlbc_index")
+            fields["code_tlbc"] = offset("PyCodeObject", "co_tlbc")
+        return fields
     if minor <= 12:
         for name, member in (("enabled", "enabled"), ("debug", "debug"), ("generations", "generations"),
                              ("generation0", "generation0"), ("permanent", "permanent_generation"),
@@ -94,19 +106,20 @@ def expressions(minor):
                                 ("method_function", "PyMethodObject", "im_func"),
                                 ("method_self", "PyMethodObject", "im_self"),
                                 ("sequence_size", "PyTupleObject", "ob_base.ob_size"),
-                                ("tuple_items", "PyTupleObject", "ob_item"), ("list_items", "PyListObject", "ob_item"),
+                                ("list_items", "PyListObject", "ob_item"),
                                 ("cell_content", "PyCellObject", "ob_ref"), ("set_mask", "PySetObject", "mask"),
                                 ("set_table", "PySetObject", "table")):
         fields[name] = offset(type_, member)
     fields["set_entry_bytes"] = "sizeof(setentry)"
-    if minor >= 15:
-        fields["tstate_base_frame"] = offset(state, "base_frame")
+    if minor <= 13:  # not read in later versions
+        fields["tuple_items"] = offset("PyTupleObject", "ob_item")
     return fields
 
 
-def offsets(compiler, include, minor, folder):
+def offsets(compiler, include, minor, free_threaded, folder):
     source, program = os.path.join(folder, "p.c"), os.path.join(folder, "p")
-    lines = ["#define Py_BUILD_CORE 1", "#include <Python.h>", "#include <stddef.h>", "#include <stdio.h>"]
+    lines = ["#define Py_BUILD_CORE 1", "#include <Python.h>", "#include <stddef.h>", "#include <stdio.h>",
+             "#include <string.h>"]
     if minor < 11:
         lines += ["#include <frameobject.h>"]
     else:
@@ -116,11 +129,12 @@ def offsets(compiler, include, minor, folder):
     if minor <= 12:
         lines += ["#include <internal/%s.h>" % ("pycore_pymem" if minor == 8 else "pycore_gc")]
     lines += ["int main(void) {"]
-    lines += ['printf("%s %%zu\\n", (size_t)(%s));' % item for item in expressions(minor).items()]
+    lines += ['printf("%s %%zu\\n", (size_t)(%s));' % item for item in expressions(minor, free_threaded).items()]
     lines += ["}"]
     with open(source, "w") as file:
         file.write("\n".join(lines))
-    subprocess.run([compiler, "-w", "-I" + include, "-I" + os.path.join(include, "internal"), source, "-o", program],
+    kind = ["-DPy_GIL_DISABLED=1"] if free_threaded else []
+    subprocess.run([compiler, "-w", *kind, "-I" + include, "-I" + os.path.join(include, "internal"), source, "-o", program],
                    check=True)
     output = subprocess.run([program], stdout=subprocess.PIPE, check=True).stdout.decode()
     return {name: int(value) for name, value in (line.split() for line in output.splitlines())}
@@ -130,24 +144,27 @@ def main():
     printed = collections.defaultdict(dict)
     for line in subprocess.run([sys.argv[1]], stdout=subprocess.PIPE, check=True).stdout.decode().splitlines():
         minor, field, value = line.split()
-        printed[int(minor)][field] = int(value)
+        printed[minor][field] = int(value)
     root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     found = glob.glob(os.path.join(root, "versions", "3.*", "include", "python3.*")) + glob.glob("/usr/include/python3.*")
     compared, failed = 0, False
     for include in sorted(found):
         minor = int(re.search(r"python3\.(\d+)", os.path.basename(include)).group(1))
-        if minor not in printed or not os.path.exists(os.path.join(include, "Python.h")):
+        if str(minor) not in printed or not os.path.exists(os.path.join(include, "Python.h")):
             print("SKIPPED: nothing to compare with in", include)
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            actual = offsets(sys.argv[2], include, minor, folder)
-        for field in sorted(set(actual) | set(printed[minor])):
-            if actual.get(field) != printed[minor].get(field):
-                print("FAILED 3.%d %s: %s in %s, %s in the table" % (minor, field, actual.get(field), include,
-                                                                    printed[minor].get(field)))
-                failed = True
-        print("3.%d: %d offsets compared with %s" % (minor, len(actual), include))
-        compared += 1
+        # The headers are the same with the GIL and without.
+        for free_threaded in (False, True) if minor >= 13 else (False,):
+            version = "%d%s" % (minor, "t" if free_threaded else "")
+            with tempfile.TemporaryDirectory() as folder:
+                actual = offsets(sys.argv[2], include, minor, free_threaded, folder)
+            for field in sorted(set(actual) | set(printed[version])):
+                if actual.get(field) != printed[version].get(field):
+                    print("FAILED 3.%s %s: %s in %s, %s in the table" % (version, field, actual.get(field), include,
+                                                                        printed[version].get(field)))
+                    failed = True
+            print("3.%s: %d offsets compared with %s" % (version, len(actual), include))
+            compared += 1
     if not compared:
         print("SKIPPED: no CPython headers found")
         return 77

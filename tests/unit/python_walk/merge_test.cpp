@@ -130,6 +130,63 @@ TEST_F(MergeTest, TrampolinesOfThePerfOptionAreNotShown) {
   publish_module_table(nullptr);
 }
 
+// Code that the interpreter has compiled runs the activation's own Python frames.
+TEST_F(MergeTest, CodeOfTheJitIsThePythonFunctionThatItRuns) {
+  std::vector<Module> modules(1);
+  modules[0].start = kOther & ~std::uint64_t{0xfff};
+  modules[0].end = modules[0].start + 0x1000;
+  ModuleTable table{};
+  table.epoch = 1;
+  table.count = 1;
+  table.modules = modules.data();
+  publish_module_table(&table);
+  constexpr std::uint64_t kMade = 0x90000;  // in no object file
+  const auto leaf_is_approximate = [this](std::initializer_list<std::uint64_t> pcs, std::uint32_t eval,
+                                          const Words& expected) {
+    *native_ = {};
+    *python_ = {};
+    native(pcs);
+    activation(inside(eval), 2);
+    EXPECT_EQ(merge(), expected);
+    std::vector<std::uint64_t> words(wire::kMaxFrameWords);
+    merge_stacks(*native_, *python_, words.data(), wire::kMaxFrameWords, flags_);
+    EXPECT_EQ(words[2] & wire::kApproximateLine, 0u);  // only the innermost one can be
+    return (words[0] & wire::kFrameTagMask) == wire::kPythonFrameTag &&
+           (words[0] & wire::kApproximateLine) != 0;
+  };
+  // Not before it is known to run.
+  EXPECT_FALSE(leaf_is_approximate({kMade, kMade, kEval}, 2, {kMade, kMade, 1000, 1001}));
+  g_jit_runs = 1;
+  EXPECT_TRUE(leaf_is_approximate({kMade, kMade, kEval}, 2, {1000, 1001}));
+  EXPECT_TRUE(leaf_is_approximate({kMade, kMade, kInterpreter, kEval, kInterpreter}, 3, {1000, 1001}));
+  EXPECT_FALSE(leaf_is_approximate({kEval, kInterpreter}, 0, {1000, 1001}));
+  // What it calls is shown, and has told the line before.
+  EXPECT_FALSE(leaf_is_approximate({kInterpreter, kMade, kEval}, 2, {kInterpreter, 1000, 1001}));
+  EXPECT_FALSE(
+      leaf_is_approximate({kInterpreter, kMade, kInterpreter, kEval}, 3, {kInterpreter, 1000, 1001}));
+  // Made by somebody else, and called by an object file of theirs.
+  EXPECT_FALSE(leaf_is_approximate({kMade, kOther, kMade, kEval}, 3, {kMade, kOther, 1000, 1001}));
+
+  // The walk has ended in it.
+  *native_ = {};
+  *python_ = {};
+  native({kMade, kMade});
+  native_->truncated = true;
+  activation(inside(5), 1);
+  EXPECT_EQ(merge(), (Words{1000}));
+
+  // Between activations.
+  *native_ = {};
+  *python_ = {};
+  native({kEval, kInterpreter, kMade, kMade, kEval, kOther, kMade, kEval});
+  activation(inside(0), 1);
+  activation(inside(4), 1);
+  activation(inside(7), 1);
+  EXPECT_EQ(merge(), (Words{1000, 1001, kOther, 1002}));
+  g_jit_runs = 0;
+  publish_module_table(nullptr);
+}
+
 TEST_F(MergeTest, MarksGarbageCollection) {
   native({kEval, kInterpreter});
   activation(inside(0), 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prints the compiled-in offsets: "MINOR FIELD VALUE" per line, for layouts_test.py.
+// Prints the compiled-in offsets: "MINOR FIELD VALUE" per line, for layouts_test.py. "13t" is 3.13 without
+// GIL.
 #include <cstdio>
 #include <initializer_list>
 
@@ -18,10 +19,12 @@
 using namespace clusterprof::agent;
 
 int main() {
-  for (const PythonLayout* layout : {&kPython308, &kPython309, &kPython310, &kPython311, &kPython312,
-                                     &kPython313, &kPython314, &kPython315}) {
+  for (const PythonLayout* layout :
+       {&kPython308, &kPython309, &kPython310, &kPython311, &kPython312, &kPython313, &kPython314,
+        &kPython315, &kPython313FreeThreaded, &kPython314FreeThreaded, &kPython315FreeThreaded}) {
     const auto print = [layout](const char* field, unsigned value) {
-      if (value != kAbsent) std::printf("%u %s %u\n", layout->minor, field, value);
+      if (value != kAbsent)
+        std::printf("%u%s %s %u\n", layout->minor, layout->free_threaded ? "t" : "", field, value);
     };
 #define PRINT(field) print(#field, layout->field)
     PRINT(tstate_interp);
@@ -31,6 +34,7 @@ int main() {
     PRINT(tstate_datastack_chunk);
     PRINT(tstate_datastack_top);
     PRINT(tstate_base_frame);
+    PRINT(tstate_executor);
     PRINT(cframe_current_frame);
     PRINT(cframe_previous);
     PRINT(frame_code);
@@ -50,7 +54,12 @@ int main() {
     PRINT(str_state);
     PRINT(str_ascii_data);
     PRINT(str_compact_data);
+    PRINT(object_type);
+    PRINT(str_state_shift);
+    PRINT(frame_tlbc_index);
+    PRINT(code_tlbc);
 #undef PRINT
+    if (layout->free_threaded) continue;  // nothing else is read there
     if (const InstanceLayout* const instance = instance_layout(layout->minor)) {
       print("frame_locals", instance->frame_locals);
       print("type_basic_size", kTypeBasicSize);
@@ -84,7 +93,7 @@ int main() {
       print("method_function", kMethodFunction);
       print("method_self", kMethodSelf);
       print("sequence_size", kSequenceSize);
-      print("tuple_items", kTupleItems);
+      if (layout->minor <= 13) print("tuple_items", kTupleItems);
       print("list_items", kListItems);
       print("cell_content", kCellContent);
       print("set_mask", kSetMask);

@@ -359,6 +359,86 @@ TEST(PythonStack, EndsAtTheBaseFrameOfPython315) {
   EXPECT_EQ(thread.entry_frames(), (Counts{1}));
 }
 
+TEST(PythonStack, WalksFramesWithoutTheGil) {
+  for (const PythonLayout* layout :
+       {&kPython313FreeThreaded, &kPython314FreeThreaded, &kPython315FreeThreaded}) {
+    FakeThread thread(*layout);
+    thread.python.runtime.layout_is_compiled_in = false;
+    thread.tag = layout->frame_code_tag_bits;
+    thread.state.set(layout->tstate_gil, 1);
+    const auto base = thread.shim(0);
+    if (layout->tstate_base_frame != kAbsent) thread.state.set(layout->tstate_base_frame, base);
+    const auto a = thread.frame(thread.code("a"), thread.shim(base), 4);
+    thread.top(thread.frame(thread.code("b"), a, 6));
+    EXPECT_EQ(thread.names(), "b a") << int{layout->minor};
+    const PythonStack& stack = thread.walk();
+    EXPECT_EQ(stack.frames[0].instruction, 6u);
+    EXPECT_EQ(stack.frames[1].instruction, 4u);
+    EXPECT_EQ(thread.segment.find(stack.frames[1].code_id)->filename, "file.py");
+    EXPECT_FALSE(stack.truncated || stack.collecting_garbage);
+    EXPECT_EQ(thread.note(), wire::PythonNote::kGarbageUnknown);
+    EXPECT_FALSE(thread.check_failed());
+  }
+}
+
+// Each thread has a copy of the instructions, but for the first one.
+TEST(PythonStack, FindsLinesInAThreadsCopyOfTheInstructions) {
+  for (const PythonLayout* layout : {&kPython314FreeThreaded, &kPython315FreeThreaded}) {
+    FakeThread thread(*layout);
+    thread.python.runtime.layout_is_compiled_in = false;
+    constexpr std::uint64_t kUnits = 40;
+    const auto code = thread.code("a");
+    const auto put_at = [](std::uint64_t address, auto value) {
+      std::memcpy(reinterpret_cast<void*>(address), &value, sizeof value);
+    };
+    Memory& copies = thread.python.make(32);
+    Memory& copy = thread.python.make(2 * kUnits);
+    copies.set(0, std::int64_t{3}).set(8, code + layout->code_instructions).set(16, std::uint64_t{0});
+    copies.set(24, copy.address());
+    put_at(code + layout->code_tlbc, copies.address());
+    put_at(code + layout->bytes_size, kUnits);
+    const auto base = thread.shim(0);
+    if (layout->tstate_base_frame != kAbsent) thread.state.set(layout->tstate_base_frame, base);
+    const auto frame = thread.frame(code, thread.shim(base), 7);
+    thread.top(frame);
+    EXPECT_EQ(thread.walk().frames[0].instruction, 7u);
+
+    put_at(frame + layout->frame_tlbc_index, std::int32_t{2});
+    put_at(frame + layout->frame_instruction, copy.address() + 2 * 9);
+    EXPECT_EQ(thread.walk().frames[0].instruction, 9u);
+    put_at(frame + layout->frame_instruction, copy.address() + 2 * kUnits);  // not of this copy
+    EXPECT_EQ(thread.walk().frames[0].instruction, wire::kInstructionNotStarted);
+    put_at(frame + layout->frame_instruction, copy.address() - 2);
+    EXPECT_EQ(thread.walk().frames[0].instruction, wire::kInstructionNotStarted);
+
+    // No such copy, or not any more.
+    put_at(frame + layout->frame_instruction, copy.address());
+    for (const std::int32_t index : {1, 3, -1}) {
+      put_at(frame + layout->frame_tlbc_index, index);
+      EXPECT_EQ(thread.walk().frames[0].instruction, wire::kInstructionNotStarted) << index;
+    }
+    put_at(frame + layout->frame_tlbc_index, std::int32_t{2});
+    put_at(code + layout->code_tlbc, std::uint64_t{0});
+    EXPECT_EQ(thread.names(), "a");
+    EXPECT_EQ(thread.walk().frames[0].instruction, wire::kInstructionNotStarted);
+  }
+}
+
+TEST(PythonStack, NoticesThatTheJitRuns) {
+  for (const PythonLayout* layout : {&kPython313, &kPython314, &kPython315}) {
+    FakeThread thread(*layout);
+    thread.top(thread.frame(thread.code("a"), thread.shim(0)));
+    g_jit_runs = 0;
+    thread.walk();
+    EXPECT_EQ(g_jit_runs, 0u);
+    if (layout->tstate_executor == kAbsent) continue;
+    thread.state.set(layout->tstate_executor, thread.python.make(256).address());
+    EXPECT_EQ(thread.names(), "a");
+    EXPECT_EQ(g_jit_runs, 1u);
+    g_jit_runs = 0;
+  }
+}
+
 TEST(PythonStack, FrameOutsideTheDataStackEndsTheWalk) {
   FakeThread thread(kPython313);
   Memory& elsewhere = thread.python.make(256);

@@ -128,6 +128,27 @@ TEST(Functions, InterpreterTimeCountsForThePythonFunction) {
   EXPECT_DOUBLE_EQ(line->category_s[static_cast<std::size_t>(Category::kNative)], 0.5);
 }
 
+TEST(Lines, TellWhatMayBeOfALineBehind) {
+  ProfileBuilder b(1);
+  const auto exact = b.python("f", "f.py", 2, 1);
+  auto compiled = exact;
+  compiled.line_approximate = true;
+  const auto other = b.python("f", "f.py", 3, 1);
+  const auto add = b.native("long_add", "/usr/bin/python3.14", "longobject.c", 99);
+  b.sampled(0, b.path({exact}), Category::kPython, 250);
+  b.sampled(0, b.path({exact, add}), Category::kPython, 150);
+  b.sampled(0, b.path({compiled}), Category::kPython, 600);
+  b.sampled(0, b.path({other}), Category::kPython, 100);
+  const Analysis a = analyse(testing::as_sampled(b.data));
+  const LineRow* const line = find_line(a, "f.py", 2);
+  EXPECT_DOUBLE_EQ(line->self_s, 1);  // one row, whatever the frames are
+  EXPECT_DOUBLE_EQ(line->approximate_s, 0.6);
+  EXPECT_TRUE(line->is_approximate());
+  EXPECT_DOUBLE_EQ(find_line(a, "f.py", 3)->approximate_s, 0);
+  EXPECT_FALSE(find_line(a, "f.py", 3)->is_approximate());
+  EXPECT_EQ(a.lines.size(), 2u);
+}
+
 TEST(Lines, InlinedSystemHeadersBelongToTheProgramsLine) {
   ProfileBuilder b(1);
   const auto main = b.native("main(int, char**)", "/u/a.out", "/u/a.cpp", 5);

@@ -165,6 +165,7 @@ export interface LineRow extends Parts, FineParts {
   function: string;
   self_s: number;
   total_s: number;
+  approximate_s: number; // of self_s: shard::Frame::line_approximate
   counters?: Record<string, number>;
 }
 

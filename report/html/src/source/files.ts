@@ -8,6 +8,7 @@ import { CATEGORY_COUNT } from "../core/weights";
 export interface Line extends LineTime {
   number: number;
   functions: string[];
+  approximate: boolean; // most of its time may be of lines behind it
   indices: number[]; // of line_time
 }
 
@@ -36,6 +37,7 @@ export function filesOf(model: Model, times: LineTime[]): SourceFile[] {
       line = {
         number: info.line,
         functions: [],
+        approximate: false,
         indices: [],
         self: 0,
         total: 0,
@@ -44,6 +46,7 @@ export function filesOf(model: Model, times: LineTime[]): SourceFile[] {
       file.lines.set(info.line, line);
     }
     line.functions.push(info.function);
+    line.approximate ||= 2 * info.approximate_s > info.self_s;
     line.indices.push(index);
     line.self += time.self;
     // Of several functions in one line one may have called another: their union is not known.

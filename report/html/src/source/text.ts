@@ -251,8 +251,11 @@ export class SourceText {
             {
               href: this.store.href({ params: { file: this.file.file, line: number } }),
               "aria-label": `Line ${number}`,
+              title: line?.approximate
+                ? "this line or one behind it, in code that Python's JIT has made"
+                : undefined,
             },
-            String(number),
+            line?.approximate ? `~${number}` : String(number),
           ),
         ),
         el("td", { class: "num" }, line ? this.cell(line.self) : ""),
