@@ -409,9 +409,10 @@ void dump_losses(const ShardData& data, Text& out) {
   for (const LoopBlock& b : data.loop_blocks)
     out.row(b.rank, b.path, b.pid, b.tid, b.number, b.start_utc_ns, b.begin_utc_ns, b.turn_ns, b.wall_ns,
             unsigned{b.flags});
-  out.table("mutex_waits", data.mutex_waits.size(), "rank_row\tpath\tholder_path\tmutex\twait_ns\tsamples");
+  out.table("mutex_waits", data.mutex_waits.size(),
+            "rank_row\tpath\tholder_path\tmutex\twait_ns\tsamples\tlongest_ns\tname");
   for (const MutexWait& w : data.mutex_waits)
-    out.row(w.rank, w.path, w.holder_path, w.mutex, w.wait_ns, w.samples);
+    out.row(w.rank, w.path, w.holder_path, w.mutex, w.wait_ns, w.samples, w.longest_ns, w.name);
   out.table("thread_spans", data.thread_spans.size(),
             "rank_row\tthread\tnumber\tother\thow\tbegin_ns\tcall_ns\tend_ns\tmpi_thread");
   for (const ThreadSpan& s : data.thread_spans)
@@ -437,11 +438,11 @@ void dump_losses(const ShardData& data, Text& out) {
             t.wait_ns, t.inner_wait_ns, t.schedule_ns);
   out.table("omp_constructs", data.omp_constructs.size(),
             "rank_row\tregion_path\tthreads\tlevel\tmain\tpath\tkind\tcount\ttime_ns\twait_ns\tschedule_ns\t"
-            "chunks\titerations\tlongest_ns\tused");
+            "chunks\titerations\tlongest_ns\tused\tschedules");
   for (const OmpConstruct& c : data.omp_constructs)
     out.row(c.rank, c.region_path, c.threads, unsigned{c.level}, unsigned{c.main}, c.path,
             omp_kind_name(c.kind), c.count, c.time_ns, c.wait_ns, c.schedule_ns, c.chunks, c.iterations,
-            c.longest_ns, c.used);
+            c.longest_ns, c.used, unsigned{c.schedules});
   out.table("task_times", data.task_times.size(),
             "rank_row\tpath\ttask_path\twall_ns\tcpu_ns\tsamples\tname");
   for (const TaskTime& t : data.task_times)

@@ -593,6 +593,8 @@ void ShardBuilder::add_loops(const ProcessReport& report, std::uint32_t rank,
 void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
                               const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
   static_assert(shard::kOmpKinds == wire::kOmpConstructs);
+  static_assert(shard::kOmpSchedules == wire::kOmpScheduleBits &&
+                std::uint8_t{shard::kOmpHandedOut} == std::uint8_t{wire::kOmpHandedOut});
   const RawOpenMp& all = report.openmp;
   if (all.method == wire::OmpMethod::kNone) return;
   std::uint32_t processors = 0;
@@ -657,11 +659,12 @@ void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
     for (const auto& [construct_key, construct] : region.constructs) {
       if (rows_left == 0) break;
       --rows_left;
-      data.omp_constructs.push_back(
-          {rank, key.path, key.threads, key.level, main, construct_key.path,
-           static_cast<shard::OmpKind>(construct_key.construct), construct.count, construct.time_ns,
-           std::min(construct.wait_ns, construct.time_ns), construct.schedule_ns, construct.chunks,
-           construct.iterations, construct.longest_ns, std::min(construct.threads, shard::kMaxOmpThreads)});
+      data.omp_constructs.push_back({rank, key.path, key.threads, key.level, main, construct_key.path,
+                                     static_cast<shard::OmpKind>(construct_key.construct), construct.count,
+                                     construct.time_ns, std::min(construct.wait_ns, construct.time_ns),
+                                     construct.schedule_ns, construct.chunks, construct.iterations,
+                                     construct.longest_ns, std::min(construct.threads, shard::kMaxOmpThreads),
+                                     construct.schedules});
     }
   }
   const auto sort_from = [](auto& rows, std::size_t first, auto place) {
@@ -682,7 +685,7 @@ void ShardBuilder::add_mutex_waits(const ProcessReport& report, std::uint32_t ra
                                    const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
   std::map<RawMutexKey, RawMutexWait> waits;  // different addresses may be one line
   for (const auto& [key, wait] : report.mutex_waits)
-    waits[{path_of[key.path], path_of[key.holder_path], key.address}].add(wait);
+    waits[{path_of[key.path], path_of[key.holder_path], key.address, key.module, key.elf_address}].add(wait);
   const std::size_t most = most_per_rank(shard::kMaxMutexRows, data.run.world_size);
   if (waits.size() > most) {
     std::vector<std::pair<RawMutexKey, RawMutexWait>> rows(waits.begin(), waits.end());
@@ -692,8 +695,12 @@ void ShardBuilder::add_mutex_waits(const ProcessReport& report, std::uint32_t ra
     for (std::size_t i = 0; i < rows.size(); ++i)
       waits[i < most ? rows[i].first : RawMutexKey()].add(rows[i].second);
   }
-  for (const auto& [key, wait] : waits)
-    data.mutex_waits.push_back({rank, key.path, key.holder_path, key.address, wait.wait_ns, wait.samples});
+  for (const auto& [key, wait] : waits) {
+    shard::MutexWait row = {rank,         key.path,     key.holder_path, key.address,
+                            wait.wait_ns, wait.samples, wait.longest_ns, {}};
+    if (key.module < modules_.size()) row.name = symbolizer_.variable(modules_[key.module], key.elf_address);
+    data.mutex_waits.push_back(std::move(row));
+  }
 }
 
 // Of a process with one thread there is nothing to tell.

@@ -96,6 +96,8 @@ inline constexpr double kSmallRegion_s = 100e-6;
 inline constexpr double kRisingWork = 1.3;
 // A loop with fewer chunks per thread than this cannot balance their work.
 inline constexpr double kFewChunks = 4;
+// And with so many it can. The size of chunks that would make as many is said where iterations are known.
+inline constexpr double kGoodChunks = 16;
 // Memory that ranks hold, with --memory.
 inline constexpr double kHeldBytes = 64u << 20;  // less is no matter
 inline constexpr double kHeldImbalance = 0.30;   // (max - mean peak) / max
@@ -543,6 +545,11 @@ struct RegionMemory {
   std::uint64_t alloc_bytes = 0, live_end_bytes = 0, rank_peak_bytes = 0, node_peak_bytes = 0, copy_bytes = 0;
 };
 
+// Of OpenMP's threads. docs/metrics.md, "OpenMP".
+struct OpenMpEfficiency {  // shares
+  std::optional<double> parallel, load_balance, scheduling, serialization;
+};
+
 struct RegionRow {
   std::vector<std::string> names;  // outermost first
   std::string domain;              // who names it: "NVTX", "NCCL"; empty: the program, by clusterprof.h
@@ -565,6 +572,10 @@ struct RegionRow {
   std::vector<Derived> derived;
   std::string bottleneck;              // the class with the largest share; empty: nothing is known
   std::optional<RegionMemory> memory;  // with --memory: of what was allocated in the region
+  // Of the threads of OpenMP teams, also of those that have nothing to do while one works; all empty: there
+  // were none. The product of its parallel one and that of MPI, if there is one.
+  OpenMpEfficiency openmp;
+  std::optional<double> hybrid_parallel;
 };
 
 struct MpiCallRow {
@@ -854,6 +865,19 @@ struct MutexRow {
   std::vector<MutexHolderRow> holders;     // by wait_s, largest first; those that are known
 };
 
+// A mutex, or those of all ranks that are one variable. docs/metrics.md, "Mutexes".
+struct LockRow {
+  std::string name;                  // of the variable; empty: it is none that is known
+  std::optional<std::int32_t> rank;  // whose it is, of a mutex without a name
+  std::uint64_t address = 0;         // likewise; 0: of those that found no room
+  std::uint64_t mutexes = 0, waits = 0;
+  double wait_s = 0, longest_s = 0;   // longest: of one wait
+  RankSpread spread;                  // of wait_s
+  std::vector<MutexHolderRow> lines;  // where threads waited; wait_s: there
+  std::vector<MutexHolderRow> holders;
+};
+inline constexpr std::size_t kMaxLocks = 256;  // with most wait_s
+
 // Constructs of one kind at one line, in one region. Sums over ranks and threads. docs/metrics.md, "OpenMP".
 struct OpenMpConstructRow {
   shard::OmpKind kind = shard::OmpKind::kBarrier;
@@ -862,12 +886,24 @@ struct OpenMpConstructRow {
   double time_s = 0, wait_s = 0, schedule_s = 0;
   std::uint64_t chunks = 0, iterations = 0;  // 0: not known
   std::optional<double> imbalance;  // of the time without waiting: of the thread with most, by the mean
+  std::uint8_t schedules = 0;       // of loops: shard::kOmpStatic and so on; 0 not known
 };
 
 // What the threads with one number did in a region, of all ranks.
 struct OpenMpThreadRow {
   std::uint32_t number = 0;
   double work_s = 0, wait_s = 0;
+};
+
+// What the threads of one rank did in a region: as of OpenMpRegionRow.
+struct OpenMpRegionRank {
+  std::int32_t rank = -1;
+  std::uint64_t count = 0;
+  double time_s = 0, thread_s = 0, work_s = 0, wait_s = 0, serial_s = 0, schedule_s = 0;
+  std::uint32_t threads = 0;
+  std::optional<double> imbalance;
+  OpenMpEfficiency efficiency;
+  std::vector<OpenMpThreadRow> threads_of_team;
 };
 
 // A parallel construct: all regions that begin at one line.
@@ -883,14 +919,17 @@ struct OpenMpRegionRow {
   double schedule_s = 0;          // until threads began, and for asking for parts of loops
   double thread_s = 0;            // that the threads had there: time_s times the threads of each team
   std::uint32_t threads = 0, threads_asked = 0;  // the most; asked 0: not known
-  std::optional<double> imbalance;   // of each instance the work of the thread with most, by the mean
-  std::optional<double> efficiency;  // work_s by thread_s
-  RankSpread spread;                 // of time_s
-  RankSpread wait_spread;            // of wait_s
+  std::optional<double> imbalance;  // of each instance the work of the thread with most, by the mean
+  // parallel: work_s by work_s, wait_s and schedule_s; the product of the others.
+  OpenMpEfficiency efficiency;
+  RankSpread spread;                             // of time_s
+  RankSpread wait_spread;                        // of wait_s
   std::vector<OpenMpConstructRow> constructs;    // by wait_s, largest first
   std::vector<OpenMpThreadRow> threads_of_team;  // by number, of the first ones; empty: not known
+  std::vector<OpenMpRegionRank> ranks;  // by rank; of many those whose threads did not work for longest
 };
 inline constexpr std::size_t kMaxOpenMpThreads = 256;  // that are listed of a region
+inline constexpr std::size_t kMaxOpenMpRanks = 256;    // the same
 
 // Where main threads were while no region was, but for MPI.
 struct OpenMpSerialRow {
@@ -912,10 +951,6 @@ struct OpenMpRank {
          mpi_s = 0;               // of the main thread: in regions; outside without MPI; in MPI outside
   double serial_native_s = 0;     // of serial_s, as OpenMpSerialRow::native_s
   double work_s = 0, wait_s = 0;  // of all threads, in regions of the main thread
-};
-
-struct OpenMpEfficiency {  // shares
-  std::optional<double> parallel, load_balance, scheduling, serialization;
 };
 
 struct OpenMp {
@@ -1069,6 +1104,7 @@ struct Analysis {
   std::vector<std::vector<SourceLocation>> creation_paths;  // outermost first; the first one is empty
   std::vector<EventLoopRow> event_loops;                    // by rank, then the most blocked one first
   std::vector<MutexRow> mutexes;                            // by wait_s, largest first
+  std::vector<LockRow> locks;                               // by wait_s, largest first
   std::optional<OpenMp> openmp;                             // empty: no rank has used it
   std::vector<TaskRow> tasks;                               // by time_s, largest first
   std::vector<CallTreeRow> task_tree;                       // as call_tree: tasks below those that await them

@@ -421,10 +421,11 @@ CLUSTERPROF_MEMBERS(OffCpuRow, kind, file, function, called, frame_kind, line, t
                     max_rank)
 CLUSTERPROF_MEMBERS(TimelineRow, rank, node, values)
 CLUSTERPROF_MEMBERS(RegionMemory, alloc_bytes, live_end_bytes, rank_peak_bytes, node_peak_bytes, copy_bytes)
+CLUSTERPROF_MEMBERS(OpenMpEfficiency, parallel, load_balance, scheduling, serialization)
 CLUSTERPROF_MEMBERS(RegionRow, names, domain, is_of_library, forward_file, forward_line, count, time_s, min_s,
                     max_s, max_n, spread, sampled_s, share, category_s, efficiency, mean_useful_s,
                     max_useful_s, longest_s, focus_s, slowest_rank, limits, counters, counters_outside_mpi,
-                    derived, bottleneck, memory)
+                    derived, bottleneck, memory, openmp, hybrid_parallel)
 CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished, time_s,
                     wait_s, transfer_s, spread)
 CLUSTERPROF_MEMBERS(TorchRow, op, kind, file, function, line, time_s, spread, count, wait_s, samples,
@@ -452,16 +453,18 @@ CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, tur
                     blocked_s, awaited_s, longest_s, longest_at_s, lengths, blocks)
 CLUSTERPROF_MEMBERS(MutexHolderRow, place, wait_s)
 CLUSTERPROF_MEMBERS(MutexRow, place, wait_s, samples, mutexes, spread, holders)
+CLUSTERPROF_MEMBERS(LockRow, name, rank, address, mutexes, waits, wait_s, longest_s, spread, lines, holders)
 CLUSTERPROF_MEMBERS(OpenMpConstructRow, kind, place, count, time_s, wait_s, schedule_s, chunks, iterations,
-                    imbalance)
+                    imbalance, schedules)
 CLUSTERPROF_MEMBERS(OpenMpThreadRow, number, work_s, wait_s)
+CLUSTERPROF_MEMBERS(OpenMpRegionRank, rank, count, time_s, thread_s, work_s, wait_s, serial_s, schedule_s,
+                    threads, imbalance, efficiency, threads_of_team)
 CLUSTERPROF_MEMBERS(OpenMpRegionRow, place, is_teams, level, count, unfinished, time_s, work_s, wait_s,
                     end_wait_s, serial_s, schedule_s, thread_s, threads, threads_asked, imbalance, efficiency,
-                    spread, wait_spread, constructs, threads_of_team)
+                    spread, wait_spread, constructs, threads_of_team, ranks)
 CLUSTERPROF_MEMBERS(OpenMpSerialRow, place, time_s, lost_s, native_s)
 CLUSTERPROF_MEMBERS(OpenMpRank, rank, method, runtime, other_runtime, threads, processors, region_s, serial_s,
                     mpi_s, serial_native_s, work_s, wait_s)
-CLUSTERPROF_MEMBERS(OpenMpEfficiency, parallel, load_balance, scheduling, serialization)
 CLUSTERPROF_MEMBERS(OpenMp, efficiency, hybrid_parallel, hybrid_mpi, hybrid_openmp, work_s, imbalance_s,
                     schedule_s, serialization_s, regions, serial, ranks)
 CLUSTERPROF_MEMBERS(TaskRow, rank, name, coroutine, file, line, time_s, cpu_s)
@@ -530,7 +533,7 @@ CLUSTERPROF_MEMBERS(profile::RefusedChange, change, reason)
 CLUSTERPROF_MEMBERS(profile::Gains, from_sums, refused, elapsed_s, replayed_s, stretches, stretches_s,
                     candidates, tried, rows, refused_changes)
 CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
-                    event_loops, tasks, task_tree, tasks_s, mutexes, openmp, threads, thread_groups,
+                    event_loops, tasks, task_tree, tasks_s, mutexes, locks, openmp, threads, thread_groups,
                     category_s, activity_s, active_activity_s, native_modules, system_calls,
                     active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
                     memory_functions, memory, io, off_cpu, imports, import_sum, timeline, regions,
@@ -681,6 +684,11 @@ bool is_consistent(const Analysis& a) {
                return known(row.kind, kLoopKindNames.size()) &&
                       all(row.blocks, [&](const LoopBlockRow& block) { return frame(block.place.kind); });
              }) &&
+         all(a.locks,
+             [&](const LockRow& row) {
+               const auto known_place = [&](const MutexHolderRow& spot) { return frame(spot.place.kind); };
+               return all(row.lines, known_place) && all(row.holders, known_place);
+             }) &&
          all(a.mutexes,
              [&](const MutexRow& row) {
                return frame(row.place.kind) && all(row.holders, [&](const MutexHolderRow& holder) {
@@ -695,7 +703,8 @@ bool is_consistent(const Analysis& a) {
                [&](const OpenMpRegionRow& row) {
                  return frame(row.place.kind) &&
                         all(row.constructs, [&](const OpenMpConstructRow& construct) {
-                          return known(construct.kind, shard::kOmpKinds) && frame(construct.place.kind);
+                          return known(construct.kind, shard::kOmpKinds) && frame(construct.place.kind) &&
+                                 construct.schedules >> shard::kOmpSchedules == 0;
                         });
                }))) &&
          is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&

@@ -2,9 +2,14 @@
 // Findings on OpenMP: threads that have nothing to do, or too few processors; and on pools of threads that
 // are too large for their node. Shares are of all rank time, as if the waiting were all threads' alike.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pools.hpp"
@@ -19,6 +24,14 @@ namespace {
 using shard::OmpKind;
 using Key = EvidenceKey;
 using Kind = FindingKind;
+
+// "dynamic", "static, guided"
+std::string schedule_text(std::uint8_t schedules) {
+  std::string text;
+  for (const std::string& name : shard::omp_schedule_names(schedules))
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
 
 bool has_construct(const OpenMpRegionRow& region, OmpKind kind) {
   return std::any_of(region.constructs.begin(), region.constructs.end(),
@@ -37,24 +50,74 @@ double slope_of(const std::vector<OpenMpThreadRow>& threads) {
   return threads.back().work_s / threads.front().work_s;
 }
 
-// What would give the threads of a region equal work, as far as its loops tell.
-FindingAction balancing(const OpenMpRegionRow& region, Evidence& evidence) {
+// The loop to which threads that wait for each other most likely owe it: the one in which they have done
+// least alike, or else the longest. Null: there is none that is known.
+const OpenMpConstructRow* uneven_loop(const OpenMpRegionRow& region) {
+  const auto size = [](const OpenMpConstructRow& loop) {
+    const double uneven = std::max(0.0, loop.imbalance.value_or(1) - 1);
+    return std::pair(uneven * (loop.time_s - loop.wait_s), loop.time_s);
+  };
+  const OpenMpConstructRow* most = nullptr;
+  for (const OpenMpConstructRow& construct : region.constructs)
+    if (construct.kind == OmpKind::kLoop && construct.count != 0 &&
+        (most == nullptr || size(construct) > size(*most)))
+      most = &construct;
+  return most;
+}
+
+bool is_handed_out(const OpenMpConstructRow& loop) {
+  return loop.schedules == 0 ? loop.chunks != 0 : (loop.schedules & ~shard::kOmpStatic) != 0;
+}
+
+// Iterations of an instance of the loop, for each thread of the team; 0 not known. Each thread counts.
+double iterations_per_thread(const OpenMpConstructRow& loop) {
+  return static_cast<double>(loop.iterations) / static_cast<double>(loop.count);
+}
+
+// What a chunk should have; at least one iteration.
+void advise_size(double per_thread, Evidence& evidence) {
+  evidence.set(Key::kChunkSize, std::max(1.0, std::floor(per_thread / thresholds::kGoodChunks)));
+}
+
+// For a loop whose parts the run time hands out to threads that are done.
+FindingAction better_chunks(const OpenMpConstructRow& loop, Evidence& evidence) {
+  const double per_thread = iterations_per_thread(loop);
+  if (loop.chunks == 0) {
+    // Chunks have an iteration at least. Of these there are too few to share out, or too many to be to blame.
+    if (per_thread > 0 && per_thread < thresholds::kFewChunks) return FindingAction::kBalanceThreads;
+    if (per_thread > 0) advise_size(per_thread, evidence);
+    return FindingAction::kOtherChunks;
+  }
+  const double chunks = static_cast<double>(loop.chunks) / static_cast<double>(loop.count);
+  evidence.set(Key::kChunks, chunks);
+  const bool is_divisible = per_thread <= 0 || per_thread > chunks;
+  if (chunks >= thresholds::kFewChunks || !is_divisible) return FindingAction::kBalanceThreads;
+  if (per_thread > 0) advise_size(per_thread, evidence);
+  return FindingAction::kSmallerChunks;
+}
+
+// What would give the threads of a region equal work, as far as its loops tell. `tells_loops`: all of them
+// are known, those with a static schedule as well.
+FindingAction balancing(const OpenMpRegionRow& region, bool tells_loops, Evidence& evidence) {
   if (has_construct(region, OmpKind::kTask) || has_construct(region, OmpKind::kSections))
     return FindingAction::kBalanceThreads;
-  const OpenMpConstructRow* loop = nullptr;  // whose parts the run time hands out
-  for (const OpenMpConstructRow& construct : region.constructs)
-    if (construct.kind == OmpKind::kLoop && construct.chunks != 0 && construct.count != 0 &&
-        (loop == nullptr || construct.time_s > loop->time_s))
-      loop = &construct;
+  const OpenMpConstructRow* const loop = uneven_loop(region);
+  if (loop == nullptr && tells_loops) return FindingAction::kBalanceThreads;
   if (loop != nullptr) {
-    const double chunks = static_cast<double>(loop->chunks) / static_cast<double>(loop->count);
-    evidence.set(Key::kChunks, chunks);
-    return chunks < thresholds::kFewChunks ? FindingAction::kSmallerChunks : FindingAction::kBalanceThreads;
+    if (loop->schedules != 0) evidence.set(Key::kSchedule, schedule_text(loop->schedules));
+    if (loop->iterations != 0) evidence.set(Key::kIterations, iterations_per_thread(*loop) * region.threads);
+    if (is_handed_out(*loop)) return better_chunks(*loop, evidence);
+    if (loop->schedules == 0) return FindingAction::kScheduleOrChunks;
+    const double per_thread = iterations_per_thread(*loop);
+    if (per_thread > 0 && per_thread < 2) return FindingAction::kBalanceThreads;  // one for each
   }
   const double slope = slope_of(region.threads_of_team);
   const bool is_steep =
       slope >= thresholds::kRisingWork || (slope > 0 && slope <= 1 / thresholds::kRisingWork);
-  if (!is_steep) return FindingAction::kDynamicSchedule;
+  if (!is_steep) {
+    if (loop != nullptr && loop->iterations != 0) advise_size(iterations_per_thread(*loop), evidence);
+    return FindingAction::kDynamicSchedule;
+  }
   evidence.set(Key::kLastByFirst, slope);
   return FindingAction::kCyclicSchedule;
 }
@@ -93,6 +156,12 @@ class OpenMpFindings {
     return info != nullptr &&
            lacked_time(a_, *info).runnable_s * (threads - 1) >= thresholds::kBlame * each_s;
   }
+  // GCC computes loops with a static schedule in the program.
+  [[nodiscard]] bool tells_loops(std::optional<std::int32_t> rank) const {
+    return std::any_of(openmp_.ranks.begin(), openmp_.ranks.end(), [&](const OpenMpRank& row) {
+      return row.rank == rank && row.method == shard::OmpMethod::kOmpt;
+    });
+  }
   // What threads lose together, as a share of all rank time.
   [[nodiscard]] double share_of(double lost_s, std::uint32_t threads) const {
     return threads == 0 ? 0 : builder_.share_of_ranks(lost_s / threads);
@@ -110,6 +179,7 @@ class OpenMpFindings {
     double region_s = 0, lost_s = 0, most_lost_s = 0;
     const OpenMpRank* worst = nullptr;
     std::map<std::uint32_t, double> threads_on_node;
+    std::map<std::uint32_t, std::uint32_t> ranks_on_node;  // of these ranks
     for (const OpenMpRank& rank : openmp_.ranks) {
       if (!lacks(rank)) continue;
       ranks.push_back(rank.rank);
@@ -118,7 +188,10 @@ class OpenMpFindings {
       lost_s += rank_lost_s;
       most_lost_s = std::max(most_lost_s, rank_lost_s);
       if (worst == nullptr || rank.threads > worst->threads) worst = &rank;
-      if (const RankInfo* const info = info_of(rank.rank)) threads_on_node[info->node] += rank.threads;
+      if (const RankInfo* const info = info_of(rank.rank)) {
+        threads_on_node[info->node] += rank.threads;
+        ++ranks_on_node[info->node];
+      }
     }
     if (worst == nullptr || builder_.share_of_ranks(region_s) < thresholds::kOpenMpUsed) return;
     crowded_.insert(crowded_.end(), ranks.begin(), ranks.end());
@@ -135,6 +208,12 @@ class OpenMpFindings {
     if (info == nullptr || info->node >= a_.nodes.size()) return;
     finding.evidence.set(Key::kNode, a_.nodes[info->node].name);
     finding.evidence.set(Key::kNodes, threads_on_node.size());
+    if (!has_more) {
+      const std::uint32_t cpus = a_.nodes[info->node].cpus;  // 0: not known
+      const std::uint32_t for_each = cpus == 0 ? worst->processors : cpus / ranks_on_node[info->node];
+      finding.evidence.set(Key::kPoolSize, std::string("OMP_NUM_THREADS"));
+      finding.evidence.set(Key::kAdvisedSize, std::max(1u, std::min(worst->processors, for_each)));
+    }
     if (const auto list = parse_list(info->affinity))
       finding.evidence.set(Key::kProcessors, std::vector<std::int32_t>(list->begin(), list->end()));
   }
@@ -174,7 +253,7 @@ class OpenMpFindings {
         finding.site = most->place;
         finding.evidence.set(Key::kSiteWait, most->wait_s);
       }
-      finding.action = balancing(region, finding.evidence);
+      finding.action = balancing(region, tells_loops(finding.rank), finding.evidence);
     }
   }
 
@@ -282,6 +361,48 @@ std::string_view size_of_pool(std::string_view pool) {
   return {};
 }
 
+// The threads of one pool on a node, by process: each has a pool of its own.
+struct PoolOfNode {
+  struct Process {
+    std::uint64_t threads = 0;
+    std::int64_t start_ns = INT64_MAX, end_ns = INT64_MIN;
+  };
+  std::uint64_t threads = 0;
+  std::map<std::pair<std::uint32_t, std::int32_t>, Process> processes;  // by rank and pid
+
+  void add(const shard::Thread& thread) {
+    threads += thread.count;
+    Process& process = processes[{thread.rank, thread.pid}];
+    process.threads += thread.count;
+    process.start_ns = std::min(process.start_ns, thread.start_utc_ns);
+    process.end_ns =
+        std::max(process.end_ns, thread.start_utc_ns + static_cast<std::int64_t>(thread.elapsed_ns));
+  }
+  [[nodiscard]] std::size_t ranks() const {
+    std::set<std::uint32_t> ranks;
+    for (const auto& [key, process] : processes) ranks.insert(key.first);
+    return ranks.size();
+  }
+  [[nodiscard]] std::uint64_t most_of_a_process() const {
+    std::uint64_t most = 0;
+    for (const auto& [key, process] : processes) most = std::max(most, process.threads);
+    return most;
+  }
+  // Workers that follow each other need the processors one after the other. At least 1.
+  [[nodiscard]] std::size_t processes_at_a_time() const {
+    std::size_t most = 1;
+    for (const auto& [key, at] : processes) {
+      const auto has_begun = [&, begin_ns = at.start_ns](const auto& entry) {
+        return entry.second.start_ns <= begin_ns &&
+               (entry.second.end_ns > begin_ns || entry.second.start_ns == begin_ns);
+      };
+      most = std::max(most,
+                      static_cast<std::size_t>(std::count_if(processes.begin(), processes.end(), has_begun)));
+    }
+    return most;
+  }
+};
+
 }  // namespace
 
 void find_openmp_costs(FindingBuilder& builder) {
@@ -295,22 +416,29 @@ void name_large_pools(FindingBuilder& builder) {
         finding.kind == Kind::kOpenMpOneProcessor)
       continue;
     const std::string node = finding.evidence.name(Key::kNode);
-    std::map<std::string_view, std::uint64_t> threads;  // by pool
+    std::map<std::string_view, PoolOfNode> pools;
     for (const shard::Thread& thread : builder.data().threads) {
       if (thread.rank >= builder.data().ranks.size()) continue;
       const shard::Rank& rank = builder.data().ranks[thread.rank];
       const shard::Frame* const frame = builder.paths().frame(thread.path);
       if (frame == nullptr || rank.node >= a.nodes.size() || a.nodes[rank.node].name != node) continue;
       const ThreadPool* const pool = thread_pool_of(builder.paths().text(frame->module));
-      if (pool != nullptr && !size_of_pool(pool->name).empty()) threads[pool->name] += thread.count;
+      if (pool != nullptr && !size_of_pool(pool->name).empty()) pools[pool->name].add(thread);
     }
-    const auto most = std::max_element(threads.begin(), threads.end(),
-                                       [](const auto& x, const auto& y) { return x.second < y.second; });
+    const auto most = std::max_element(pools.begin(), pools.end(), [](const auto& x, const auto& y) {
+      return x.second.threads < y.second.threads;
+    });
+    const std::size_t processors = finding.evidence.list(Key::kProcessors).size();
     // Fewer than there are processors are not the reason.
-    if (most == threads.end() || most->second < finding.evidence.list(Key::kProcessors).size()) continue;
+    if (most == pools.end() || most->second.threads < processors) continue;
+    const std::size_t processes = most->second.processes_at_a_time();
     finding.evidence.set(Key::kPool, std::string(most->first));
-    finding.evidence.set(Key::kPoolThreads, most->second);
+    finding.evidence.set(Key::kPoolThreads, most->second.threads);
+    finding.evidence.set(Key::kPoolRanks, most->second.ranks());
+    finding.evidence.set(Key::kPoolProcesses, processes);
+    finding.evidence.set(Key::kPoolOfProcess, most->second.most_of_a_process());
     finding.evidence.set(Key::kPoolSize, std::string(size_of_pool(most->first)));
+    finding.evidence.set(Key::kAdvisedSize, std::max<std::size_t>(1, processors / processes));
     finding.action = FindingAction::kSmallerPool;
   }
 }

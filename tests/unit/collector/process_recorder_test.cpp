@@ -1141,6 +1141,32 @@ TEST_F(Recording, WaitForAMutexNamesItsHolder) {
   EXPECT_EQ(key.address, 0x7000u);
   EXPECT_EQ(wait.wait_ns, (8 + 100 - 4) * kMs);
   EXPECT_EQ(wait.samples, 1u);
+  EXPECT_EQ(wait.longest_ns, wait.wait_ns);
+  EXPECT_EQ(key.module, kNoModule) << "no object file has the address";
+}
+
+TEST_F(Recording, AMutexIsInAnObjectFile) {
+  Sample waiter;
+  waiter.words = {kLibc + 1, kProgram + 0x100};
+  waiter.flags = wire::kInSyscall | wire::kAtMutex;
+  waiter.syscall_nr = SYS_futex;
+  waiter.trigger = wire::Trigger::kBlocked;
+  waiter.data_address = kProgram + 0x340;
+  waiter.mutex_holder = 4711;
+  for (const std::uint64_t at_ms : {10, 40, 50}) {
+    waiter.time_ns = kStart + at_ms * kMs;
+    fake_.sample(0, waiter);
+  }
+  recorder().poll(kStart + 60 * kMs);
+  const auto waits = recorder().report(kStart + 60 * kMs).mutex_waits;
+  ASSERT_EQ(waits.size(), 1u);
+  const auto& [key, wait] = *waits.begin();
+  ASSERT_LT(key.module, store_.tables().modules.size());
+  EXPECT_TRUE(store_.tables().modules[key.module]->path.ends_with("program"));
+  EXPECT_EQ(key.elf_address, 0x340u);
+  EXPECT_EQ(wait.samples, 3u);
+  EXPECT_GE(wait.longest_ns, 30 * kMs);
+  EXPECT_LT(wait.longest_ns, wait.wait_ns);
 }
 
 TEST_F(Recording, ThreadsHaveSpansUntilTheyMakeAndJoinOthers) {
@@ -1543,6 +1569,7 @@ TEST_F(OpenMp, SumsAreReadByThreadAndByConstruct) {
   wire::OmpRow& loop = fake_.omp_row(2, 5, 1, 3, 500, 60);
   loop.chunks = 30;
   loop.iterations = 300;
+  loop.schedules = 1u << 30 | wire::kOmpGuided;  // of these, what is known
   fake_.omp_row(3, 5, 0, 3, 600, 0).chunks = 10;
   fake_.header().openmp.processors[0] = 0b101;
   fake_.header().openmp.flags = wire::kOmpOtherRuntime;
@@ -1583,6 +1610,7 @@ TEST_F(OpenMp, SumsAreReadByThreadAndByConstruct) {
   EXPECT_EQ(amounts.wait_ns, 60u);
   EXPECT_EQ(amounts.chunks, 40u);
   EXPECT_EQ(amounts.iterations, 300u);
+  EXPECT_EQ(amounts.schedules, std::uint8_t{wire::kOmpGuided});
   EXPECT_EQ(amounts.longest_ns, 600u);
   EXPECT_EQ(amounts.threads, 2u);
 }

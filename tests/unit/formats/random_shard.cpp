@@ -365,7 +365,9 @@ class Builder {
       std::set<std::uint32_t> waiting;
       for (std::uint32_t i = below(4); i > 0; --i) waiting.insert(below(data_.paths.size()));
       for (const std::uint32_t path : waiting)
-        data_.mutex_waits.push_back({row, path, below(data_.paths.size()), amount(), amount(), amount()});
+        data_.mutex_waits.push_back({row, path, below(data_.paths.size()), amount(), amount(), amount(),
+                                     amount(),
+                                     chance(2) ? "lock_" + std::to_string(below(9)) : std::string()});
     }
     for (std::uint32_t thread = 0; chance(2); ++thread) {
       std::uint64_t at_ns = below(1000);
@@ -398,7 +400,8 @@ class Builder {
               {row, path, threads, level, main, number, amount(), 500, below(200), below(300), amount()});
         data_.omp_constructs.push_back({row, path, threads, level, main, below(data_.paths.size()),
                                         static_cast<OmpKind>(2 + below(kOmpKinds - 2)), amount(), 700,
-                                        below(700), amount(), amount(), amount(), amount(), below(5)});
+                                        below(700), amount(), amount(), amount(), amount(), below(5),
+                                        static_cast<std::uint8_t>(below(1u << kOmpSchedules))});
       }
     }
     for (std::int32_t tid = 100; chance(2); ++tid) {

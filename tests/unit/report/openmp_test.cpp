@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
@@ -107,7 +109,7 @@ TEST_F(OpenMpTest, LossesAddUpToWhatThreadsHave) {
   EXPECT_EQ(row.place.line, 12u);
   EXPECT_NEAR(row.thread_s, 12, 1e-6);
   EXPECT_NEAR(*row.imbalance, 6.0 * 2 / 9, 1e-6);
-  EXPECT_NEAR(*row.efficiency, 9.0 / 12, 1e-6);
+  EXPECT_NEAR(*row.efficiency.parallel, 9.0 / 12, 1e-6);
   ASSERT_EQ(row.threads_of_team.size(), 2u);
   EXPECT_NEAR(row.threads_of_team[1].work_s, 3, 1e-6);
   ASSERT_EQ(all.serial.size(), 1u) << "what is below a region is none of it";
@@ -180,6 +182,71 @@ TEST_F(OpenMpTest, AdviceFollowsFromTheLoop) {
   construct(OmpKind::kTask, 20, 0, 0);
   b_.data.omp_constructs[1].chunks = 40;
   EXPECT_EQ(action(), FindingAction::kBalanceThreads);
+}
+
+// LLVM's run time, whose older versions tell neither chunks nor which schedule hands them out.
+TEST_F(OpenMpTest, AdviceFitsTheSchedule) {
+  const auto advice = [&] {
+    const Analysis a = analyse(b_.data);
+    const Finding* const finding = find_kind(a, FindingKind::kOpenMpImbalance);
+    return finding == nullptr ? std::pair(FindingAction::kNone, std::string())
+                              : std::pair(finding->action, sentences(a, *finding));
+  };
+  region(3000);
+  b_.data.omp_ranks[0].method = shard::OmpMethod::kOmpt;
+  EXPECT_EQ(advice().first, FindingAction::kBalanceThreads) << "there is no loop that could have a schedule";
+  shard::OmpConstruct& loop = construct(OmpKind::kLoop, 20, 9000, 0);
+  EXPECT_EQ(advice().first, FindingAction::kScheduleOrChunks);
+  for (const std::uint8_t schedule :
+       {shard::kOmpDynamic, shard::kOmpGuided, shard::kOmpRuntime, shard::kOmpHandedOut}) {
+    loop.schedules = schedule;
+    loop.iterations = 0;
+    EXPECT_EQ(advice().first, FindingAction::kOtherChunks);
+    EXPECT_EQ(advice().second.find("schedule("), std::string::npos) << advice().second;
+    loop.iterations = 20 * 64;  // each of 10 times 128, for two threads
+    EXPECT_EQ(advice().first, FindingAction::kOtherChunks);
+    EXPECT_NE(advice().second.find("has 128 iterations; try chunks of 4 iterations"), std::string::npos)
+        << advice().second;
+    loop.iterations = 20 * 3;
+    EXPECT_EQ(advice().first, FindingAction::kBalanceThreads) << "too few to share them out";
+  }
+  loop.schedules = shard::kOmpDynamic;
+  loop.iterations = 20 * 64;
+  loop.chunks = 20 * 2;
+  EXPECT_EQ(advice().first, FindingAction::kSmallerChunks);
+  EXPECT_NE(advice().second.find("Its loop (dynamic) has 128 iterations and gives each thread 2.0 chunks on "
+                                 "average; try chunks of 4 iterations."),
+            std::string::npos)
+      << advice().second;
+  loop.iterations = loop.chunks;
+  EXPECT_EQ(advice().first, FindingAction::kBalanceThreads) << "chunks of one iteration cannot be smaller";
+  loop.schedules = shard::kOmpStatic;
+  loop.iterations = 20 * 64;
+  loop.chunks = 20;
+  EXPECT_EQ(advice().first, FindingAction::kDynamicSchedule);
+  EXPECT_NE(advice().second.find("Its loop (static) has 128 iterations; try chunks of 4 iterations."),
+            std::string::npos)
+      << advice().second;
+  thread(0, 0);
+  thread(1, 3000);
+  EXPECT_EQ(advice().first, FindingAction::kCyclicSchedule);
+  EXPECT_EQ(advice().second.find("try chunks"), std::string::npos);
+}
+
+TEST_F(OpenMpTest, TheLeastEvenLoopIsAdvisedOn) {
+  region(3000);
+  shard::OmpConstruct& even = construct(OmpKind::kLoop, 20, 6000, 0);
+  even.longest_ns = 3000 * kMs;
+  even.schedules = shard::kOmpStatic;
+  construct(OmpKind::kLoop, 20, 3000, 0).path = solve();
+  b_.data.omp_constructs.back().longest_ns = 2500 * kMs;
+  b_.data.omp_constructs.back().schedules = shard::kOmpGuided;
+  const Analysis a = analyse(b_.data);
+  const Finding* const finding = find_kind(a, FindingKind::kOpenMpImbalance);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->evidence.name(EvidenceKey::kSchedule), "guided");
+  const auto constructs = nlohmann::json::parse(render_json(a))["openmp"]["regions"][0]["constructs"];
+  EXPECT_EQ(constructs[0]["schedules"], nlohmann::json::array({"guided"}));
 }
 
 TEST_F(OpenMpTest, ABarrierInsideIsNamed) {
@@ -255,7 +322,10 @@ TEST_F(OpenMpTest, AskingForPartsOfLoopsIsNoWork) {
   const OpenMpRegionRow& row = a.openmp->regions[0];
   EXPECT_NEAR(row.work_s, 8.5, 1e-6);
   EXPECT_NEAR(row.schedule_s, 0.5, 1e-6);
-  EXPECT_NEAR(*row.efficiency, 8.5 / 12, 1e-6);
+  EXPECT_NEAR(*row.efficiency.parallel, 8.5 / 12, 1e-6);
+  EXPECT_NEAR(*row.efficiency.scheduling, 11.5 / 12, 1e-6);
+  EXPECT_NEAR(*row.efficiency.load_balance, 8.5 / 11.5, 1e-6);
+  EXPECT_NEAR(*row.efficiency.serialization, 1, 1e-6);
   EXPECT_NEAR(*row.imbalance, 6.0 * 2 / 9, 1e-6);
 }
 
@@ -320,6 +390,10 @@ TEST_F(OpenMpTest, OneFindingForAllRanks) {
   ASSERT_NE(finding, nullptr);
   EXPECT_EQ(finding->ranks.size(), 4u);
   EXPECT_EQ(finding->evidence.number(EvidenceKey::kNodes), 2);
+  EXPECT_EQ(finding->action, FindingAction::kFewerThreads);
+  EXPECT_EQ(finding->evidence.number(EvidenceKey::kAdvisedSize), 2);
+  EXPECT_NE(sentences(a, *finding).find("Set OMP_NUM_THREADS=2."), std::string::npos)
+      << sentences(a, *finding);
   EXPECT_EQ(a.openmp->regions.size(), 1u);
   EXPECT_EQ(a.openmp->regions[0].count, 4u);
 }
@@ -337,8 +411,47 @@ TEST_F(OpenMpTest, ALargePoolIsNamed) {
   const Finding* const finding = find_kind(a, FindingKind::kWaitingForProcessor);
   ASSERT_NE(finding, nullptr);
   EXPECT_EQ(finding->action, FindingAction::kSmallerPool);
-  EXPECT_NE(sentences(a, *finding).find("63 threads of OpenBLAS; OPENBLAS_NUM_THREADS"), std::string::npos)
+  EXPECT_NE(
+      sentences(a, *finding)
+          .find("There are 63 threads of OpenBLAS for 2 processors (1 rank x 1 process x 63 threads): set "
+                "OPENBLAS_NUM_THREADS=2."),
+      std::string::npos)
       << sentences(a, *finding);
+}
+
+// A rank's workers have a pool each; some come after others.
+TEST_F(OpenMpTest, PoolsOfWorkersShareTheProcessors) {
+  b_.data.omp_ranks.clear();
+  b_.data.nodes[0].cpus = 2;
+  b_.lasts(13'000);
+  b_.sampled(0, setup(), Category::kRunnable, 3000);
+  b_.data.ranks[0].cpu_ns = 26'000 * kMs;
+  const std::uint32_t server = b_.path({b_.native("blas_thread_server", "/usr/lib/libopenblas.so.0")});
+  const auto pool = [&](std::int32_t pid, std::int64_t from_ms, std::uint64_t ms, std::uint32_t count) {
+    shard::Thread& row = b_.data.threads.emplace_back();
+    row.path = server;
+    row.pid = pid;
+    row.count = count;
+    row.start_utc_ns = from_ms * static_cast<std::int64_t>(kMs);
+    row.elapsed_ns = ms * kMs;
+  };
+  const auto said = [&] {
+    const Analysis a = analyse(b_.data);
+    const Finding* const finding = find_kind(a, FindingKind::kWaitingForProcessor);
+    return finding == nullptr ? std::string() : sentences(a, *finding);
+  };
+  pool(10, 0, 5000, 3);
+  pool(11, 100, 5000, 3);
+  EXPECT_NE(
+      said().find("There are 6 threads of OpenBLAS for 2 processors (1 rank x 2 processes x 3 threads): set "
+                  "OPENBLAS_NUM_THREADS=1."),
+      std::string::npos)
+      << said();
+  b_.data.threads[1].start_utc_ns = 6000 * static_cast<std::int64_t>(kMs);
+  EXPECT_NE(
+      said().find("(1 rank, 1 process at a time, up to 3 threads in each): set OPENBLAS_NUM_THREADS=2."),
+      std::string::npos)
+      << said();
 }
 
 TEST_F(OpenMpTest, WaitingIsNotBlockedTime) {
@@ -374,6 +487,110 @@ TEST_F(OpenMpTest, JsonAndTextHaveIt) {
   EXPECT_NE(text.find("implicit_barrier"), std::string::npos) << text;
   EXPECT_NE(text.find("Two OpenMP run times are used on rank 0"), std::string::npos) << text;
   EXPECT_NE(text.find("waiting for slower threads"), std::string::npos) << text;
+}
+
+// Two ranks, of which the second one's threads wait for longer, and in a critical section.
+TEST(OpenMpRanks, ARegionHasARowForEachRankAndThread) {
+  ProfileBuilder b(2);
+  const std::uint32_t path = b.path({b.native("solve", "/u/a.out", "/u/a.c", 12)});
+  const std::uint32_t inside = b.child(path, b.native("solve", "/u/a.out", "/u/a.c", 14));
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    b.sampled(rank, path, Category::kNative, 10'000);
+    shard::OmpRank& of = b.data.omp_ranks.emplace_back();
+    of.rank = rank;
+    of.method = shard::OmpMethod::kGomp;
+    shard::OmpRegion& region = b.data.omp_regions.emplace_back();
+    region.rank = rank;
+    region.path = path;
+    region.threads = 2;
+    region.count = 5;
+    region.time_ns = region.longest_ns = 10'000 * kMs;
+    region.threads_ns = 20'000 * kMs;
+    region.wait_ns = (1 + rank) * 1000 * kMs;
+    region.inner_wait_ns = rank * 4000 * kMs;
+    shard::OmpThread& thread = b.data.omp_threads.emplace_back();
+    thread.rank = rank;
+    thread.path = path;
+    thread.threads = 2;
+    thread.number = 1;
+    thread.count = 5;
+    thread.time_ns = 10'000 * kMs;
+    thread.wait_ns = region.wait_ns;
+  }
+  shard::OmpConstruct& critical = b.data.omp_constructs.emplace_back();
+  critical.rank = 1;
+  critical.region_path = path;
+  critical.path = inside;
+  critical.threads = 2;
+  critical.kind = OmpKind::kCritical;
+  critical.count = 10;
+  critical.time_ns = critical.wait_ns = 4000 * kMs;
+  const Analysis a = analyse(b.data);
+  const OpenMpRegionRow& row = a.openmp->regions.at(0);
+  ASSERT_EQ(row.ranks.size(), 2u);
+  const OpenMpRegionRank &first = row.ranks[0], &second = row.ranks[1];
+  EXPECT_EQ(second.rank, 1);
+  EXPECT_EQ(second.count, 5u);
+  EXPECT_EQ(second.threads, 2u);
+  EXPECT_NEAR(second.time_s, 10, 1e-6);
+  EXPECT_NEAR(second.thread_s, 20, 1e-6);
+  EXPECT_NEAR(second.work_s, 14, 1e-6);
+  EXPECT_NEAR(second.wait_s, 6, 1e-6);
+  EXPECT_NEAR(second.serial_s, 4, 1e-6);
+  EXPECT_NEAR(*second.imbalance, 20.0 / 14, 1e-6);
+  EXPECT_NEAR(*second.efficiency.serialization, 14.0 / 18, 1e-6);
+  EXPECT_NEAR(*second.efficiency.load_balance, 18.0 / 20, 1e-6);
+  EXPECT_NEAR(*second.efficiency.scheduling, 1, 1e-6);
+  EXPECT_NEAR(*second.efficiency.parallel, 14.0 / 20, 1e-6);
+  EXPECT_NEAR(*first.efficiency.serialization, 1, 1e-6);
+  EXPECT_NEAR(*first.efficiency.load_balance, 19.0 / 20, 1e-6);
+  EXPECT_NEAR(*row.efficiency.parallel, 33.0 / 40, 1e-6);
+  EXPECT_NEAR(*row.efficiency.serialization, 33.0 / 37, 1e-6);
+  ASSERT_EQ(first.threads_of_team.size(), 2u);
+  EXPECT_NEAR(first.threads_of_team[1].wait_s, 1, 1e-6);
+  EXPECT_NEAR(second.threads_of_team.at(1).wait_s, 2, 1e-6);
+  const auto json = nlohmann::json::parse(render_json(a))["openmp"]["regions"][0]["by_rank"][1];
+  EXPECT_EQ(json["rank"], 1);
+  EXPECT_NEAR(json["serialization"].get<double>(), 14.0 / 18, 1e-6);
+  EXPECT_NEAR(json["by_thread"][1]["wait_s"].get<double>(), 2, 1e-6);
+
+  std::vector<OpenMpRegionRank> kept = row.ranks;
+  keep_costly(kept, 1);
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].rank, 1);
+}
+
+// In a region that the program has named: 4 s on one thread, and 6 s of a team of two. Before it: 2 s.
+TEST(OpenMpInRegions, TheyHaveItsEfficiencies) {
+  ProfileBuilder b(1);
+  const shard::Frame main = b.native("main", "/u/a.out", "/u/a.c", 99);
+  const std::uint32_t before = b.path({main, b.native("read", "/u/a.out", "/u/a.c", 5)});
+  const std::uint32_t step = b.path({main, b.region("step")});
+  const std::uint32_t setup = b.child(step, b.native("setup", "/u/a.out", "/u/a.c", 20));
+  const std::uint32_t solve = b.child(step, b.native("solve", "/u/a.out", "/u/a.c", 12));
+  b.data.ranks[0].elapsed_ns = 12'000 * kMs;
+  b.sampled(0, before, Category::kNative, 2000);
+  b.sampled(0, setup, Category::kNative, 4000);
+  b.sampled(0, b.child(solve, b.native("body", "/u/a.out", "/u/a.c", 14)), Category::kNative, 6000);
+  b.data.omp_ranks.emplace_back().method = shard::OmpMethod::kGomp;
+  shard::OmpRegion& region = b.data.omp_regions.emplace_back();
+  region.path = solve;
+  region.threads = 2;
+  region.count = 1;
+  region.time_ns = region.longest_ns = 6000 * kMs;
+  region.threads_ns = 12'000 * kMs;
+  region.wait_ns = 3000 * kMs;
+  const Analysis a = analyse(b.data);
+  ASSERT_EQ(a.regions.size(), 1u);
+  const RegionRow& row = a.regions[0];
+  EXPECT_NEAR(*row.openmp.serialization, 13.0 / 17, 1e-3);
+  EXPECT_NEAR(*row.openmp.load_balance, 17.0 / 20, 1e-3);
+  EXPECT_NEAR(*row.openmp.scheduling, 1, 1e-6);
+  EXPECT_NEAR(*row.openmp.parallel, 13.0 / 20, 1e-3);
+  EXPECT_NEAR(*row.hybrid_parallel, *row.openmp.parallel, 1e-9) << "there is no MPI";
+  EXPECT_NEAR(*a.openmp->efficiency.parallel, 15.0 / 24, 1e-6);
+  const auto json = nlohmann::json::parse(render_json(a))["regions"][0]["openmp"];
+  EXPECT_NEAR(json["parallel"].get<double>(), 13.0 / 20, 1e-3);
 }
 
 }  // namespace

@@ -486,6 +486,20 @@ export interface MutexRow extends Place {
   holders: (Place & { wait_s: number })[];
 }
 
+export interface LockRow {
+  name: string | null;
+  rank: number | null;
+  address: string | null;
+  mutexes: number | null;
+  wait_s: number;
+  waits: number;
+  longest_s: number;
+  rank_max_s: number;
+  rank_max: number;
+  lines: (Place & { wait_s: number })[];
+  holders: (Place & { wait_s: number })[];
+}
+
 export interface OpenMpConstructRow extends Place {
   kind: string;
   count: number;
@@ -495,6 +509,7 @@ export interface OpenMpConstructRow extends Place {
   chunks: number | null;
   iterations: number | null;
   imbalance: number | null;
+  schedules: string[];
 }
 
 export interface OpenMpThreadRow {
@@ -503,7 +518,29 @@ export interface OpenMpThreadRow {
   wait_s: number;
 }
 
-export interface OpenMpRegionRow extends Place {
+export interface OpenMpFactors {
+  load_balance: Seconds;
+  scheduling: Seconds;
+  serialization: Seconds;
+}
+
+// Of one rank in a region.
+export interface OpenMpRegionRank extends OpenMpFactors {
+  rank: number;
+  count: number;
+  threads: number;
+  time_s: number;
+  threads_s: number;
+  work_s: number;
+  wait_s: number;
+  serial_s: number;
+  schedule_s: number;
+  imbalance: number | null;
+  efficiency: Seconds;
+  by_thread: OpenMpThreadRow[];
+}
+
+export interface OpenMpRegionRow extends Place, OpenMpFactors {
   called: string | null;
   kind: "parallel" | "teams";
   level: number;
@@ -524,6 +561,7 @@ export interface OpenMpRegionRow extends Place {
   efficiency: Seconds;
   constructs: OpenMpConstructRow[];
   by_thread: OpenMpThreadRow[];
+  by_rank: OpenMpRegionRank[];
 }
 
 export interface OpenMpSerialRow extends Place {
@@ -547,7 +585,7 @@ export interface OpenMpRankRow {
 }
 
 export interface OpenMp {
-  efficiency: { parallel: Seconds; load_balance: Seconds; scheduling: Seconds; serialization: Seconds };
+  efficiency: { parallel: Seconds } & OpenMpFactors;
   hybrid: { parallel: Seconds; mpi: Seconds; openmp: Seconds };
   work_s: number;
   imbalance_s: number;
@@ -622,6 +660,7 @@ export interface RegionRow extends Parts {
   rank_max_s: number;
   rank_max: number;
   efficiency: Omit<Efficiency, "serialization" | "transfer">;
+  openmp: { parallel: Seconds; hybrid: Seconds } & OpenMpFactors;
   efficiency_above_one: EfficiencyName[]; // by measuring error
   counters: Record<string, number>;
   derived: Derived[];
@@ -807,6 +846,7 @@ export interface Report {
   process_groups: ProcessGroupRow[];
   event_loops: EventLoopRow[];
   mutexes: MutexRow[];
+  locks: LockRow[];
   openmp: OpenMp | null;
   tasks: TaskRow[];
   task_tree: TaskTreeRow[];
