@@ -219,6 +219,7 @@ inline void unite(shard::OmpConstruct& into, const shard::OmpConstruct& row) {
   into.iterations += row.iterations;
   into.longest_ns += row.longest_ns;
   into.used = std::max(into.used, row.used);
+  into.schedules |= row.schedules;
 }
 inline auto key(const shard::OmpConstruct& row) {
   return std::tuple(row.region_path, row.threads, row.level, row.main, row.path, row.kind);

@@ -538,9 +538,9 @@ void end_task(OmpState& state) noexcept {
   go_on(state, entry);
 }
 
-void begin_work(OmpEntry& entry, wire::OmpConstruct construct, std::uint64_t code,
-                std::uint64_t step) noexcept {
-  entry.work = {code, fast_now(), construct, false, 0, 0, 0, 0, step};
+void begin_work(OmpEntry& entry, wire::OmpConstruct construct, std::uint64_t code, std::uint64_t step,
+                std::uint8_t schedules) noexcept {
+  entry.work = {code, fast_now(), construct, false, schedules, 0, 0, 0, 0, step, 0};
 }
 
 void end_work(OmpState& state, OmpEntry& entry) noexcept {
@@ -553,11 +553,16 @@ void end_work(OmpState& state, OmpEntry& entry) noexcept {
   if (row == nullptr) return;
   add(row->count, 1, entry.shared);
   add(row->time_ns, fast_ns(fast_between(work.begin, now)), entry.shared);
+  if ((row->schedules.load(kRelaxed) & work.schedules) != work.schedules)
+    row->schedules.fetch_or(work.schedules, kRelaxed);
   if (work.calls != 0) {
     const std::uint64_t measured = (work.calls + kPartsPerMeasured - 1) / kPartsPerMeasured;
     add(row->schedule_ns, fast_ns(work.schedule) * work.calls / measured, entry.shared);
   }
-  if (work.chunks == 0) return;
+  if (work.chunks == 0) {
+    if (work.whole != 0) add(row->iterations, work.whole, entry.shared);
+    return;
+  }
   add(row->chunks, work.chunks, entry.shared);
   if (work.step != 0) add(row->iterations, work.span / work.step, entry.shared);
 }

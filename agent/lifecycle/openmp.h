@@ -128,9 +128,10 @@ void forget_wait(OmpState& state) noexcept;  // it was none
 void begin_task(OmpState& state, std::uint64_t code) noexcept;
 void end_task(OmpState& state) noexcept;
 
-// A loop or sections, shared out in parts. step: of the loop variable; 0 not known.
-void begin_work(OmpEntry& entry, wire::OmpConstruct construct, std::uint64_t code,
-                std::uint64_t step) noexcept;
+// A loop or sections, shared out in parts. step: of the loop variable; 0 not known. schedules: of a loop,
+// wire::OmpSchedules; 0 not known (yet: OmpWork::schedules).
+void begin_work(OmpEntry& entry, wire::OmpConstruct construct, std::uint64_t code, std::uint64_t step,
+                std::uint8_t schedules) noexcept;
 // The thread asks for its next part. One in so many of these is measured, since measuring all would take as
 // long as what they do: for that one, begin_part() returns the time.
 inline constexpr std::uint64_t kPartsPerMeasured = 16;

@@ -14,15 +14,16 @@ struct Shared {
   bool has_work;
   wire::OmpConstruct construct;
   std::uint64_t step;
+  std::uint8_t schedules;
   OneThread all;
 };
-constexpr Shared kNothing = {false, wire::OmpConstruct::kLoop, 0, {}};
+constexpr Shared kNothing = {false, wire::OmpConstruct::kLoop, 0, 0, {}};
 Shared sections_of(unsigned count) noexcept {
-  return {true, wire::OmpConstruct::kSections, 0, OneThread::of(count)};
+  return {true, wire::OmpConstruct::kSections, 0, 0, OneThread::of(count)};
 }
-Shared loop_of(long first, long last, long step) noexcept {
+Shared loop_of(Gomp which, long first, long last, long step) noexcept {
   return {true, wire::OmpConstruct::kLoop, static_cast<std::uint64_t>(step < 0 ? -step : step),
-          OneThread::of(LoopRange<long>{first, last, step > 0})};
+          schedules_of(which), OneThread::of(LoopRange<long>{first, last, step > 0})};
 }
 
 [[gnu::always_inline]] inline void enter(OmpTeam* team, std::uint32_t number) noexcept {
@@ -31,7 +32,8 @@ Shared loop_of(long first, long last, long step) noexcept {
   enter_team(team, size, number);
   if (!team->has_work) return;
   OmpEntry* const entry = innermost_team(openmp_state());
-  if (entry != nullptr && entry->team == team) begin_work(*entry, team->work, team->code, team->step);
+  if (entry != nullptr && entry->team == team)
+    begin_work(*entry, team->work, team->code, team->step, team->schedules);
 }
 
 // A thread's part of a region.
@@ -80,6 +82,7 @@ OmpTeam* begin(const OmpRuntime& runtime, std::uint64_t code, std::uintptr_t fra
     team->has_work = true;
     team->work = shared.construct;
     team->step = shared.step;
+    team->schedules = shared.schedules;
   }
   return team;
 }
@@ -165,8 +168,8 @@ CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_sections, Body body, void* data, unsi
 #define CLUSTERPROF_PARALLEL_LOOP(name)                                                                     \
   CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,        \
                          long step, long chunk, unsigned flags) {                                           \
-    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(first, last, step), body, data, threads, first, last, step, \
-        chunk, flags);                                                                                      \
+    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(Gomp::name, first, last, step), body, data, threads, first, \
+        last, step, chunk, flags);                                                                          \
   }
 CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_static)
 CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_dynamic)
@@ -177,8 +180,8 @@ CLUSTERPROF_PARALLEL_LOOP(GOMP_parallel_loop_nonmonotonic_guided)
 #define CLUSTERPROF_PARALLEL_RUNTIME_LOOP(name)                                                             \
   CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,        \
                          long step, unsigned flags) {                                                       \
-    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(first, last, step), body, data, threads, first, last, step, \
-        flags);                                                                                             \
+    run(Gomp::name, CLUSTERPROF_CALLER, loop_of(Gomp::name, first, last, step), body, data, threads, first, \
+        last, step, flags);                                                                                 \
   }
 CLUSTERPROF_PARALLEL_RUNTIME_LOOP(GOMP_parallel_loop_runtime)
 CLUSTERPROF_PARALLEL_RUNTIME_LOOP(GOMP_parallel_loop_nonmonotonic_runtime)
@@ -194,11 +197,11 @@ CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_sections_start, Body body, void* data
         count);
 }
 
-#define CLUSTERPROF_PARALLEL_LOOP_START(name)                                                           \
-  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,    \
-                         long step, long chunk) {                                                       \
-    start(Gomp::name, CLUSTERPROF_CALLER, loop_of(first, last, step), body, data, threads, first, last, \
-          step, chunk);                                                                                 \
+#define CLUSTERPROF_PARALLEL_LOOP_START(name)                                                          \
+  CLUSTERPROF_STANDS_FOR(void, name, Body body, void* data, unsigned threads, long first, long last,   \
+                         long step, long chunk) {                                                      \
+    start(Gomp::name, CLUSTERPROF_CALLER, loop_of(Gomp::name, first, last, step), body, data, threads, \
+          first, last, step, chunk);                                                                   \
   }
 CLUSTERPROF_PARALLEL_LOOP_START(GOMP_parallel_loop_static_start)
 CLUSTERPROF_PARALLEL_LOOP_START(GOMP_parallel_loop_dynamic_start)
@@ -206,8 +209,9 @@ CLUSTERPROF_PARALLEL_LOOP_START(GOMP_parallel_loop_guided_start)
 
 CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_loop_runtime_start, Body body, void* data, unsigned threads,
                        long first, long last, long step) {
-  start(Gomp::GOMP_parallel_loop_runtime_start, CLUSTERPROF_CALLER, loop_of(first, last, step), body, data,
-        threads, first, last, step);
+  start(Gomp::GOMP_parallel_loop_runtime_start, CLUSTERPROF_CALLER,
+        loop_of(Gomp::GOMP_parallel_loop_runtime_start, first, last, step), body, data, threads, first, last,
+        step);
 }
 
 CLUSTERPROF_STANDS_FOR(void, GOMP_parallel_end) {

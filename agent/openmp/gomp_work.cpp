@@ -25,16 +25,16 @@ std::uint64_t span_of(const Number* first, const Number* last) noexcept {
 // The program begins a loop, and gets its first chunk. Of a loop with reductions whose parts it computes
 // itself, it asks for none.
 template <typename Number, typename... Arguments>
-[[gnu::always_inline]] inline bool start_loop(Gomp which, const void* caller, const LoopRange<Number>& range,
-                                              Number step, Number* first, Number* last,
-                                              Arguments... arguments) noexcept {
+[[gnu::always_inline]] inline bool start_loop(Gomp which, std::uint8_t schedules, const void* caller,
+                                              const LoopRange<Number>& range, Number step, Number* first,
+                                              Number* last, Arguments... arguments) noexcept {
   const OmpRuntime& runtime = runtime_of(caller);
   if (runtime.function<bool(Arguments...)>(which) == nullptr)
     return first == nullptr || OneThread::of(range).take_range(first, last);
   OmpEntry* const entry = recorded_team(runtime, openmp_state());
   if (entry == nullptr) return pass_on<bool>(runtime, which, arguments...);
   entry->single_code = 0;
-  begin_work(*entry, OmpConstruct::kLoop, code_of(caller), size_of(step));
+  begin_work(*entry, OmpConstruct::kLoop, code_of(caller), size_of(step), schedules);
   const bool got_one = pass_on<bool>(runtime, which, arguments...);
   end_part(*entry, 0, got_one && first != nullptr, got_one ? span_of(first, last) : 0);
   return got_one;
@@ -64,7 +64,7 @@ template <typename... Arguments>
   OmpEntry* const entry = recorded_team(runtime, openmp_state());
   if (entry == nullptr) return pass_on<unsigned>(runtime, which, count, arguments...);
   entry->single_code = 0;
-  begin_work(*entry, OmpConstruct::kSections, code_of(caller), 0);
+  begin_work(*entry, OmpConstruct::kSections, code_of(caller), 0, 0);
   const unsigned section = pass_on<unsigned>(runtime, which, count, arguments...);
   end_part(*entry, 0, section != 0, 0);
   return section;
@@ -103,8 +103,9 @@ using namespace clusterprof::agent;
 // Parameters of each kind of function, and what it passes on.
 #define CLUSTERPROF_LOOP_START(name)                                                                         \
   CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long chunk, Long* first, Long* last) { \
-    return start_loop<Long>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, step > 0}, step, first, last,       \
-                            begin, end, step, chunk, first, last);                                           \
+    return start_loop<Long>(Gomp::name, schedules_of(Gomp::name), CLUSTERPROF_CALLER,                        \
+                            {begin, end, step > 0}, step, first, last, begin, end, step, chunk, first,       \
+                            last);                                                                           \
   }
 CLUSTERPROF_LOOP_START(GOMP_loop_static_start)
 CLUSTERPROF_LOOP_START(GOMP_loop_dynamic_start)
@@ -117,41 +118,44 @@ CLUSTERPROF_LOOP_START(GOMP_loop_ordered_guided_start)
 
 #define CLUSTERPROF_RUNTIME_LOOP_START(name)                                                           \
   CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long* first, Long* last) {       \
-    return start_loop<Long>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, step > 0}, step, first, last, \
-                            begin, end, step, first, last);                                            \
+    return start_loop<Long>(Gomp::name, schedules_of(Gomp::name), CLUSTERPROF_CALLER,                  \
+                            {begin, end, step > 0}, step, first, last, begin, end, step, first, last); \
   }
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_runtime_start)
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_nonmonotonic_runtime_start)
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_maybe_nonmonotonic_runtime_start)
 CLUSTERPROF_RUNTIME_LOOP_START(GOMP_loop_ordered_runtime_start)
 
-#define CLUSTERPROF_GENERAL_LOOP_START(name)                                                           \
-  CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long schedule, Long chunk,       \
-                         Long* first, Long* last, std::uintptr_t* reductions, void** memory) {         \
-    return start_loop<Long>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, step > 0}, step, first, last, \
-                            begin, end, step, schedule, chunk, first, last, reductions, memory);       \
+#define CLUSTERPROF_GENERAL_LOOP_START(name)                                                              \
+  CLUSTERPROF_STANDS_FOR(bool, name, Long begin, Long end, Long step, Long schedule, Long chunk,          \
+                         Long* first, Long* last, std::uintptr_t* reductions, void** memory) {            \
+    return start_loop<Long>(Gomp::name, schedules_given(schedule), CLUSTERPROF_CALLER,                    \
+                            {begin, end, step > 0}, step, first, last, begin, end, step, schedule, chunk, \
+                            first, last, reductions, memory);                                             \
   }
 CLUSTERPROF_GENERAL_LOOP_START(GOMP_loop_start)
 CLUSTERPROF_GENERAL_LOOP_START(GOMP_loop_ordered_start)
 
 // With doacross dependences, counts has the iterations of each loop of the nest; chunks are of the outermost.
-#define CLUSTERPROF_DOACROSS_START(name)                                                                  \
-  CLUSTERPROF_STANDS_FOR(bool, name, unsigned loops, Long* counts, Long chunk, Long* first, Long* last) { \
-    return start_loop<Long>(Gomp::name, CLUSTERPROF_CALLER, {0, counts[0], true}, 1, first, last, loops,  \
-                            counts, chunk, first, last);                                                  \
+#define CLUSTERPROF_DOACROSS_START(name)                                                                    \
+  CLUSTERPROF_STANDS_FOR(bool, name, unsigned loops, Long* counts, Long chunk, Long* first, Long* last) {   \
+    return start_loop<Long>(Gomp::name, schedules_of(Gomp::name), CLUSTERPROF_CALLER, {0, counts[0], true}, \
+                            1, first, last, loops, counts, chunk, first, last);                             \
   }
 CLUSTERPROF_DOACROSS_START(GOMP_loop_doacross_static_start)
 CLUSTERPROF_DOACROSS_START(GOMP_loop_doacross_dynamic_start)
 CLUSTERPROF_DOACROSS_START(GOMP_loop_doacross_guided_start)
 CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_doacross_runtime_start, unsigned loops, Long* counts, Long* first,
                        Long* last) {
-  return start_loop<Long>(Gomp::GOMP_loop_doacross_runtime_start, CLUSTERPROF_CALLER, {0, counts[0], true}, 1,
-                          first, last, loops, counts, first, last);
+  return start_loop<Long>(Gomp::GOMP_loop_doacross_runtime_start,
+                          schedules_of(Gomp::GOMP_loop_doacross_runtime_start), CLUSTERPROF_CALLER,
+                          {0, counts[0], true}, 1, first, last, loops, counts, first, last);
 }
 CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_doacross_start, unsigned loops, Long* counts, Long schedule,
                        Long chunk, Long* first, Long* last, std::uintptr_t* reductions, void** memory) {
-  return start_loop<Long>(Gomp::GOMP_loop_doacross_start, CLUSTERPROF_CALLER, {0, counts[0], true}, 1, first,
-                          last, loops, counts, schedule, chunk, first, last, reductions, memory);
+  return start_loop<Long>(Gomp::GOMP_loop_doacross_start, schedules_given(schedule), CLUSTERPROF_CALLER,
+                          {0, counts[0], true}, 1, first, last, loops, counts, schedule, chunk, first, last,
+                          reductions, memory);
 }
 
 #define CLUSTERPROF_LOOP_NEXT(name)                                 \
@@ -171,11 +175,11 @@ CLUSTERPROF_LOOP_NEXT(GOMP_loop_ordered_dynamic_next)
 CLUSTERPROF_LOOP_NEXT(GOMP_loop_ordered_guided_next)
 CLUSTERPROF_LOOP_NEXT(GOMP_loop_ordered_runtime_next)
 
-#define CLUSTERPROF_WIDE_START(name)                                                                        \
-  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Wide chunk, Wide* first,     \
-                         Wide* last) {                                                                      \
-    return start_loop<Wide>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, up}, step, first, last, up, begin, \
-                            end, step, chunk, first, last);                                                 \
+#define CLUSTERPROF_WIDE_START(name)                                                                    \
+  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Wide chunk, Wide* first, \
+                         Wide* last) {                                                                  \
+    return start_loop<Wide>(Gomp::name, schedules_of(Gomp::name), CLUSTERPROF_CALLER, {begin, end, up}, \
+                            step, first, last, up, begin, end, step, chunk, first, last);               \
   }
 CLUSTERPROF_WIDE_START(GOMP_loop_ull_static_start)
 CLUSTERPROF_WIDE_START(GOMP_loop_ull_dynamic_start)
@@ -186,42 +190,45 @@ CLUSTERPROF_WIDE_START(GOMP_loop_ull_ordered_static_start)
 CLUSTERPROF_WIDE_START(GOMP_loop_ull_ordered_dynamic_start)
 CLUSTERPROF_WIDE_START(GOMP_loop_ull_ordered_guided_start)
 
-#define CLUSTERPROF_WIDE_RUNTIME_START(name)                                                                \
-  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Wide* first, Wide* last) {   \
-    return start_loop<Wide>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, up}, step, first, last, up, begin, \
-                            end, step, first, last);                                                        \
+#define CLUSTERPROF_WIDE_RUNTIME_START(name)                                                              \
+  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Wide* first, Wide* last) { \
+    return start_loop<Wide>(Gomp::name, schedules_of(Gomp::name), CLUSTERPROF_CALLER, {begin, end, up},   \
+                            step, first, last, up, begin, end, step, first, last);                        \
   }
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_runtime_start)
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_nonmonotonic_runtime_start)
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_maybe_nonmonotonic_runtime_start)
 CLUSTERPROF_WIDE_RUNTIME_START(GOMP_loop_ull_ordered_runtime_start)
 
-#define CLUSTERPROF_WIDE_GENERAL_START(name)                                                                \
-  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Long schedule, Wide chunk,   \
-                         Wide* first, Wide* last, std::uintptr_t* reductions, void** memory) {              \
-    return start_loop<Wide>(Gomp::name, CLUSTERPROF_CALLER, {begin, end, up}, step, first, last, up, begin, \
-                            end, step, schedule, chunk, first, last, reductions, memory);                   \
+#define CLUSTERPROF_WIDE_GENERAL_START(name)                                                              \
+  CLUSTERPROF_STANDS_FOR(bool, name, bool up, Wide begin, Wide end, Wide step, Long schedule, Wide chunk, \
+                         Wide* first, Wide* last, std::uintptr_t* reductions, void** memory) {            \
+    return start_loop<Wide>(Gomp::name, schedules_given(schedule), CLUSTERPROF_CALLER, {begin, end, up},  \
+                            step, first, last, up, begin, end, step, schedule, chunk, first, last,        \
+                            reductions, memory);                                                          \
   }
 CLUSTERPROF_WIDE_GENERAL_START(GOMP_loop_ull_start)
 CLUSTERPROF_WIDE_GENERAL_START(GOMP_loop_ull_ordered_start)
 
-#define CLUSTERPROF_WIDE_DOACROSS_START(name)                                                             \
-  CLUSTERPROF_STANDS_FOR(bool, name, unsigned loops, Wide* counts, Wide chunk, Wide* first, Wide* last) { \
-    return start_loop<Wide>(Gomp::name, CLUSTERPROF_CALLER, {0, counts[0], true}, 1, first, last, loops,  \
-                            counts, chunk, first, last);                                                  \
+#define CLUSTERPROF_WIDE_DOACROSS_START(name)                                                               \
+  CLUSTERPROF_STANDS_FOR(bool, name, unsigned loops, Wide* counts, Wide chunk, Wide* first, Wide* last) {   \
+    return start_loop<Wide>(Gomp::name, schedules_of(Gomp::name), CLUSTERPROF_CALLER, {0, counts[0], true}, \
+                            1, first, last, loops, counts, chunk, first, last);                             \
   }
 CLUSTERPROF_WIDE_DOACROSS_START(GOMP_loop_ull_doacross_static_start)
 CLUSTERPROF_WIDE_DOACROSS_START(GOMP_loop_ull_doacross_dynamic_start)
 CLUSTERPROF_WIDE_DOACROSS_START(GOMP_loop_ull_doacross_guided_start)
 CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_ull_doacross_runtime_start, unsigned loops, Wide* counts, Wide* first,
                        Wide* last) {
-  return start_loop<Wide>(Gomp::GOMP_loop_ull_doacross_runtime_start, CLUSTERPROF_CALLER,
+  return start_loop<Wide>(Gomp::GOMP_loop_ull_doacross_runtime_start,
+                          schedules_of(Gomp::GOMP_loop_ull_doacross_runtime_start), CLUSTERPROF_CALLER,
                           {0, counts[0], true}, 1, first, last, loops, counts, first, last);
 }
 CLUSTERPROF_STANDS_FOR(bool, GOMP_loop_ull_doacross_start, unsigned loops, Wide* counts, Long schedule,
                        Wide chunk, Wide* first, Wide* last, std::uintptr_t* reductions, void** memory) {
-  return start_loop<Wide>(Gomp::GOMP_loop_ull_doacross_start, CLUSTERPROF_CALLER, {0, counts[0], true}, 1,
-                          first, last, loops, counts, schedule, chunk, first, last, reductions, memory);
+  return start_loop<Wide>(Gomp::GOMP_loop_ull_doacross_start, schedules_given(schedule), CLUSTERPROF_CALLER,
+                          {0, counts[0], true}, 1, first, last, loops, counts, schedule, chunk, first, last,
+                          reductions, memory);
 }
 
 #define CLUSTERPROF_WIDE_NEXT(name)                                 \

@@ -33,6 +33,7 @@ enum Callback : int {
   kWork = 20,
   kMutexAcquire = 26,
   kMutexAcquired = 27,
+  kDispatch = 32,
 };
 using SetCallback = int (*)(Callback which, Function callback);
 inline constexpr int kSetNever = 1;  // this and less: it will not be called
@@ -64,6 +65,11 @@ enum WorkKind : int {
   kLoopDynamic = 11,
   kLoopGuided = 12,
   kLoopOther = 13,
+};
+
+enum DispatchKind : int { kSection = 2, kLoopChunk = 3 };  // 5.2: chunks
+struct DispatchChunk {
+  std::uint64_t start, iterations;
 };
 
 enum MutexKind : int { kLock = 1, kTestLock, kNestLock, kTestNestLock, kCritical, kAtomic, kOrdered };

@@ -5,11 +5,17 @@
 // The end of a worker's wait at the end of a region is told when the worker is needed again, which may be
 // much later. So it is not used: the beginning of that wait is the end of the thread's part, and the rest is
 // known when the region ends (lifecycle/openmp.h).
+//
+// How a loop is shared out is told by newer versions, as the kind of work (OpenMP 5.2). With older ones all
+// loops are of one kind. But the end of a static one is told by the function that the program calls for it,
+// and that of others by the one that has no more chunks.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <dlfcn.h>
+#include <link.h>
 
+#include <atomic>
 #include <cstdlib>
 
 #include "agent/lifecycle/openmp.h"
@@ -32,6 +38,54 @@ std::uint64_t code_of(const void* code) noexcept {
 
 OmpTeam* team_of(const Data* parallel) noexcept {
   return parallel != nullptr ? static_cast<OmpTeam*>(parallel->pointer) : nullptr;
+}
+
+// Where the run time ends loops with a static schedule. Set before there are callbacks; size 0: not known.
+struct CodeRange {
+  std::uintptr_t begin, size;
+};
+constinit CodeRange g_static_end = {};
+// The run time tells the chunks of loops: it has done so.
+constinit std::atomic<bool> g_tells_chunks = false;
+
+// In the run time that has `code`.
+CodeRange static_end_of(const void* code) noexcept {
+  Dl_info info;
+  if (dladdr(code, &info) == 0 || info.dli_fname == nullptr) return {};
+  void* const handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return {};
+  const void* const function = dlsym(handle, "__kmpc_for_static_fini");
+  dlclose(handle);  // the run time stays
+  const ElfW(Sym)* symbol = nullptr;
+  if (function == nullptr ||
+      dladdr1(function, &info, const_cast<void**>(reinterpret_cast<const void**>(&symbol)), RTLD_DL_SYMENT) ==
+          0 ||
+      symbol == nullptr || info.dli_saddr != function)
+    return {};
+  return {reinterpret_cast<std::uintptr_t>(function), symbol->st_size};
+}
+
+// Of a loop whose end was told by a call that returns to `here`. `given`: what the run time says of where the
+// program is, to which it returns itself if it has left the call to us (a tail call).
+std::uint8_t schedule_at_end(const void* here, const void* given) noexcept {
+  if (g_static_end.size == 0 || here == given) return 0;
+  const bool is_static = reinterpret_cast<std::uintptr_t>(here) - g_static_end.begin < g_static_end.size;
+  return is_static ? wire::kOmpStatic : wire::kOmpHandedOut;
+}
+
+std::uint8_t schedule_of(int kind) noexcept {
+  switch (kind) {
+    case ompt::kLoopStatic:
+      return wire::kOmpStatic;
+    case ompt::kLoopDynamic:
+      return wire::kOmpDynamic;
+    case ompt::kLoopGuided:
+      return wire::kOmpGuided;
+    case ompt::kLoopOther:
+      return wire::kOmpHandedOut;
+    default:
+      return 0;
+  }
 }
 
 void begin_parallel(Data*, const ompt::Frame*, Data* parallel, unsigned asked, int flags, const void* code) {
@@ -119,6 +173,23 @@ void sync_region_wait(int kind, ompt::Endpoint endpoint, Data*, Data*, const voi
   }
 }
 
+void begin_shared(OmpEntry& entry, int kind, std::uint64_t code, std::uint64_t count) noexcept {
+  entry.single_code = 0;
+  if (kind == ompt::kSections) return begin_work(entry, OmpConstruct::kSections, code, 0, 0);
+  begin_work(entry, OmpConstruct::kLoop, code, 1, schedule_of(kind));  // chunks are told in iterations
+  // The iterations of the whole loop. Of a team of one thread, older versions tell the loop variable's span.
+  const bool is_count = entry.size > 1 && count <= std::uint64_t{1} << 62;
+  if (entry.number == 0 && is_count) entry.work.whole = count;
+}
+
+void end_shared(OmpState& state, OmpEntry& entry, const void* here, const void* given) noexcept {
+  OmpWork& work = entry.work;
+  if (work.construct == OmpConstruct::kLoop && work.schedules == 0)
+    work.schedules = schedule_at_end(here, given);
+  if (g_tells_chunks.load(std::memory_order_relaxed)) work.whole = 0;
+  end_work(state, entry);
+}
+
 void work(int kind, ompt::Endpoint endpoint, Data*, Data*, std::uint64_t count, const void* given) {
   OmpState* const state = openmp_state();
   OmpEntry* const entry = innermost_team(state);
@@ -132,10 +203,9 @@ void work(int kind, ompt::Endpoint endpoint, Data*, Data*, std::uint64_t count, 
     case ompt::kLoopOther:
     case ompt::kSections:
       if (endpoint == ompt::kBegin) {
-        entry->single_code = 0;
-        begin_work(*entry, kind == ompt::kSections ? OmpConstruct::kSections : OmpConstruct::kLoop, code, 0);
+        begin_shared(*entry, kind, code, count);
       } else if (endpoint == ompt::kEnd) {
-        end_work(*state, *entry);
+        end_shared(*state, *entry, __builtin_return_address(0), given);
       }
       break;
     case ompt::kSingleExecutor:
@@ -146,7 +216,22 @@ void work(int kind, ompt::Endpoint endpoint, Data*, Data*, std::uint64_t count, 
     default:
       break;
   }
-  (void)count;  // of all threads together
+}
+
+// A thread has got a part of a loop or of sections.
+void dispatch(Data*, Data*, int kind, Data instance) {
+  OmpEntry* const entry = innermost_team(openmp_state());
+  if (entry == nullptr || entry->work.code == 0 || entry->work.over) return;
+  OmpWork& work = entry->work;
+  if (kind == ompt::kSection && work.construct == OmpConstruct::kSections) {
+    ++work.chunks;
+  } else if (kind == ompt::kLoopChunk && work.construct == OmpConstruct::kLoop &&
+             instance.pointer != nullptr) {
+    if (!g_tells_chunks.load(std::memory_order_relaxed))
+      g_tells_chunks.store(true, std::memory_order_relaxed);
+    ++work.chunks;
+    work.span += static_cast<const ompt::DispatchChunk*>(instance.pointer)->iterations;
+  }
 }
 
 void mutex_acquire(int kind, unsigned, unsigned, std::uint64_t, const void* code) {
@@ -198,6 +283,8 @@ int initialize(ompt::Lookup lookup, int, Data*) {
                            set(set_callback, ompt::kParallelEnd, end_parallel) &&
                            set(set_callback, ompt::kImplicitTask, implicit_task);
   if (!has_regions) return 0;
+  g_static_end = static_end_of(reinterpret_cast<const void*>(lookup));
+  set(set_callback, ompt::kDispatch, dispatch);
   set(set_callback, ompt::kSyncRegionWait, sync_region_wait);
   set(set_callback, ompt::kWork, work);
   set(set_callback, ompt::kMutexAcquire, mutex_acquire);

@@ -54,7 +54,8 @@ struct alignas(64) OmpTeam {
   std::uintptr_t frame;  // on the stack of the thread that began it, which runs it below; 0: not known
   std::uint64_t step;
   wire::OmpConstruct construct, work;
-  bool goes_on;  // the program itself calls the function for number 0, and then GOMP_parallel_end
+  std::uint8_t schedules;  // of work that is a loop: wire::OmpSchedules
+  bool goes_on;            // the program itself calls the function for number 0, and then GOMP_parallel_end
 
   // For the thread that began it.
   alignas(64) std::uint64_t fork;
@@ -70,8 +71,10 @@ struct OmpWork {
   std::uint64_t code, begin;  // code 0: none
   wire::OmpConstruct construct;
   bool over;                         // it has been left; what follows may be the barrier at its end
+  std::uint8_t schedules;            // of loops: wire::OmpSchedules; 0 not known
   std::uint64_t calls, schedule;     // for parts; and the time of those that were measured
   std::uint64_t chunks, span, step;  // span: of all chunks, in units of the loop variable
+  std::uint64_t whole;  // iterations of all threads together, for this one to count; 0: chunks tell, or none
 };
 
 // A team that the thread is in.

@@ -434,11 +434,11 @@ void dump_losses(const ShardData& data, Text& out) {
             t.wait_ns, t.inner_wait_ns, t.schedule_ns);
   out.table("omp_constructs", data.omp_constructs.size(),
             "rank_row\tregion_path\tthreads\tlevel\tmain\tpath\tkind\tcount\ttime_ns\twait_ns\tschedule_ns\t"
-            "chunks\titerations\tlongest_ns\tused");
+            "chunks\titerations\tlongest_ns\tused\tschedules");
   for (const OmpConstruct& c : data.omp_constructs)
     out.row(c.rank, c.region_path, c.threads, unsigned{c.level}, unsigned{c.main}, c.path,
             omp_kind_name(c.kind), c.count, c.time_ns, c.wait_ns, c.schedule_ns, c.chunks, c.iterations,
-            c.longest_ns, c.used);
+            c.longest_ns, c.used, unsigned{c.schedules});
   out.table("task_times", data.task_times.size(),
             "rank_row\tpath\ttask_path\twall_ns\tcpu_ns\tsamples\tname");
   for (const TaskTime& t : data.task_times)

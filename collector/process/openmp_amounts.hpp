@@ -52,6 +52,7 @@ struct RawOmpConstruct {
   std::uint64_t count = 0, time_ns = 0, wait_ns = 0, schedule_ns = 0, chunks = 0, iterations = 0;
   std::uint64_t longest_ns = 0;  // what the thread with the most time spent there, waiting left out
   std::uint32_t threads = 0;     // that were there
+  std::uint8_t schedules = 0;    // wire::OmpSchedules
   void add(const RawOmpConstruct& other) {
     add_amount(count, other.count);
     add_amount(time_ns, other.time_ns);
@@ -61,6 +62,7 @@ struct RawOmpConstruct {
     add_amount(iterations, other.iterations);
     add_amount(longest_ns, other.longest_ns);
     threads = other.threads > threads ? other.threads : threads;
+    schedules |= other.schedules;
   }
 };
 

@@ -122,6 +122,8 @@ void OpenMpTables::read_rows(ProcessReport& report) {
         add_amount(sum.iterations, row.iterations.load(kRelaxed));
         sum.longest_ns = std::max(sum.longest_ns, time_ns - wait_ns);
         ++sum.threads;
+        constexpr std::uint32_t kKnown = (1u << wire::kOmpScheduleBits) - 1;
+        sum.schedules |= static_cast<std::uint8_t>(row.schedules.load(kRelaxed) & kKnown);
       });
   for (const auto& [index, known] : constructs) {
     const wire::OmpSite& site = sites[index];

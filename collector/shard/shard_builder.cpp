@@ -585,6 +585,8 @@ void ShardBuilder::add_loops(const ProcessReport& report, std::uint32_t rank,
 void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
                               const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
   static_assert(shard::kOmpKinds == wire::kOmpConstructs);
+  static_assert(shard::kOmpSchedules == wire::kOmpScheduleBits &&
+                std::uint8_t{shard::kOmpHandedOut} == std::uint8_t{wire::kOmpHandedOut});
   const RawOpenMp& all = report.openmp;
   if (all.method == wire::OmpMethod::kNone) return;
   std::uint32_t processors = 0;
@@ -649,11 +651,12 @@ void ShardBuilder::add_openmp(const ProcessReport& report, std::uint32_t rank,
     for (const auto& [construct_key, construct] : region.constructs) {
       if (rows_left == 0) break;
       --rows_left;
-      data.omp_constructs.push_back(
-          {rank, key.path, key.threads, key.level, main, construct_key.path,
-           static_cast<shard::OmpKind>(construct_key.construct), construct.count, construct.time_ns,
-           std::min(construct.wait_ns, construct.time_ns), construct.schedule_ns, construct.chunks,
-           construct.iterations, construct.longest_ns, std::min(construct.threads, shard::kMaxOmpThreads)});
+      data.omp_constructs.push_back({rank, key.path, key.threads, key.level, main, construct_key.path,
+                                     static_cast<shard::OmpKind>(construct_key.construct), construct.count,
+                                     construct.time_ns, std::min(construct.wait_ns, construct.time_ns),
+                                     construct.schedule_ns, construct.chunks, construct.iterations,
+                                     construct.longest_ns, std::min(construct.threads, shard::kMaxOmpThreads),
+                                     construct.schedules});
     }
   }
   const auto sort_from = [](auto& rows, std::size_t first, auto place) {

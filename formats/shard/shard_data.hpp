@@ -729,6 +729,19 @@ struct OmpThread {
   friend bool operator==(const OmpThread&, const OmpThread&) = default;
 };
 
+// How loops are shared out: bits, the values of wire::OmpSchedules.
+inline constexpr std::size_t kOmpSchedules = 5;
+inline constexpr std::array<const char*, kOmpSchedules> kOmpScheduleNames = {"static", "dynamic", "guided",
+                                                                             "runtime", "handed_out"};
+inline constexpr std::uint8_t kOmpStatic = 1, kOmpDynamic = 2, kOmpGuided = 4, kOmpRuntime = 8,
+                              kOmpHandedOut = 16;
+inline std::vector<std::string> omp_schedule_names(std::uint8_t schedules) {
+  std::vector<std::string> names;
+  for (std::size_t bit = 0; bit < kOmpSchedules; ++bit)
+    if ((schedules >> bit & 1) != 0) names.emplace_back(kOmpScheduleNames[bit]);
+  return names;
+}
+
 // A construct in a region: sums over the threads of its teams.
 struct OmpConstruct {
   std::uint32_t rank = 0, region_path = 0, threads = 0;
@@ -741,6 +754,7 @@ struct OmpConstruct {
   std::uint64_t chunks = 0, iterations = 0;  // of loops whose parts the run time hands out; 0 not known
   std::uint64_t longest_ns = 0;              // time_ns without wait_ns of the thread that has most
   std::uint32_t used = 0;                    // threads that have been in it
+  std::uint8_t schedules = 0;                // of loops: kOmpStatic and so on; 0 not known
   friend bool operator==(const OmpConstruct&, const OmpConstruct&) = default;
 };
 inline constexpr std::uint32_t kMaxOmpThreads = 1u << 16;  // of a team: more is damage
@@ -1037,13 +1051,13 @@ struct ShardData {
   std::vector<Setting> settings;  // ascending
   std::vector<Drop> drops;
   std::vector<HandlerCost> handler_costs;
-  std::vector<Process> processes;      // by rank, then start_utc_ns, then pid
-  std::vector<EventLoop> event_loops;  // by rank, pid, tid, start_utc_ns, number
-  std::vector<LoopBlock> loop_blocks;  // by the same, then begin_utc_ns, then the largest wall_ns first
-  std::vector<TaskTime> task_times;    // by rank, path, task_path, name
-  std::vector<Thread> threads;         // by rank, then start_utc_ns, then tid
-  std::vector<ThreadSpan> thread_spans;            // by rank, thread, number
-  std::vector<SpanTime> span_times;                // by the same, then path
+  std::vector<Process> processes;        // by rank, then start_utc_ns, then pid
+  std::vector<EventLoop> event_loops;    // by rank, pid, tid, start_utc_ns, number
+  std::vector<LoopBlock> loop_blocks;    // by the same, then begin_utc_ns, then the largest wall_ns first
+  std::vector<TaskTime> task_times;      // by rank, path, task_path, name
+  std::vector<Thread> threads;           // by rank, then start_utc_ns, then tid
+  std::vector<ThreadSpan> thread_spans;  // by rank, thread, number
+  std::vector<SpanTime> span_times;      // by the same, then path
   std::vector<RecordingWindow> recording_windows;  // by rank, then begin_ns
   std::vector<Failure> failures;                   // by rank
   TimeAxis time_axis;

@@ -306,6 +306,7 @@ void visit_openmp(Archive& archive, Data& data) {
     table.column("iterations", &OmpConstruct::iterations);
     table.column("longest_ns", &OmpConstruct::longest_ns);
     table.column("used", &OmpConstruct::used);
+    table.column("schedules", &OmpConstruct::schedules);
   });
 }
 

@@ -440,6 +440,7 @@ Result<void> validate_counts(const ShardData& data) {
     if (row.path >= data.paths.size() || row.region_path >= data.paths.size())
       return at("omp_constructs", i, "path out of range");
     if (static_cast<std::size_t>(row.kind) >= kOmpKinds) return at("omp_constructs", i, "unknown kind");
+    if (row.schedules >> kOmpSchedules != 0) return at("omp_constructs", i, "unknown schedule");
     if (row.threads == 0 || row.threads > kMaxOmpThreads)
       return at("omp_constructs", i, "threads out of range");
     if (row.wait_ns > row.time_ns) return at("omp_constructs", i, "it waits for longer than there is time");

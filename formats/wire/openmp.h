@@ -53,6 +53,16 @@ enum class OmpConstruct : std::uint8_t {
 };
 inline constexpr std::uint32_t kOmpConstructs = static_cast<std::uint32_t>(OmpConstruct::kCount);
 
+// How the iterations of a loop are shared out. Bits: one loop may have been met with several.
+enum OmpSchedules : std::uint8_t {
+  kOmpStatic = 1u << 0,
+  kOmpDynamic = 1u << 1,
+  kOmpGuided = 1u << 2,
+  kOmpRuntime = 1u << 3,    // as OMP_SCHEDULE, the program or the run time has it (runtime, auto)
+  kOmpHandedOut = 1u << 4,  // by the run time, chunk by chunk; it does not tell with which of these
+};
+inline constexpr std::uint32_t kOmpScheduleBits = 5;
+
 inline constexpr std::uint32_t kNoOmpSite = 0xffff'ffffu;
 
 // A parallel region on one call path with one number of threads, or a construct inside one. The sums are
@@ -86,7 +96,7 @@ struct alignas(64) OmpRow {
   std::atomic<std::uint64_t> key;    // 0 = free; hash of site and number
   std::atomic<std::uint32_t> ready;  // 1 when the rest is complete
   std::uint32_t site, number;
-  std::uint32_t reserved;
+  std::atomic<std::uint32_t> schedules;  // of loops: OmpSchedules; 0: the run time does not tell
   std::atomic<std::uint64_t> count;
   // Regions: from where the thread began to where all were done. Constructs: all of it.
   std::atomic<std::uint64_t> time_ns;
@@ -95,7 +105,9 @@ struct alignas(64) OmpRow {
   // Regions: before time_ns, from the beginning of the region until the thread began. Loops and sections: of
   // time_ns, asking for the next part; from a part of the calls.
   std::atomic<std::uint64_t> schedule_ns;
-  std::atomic<std::uint64_t> chunks, iterations;  // of loops whose chunks are handed out by the run time
+  // Of loops whose chunks are handed out by the run time. Where it tells the iterations of a whole loop only,
+  // number 0 has them, and there are no chunks.
+  std::atomic<std::uint64_t> chunks, iterations;
 };
 static_assert(sizeof(OmpRow) == 128);
 

@@ -96,6 +96,8 @@ inline constexpr double kSmallRegion_s = 100e-6;
 inline constexpr double kRisingWork = 1.3;
 // A loop with fewer chunks per thread than this cannot balance their work.
 inline constexpr double kFewChunks = 4;
+// And with so many it can. The size of chunks that would make as many is said where iterations are known.
+inline constexpr double kGoodChunks = 16;
 // Memory that ranks hold, with --memory.
 inline constexpr double kHeldBytes = 64u << 20;  // less is no matter
 inline constexpr double kHeldImbalance = 0.30;   // (max - mean peak) / max
@@ -858,6 +860,7 @@ struct OpenMpConstructRow {
   double time_s = 0, wait_s = 0, schedule_s = 0;
   std::uint64_t chunks = 0, iterations = 0;  // 0: not known
   std::optional<double> imbalance;  // of the time without waiting: of the thread with most, by the mean
+  std::uint8_t schedules = 0;       // of loops: shard::kOmpStatic and so on; 0 not known
 };
 
 // What the threads with one number did in a region, of all ranks.

@@ -452,7 +452,7 @@ CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, tur
 CLUSTERPROF_MEMBERS(MutexHolderRow, place, wait_s)
 CLUSTERPROF_MEMBERS(MutexRow, place, wait_s, samples, mutexes, spread, holders)
 CLUSTERPROF_MEMBERS(OpenMpConstructRow, kind, place, count, time_s, wait_s, schedule_s, chunks, iterations,
-                    imbalance)
+                    imbalance, schedules)
 CLUSTERPROF_MEMBERS(OpenMpThreadRow, number, work_s, wait_s)
 CLUSTERPROF_MEMBERS(OpenMpRegionRow, place, is_teams, level, count, unfinished, time_s, work_s, wait_s,
                     end_wait_s, serial_s, schedule_s, thread_s, threads, threads_asked, imbalance, efficiency,
@@ -694,7 +694,8 @@ bool is_consistent(const Analysis& a) {
                [&](const OpenMpRegionRow& row) {
                  return frame(row.place.kind) &&
                         all(row.constructs, [&](const OpenMpConstructRow& construct) {
-                          return known(construct.kind, shard::kOmpKinds) && frame(construct.place.kind);
+                          return known(construct.kind, shard::kOmpKinds) && frame(construct.place.kind) &&
+                                 construct.schedules >> shard::kOmpSchedules == 0;
                         });
                }))) &&
          is_consistent(a.efficiency, a.mean_useful_s, a.max_useful_s, a.slowest_rank.has_value()) &&

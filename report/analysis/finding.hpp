@@ -230,9 +230,11 @@ enum class FindingAction : std::uint8_t {
   kFreeWhatIsHeld,
   kTrimAllocator,
   kUseArrays,
-  kRequestLess
+  kRequestLess,
+  kOtherChunks,
+  kScheduleOrChunks
 };
-inline constexpr std::size_t kFindingActions = 47;
+inline constexpr std::size_t kFindingActions = 49;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -279,7 +281,9 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "free_what_is_held",
                                                                                  "trim_allocator",
                                                                                  "use_arrays",
-                                                                                 "request_less"};
+                                                                                 "request_less",
+                                                                                 "other_chunks",
+                                                                                 "schedule_or_chunks"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }
@@ -423,9 +427,12 @@ enum class EvidenceKey : std::uint8_t {
   kLive,
   kObjects,
   kBytesPerObject,
-  kFreedSoon
+  kFreedSoon,
+  kSchedule,
+  kIterations,
+  kChunkSize
 };
-inline constexpr std::size_t kEvidenceKeys = 137;
+inline constexpr std::size_t kEvidenceKeys = 140;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -562,7 +569,10 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "live_bytes",
                                                                              "objects",
                                                                              "bytes_per_object",
-                                                                             "freed_soon_bytes"};
+                                                                             "freed_soon_bytes",
+                                                                             "schedule",
+                                                                             "iterations",
+                                                                             "chunk_size"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.

@@ -187,6 +187,7 @@ std::vector<OpenMpRegionRow> OpenMpTime::regions(const RankOrder& order) const {
     row.schedule_s += to_seconds(construct.schedule_ns);
     row.chunks += construct.chunks;
     row.iterations += construct.iterations;
+    row.schedules |= construct.schedules;
     sum.longest_of[key] += to_seconds(construct.longest_ns) * construct.threads;
   }
   for (const shard::OmpThread& thread : head_.omp_threads) {

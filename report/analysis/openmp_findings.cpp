@@ -2,9 +2,12 @@
 // Findings on OpenMP: threads that have nothing to do, or too few processors; and on pools of threads that
 // are too large for their node. Shares are of all rank time, as if the waiting were all threads' alike.
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pools.hpp"
@@ -19,6 +22,14 @@ namespace {
 using shard::OmpKind;
 using Key = EvidenceKey;
 using Kind = FindingKind;
+
+// "dynamic", "static, guided"
+std::string schedule_text(std::uint8_t schedules) {
+  std::string text;
+  for (const std::string& name : shard::omp_schedule_names(schedules))
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
 
 bool has_construct(const OpenMpRegionRow& region, OmpKind kind) {
   return std::any_of(region.constructs.begin(), region.constructs.end(),
@@ -37,24 +48,74 @@ double slope_of(const std::vector<OpenMpThreadRow>& threads) {
   return threads.back().work_s / threads.front().work_s;
 }
 
-// What would give the threads of a region equal work, as far as its loops tell.
-FindingAction balancing(const OpenMpRegionRow& region, Evidence& evidence) {
+// The loop to which threads that wait for each other most likely owe it: the one in which they have done
+// least alike, or else the longest. Null: there is none that is known.
+const OpenMpConstructRow* uneven_loop(const OpenMpRegionRow& region) {
+  const auto size = [](const OpenMpConstructRow& loop) {
+    const double uneven = std::max(0.0, loop.imbalance.value_or(1) - 1);
+    return std::pair(uneven * (loop.time_s - loop.wait_s), loop.time_s);
+  };
+  const OpenMpConstructRow* most = nullptr;
+  for (const OpenMpConstructRow& construct : region.constructs)
+    if (construct.kind == OmpKind::kLoop && construct.count != 0 &&
+        (most == nullptr || size(construct) > size(*most)))
+      most = &construct;
+  return most;
+}
+
+bool is_handed_out(const OpenMpConstructRow& loop) {
+  return loop.schedules == 0 ? loop.chunks != 0 : (loop.schedules & ~shard::kOmpStatic) != 0;
+}
+
+// Iterations of an instance of the loop, for each thread of the team; 0 not known. Each thread counts.
+double iterations_per_thread(const OpenMpConstructRow& loop) {
+  return static_cast<double>(loop.iterations) / static_cast<double>(loop.count);
+}
+
+// What a chunk should have; at least one iteration.
+void advise_size(double per_thread, Evidence& evidence) {
+  evidence.set(Key::kChunkSize, std::max(1.0, std::floor(per_thread / thresholds::kGoodChunks)));
+}
+
+// For a loop whose parts the run time hands out to threads that are done.
+FindingAction better_chunks(const OpenMpConstructRow& loop, Evidence& evidence) {
+  const double per_thread = iterations_per_thread(loop);
+  if (loop.chunks == 0) {
+    // Chunks have an iteration at least. Of these there are too few to share out, or too many to be to blame.
+    if (per_thread > 0 && per_thread < thresholds::kFewChunks) return FindingAction::kBalanceThreads;
+    if (per_thread > 0) advise_size(per_thread, evidence);
+    return FindingAction::kOtherChunks;
+  }
+  const double chunks = static_cast<double>(loop.chunks) / static_cast<double>(loop.count);
+  evidence.set(Key::kChunks, chunks);
+  const bool is_divisible = per_thread <= 0 || per_thread > chunks;
+  if (chunks >= thresholds::kFewChunks || !is_divisible) return FindingAction::kBalanceThreads;
+  if (per_thread > 0) advise_size(per_thread, evidence);
+  return FindingAction::kSmallerChunks;
+}
+
+// What would give the threads of a region equal work, as far as its loops tell. `tells_loops`: all of them
+// are known, those with a static schedule as well.
+FindingAction balancing(const OpenMpRegionRow& region, bool tells_loops, Evidence& evidence) {
   if (has_construct(region, OmpKind::kTask) || has_construct(region, OmpKind::kSections))
     return FindingAction::kBalanceThreads;
-  const OpenMpConstructRow* loop = nullptr;  // whose parts the run time hands out
-  for (const OpenMpConstructRow& construct : region.constructs)
-    if (construct.kind == OmpKind::kLoop && construct.chunks != 0 && construct.count != 0 &&
-        (loop == nullptr || construct.time_s > loop->time_s))
-      loop = &construct;
+  const OpenMpConstructRow* const loop = uneven_loop(region);
+  if (loop == nullptr && tells_loops) return FindingAction::kBalanceThreads;
   if (loop != nullptr) {
-    const double chunks = static_cast<double>(loop->chunks) / static_cast<double>(loop->count);
-    evidence.set(Key::kChunks, chunks);
-    return chunks < thresholds::kFewChunks ? FindingAction::kSmallerChunks : FindingAction::kBalanceThreads;
+    if (loop->schedules != 0) evidence.set(Key::kSchedule, schedule_text(loop->schedules));
+    if (loop->iterations != 0) evidence.set(Key::kIterations, iterations_per_thread(*loop) * region.threads);
+    if (is_handed_out(*loop)) return better_chunks(*loop, evidence);
+    if (loop->schedules == 0) return FindingAction::kScheduleOrChunks;
+    const double per_thread = iterations_per_thread(*loop);
+    if (per_thread > 0 && per_thread < 2) return FindingAction::kBalanceThreads;  // one for each
   }
   const double slope = slope_of(region.threads_of_team);
   const bool is_steep =
       slope >= thresholds::kRisingWork || (slope > 0 && slope <= 1 / thresholds::kRisingWork);
-  if (!is_steep) return FindingAction::kDynamicSchedule;
+  if (!is_steep) {
+    if (loop != nullptr && loop->iterations != 0) advise_size(iterations_per_thread(*loop), evidence);
+    return FindingAction::kDynamicSchedule;
+  }
   evidence.set(Key::kLastByFirst, slope);
   return FindingAction::kCyclicSchedule;
 }
@@ -92,6 +153,12 @@ class OpenMpFindings {
     const RankInfo* const info = info_of(rank);
     return info != nullptr &&
            lacked_time(a_, *info).runnable_s * (threads - 1) >= thresholds::kBlame * each_s;
+  }
+  // GCC computes loops with a static schedule in the program.
+  [[nodiscard]] bool tells_loops(std::optional<std::int32_t> rank) const {
+    return std::any_of(openmp_.ranks.begin(), openmp_.ranks.end(), [&](const OpenMpRank& row) {
+      return row.rank == rank && row.method == shard::OmpMethod::kOmpt;
+    });
   }
   // What threads lose together, as a share of all rank time.
   [[nodiscard]] double share_of(double lost_s, std::uint32_t threads) const {
@@ -174,7 +241,7 @@ class OpenMpFindings {
         finding.site = most->place;
         finding.evidence.set(Key::kSiteWait, most->wait_s);
       }
-      finding.action = balancing(region, finding.evidence);
+      finding.action = balancing(region, tells_loops(finding.rank), finding.evidence);
     }
   }
 

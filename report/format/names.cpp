@@ -227,6 +227,12 @@ const char* frame_kind_name(shard::FrameKind kind) {
   return index < kNames.size() ? kNames[index] : "native";
 }
 
+std::string construct_label(shard::OmpKind kind, std::uint8_t schedules) {
+  const std::vector<std::string> names = shard::omp_schedule_names(schedules);
+  const char* const name = shard::omp_kind_name(kind);
+  return names.empty() ? name : fmt::format("{} ({})", name, fmt::join(names, ", "));
+}
+
 const char* wait_kind(shard::WaitKind kind) {
   static constexpr std::array<const char*, shard::kWaitKinds> kLabels = {
       "late sender",    "late receiver", "wait at barrier", "wait at NxN",

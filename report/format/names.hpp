@@ -53,6 +53,8 @@ std::string describe(const MpiCallRow& row, const ShortPaths& paths, std::size_t
 std::string describe(const SourceLocation& place, const ShortPaths& paths, std::size_t width = kAnyWidth);
 // "python", "native", "mpi", "kernel", "region"
 const char* frame_kind_name(shard::FrameKind kind);
+// "loop (dynamic)", "critical"
+std::string construct_label(shard::OmpKind kind, std::uint8_t schedules);
 // "late sender", "wait at NxN"
 const char* wait_kind(shard::WaitKind kind);
 // Quoted for a shell where need be. Names with control characters do not survive.

@@ -40,6 +40,7 @@ void ReportDocument::openmp() {
         out_("count", construct.count)("time_s", construct.time_s)("wait_s", construct.wait_s);
         out_("schedule_s", construct.schedule_s)("chunks", or_null(construct.chunks));
         out_("iterations", or_null(construct.iterations))("imbalance", construct.imbalance);
+        out_("schedules", shard::omp_schedule_names(construct.schedules));
       });
       out_.rows("by_thread", row.threads_of_team, [&](const OpenMpThreadRow& thread) {
         out_("number", thread.number)("work_s", thread.work_s)("wait_s", thread.wait_s);

@@ -110,7 +110,8 @@ class OpenMpSection {
                   for (std::size_t i = 0; i < shown; ++i) {
                     const OpenMpConstructRow& row = *rows[i].construct;
                     table.row({scale(row.wait_s), seconds(row.time_s), count_cell(row.count),
-                               row.chunks != 0 ? count_cell(row.chunks) : "-", shard::omp_kind_name(row.kind),
+                               row.chunks != 0 ? count_cell(row.chunks) : "-",
+                               construct_label(row.kind, row.schedules),
                                room == 0 ? "" : place_cell(row.place, paths_, room)});
                   }
                 });

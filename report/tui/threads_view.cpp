@@ -303,7 +303,7 @@ class ThreadsView final : public View {
     const auto time = [](double time_s) { return cell(seconds(time_s), kLoopTime); };
     Spans spans{{time(row.time_s) + time(row.time_s - row.wait_s) + time(row.wait_s) +
                  std::string(kLoopTime + 2 * kNumber, ' ')}};
-    append(spans, name_and(fmt::format("    {}", shard::omp_kind_name(row.kind)), row.place,
+    append(spans, name_and("    " + construct_label(row.kind, row.schedules), row.place,
                            rest_of(columns, kRegionNumbers)));
     return spans;
   }

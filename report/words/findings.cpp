@@ -135,6 +135,12 @@ std::string_view advice(FindingAction action) {
              "(schedule(guided)).";
     case FindingAction::kSmallerChunks:
       return "Use smaller chunks.";
+    case FindingAction::kOtherChunks:
+      return "Use smaller chunks, and where an iteration is much longer than others, divide its work.";
+    case FindingAction::kScheduleOrChunks:
+      return "If threads get their parts beforehand, let those that are done take the next one "
+             "(schedule(dynamic)); "
+             "if they do already, use smaller chunks.";
     case FindingAction::kLargerRegions:
       return "Make one region of several, or use one thread for so little work (an if clause).";
     case FindingAction::kReducePerThread:

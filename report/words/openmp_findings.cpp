@@ -2,6 +2,8 @@
 // Sentences about OpenMP's teams: threads that wait for others, or for processors.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -55,13 +57,41 @@ class OpenMpSentences : private FindingPhrases {
     if (whole_s > 0)
       first += fmt::format(", {} of what its {} have", percent(e_.number(Key::kWait) / whole_s), threads());
     if (f_.site) first += fmt::format("; most of it at {}", name(*f_.site, names_));
-    std::string more;
-    if (e_.has(Key::kChunks))
-      more = fmt::format("Its loop gives each thread {:.1f} chunks on average.", e_.number(Key::kChunks));
-    else if (e_.has(Key::kLastByFirst))
-      more = e_.number(Key::kLastByFirst) > 1 ? "The higher a thread's number, the more work it has."
-                                              : "The lower a thread's number, the more work it has.";
+    std::string more = loop();
+    if (e_.has(Key::kLastByFirst)) {
+      if (!more.empty()) more += ' ';
+      more += e_.number(Key::kLastByFirst) > 1 ? "The higher a thread's number, the more work it has."
+                                               : "The lower a thread's number, the more work it has.";
+    }
     return {first + ".", more};
+  }
+
+  // "Its loop (dynamic) has 400 iterations and gives each thread 2.0 chunks on average; chunks of 6
+  // iterations would give it more."
+  [[nodiscard]] std::string loop() const {
+    std::string has;
+    if (e_.has(Key::kIterations)) {
+      const auto iterations = static_cast<std::size_t>(std::llround(e_.number(Key::kIterations)));
+      has += " has " + format::plural(std::max<std::size_t>(iterations, 1), "iteration");
+    }
+    if (e_.has(Key::kChunks))
+      has += fmt::format("{} gives each thread {:.1f} chunks on average", has.empty() ? "" : " and",
+                         e_.number(Key::kChunks));
+    if (has.empty() && !e_.has(Key::kSchedule)) return {};
+    std::string out = "Its loop";
+    if (e_.has(Key::kSchedule)) {
+      const std::string schedule = format::printable(e_.name(Key::kSchedule));
+      const bool is_named = schedule != "handed_out";  // the run time does not say which
+      if (has.empty())
+        return is_named ? fmt::format("The schedule of its loop is {}.", schedule)
+                        : "The run time hands out the parts of its loop.";
+      out += is_named ? fmt::format(" ({})", schedule) : ", whose parts the run time hands out,";
+    }
+    out += has;
+    if (e_.has(Key::kChunkSize))
+      out += fmt::format("; try chunks of {}",
+                         format::plural(static_cast<std::size_t>(whole(Key::kChunkSize)), "iteration"));
+    return out + ".";
   }
 
   [[nodiscard]] FindingText serial() const {

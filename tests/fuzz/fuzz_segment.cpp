@@ -391,6 +391,7 @@ void add_openmp(Input& input) {
       fake.omp_row(input.byte() % test::FakeSegment::kOmpRows, input.byte(), input.byte(), input.byte(),
                    input.number<std::uint32_t>(), input.number<std::uint32_t>());
   row.inner_wait_ns = input.number<std::uint32_t>();
+  row.schedules = input.byte();
 }
 
 void name_thread(Input& input) {

@@ -795,8 +795,8 @@ export function makeSample(options = {}) {
           time_s: 9.5 * ranks, rank_min_s: 9, rank_mean_s: 9.5, rank_max_s: 13, rank_max: slowest, wait_s: 12 * ranks, end_wait_s: 4 * ranks, serial_s: 1.5 * ranks, work_s: 25 * ranks, schedule_s: ranks, threads_s: 38 * ranks,
           threads: 4, threads_asked: 8, imbalance: 1.42, efficiency: 0.66,
           constructs: [
-            { kind: "loop", file: "/home/ada/heat/src/stencil.cpp", line: 14, function: hostile ? "<img src=x onerror=alert(8)>" : "heat::apply()", count: 8000 * ranks, time_s: 32 * ranks, wait_s: 6.5 * ranks, schedule_s: 0.5 * ranks, chunks: 64000 * ranks, iterations: 1024000 * ranks, imbalance: 1.4 },
-            { kind: "critical", file: "/home/ada/heat/src/stencil.cpp", line: 21, function: "heat::apply()", count: 8000 * ranks, time_s: 1.5 * ranks, wait_s: 1.5 * ranks, schedule_s: 0, chunks: null, iterations: null, imbalance: null },
+            { kind: "loop", file: "/home/ada/heat/src/stencil.cpp", line: 14, function: hostile ? "<img src=x onerror=alert(8)>" : "heat::apply()", count: 8000 * ranks, time_s: 32 * ranks, wait_s: 6.5 * ranks, schedule_s: 0.5 * ranks, chunks: 64000 * ranks, iterations: 1024000 * ranks, imbalance: 1.4, schedules: ["dynamic"] },
+            { kind: "critical", file: "/home/ada/heat/src/stencil.cpp", line: 21, function: "heat::apply()", count: 8000 * ranks, time_s: 1.5 * ranks, wait_s: 1.5 * ranks, schedule_s: 0, chunks: null, iterations: null, imbalance: null, schedules: [] },
           ],
           by_thread: [0, 1, 2, 3].map((number) => ({ number, work_s: (9.4 - number) * ranks, wait_s: number * ranks })),
         },

@@ -107,6 +107,7 @@ static void uneven(int main_is_fast) {
 
 static void static_loop(void) { LOOP(_Pragma("omp for schedule(static)")) /* line of static */ }
 static void dynamic_loop(void) { LOOP(_Pragma("omp for schedule(dynamic, 4)")) /* line of dynamic */ }
+static void coarse_loop(void) { LOOP(_Pragma("omp for schedule(dynamic, 20)")) /* line of coarse */ }
 static void guided_loop(void) { LOOP(_Pragma("omp for schedule(guided)")) /* line of guided */ }
 
 static void barriers(void) {
@@ -323,9 +324,9 @@ int main(int argc, char** argv) {
     const char* name;
     void (*run)(void);
   } kModes[] = {{"static", static_loop}, {"dynamic", dynamic_loop}, {"guided", guided_loop},
-                {"barriers", barriers},  {"tasks", tasks},          {"critical", critical},
-                {"locks", locks},        {"ordered", ordered},      {"single", single},
-                {"nested", nested},      {"small", small}};
+                {"coarse", coarse_loop}, {"barriers", barriers},    {"tasks", tasks},
+                {"critical", critical},  {"locks", locks},          {"ordered", ordered},
+                {"single", single},      {"nested", nested},        {"small", small}};
   if (argc < 2) return 2;
   omp_get_max_threads();  // LLVM's run time starts when it is first called: not within the first region
   const double begin = now();

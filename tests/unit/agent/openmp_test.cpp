@@ -177,6 +177,34 @@ TEST_F(OpenMpCounts, WhatAPauseIsInDoesNotCount) {
   EXPECT_EQ(rows_of(OmpConstruct::kParallel)[0]->count, 0u);
 }
 
+TEST_F(OpenMpCounts, ALoopHasItsScheduleAndItsIterations) {
+  OmpTeam* const team = begin(1);
+  enter_team(team, 1, 0);
+  OmpEntry& entry = *innermost_team(&state());
+  // GCC's: chunks are in units of the loop variable.
+  begin_work(entry, OmpConstruct::kLoop, kCode, 2, wire::kOmpDynamic);
+  for (int chunk = 0; chunk < 3; ++chunk) end_part(entry, begin_part(entry), true, 20);
+  end_part(entry, begin_part(entry), false, 0);
+  end_work(state(), entry);
+  ASSERT_EQ(rows_of(OmpConstruct::kLoop).size(), 1u);
+  const wire::OmpRow& row = *rows_of(OmpConstruct::kLoop)[0];
+  EXPECT_EQ(row.schedules.load(), std::uint32_t{wire::kOmpDynamic});
+  EXPECT_EQ(row.chunks, 3u);
+  EXPECT_EQ(row.iterations, 30u);
+  // LLVM's, which tells all of the loop and its schedule at the end only.
+  begin_work(entry, OmpConstruct::kLoop, kCode, 1, 0);
+  entry.work.whole = 70;
+  entry.work.schedules = wire::kOmpStatic;
+  end_work(state(), entry);
+  ASSERT_EQ(rows_of(OmpConstruct::kLoop).size(), 1u);
+  EXPECT_EQ(row.schedules.load(), 0u + wire::kOmpDynamic + wire::kOmpStatic);
+  EXPECT_EQ(row.count, 2u);
+  EXPECT_EQ(row.chunks, 3u);
+  EXPECT_EQ(row.iterations, 100u);
+  leave_team(team);
+  end_team(team);
+}
+
 class WithRoomForOne : public OpenMpCounts {
  protected:
   WithRoomForOne() : OpenMpCounts(1) {}

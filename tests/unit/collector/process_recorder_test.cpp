@@ -1523,6 +1523,7 @@ TEST_F(OpenMp, SumsAreReadByThreadAndByConstruct) {
   wire::OmpRow& loop = fake_.omp_row(2, 5, 1, 3, 500, 60);
   loop.chunks = 30;
   loop.iterations = 300;
+  loop.schedules = 1u << 30 | wire::kOmpGuided;  // of these, what is known
   fake_.omp_row(3, 5, 0, 3, 600, 0).chunks = 10;
   fake_.header().openmp.processors[0] = 0b101;
   fake_.header().openmp.flags = wire::kOmpOtherRuntime;
@@ -1563,6 +1564,7 @@ TEST_F(OpenMp, SumsAreReadByThreadAndByConstruct) {
   EXPECT_EQ(amounts.wait_ns, 60u);
   EXPECT_EQ(amounts.chunks, 40u);
   EXPECT_EQ(amounts.iterations, 300u);
+  EXPECT_EQ(amounts.schedules, std::uint8_t{wire::kOmpGuided});
   EXPECT_EQ(amounts.longest_ns, 600u);
   EXPECT_EQ(amounts.threads, 2u);
 }

@@ -220,7 +220,7 @@ TEST_F(Building, RegionsOfOpenMpAreRowsByPathAndThread) {
       fake.omp_row(10 * i + number, 1 + i, number, 5, 1000 - number, 100).inner_wait_ns = 10;
   }
   fake.omp_construct(5, 1, 2, wire::OmpConstruct::kCritical, 0x10150);
-  fake.omp_row(25, 5, 1, 7, 60, 50);
+  fake.omp_row(25, 5, 1, 7, 60, 50).schedules = wire::kOmpDynamic;
   rank(fake, 0, 0x10000);
   ShardBuilder builder;
   const shard::ShardData data = builder.build(state_.snapshot({kStart + 50 * kMs, 5'050'000'000}, true));
@@ -247,6 +247,7 @@ TEST_F(Building, RegionsOfOpenMpAreRowsByPathAndThread) {
   EXPECT_EQ(critical.kind, shard::OmpKind::kCritical);
   EXPECT_EQ(critical.count, 7u);
   EXPECT_EQ(critical.wait_ns, 50u);
+  EXPECT_EQ(critical.schedules, shard::kOmpDynamic);
 }
 
 TEST_F(Building, ProducesExactlyTheExpectedTables) {

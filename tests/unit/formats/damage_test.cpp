@@ -408,6 +408,7 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.omp_threads[0].inner_wait_ns = d.omp_threads[0].time_ns + 1; }, "omp_threads");
   refused([](ShardData& d) { d.omp_constructs[0].region_path = 9999; }, "omp_constructs");
   refused([](ShardData& d) { d.omp_constructs[0].kind = static_cast<shard::OmpKind>(99); }, "omp_constructs");
+  refused([](ShardData& d) { d.omp_constructs[0].schedules = 1u << shard::kOmpSchedules; }, "omp_constructs");
   refused([](ShardData& d) { d.omp_constructs[0].wait_ns = d.omp_constructs[0].time_ns + 1; },
           "omp_constructs");
   refused([](ShardData& d) { d.task_times[0].path = 9999; }, "task_times");

@@ -396,7 +396,8 @@ class Builder {
               {row, path, threads, level, main, number, amount(), 500, below(200), below(300), amount()});
         data_.omp_constructs.push_back({row, path, threads, level, main, below(data_.paths.size()),
                                         static_cast<OmpKind>(2 + below(kOmpKinds - 2)), amount(), 700,
-                                        below(700), amount(), amount(), amount(), amount(), below(5)});
+                                        below(700), amount(), amount(), amount(), amount(), below(5),
+                                        static_cast<std::uint8_t>(below(1u << kOmpSchedules))});
       }
     }
     for (std::int32_t tid = 100; chance(2); ++tid) {

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
@@ -180,6 +181,71 @@ TEST_F(OpenMpTest, AdviceFollowsFromTheLoop) {
   construct(OmpKind::kTask, 20, 0, 0);
   b_.data.omp_constructs[1].chunks = 40;
   EXPECT_EQ(action(), FindingAction::kBalanceThreads);
+}
+
+// LLVM's run time, whose older versions tell neither chunks nor which schedule hands them out.
+TEST_F(OpenMpTest, AdviceFitsTheSchedule) {
+  const auto advice = [&] {
+    const Analysis a = analyse(b_.data);
+    const Finding* const finding = find_kind(a, FindingKind::kOpenMpImbalance);
+    return finding == nullptr ? std::pair(FindingAction::kNone, std::string())
+                              : std::pair(finding->action, sentences(a, *finding));
+  };
+  region(3000);
+  b_.data.omp_ranks[0].method = shard::OmpMethod::kOmpt;
+  EXPECT_EQ(advice().first, FindingAction::kBalanceThreads) << "there is no loop that could have a schedule";
+  shard::OmpConstruct& loop = construct(OmpKind::kLoop, 20, 9000, 0);
+  EXPECT_EQ(advice().first, FindingAction::kScheduleOrChunks);
+  for (const std::uint8_t schedule :
+       {shard::kOmpDynamic, shard::kOmpGuided, shard::kOmpRuntime, shard::kOmpHandedOut}) {
+    loop.schedules = schedule;
+    loop.iterations = 0;
+    EXPECT_EQ(advice().first, FindingAction::kOtherChunks);
+    EXPECT_EQ(advice().second.find("schedule("), std::string::npos) << advice().second;
+    loop.iterations = 20 * 64;  // each of 10 times 128, for two threads
+    EXPECT_EQ(advice().first, FindingAction::kOtherChunks);
+    EXPECT_NE(advice().second.find("has 128 iterations; try chunks of 4 iterations"), std::string::npos)
+        << advice().second;
+    loop.iterations = 20 * 3;
+    EXPECT_EQ(advice().first, FindingAction::kBalanceThreads) << "too few to share them out";
+  }
+  loop.schedules = shard::kOmpDynamic;
+  loop.iterations = 20 * 64;
+  loop.chunks = 20 * 2;
+  EXPECT_EQ(advice().first, FindingAction::kSmallerChunks);
+  EXPECT_NE(advice().second.find("Its loop (dynamic) has 128 iterations and gives each thread 2.0 chunks on "
+                                 "average; try chunks of 4 iterations."),
+            std::string::npos)
+      << advice().second;
+  loop.iterations = loop.chunks;
+  EXPECT_EQ(advice().first, FindingAction::kBalanceThreads) << "chunks of one iteration cannot be smaller";
+  loop.schedules = shard::kOmpStatic;
+  loop.iterations = 20 * 64;
+  loop.chunks = 20;
+  EXPECT_EQ(advice().first, FindingAction::kDynamicSchedule);
+  EXPECT_NE(advice().second.find("Its loop (static) has 128 iterations; try chunks of 4 iterations."),
+            std::string::npos)
+      << advice().second;
+  thread(0, 0);
+  thread(1, 3000);
+  EXPECT_EQ(advice().first, FindingAction::kCyclicSchedule);
+  EXPECT_EQ(advice().second.find("try chunks"), std::string::npos);
+}
+
+TEST_F(OpenMpTest, TheLeastEvenLoopIsAdvisedOn) {
+  region(3000);
+  shard::OmpConstruct& even = construct(OmpKind::kLoop, 20, 6000, 0);
+  even.longest_ns = 3000 * kMs;
+  even.schedules = shard::kOmpStatic;
+  construct(OmpKind::kLoop, 20, 3000, 0).path = solve();
+  b_.data.omp_constructs.back().longest_ns = 2500 * kMs;
+  b_.data.omp_constructs.back().schedules = shard::kOmpGuided;
+  const Analysis a = analyse(b_.data);
+  const Finding* const finding = find_kind(a, FindingKind::kOpenMpImbalance);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->evidence.name(EvidenceKey::kSchedule), "guided");
+  const auto constructs = nlohmann::json::parse(render_json(a))["openmp"]["regions"][0]["constructs"];
+  EXPECT_EQ(constructs[0]["schedules"], nlohmann::json::array({"guided"}));
 }
 
 TEST_F(OpenMpTest, ABarrierInsideIsNamed) {

@@ -494,6 +494,7 @@ export interface OpenMpConstructRow extends Place {
   chunks: number | null;
   iterations: number | null;
   imbalance: number | null;
+  schedules: string[];
 }
 
 export interface OpenMpThreadRow {

@@ -22,6 +22,9 @@ const placeOf = (model: Model, row: { file: string | null; line: number | null; 
 
 const factor = (value: number | null): string => (value === null ? "–" : value.toFixed(2));
 
+// "implicit barrier", "loop (dynamic)"
+const kindOf = (row: OpenMpConstructRow): string => [row.kind, ...(row.schedules.length > 0 ? [`(${row.schedules.join(", ")})`] : [])].join(" ").replaceAll("_", " ");
+
 // Work, waiting and what else the threads had of a time that is theirs.
 function parts(work: number, wait: number, other: number, whole?: number): HTMLElement {
   return stackedBar(
@@ -106,7 +109,7 @@ class OpenMpPage implements PageHandle {
       table<OpenMpConstructRow>(
         [
           { id: "line", title: "Inside", value: (row) => row.function ?? "", cell: (row) => placeOf(model, row) },
-          { id: "kind", title: "Kind", class: "nowrap", value: (row) => row.kind, cell: (row) => row.kind.replaceAll("_", " ") },
+          { id: "kind", title: "Kind", class: "nowrap", help: "Of a loop also how its parts are shared out", value: (row) => row.kind, cell: (row) => kindOf(row) },
           { id: "wait", title: "Waiting", numeric: true, value: (row) => row.wait_s, cell: (row) => seconds(row.wait_s) },
           { id: "time", title: "All threads", numeric: true, value: (row) => row.time_s, cell: (row) => seconds(row.time_s) },
           { id: "schedule", title: "Handing out", numeric: true, help: "Asking for the next part of a loop; estimated", value: (row) => row.schedule_s, cell: (row) => seconds(row.schedule_s) },
