@@ -541,6 +541,11 @@ struct RegionMemory {
   std::uint64_t alloc_bytes = 0, live_end_bytes = 0, rank_peak_bytes = 0, node_peak_bytes = 0, copy_bytes = 0;
 };
 
+// Of OpenMP's threads. docs/metrics.md, "OpenMP".
+struct OpenMpEfficiency {  // shares
+  std::optional<double> parallel, load_balance, scheduling, serialization;
+};
+
 struct RegionRow {
   std::vector<std::string> names;  // outermost first
   std::string domain;              // who names it: "NVTX", "NCCL"; empty: the program, by clusterprof.h
@@ -563,6 +568,10 @@ struct RegionRow {
   std::vector<Derived> derived;
   std::string bottleneck;              // the class with the largest share; empty: nothing is known
   std::optional<RegionMemory> memory;  // with --memory: of what was allocated in the region
+  // Of the threads of OpenMP teams, also of those that have nothing to do while one works; all empty: there
+  // were none. The product of its parallel one and that of MPI, if there is one.
+  OpenMpEfficiency openmp;
+  std::optional<double> hybrid_parallel;
 };
 
 struct MpiCallRow {
@@ -869,6 +878,17 @@ struct OpenMpThreadRow {
   double work_s = 0, wait_s = 0;
 };
 
+// What the threads of one rank did in a region: as of OpenMpRegionRow.
+struct OpenMpRegionRank {
+  std::int32_t rank = -1;
+  std::uint64_t count = 0;
+  double time_s = 0, thread_s = 0, work_s = 0, wait_s = 0, serial_s = 0, schedule_s = 0;
+  std::uint32_t threads = 0;
+  std::optional<double> imbalance;
+  OpenMpEfficiency efficiency;
+  std::vector<OpenMpThreadRow> threads_of_team;
+};
+
 // A parallel construct: all regions that begin at one line.
 struct OpenMpRegionRow {
   SourceLocation place;
@@ -882,14 +902,17 @@ struct OpenMpRegionRow {
   double schedule_s = 0;          // until threads began, and for asking for parts of loops
   double thread_s = 0;            // that the threads had there: time_s times the threads of each team
   std::uint32_t threads = 0, threads_asked = 0;  // the most; asked 0: not known
-  std::optional<double> imbalance;   // of each instance the work of the thread with most, by the mean
-  std::optional<double> efficiency;  // work_s by thread_s
-  RankSpread spread;                 // of time_s
-  RankSpread wait_spread;            // of wait_s
+  std::optional<double> imbalance;  // of each instance the work of the thread with most, by the mean
+  // parallel: work_s by work_s, wait_s and schedule_s; the product of the others.
+  OpenMpEfficiency efficiency;
+  RankSpread spread;                             // of time_s
+  RankSpread wait_spread;                        // of wait_s
   std::vector<OpenMpConstructRow> constructs;    // by wait_s, largest first
   std::vector<OpenMpThreadRow> threads_of_team;  // by number, of the first ones; empty: not known
+  std::vector<OpenMpRegionRank> ranks;  // by rank; of many those whose threads did not work for longest
 };
 inline constexpr std::size_t kMaxOpenMpThreads = 256;  // that are listed of a region
+inline constexpr std::size_t kMaxOpenMpRanks = 256;    // the same
 
 // Where main threads were while no region was, but for MPI.
 struct OpenMpSerialRow {
@@ -911,10 +934,6 @@ struct OpenMpRank {
          mpi_s = 0;               // of the main thread: in regions; outside without MPI; in MPI outside
   double serial_native_s = 0;     // of serial_s, as OpenMpSerialRow::native_s
   double work_s = 0, wait_s = 0;  // of all threads, in regions of the main thread
-};
-
-struct OpenMpEfficiency {  // shares
-  std::optional<double> parallel, load_balance, scheduling, serialization;
 };
 
 struct OpenMp {

@@ -420,10 +420,11 @@ CLUSTERPROF_MEMBERS(OffCpuRow, kind, file, function, called, frame_kind, line, t
                     max_rank)
 CLUSTERPROF_MEMBERS(TimelineRow, rank, node, values)
 CLUSTERPROF_MEMBERS(RegionMemory, alloc_bytes, live_end_bytes, rank_peak_bytes, node_peak_bytes, copy_bytes)
+CLUSTERPROF_MEMBERS(OpenMpEfficiency, parallel, load_balance, scheduling, serialization)
 CLUSTERPROF_MEMBERS(RegionRow, names, domain, is_of_library, forward_file, forward_line, count, time_s, min_s,
                     max_s, max_n, spread, sampled_s, share, category_s, efficiency, mean_useful_s,
                     max_useful_s, longest_s, focus_s, slowest_rank, limits, counters, counters_outside_mpi,
-                    derived, bottleneck, memory)
+                    derived, bottleneck, memory, openmp, hybrid_parallel)
 CLUSTERPROF_MEMBERS(MpiCallRow, op, file, function, line, count, sent_bytes, recv_bytes, unfinished, time_s,
                     wait_s, transfer_s, spread)
 CLUSTERPROF_MEMBERS(TorchRow, op, kind, file, function, line, time_s, spread, count, wait_s, samples,
@@ -454,13 +455,14 @@ CLUSTERPROF_MEMBERS(MutexRow, place, wait_s, samples, mutexes, spread, holders)
 CLUSTERPROF_MEMBERS(OpenMpConstructRow, kind, place, count, time_s, wait_s, schedule_s, chunks, iterations,
                     imbalance, schedules)
 CLUSTERPROF_MEMBERS(OpenMpThreadRow, number, work_s, wait_s)
+CLUSTERPROF_MEMBERS(OpenMpRegionRank, rank, count, time_s, thread_s, work_s, wait_s, serial_s, schedule_s,
+                    threads, imbalance, efficiency, threads_of_team)
 CLUSTERPROF_MEMBERS(OpenMpRegionRow, place, is_teams, level, count, unfinished, time_s, work_s, wait_s,
                     end_wait_s, serial_s, schedule_s, thread_s, threads, threads_asked, imbalance, efficiency,
-                    spread, wait_spread, constructs, threads_of_team)
+                    spread, wait_spread, constructs, threads_of_team, ranks)
 CLUSTERPROF_MEMBERS(OpenMpSerialRow, place, time_s, lost_s, native_s)
 CLUSTERPROF_MEMBERS(OpenMpRank, rank, method, runtime, other_runtime, threads, processors, region_s, serial_s,
                     mpi_s, serial_native_s, work_s, wait_s)
-CLUSTERPROF_MEMBERS(OpenMpEfficiency, parallel, load_balance, scheduling, serialization)
 CLUSTERPROF_MEMBERS(OpenMp, efficiency, hybrid_parallel, hybrid_mpi, hybrid_openmp, work_s, imbalance_s,
                     schedule_s, serialization_s, regions, serial, ranks)
 CLUSTERPROF_MEMBERS(TaskRow, rank, name, coroutine, file, line, time_s, cpu_s)

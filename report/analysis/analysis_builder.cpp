@@ -232,13 +232,14 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   off_cpu.finish(path_time, ranks, analysis);
   imports.finish(ranks, analysis);
   find_timeline(head, ranks.ascending, analysis);
-  regions.finish(path_time, limits, counts, ranks, analysis);
+  regions.finish(path_time, limits, counts, openmp, ranks, analysis);
   find_bottlenecks(paths, analysis);
   analysis.hang = find_hang(head, paths);
   analysis.failure = choose_failure(head, analysis);
   find_findings(head, path_time, paths, analysis);
   if (predict)
-    if (std::optional<profile::Gains> gains = predict(analysis, gain_candidates(analysis, FunctionNames(head), lines)))
+    if (std::optional<profile::Gains> gains =
+            predict(analysis, gain_candidates(analysis, FunctionNames(head), lines)))
       apply_gains(analysis, std::move(*gains));
   return lines;
 }

@@ -33,15 +33,75 @@ bool is_native_work(shard::Category category) {
          category == shard::Category::kRunnable;
 }
 
+// The parts of the time of teams. Their product is the share of work.
+OpenMpEfficiency efficiency_of(double work_s, double serial_s, double imbalance_s, double schedule_s) {
+  const double not_late_s = work_s + serial_s, present_s = not_late_s + imbalance_s;
+  OpenMpEfficiency efficiency;
+  efficiency.serialization = ratio(work_s, not_late_s);
+  efficiency.load_balance = ratio(not_late_s, present_s);
+  efficiency.scheduling = ratio(present_s, present_s + schedule_s);
+  efficiency.parallel = ratio(work_s, present_s + schedule_s);
+  return efficiency;
+}
+
+// Sums over teams.
+struct TeamSums {
+  std::uint64_t time_ns = 0, work_ns = 0, end_wait_ns = 0, inner_wait_ns = 0, schedule_ns = 0, thread_ns = 0;
+  std::uint64_t one_by_one_ns = 0, loop_schedule_ns = 0;
+  double longest_ns = 0;  // of each instance, times the threads of its team
+  std::uint64_t count = 0;
+  std::uint32_t threads = 0;  // of the largest
+  std::vector<OpenMpThreadRow> by_number;
+
+  void add(const shard::OmpRegion& region) {
+    time_ns += region.time_ns;
+    thread_ns += region.time_ns * region.threads;
+    work_ns += less(region.threads_ns, region.wait_ns + region.inner_wait_ns);
+    end_wait_ns += region.wait_ns;
+    inner_wait_ns += region.inner_wait_ns;
+    schedule_ns += region.schedule_ns;
+    longest_ns += static_cast<double>(region.longest_ns) * region.threads;
+    count += region.count;
+    threads = std::max(threads, region.threads);
+  }
+  void add(const shard::OmpConstruct& construct) {
+    if (lets_one_through(construct.kind)) one_by_one_ns += construct.wait_ns;
+    loop_schedule_ns += construct.schedule_ns;
+  }
+  void add(const shard::OmpThread& thread) {
+    if (thread.number >= kMaxOpenMpThreads) return;
+    while (by_number.size() <= thread.number)
+      by_number.push_back({static_cast<std::uint32_t>(by_number.size()), 0, 0});
+    const std::uint64_t waited_ns = thread.wait_ns + thread.inner_wait_ns;
+    by_number[thread.number].work_s += to_seconds(less(thread.time_ns, waited_ns));
+    by_number[thread.number].wait_s += to_seconds(waited_ns);
+  }
+  // Asking for parts of loops is a part of what a region calls work.
+  [[nodiscard]] std::uint64_t asking_ns() const { return std::min(loop_schedule_ns, work_ns); }
+  // Of a region, or of a rank in it.
+  template <typename Row>
+  void tell(Row& row) {
+    row.count = count;
+    row.threads = threads;
+    row.time_s = to_seconds(time_ns);
+    row.thread_s = to_seconds(thread_ns);
+    row.work_s = to_seconds(work_ns - asking_ns());
+    row.wait_s = to_seconds(end_wait_ns + inner_wait_ns);
+    row.serial_s = to_seconds(std::min(one_by_one_ns, inner_wait_ns));
+    row.schedule_s = to_seconds(schedule_ns + asking_ns());
+    row.imbalance = ratio(longest_ns / 1e9, to_seconds(work_ns));
+    row.efficiency = efficiency_of(row.work_s, row.serial_s, row.wait_s - row.serial_s, row.schedule_s);
+    row.threads_of_team = std::move(by_number);
+  }
+};
+
 // The sums of rows that become one.
 struct RegionSum {
   OpenMpRegionRow row;
-  std::uint64_t time_ns = 0, work_ns = 0, end_wait_ns = 0, inner_wait_ns = 0, schedule_ns = 0, thread_ns = 0;
-  std::uint64_t one_by_one_ns = 0;
-  double longest_ns = 0;  // of each instance, times the threads of its team
+  TeamSums all;
+  std::map<std::uint32_t, TeamSums> of_rank;
   std::map<std::pair<OmpKind, PlaceKey>, OpenMpConstructRow> constructs;
-  std::map<std::pair<OmpKind, PlaceKey>, double> longest_of;  // of constructs, likewise
-  std::vector<OpenMpThreadRow> threads;
+  std::map<std::pair<OmpKind, PlaceKey>, double> longest_of;  // as TeamSums::longest_ns, in seconds
 };
 
 }  // namespace
@@ -49,6 +109,16 @@ struct RegionSum {
 bool lets_one_through(OmpKind kind) {
   return kind == OmpKind::kSingle || kind == OmpKind::kLock || kind == OmpKind::kCritical ||
          kind == OmpKind::kAtomic || kind == OmpKind::kOrdered;
+}
+
+void keep_costly(std::vector<OpenMpRegionRank>& ranks, std::size_t most) {
+  if (ranks.size() <= most) return;
+  std::stable_sort(ranks.begin(), ranks.end(), [](const OpenMpRegionRank& a, const OpenMpRegionRank& b) {
+    return a.wait_s + a.schedule_s > b.wait_s + b.schedule_s;
+  });
+  ranks.resize(most);
+  std::sort(ranks.begin(), ranks.end(),
+            [](const OpenMpRegionRank& a, const OpenMpRegionRank& b) { return a.rank < b.rank; });
 }
 
 OpenMpTime::OpenMpTime(const shard::ShardData& head, const CallPaths& paths)
@@ -159,23 +229,17 @@ std::vector<OpenMpRegionRow> OpenMpTime::regions(const RankOrder& order) const {
     RegionSum& sum = sums[number];
     OpenMpRegionRow& row = sum.row;
     row.level = std::min<std::uint32_t>(row.level, region.level);
-    row.count += region.count;
     row.unfinished += region.unfinished;
-    row.threads = std::max(row.threads, region.threads);
     row.threads_asked = std::max(row.threads_asked, region.asked);
-    sum.time_ns += region.time_ns;
-    sum.thread_ns += region.time_ns * region.threads;
-    sum.work_ns += less(region.threads_ns, region.wait_ns + region.inner_wait_ns);
-    sum.end_wait_ns += region.wait_ns;
-    sum.inner_wait_ns += region.inner_wait_ns;
-    sum.schedule_ns += region.schedule_ns;
-    sum.longest_ns += static_cast<double>(region.longest_ns) * region.threads;
+    sum.all.add(region);
+    sum.of_rank[region.rank].add(region);
   }
   for (const shard::OmpConstruct& construct : head_.omp_constructs) {
     const auto region = of_path.find(construct.region_path);
     if (construct.rank >= head_.ranks.size() || region == of_path.end()) continue;
     RegionSum& sum = sums[region->second];
-    if (lets_one_through(construct.kind)) sum.one_by_one_ns += construct.wait_ns;
+    sum.all.add(construct);
+    sum.of_rank[construct.rank].add(construct);
     const SourceLocation& place = place_at(construct.path);
     const std::pair key(construct.kind, key_of(place));
     OpenMpConstructRow& row = sum.constructs[key];
@@ -192,14 +256,9 @@ std::vector<OpenMpRegionRow> OpenMpTime::regions(const RankOrder& order) const {
   }
   for (const shard::OmpThread& thread : head_.omp_threads) {
     const auto region = of_path.find(thread.path);
-    if (thread.rank >= head_.ranks.size() || region == of_path.end() || thread.number >= kMaxOpenMpThreads)
-      continue;
-    std::vector<OpenMpThreadRow>& threads = sums[region->second].threads;
-    while (threads.size() <= thread.number)
-      threads.push_back({static_cast<std::uint32_t>(threads.size()), 0, 0});
-    const std::uint64_t wait_ns = thread.wait_ns + thread.inner_wait_ns;
-    threads[thread.number].work_s += to_seconds(less(thread.time_ns, wait_ns));
-    threads[thread.number].wait_s += to_seconds(wait_ns);
+    if (thread.rank >= head_.ranks.size() || region == of_path.end()) continue;
+    sums[region->second].all.add(thread);
+    sums[region->second].of_rank[thread.rank].add(thread);
   }
   // How it differs between ranks.
   SpreadTable times(sums.size()), waits(sums.size());
@@ -219,27 +278,24 @@ std::vector<OpenMpRegionRow> OpenMpTime::regions(const RankOrder& order) const {
   for (std::size_t i = 0; i < sums.size(); ++i) {
     RegionSum& sum = sums[i];
     OpenMpRegionRow& row = sum.row;
-    row.time_s = to_seconds(sum.time_ns);
-    row.end_wait_s = to_seconds(sum.end_wait_ns);
-    row.wait_s = to_seconds(sum.end_wait_ns + sum.inner_wait_ns);
-    row.serial_s = to_seconds(std::min(sum.one_by_one_ns, sum.inner_wait_ns));
-    row.thread_s = to_seconds(sum.thread_ns);
-    row.imbalance = ratio(sum.longest_ns / 1e9, to_seconds(sum.work_ns));
-    double loop_schedule_s = 0;
+    sum.all.tell(row);
+    row.end_wait_s = to_seconds(sum.all.end_wait_ns);
     row.spread = times.spread(i);
     row.wait_spread = waits.spread(i);
-    row.threads_of_team = std::move(sum.threads);
+    for (const std::uint32_t index : order.ascending) {
+      const auto of_rank = sum.of_rank.find(index);
+      if (of_rank == sum.of_rank.end()) continue;
+      OpenMpRegionRank& one = row.ranks.emplace_back();
+      one.rank = head_.ranks[index].rank;
+      of_rank->second.tell(one);
+    }
+    keep_costly(row.ranks, kMaxOpenMpRanks);
     for (auto& [key, construct] : sum.constructs) {
-      loop_schedule_s += construct.schedule_s;
       const bool is_shared_out = construct.kind == OmpKind::kLoop || construct.kind == OmpKind::kSections;
       if (is_shared_out)
         construct.imbalance = ratio(sum.longest_of[key], construct.time_s - construct.wait_s);
       row.constructs.push_back(std::move(construct));
     }
-    loop_schedule_s = std::min(loop_schedule_s, to_seconds(sum.work_ns));
-    row.work_s = to_seconds(sum.work_ns) - loop_schedule_s;
-    row.schedule_s = to_seconds(sum.schedule_ns) + loop_schedule_s;
-    row.efficiency = ratio(row.work_s, row.work_s + row.wait_s + row.schedule_s);
     std::stable_sort(
         row.constructs.begin(), row.constructs.end(),
         [](const OpenMpConstructRow& a, const OpenMpConstructRow& b) { return a.wait_s > b.wait_s; });
@@ -309,13 +365,48 @@ void OpenMpTime::find_efficiency(OpenMp& openmp) const {
   openmp.imbalance_s = to_seconds(imbalance_ns);
   openmp.schedule_s = to_seconds(schedule_ns);
   openmp.serialization_s = serialization_ns / 1e9;
-  const double not_late_s = openmp.work_s + openmp.serialization_s,
-               present_s = not_late_s + openmp.imbalance_s;
-  OpenMpEfficiency& efficiency = openmp.efficiency;
-  efficiency.serialization = ratio(openmp.work_s, not_late_s);
-  efficiency.load_balance = ratio(not_late_s, present_s);
-  efficiency.scheduling = ratio(present_s, present_s + openmp.schedule_s);
-  efficiency.parallel = ratio(openmp.work_s, present_s + openmp.schedule_s);
+  openmp.efficiency =
+      efficiency_of(openmp.work_s, openmp.serialization_s, openmp.imbalance_s, openmp.schedule_s);
+}
+
+std::vector<OpenMpParts> OpenMpTime::parts() const {
+  if (head_.omp_ranks.empty()) return {};
+  struct Sum {
+    TeamSums teams;
+    std::uint64_t unused_ns = 0;
+  };
+  std::map<std::uint32_t, Sum> teams;  // by path
+  for (const shard::OmpRegion& region : head_.omp_regions) {
+    if (region.rank >= of_rank_.size() || region.main == 0 || region.level != 0) continue;
+    if (region.path >= paths_.size()) continue;
+    const Rank& rank = of_rank_[region.rank];
+    if (rank.of == nullptr || rank.threads == 0) continue;
+    Sum& sum = teams[region.path];
+    sum.teams.add(region);
+    if (region.threads < rank.threads) sum.unused_ns += region.time_ns * (rank.threads - region.threads);
+  }
+  for (const shard::OmpConstruct& construct : head_.omp_constructs)
+    if (const auto of = teams.find(construct.region_path);
+        of != teams.end() && construct.main != 0 && construct.level == 0)
+      of->second.teams.add(construct);
+  std::vector<OpenMpParts> parts(paths_.size());
+  for (std::uint32_t path = 0; path < serial_ns_.size(); ++path) {
+    parts[path].work_s = to_seconds(serial_ns_[path]);
+    parts[path].serialization_s = to_seconds(lost_ns_[path]);
+  }
+  for (const auto& [path, sum] : teams) {
+    OpenMpRegionRank row;
+    TeamSums(sum.teams).tell(row);
+    parts[path].work_s += row.work_s;
+    parts[path].serialization_s += row.serial_s + to_seconds(sum.unused_ns);
+    parts[path].imbalance_s += row.wait_s - row.serial_s;
+    parts[path].schedule_s += row.schedule_s;
+  }
+  return parts;
+}
+
+OpenMpEfficiency OpenMpParts::efficiency() const {
+  return efficiency_of(work_s, serialization_s, imbalance_s, schedule_s);
 }
 
 void OpenMpTime::finish(const RankOrder& order, Analysis& analysis) const {

@@ -3,6 +3,7 @@
 // nothing to do. Definitions: docs/metrics.md, "OpenMP".
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,21 @@ namespace clusterprof::report {
 
 // Whether those that wait there can do so only because another thread works.
 bool lets_one_through(shard::OmpKind kind);
+
+// Of more ranks than that, those whose threads did something else than work for longest; by rank.
+void keep_costly(std::vector<OpenMpRegionRank>& ranks, std::size_t most);
+
+// Of what threads of teams had, outside MPI: as in OpenMp.
+struct OpenMpParts {
+  double work_s = 0, imbalance_s = 0, schedule_s = 0, serialization_s = 0;
+  void add(const OpenMpParts& other) {
+    work_s += other.work_s;
+    imbalance_s += other.imbalance_s;
+    schedule_s += other.schedule_s;
+    serialization_s += other.serialization_s;
+  }
+  [[nodiscard]] OpenMpEfficiency efficiency() const;
+};
 
 class OpenMpTime {
  public:
@@ -31,6 +47,8 @@ class OpenMpTime {
 
   // Fills in Analysis::openmp. Needs Analysis::efficiency.
   void finish(const RankOrder& ranks, Analysis& analysis) const;
+  // By path: what was outside of parallel regions on it, or in those that begin there. Empty: there are none.
+  [[nodiscard]] std::vector<OpenMpParts> parts() const;
 
  private:
   // What the tables say of one rank.

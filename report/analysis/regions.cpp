@@ -244,8 +244,19 @@ void RegionTime::sum_memory(std::vector<RegionRow>& rows) const {
   }
 }
 
+void RegionTime::sum_openmp(const OpenMpTime& openmp, std::vector<RegionRow>& rows) const {
+  const std::vector<OpenMpParts> of_paths = openmp.parts();
+  if (of_paths.empty()) return;
+  std::vector<OpenMpParts> sums(parent_.size());
+  for (std::uint32_t path = 1; path < of_path_.size(); ++path) sums[of_path_[path]].add(of_paths[path]);
+  for (auto at = static_cast<std::uint32_t>(sums.size()); at-- > 1;) {
+    sums[parent_[at]].add(sums[at]);
+    rows[at - 1].openmp = sums[at].efficiency();
+  }
+}
+
 void RegionTime::finish(const PathTime& time, const LimitTime& limits, const PathCounts& counts,
-                        const RankOrder& ranks, Analysis& analysis) const {
+                        const OpenMpTime& openmp, const RankOrder& ranks, Analysis& analysis) const {
   if (parent_.size() == 1) return;
   std::vector<RegionRow>& rows = analysis.regions;
   rows.resize(parent_.size() - 1);
@@ -261,6 +272,7 @@ void RegionTime::finish(const PathTime& time, const LimitTime& limits, const Pat
   sum_time(time, limits, rows);
   sum_counts(counts, rows);
   sum_memory(rows);
+  sum_openmp(openmp, rows);
 
   const bool any_mpi = analysis.efficiency.load_balance.has_value();
   for (std::size_t at = 0; at < rows.size(); ++at) {
@@ -280,6 +292,7 @@ void RegionTime::finish(const PathTime& time, const LimitTime& limits, const Pat
       row.efficiency.communication = *row.max_useful_s / *row.focus_s;
       row.efficiency.parallel = *row.efficiency.load_balance * *row.efficiency.communication;
     }
+    if (row.openmp.parallel) row.hybrid_parallel = row.efficiency.parallel.value_or(1) * *row.openmp.parallel;
     row.derived = derive(derived_input(analysis, row.counters, row.longest_s.value_or(0)));
   }
 }

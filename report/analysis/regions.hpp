@@ -11,6 +11,7 @@
 #include "report/analysis/counters.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/location_numbers.hpp"
+#include "report/analysis/openmp.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/path_time.hpp"
 #include "report/analysis/rank_input.hpp"
@@ -32,8 +33,8 @@ class RegionTime {
   }
 
   // Analysis::regions but for their verdict. The analysis has all of the ranks and the counters.
-  void finish(const PathTime& time, const LimitTime& limits, const PathCounts& counts, const RankOrder& ranks,
-              Analysis& analysis) const;
+  void finish(const PathTime& time, const LimitTime& limits, const PathCounts& counts,
+              const OpenMpTime& openmp, const RankOrder& ranks, Analysis& analysis) const;
 
  private:
   struct Sum {
@@ -62,6 +63,7 @@ class RegionTime {
   void sum_time(const PathTime& time, const LimitTime& limits, std::vector<RegionRow>& rows) const;
   void sum_counts(const PathCounts& counts, std::vector<RegionRow>& rows) const;
   void sum_memory(std::vector<RegionRow>& rows) const;
+  void sum_openmp(const OpenMpTime& openmp, std::vector<RegionRow>& rows) const;
 
   const shard::ShardData& head_;
   const CallPaths& paths_;

@@ -192,13 +192,39 @@ void write_threads(const Analysis& analysis, Csv& csv) {
 void write_openmp(const Analysis& analysis, Csv& csv) {
   csv.row("file", "line", "function", "kind", "level", "count", "time_s", "threads", "threads_asked",
           "threads_s", "work_s", "wait_s", "end_wait_s", "serial_s", "schedule_s", "imbalance", "efficiency",
-          "rank_min_s", "rank_mean_s", "rank_max_s", "rank_max");
+          "rank_min_s", "rank_mean_s", "rank_max_s", "rank_max", "load_balance", "scheduling",
+          "serialization");
   if (!analysis.openmp) return;
   for (const OpenMpRegionRow& row : analysis.openmp->regions)
     csv.row(row.place.file, known(row.place.line), row.place.function, row.is_teams ? "teams" : "parallel",
             row.level, row.count, row.time_s, row.threads, known(row.threads_asked), row.thread_s, row.work_s,
-            row.wait_s, row.end_wait_s, row.serial_s, row.schedule_s, row.imbalance, row.efficiency,
-            row.spread.min_s, row.spread.mean_s, row.spread.max_s, row.spread.max_rank);
+            row.wait_s, row.end_wait_s, row.serial_s, row.schedule_s, row.imbalance, row.efficiency.parallel,
+            row.spread.min_s, row.spread.mean_s, row.spread.max_s, row.spread.max_rank,
+            row.efficiency.load_balance, row.efficiency.scheduling, row.efficiency.serialization);
+}
+
+void write_openmp_ranks(const Analysis& analysis, Csv& csv) {
+  csv.row("file", "line", "function", "kind", "rank", "count", "time_s", "threads", "threads_s", "work_s",
+          "wait_s", "serial_s", "schedule_s", "imbalance", "efficiency", "load_balance", "scheduling",
+          "serialization");
+  if (!analysis.openmp) return;
+  for (const OpenMpRegionRow& region : analysis.openmp->regions)
+    for (const OpenMpRegionRank& row : region.ranks)
+      csv.row(region.place.file, known(region.place.line), region.place.function,
+              region.is_teams ? "teams" : "parallel", row.rank, row.count, row.time_s, row.threads,
+              row.thread_s, row.work_s, row.wait_s, row.serial_s, row.schedule_s, row.imbalance,
+              row.efficiency.parallel, row.efficiency.load_balance, row.efficiency.scheduling,
+              row.efficiency.serialization);
+}
+
+void write_openmp_threads(const Analysis& analysis, Csv& csv) {
+  csv.row("file", "line", "function", "kind", "rank", "thread", "work_s", "wait_s");
+  if (!analysis.openmp) return;
+  for (const OpenMpRegionRow& region : analysis.openmp->regions)
+    for (const OpenMpRegionRank& rank : region.ranks)
+      for (const OpenMpThreadRow& row : rank.threads_of_team)
+        csv.row(region.place.file, known(region.place.line), region.place.function,
+                region.is_teams ? "teams" : "parallel", rank.rank, row.number, row.work_s, row.wait_s);
 }
 
 void write_memory(const Analysis& analysis, Csv& csv) {
@@ -310,6 +336,8 @@ constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"imports", write_imports},
                                              {"threads", write_threads},
                                              {"openmp", write_openmp},
+                                             {"openmp_ranks", write_openmp_ranks},
+                                             {"openmp_threads", write_openmp_threads},
                                              {"memory", write_memory},
                                              {"memory_ranks", write_memory_ranks}};
 

@@ -25,6 +25,7 @@
 
 #include "base/version.hpp"
 #include "report/analysis/activities.hpp"
+#include "report/analysis/openmp.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
@@ -47,8 +48,9 @@ constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kMaxRanks = 512, kMaxWaits = 1'000, kMaxMpiCalls = 2'000, kMaxRootCauses = 1'000,
                       kMaxFiles = 500, kMaxFileCalls = 1'000, kMaxOffCpu = 1'000, kMaxMissing = 1'000,
                       kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000, kMaxLoops = 500,
-                      kMaxMutexes = 200, kMaxOpenMpRegions = 200, kMaxTeam = 64, kMaxImports = 200,
-                      kMaxThreads = 2'000, kMaxHeldNodes = 200, kMaxHeldLines = 2'000;
+                      kMaxMutexes = 200, kMaxOpenMpRegions = 200, kMaxTeam = 64, kMaxTeamRanks = 32,
+                      kMaxRankTeams = 16, kMaxImports = 200, kMaxThreads = 2'000, kMaxHeldNodes = 200,
+                      kMaxHeldLines = 2'000;
 
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -300,8 +302,13 @@ std::vector<Shortened> shorten_tables(Analysis& a, const PageOptions& options) {
   shortener.cut("mutexes", a.mutexes, kMaxMutexes);
   if (a.openmp) {
     shortener.cut("openmp.regions", a.openmp->regions, kMaxOpenMpRegions);
-    for (OpenMpRegionRow& row : a.openmp->regions)
+    for (std::size_t i = 0; i < a.openmp->regions.size(); ++i) {
+      OpenMpRegionRow& row = a.openmp->regions[i];
       row.threads_of_team.resize(std::min(row.threads_of_team.size(), kMaxTeam));
+      keep_costly(row.ranks, kMaxTeamRanks);
+      for (OpenMpRegionRank& rank : row.ranks)
+        rank.threads_of_team.resize(i < kMaxRankTeams ? std::min(rank.threads_of_team.size(), kMaxTeam) : 0);
+    }
     shortener.cut("openmp.serial", a.openmp->serial, kMaxOpenMpRegions);
     shortener.none_above("openmp.ranks", a.openmp->ranks, kMaxRanks);
   }

@@ -179,6 +179,11 @@ void ReportDocument::regions() {
       out_("parallel", row.efficiency.parallel)("load_balance", row.efficiency.load_balance);
       out_("communication", row.efficiency.communication);
     });
+    out_.object("openmp", [&] {
+      out_("parallel", row.openmp.parallel)("load_balance", row.openmp.load_balance);
+      out_("scheduling", row.openmp.scheduling)("serialization", row.openmp.serialization);
+      out_("hybrid", row.hybrid_parallel);
+    });
     out_("efficiency_above_one", above_one(row.efficiency));
     out_("mpi_startup_s", row.focus_s ? Seconds(*row.longest_s - *row.focus_s) : Seconds());
     amounts(row.counters);

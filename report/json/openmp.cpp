@@ -14,11 +14,18 @@ void ReportDocument::openmp() {
     out_("file", text_or_null(place.file))("line", or_null(place.line));
     out_("function", text_or_null(place.function));
   };
+  const auto factors = [&](const OpenMpEfficiency& e) {
+    out_("load_balance", e.load_balance)("scheduling", e.scheduling)("serialization", e.serialization);
+  };
+  const auto by_thread = [&](const std::vector<OpenMpThreadRow>& threads) {
+    out_.rows("by_thread", threads, [&](const OpenMpThreadRow& thread) {
+      out_("number", thread.number)("work_s", thread.work_s)("wait_s", thread.wait_s);
+    });
+  };
   out_.object("openmp", [&] {
     out_.object("efficiency", [&] {
-      const OpenMpEfficiency& e = all.efficiency;
-      out_("parallel", e.parallel)("load_balance", e.load_balance)("scheduling", e.scheduling);
-      out_("serialization", e.serialization);
+      out_("parallel", all.efficiency.parallel);
+      factors(all.efficiency);
     });
     out_.object("hybrid", [&] {
       out_("parallel", all.hybrid_parallel)("mpi", all.hybrid_mpi)("openmp", all.hybrid_openmp);
@@ -33,7 +40,8 @@ void ReportDocument::openmp() {
       out_("wait_s", row.wait_s)("end_wait_s", row.end_wait_s)("serial_s", row.serial_s);
       out_("work_s", row.work_s)("schedule_s", row.schedule_s)("threads_s", row.thread_s);
       out_("threads", row.threads)("threads_asked", or_null(row.threads_asked));
-      out_("imbalance", row.imbalance)("efficiency", row.efficiency);
+      out_("imbalance", row.imbalance)("efficiency", row.efficiency.parallel);
+      factors(row.efficiency);
       out_.rows("constructs", row.constructs, [&](const OpenMpConstructRow& construct) {
         out_("kind", shard::omp_kind_name(construct.kind));
         where(construct.place);
@@ -42,8 +50,14 @@ void ReportDocument::openmp() {
         out_("iterations", or_null(construct.iterations))("imbalance", construct.imbalance);
         out_("schedules", shard::omp_schedule_names(construct.schedules));
       });
-      out_.rows("by_thread", row.threads_of_team, [&](const OpenMpThreadRow& thread) {
-        out_("number", thread.number)("work_s", thread.work_s)("wait_s", thread.wait_s);
+      by_thread(row.threads_of_team);
+      out_.rows("by_rank", row.ranks, [&](const OpenMpRegionRank& rank) {
+        out_("rank", rank.rank)("count", rank.count)("threads", rank.threads)("time_s", rank.time_s);
+        out_("threads_s", rank.thread_s)("work_s", rank.work_s)("wait_s", rank.wait_s);
+        out_("serial_s", rank.serial_s)("schedule_s", rank.schedule_s)("imbalance", rank.imbalance);
+        out_("efficiency", rank.efficiency.parallel);
+        factors(rank.efficiency);
+        by_thread(rank.threads_of_team);
       });
     });
     out_.rows("serial", all.serial, [&](const OpenMpSerialRow& row) {

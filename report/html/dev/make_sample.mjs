@@ -671,7 +671,7 @@ export function makeSample(options = {}) {
   const regionRow = (name, share, count, mpiShare) => ({
     name, domain: name === "checkpoint" ? "NVTX" : null, library: false, count: count * ranks, time_s: round(share * elapsed * ranks), min_s: 0.9, max_s: 4.2, max_n: 7, sampled_s: round(share * elapsed * ranks), share: round(share),
     ...partsOf([0.15, 0.6, 0.03, mpiShare, 0.04, 0.02, 0.01].map((x) => x * share * elapsed * ranks)), rank_min_s: round(share * elapsed * 0.9), rank_mean_s: round(share * elapsed), rank_max_s: round(share * elapsed * 1.05), rank_max: slowest,
-    efficiency: { parallel: 0.72, load_balance: 0.76, communication: 0.95 }, efficiency_above_one: [], mpi_startup_s: 0, counters: {}, derived: [], bottleneck: "imbalance",
+    efficiency: { parallel: 0.72, load_balance: 0.76, communication: 0.95 }, openmp: plain ? { parallel: null, load_balance: null, scheduling: null, serialization: null, hybrid: null } : { parallel: 0.6, load_balance: 0.8, scheduling: 0.98, serialization: 0.765, hybrid: 0.432 }, efficiency_above_one: [], mpi_startup_s: 0, counters: {}, derived: [], bottleneck: "imbalance",
   });
   // A pool of eight workers of rank 0, and a program that it ran.
   const evil = hostile ? "<b>worker</b>" : "worker";
@@ -793,17 +793,21 @@ export function makeSample(options = {}) {
         {
           file: "/home/ada/heat/src/stencil.cpp", line: 12, function: "heat::apply()", called: null, kind: "parallel", level: 0, count: 2000 * ranks, unfinished: 0,
           time_s: 9.5 * ranks, rank_min_s: 9, rank_mean_s: 9.5, rank_max_s: 13, rank_max: slowest, wait_s: 12 * ranks, end_wait_s: 4 * ranks, serial_s: 1.5 * ranks, work_s: 25 * ranks, schedule_s: ranks, threads_s: 38 * ranks,
-          threads: 4, threads_asked: 8, imbalance: 1.42, efficiency: 0.66,
+          threads: 4, threads_asked: 8, imbalance: 1.42, efficiency: 0.66, load_balance: 0.72, scheduling: 0.97, serialization: 0.945,
           constructs: [
             { kind: "loop", file: "/home/ada/heat/src/stencil.cpp", line: 14, function: hostile ? "<img src=x onerror=alert(8)>" : "heat::apply()", count: 8000 * ranks, time_s: 32 * ranks, wait_s: 6.5 * ranks, schedule_s: 0.5 * ranks, chunks: 64000 * ranks, iterations: 1024000 * ranks, imbalance: 1.4, schedules: ["dynamic"] },
             { kind: "critical", file: "/home/ada/heat/src/stencil.cpp", line: 21, function: "heat::apply()", count: 8000 * ranks, time_s: 1.5 * ranks, wait_s: 1.5 * ranks, schedule_s: 0, chunks: null, iterations: null, imbalance: null, schedules: [] },
           ],
           by_thread: [0, 1, 2, 3].map((number) => ({ number, work_s: (9.4 - number) * ranks, wait_s: number * ranks })),
+          by_rank: Array.from({ length: Math.min(ranks, 32) }, (_, rank) => ({
+            rank, count: 2000, threads: 4, time_s: 9.5, threads_s: 38, work_s: 25, wait_s: 12, serial_s: 1.5, schedule_s: 1, imbalance: 1.42, efficiency: 0.66, load_balance: 0.72, scheduling: 0.97, serialization: 0.945,
+            by_thread: [0, 1, 2, 3].map((number) => ({ number, work_s: 9.4 - number, wait_s: number })),
+          })),
         },
         {
           file: heat, line: 22, function: "step", called: "libopenblas.dgemm_", kind: "parallel", level: 0, count: 200 * ranks, unfinished: 1,
           time_s: ranks, rank_min_s: 1, rank_mean_s: 1, rank_max_s: 1, rank_max: 0, wait_s: 0.1 * ranks, end_wait_s: 0.1 * ranks, serial_s: 0, work_s: 3.8 * ranks, schedule_s: 0.1 * ranks, threads_s: 4 * ranks,
-          threads: 4, threads_asked: null, imbalance: 1.02, efficiency: 0.95, constructs: [], by_thread: [],
+          threads: 4, threads_asked: null, imbalance: 1.02, efficiency: 0.95, load_balance: 0.974, scheduling: 0.975, serialization: 1, constructs: [], by_thread: [], by_rank: [],
         },
       ],
       serial: [

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
@@ -108,7 +109,7 @@ TEST_F(OpenMpTest, LossesAddUpToWhatThreadsHave) {
   EXPECT_EQ(row.place.line, 12u);
   EXPECT_NEAR(row.thread_s, 12, 1e-6);
   EXPECT_NEAR(*row.imbalance, 6.0 * 2 / 9, 1e-6);
-  EXPECT_NEAR(*row.efficiency, 9.0 / 12, 1e-6);
+  EXPECT_NEAR(*row.efficiency.parallel, 9.0 / 12, 1e-6);
   ASSERT_EQ(row.threads_of_team.size(), 2u);
   EXPECT_NEAR(row.threads_of_team[1].work_s, 3, 1e-6);
   ASSERT_EQ(all.serial.size(), 1u) << "what is below a region is none of it";
@@ -321,7 +322,10 @@ TEST_F(OpenMpTest, AskingForPartsOfLoopsIsNoWork) {
   const OpenMpRegionRow& row = a.openmp->regions[0];
   EXPECT_NEAR(row.work_s, 8.5, 1e-6);
   EXPECT_NEAR(row.schedule_s, 0.5, 1e-6);
-  EXPECT_NEAR(*row.efficiency, 8.5 / 12, 1e-6);
+  EXPECT_NEAR(*row.efficiency.parallel, 8.5 / 12, 1e-6);
+  EXPECT_NEAR(*row.efficiency.scheduling, 11.5 / 12, 1e-6);
+  EXPECT_NEAR(*row.efficiency.load_balance, 8.5 / 11.5, 1e-6);
+  EXPECT_NEAR(*row.efficiency.serialization, 1, 1e-6);
   EXPECT_NEAR(*row.imbalance, 6.0 * 2 / 9, 1e-6);
 }
 
@@ -440,6 +444,110 @@ TEST_F(OpenMpTest, JsonAndTextHaveIt) {
   EXPECT_NE(text.find("implicit_barrier"), std::string::npos) << text;
   EXPECT_NE(text.find("Two OpenMP run times are used on rank 0"), std::string::npos) << text;
   EXPECT_NE(text.find("waiting for slower threads"), std::string::npos) << text;
+}
+
+// Two ranks, of which the second one's threads wait for longer, and in a critical section.
+TEST(OpenMpRanks, ARegionHasARowForEachRankAndThread) {
+  ProfileBuilder b(2);
+  const std::uint32_t path = b.path({b.native("solve", "/u/a.out", "/u/a.c", 12)});
+  const std::uint32_t inside = b.child(path, b.native("solve", "/u/a.out", "/u/a.c", 14));
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    b.sampled(rank, path, Category::kNative, 10'000);
+    shard::OmpRank& of = b.data.omp_ranks.emplace_back();
+    of.rank = rank;
+    of.method = shard::OmpMethod::kGomp;
+    shard::OmpRegion& region = b.data.omp_regions.emplace_back();
+    region.rank = rank;
+    region.path = path;
+    region.threads = 2;
+    region.count = 5;
+    region.time_ns = region.longest_ns = 10'000 * kMs;
+    region.threads_ns = 20'000 * kMs;
+    region.wait_ns = (1 + rank) * 1000 * kMs;
+    region.inner_wait_ns = rank * 4000 * kMs;
+    shard::OmpThread& thread = b.data.omp_threads.emplace_back();
+    thread.rank = rank;
+    thread.path = path;
+    thread.threads = 2;
+    thread.number = 1;
+    thread.count = 5;
+    thread.time_ns = 10'000 * kMs;
+    thread.wait_ns = region.wait_ns;
+  }
+  shard::OmpConstruct& critical = b.data.omp_constructs.emplace_back();
+  critical.rank = 1;
+  critical.region_path = path;
+  critical.path = inside;
+  critical.threads = 2;
+  critical.kind = OmpKind::kCritical;
+  critical.count = 10;
+  critical.time_ns = critical.wait_ns = 4000 * kMs;
+  const Analysis a = analyse(b.data);
+  const OpenMpRegionRow& row = a.openmp->regions.at(0);
+  ASSERT_EQ(row.ranks.size(), 2u);
+  const OpenMpRegionRank &first = row.ranks[0], &second = row.ranks[1];
+  EXPECT_EQ(second.rank, 1);
+  EXPECT_EQ(second.count, 5u);
+  EXPECT_EQ(second.threads, 2u);
+  EXPECT_NEAR(second.time_s, 10, 1e-6);
+  EXPECT_NEAR(second.thread_s, 20, 1e-6);
+  EXPECT_NEAR(second.work_s, 14, 1e-6);
+  EXPECT_NEAR(second.wait_s, 6, 1e-6);
+  EXPECT_NEAR(second.serial_s, 4, 1e-6);
+  EXPECT_NEAR(*second.imbalance, 20.0 / 14, 1e-6);
+  EXPECT_NEAR(*second.efficiency.serialization, 14.0 / 18, 1e-6);
+  EXPECT_NEAR(*second.efficiency.load_balance, 18.0 / 20, 1e-6);
+  EXPECT_NEAR(*second.efficiency.scheduling, 1, 1e-6);
+  EXPECT_NEAR(*second.efficiency.parallel, 14.0 / 20, 1e-6);
+  EXPECT_NEAR(*first.efficiency.serialization, 1, 1e-6);
+  EXPECT_NEAR(*first.efficiency.load_balance, 19.0 / 20, 1e-6);
+  EXPECT_NEAR(*row.efficiency.parallel, 33.0 / 40, 1e-6);
+  EXPECT_NEAR(*row.efficiency.serialization, 33.0 / 37, 1e-6);
+  ASSERT_EQ(first.threads_of_team.size(), 2u);
+  EXPECT_NEAR(first.threads_of_team[1].wait_s, 1, 1e-6);
+  EXPECT_NEAR(second.threads_of_team.at(1).wait_s, 2, 1e-6);
+  const auto json = nlohmann::json::parse(render_json(a))["openmp"]["regions"][0]["by_rank"][1];
+  EXPECT_EQ(json["rank"], 1);
+  EXPECT_NEAR(json["serialization"].get<double>(), 14.0 / 18, 1e-6);
+  EXPECT_NEAR(json["by_thread"][1]["wait_s"].get<double>(), 2, 1e-6);
+
+  std::vector<OpenMpRegionRank> kept = row.ranks;
+  keep_costly(kept, 1);
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].rank, 1);
+}
+
+// In a region that the program has named: 4 s on one thread, and 6 s of a team of two. Before it: 2 s.
+TEST(OpenMpInRegions, TheyHaveItsEfficiencies) {
+  ProfileBuilder b(1);
+  const shard::Frame main = b.native("main", "/u/a.out", "/u/a.c", 99);
+  const std::uint32_t before = b.path({main, b.native("read", "/u/a.out", "/u/a.c", 5)});
+  const std::uint32_t step = b.path({main, b.region("step")});
+  const std::uint32_t setup = b.child(step, b.native("setup", "/u/a.out", "/u/a.c", 20));
+  const std::uint32_t solve = b.child(step, b.native("solve", "/u/a.out", "/u/a.c", 12));
+  b.data.ranks[0].elapsed_ns = 12'000 * kMs;
+  b.sampled(0, before, Category::kNative, 2000);
+  b.sampled(0, setup, Category::kNative, 4000);
+  b.sampled(0, b.child(solve, b.native("body", "/u/a.out", "/u/a.c", 14)), Category::kNative, 6000);
+  b.data.omp_ranks.emplace_back().method = shard::OmpMethod::kGomp;
+  shard::OmpRegion& region = b.data.omp_regions.emplace_back();
+  region.path = solve;
+  region.threads = 2;
+  region.count = 1;
+  region.time_ns = region.longest_ns = 6000 * kMs;
+  region.threads_ns = 12'000 * kMs;
+  region.wait_ns = 3000 * kMs;
+  const Analysis a = analyse(b.data);
+  ASSERT_EQ(a.regions.size(), 1u);
+  const RegionRow& row = a.regions[0];
+  EXPECT_NEAR(*row.openmp.serialization, 13.0 / 17, 1e-3);
+  EXPECT_NEAR(*row.openmp.load_balance, 17.0 / 20, 1e-3);
+  EXPECT_NEAR(*row.openmp.scheduling, 1, 1e-6);
+  EXPECT_NEAR(*row.openmp.parallel, 13.0 / 20, 1e-3);
+  EXPECT_NEAR(*row.hybrid_parallel, *row.openmp.parallel, 1e-9) << "there is no MPI";
+  EXPECT_NEAR(*a.openmp->efficiency.parallel, 15.0 / 24, 1e-6);
+  const auto json = nlohmann::json::parse(render_json(a))["regions"][0]["openmp"];
+  EXPECT_NEAR(json["parallel"].get<double>(), 13.0 / 20, 1e-3);
 }
 
 }  // namespace

@@ -503,7 +503,29 @@ export interface OpenMpThreadRow {
   wait_s: number;
 }
 
-export interface OpenMpRegionRow extends Place {
+export interface OpenMpFactors {
+  load_balance: Seconds;
+  scheduling: Seconds;
+  serialization: Seconds;
+}
+
+// Of one rank in a region.
+export interface OpenMpRegionRank extends OpenMpFactors {
+  rank: number;
+  count: number;
+  threads: number;
+  time_s: number;
+  threads_s: number;
+  work_s: number;
+  wait_s: number;
+  serial_s: number;
+  schedule_s: number;
+  imbalance: number | null;
+  efficiency: Seconds;
+  by_thread: OpenMpThreadRow[];
+}
+
+export interface OpenMpRegionRow extends Place, OpenMpFactors {
   called: string | null;
   kind: "parallel" | "teams";
   level: number;
@@ -524,6 +546,7 @@ export interface OpenMpRegionRow extends Place {
   efficiency: Seconds;
   constructs: OpenMpConstructRow[];
   by_thread: OpenMpThreadRow[];
+  by_rank: OpenMpRegionRank[];
 }
 
 export interface OpenMpSerialRow extends Place {
@@ -547,7 +570,7 @@ export interface OpenMpRankRow {
 }
 
 export interface OpenMp {
-  efficiency: { parallel: Seconds; load_balance: Seconds; scheduling: Seconds; serialization: Seconds };
+  efficiency: { parallel: Seconds } & OpenMpFactors;
   hybrid: { parallel: Seconds; mpi: Seconds; openmp: Seconds };
   work_s: number;
   imbalance_s: number;
@@ -622,6 +645,7 @@ export interface RegionRow extends Parts {
   rank_max_s: number;
   rank_max: number;
   efficiency: Omit<Efficiency, "serialization" | "transfer">;
+  openmp: { parallel: Seconds; hybrid: Seconds } & OpenMpFactors;
   efficiency_above_one: EfficiencyName[]; // by measuring error
   counters: Record<string, number>;
   derived: Derived[];

@@ -6,9 +6,9 @@ import { type Child, el, ofWholeRun, section, stackedBar } from "../core/dom";
 import { count, percent, plural, printable, seconds } from "../core/format";
 import type { Model } from "../core/model";
 import type { Page, PageHandle } from "../core/page";
-import type { OpenMp, OpenMpConstructRow, OpenMpRankRow, OpenMpRegionRow, OpenMpSerialRow, OpenMpThreadRow } from "../core/report";
+import type { OpenMp, OpenMpConstructRow, OpenMpFactors, OpenMpRankRow, OpenMpRegionRank, OpenMpRegionRow, OpenMpSerialRow, OpenMpThreadRow } from "../core/report";
 import type { Store } from "../core/selection";
-import { table } from "../core/table";
+import { type Column, table } from "../core/table";
 
 const RECORDED_BY: Record<OpenMpRankRow["recorded_by"], string> = {
   none: "Not at all.",
@@ -36,6 +36,14 @@ function parts(work: number, wait: number, other: number, whole?: number): HTMLE
     whole,
   );
 }
+
+// What the efficiency is the product of.
+const factors = <Row extends OpenMpFactors & Pick<OpenMpRegionRank, "efficiency">>(): Column<Row>[] => [
+  { id: "efficiency", title: "Efficiency", numeric: true, help: "Load balance × scheduling × serialization", value: (row) => row.efficiency ?? 0, cell: (row) => percent(row.efficiency) },
+  { id: "load_balance", title: "Load balance", numeric: true, help: "Less: threads wait for slower ones", value: (row) => row.load_balance ?? 0, cell: (row) => percent(row.load_balance) },
+  { id: "scheduling", title: "Scheduling", numeric: true, help: "Less: threads are started, and parts of loops handed out", value: (row) => row.scheduling ?? 0, cell: (row) => percent(row.scheduling) },
+  { id: "serialization", title: "Serialization", numeric: true, help: "Less: one thread works at a time (critical, lock, atomic, ordered, single)", value: (row) => row.serialization ?? 0, cell: (row) => percent(row.serialization) },
+];
 
 class OpenMpPage implements PageHandle {
   constructor(
@@ -83,7 +91,7 @@ class OpenMpPage implements PageHandle {
         { id: "wait", title: "Waiting", numeric: true, value: (row) => row.wait_s, cell: (row) => seconds(row.wait_s) },
         { id: "serial", title: "One by one", numeric: true, help: "Of the waiting, where one thread works at a time: critical, lock, atomic, ordered, single", value: (row) => row.serial_s, cell: (row) => seconds(row.serial_s) },
         { id: "imbalance", title: "Imbalance", numeric: true, help: "Work of the thread with most, by the mean", value: (row) => row.imbalance ?? 0, cell: (row) => factor(row.imbalance) },
-        { id: "efficiency", title: "Efficiency", numeric: true, value: (row) => row.efficiency ?? 0, cell: (row) => percent(row.efficiency) },
+        ...factors<OpenMpRegionRow>(),
         { id: "count", title: "Times", numeric: true, value: (row) => row.count, cell: (row) => count(row.count) },
         { id: "each", title: "Each", numeric: true, value: (row) => row.time_s / Math.max(1, row.count), cell: (row) => seconds(row.time_s / Math.max(1, row.count)) },
         {
@@ -102,7 +110,6 @@ class OpenMpPage implements PageHandle {
 
   private inside(region: OpenMpRegionRow): HTMLElement {
     const { model } = this.store;
-    const most = region.by_thread.reduce((longest, row) => Math.max(longest, row.work_s + row.wait_s), 0);
     return el(
       "div",
       null,
@@ -121,18 +128,48 @@ class OpenMpPage implements PageHandle {
         region.constructs,
         { label: "Constructs in the region", sort: { column: "wait", descending: true }, limit: 50, empty: "No construct inside was recorded: the threads wait at the end only." },
       ),
-      region.by_thread.length === 0
-        ? null
-        : table<OpenMpThreadRow>(
-            [
-              { id: "number", title: "Thread", numeric: true, value: (row) => row.number, cell: (row) => String(row.number) },
-              { id: "work", title: "Work", numeric: true, value: (row) => row.work_s, cell: (row) => seconds(row.work_s) },
-              { id: "wait", title: "Waiting", numeric: true, value: (row) => row.wait_s, cell: (row) => seconds(row.wait_s) },
-              { id: "parts", title: "", value: (row) => row.work_s, cell: (row) => parts(row.work_s, row.wait_s, 0, most) },
-            ],
-            region.by_thread,
-            { label: "Threads by their numbers in the team", sort: { column: "number", descending: false }, limit: 16, empty: "" },
-          ),
+      this.threads(region.by_thread, "Threads by their numbers in the team"),
+      region.by_rank.length < 2 ? null : this.ranksOf(region),
+    );
+  }
+
+  private threads(rows: OpenMpThreadRow[], label: string): HTMLElement | null {
+    if (rows.length === 0) return null;
+    const most = rows.reduce((longest, row) => Math.max(longest, row.work_s + row.wait_s), 0);
+    return table<OpenMpThreadRow>(
+      [
+        { id: "number", title: "Thread", numeric: true, value: (row) => row.number, cell: (row) => String(row.number) },
+        { id: "work", title: "Work", numeric: true, value: (row) => row.work_s, cell: (row) => seconds(row.work_s) },
+        { id: "wait", title: "Waiting", numeric: true, value: (row) => row.wait_s, cell: (row) => seconds(row.wait_s) },
+        { id: "parts", title: "", value: (row) => row.work_s, cell: (row) => parts(row.work_s, row.wait_s, 0, most) },
+      ],
+      rows,
+      { label, sort: { column: "number", descending: false }, limit: 16, empty: "" },
+    );
+  }
+
+  // A rank opens into its threads.
+  private ranksOf(region: OpenMpRegionRow): HTMLElement {
+    return table<OpenMpRegionRank>(
+      [
+        { id: "rank", title: "Rank", class: "nowrap", value: (row) => row.rank, cell: (row) => rankLink(this.store, row.rank) },
+        { id: "threads_s", title: "All threads", numeric: true, value: (row) => row.threads_s, cell: (row) => seconds(row.threads_s) },
+        { id: "parts", title: "Work, waiting", value: (row) => row.efficiency ?? 0, cell: (row) => parts(row.work_s, row.wait_s, row.schedule_s, row.threads_s) },
+        { id: "wait", title: "Waiting", numeric: true, value: (row) => row.wait_s, cell: (row) => seconds(row.wait_s) },
+        { id: "serial", title: "One by one", numeric: true, value: (row) => row.serial_s, cell: (row) => seconds(row.serial_s) },
+        { id: "imbalance", title: "Imbalance", numeric: true, value: (row) => row.imbalance ?? 0, cell: (row) => factor(row.imbalance) },
+        ...factors<OpenMpRegionRank>(),
+        { id: "count", title: "Times", numeric: true, value: (row) => row.count, cell: (row) => count(row.count) },
+        { id: "threads", title: "Threads", numeric: true, value: (row) => row.threads, cell: (row) => String(row.threads) },
+      ],
+      region.by_rank,
+      {
+        label: "Ranks in the region",
+        sort: { column: "wait", descending: true },
+        limit: 16,
+        onOpen: (row) => this.threads(row.by_thread, `Threads of rank ${row.rank}`) ?? undefined,
+        empty: "",
+      },
     );
   }
 

@@ -213,8 +213,9 @@ function efficiencyCard(store: Store): HTMLElement | null {
     : report.efficiency;
   const aboveOne = (region ?? report).efficiency_above_one;
   const node = (name: EfficiencyName, as: NodeName = name) => efficiencyNode(as, values[name], aboveOne.includes(name));
-  const openmp = region ? null : report.openmp;
-  const hasThreads = openmp !== null && openmp !== undefined && openmp.efficiency.parallel !== null;
+  const threads = region ? region.openmp : report.openmp?.efficiency;
+  const hybrid = region ? region.openmp.hybrid : report.openmp?.hybrid.parallel;
+  const hasThreads = (threads?.parallel ?? null) !== null;
   const hasMpi = values.parallel !== null && values.parallel !== undefined;
   const follows = region !== undefined && !store.selection.time && !store.rankMask();
   const aside = store.isWholeRun ? null : follows ? el("span", { class: "note" }, "in the region") : region ? el("span", { class: "note" }, "in the region, all ranks") : ofWholeRun();
@@ -228,13 +229,13 @@ function efficiencyCard(store: Store): HTMLElement | null {
   );
   const ofThreads = hasThreads
     ? efficiencyBranch(
-        efficiencyNode("openmp", openmp.efficiency.parallel, false),
-        efficiencyNode("openmp_load_balance", openmp.efficiency.load_balance, false),
-        efficiencyNode("openmp_scheduling", openmp.efficiency.scheduling, false),
-        efficiencyNode("openmp_serialization", openmp.efficiency.serialization, false),
+        efficiencyNode("openmp", threads?.parallel, false),
+        efficiencyNode("openmp_load_balance", threads?.load_balance, false),
+        efficiencyNode("openmp_scheduling", threads?.scheduling, false),
+        efficiencyNode("openmp_serialization", threads?.serialization, false),
       )
     : null;
-  const all = hasMpi && hasThreads ? efficiencyBranch(efficiencyNode("hybrid", openmp.hybrid.parallel, false), ofRanks, ofThreads) : (ofThreads ?? ofRanks);
+  const all = hasMpi && hasThreads ? efficiencyBranch(efficiencyNode("hybrid", hybrid, false), ofRanks, ofThreads) : (ofThreads ?? ofRanks);
   return section(
     "Efficiency",
     { aside },
