@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs with OpenMP (programs/openmp.c and openmp.f90) that measure by their own clock what their threads did, with GCC's and
+"""Programs with OpenMP (programs/openmp.c and openmp.f90, with MPI hybrid.c) that measure by their own clock what their threads did, with GCC's and
 LLVM's run time, C and Fortran, on 1, 2 and 4 threads on two processors. Work and waiting have to be within 3 % of what the program
 says, or within half a percent of the time that the threads have; with more threads than processors within 2 %, since a thread may
 lose its processor between the program's look at the clock and ours. How often a region ran, and lines, are exact."""
@@ -182,6 +182,62 @@ class Fortran(OpenMpTest):
 
     def test_4(self):
         self.check(4)
+
+
+class Hybrid(OpenMpTest):
+    """Two ranks of two threads, with unequal work of ranks and of threads, a critical section and serial parts (programs/hybrid.c)."""
+
+    def check(self, compiler):
+        source = os.path.join(truth.PROGRAMS, "hybrid.c")
+        lines = lines_of(source)
+        program = self.compiled([compiler], source)
+        flavour = compiler.split(".")[1]
+        # Threads that wait actively would keep processors from the ranks.
+        done = self.record([program], before=[*two_processors(), *recording.launcher(flavour, 2)],
+                           env=dict(os.environ, OMP_NUM_THREADS="2", OMP_WAIT_POLICY="passive"))
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        own, report = json.loads(done.stdout), self.report()
+        openmp = report["openmp"]
+        for name in ("uneven", "brief"):
+            row, = [row for row in openmp["regions"] if row["line"] == lines[name]]
+            self.assertEqual([rank["rank"] for rank in row["by_rank"]], [0, 1])
+            for rank, of_rank in enumerate(row["by_rank"]):
+                said, what = own[rank][name], f"{compiler}, {name}, rank {rank}"
+                self.assertEqual((of_rank["count"], of_rank["threads"]), (said["count"], said["threads"]))
+                self.compare(what, said, of_rank, 0.005)
+                slack_s = 0.005 * said["time_s"] * said["threads"]
+                for key, said_s in (("serial_s", said["serial_s"]), ("schedule_s", said["begin_s"])):
+                    self.measured_near(of_rank[key], said_s, max(0.03 * said_s, slack_s), f"{what}: {key}")
+                self.near_share(of_rank["load_balance"], 1 - (said["wait_s"] - said["serial_s"]) / (said["work_s"] + said["wait_s"]), what)
+                self.near_share(of_rank["serialization"], said["work_s"] / (said["work_s"] + said["serial_s"]), what)
+        uneven, = [row for row in openmp["regions"] if row["line"] == lines["uneven"]]
+        critical, = [construct for construct in uneven["constructs"] if construct["kind"] == "critical"]
+        self.assertEqual(critical["line"], lines["section"])
+
+        def sum_of(key, *names):
+            return sum(rank[name][key] for rank in own for name in names or ("uneven", "brief"))
+
+        outside_s = sum(rank["outside_s"] for rank in own)
+        work_s, serial_s = sum_of("work_s") + outside_s, sum_of("serial_s") + outside_s  # one more thread, that has nothing to do
+        imbalance_s, begin_s = sum_of("wait_s") - sum_of("serial_s"), sum_of("begin_s")
+        threads = openmp["efficiency"]
+        self.near_share(threads["serialization"], work_s / (work_s + serial_s), "serialization")
+        self.near_share(threads["load_balance"], (work_s + serial_s) / (work_s + serial_s + imbalance_s), "load balance of threads")
+        self.near_share(threads["scheduling"], 1 - begin_s / (work_s + serial_s + imbalance_s + begin_s), "scheduling")
+        self.near_share(threads["parallel"], work_s / (work_s + serial_s + imbalance_s + begin_s), "OpenMP")
+        useful_s = [rank["useful_s"] for rank in own]
+        ranks = report["efficiency"]
+        self.near_share(ranks["load_balance"], sum(useful_s) / 2 / max(useful_s), "load balance of ranks")
+        self.assertAlmostEqual(openmp["hybrid"]["parallel"], ranks["parallel"] * threads["parallel"], delta=1e-6)
+
+    def near_share(self, seen, said, what):
+        self.measured_near(seen, said, 0.03 * said, what)
+
+    def test_openmpi(self):
+        self.check("mpicc.openmpi")
+
+    def test_mpich(self):
+        self.check("mpicc.mpich")
 
 
 class Programs(OpenMpTest):
