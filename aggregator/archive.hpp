@@ -136,6 +136,10 @@ void serialize(Archive& archive, OmpRank& row) {
   archive(row.rank, row.method, row.flags, row.processors, row.runtime);
 }
 template <typename Archive>
+void serialize(Archive& archive, MutexWait& row) {
+  archive(row.rank, row.path, row.holder_path, row.mutex, row.wait_ns, row.samples, row.longest_ns, row.name);
+}
+template <typename Archive>
 void serialize(Archive& archive, TaskTime& task) {
   archive(task.rank, task.path, task.task_path, task.wall_ns, task.cpu_ns, task.samples, task.name);
 }
@@ -162,8 +166,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
           head.settings, head.io_files, head.drops, head.processes, head.event_loops, head.threads,
           head.failures, head.mpi_errors);
-  archive_rows(archive, head.mutex_waits);
-  archive(head.omp_ranks);
+  archive(head.mutex_waits, head.omp_ranks);
   archive_rows(archive, head.omp_regions);
   archive_rows(archive, head.omp_threads);
   archive_rows(archive, head.omp_constructs);

@@ -173,6 +173,8 @@ inline auto key(const shard::RegionTime& row) { return std::tuple(row.path); }
 inline void unite(shard::MutexWait& into, const shard::MutexWait& row) {
   into.wait_ns += row.wait_ns;
   into.samples += row.samples;
+  into.longest_ns = std::max(into.longest_ns, row.longest_ns);
+  if (into.name < row.name) into.name = row.name;  // a row of no name may be of a process of another program
 }
 inline auto key(const shard::MutexWait& row) { return std::tuple(row.path, row.holder_path, row.mutex); }
 

@@ -406,9 +406,10 @@ void dump_losses(const ShardData& data, Text& out) {
   for (const LoopBlock& b : data.loop_blocks)
     out.row(b.rank, b.path, b.pid, b.tid, b.number, b.start_utc_ns, b.begin_utc_ns, b.turn_ns, b.wall_ns,
             unsigned{b.flags});
-  out.table("mutex_waits", data.mutex_waits.size(), "rank_row\tpath\tholder_path\tmutex\twait_ns\tsamples");
+  out.table("mutex_waits", data.mutex_waits.size(),
+            "rank_row\tpath\tholder_path\tmutex\twait_ns\tsamples\tlongest_ns\tname");
   for (const MutexWait& w : data.mutex_waits)
-    out.row(w.rank, w.path, w.holder_path, w.mutex, w.wait_ns, w.samples);
+    out.row(w.rank, w.path, w.holder_path, w.mutex, w.wait_ns, w.samples, w.longest_ns, w.name);
   out.table("thread_spans", data.thread_spans.size(),
             "rank_row\tthread\tnumber\tother\thow\tbegin_ns\tcall_ns\tend_ns\tmpi_thread");
   for (const ThreadSpan& s : data.thread_spans)

@@ -4,6 +4,7 @@
 // own copy.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -78,13 +79,18 @@ struct RawRegion {
 struct RawMutexKey {
   std::uint32_t path = 0, holder_path = 0;
   std::uint64_t address = 0;  // 0: of all that found no room
+  // In an object file (of RawTables), if it is in one: it has a name there if it is a variable.
+  std::uint32_t module = 0xffff'ffffu;
+  std::uint64_t elf_address = 0;
   friend auto operator<=>(const RawMutexKey&, const RawMutexKey&) = default;
 };
 struct RawMutexWait {
   std::uint64_t wait_ns = 0, samples = 0;
+  std::uint64_t longest_ns = 0;  // of one wait that was seen
   void add(const RawMutexWait& other) {
     wait_ns += other.wait_ns;
     samples += other.samples;
+    longest_ns = std::max(longest_ns, other.longest_ns);
   }
 };
 struct RawIo {

@@ -133,13 +133,7 @@ class ObjectFile {
                                           std::chrono::nanoseconds& time_on_lines) {
     const auto found = frames_.find(address);
     if (found != frames_.end()) return found->second;
-    if (!opened_) {
-      opened_ = true;
-      if (std::optional<shard::Note> problem = open()) {
-        notes_.push_back(std::move(*problem));
-        close();
-      }
-    }
+    open_once();
     if (detail == Symbolizer::Detail::kSymbols && has_lines_) {
       by_symbol_.assign(1, from_symbols(address));
       return by_symbol_;
@@ -150,7 +144,27 @@ class ObjectFile {
     return answer;
   }
 
+  std::string variable(std::uint64_t address) {
+    open_once();
+    if (!variables_) {
+      variables_.emplace();
+      read_symbols(*variables_, [](unsigned type) { return type == STT_OBJECT; });
+    }
+    const Symbol* const symbol = find_symbol(*variables_, address);
+    if (symbol == nullptr) return {};
+    const std::uint64_t offset = address - symbol->begin;
+    return offset == 0 ? readable(symbol->name) : fmt::format("{}+{:#x}", readable(symbol->name), offset);
+  }
+
  private:
+  void open_once() {
+    if (std::exchange(opened_, true)) return;
+    if (std::optional<shard::Note> problem = open()) {
+      notes_.push_back(std::move(*problem));
+      close();
+    }
+  }
+
   // Returns the problem, or nothing if there is none.
   std::optional<shard::Note> open() {
     static char* debug_path = nullptr;  // elfutils' default: beside the file, .debug, /usr/lib/debug
@@ -199,7 +213,9 @@ class ObjectFile {
       if (!std::ranges::equal(found, build_id_))
         return shard::note_of_run(NoteCode::kFileChanged, 0, path_, hex(build_id_));
     }
-    read_symbols();
+    read_symbols(symbols_, [](unsigned type) {
+      return type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
+    });
     return std::nullopt;
   }
 
@@ -220,11 +236,14 @@ class ObjectFile {
     module_ = nullptr;
     dwarf_ = nullptr;
     symbols_.clear();
+    variables_.reset();
     units_.clear();
     dwfl_.reset();
   }
 
-  void read_symbols() {
+  template <typename Wanted>
+  void read_symbols(std::vector<Symbol>& symbols, const Wanted& wanted) const {
+    if (module_ == nullptr) return;
     const int count = dwfl_module_getsymtab(module_);
     for (int i = 0; i < count; ++i) {
       GElf_Sym symbol;
@@ -234,12 +253,12 @@ class ObjectFile {
           dwfl_module_getsym_info(module_, i, &symbol, &value, &section, nullptr, nullptr);
       const unsigned type = GELF_ST_TYPE(symbol.st_info);
       if (name == nullptr || *name == '\0' || symbol.st_size == 0 || section == SHN_UNDEF) continue;
-      if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
+      if (!wanted(type)) continue;
       const std::uint64_t begin = value - elf_bias_;
-      symbols_.push_back({begin, begin + symbol.st_size, name, rank_of(symbol, name)});
+      symbols.push_back({begin, begin + symbol.st_size, name, rank_of(symbol, name)});
     }
     // Among symbols with the same address, the best name comes last, because the search begins there.
-    std::ranges::sort(symbols_, [](const Symbol& left, const Symbol& right) {
+    std::ranges::sort(symbols, [](const Symbol& left, const Symbol& right) {
       if (left.begin != right.begin) return left.begin < right.begin;
       if (left.end != right.end) return left.end > right.end;
       if (left.rank != right.rank) return left.rank > right.rank;
@@ -250,10 +269,10 @@ class ObjectFile {
     });
   }
 
-  const Symbol* find_symbol(std::uint64_t address) const {
-    auto at = std::ranges::upper_bound(symbols_, address, {}, &Symbol::begin);
+  static const Symbol* find_symbol(const std::vector<Symbol>& symbols, std::uint64_t address) {
+    auto at = std::ranges::upper_bound(symbols, address, {}, &Symbol::begin);
     // Symbols may overlap. Limit the search for one that began far below.
-    for (unsigned tries = 0; at != symbols_.begin() && tries < 64; ++tries) {
+    for (unsigned tries = 0; at != symbols.begin() && tries < 64; ++tries) {
       --at;
       if (address < at->end) return &*at;
     }
@@ -434,7 +453,7 @@ class ObjectFile {
   // A symbol that covers the address, else module+0x....
   SourceFrame from_symbols(std::uint64_t address) {
     SourceFrame frame;
-    if (const Symbol* const symbol = find_symbol(address)) {
+    if (const Symbol* const symbol = find_symbol(symbols_, address)) {
       frame.function = readable(symbol->name);
       frame.has_symbol = true;
       return frame;
@@ -508,7 +527,8 @@ class ObjectFile {
   Dwarf* dwarf_ = nullptr;
   std::uint64_t elf_bias_ = 0;  // libdwfl address = ELF address + this
   std::uint64_t dwarf_bias_ = 0;
-  std::vector<Symbol> symbols_;
+  std::vector<Symbol> symbols_;                   // of functions
+  std::optional<std::vector<Symbol>> variables_;  // when one has been asked for
   bool units_listed_ = false;
   std::vector<UnitRange> unit_ranges_;
   std::unordered_map<DieKey, Unit> units_;
@@ -573,6 +593,11 @@ const std::vector<SourceFrame>& Symbolizer::resolve(ModuleHandle module, std::ui
     impl_->open_objects.pop_front();
   }
   return frames;
+}
+
+std::string Symbolizer::variable(ModuleHandle module, std::uint64_t elf_address) {
+  ObjectFile& file = *impl_->modules.at(module);
+  return file.is_generated() ? std::string() : file.variable(elf_address);
 }
 
 std::chrono::nanoseconds Symbolizer::time_on_lines() const noexcept { return impl_->time_on_lines; }

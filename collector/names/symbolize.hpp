@@ -67,6 +67,10 @@ class Symbolizer {
   const std::vector<SourceFrame>& resolve(ModuleHandle module, std::uint64_t elf_address,
                                           bool is_return_address, Detail detail = Detail::kLines);
 
+  // The variable that has the ELF address: "queue_lock", "Queue::instance+0x28". Empty: the symbol table has
+  // none there.
+  std::string variable(ModuleHandle module, std::uint64_t elf_address);
+
   // CPU time spent on reading debug information so far.
   [[nodiscard]] std::chrono::nanoseconds time_on_lines() const noexcept;
 

@@ -632,7 +632,7 @@ void ProcessRecorder::add_charges(ProcessReport& report, std::uint64_t now_ns) c
   for (const auto& [slot, thread] : threads_)
     if (const std::uint64_t wait_ns = thread.mutex_wait_ns(now_ns, std::nullopt);
         wait_ns != 0 && thread.state == RecordedThread::State::kActive)
-      report.mutex_waits[thread.mutex].add({wait_ns, 1});
+      report.mutex_waits[thread.mutex].add({wait_ns, 1, wait_ns});
   report.tasks = charges_.tasks().amounts();
   report.main_series = charges_.main_series();
   report.counter_series = charges_.counter_series();

@@ -266,7 +266,7 @@ void SampleCharger::add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait) 
 void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns,
                                    std::optional<std::uint64_t> cpu_ns) {
   if (const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns); wait_ns != 0)
-    add_mutex_wait(thread.mutex, {wait_ns, 1});
+    add_mutex_wait(thread.mutex, {wait_ns, 1, wait_ns});
   thread.mutex = {};
 }
 
@@ -275,12 +275,13 @@ void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord&
                                std::uint64_t time_ns) {
   end_mutex_wait(thread, time_ns, record.cpu_ns);
   if (charged.unseen_wait_ns != 0 && thread.last_mutex.address != 0)
-    add_mutex_wait(thread.last_mutex, {charged.unseen_wait_ns, 0});
+    add_mutex_wait(thread.last_mutex, {charged.unseen_wait_ns, 0, 0});
   if (!blocked) return;
   thread.last_mutex = {};
   if ((record.flags & wire::kAtMutex) == 0 || target.category != shard::Category::kIdle) return;
   const std::uint32_t holder_path = path_of_thread_ ? path_of_thread_(record.mutex_holder) : 0;
-  thread.mutex = {target.path, holder_path, record.data_address};
+  const StackResolver::DataPlace place = stacks_.data_place(record.data_address);
+  thread.mutex = {target.path, holder_path, record.data_address, place.module, place.elf_address};
   thread.mutex_since_ns = time_ns;
   thread.mutex_since_cpu_ns = record.cpu_ns;
   thread.mutex_before_ns = charged.waited_ns;

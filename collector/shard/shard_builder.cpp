@@ -677,7 +677,7 @@ void ShardBuilder::add_mutex_waits(const ProcessReport& report, std::uint32_t ra
                                    const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
   std::map<RawMutexKey, RawMutexWait> waits;  // different addresses may be one line
   for (const auto& [key, wait] : report.mutex_waits)
-    waits[{path_of[key.path], path_of[key.holder_path], key.address}].add(wait);
+    waits[{path_of[key.path], path_of[key.holder_path], key.address, key.module, key.elf_address}].add(wait);
   const std::size_t most = most_per_rank(shard::kMaxMutexRows, data.run.world_size);
   if (waits.size() > most) {
     std::vector<std::pair<RawMutexKey, RawMutexWait>> rows(waits.begin(), waits.end());
@@ -687,8 +687,12 @@ void ShardBuilder::add_mutex_waits(const ProcessReport& report, std::uint32_t ra
     for (std::size_t i = 0; i < rows.size(); ++i)
       waits[i < most ? rows[i].first : RawMutexKey()].add(rows[i].second);
   }
-  for (const auto& [key, wait] : waits)
-    data.mutex_waits.push_back({rank, key.path, key.holder_path, key.address, wait.wait_ns, wait.samples});
+  for (const auto& [key, wait] : waits) {
+    shard::MutexWait row = {rank,         key.path,     key.holder_path, key.address,
+                            wait.wait_ns, wait.samples, wait.longest_ns, {}};
+    if (key.module < modules_.size()) row.name = symbolizer_.variable(modules_[key.module], key.elf_address);
+    data.mutex_waits.push_back(std::move(row));
+  }
 }
 
 // Of a process with one thread there is nothing to tell.

@@ -57,8 +57,8 @@ class ShardBuilder {
   using Communicators = std::map<std::uint64_t, std::uint32_t>;  // identity -> row
 
   // All tables of one rank. path_of, here and below: raw node -> path.
-  static void add_rank(const RankSnapshot& from, const std::vector<std::uint32_t>& path_of,
-                       Communicators& communicators, Interned& shard, shard::ShardData& data);
+  void add_rank(const RankSnapshot& from, const std::vector<std::uint32_t>& path_of,
+                Communicators& communicators, Interned& shard, shard::ShardData& data);
   static void add_values(const ProcessReport& report, std::uint32_t rank,
                          const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_counters(const ProcessReport& report, std::uint32_t rank,
@@ -82,8 +82,8 @@ class ShardBuilder {
   static void find_small_regions(const NodeSnapshot& snapshot, Interned& shard);
   static void add_regions(const ProcessReport& report, std::uint32_t rank,
                           const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
-  static void add_mutex_waits(const ProcessReport& report, std::uint32_t rank,
-                              const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  void add_mutex_waits(const ProcessReport& report, std::uint32_t rank,
+                       const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_thread_spans(const ProcessReport& report, std::uint32_t rank,
                                const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_accesses(const ProcessReport& report, std::uint32_t rank,

@@ -224,13 +224,18 @@ bool StackResolver::is_module_body(std::uint64_t code_id) const {
   return code && store_.tables().codes[*code]->name == "<module>";
 }
 
-std::string StackResolver::place_in_module(std::uint64_t pc) {
+StackResolver::DataPlace StackResolver::data_place(std::uint64_t address) {
   const std::uint32_t epoch = segment_.header().module_epoch.load(std::memory_order_acquire);
   modules_.read();
-  const ModuleMap::Mapping* const mapping = modules_.find(pc, epoch);
+  const ModuleMap::Mapping* const mapping = modules_.find(address, epoch);
   if (mapping == nullptr) return {};
-  return fmt::format("{}+{:#x}", base_name(store_.tables().modules[mapping->module]->path),
-                     pc - mapping->load_bias);
+  return {mapping->module, address - mapping->load_bias};
+}
+
+std::string StackResolver::place_in_module(std::uint64_t pc) {
+  const DataPlace place = data_place(pc);
+  if (place.module == kNoModule) return {};
+  return fmt::format("{}+{:#x}", base_name(store_.tables().modules[place.module]->path), place.elf_address);
 }
 
 void StackResolver::read_code() {

@@ -99,6 +99,12 @@ class StackResolver {
   [[nodiscard]] std::optional<std::uint32_t> creation_path(std::uint64_t arena_offset, std::uint32_t words);
   // "solver+0x11d3": the object file of an instruction, and its address there. Empty: not known.
   [[nodiscard]] std::string place_in_module(std::uint64_t pc);
+  // The object file that has the address now, and the address there. kNoModule: none is known.
+  struct DataPlace {
+    std::uint32_t module = kNoModule;
+    std::uint64_t elf_address = 0;
+  };
+  [[nodiscard]] DataPlace data_place(std::uint64_t address);
   // The path whose innermost frame is the region. No value: it cannot be resolved.
   [[nodiscard]] std::optional<std::uint32_t> region_path(std::uint32_t index) { return regions_.path(index); }
 

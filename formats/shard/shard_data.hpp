@@ -645,6 +645,8 @@ struct MutexWait {
   std::uint32_t holder_path = 0;  // where the one that had it was last seen; 0: not known
   std::uint64_t mutex = 0;        // its address; 0: several
   std::uint64_t wait_ns = 0, samples = 0;
+  std::uint64_t longest_ns = 0;  // of one wait
+  std::string name;  // of the variable that it is, or is in: "lock", "Queue::all+0x28"; empty: none
   friend bool operator==(const MutexWait&, const MutexWait&) = default;
 };
 inline constexpr std::size_t kMaxMutexRows =

@@ -225,6 +225,8 @@ void visit_mutex_waits(Archive& archive, Data& data) {
     table.column("mutex", &MutexWait::mutex);
     table.column("wait_ns", &MutexWait::wait_ns);
     table.column("samples", &MutexWait::samples);
+    table.column("longest_ns", &MutexWait::longest_ns);
+    table.strings("name", &MutexWait::name);
   });
 }
 

@@ -861,6 +861,19 @@ struct MutexRow {
   std::vector<MutexHolderRow> holders;     // by wait_s, largest first; those that are known
 };
 
+// A mutex, or those of all ranks that are one variable. docs/metrics.md, "Mutexes".
+struct LockRow {
+  std::string name;                  // of the variable; empty: it is none that is known
+  std::optional<std::int32_t> rank;  // whose it is, of a mutex without a name
+  std::uint64_t address = 0;         // likewise; 0: of those that found no room
+  std::uint64_t mutexes = 0, waits = 0;
+  double wait_s = 0, longest_s = 0;   // longest: of one wait
+  RankSpread spread;                  // of wait_s
+  std::vector<MutexHolderRow> lines;  // where threads waited; wait_s: there
+  std::vector<MutexHolderRow> holders;
+};
+inline constexpr std::size_t kMaxLocks = 256;  // with most wait_s
+
 // Constructs of one kind at one line, in one region. Sums over ranks and threads. docs/metrics.md, "OpenMP".
 struct OpenMpConstructRow {
   shard::OmpKind kind = shard::OmpKind::kBarrier;
@@ -1087,6 +1100,7 @@ struct Analysis {
   std::vector<std::vector<SourceLocation>> creation_paths;  // outermost first; the first one is empty
   std::vector<EventLoopRow> event_loops;                    // by rank, then the most blocked one first
   std::vector<MutexRow> mutexes;                            // by wait_s, largest first
+  std::vector<LockRow> locks;                               // by wait_s, largest first
   std::optional<OpenMp> openmp;                             // empty: no rank has used it
   std::vector<TaskRow> tasks;                               // by time_s, largest first
   std::vector<CallTreeRow> task_tree;                       // as call_tree: tasks below those that await them

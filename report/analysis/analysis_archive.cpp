@@ -452,6 +452,7 @@ CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, tur
                     blocked_s, awaited_s, longest_s, longest_at_s, lengths, blocks)
 CLUSTERPROF_MEMBERS(MutexHolderRow, place, wait_s)
 CLUSTERPROF_MEMBERS(MutexRow, place, wait_s, samples, mutexes, spread, holders)
+CLUSTERPROF_MEMBERS(LockRow, name, rank, address, mutexes, waits, wait_s, longest_s, spread, lines, holders)
 CLUSTERPROF_MEMBERS(OpenMpConstructRow, kind, place, count, time_s, wait_s, schedule_s, chunks, iterations,
                     imbalance, schedules)
 CLUSTERPROF_MEMBERS(OpenMpThreadRow, number, work_s, wait_s)
@@ -531,7 +532,7 @@ CLUSTERPROF_MEMBERS(profile::RefusedChange, change, reason)
 CLUSTERPROF_MEMBERS(profile::Gains, from_sums, refused, elapsed_s, replayed_s, stretches, stretches_s,
                     candidates, tried, rows, refused_changes)
 CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, process_groups, creation_paths,
-                    event_loops, tasks, task_tree, tasks_s, mutexes, openmp, threads, thread_groups,
+                    event_loops, tasks, task_tree, tasks_s, mutexes, locks, openmp, threads, thread_groups,
                     category_s, activity_s, active_activity_s, native_modules, system_calls,
                     active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
                     memory_functions, memory, io, off_cpu, imports, import_sum, timeline, regions,
@@ -681,6 +682,11 @@ bool is_consistent(const Analysis& a) {
              [&](const EventLoopRow& row) {
                return known(row.kind, kLoopKindNames.size()) &&
                       all(row.blocks, [&](const LoopBlockRow& block) { return frame(block.place.kind); });
+             }) &&
+         all(a.locks,
+             [&](const LockRow& row) {
+               const auto known_place = [&](const MutexHolderRow& spot) { return frame(spot.place.kind); };
+               return all(row.lines, known_place) && all(row.holders, known_place);
              }) &&
          all(a.mutexes,
              [&](const MutexRow& row) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Waiting for mutexes, by the lines where threads waited and those where the holders were.
+// Waiting for mutexes, by the lines where threads waited and those where the holders were; and by mutex.
 #include "report/analysis/mutexes.hpp"
 
 #include <algorithm>
@@ -36,6 +36,81 @@ SourceLocation line_of(const CallPaths& paths, std::uint32_t path) {
 
 LockPlace lock_place_of(const SourceLocation& place) { return {place.file, place.function, place.line}; }
 
+using Parts = std::map<LockPlace, MutexHolderRow>;
+
+void add_part(Parts& parts, SourceLocation place, std::uint64_t wait_ns) {
+  MutexHolderRow& row = parts[lock_place_of(place)];
+  row.place = std::move(place);
+  row.wait_s += to_seconds(wait_ns);
+}
+
+std::vector<MutexHolderRow> longest_first(Parts parts) {
+  std::vector<MutexHolderRow> rows;
+  for (auto& [key, row] : parts) rows.push_back(std::move(row));
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const MutexHolderRow& a, const MutexHolderRow& b) { return a.wait_s > b.wait_s; });
+  return rows;
+}
+
+struct LockSum {
+  LockRow row;
+  std::uint64_t wait_ns = 0, longest_ns = 0;
+  std::set<std::pair<std::uint32_t, std::uint64_t>> mutexes;  // rank, address
+  Parts lines, holders;
+};
+
+// One variable is one row, although each rank has one of its own. Others are told apart by rank and address.
+std::vector<LockRow> locks_of(const shard::ShardData& head, const CallPaths& paths, const RankOrder& order) {
+  using Key = std::tuple<std::string, std::uint32_t, std::uint64_t>;
+  std::map<Key, std::uint32_t> numbers;
+  std::vector<LockSum> sums;
+  std::vector<std::uint32_t> sum_of(head.mutex_waits.size(), shard::kNone);
+  for (std::size_t i = 0; i < head.mutex_waits.size(); ++i) {
+    const shard::MutexWait& wait = head.mutex_waits[i];
+    if (wait.rank >= head.ranks.size()) continue;
+    const bool is_one = wait.name.empty() && wait.mutex != 0;
+    const auto [found, is_new] =
+        numbers.try_emplace(Key(wait.name, is_one ? wait.rank : shard::kNone, is_one ? wait.mutex : 0),
+                            static_cast<std::uint32_t>(sums.size()));
+    if (is_new) {
+      LockRow& made = sums.emplace_back().row;
+      made.name = wait.name;
+      if (is_one) made.rank = head.ranks[wait.rank].rank, made.address = wait.mutex;
+    }
+    sum_of[i] = found->second;
+    LockSum& sum = sums[found->second];
+    sum.wait_ns += wait.wait_ns;
+    sum.longest_ns = std::max(sum.longest_ns, wait.longest_ns);
+    sum.row.waits += wait.samples;
+    if (wait.mutex != 0) sum.mutexes.insert({wait.rank, wait.mutex});
+    if (wait.path != 0) add_part(sum.lines, line_of(paths, wait.path), wait.wait_ns);
+    if (wait.holder_path != 0) add_part(sum.holders, line_of(paths, wait.holder_path), wait.wait_ns);
+  }
+  SpreadTable spread(sums.size());
+  const ByRank rows = by_rank(head.mutex_waits, head.ranks.size());
+  for (const std::uint32_t rank : order.ascending) {
+    for (std::uint32_t i = rows.starts[rank]; i < rows.starts[rank + 1]; ++i)
+      if (sum_of[rows.order[i]] != shard::kNone)
+        spread.add(sum_of[rows.order[i]], head.mutex_waits[rows.order[i]].wait_ns);
+    spread.end_rank(head.ranks[rank].rank);
+  }
+  std::vector<LockRow> locks;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    LockRow& row = sums[i].row;
+    row.wait_s = to_seconds(sums[i].wait_ns);
+    row.longest_s = to_seconds(sums[i].longest_ns);
+    row.mutexes = sums[i].mutexes.size();
+    row.spread = spread.spread(i);
+    row.lines = longest_first(std::move(sums[i].lines));
+    row.holders = longest_first(std::move(sums[i].holders));
+    locks.push_back(std::move(row));
+  }
+  std::stable_sort(locks.begin(), locks.end(),
+                   [](const LockRow& a, const LockRow& b) { return a.wait_s > b.wait_s; });
+  if (locks.size() > kMaxLocks) locks.resize(kMaxLocks);
+  return locks;
+}
+
 }  // namespace
 
 void list_mutexes(const shard::ShardData& head, const CallPaths& paths, const RankOrder& order,
@@ -56,10 +131,7 @@ void list_mutexes(const shard::ShardData& head, const CallPaths& paths, const Ra
     sum.row.samples += wait.samples;
     if (wait.mutex != 0) sum.mutexes.insert({wait.rank, wait.mutex});
     if (wait.holder_path == 0) continue;
-    SourceLocation holder = line_of(paths, wait.holder_path);
-    MutexHolderRow& row = sum.holders[lock_place_of(holder)];
-    row.place = std::move(holder);
-    row.wait_s += to_seconds(wait.wait_ns);
+    add_part(sum.holders, line_of(paths, wait.holder_path), wait.wait_ns);
   }
   SpreadTable spread(sums.size());
   const ByRank rows = by_rank(head.mutex_waits, head.ranks.size());
@@ -74,13 +146,12 @@ void list_mutexes(const shard::ShardData& head, const CallPaths& paths, const Ra
     row.wait_s = to_seconds(sums[i].wait_ns);
     row.mutexes = sums[i].mutexes.size();
     row.spread = spread.spread(i);
-    for (auto& [key, holder] : sums[i].holders) row.holders.push_back(std::move(holder));
-    std::stable_sort(row.holders.begin(), row.holders.end(),
-                     [](const MutexHolderRow& a, const MutexHolderRow& b) { return a.wait_s > b.wait_s; });
+    row.holders = longest_first(std::move(sums[i].holders));
     analysis.mutexes.push_back(std::move(row));
   }
   std::stable_sort(analysis.mutexes.begin(), analysis.mutexes.end(),
                    [](const MutexRow& a, const MutexRow& b) { return a.wait_s > b.wait_s; });
+  analysis.locks = locks_of(head, paths, order);
 }
 
 }  // namespace clusterprof::report

@@ -7,7 +7,7 @@
 
 namespace clusterprof::report {
 
-// Fills in Analysis::mutexes. docs/metrics.md, "Mutexes".
+// Fills in Analysis::mutexes and Analysis::locks. docs/metrics.md, "Mutexes".
 void list_mutexes(const shard::ShardData& head, const CallPaths& paths, const RankOrder& order,
                   Analysis& analysis);
 

@@ -227,6 +227,21 @@ void write_openmp_threads(const Analysis& analysis, Csv& csv) {
                 region.is_teams ? "teams" : "parallel", rank.rank, row.number, row.work_s, row.wait_s);
 }
 
+void write_locks(const Analysis& analysis, Csv& csv) {
+  csv.row("name", "rank", "address", "mutexes", "wait_s", "waits", "longest_s", "rank_min_s", "rank_mean_s",
+          "rank_max_s", "rank_max", "file", "line", "function", "holder_file", "holder_line",
+          "holder_function");
+  for (const LockRow& row : analysis.locks) {
+    // Where threads waited and where it was held for longest.
+    const SourceLocation line = row.lines.empty() ? SourceLocation() : row.lines.front().place;
+    const SourceLocation holder = row.holders.empty() ? SourceLocation() : row.holders.front().place;
+    csv.row(row.name, row.rank, row.address == 0 ? std::string() : fmt::format("{:#x}", row.address),
+            row.mutexes, row.wait_s, row.waits, row.longest_s, row.spread.min_s, row.spread.mean_s,
+            row.spread.max_s, row.spread.max_rank, line.file, known(line.line), line.function, holder.file,
+            known(holder.line), holder.function);
+  }
+}
+
 void write_memory(const Analysis& analysis, Csv& csv) {
   csv.row("file", "line", "function", "library_function", "domain", "alloc_bytes", "alloc_count",
           "error_bytes", "freed_soon_bytes", "live_end_bytes", "rank_peak_bytes", "node_peak_bytes",
@@ -338,6 +353,7 @@ constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"openmp", write_openmp},
                                              {"openmp_ranks", write_openmp_ranks},
                                              {"openmp_threads", write_openmp_threads},
+                                             {"locks", write_locks},
                                              {"memory", write_memory},
                                              {"memory_ranks", write_memory_ranks}};
 

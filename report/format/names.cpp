@@ -227,6 +227,12 @@ const char* frame_kind_name(shard::FrameKind kind) {
   return index < kNames.size() ? kNames[index] : "native";
 }
 
+std::string lock_label(const LockRow& row) {
+  if (!row.name.empty()) return printable(row.name);
+  if (row.address == 0 || !row.rank) return "mutexes that found no room";
+  return fmt::format("mutex at {:#x} of rank {}", row.address, *row.rank);
+}
+
 std::string construct_label(shard::OmpKind kind, std::uint8_t schedules) {
   const std::vector<std::string> names = shard::omp_schedule_names(schedules);
   const char* const name = shard::omp_kind_name(kind);

@@ -300,6 +300,7 @@ std::vector<Shortened> shorten_tables(Analysis& a, const PageOptions& options) {
   shortener.keep_largest("event_loops", a.event_loops, kMaxLoops,
                          [](const EventLoopRow& row) { return row.blocked_s; });
   shortener.cut("mutexes", a.mutexes, kMaxMutexes);
+  shortener.cut("locks", a.locks, kMaxMutexes);
   if (a.openmp) {
     shortener.cut("openmp.regions", a.openmp->regions, kMaxOpenMpRegions);
     for (std::size_t i = 0; i < a.openmp->regions.size(); ++i) {

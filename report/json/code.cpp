@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Functions, lines, the call tree, regions, the timeline and blocked time as JSON.
+#include <fmt/format.h>
+
 #include "report/analysis/efficiency.hpp"
 #include "report/analysis/regions.hpp"
 #include "report/format/names.hpp"
@@ -243,14 +245,27 @@ void ReportDocument::mutexes() {
     out_("file", text_or_null(place.file))("line", or_null(place.line));
     out_("function", text_or_null(place.function));
   };
+  const auto parts = [&](std::string_view name, const std::vector<MutexHolderRow>& rows) {
+    out_.rows(name, rows, [&](const MutexHolderRow& part) {
+      where(part.place);
+      out_("wait_s", part.wait_s);
+    });
+  };
   out_.rows("mutexes", a_.mutexes, [&](const MutexRow& row) {
     where(row.place);
     out_("wait_s", row.wait_s)("samples", row.samples)("mutexes", or_null(row.mutexes));
     spread(row.spread);
-    out_.rows("holders", row.holders, [&](const MutexHolderRow& holder) {
-      where(holder.place);
-      out_("wait_s", holder.wait_s);
-    });
+    parts("holders", row.holders);
+  });
+  out_.rows("locks", a_.locks, [&](const LockRow& row) {
+    out_("name", text_or_null(row.name))("rank", row.rank);
+    const std::string address = row.address == 0 ? std::string() : fmt::format("{:#x}", row.address);
+    out_("address", text_or_null(address));
+    out_("mutexes", or_null(row.mutexes))("wait_s", row.wait_s)("waits", row.waits);
+    out_("longest_s", row.longest_s);
+    spread(row.spread);
+    parts("lines", row.lines);
+    parts("holders", row.holders);
   });
 }
 

@@ -46,6 +46,30 @@ void print_mutexes(Page& page, const Analysis& a, const ShortPaths& paths, const
   note_the_rest(page, shown, a.mutexes.size());
 }
 
+void print_locks(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
+  if (a.locks.empty()) return;
+  title(page, "By mutex");
+  const std::size_t shown = rows_shown(a.locks.size(), options);
+  const TimeScale scale(a.locks.front().wait_s);
+  print_table(page,
+              {{fmt::format("all [{}]", scale.unit())},
+               {"waits"},
+               {"longest", Align::kRight, true},
+               {"mutex", Align::kLeft},
+               {"held in", Align::kLeft}},
+              [&](Table& table, std::size_t room) {
+                for (std::size_t i = 0; i < shown; ++i) {
+                  const LockRow& row = a.locks[i];
+                  const std::string holder =
+                      row.holders.empty() ? "-" : place_cell(row.holders.front().place, paths, kPlaceColumns);
+                  table.row({scale(row.wait_s), count_cell(row.waits), seconds(row.longest_s),
+                             shorten_middle(lock_label(row), kPlaceColumns),
+                             room == 0 ? "" : shorten_middle(holder, room)});
+                }
+              });
+  note_the_rest(page, shown, a.locks.size());
+}
+
 }  // namespace
 
 void print_off_cpu(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
@@ -93,7 +117,10 @@ void print_off_cpu(Page& page, const Analysis& a, const ShortPaths& paths, const
               });
   note_the_rest(page, shown, order.size());
   page.line("  main: of main threads, %: of their time; all: of all threads", Style::kDim);
-  if (options.full) print_mutexes(page, a, paths, options);
+  if (options.full) {
+    print_mutexes(page, a, paths, options);
+    print_locks(page, a, paths, options);
+  }
 }
 
 }  // namespace clusterprof::report::text

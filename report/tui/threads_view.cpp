@@ -30,6 +30,7 @@ constexpr std::size_t kLoopTime = 10;
 constexpr std::size_t kThreadNumbers = 4 * kNumber + kRank + kKind;
 constexpr std::size_t kLoopNumbers = 5 * kLoopTime + kRank;
 constexpr std::size_t kRegionNumbers = 4 * kLoopTime + 2 * kNumber;
+constexpr std::size_t kLockNumbers = 2 * kLoopTime + kNumber;
 
 class ThreadsView final : public View {
  public:
@@ -43,6 +44,7 @@ class ThreadsView final : public View {
     list_threads(filter);
     list_loops(filter);
     list_regions(filter);
+    list_locks(filter);
     list_tasks(filter);
   }
   std::size_t size() const override { return items_.size(); }
@@ -71,6 +73,8 @@ class ThreadsView final : public View {
         return region_spans(at.index, columns);
       case Item::Kind::kConstruct:
         return construct_spans(a.openmp->regions[at.index].constructs[at.part], columns);
+      case Item::Kind::kLock:
+        return lock_spans(a.locks[at.index], columns);
       case Item::Kind::kTask:
         return task_spans(a.tasks[at.index], columns);
       case Item::Kind::kAwaited:
@@ -92,6 +96,8 @@ class ThreadsView final : public View {
     if (at.kind == Item::Kind::kThread) place = &a.threads[at.index].top;
     if (at.kind == Item::Kind::kRegion) place = &a.openmp->regions[at.index].place;
     if (at.kind == Item::Kind::kConstruct) place = &a.openmp->regions[at.index].constructs[at.part].place;
+    if (at.kind == Item::Kind::kLock && !a.locks[at.index].holders.empty())
+      place = &a.locks[at.index].holders.front().place;
     const std::size_t block = at.kind == Item::Kind::kBlock ? at.part : 0;  // of a loop: the largest
     if (at.kind == Item::Kind::kLoop || at.kind == Item::Kind::kBlock)
       if (block < a.event_loops[at.index].blocks.size()) place = &a.event_loops[at.index].blocks[block].place;
@@ -118,7 +124,7 @@ class ThreadsView final : public View {
 
  private:
   struct Item {
-    enum class Kind { kGroup, kThread, kText, kLoop, kBlock, kRegion, kConstruct, kTask, kAwaited };
+    enum class Kind { kGroup, kThread, kText, kLoop, kBlock, kRegion, kConstruct, kLock, kTask, kAwaited };
     Kind kind = Kind::kText;
     std::uint32_t index = 0;  // into the table of the kind; kBlock: of its loop; kConstruct: of its region
     std::size_t part = 0;     // kBlock, kConstruct; kAwaited: its depth in the tree
@@ -233,6 +239,20 @@ class ThreadsView final : public View {
     }
   }
 
+  void list_locks(std::string_view filter) {
+    const Analysis& a = run_.analysis;
+    std::vector<Item> locks;
+    for (std::uint32_t i = 0; i < a.locks.size(); ++i)
+      if (matches(lock_label(a.locks[i]), filter)) locks.push_back({Item::Kind::kLock, i, 0, {}});
+    if (locks.empty()) return;
+    add_text({});
+    add_text({{"Mutexes that threads waited for", Style::kTitle},
+              {run_.group ? "  of all ranks" : "", Style::kDim}});
+    add_text({{cell("wait", kLoopTime) + cell("longest", kLoopTime) + cell("waits") + "mutex, held in",
+               Style::kDim}});
+    items_.insert(items_.end(), locks.begin(), locks.end());
+  }
+
   // `name`, and after it the place as far as there is room.
   Spans name_and(const std::string& name, const SourceLocation& place, std::size_t room) const {
     Spans spans{{shorten(name, room)}};
@@ -296,6 +316,15 @@ class ThreadsView final : public View {
                  cell(std::to_string(row.threads))}};
     append(spans, name_and(fmt::format("{}{} x", open_regions_.contains(index) ? "- " : "+ ", row.count),
                            row.place, rest_of(columns, kRegionNumbers)));
+    return spans;
+  }
+
+  Spans lock_spans(const LockRow& row, std::size_t columns) const {
+    Spans spans{{cell(seconds(row.wait_s), kLoopTime) + cell(seconds(row.longest_s), kLoopTime) +
+                 cell(std::to_string(row.waits))}};
+    append(spans,
+           name_and(lock_label(row), row.holders.empty() ? SourceLocation{} : row.holders.front().place,
+                    rest_of(columns, kLockNumbers)));
     return spans;
   }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program that waits for a mutex which another thread keeps for long (programs/locks.c): which line waits, for how long, and where
-the mutex was held."""
+"""Programs that wait for mutexes which other threads keep for long. locks.c: which line waits, for how long, and where the mutex was
+held. two_locks.cpp: the same by mutex, one of which is a std::mutex, with their names and the longest wait."""
 
 import json
 import os
@@ -37,6 +37,32 @@ class Locks(recording.RecordingTest):
         self.measured_above(held.get("hold", 0) + held.get("spin", 0) + held.get("now", 0), 0.7 * row["wait_s"], "held in hold()")
         finding, = [finding for finding in report["findings"] if finding["kind"] == "blocked"]
         self.assertEqual(finding["action"], "hold_lock_less")
+
+    def test_two_mutexes(self):
+        self.need("g++")
+        program = os.path.join(self.directory, "two_locks")
+        subprocess.run(["g++", "-std=c++17", "-O1", "-g", os.path.join(truth.PROGRAMS, "two_locks.cpp"), "-o", program, "-pthread"],
+                       check=True)
+        done = self.record([program, "7"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        own, report = json.loads(done.stdout), self.report()
+        # The std::mutex is a member: its name is that of the object, and how far it is behind its beginning.
+        locks = {}
+        for row in report["locks"]:
+            if row["name"] is not None:
+                locks[row["name"].split("+")[0]] = row
+        self.assertLessEqual(set(own), set(locks), report["locks"])
+        for name, holds in (("plain_lock", "hold_plain"), ("work::queue", "hold_queue")):
+            row, said = locks[name], own[name]
+            self.assertEqual((row["mutexes"], row["rank"], row["address"]), (1, None, None))
+            # As above, a wait begins up to 40 ms late.
+            self.measured_near(row["wait_s"], said["wait_s"], 0.04 * said["waits"] + 0.03 * said["wait_s"], f"waiting for {name}")
+            self.measured_near(row["longest_s"], said["longest_s"], 0.04 + 0.03 * said["longest_s"], f"longest wait for {name}")
+            self.measured_near(row["waits"], said["waits"], 2, f"waits for {name}")
+            held_s = sum(holder["wait_s"] for holder in row["holders"] if holder["function"] and holds in holder["function"])
+            self.measured_above(held_s, 0.7 * row["wait_s"], f"{name} is held in {holds}()")
+        queue, = [row["name"] for row in report["locks"] if (row["name"] or "").startswith("work::queue")]
+        self.assertEqual(queue, "work::queue+0x8")
 
 
 if __name__ == "__main__":

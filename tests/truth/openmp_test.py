@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs with OpenMP (programs/openmp.c and openmp.f90, with MPI hybrid.c) that measure by their own clock what their threads did, with GCC's and
-LLVM's run time, C and Fortran, on 1, 2 and 4 threads on two processors. Work and waiting have to be within 3 % of what the program
-says, or within half a percent of the time that the threads have; with more threads than processors within 2 %, since a thread may
+"""Programs with OpenMP (programs/openmp.c and openmp.f90, and hybrid.c with MPI) that measure by their own clock what their threads did,
+with GCC's and LLVM's run time, C and Fortran, on 1, 2 and 4 threads on two processors. Work and waiting have to be within 3 % of what the
+program says, or within half a percent of the time that the threads have; with more threads than processors within 2 %, since a thread may
 lose its processor between the program's look at the clock and ours. How often a region ran, and lines, are exact."""
 
 import json

@@ -1121,6 +1121,32 @@ TEST_F(Recording, WaitForAMutexNamesItsHolder) {
   EXPECT_EQ(key.address, 0x7000u);
   EXPECT_EQ(wait.wait_ns, (8 + 100 - 4) * kMs);
   EXPECT_EQ(wait.samples, 1u);
+  EXPECT_EQ(wait.longest_ns, wait.wait_ns);
+  EXPECT_EQ(key.module, kNoModule) << "no object file has the address";
+}
+
+TEST_F(Recording, AMutexIsInAnObjectFile) {
+  Sample waiter;
+  waiter.words = {kLibc + 1, kProgram + 0x100};
+  waiter.flags = wire::kInSyscall | wire::kAtMutex;
+  waiter.syscall_nr = SYS_futex;
+  waiter.trigger = wire::Trigger::kBlocked;
+  waiter.data_address = kProgram + 0x340;
+  waiter.mutex_holder = 4711;
+  for (const std::uint64_t at_ms : {10, 40, 50}) {
+    waiter.time_ns = kStart + at_ms * kMs;
+    fake_.sample(0, waiter);
+  }
+  recorder().poll(kStart + 60 * kMs);
+  const auto waits = recorder().report(kStart + 60 * kMs).mutex_waits;
+  ASSERT_EQ(waits.size(), 1u);
+  const auto& [key, wait] = *waits.begin();
+  ASSERT_LT(key.module, store_.tables().modules.size());
+  EXPECT_TRUE(store_.tables().modules[key.module]->path.ends_with("program"));
+  EXPECT_EQ(key.elf_address, 0x340u);
+  EXPECT_EQ(wait.samples, 3u);
+  EXPECT_GE(wait.longest_ns, 30 * kMs);
+  EXPECT_LT(wait.longest_ns, wait.wait_ns);
 }
 
 TEST_F(Recording, ThreadsHaveSpansUntilTheyMakeAndJoinOthers) {

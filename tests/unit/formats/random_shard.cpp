@@ -363,7 +363,9 @@ class Builder {
       std::set<std::uint32_t> waiting;
       for (std::uint32_t i = below(4); i > 0; --i) waiting.insert(below(data_.paths.size()));
       for (const std::uint32_t path : waiting)
-        data_.mutex_waits.push_back({row, path, below(data_.paths.size()), amount(), amount(), amount()});
+        data_.mutex_waits.push_back({row, path, below(data_.paths.size()), amount(), amount(), amount(),
+                                     amount(),
+                                     chance(2) ? "lock_" + std::to_string(below(9)) : std::string()});
     }
     for (std::uint32_t thread = 0; chance(2); ++thread) {
       std::uint64_t at_ns = below(1000);

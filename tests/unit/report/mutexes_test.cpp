@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
 #include "find_finding.hpp"
@@ -22,7 +23,7 @@ using testing::ProfileBuilder;
 // One rank of 10 s, whose main thread waits for a mutex in store() for 6 s.
 class Mutexes : public ::testing::Test {
  protected:
-  Mutexes() {
+  explicit Mutexes(std::uint32_t ranks = 1) : b_(ranks) {
     b_.sampled(0, store(), Category::kIdle, 6000);
     b_.sampled(0, native("compute", 90), Category::kNative, 4000);
   }
@@ -36,9 +37,14 @@ class Mutexes : public ::testing::Test {
     return b_.child(locks, b_.kernel("futex"));
   }
   void wait(std::uint32_t path, std::uint32_t holder, std::uint64_t mutex, std::uint64_t ms) {
-    b_.data.mutex_waits.push_back({0, path, holder, mutex, ms * kMs, 10});
+    b_.data.mutex_waits.push_back({0, path, holder, mutex, ms * kMs, 10, 0, {}});
   }
-  ProfileBuilder b_{1};
+  ProfileBuilder b_;
+};
+
+class MutexesOfTwoRanks : public Mutexes {
+ protected:
+  MutexesOfTwoRanks() : Mutexes(2) {}
 };
 
 TEST_F(Mutexes, AreByTheLineThatWaited) {
@@ -61,6 +67,48 @@ TEST_F(Mutexes, AreByTheLineThatWaited) {
   EXPECT_EQ(row.holders[0].place.function, "load");
   EXPECT_NEAR(row.holders[0].wait_s, 4, 1e-9);
   EXPECT_NEAR(row.holders[1].wait_s, 1.5, 1e-9);
+}
+
+TEST_F(MutexesOfTwoRanks, AreAlsoOneByOne) {
+  const auto named = [&](std::uint32_t rank, std::uint64_t mutex, std::uint64_t ms,
+                         std::uint64_t longest_ms) {
+    wait(store(), native("load", 30), mutex, ms);
+    b_.data.mutex_waits.back().rank = rank;
+    b_.data.mutex_waits.back().longest_ns = longest_ms * kMs;
+    b_.data.mutex_waits.back().name = "queue_lock";
+  };
+  named(0, 0x7000, 1000, 300);
+  named(1, 0x9000, 2000, 400);
+  wait(native("close", 50), native("flush", 40), 0x8000, 700);
+  wait(store(), 0, 0x8000, 800);
+  wait(store(), 0, 0, 100);
+  const Analysis a = analyse(b_.data);
+  ASSERT_EQ(a.locks.size(), 3u);
+  const LockRow &queue = a.locks[0], &other = a.locks[1], &rest = a.locks[2];
+  EXPECT_EQ(queue.name, "queue_lock");
+  EXPECT_EQ(queue.mutexes, 2u) << "each rank has one";
+  EXPECT_EQ(queue.rank, std::nullopt);
+  EXPECT_EQ(queue.waits, 20u);
+  EXPECT_NEAR(queue.wait_s, 3, 1e-9);
+  EXPECT_NEAR(queue.longest_s, 0.4, 1e-9);
+  EXPECT_EQ(queue.spread.max_rank, 1);
+  ASSERT_EQ(queue.holders.size(), 1u);
+  EXPECT_EQ(queue.holders[0].place.function, "load");
+  EXPECT_EQ(other.rank, 0);
+  EXPECT_EQ(other.address, 0x8000u);
+  EXPECT_NEAR(other.wait_s, 1.5, 1e-9);
+  ASSERT_EQ(other.lines.size(), 2u);
+  EXPECT_EQ(other.lines[0].place.function, "store");
+  EXPECT_NEAR(other.lines[1].wait_s, 0.7, 1e-9);
+  ASSERT_EQ(other.holders.size(), 1u);
+  EXPECT_EQ(rest.address, 0u);
+  const nlohmann::json rows = nlohmann::json::parse(render_json(a))["locks"];
+  EXPECT_EQ(rows[0]["name"], "queue_lock");
+  EXPECT_TRUE(rows[0]["address"].is_null());
+  EXPECT_EQ(rows[1]["address"], "0x8000");
+  EXPECT_EQ(rows[1]["lines"][0]["line"], 20);
+  EXPECT_TRUE(rows[2]["address"].is_null());
+  EXPECT_TRUE(rows[2]["mutexes"].is_null());
 }
 
 TEST_F(Mutexes, WhatFoundNoRoomHasNoPlace) {

@@ -162,6 +162,22 @@ TEST(SymbolizeTest, NamesTheCLibraryBySymbols) {
   EXPECT_EQ(frames[0].line, 0u);
 }
 
+TEST(SymbolizeTest, NamesVariablesThatCoverTheAddress) {
+  link_map* map = nullptr;
+  void* const self = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(self, nullptr);
+  ASSERT_EQ(dlinfo(self, RTLD_DI_LINKMAP, &map), 0);
+  Symbolizer symbolizer;
+  const auto module = symbolizer.add_module(map->l_name, {});
+  const auto stream = reinterpret_cast<std::uint64_t>(dlsym(self, "_IO_2_1_stdout_")) - map->l_addr;
+  const auto function = reinterpret_cast<std::uint64_t>(dlsym(self, "qsort")) - map->l_addr;
+  dlclose(self);
+  EXPECT_EQ(symbolizer.variable(module, stream), "_IO_2_1_stdout_");
+  EXPECT_EQ(symbolizer.variable(module, stream + 16), "_IO_2_1_stdout_+0x10");
+  EXPECT_EQ(symbolizer.variable(module, function), "");
+  EXPECT_EQ(symbolizer.variable(symbolizer.add_module("/nonexistent", {}), stream), "");
+}
+
 TEST(SymbolizeTest, LoadsNoClientOfDebuginfod) {
   const auto recorded = run_sample(SAMPLE_STRIPPED);
   Symbolizer symbolizer;

@@ -513,6 +513,23 @@ TEST_F(BrowserTest, ParallelRegionsOpenToWhatIsInside) {
   EXPECT_NE(selected().find("+ 40 x"), std::string::npos) << selected();
 }
 
+TEST_F(BrowserTest, MutexesHaveTheirNamesAndWhereTheyWereHeld) {
+  LockRow& lock = run.analysis.locks.emplace_back();
+  lock.name = "queue_lock";
+  lock.waits = 7;
+  lock.wait_s = 2.5, lock.longest_s = 0.75;
+  SourceLocation& holder = lock.holders.emplace_back().place;
+  holder.function = "fill", holder.file = "/src/solve.py", holder.line = 2;
+  type("8/queue");
+  browser.press(PressedKey::kEnter);
+  EXPECT_TRUE(shows("Mutexes that threads waited for"));
+  browser.press(PressedKey::kEnd);
+  for (const char* const part : {"queue_lock", "fill()", "2.5", "750 ms", " 7 "})
+    EXPECT_NE(selected().find(part), std::string::npos) << part << ": " << selected();
+  browser.press(PressedKey::kEnter);
+  EXPECT_NE(selected().find("x = 1"), std::string::npos) << selected();
+}
+
 TEST_F(BrowserTest, WithoutMemoryThereIsNoPageOfIt) {
   type("9");
   EXPECT_TRUE(shows("[1 Summary]"));

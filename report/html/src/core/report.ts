@@ -485,6 +485,20 @@ export interface MutexRow extends Place {
   holders: (Place & { wait_s: number })[];
 }
 
+export interface LockRow {
+  name: string | null;
+  rank: number | null;
+  address: string | null;
+  mutexes: number | null;
+  wait_s: number;
+  waits: number;
+  longest_s: number;
+  rank_max_s: number;
+  rank_max: number;
+  lines: (Place & { wait_s: number })[];
+  holders: (Place & { wait_s: number })[];
+}
+
 export interface OpenMpConstructRow extends Place {
   kind: string;
   count: number;
@@ -831,6 +845,7 @@ export interface Report {
   process_groups: ProcessGroupRow[];
   event_loops: EventLoopRow[];
   mutexes: MutexRow[];
+  locks: LockRow[];
   openmp: OpenMp | null;
   tasks: TaskRow[];
   task_tree: TaskTreeRow[];

@@ -4,10 +4,10 @@ import { placeCell, rankLink, shortenedNote } from "../comm/parts";
 import { qualitative } from "../core/colours";
 import { type Child, choice, el, miniBar, ofWholeRun, replace, section, stackedBar } from "../core/dom";
 import { table } from "../core/table";
-import { percent, plural, printable, seconds, shortenMiddle } from "../core/format";
+import { count, percent, plural, printable, seconds, shortenMiddle } from "../core/format";
 import type { Model } from "../core/model";
 import type { Page, PageHandle } from "../core/page";
-import type { MutexRow, OffCpuRow } from "../core/report";
+import type { LockRow, MutexRow, OffCpuRow } from "../core/report";
 import type { Store } from "../core/selection";
 
 // In the order of their colours, so that those that often meet differ.
@@ -89,6 +89,8 @@ class OffCpuPage implements PageHandle {
     );
     const mutexes = model.report.mutexes ?? [];
     if (mutexes.length > 0) root.append(section("For mutexes that other threads had", { class: "chart-card", aside: [shortenedNote(model, "mutexes", "line"), ofWholeRun()] }, this.mutexes(mutexes)));
+    const locks = model.report.locks ?? [];
+    if (locks.length > 0) root.append(section("Mutexes", { class: "chart-card", aside: [shortenedNote(model, "locks", "mutex"), ofWholeRun()] }, this.locks(locks)));
     if (model.rankCount > 1) root.append(section("By rank", { class: "chart-card", aside: this.rankAside }, this.byRank));
     this.update();
   }
@@ -161,6 +163,40 @@ class OffCpuPage implements PageHandle {
         ranks,
         { label: "Blocked time by rank", sort: { column: "time", descending: true }, limit: 16 },
       ),
+    );
+  }
+
+  private locks(rows: readonly LockRow[]): HTMLElement {
+    const { model, store } = this;
+    const name = (row: LockRow): string => row.name ?? (row.address === null ? "those that found no room" : `at ${row.address}`);
+    const places = (title: string, of: LockRow["lines"]): Child =>
+      of.length === 0
+        ? null
+        : table<LockRow["lines"][number]>(
+            [
+              { id: "place", title, value: (part) => part.function ?? "", cell: (part) => placeCell(model, part) },
+              { id: "wait", title: "Waiting", numeric: true, value: (part) => part.wait_s, cell: (part) => seconds(part.wait_s) },
+            ],
+            of,
+            { label: title, sort: { column: "wait", descending: true }, limit: 10 },
+          );
+    return table<LockRow>(
+      [
+        { id: "name", title: "Mutex", value: name, cell: (row) => el("span", row.name === null ? { class: "note" } : { class: "mono" }, printable(name(row))) },
+        { id: "wait", title: "Waiting", numeric: true, help: "Of all threads", value: (row) => row.wait_s, cell: (row) => seconds(row.wait_s) },
+        { id: "waits", title: "Waits", numeric: true, help: "How often a thread was seen to wait", value: (row) => row.waits, cell: (row) => count(row.waits) },
+        { id: "longest", title: "Longest", numeric: true, value: (row) => row.longest_s, cell: (row) => seconds(row.longest_s) },
+        { id: "holder", title: "Held in", help: "Where the thread that had it was then", cell: (row) => (row.holders.length > 0 ? placeCell(model, row.holders[0]) : "not known") },
+        { id: "mutexes", title: "Mutexes", numeric: true, help: "How many different ones: each rank has its own", value: (row) => row.mutexes ?? 0, cell: (row) => (row.mutexes === null ? "–" : String(row.mutexes)) },
+        { id: "rank", title: "Most by", class: "nowrap", value: (row) => row.rank_max, cell: (row) => rankLink(store, row.rank_max) },
+      ],
+      rows,
+      {
+        label: "Mutexes by waiting for them",
+        sort: { column: "wait", descending: true },
+        limit: 20,
+        onOpen: (row) => el("div", null, places("Waited for at", row.lines), places("Held in", row.holders)),
+      },
     );
   }
 
