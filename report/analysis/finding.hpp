@@ -430,9 +430,13 @@ enum class EvidenceKey : std::uint8_t {
   kFreedSoon,
   kSchedule,
   kIterations,
-  kChunkSize
+  kChunkSize,
+  kPoolRanks,
+  kPoolProcesses,
+  kPoolOfProcess,
+  kAdvisedSize
 };
-inline constexpr std::size_t kEvidenceKeys = 140;
+inline constexpr std::size_t kEvidenceKeys = 144;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -572,7 +576,11 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "freed_soon_bytes",
                                                                              "schedule",
                                                                              "iterations",
-                                                                             "chunk_size"};
+                                                                             "chunk_size",
+                                                                             "pool_ranks",
+                                                                             "pool_processes",
+                                                                             "pool_threads_of_process",
+                                                                             "pool_size"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.

@@ -3,8 +3,10 @@
 // are too large for their node. Shares are of all rank time, as if the waiting were all threads' alike.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -177,6 +179,7 @@ class OpenMpFindings {
     double region_s = 0, lost_s = 0, most_lost_s = 0;
     const OpenMpRank* worst = nullptr;
     std::map<std::uint32_t, double> threads_on_node;
+    std::map<std::uint32_t, std::uint32_t> ranks_on_node;  // of these ranks
     for (const OpenMpRank& rank : openmp_.ranks) {
       if (!lacks(rank)) continue;
       ranks.push_back(rank.rank);
@@ -185,7 +188,10 @@ class OpenMpFindings {
       lost_s += rank_lost_s;
       most_lost_s = std::max(most_lost_s, rank_lost_s);
       if (worst == nullptr || rank.threads > worst->threads) worst = &rank;
-      if (const RankInfo* const info = info_of(rank.rank)) threads_on_node[info->node] += rank.threads;
+      if (const RankInfo* const info = info_of(rank.rank)) {
+        threads_on_node[info->node] += rank.threads;
+        ++ranks_on_node[info->node];
+      }
     }
     if (worst == nullptr || builder_.share_of_ranks(region_s) < thresholds::kOpenMpUsed) return;
     crowded_.insert(crowded_.end(), ranks.begin(), ranks.end());
@@ -202,6 +208,12 @@ class OpenMpFindings {
     if (info == nullptr || info->node >= a_.nodes.size()) return;
     finding.evidence.set(Key::kNode, a_.nodes[info->node].name);
     finding.evidence.set(Key::kNodes, threads_on_node.size());
+    if (!has_more) {
+      const std::uint32_t cpus = a_.nodes[info->node].cpus;  // 0: not known
+      const std::uint32_t for_each = cpus == 0 ? worst->processors : cpus / ranks_on_node[info->node];
+      finding.evidence.set(Key::kPoolSize, std::string("OMP_NUM_THREADS"));
+      finding.evidence.set(Key::kAdvisedSize, std::max(1u, std::min(worst->processors, for_each)));
+    }
     if (const auto list = parse_list(info->affinity))
       finding.evidence.set(Key::kProcessors, std::vector<std::int32_t>(list->begin(), list->end()));
   }
@@ -349,6 +361,48 @@ std::string_view size_of_pool(std::string_view pool) {
   return {};
 }
 
+// The threads of one pool on a node, by process: each has a pool of its own.
+struct PoolOfNode {
+  struct Process {
+    std::uint64_t threads = 0;
+    std::int64_t start_ns = INT64_MAX, end_ns = INT64_MIN;
+  };
+  std::uint64_t threads = 0;
+  std::map<std::pair<std::uint32_t, std::int32_t>, Process> processes;  // by rank and pid
+
+  void add(const shard::Thread& thread) {
+    threads += thread.count;
+    Process& process = processes[{thread.rank, thread.pid}];
+    process.threads += thread.count;
+    process.start_ns = std::min(process.start_ns, thread.start_utc_ns);
+    process.end_ns =
+        std::max(process.end_ns, thread.start_utc_ns + static_cast<std::int64_t>(thread.elapsed_ns));
+  }
+  [[nodiscard]] std::size_t ranks() const {
+    std::set<std::uint32_t> ranks;
+    for (const auto& [key, process] : processes) ranks.insert(key.first);
+    return ranks.size();
+  }
+  [[nodiscard]] std::uint64_t most_of_a_process() const {
+    std::uint64_t most = 0;
+    for (const auto& [key, process] : processes) most = std::max(most, process.threads);
+    return most;
+  }
+  // Workers that follow each other need the processors one after the other. At least 1.
+  [[nodiscard]] std::size_t processes_at_a_time() const {
+    std::size_t most = 1;
+    for (const auto& [key, at] : processes) {
+      const auto has_begun = [&, begin_ns = at.start_ns](const auto& entry) {
+        return entry.second.start_ns <= begin_ns &&
+               (entry.second.end_ns > begin_ns || entry.second.start_ns == begin_ns);
+      };
+      most = std::max(most,
+                      static_cast<std::size_t>(std::count_if(processes.begin(), processes.end(), has_begun)));
+    }
+    return most;
+  }
+};
+
 }  // namespace
 
 void find_openmp_costs(FindingBuilder& builder) {
@@ -362,22 +416,29 @@ void name_large_pools(FindingBuilder& builder) {
         finding.kind == Kind::kOpenMpOneProcessor)
       continue;
     const std::string node = finding.evidence.name(Key::kNode);
-    std::map<std::string_view, std::uint64_t> threads;  // by pool
+    std::map<std::string_view, PoolOfNode> pools;
     for (const shard::Thread& thread : builder.data().threads) {
       if (thread.rank >= builder.data().ranks.size()) continue;
       const shard::Rank& rank = builder.data().ranks[thread.rank];
       const shard::Frame* const frame = builder.paths().frame(thread.path);
       if (frame == nullptr || rank.node >= a.nodes.size() || a.nodes[rank.node].name != node) continue;
       const ThreadPool* const pool = thread_pool_of(builder.paths().text(frame->module));
-      if (pool != nullptr && !size_of_pool(pool->name).empty()) threads[pool->name] += thread.count;
+      if (pool != nullptr && !size_of_pool(pool->name).empty()) pools[pool->name].add(thread);
     }
-    const auto most = std::max_element(threads.begin(), threads.end(),
-                                       [](const auto& x, const auto& y) { return x.second < y.second; });
+    const auto most = std::max_element(pools.begin(), pools.end(), [](const auto& x, const auto& y) {
+      return x.second.threads < y.second.threads;
+    });
+    const std::size_t processors = finding.evidence.list(Key::kProcessors).size();
     // Fewer than there are processors are not the reason.
-    if (most == threads.end() || most->second < finding.evidence.list(Key::kProcessors).size()) continue;
+    if (most == pools.end() || most->second.threads < processors) continue;
+    const std::size_t processes = most->second.processes_at_a_time();
     finding.evidence.set(Key::kPool, std::string(most->first));
-    finding.evidence.set(Key::kPoolThreads, most->second);
+    finding.evidence.set(Key::kPoolThreads, most->second.threads);
+    finding.evidence.set(Key::kPoolRanks, most->second.ranks());
+    finding.evidence.set(Key::kPoolProcesses, processes);
+    finding.evidence.set(Key::kPoolOfProcess, most->second.most_of_a_process());
     finding.evidence.set(Key::kPoolSize, std::string(size_of_pool(most->first)));
+    finding.evidence.set(Key::kAdvisedSize, std::max<std::size_t>(1, processors / processes));
     finding.action = FindingAction::kSmallerPool;
   }
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "report/analysis/analysis.hpp"
+#include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
 
@@ -45,6 +46,15 @@ class FindingPhrases {
   [[nodiscard]] std::string share() const { return format::percent(f_.share.value_or(0)); }
   [[nodiscard]] std::string time(Key key) const { return format::seconds(e_.number(key)); }
   [[nodiscard]] std::string count(Key key) const { return format::count(e_.number(key)); }
+  // "OPENBLAS_NUM_THREADS=1", "torch.set_num_threads(1)". Empty: nothing is advised.
+  [[nodiscard]] std::string pool_setting() const {
+    if (!e_.has(Key::kAdvisedSize)) return {};
+    const std::string name = format::printable(e_.name(Key::kPoolSize));
+    const std::string size = std::to_string(whole(Key::kAdvisedSize));
+    if (name.ends_with("_NUM_THREADS")) return name + "=" + size;
+    if (name.starts_with("tbb::")) return name + "(max_allowed_parallelism, " + size + ")";
+    return name + "(" + size + ")";
+  }
   [[nodiscard]] int whole(Key key) const { return static_cast<int>(e_.number(key)); }
   // "node n0", "4 nodes, first n0"
   [[nodiscard]] std::string nodes() const;

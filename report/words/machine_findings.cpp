@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
@@ -75,12 +76,29 @@ class MachineSentences : private FindingPhrases {
     return {first + ".", more};
   }
 
-  // "There are 64 threads of OpenBLAS; OPENBLAS_NUM_THREADS sets how many each process has."
+  // "There are 64 threads of OpenBLAS for 2 processors (1 rank x 2 processes x 32 threads): set
+  // OPENBLAS_NUM_THREADS=1."
   [[nodiscard]] std::string pool() const {
     if (!e_.has(Key::kPool)) return {};
-    return fmt::format("There are {} of {}; {} sets how many each process has.",
-                       format::plural(static_cast<std::size_t>(whole(Key::kPoolThreads)), "thread"),
-                       format::printable(e_.name(Key::kPool)), format::printable(e_.name(Key::kPoolSize)));
+    const auto counted = [](int number, std::string_view noun) {
+      return format::plural(static_cast<std::size_t>(number), noun);
+    };
+    const auto of_processes = [](int number) {
+      return fmt::format("{} {}", number, number == 1 ? "process" : "processes");
+    };
+    const int threads = whole(Key::kPoolThreads), ranks = whole(Key::kPoolRanks),
+              processes = whole(Key::kPoolProcesses), of_process = whole(Key::kPoolOfProcess);
+    const bool is_even = ranks > 0 && processes % ranks == 0 && processes * of_process == threads;
+    const std::string parts =
+        is_even ? fmt::format("{} x {} x {}", counted(ranks, "rank"), of_processes(processes / ranks),
+                              counted(of_process, "thread"))
+                : fmt::format("{}, {} at a time, up to {} in each", counted(ranks, "rank"),
+                              of_processes(processes), counted(of_process, "thread"));
+    const std::size_t processors = e_.list(Key::kProcessors).size();
+    return fmt::format("There are {} of {}{} ({}): set {}.", counted(threads, "thread"),
+                       format::printable(e_.name(Key::kPool)),
+                       processors == 0 ? "" : " for " + format::plural(processors, "processor"), parts,
+                       pool_setting());
   }
 
   [[nodiscard]] FindingText shared_processors() const {

@@ -131,7 +131,7 @@ class OpenMpSentences : private FindingPhrases {
     return {fmt::format("OpenMP's {} of rank {} have {}{}{}.", threads(), rank(),
                         processors == 0 ? "fewer processors" : format::plural(processors, "processor"),
                         e_.has(Key::kNode) ? " on node " + node() : "", others),
-            ""};
+            e_.has(Key::kAdvisedSize) ? fmt::format("Set {}.", pool_setting()) : ""};
   }
 };
 

@@ -390,6 +390,10 @@ TEST_F(OpenMpTest, OneFindingForAllRanks) {
   ASSERT_NE(finding, nullptr);
   EXPECT_EQ(finding->ranks.size(), 4u);
   EXPECT_EQ(finding->evidence.number(EvidenceKey::kNodes), 2);
+  EXPECT_EQ(finding->action, FindingAction::kFewerThreads);
+  EXPECT_EQ(finding->evidence.number(EvidenceKey::kAdvisedSize), 2);
+  EXPECT_NE(sentences(a, *finding).find("Set OMP_NUM_THREADS=2."), std::string::npos)
+      << sentences(a, *finding);
   EXPECT_EQ(a.openmp->regions.size(), 1u);
   EXPECT_EQ(a.openmp->regions[0].count, 4u);
 }
@@ -407,8 +411,47 @@ TEST_F(OpenMpTest, ALargePoolIsNamed) {
   const Finding* const finding = find_kind(a, FindingKind::kWaitingForProcessor);
   ASSERT_NE(finding, nullptr);
   EXPECT_EQ(finding->action, FindingAction::kSmallerPool);
-  EXPECT_NE(sentences(a, *finding).find("63 threads of OpenBLAS; OPENBLAS_NUM_THREADS"), std::string::npos)
+  EXPECT_NE(
+      sentences(a, *finding)
+          .find("There are 63 threads of OpenBLAS for 2 processors (1 rank x 1 process x 63 threads): set "
+                "OPENBLAS_NUM_THREADS=2."),
+      std::string::npos)
       << sentences(a, *finding);
+}
+
+// A rank's workers have a pool each; some come after others.
+TEST_F(OpenMpTest, PoolsOfWorkersShareTheProcessors) {
+  b_.data.omp_ranks.clear();
+  b_.data.nodes[0].cpus = 2;
+  b_.lasts(13'000);
+  b_.sampled(0, setup(), Category::kRunnable, 3000);
+  b_.data.ranks[0].cpu_ns = 26'000 * kMs;
+  const std::uint32_t server = b_.path({b_.native("blas_thread_server", "/usr/lib/libopenblas.so.0")});
+  const auto pool = [&](std::int32_t pid, std::int64_t from_ms, std::uint64_t ms, std::uint32_t count) {
+    shard::Thread& row = b_.data.threads.emplace_back();
+    row.path = server;
+    row.pid = pid;
+    row.count = count;
+    row.start_utc_ns = from_ms * static_cast<std::int64_t>(kMs);
+    row.elapsed_ns = ms * kMs;
+  };
+  const auto said = [&] {
+    const Analysis a = analyse(b_.data);
+    const Finding* const finding = find_kind(a, FindingKind::kWaitingForProcessor);
+    return finding == nullptr ? std::string() : sentences(a, *finding);
+  };
+  pool(10, 0, 5000, 3);
+  pool(11, 100, 5000, 3);
+  EXPECT_NE(
+      said().find("There are 6 threads of OpenBLAS for 2 processors (1 rank x 2 processes x 3 threads): set "
+                  "OPENBLAS_NUM_THREADS=1."),
+      std::string::npos)
+      << said();
+  b_.data.threads[1].start_utc_ns = 6000 * static_cast<std::int64_t>(kMs);
+  EXPECT_NE(
+      said().find("(1 rank, 1 process at a time, up to 3 threads in each): set OPENBLAS_NUM_THREADS=2."),
+      std::string::npos)
+      << said();
 }
 
 TEST_F(OpenMpTest, WaitingIsNotBlockedTime) {
