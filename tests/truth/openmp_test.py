@@ -347,6 +347,18 @@ class Programs(OpenMpTest):
         _, report = self.run_recorded([recording.PYTHON, script])
         self.assertEqual(sum(row["count"] for row in report["openmp"]["regions"]), 4)
 
+    def test_a_run_time_that_tells_chunks(self):
+        """As newer versions of LLVM's do (openmp_chunks.c stands for one): schedules, chunks and iterations of each loop are exact."""
+        self.need("gcc")
+        program = os.path.join(self.directory, "openmp_chunks")
+        subprocess.run(["gcc", "-O1", "-g", "-pthread", os.path.join(truth.PROGRAMS, "openmp_chunks.c"), "-o", program, "-ldl"], check=True)
+        out, report = self.run_recorded([program])
+        self.assertEqual(report["openmp"]["ranks"][0]["recorded_by"], "ompt")
+        row, = report["openmp"]["regions"]
+        self.assertEqual((row["function"], row["count"], row["threads"]), ("region", 5, 2))
+        loops = {loop["function"]: [loop["schedules"], loop["chunks"], loop["iterations"]] for loop in row["constructs"]}
+        self.assertEqual(loops, json.loads(out))
+
     def check_pauses(self, name):
         """A region is not counted where recording was paused. Its threads are followed: recording may go on within it."""
         source = os.path.join(truth.PROGRAMS, "openmp_pauses.c")
