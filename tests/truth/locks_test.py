@@ -52,15 +52,15 @@ class Locks(recording.RecordingTest):
             if row["name"] is not None:
                 locks[row["name"].split("+")[0]] = row
         self.assertLessEqual(set(own), set(locks), report["locks"])
-        for name, keeper in (("plain_lock", "keep_plain"), ("work::queue", "keep_queue")):
+        for name, holds in (("plain_lock", "hold_plain"), ("work::queue", "hold_queue")):
             row, said = locks[name], own[name]
             self.assertEqual((row["mutexes"], row["rank"], row["address"]), (1, None, None))
             # As above, a wait begins up to 40 ms late.
             self.measured_near(row["wait_s"], said["wait_s"], 0.04 * said["waits"] + 0.03 * said["wait_s"], f"waiting for {name}")
             self.measured_near(row["longest_s"], said["longest_s"], 0.04 + 0.03 * said["longest_s"], f"longest wait for {name}")
             self.measured_near(row["waits"], said["waits"], 2, f"waits for {name}")
-            held_s = sum(holder["wait_s"] for holder in row["holders"] if holder["function"] and keeper in holder["function"])
-            self.measured_above(held_s, 0.7 * row["wait_s"], f"{name} is held in {keeper}()")
+            held_s = sum(holder["wait_s"] for holder in row["holders"] if holder["function"] and holds in holder["function"])
+            self.measured_above(held_s, 0.7 * row["wait_s"], f"{name} is held in {holds}()")
         queue, = [row["name"] for row in report["locks"] if (row["name"] or "").startswith("work::queue")]
         self.assertEqual(queue, "work::queue+0x8")
 

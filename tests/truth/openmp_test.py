@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs with OpenMP (programs/openmp.c and openmp.f90, with MPI hybrid.c) that measure by their own clock what their threads did, with GCC's and
-LLVM's run time, C and Fortran, on 1, 2 and 4 threads on two processors. Work and waiting have to be within 3 % of what the program
-says, or within half a percent of the time that the threads have; with more threads than processors within 2 %, since a thread may
+"""Programs with OpenMP (programs/openmp.c and openmp.f90, and hybrid.c with MPI) that measure by their own clock what their threads did,
+with GCC's and LLVM's run time, C and Fortran, on 1, 2 and 4 threads on two processors. Work and waiting have to be within 3 % of what the
+program says, or within half a percent of the time that the threads have; with more threads than processors within 2 %, since a thread may
 lose its processor between the program's look at the clock and ours. How often a region ran, and lines, are exact."""
 
 import json
@@ -346,6 +346,18 @@ class Programs(OpenMpTest):
             """)
         _, report = self.run_recorded([recording.PYTHON, script])
         self.assertEqual(sum(row["count"] for row in report["openmp"]["regions"]), 4)
+
+    def test_a_run_time_that_tells_chunks(self):
+        """As newer versions of LLVM's do (openmp_chunks.c stands for one): schedules, chunks and iterations of each loop are exact."""
+        self.need("gcc")
+        program = os.path.join(self.directory, "openmp_chunks")
+        subprocess.run(["gcc", "-O1", "-g", "-pthread", os.path.join(truth.PROGRAMS, "openmp_chunks.c"), "-o", program, "-ldl"], check=True)
+        out, report = self.run_recorded([program])
+        self.assertEqual(report["openmp"]["ranks"][0]["recorded_by"], "ompt")
+        row, = report["openmp"]["regions"]
+        self.assertEqual((row["function"], row["count"], row["threads"]), ("region", 5, 2))
+        loops = {loop["function"]: [loop["schedules"], loop["chunks"], loop["iterations"]] for loop in row["constructs"]}
+        self.assertEqual(loops, json.loads(out))
 
     def check_pauses(self, name):
         """A region is not counted where recording was paused. Its threads are followed: recording may go on within it."""

@@ -324,9 +324,9 @@ int main(int argc, char** argv) {
     const char* name;
     void (*run)(void);
   } kModes[] = {{"static", static_loop}, {"dynamic", dynamic_loop}, {"guided", guided_loop},
-                {"coarse", coarse_loop}, {"barriers", barriers},  {"tasks", tasks},          {"critical", critical},
-                {"locks", locks},        {"ordered", ordered},      {"single", single},
-                {"nested", nested},      {"small", small}};
+                {"coarse", coarse_loop}, {"barriers", barriers},    {"tasks", tasks},
+                {"critical", critical},  {"locks", locks},          {"ordered", ordered},
+                {"single", single},      {"nested", nested},        {"small", small}};
   if (argc < 2) return 2;
   omp_get_max_threads();  // LLVM's run time starts when it is first called: not within the first region
   const double begin = now();

@@ -2,6 +2,7 @@
 // Two mutexes, one of pthreads and one of std::mutex in an object of a class. For each, one thread keeps it
 // for long at a time and another one waits for it. Prints as JSON what those that wait have measured.
 #include <pthread.h>
+#include <time.h>
 
 #include <chrono>
 #include <cstdio>
@@ -29,12 +30,24 @@ struct Waited {
   int waits = 0;
 };
 
-template <typename Lock, typename Unlock>
-void keep(Seconds length, Seconds each, const Lock& lock, const Unlock& unlock) {
+// In place, so that nothing but the function that holds a mutex is on its stack.
+#define RUN_FOR(MILLISECONDS)                                                                          \
+  do {                                                                                                 \
+    timespec from, at;                                                                                 \
+    clock_gettime(CLOCK_MONOTONIC, &from);                                                             \
+    do clock_gettime(CLOCK_MONOTONIC, &at);                                                            \
+    while ((at.tv_sec - from.tv_sec) * 1000 + (at.tv_nsec - from.tv_nsec) / 1000000 < (MILLISECONDS)); \
+  } while (false)
+
+__attribute__((noinline)) void hold_plain() { RUN_FOR(500); }
+__attribute__((noinline)) void hold_queue() { RUN_FOR(400); }
+
+template <typename Lock, typename Hold, typename Unlock>
+void keep(Seconds length, const Lock& lock, const Hold& hold, const Unlock& unlock) {
   const auto end = Clock::now() + length;
   while (Clock::now() < end) {
     lock();
-    std::this_thread::sleep_for(each);
+    hold();
     unlock();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -65,13 +78,6 @@ void unlock_plain() { pthread_mutex_unlock(&plain_lock); }
 void lock_queue() { work::queue.lock.lock(); }
 void unlock_queue() { work::queue.lock.unlock(); }
 
-__attribute__((noinline)) void keep_plain(Seconds length) {
-  keep(length, Seconds(0.500), lock_plain, unlock_plain);
-}
-__attribute__((noinline)) void keep_queue(Seconds length) {
-  keep(length, Seconds(0.400), lock_queue, unlock_queue);
-}
-
 void print(const char* name, const Waited& waited, const char* end) {
   std::printf("\"%s\": {\"wait_s\": %.9f, \"longest_s\": %.9f, \"waits\": %d}%s", name, waited.all_s,
               waited.longest_s, waited.waits, end);
@@ -81,7 +87,8 @@ void print(const char* name, const Waited& waited, const char* end) {
 
 int main(int argc, char** argv) {
   const Seconds length(argc > 1 ? std::atof(argv[1]) : 6);
-  std::thread first(keep_plain, length), second(keep_queue, length);
+  std::thread first([&] { keep(length, lock_plain, hold_plain, unlock_plain); });
+  std::thread second([&] { keep(length, lock_queue, hold_queue, unlock_queue); });
   Waited plain, queue;
   std::thread third([&] { queue = wait_for(length, lock_queue, unlock_queue); });
   plain = wait_for(length, lock_plain, unlock_plain);
