@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
+#include "base/base_name.hpp"
 #include "cli/doctor/checks.hpp"
-#include "formats/wire/hello.h"
 #include "formats/wire/preload_entry.h"
 
 namespace clusterprof::cli::doctor {
@@ -39,7 +39,7 @@ std::vector<Part> parts_of(const InstallLayout& layout) {
        "programs cannot import clusterprof to name regions or read runs"},
   };
   for (const char* const directory : wire::kLibraryDirectories) {
-    const std::string link = std::string(directory) + "/" + wire::kAgentFile;
+    const std::string link = std::string(directory) + "/" + std::string(base_name(layout.agent()));
     parts.push_back({libraries + "/" + link, link, false, false,
                      "programs of containers with another system may not be recorded, and ld.so says so"});
   }

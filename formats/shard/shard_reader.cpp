@@ -24,6 +24,15 @@ Result<ShardData> read(const std::filesystem::path& path, Tables which) {
   return data;
 }
 
+// A table without rows is not there.
+template <typename T>
+std::vector<T> column_of(const h5::Group& root, const char* table, const char* column) {
+  return root.has(table) ? root.open_group(table).read_column<T>(column) : std::vector<T>();
+}
+std::vector<std::string> strings_of(const h5::Group& root, const char* table, const char* column) {
+  return root.has(table) ? root.open_group(table).read_strings(column) : std::vector<std::string>();
+}
+
 // If an event is left out, its gap counts for the next event of the thread that is kept. The analysis of
 // waiting does the same when it leaves events out.
 void thin(ShardData& data, std::uint32_t level) {
@@ -80,21 +89,16 @@ Result<LargeTables> read_large_table_sizes(const std::filesystem::path& path) {
 Result<ShardMatrix> read_shard_matrix(const std::filesystem::path& path) {
   ShardMatrix matrix;
   const Result<void> result = read_file(path, kShardFormat, [&](const h5::Group& root) {
-    const h5::Group ranks = root.open_group("ranks");
-    std::vector<std::uint64_t> high, low;
-    if (root.has("paths")) {
-      const h5::Group paths = root.open_group("paths");
-      high = paths.read_column<std::uint64_t>("id_high");
-      low = paths.read_column<std::uint64_t>("id_low");
-    }
-    matrix.ranks = ranks.read_column<std::int32_t>("rank");
-    matrix.rank_node = ranks.read_column<std::uint32_t>("node");
+    const auto high = column_of<std::uint64_t>(root, "paths", "id_high");
+    const auto low = column_of<std::uint64_t>(root, "paths", "id_low");
+    matrix.ranks = column_of<std::int32_t>(root, "ranks", "rank");
+    matrix.rank_node = column_of<std::uint32_t>(root, "ranks", "node");
     if (high.size() != low.size() || matrix.ranks.size() != matrix.rank_node.size())
       throw h5::H5Error("columns of a table differ in length");
     matrix.paths.reserve(high.size());
     for (std::size_t i = 0; i < high.size(); ++i) matrix.paths.push_back({high[i], low[i]});
-    matrix.nodes = root.open_group("nodes").read_strings("name");
-    if (root.has("counters")) matrix.counters = root.open_group("counters").read_strings("name");
+    matrix.nodes = strings_of(root, "nodes", "name");
+    matrix.counters = strings_of(root, "counters", "name");
     matrix.rows = read_matrix(root, matrix.ranks.size());
   });
   if (!result) return result.error();

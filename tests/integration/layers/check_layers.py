@@ -80,7 +80,7 @@ FOLDERS = {
     "cli/self_test": [],
     "cli": ["base", "formats/wire", "formats/run"],
     "cli/attach": ["base", "cli", "formats/wire", "formats/run"],
-    "cli/doctor": ["base", "cli", "formats/wire/site_switch.h", "formats/wire/site_counts.h"],
+    "cli/doctor": ["base", "cli", "formats/wire/preload_entry.h", "formats/wire/site_switch.h", "formats/wire/site_counts.h"],
     "cli/analyze": ["base", "formats/run/run_control.hpp", "formats/shard", "formats/profile", "formats/wire/mpi_event.h", "aggregator", "aggregator/whatif", "report/"],
     "cli/merge": ["aggregator/mpi", "cli/analyze"],
     "cli/tui": ["base", "report/", "cli/analyze"],

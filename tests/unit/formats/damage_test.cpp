@@ -116,7 +116,7 @@ TEST_F(DamageTest, ForgedNotesAreRefused) {
     testing::write_bytes(path_, original_);
     const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     const hid_t from = H5Fopen(other.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-    EXPECT_GE(H5Ldelete(file, "notes", H5P_DEFAULT), 0);
+    EXPECT_EQ(H5Lexists(file, "notes", H5P_DEFAULT), 0) << "a table without rows";
     EXPECT_GE(H5Ocopy(from, "notes", file, "notes", H5P_DEFAULT, H5P_DEFAULT), 0);
     H5Fclose(from);
     H5Fclose(file);

@@ -146,6 +146,7 @@ TEST_F(MergeTest, CodeOfTheJitIsThePythonFunctionThatItRuns) {
     *native_ = {};
     *python_ = {};
     native(pcs);
+    native({kInterpreter});  // a frame's end is its caller's begin
     activation(inside(eval), 2);
     EXPECT_EQ(merge(), expected);
     std::vector<std::uint64_t> words(wire::kMaxFrameWords);
@@ -178,7 +179,7 @@ TEST_F(MergeTest, CodeOfTheJitIsThePythonFunctionThatItRuns) {
   // Between activations.
   *native_ = {};
   *python_ = {};
-  native({kEval, kInterpreter, kMade, kMade, kEval, kOther, kMade, kEval});
+  native({kEval, kInterpreter, kMade, kMade, kEval, kOther, kMade, kEval, kInterpreter});
   activation(inside(0), 1);
   activation(inside(4), 1);
   activation(inside(7), 1);
