@@ -377,14 +377,25 @@ class Wrapper:
     def sent_message(self):
         """Returns the arguments that describe a sent message."""
         words = self.f.get("sends").split()
-        return ", ".join(words[:2] + (["wire::kEventSynchronous"] if words[2:] else []))
+        return ", ".join(words[:2] + (["wire::kEventSynchronous"] if words[2:] == ["synchronous"] else []))
 
     def received_message(self):
         words = self.f.get("receives").split()
-        return "taken" if words == ["message"] else ", ".join(words)
+        return "taken" if words == ["message"] else ", ".join(words[:2])
+
+    def partitioned(self):
+        """Returns whether it initializes a partitioned send ("Sent") or receive ("Received"); else None."""
+        for field, direction in (("sends", "Sent"), ("receives", "Received")):
+            if (self.f.get(field) or "").endswith(" partitioned"):
+                return direction
+        return None
 
     def persistent_events(self):
         f = self.f
+        if self.partitioned():
+            kind = "send" if self.partitioned() == "Sent" else "receive"
+            message = self.sent_message() if kind == "send" else self.received_message()
+            return [f"record.init_partitioned_{kind}({message}, partitions);"]
         if f.get("sends"):
             return [f"record.init_send({self.sent_message()});"]
         if f.get("receives"):
@@ -436,6 +447,11 @@ class Wrapper:
         """Returns the statements for a call that is not measured, because it is made inside another MPI call or by a
         thread without a slot. What it frees or makes is noted nevertheless, since libraries reuse handles."""
         f = self.f
+        if self.partitioned():
+            peer, tag = (f.get("sends") or f.get("receives")).split()[:2]
+            return ["if (start == 0) {",
+                    f"  lose_partitioned(key_of({f.get('comm')}), {peer}, {tag}, Direction::k{self.partitioned()});",
+                    f"  return real({names});", "}"]
         unseen = ["  lose_track(wire::kReceivesUnseen);"] if f.get("receives") or f.get("new_message") else []
         if f.get("frees"):
             return [f"if (start == 0) return pass_on_free(key_of(*{f.get('frees')}), [&] {{ return real({names}); }});"]

@@ -211,8 +211,9 @@ class Function:
     def check_events(self):
         if "sends" in self.fields:
             words = self.fields["sends"].split()
-            if len(words) not in (2, 3) or words[2:] not in ([], ["synchronous"]):
+            if len(words) not in (2, 3) or words[2:] not in ([], ["synchronous"], ["partitioned"]):
                 self.fail(f"bad sends '{self.fields['sends']}'")
+            self.check_partitioned(words)
             for word in words[:2]:
                 self.argument(word, ("int",))
             if self.get("peer") != f"to {words[0]}":
@@ -222,10 +223,11 @@ class Function:
             if words == ["message"]:
                 if self.get("message") != "*message":
                     self.fail("receives a message that it does not have")
-            elif len(words) != 2:
+            elif len(words) not in (2, 3) or words[2:] not in ([], ["partitioned"]):
                 self.fail(f"bad receives '{self.fields['receives']}'")
             else:
-                for word in words:
+                self.check_partitioned(words)
+                for word in words[:2]:
                     self.argument(word, ("int",))
             if "recv" not in self.fields:
                 self.fail("receives without 'recv'")
@@ -256,6 +258,12 @@ class Function:
                 self.fail("sync belongs to the operation, not to what completes it")
         elif self.category == "collective" and self.chapter == "collectives":
             self.fail("a collective operation without 'sync'")
+
+    def check_partitioned(self, words):
+        if words[2:] == ["partitioned"]:
+            self.argument("partitions", ("int",))
+            if self.request_verb() != "initializes":
+                self.fail("partitioned, but initializes no request")
 
     def check_peer(self):
         peer = self.fields["peer"]
