@@ -556,8 +556,9 @@ class Wrapper:
             before.append(f"record.init_persistent(persistent, *{f.request_argument()}, {receive});")
             before += self.persistent_events()
         if f.get("new_comm"):
-            kind, argument = f.get("new_comm").split()
-            after.append(f"record.make_communicator(Derivation::k{kind.capitalize()}, *{argument});")
+            kind, argument, *name = f.get("new_comm").split()
+            name = f", hash_of_text({name[0]})" if name else ""
+            after.append(f"record.make_communicator(Derivation::k{kind.capitalize()}, *{argument}{name});")
         for field in ("new_window", "new_file", "new_message"):
             if f.get(field):
                 condition = "if (*flag != 0) " if "flag" in f.by_name else ""
@@ -593,13 +594,13 @@ class Wrapper:
 
 
 def chapter_source(functions):
-    out = [BANNER.removesuffix("\n//"), "", '#include "formats/wire/mpi_functions.h"', '#include "mpi-wrap/generated/wrappers.hpp"',
-           '#include "mpi-wrap/src/library.hpp"', '#include "mpi-wrap/src/record.hpp"', '#include "mpi-wrap/src/requests.hpp"\n', "using namespace clusterprof;",
-           "using namespace clusterprof::mpi_wrap;\n"]
-    out.append("// clang-format off")
-    for f in functions:
-        out += guarded(f, Wrapper(f).emit())
-    out.append("// clang-format on\n")
+    wrappers = [line for f in functions for line in guarded(f, Wrapper(f).emit())]
+    out = [BANNER.removesuffix("\n//"), "", '#include "formats/wire/mpi_functions.h"', '#include "mpi-wrap/generated/wrappers.hpp"']
+    if any("hash_of_text" in line for line in wrappers):
+        out.append('#include "mpi-wrap/src/hash.hpp"')
+    out += ['#include "mpi-wrap/src/library.hpp"', '#include "mpi-wrap/src/record.hpp"', '#include "mpi-wrap/src/requests.hpp"\n',
+            "using namespace clusterprof;", "using namespace clusterprof::mpi_wrap;\n"]
+    out += ["// clang-format off", *wrappers, "// clang-format on\n"]
     return "\n".join(out)
 
 

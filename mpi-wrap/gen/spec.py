@@ -163,8 +163,13 @@ class Function:
         if sum(f in self.fields for f in ("comm", "window", "file", "message")) > 1:
             self.fail("more than one of comm, window, file, message")
         if self.get("new_comm"):
-            kind, argument = self.two_words("new_comm", NEW_COMM_KINDS)
-            self.argument(argument, ("MPI_Comm *",))
+            words = self.fields["new_comm"].split()
+            if len(words) not in (2, 3) or words[0] not in NEW_COMM_KINDS or words[0] in ("dup", "child") and words[2:]:
+                self.fail(f"bad new_comm '{self.fields['new_comm']}'")
+            kind = words[0]
+            self.argument(words[1], ("MPI_Comm *",))
+            for name in words[2:]:
+                self.argument(name, ("char *",))
             if kind in ("dup", "child") and "comm" not in self.fields:
                 self.fail("new_comm without its parent 'comm'")
         for field, kind in (("new_window", "MPI_Win *"), ("new_file", "MPI_File *"),
@@ -252,7 +257,9 @@ class Function:
                 self.fail(f"unknown sync '{sync}'")
             if (sync in ("1xn", "nx1")) != ("root" in self.fields):
                 self.fail(f"sync '{sync}' and 'root' do not go together")
-            if self.name != "MPI_Finalize" and not any(f in self.fields for f in ("comm", "window", "file")):
+            makes_its_own = self.get("new_comm", "").startswith("group ") and self.hand
+            if self.name != "MPI_Finalize" and not makes_its_own and \
+                    not any(f in self.fields for f in ("comm", "window", "file")):
                 self.fail("sync without a communicator, window or file")
             if self.request_verb() in ("completes", "activates", "frees"):
                 self.fail("sync belongs to the operation, not to what completes it")

@@ -210,8 +210,8 @@ class Record {
     }
   }
 
-  void make_communicator(Derivation derivation, MPI_Comm made) noexcept {
-    derive_communicator(communicator_, derivation, made);
+  void make_communicator(Derivation derivation, MPI_Comm made, std::uint64_t name = 0) noexcept {
+    derive_communicator(communicator_, derivation, made, name);
   }
   void bind(HandleKey key) noexcept { mpi_wrap::bind(key, communicator_); }
 

@@ -324,6 +324,16 @@ class Waits(truth.TruthTest):
     def test_straggler_mpich(self):
         self.check_straggler(2, flavour="mpich")
 
+    def test_straggler_of_sessions(self):
+        """Without MPI_Init: on a communicator of a session, from the call that makes it to the one that ends it."""
+        self.check_straggler(2, flavour="mpich", env=dict(os.environ, WAITS_SESSION="1"))
+
+    def test_messages_of_sessions(self):
+        self.check_scenario("messages", 2, flavour="mpich", rounds=[1], env=dict(os.environ, WAITS_SESSION="1"))
+
+    def test_collectives_of_sessions(self):
+        self.check_scenario("collectives", 4, flavour="mpich", env=dict(os.environ, WAITS_SESSION="1"))
+
     def test_straggler_4_and_efficiencies(self):
         """All ranks wait for one at a time: an ideal network would not help, and no rank has much more to do."""
         notes, report = self.check_straggler(4)

@@ -103,6 +103,20 @@ class Checks(unittest.TestCase):
         with self.assertRaisesRegex(spec.SpecError, "initializes no request"):
             spec.load(text({**psend, "request": "starts request"}))
 
+    def test_new_communicators(self):
+        made = {"number": 0, "name": "MPI_Comm_made", "chapter": "groups and communicators", "class": "management", "since": "4.0",
+                "prototype": "int MPI_Comm_made(MPI_Group group, const char *stringtag, MPI_Comm *newcomm)",
+                "new_comm": "group newcomm stringtag"}
+        spec.load(text(made))
+        spec.load(text({**made, "hand": True, "sync": "nxn"}))
+        for why, bad in (("bad new_comm", {**made, "new_comm": "group newcomm stringtag group"}),
+                         ("bad new_comm", {**made, "new_comm": "dup newcomm stringtag"}),
+                         ("argument 'group' is MPI_Group", {**made, "new_comm": "group newcomm group"}),
+                         ("without its parent", {**made, "new_comm": "child newcomm"}),
+                         ("sync without a communicator", {**made, "sync": "nxn"})):
+            with self.assertRaisesRegex(spec.SpecError, why):
+                spec.load(text(bad))
+
     def test_synchronisation(self):
         barrier = {"number": 0, "name": "MPI_Barrier", "chapter": "collectives", "class": "collective", "since": "3.1",
                    "prototype": "int MPI_Barrier(MPI_Comm comm)", "comm": "comm", "sync": "barrier"}
@@ -155,6 +169,7 @@ class Output(unittest.TestCase):
         self.assertIn("record.start_other(*request);", self.wrapper("MPI_Rput"))
         self.assertIn("record.init_partitioned_send(dest, tag, partitions);", self.wrapper("MPI_Psend_init"))
         self.assertIn("lose_partitioned(key_of(comm), dest, tag, Direction::kReceived);", self.wrapper("MPI_Precv_init"))
+        self.assertIn("Derivation::kInter, *newintercomm, hash_of_text(stringtag));", self.wrapper("MPI_Intercomm_create_from_groups"))
         self.assertIn("record.send_to_each(sendcounts_used, sendtypes_used);", self.wrapper("MPI_Alltoallw"))
         self.assertIn("if (role.root) record.add_received(", self.wrapper("MPI_Gather"))
         self.assertIn("if (!is_no_op(op)) record.send_to(", self.wrapper("MPI_Get_accumulate"))
