@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -64,8 +65,9 @@ class SampleScale {
       site.scale = static_cast<double>(site.calls) / static_cast<double>(site.analysed);
       // Most polling calls complete nothing and have no events.
       const shard::Path& row = merged.paths[path];
-      const bool polls =
-          row.frame == kNone || merged.strings[merged.frames[row.frame].name].starts_with("MPI_Test");
+      const std::string_view op =
+          row.frame == kNone ? std::string_view() : merged.strings[merged.frames[row.frame].name];
+      const bool polls = row.frame == kNone || op.starts_with("MPI_Test") || op == "MPI_Parrived";
       if (polls || site.calls == 0)
         site.scale = operations[rank] == 0 ? 1
                                            : static_cast<double>(merged.ranks[rank].mpi_operations) /

@@ -912,7 +912,8 @@ void WhatIf::State::find_stretches() {
     const shard::Path& path = merged.paths[trace.events[call].path];
     if (call != lane.first && path.frame != kNone) {
       const std::string_view function = merged.strings[merged.frames[path.frame].name];
-      recording.elastic[call] = function.starts_with("MPI_Test") || function.starts_with("MPI_Iprobe");
+      recording.elastic[call] = function.starts_with("MPI_Test") || function.starts_with("MPI_Iprobe") ||
+                                function == "MPI_Parrived";
     }
     Site& site = sites[key_of(lane.rank, recording.site_of(lane, call))];
     if (is_short(lane, call, stretch))

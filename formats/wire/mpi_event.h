@@ -13,10 +13,11 @@
 namespace clusterprof::wire {
 
 enum class MpiEventKind : std::uint8_t {
-  kSend = 0,         // a message left: a blocking send, or the call that started one
+  kSend = 0,         // a message left: a blocking send, the call that started one, or the last MPI_Pready
   kSendDone,         // the call that completed a nonblocking or persistent send; not every completion is seen
   kReceive,          // the call in which a receive completed
-  kProbe,            // a blocking probe found a message; the receive that takes it has the same sequence
+  kProbe,            // a blocking probe, or calls of MPI_Parrived in a row, found a message; the receive that
+                     // takes it has the same sequence
   kCollective,       // a blocking collective operation
   kCollectiveStart,  // the call that started a nonblocking or persistent one
   kCollectiveDone,   // the call that completed it
@@ -33,10 +34,34 @@ enum MpiEventFlags : std::uint8_t {
 inline constexpr std::int32_t kTagWinPost = -2;      // MPI_Win_post to MPI_Win_start
 inline constexpr std::int32_t kTagWinComplete = -3;  // MPI_Win_complete to MPI_Win_wait
 
+// Partitioned messages. MPI matches their requests with each other only, in the order in which MPI_Psend_init
+// and MPI_Precv_init are called for a (source, destination, communicator, tag), and requests are started in
+// any order. So the messages of the request with this number among those of a tag have a tag of their own,
+// and that of its n-th start (from 0) the sequence `first` ^ n. Both sides compute the same.
+struct PartitionedName {
+  std::int32_t tag;  // below any other that is in use
+  std::uint32_t first;
+};
+constexpr PartitionedName partitioned_name(std::int32_t tag, std::uint32_t number) noexcept {
+  constexpr std::uint32_t kMark = 1u << 31, kExact = 1u << 30, kTagBits = 16, kNumbers = 0x3fff;
+  const auto bits = static_cast<std::uint32_t>(tag);
+  if (bits >> kTagBits == 0 && number < kNumbers)
+    return {static_cast<std::int32_t>(kMark | kExact | number << kTagBits | bits), 0};
+  // Requests that are made again and again, and large tags: 50 bits of a hash tell them apart.
+  std::uint64_t hash = (std::uint64_t{bits} << 32 | number) * 0x9e37'79b9'7f4a'7c15ull;
+  hash = (hash ^ (hash >> 32)) * 0xd6e8'feb8'6659'fd93ull;
+  hash ^= hash >> 32;
+  return {static_cast<std::int32_t>(kMark | (static_cast<std::uint32_t>(hash) & (kExact - 1))),
+          static_cast<std::uint32_t>(hash >> 32) & 0xffff'f000u};
+}
+
 struct MpiEvent {
-  std::uint64_t enter_ns, exit_ns;  // CLOCK_MONOTONIC, of the call
+  // CLOCK_MONOTONIC, of the call. Of calls of MPI_Parrived in a row: their time together, up to the last
+  // exit.
+  std::uint64_t enter_ns, exit_ns;
   // When the operation was begun: for kSendDone, kCollectiveDone and a receive begun earlier the enter time
-  // of the call that began (or, when persistent, started) it; else enter_ns.
+  // of the call that began (or, when persistent, started; or made the last partition ready of) it; else
+  // enter_ns.
   std::uint64_t start_ns;
   std::uint64_t mpi_ns;   // what this thread had spent inside MPI before enter_ns
   std::uint64_t channel;  // identity of the communicator; a window or file has its communicator's
@@ -45,7 +70,8 @@ struct MpiEvent {
   std::uint32_t site;  // index into the MpiSite table, of the call; 0xffffffff unknown
   // kSend, kReceive, ...: number of the message among those with its (source, destination, channel, tag), in
   // order of sending; receives count in order of posting, but in order of completion while a receive of any
-  // source or tag is pending on the channel. kCollective...: number of the collective call on the channel.
+  // source or tag is pending on the channel. Of partitioned ones see partitioned_name. kCollective...: number
+  // of the collective call on the channel.
   std::uint32_t sequence;
   std::int32_t peer;  // world rank of the other side; collectives: of the root, -1 without one
   std::int32_t tag;   // collectives: this rank's number in the communicator
@@ -142,6 +168,9 @@ struct MpiEventRing {
   Calls latest_call, longest_calls;
   // Used by the producer alone, above level 0: of its latest operation, whether or not it got an event.
   EventInterval latest_interval;
+  // Used by the producer alone: time in the latest calls, as far as all of them are MPI_Parrived that have no
+  // event.
+  std::uint64_t polled_ns;
   alignas(64) std::atomic<std::uint64_t> read;  // stored by the consumer (release)
   alignas(64) MpiEvent events[kEventRingEvents];
 };

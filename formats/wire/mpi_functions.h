@@ -2719,7 +2719,7 @@ inline constexpr MpiSync kMpiSync[kMpiFunctionCount] = {
     MpiSync::kNxN,  // MPI_File_write_ordered_c
     MpiSync::kNone,  // MPI_File_write_shared_c
     MpiSync::kNone,  // MPI_Register_datarep_c
-    MpiSync::kNone,  // MPI_Comm_create_from_group
+    MpiSync::kNxN,  // MPI_Comm_create_from_group
     MpiSync::kNxN,  // MPI_Comm_idup_with_info
     MpiSync::kNone,  // MPI_Group_from_session_pset
     MpiSync::kNone,  // MPI_Intercomm_create_from_groups

@@ -377,14 +377,25 @@ class Wrapper:
     def sent_message(self):
         """Returns the arguments that describe a sent message."""
         words = self.f.get("sends").split()
-        return ", ".join(words[:2] + (["wire::kEventSynchronous"] if words[2:] else []))
+        return ", ".join(words[:2] + (["wire::kEventSynchronous"] if words[2:] == ["synchronous"] else []))
 
     def received_message(self):
         words = self.f.get("receives").split()
-        return "taken" if words == ["message"] else ", ".join(words)
+        return "taken" if words == ["message"] else ", ".join(words[:2])
+
+    def partitioned(self):
+        """Returns whether it initializes a partitioned send ("Sent") or receive ("Received"); else None."""
+        for field, direction in (("sends", "Sent"), ("receives", "Received")):
+            if (self.f.get(field) or "").endswith(" partitioned"):
+                return direction
+        return None
 
     def persistent_events(self):
         f = self.f
+        if self.partitioned():
+            kind = "send" if self.partitioned() == "Sent" else "receive"
+            message = self.sent_message() if kind == "send" else self.received_message()
+            return [f"record.init_partitioned_{kind}({message}, partitions);"]
         if f.get("sends"):
             return [f"record.init_send({self.sent_message()});"]
         if f.get("receives"):
@@ -447,6 +458,11 @@ class Wrapper:
         """Returns the statements for a call that is not measured, because it is made inside another MPI call or by a
         thread without a slot. What it frees or makes is noted nevertheless, since libraries reuse handles."""
         f = self.f
+        if self.partitioned():
+            peer, tag = (f.get("sends") or f.get("receives")).split()[:2]
+            return ["if (start == 0) {",
+                    f"  lose_partitioned(key_of({f.get('comm')}), {peer}, {tag}, Direction::k{self.partitioned()});",
+                    f"  return real({names});", "}"]
         unseen = ["  lose_track(wire::kReceivesUnseen);"] if f.get("receives") or f.get("new_message") else []
         if f.get("frees"):
             return [f"if (start == 0) return pass_on_free(key_of(*{f.get('frees')}), [&] {{ return real({names}); }});"]
@@ -551,8 +567,9 @@ class Wrapper:
             before.append(f"record.init_persistent(persistent, *{f.request_argument()}, {receive});")
             before += self.persistent_events()
         if f.get("new_comm"):
-            kind, argument = f.get("new_comm").split()
-            after.append(f"record.make_communicator(Derivation::k{kind.capitalize()}, *{argument});")
+            kind, argument, *name = f.get("new_comm").split()
+            name = f", hash_of_text({name[0]})" if name else ""
+            after.append(f"record.make_communicator(Derivation::k{kind.capitalize()}, *{argument}{name});")
         for field in ("new_window", "new_file", "new_message"):
             if f.get(field):
                 condition = "if (*flag != 0) " if "flag" in f.by_name else ""
@@ -588,13 +605,13 @@ class Wrapper:
 
 
 def chapter_source(functions):
-    out = [BANNER.removesuffix("\n//"), "", '#include "formats/wire/mpi_functions.h"', '#include "mpi-wrap/generated/wrappers.hpp"',
-           '#include "mpi-wrap/src/library.hpp"', '#include "mpi-wrap/src/record.hpp"', '#include "mpi-wrap/src/requests.hpp"\n', "using namespace clusterprof;",
-           "using namespace clusterprof::mpi_wrap;\n"]
-    out.append("// clang-format off")
-    for f in functions:
-        out += guarded(f, Wrapper(f).emit())
-    out.append("// clang-format on\n")
+    wrappers = [line for f in functions for line in guarded(f, Wrapper(f).emit())]
+    out = [BANNER.removesuffix("\n//"), "", '#include "formats/wire/mpi_functions.h"', '#include "mpi-wrap/generated/wrappers.hpp"']
+    if any("hash_of_text" in line for line in wrappers):
+        out.append('#include "mpi-wrap/src/hash.hpp"')
+    out += ['#include "mpi-wrap/src/library.hpp"', '#include "mpi-wrap/src/record.hpp"', '#include "mpi-wrap/src/requests.hpp"\n',
+            "using namespace clusterprof;", "using namespace clusterprof::mpi_wrap;\n"]
+    out += ["// clang-format off", *wrappers, "// clang-format on\n"]
     return "\n".join(out)
 
 

@@ -163,8 +163,13 @@ class Function:
         if sum(f in self.fields for f in ("comm", "window", "file", "message")) > 1:
             self.fail("more than one of comm, window, file, message")
         if self.get("new_comm"):
-            kind, argument = self.two_words("new_comm", NEW_COMM_KINDS)
-            self.argument(argument, ("MPI_Comm *",))
+            words = self.fields["new_comm"].split()
+            if len(words) not in (2, 3) or words[0] not in NEW_COMM_KINDS or words[0] in ("dup", "child") and words[2:]:
+                self.fail(f"bad new_comm '{self.fields['new_comm']}'")
+            kind = words[0]
+            self.argument(words[1], ("MPI_Comm *",))
+            for name in words[2:]:
+                self.argument(name, ("char *",))
             if kind in ("dup", "child") and "comm" not in self.fields:
                 self.fail("new_comm without its parent 'comm'")
         for field, kind in (("new_window", "MPI_Win *"), ("new_file", "MPI_File *"),
@@ -211,8 +216,9 @@ class Function:
     def check_events(self):
         if "sends" in self.fields:
             words = self.fields["sends"].split()
-            if len(words) not in (2, 3) or words[2:] not in ([], ["synchronous"]):
+            if len(words) not in (2, 3) or words[2:] not in ([], ["synchronous"], ["partitioned"]):
                 self.fail(f"bad sends '{self.fields['sends']}'")
+            self.check_partitioned(words)
             for word in words[:2]:
                 self.argument(word, ("int",))
             if self.get("peer") != f"to {words[0]}":
@@ -222,10 +228,11 @@ class Function:
             if words == ["message"]:
                 if self.get("message") != "*message":
                     self.fail("receives a message that it does not have")
-            elif len(words) != 2:
+            elif len(words) not in (2, 3) or words[2:] not in ([], ["partitioned"]):
                 self.fail(f"bad receives '{self.fields['receives']}'")
             else:
-                for word in words:
+                self.check_partitioned(words)
+                for word in words[:2]:
                     self.argument(word, ("int",))
             if "recv" not in self.fields:
                 self.fail("receives without 'recv'")
@@ -250,7 +257,9 @@ class Function:
                 self.fail(f"unknown sync '{sync}'")
             if (sync in ("1xn", "nx1")) != ("root" in self.fields):
                 self.fail(f"sync '{sync}' and 'root' do not go together")
-            if self.name != "MPI_Finalize" and not any(f in self.fields for f in ("comm", "window", "file")):
+            makes_its_own = self.get("new_comm", "").startswith("group ") and self.hand
+            if self.name != "MPI_Finalize" and not makes_its_own and \
+                    not any(f in self.fields for f in ("comm", "window", "file")):
                 self.fail("sync without a communicator, window or file")
             if self.request_verb() in ("completes", "activates", "frees"):
                 self.fail("sync belongs to the operation, not to what completes it")
@@ -263,6 +272,12 @@ class Function:
             self.fail("'agreed' is of operations that begin with the call")
         if "agreed_at_root" in self.fields and not {"agreed", "root"} <= self.fields.keys():
             self.fail("agreed_at_root without agreed or root")
+
+    def check_partitioned(self, words):
+        if words[2:] == ["partitioned"]:
+            self.argument("partitions", ("int",))
+            if self.request_verb() != "initializes":
+                self.fail("partitioned, but initializes no request")
 
     def check_peer(self):
         peer = self.fields["peer"]

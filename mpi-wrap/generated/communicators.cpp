@@ -3,6 +3,7 @@
 
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
+#include "mpi-wrap/src/hash.hpp"
 #include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/record.hpp"
 #include "mpi-wrap/src/requests.hpp"
@@ -620,26 +621,6 @@ extern "C" int clusterprof_wrap_MPI_Keyval_free(int *keyval) {
 }
 
 #if CLUSTERPROF_MPI_HAS_4_0
-extern "C" int clusterprof_wrap_MPI_Comm_create_from_group(MPI_Group group, const char *stringtag, MPI_Info info, MPI_Errhandler errhandler, MPI_Comm *newcomm) {
-  const auto real = CLUSTERPROF_REAL(MPI_Comm_create_from_group);
-  const std::uint64_t start = enter(wire::kMPI_Comm_create_from_group, [&] { return Intent(wire::kMPI_Comm_create_from_group); });
-  if (start == 0) {
-    const int passed_on = real(group, stringtag, info, errhandler, newcomm);
-    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
-    return passed_on;
-  }
-  const int returned = real(group, stringtag, info, errhandler, newcomm);
-  Record record(wire::kMPI_Comm_create_from_group, start, returned == MPI_SUCCESS);
-  if (record.counts()) {
-    record.make_communicator(Derivation::kGroup, *newcomm);
-  }
-  record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  return returned;
-}
-
-#endif
-#if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_idup_with_info);
   const std::uint64_t start = enter(wire::kMPI_Comm_idup_with_info, [&] { return Intent(wire::kMPI_Comm_idup_with_info, key_of(comm)); });
@@ -686,7 +667,7 @@ extern "C" int clusterprof_wrap_MPI_Intercomm_create_from_groups(MPI_Group local
   const int returned = real(local_group, local_leader, remote_group, remote_leader, stringtag, info, errhandler, newintercomm);
   Record record(wire::kMPI_Intercomm_create_from_groups, start, returned == MPI_SUCCESS);
   if (record.counts()) {
-    record.make_communicator(Derivation::kInter, *newintercomm);
+    record.make_communicator(Derivation::kInter, *newintercomm, hash_of_text(stringtag));
   }
   record.finish();
   if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);

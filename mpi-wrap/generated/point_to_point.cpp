@@ -846,71 +846,23 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
 
 #endif
 #if CLUSTERPROF_MPI_HAS_4_0
-extern "C" int clusterprof_wrap_MPI_Parrived(MPI_Request request, int partition, int *flag) {
-  const auto real = CLUSTERPROF_REAL(MPI_Parrived);
-  const std::uint64_t start = enter(wire::kMPI_Parrived, [&] { return Intent(wire::kMPI_Parrived); });
-  if (start == 0) return real(request, partition, flag);
-  const int returned = real(request, partition, flag);
-  Record record(wire::kMPI_Parrived, start, returned == MPI_SUCCESS);
-  record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  return returned;
-}
-
-#endif
-#if CLUSTERPROF_MPI_HAS_4_0
-extern "C" int clusterprof_wrap_MPI_Pready(int partition, MPI_Request request) {
-  const auto real = CLUSTERPROF_REAL(MPI_Pready);
-  const std::uint64_t start = enter(wire::kMPI_Pready, [&] { return Intent(wire::kMPI_Pready); });
-  if (start == 0) return real(partition, request);
-  const int returned = real(partition, request);
-  Record record(wire::kMPI_Pready, start, returned == MPI_SUCCESS);
-  record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  return returned;
-}
-
-#endif
-#if CLUSTERPROF_MPI_HAS_4_0
-extern "C" int clusterprof_wrap_MPI_Pready_list(int length, int array_of_partitions[], MPI_Request request) {
-  const auto real = CLUSTERPROF_REAL(MPI_Pready_list);
-  const std::uint64_t start = enter(wire::kMPI_Pready_list, [&] { return Intent(wire::kMPI_Pready_list); });
-  if (start == 0) return real(length, array_of_partitions, request);
-  const int returned = real(length, array_of_partitions, request);
-  Record record(wire::kMPI_Pready_list, start, returned == MPI_SUCCESS);
-  record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  return returned;
-}
-
-#endif
-#if CLUSTERPROF_MPI_HAS_4_0
-extern "C" int clusterprof_wrap_MPI_Pready_range(int partition_low, int partition_high, MPI_Request request) {
-  const auto real = CLUSTERPROF_REAL(MPI_Pready_range);
-  const std::uint64_t start = enter(wire::kMPI_Pready_range, [&] { return Intent(wire::kMPI_Pready_range); });
-  if (start == 0) return real(partition_low, partition_high, request);
-  const int returned = real(partition_low, partition_high, request);
-  Record record(wire::kMPI_Pready_range, start, returned == MPI_SUCCESS);
-  record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  return returned;
-}
-
-#endif
-#if CLUSTERPROF_MPI_HAS_4_0
 extern "C" int clusterprof_wrap_MPI_Precv_init(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Precv_init);
   const std::uint64_t start = enter(wire::kMPI_Precv_init, [&] { return Intent(wire::kMPI_Precv_init, key_of(comm)); });
-  if (start == 0) return real(buf, partitions, count, datatype, dest, tag, comm, info, request);
+  if (start == 0) {
+    lose_partitioned(key_of(comm), dest, tag, Direction::kReceived);
+    return real(buf, partitions, count, datatype, dest, tag, comm, info, request);
+  }
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Precv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
   PersistentRequest persistent{};
   if (record.counts()) {
     record.init_persistent(persistent, *request, true);
+    record.init_partitioned_receive(dest, tag, partitions);
   }
   record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   return returned;
 }
 
@@ -919,17 +871,21 @@ extern "C" int clusterprof_wrap_MPI_Precv_init(void *buf, int partitions, MPI_Co
 extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Psend_init);
   const std::uint64_t start = enter(wire::kMPI_Psend_init, [&] { return Intent(wire::kMPI_Psend_init, key_of(comm)); });
-  if (start == 0) return real(buf, partitions, count, datatype, dest, tag, comm, info, request);
+  if (start == 0) {
+    lose_partitioned(key_of(comm), dest, tag, Direction::kSent);
+    return real(buf, partitions, count, datatype, dest, tag, comm, info, request);
+  }
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Psend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
   PersistentRequest persistent{};
   if (record.counts()) {
     record.init_persistent(persistent, *request, false);
+    record.init_partitioned_send(dest, tag, partitions);
     record.send_to(dest, count_of(partitions) * bytes_of(count, datatype));
   }
   record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, wire::kNoTag);
+  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned, dest, tag);
   return returned;
 }
 

@@ -34,6 +34,17 @@ bool link_begins_with(int directory, int rank, const char* text) noexcept {
          strncmp(word, text, strlen(text)) == 0;
 }
 
+// True if the rank takes part in this exchange: its link ends with the occasion, if there is one.
+bool link_takes_part(int directory, int rank, const char* occasion) noexcept {
+  char word[64] = "";
+  if (readlinkat(directory, LinkName(rank).text, word, sizeof(word) - 1) <= 0 ||
+      strncmp(word, kTakesPart, strlen(kTakesPart)) != 0) {
+    return false;
+  }
+  const char* const theirs = strchr(word, '.');
+  return strcmp(theirs == nullptr ? "" : theirs, occasion) == 0;
+}
+
 void remove_link(int directory, int rank, const char* text) noexcept {
   if (link_begins_with(directory, rank, text)) unlinkat(directory, LinkName(rank).text, 0);
 }
@@ -65,17 +76,26 @@ class ClockRendezvous::LinkDirectory {
   bool is_held_ = false;
 };
 
-bool ClockRendezvous::offer(const char* directory, std::uint64_t node) noexcept {
+bool ClockRendezvous::learn_rank() noexcept {
+  if (knows_rank_) return true;
   const char* rank = getenv("OMPI_COMM_WORLD_RANK");
   if (rank == nullptr) rank = getenv("PMIX_RANK");
   if (rank == nullptr && getenv("MPICH_RANK_REORDER_METHOD") == nullptr) rank = getenv("PMI_RANK");
-  if (rank == nullptr || strlen(directory) >= sizeof(path_)) return false;
+  if (rank == nullptr) return false;
   char* end = nullptr;
   const long number = strtol(rank, &end, 10);
   if (end == rank || *end != '\0' || number < 0 || number > 0x7fff'ffff) return false;
   rank_ = static_cast<int>(number);
-  snprintf(name_, sizeof(name_), "%s-%016llx-%d", kTakesPart, static_cast<unsigned long long>(node),
-           static_cast<int>(getpid()));
+  knows_rank_ = true;
+  return true;
+}
+
+bool ClockRendezvous::offer(const char* directory, std::uint64_t node, std::uint64_t occasion) noexcept {
+  if (!learn_rank() || strlen(directory) >= sizeof(path_)) return false;
+  if (occasion != 0)
+    snprintf(occasion_, sizeof(occasion_), ".%016llx", static_cast<unsigned long long>(occasion));
+  snprintf(name_, sizeof(name_), "%s-%016llx-%d%s", kTakesPart, static_cast<unsigned long long>(node),
+           static_cast<int>(getpid()), occasion_);
   snprintf(path_, sizeof(path_), "%s", directory);
   OwnedDirectory links(path_, OwnedDirectory::IfMissing::kMake);
   struct stat status {};
@@ -95,7 +115,7 @@ bool ClockRendezvous::offer(const char* directory, std::uint64_t node) noexcept 
 bool ClockRendezvous::takes_part(int rank) noexcept {
   const LinkDirectory links(*this);
   if (!links) return false;
-  if (!make_link(links.get(), rank, kStaysOut)) return link_begins_with(links.get(), rank, kTakesPart);
+  if (!make_link(links.get(), rank, kStaysOut)) return link_takes_part(links.get(), rank, occasion_);
   if (refused_count_ < kMaxAsked) refused_[refused_count_++] = rank;
   return false;
 }

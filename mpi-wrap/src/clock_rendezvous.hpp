@@ -16,8 +16,13 @@ class ClockRendezvous {
  public:
   static constexpr int kMaxAsked = 9;
 
-  // False: this rank does not take part. `node` identifies the node.
-  bool offer(const char* directory, std::uint64_t node) noexcept;
+  // Reads the rank that the launcher gave this process. False: it is not known. For processes in which the
+  // environment may change before they offer.
+  bool learn_rank() noexcept;
+
+  // False: this rank does not take part. `node` identifies the node. occasion: which exchange this is, if the
+  // ranks may offer for different ones at the same time; then they do not meet. 0: MPI_Init.
+  bool offer(const char* directory, std::uint64_t node, std::uint64_t occasion = 0) noexcept;
 
   int rank() const noexcept { return rank_; }
 
@@ -34,13 +39,14 @@ class ClockRendezvous {
  private:
   class LinkDirectory;
 
-  char path_[4096] = {}, name_[64] = {};
+  char path_[4096] = {}, name_[64] = {}, occasion_[20] = {};
   // The directory is held open from offer to leave: both ranks of an edge must look into the same one,
   // whatever happens to the path.
   bool is_open_ = false;
   int descriptor_ = 0;
   dev_t device_ = 0;
   ino_t inode_ = 0;
+  bool knows_rank_ = false;
   int rank_ = 0, refused_count_ = 0;
   int refused_[kMaxAsked] = {};
 };

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -101,12 +102,6 @@ struct Functions {
 };
 Functions mpi;
 
-std::uint64_t hash_of(const char* text) noexcept {
-  std::uint64_t hash = 0;
-  for (; *text != '\0'; ++text) hash = combine(hash, static_cast<unsigned char>(*text));
-  return hash;
-}
-
 std::uint64_t hash_of_node() noexcept {
   const char* name = getenv("CLUSTERPROF_NODE");
   char host[256] = "";
@@ -114,7 +109,7 @@ std::uint64_t hash_of_node() noexcept {
     gethostname(host, sizeof(host) - 1);
     name = host;
   }
-  const std::uint64_t hash = hash_of(name);
+  const std::uint64_t hash = hash_of_text(name);
   return hash == 0 ? 1 : hash;
 }
 
@@ -123,9 +118,17 @@ std::uint64_t hash_of_node() noexcept {
 static_assert(ClockRendezvous::kMaxAsked == kFanout + 1);
 constinit ClockRendezvous rendezvous;
 bool offered, all_recorded;
-MPI_Comm leaders;  // of the nodes; valid when has_leaders
+// Set by the first one that offers: there is one exchange in a process.
+std::atomic<bool> has_begun;
+MPI_Comm everyone;  // of all ranks of the world, in their order; valid when offered
+MPI_Comm leaders;   // of the nodes; valid when has_leaders
 bool has_leaders;
 std::int32_t leader_index, leader_count;
+
+// Of sessions: where the exchange is offered, as the environment said before the first one, and whether it
+// was there that it was.
+char session_place[4096];
+bool knows_session_place, is_of_session;
 
 // Answer of a rank that this rank has talked to. Not on the stack: a receive that is given up stays open, so
 // that a message that arrives after all does not match a receive of the program.
@@ -155,7 +158,7 @@ bool wait_for(MPI_Request& request, std::uint64_t timeout_ns) noexcept {
 
 // Receives the answer of that rank. False if none has come after the timeout.
 bool receive_answer(Answer& answer, int from, std::uint64_t timeout_ns) noexcept {
-  if (!succeeded(mpi.irecv(&answer.agreed, sizeof(answer.agreed), mpi.byte, from, kTag, handles.comm_world,
+  if (!succeeded(mpi.irecv(&answer.agreed, sizeof(answer.agreed), mpi.byte, from, kTag, everyone,
                            &answer.request))) {
     return false;
   }
@@ -165,7 +168,7 @@ bool receive_answer(Answer& answer, int from, std::uint64_t timeout_ns) noexcept
 
 void send_answer(int to, bool agreed) noexcept {
   const std::uint64_t word = agreed ? 1 : 0;
-  mpi.send(&word, sizeof(word), mpi.byte, to, kTag, handles.comm_world);
+  mpi.send(&word, sizeof(word), mpi.byte, to, kTag, everyone);
 }
 
 // Returns the same on all ranks. Messages are only sent between ranks that have both found the other's offer.
@@ -239,8 +242,8 @@ struct LeaderSearch {
 // Creates `leaders` if there are several nodes and this rank is the lowest of its node. Called on all ranks.
 void gather_leaders(int rank, int size, LeaderSearch& search) noexcept {
   const std::uint64_t mine = hash_of_node();
-  if (!succeeded(mpi.allgather(&mine, sizeof(mine), mpi.byte, search.nodes, sizeof(mine), mpi.byte,
-                               handles.comm_world))) {
+  if (!succeeded(
+          mpi.allgather(&mine, sizeof(mine), mpi.byte, search.nodes, sizeof(mine), mpi.byte, everyone))) {
     return;
   }
   leader_count = find_leaders(search.nodes, size, search.seen, search.slots, search.first);
@@ -250,9 +253,9 @@ void gather_leaders(int rank, int size, LeaderSearch& search) noexcept {
   }
   if (leader_count < 2 || leader_index < 0) return;
   MPI_Group world, group;
-  if (!succeeded(mpi.comm_group(handles.comm_world, &world))) return;
+  if (!succeeded(mpi.comm_group(everyone, &world))) return;
   if (succeeded(mpi.group_incl(world, leader_count, search.first, &group))) {
-    has_leaders = succeeded(mpi.create_group(handles.comm_world, group, kTag, &leaders)) &&
+    has_leaders = succeeded(mpi.create_group(everyone, group, kTag, &leaders)) &&
                   succeeded(mpi.set_errhandler(leaders, mpi.errors_return));
     mpi.group_free(&group);
   }
@@ -380,50 +383,49 @@ void measure(wire::ClockMeasurement wire::SegmentHeader::*place) noexcept {
   result.ready.store(1, std::memory_order_release);
 }
 
-void exchange_at_init() noexcept {
-  int rank = 0, size = 0;
+// Of a world that was spawned and is not known, the ranks would be taken for others.
+bool has_ranks_of_others() noexcept {
   MPI_Comm parent = handles.comm_null;
-  if (!succeeded(mpi.comm_rank(handles.comm_world, &rank)) ||
-      !succeeded(mpi.comm_size(handles.comm_world, &size)) || !succeeded(mpi.get_parent(&parent)) ||
-      (parent != handles.comm_null && first_rank() == 0) || size < 2) {
+  return !succeeded(mpi.get_parent(&parent)) || (parent != handles.comm_null && first_rank() == 0);
+}
+
+void exchange() noexcept {
+  int rank = 0, size = 0;
+  if (!succeeded(mpi.comm_rank(everyone, &rank)) || !succeeded(mpi.comm_size(everyone, &size)) || size < 2)
     return;
-  }
   if (!all_recorded && rank != rendezvous.rank()) return;
   // From here on others may rely on this rank. If something fails, it answers no instead of leaving.
   LeaderSearch search(size);
   MPI_Errhandler program_handler;
-  const bool known = succeeded(mpi.get_errhandler(handles.comm_world, &program_handler));
-  const bool able = known && succeeded(mpi.set_errhandler(handles.comm_world, mpi.errors_return)) &&
-                    search.nodes != nullptr;
+  const bool known = succeeded(mpi.get_errhandler(everyone, &program_handler));
+  const bool able =
+      known && succeeded(mpi.set_errhandler(everyone, mpi.errors_return)) && search.nodes != nullptr;
   if (all_recorded ? able : all_take_part(rank, size, able)) gather_leaders(rank, size, search);
   if (known) {
-    mpi.set_errhandler(handles.comm_world, program_handler);
+    mpi.set_errhandler(everyone, program_handler);
     mpi.errhandler_free(&program_handler);
   }
   if (has_leaders) measure(&wire::SegmentHeader::clock_at_init);
 }
 
-}  // namespace
-
-void offer_clock_exchange() noexcept {
+// Where the exchange is offered, or wire::kClockVouched; null if it is not. MPI jobs that the program itself
+// has started take no part.
+const char* read_place() noexcept {
   const char* setting = getenv(wire::kClockVariable);
-  if (setting == nullptr) return;
+  if (setting == nullptr) return nullptr;
   char* place = nullptr;
   const std::uint64_t evidence = strtoull(setting, &place, 16);
-  // MPI jobs that the program itself has started take no part.
-  if (*place++ != ':' || evidence != wire::launch_evidence(getenv) || !mpi.find()) return;
+  return *place++ == ':' && evidence == wire::launch_evidence(getenv) ? place : nullptr;
+}
+
+void offer(const char* place, std::uint64_t occasion) noexcept {
+  if (!mpi.find()) return;
   all_recorded = strcmp(place, wire::kClockVouched) == 0;
-  offered = all_recorded || rendezvous.offer(place, hash_of_node());
+  offered = all_recorded || rendezvous.offer(place, hash_of_node(), occasion);
 }
 
-void exchange_clocks_at_init(bool initialised) noexcept {
-  if (!offered) return;
-  if (initialised) exchange_at_init();
-  if (!all_recorded) rendezvous.leave();
-}
-
-void exchange_clocks_at_finalize() noexcept {
-  if (!offered) return;
+// Before the library ends.
+void clean_up() noexcept {
   offered = false;
   if (!all_recorded) rendezvous.end();
   for (Answer& answer : answers) {
@@ -431,10 +433,66 @@ void exchange_clocks_at_finalize() noexcept {
     answer.open = false;
     if (succeeded(mpi.cancel(&answer.request))) mpi.request_free(&answer.request);
   }
+}
+
+}  // namespace
+
+void offer_clock_exchange() noexcept {
+  if (has_begun.exchange(true)) return;
+  const char* const place = read_place();
+  everyone = handles.comm_world;
+  if (place != nullptr) offer(place, 0);
+}
+
+void exchange_clocks_at_init(bool initialised) noexcept {
+  if (!offered || is_of_session) return;
+  if (initialised && !has_ranks_of_others()) exchange();
+  if (!all_recorded) rendezvous.leave();
+}
+
+void exchange_clocks_at_finalize() noexcept {
+  if (!offered || is_of_session) return;
+  clean_up();
   if (!has_leaders) return;
   has_leaders = false;
   measure(&wire::SegmentHeader::clock_at_finalize);
   mpi.comm_free(&leaders);
+}
+
+// --- sessions ---------------------------------------------------------------------------------------------
+
+void prepare_clock_exchange_of_sessions() noexcept {
+  static std::atomic<bool> is_prepared;
+  if (is_prepared.exchange(true) || state.attached) return;
+  const char* const place = read_place();
+  if (place == nullptr || strlen(place) >= sizeof(session_place)) return;
+  if (strcmp(place, wire::kClockVouched) != 0 && !rendezvous.learn_rank()) return;
+  strcpy(session_place, place);
+  knows_session_place = true;
+}
+
+bool offer_clock_exchange(MPI_Group group, const char* tag) noexcept {
+  if (!knows_session_place || has_begun.load() || !is_own_world(group)) return false;
+  if (has_begun.exchange(true)) return false;
+  is_of_session = true;
+  const std::uint64_t occasion = hash_of_text(tag);
+  offer(session_place, occasion == 0 ? 1 : occasion);
+  return offered;
+}
+
+void exchange_clocks_on(MPI_Comm made, bool was_made) noexcept {
+  if (was_made && made != handles.comm_null) {
+    everyone = made;
+    exchange();
+    // No later call is sure to be made by all of them.
+    if (has_leaders) mpi.comm_free(&leaders);
+    has_leaders = false;
+  }
+  if (!all_recorded) rendezvous.leave();
+}
+
+void end_clock_exchange_of_sessions() noexcept {
+  if (offered && is_of_session) clean_up();
 }
 
 }  // namespace clusterprof::mpi_wrap

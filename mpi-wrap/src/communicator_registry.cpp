@@ -33,12 +33,20 @@ struct Occurrence {
 };
 constexpr std::uint32_t kOccurrences = 4096;
 Occurrence occurrences[kOccurrences];
+std::uint32_t used_occurrences;
 SpinLock occurrences_lock;
 
-std::uint64_t next_occurrence(std::uint64_t key) noexcept {
+// named: programs may give each communicator a string tag of its own. These do not take the room of others;
+// each new tag that finds none is taken to be used once.
+std::uint64_t next_occurrence(std::uint64_t key, bool named = false) noexcept {
+  if (key == 0) key = 1;
   const LockIf held(occurrences_lock, state.shared);
   for (std::uint32_t i = slot_of(mix(key), kOccurrences), n = 0; n < kOccurrences; ++n) {
-    if (occurrences[i].key == 0) occurrences[i].key = key;
+    if (occurrences[i].key == 0) {
+      if (named && used_occurrences >= kOccurrences / 2) return 0;
+      occurrences[i].key = key;
+      ++used_occurrences;
+    }
     if (occurrences[i].key == key) return occurrences[i].count++;
     i = (i + 1) % kOccurrences;
   }
@@ -217,8 +225,7 @@ Communicator* discover_communicator(MPI_Comm handle) noexcept {
   const Inspected inspected = inspect(handle);
   if (inspected.communicator == nullptr) return nullptr;
   const std::uint64_t groups = combine(kDiscoveredSeed, inspected.groups);
-  inspected.communicator->identity =
-      avoid_reserved(combine(groups, next_occurrence(groups == 0 ? 1 : groups)));
+  inspected.communicator->identity = avoid_reserved(combine(groups, next_occurrence(groups)));
   char name[MPI_MAX_OBJECT_NAME] = "";
   int length = 0;
   const auto get_name = CLUSTERPROF_LIBRARY(MPI_Comm_get_name);
@@ -247,7 +254,8 @@ Communicator* discover_window(MPI_Win window) noexcept {
   return communicator_of(key_of(window));
 }
 
-void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm made) noexcept {
+void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm made,
+                         std::uint64_t name) noexcept {
   if (!state.running) return;
   const bool of_parent = derivation == Derivation::kDup || derivation == Derivation::kChild;
   const std::uint64_t position = of_parent && parent != nullptr ? parent->children++ : 0;
@@ -263,9 +271,10 @@ void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm m
     const auto lowest = static_cast<std::uint64_t>(communicator->lowest);
     communicator->identity = avoid_reserved(combine(combine(parent->identity, position), lowest));
   } else {
-    const std::uint64_t groups =
+    std::uint64_t groups =
         combine(derivation == Derivation::kGroup ? kGroupSeed : kInterSeed, inspected.groups);
-    communicator->identity = avoid_reserved(combine(groups, next_occurrence(groups == 0 ? 1 : groups)));
+    if (name != 0) groups = combine(groups, name);
+    communicator->identity = avoid_reserved(combine(groups, next_occurrence(groups, name != 0)));
   }
   give_entry(*communicator, "", origin_of(parent, derivation));
   bind(key_of(made), communicator);

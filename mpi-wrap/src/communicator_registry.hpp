@@ -8,7 +8,9 @@
 // - by the parent's identity, the number of communicators made from the parent before, and the lowest world
 //   rank among members and peers, if it was made by a call that is collective over the parent;
 // - by the member groups and the number of communicators made from these groups before, if it was made by a
-//   call of its members alone (MPI_Comm_create_group, MPI_Intercomm_create, ...);
+//   call of its members alone (MPI_Comm_create_group, MPI_Intercomm_create, ...); of those that have a string
+//   tag (MPI_Comm_create_from_group) only the ones with the same tag count, since threads may make others at
+//   the same time, in any order;
 // - in the same way, counted among those not seen, if its creation was not seen, for example since a callback
 //   made it.
 #pragma once
@@ -36,8 +38,10 @@ Communicator* discover_communicator(MPI_Comm communicator) noexcept;
 Communicator* discover_window(MPI_Win window) noexcept;
 
 // A call made `made` from `parent`, which may be null. For MPI_COMM_NULL, only the parent's count of derived
-// communicators grows.
-void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm made) noexcept;
+// communicators grows. name: a hash of what tells communicators of the same groups apart (the string tag of
+// MPI_Comm_create_from_group), 0: nothing does.
+void derive_communicator(Communicator* parent, Derivation derivation, MPI_Comm made,
+                         std::uint64_t name = 0) noexcept;
 
 // A call on `parent` spawned a world whose rank 0 is rank `first` of the run. `made` is the intercommunicator
 // to it.

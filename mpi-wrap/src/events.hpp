@@ -77,9 +77,16 @@ inline bool is_kept(const EndedCall& call, wire::MpiEventKind kind, const Operat
                                has_event ? call.ring->latest_interval.from_ns : call.enter_ns, call.exit_ns);
 }
 
+// What the thread has spent in calls of MPI_Parrived, if there was nothing else since its last event. Ask
+// before remember_call().
+inline std::uint64_t polled_ns(const EndedCall& call) noexcept {
+  return call.mpi_ns == 0 ? 0 : call.ring->polled_ns;  // another thread may have had the ring before
+}
+
 // Called for every call, before its events.
 inline void remember_call(const EndedCall& call) noexcept {
   if (call.ring == nullptr || call.paused) return;
+  call.ring->polled_ns = 0;
   auto& [latest_site, latest_ns] = call.ring->latest_call;
   auto& longest = call.ring->longest_calls;
   if (call.mpi_ns == 0) {  // the first call of the thread; another one may have had the ring before

@@ -21,6 +21,12 @@ constexpr std::uint64_t combine(std::uint64_t seed, std::uint64_t value) noexcep
   return mix(seed * 0x9e3779b97f4a7c15ull + value + 0x632be59bd9b4e019ull);
 }
 
+constexpr std::uint64_t hash_of_text(const char* text) noexcept {
+  std::uint64_t hash = 0;
+  for (; text != nullptr && *text != '\0'; ++text) hash = combine(hash, static_cast<unsigned char>(*text));
+  return hash;
+}
+
 // `hash` spread over [0, count) by its upper half.
 constexpr std::uint32_t slot_of(std::uint64_t hash, std::uint32_t count) noexcept {
   return static_cast<std::uint32_t>(((hash >> 32) * count) >> 32);

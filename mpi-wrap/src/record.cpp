@@ -173,6 +173,38 @@ void Record::message_received(const Request& taken) noexcept {
   write_event(call_, wire::MpiEventKind::kReceive, got);
 }
 
+void Record::message_left(const Operation& partitioned) noexcept {
+  count_operation(call_, state.shared);
+  Operation left = partitioned;
+  left.start_ns = call_.enter_ns;
+  write_event(call_, wire::MpiEventKind::kSend, left);
+}
+
+// Calls of MPI_Parrived in a row that find a message are as one that probes for it. Only the time inside them
+// is waiting: the program may do something else in between. So that one is as long as they are together, and
+// ends when the last of them does.
+void Record::polled(MPI_Request request, int partition, bool arrived, std::uint64_t before_ns) noexcept {
+  Operation found{};
+  const bool is_whole = arrived && partition_arrived(key_of(request), partition, found);
+  if (call_.ring == nullptr || call_.paused) return;
+  const std::uint64_t all_ns = before_ns + (call_.exit_ns - call_.enter_ns);
+  if (!is_whole) {
+    call_.ring->polled_ns = all_ns;
+    return;
+  }
+  EndedCall all = call_;
+  all.enter_ns = call_.exit_ns - all_ns;
+  all.mpi_ns = call_.mpi_ns - before_ns;
+  wire::MpiEventRing::Calls& between = call_.ring->longest_calls;
+  if (between.site == call_.site)
+    between.time_ns -= between.time_ns < before_ns ? between.time_ns : before_ns;
+  found.start_ns = all.enter_ns;
+  found.bytes = 0;
+  found.op = static_cast<std::uint16_t>(op_);
+  found.flags = 0;
+  write_event(all, wire::MpiEventKind::kProbe, found);
+}
+
 Operation Record::take_collective(int root) const noexcept {
   Operation taken = operation(root == kNoRoot ? -1 : world_rank(root), communicator_->rank);
   taken.sequence = take_collective_number(*communicator_, state.shared);
@@ -336,6 +368,30 @@ void Record::init_send(int destination, int tag, std::uint8_t flags) noexcept {
 void Record::init_receive(int source, int tag) noexcept {
   receive_into(persistent_->request, source, tag);
   watch_receive(persistent_->request, source);
+}
+
+void Record::init_partitioned_send(int destination, int tag, int partitions) noexcept {
+  Request& request = persistent_->request;
+  request.peer = world_rank(destination);
+  request.event_flags = wire::kEventNonblocking;
+  if (!has_events() || request.peer < 0) return;
+  request.communicator = communicator_;
+  if (number_partitioned(request, persistent_->each.partitioned, tag, partitions, Direction::kSent)) {
+    request.kind = RequestKind::kSend;
+  } else {
+    request.communicator = nullptr;
+    lose_track(wire::kSendsUnsure);
+  }
+}
+
+void Record::init_partitioned_receive(int source, int tag, int partitions) noexcept {
+  Request& request = persistent_->request;
+  receive_into(request, source, tag);
+  if (request.communicator != nullptr &&
+      !number_partitioned(request, persistent_->each.partitioned, tag, partitions, Direction::kReceived)) {
+    request.communicator = nullptr;
+  }
+  watch_receive(request, source);
 }
 
 void Record::init_collective(int root) noexcept {

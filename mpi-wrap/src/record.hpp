@@ -224,8 +224,8 @@ class Record {
     }
   }
 
-  void make_communicator(Derivation derivation, MPI_Comm made) noexcept {
-    derive_communicator(communicator_, derivation, made);
+  void make_communicator(Derivation derivation, MPI_Comm made, std::uint64_t name = 0) noexcept {
+    derive_communicator(communicator_, derivation, made, name);
   }
   void bind(HandleKey key) noexcept { mpi_wrap::bind(key, communicator_); }
 
@@ -240,6 +240,8 @@ class Record {
   // The same, if each start is an operation that has events.
   void init_send(int destination, int tag, std::uint8_t flags = 0) noexcept;
   void init_receive(int source, int tag) noexcept;
+  void init_partitioned_send(int destination, int tag, int partitions) noexcept;
+  void init_partitioned_receive(int source, int tag, int partitions) noexcept;
   void init_collective(int root = kNoRoot) noexcept;
 
   // Counts the call at its site.
@@ -272,6 +274,10 @@ class Record {
   void message_received(const Request& taken) noexcept;   // by a matching probe before
   void message_found(const MPI_Status& status) noexcept;  // a probe that waited
   void message_taken(MPI_Message message, const MPI_Status& status, bool waited) noexcept;
+  void message_left(const Operation& partitioned) noexcept;  // with this call, which made its rest ready
+  // MPI_Parrived: whether the partition has arrived. before_ns: polled_ns() before finish().
+  void polled(MPI_Request request, int partition, bool arrived, std::uint64_t before_ns) noexcept;
+  std::uint64_t polled_ns() const noexcept { return call_.ring == nullptr ? 0 : mpi_wrap::polled_ns(call_); }
   void collective_ended(int root = kNoRoot) noexcept;
   void collective_ended_on(Communicator* communicator) noexcept;  // which may be null, MPI having ended
   void epoch_begun(MPI_Win window, MPI_Group group, bool exposure) noexcept;

@@ -28,11 +28,30 @@ struct PeerList {
 };
 static_assert(sizeof(PeerList) % alignof(PeerBytes) == 0);
 
+// A partitioned request over all its starts. A start is one message: it has left when all partitions are
+// ready, and has arrived when all have.
+struct PartitionedOperation {
+  std::uint32_t partitions;  // as this side divides the buffer; 0: the request is not a partitioned one
+  std::uint32_t first;       // wire::PartitionedName
+  std::uint32_t starts;      // so far
+  std::uint32_t done;  // since the latest start: partitions that are ready, or are known to have arrived
+  std::int32_t tag;    // as the program gave it; that of the request is of wire::PartitionedName
+  // Which ones have arrived: a bit each, in pages of their own if there are many.
+  std::uint64_t few_arrived;
+  std::uint64_t* arrived;
+  static constexpr std::uint32_t kFew = 64;
+
+  std::size_t arrived_bytes() const noexcept {
+    return (std::size_t{partitions} + kFew - 1) / kFew * sizeof(std::uint64_t);
+  }
+};
+
 // What each start of a persistent request does.
 struct PersistentOperation {
   bool counts_size;  // size_bytes, in the histogram
   std::uint64_t sent_bytes, recv_bytes, size_bytes;
   PeerList* peers;  // may be null
+  PartitionedOperation partitioned;
 };
 
 enum class RequestKind : std::uint8_t {

@@ -4,6 +4,8 @@
 // a rank with a tag has number n on both sides, so that the merge can pair sends and receives.
 #include "mpi-wrap/src/requests.hpp"
 
+#include <string.h>
+
 #include "mpi-wrap/src/communicator_entries.hpp"
 #include "mpi-wrap/src/communicator_handles.hpp"
 #include "mpi-wrap/src/pages.hpp"
@@ -31,12 +33,13 @@ PersistentOperation* allocate_persistent(const PersistentOperation& persistent) 
   return taken;
 }
 
-void free_peers(const PersistentOperation& persistent) noexcept {
+void free_lists(const PersistentOperation& persistent) noexcept {
   if (persistent.peers != nullptr) free_pages(persistent.peers, persistent.peers->allocated_bytes);
+  free_pages(persistent.partitioned.arrived, persistent.partitioned.arrived_bytes());
 }
 
 void free_persistent(PersistentOperation* persistent) noexcept {
-  free_peers(*persistent);
+  free_lists(*persistent);
   pool.give_back(persistent);
 }
 
@@ -119,6 +122,19 @@ void drop(Request* request) noexcept {
   free_request(removed);
 }
 
+// Null if the request is not a partitioned one.
+PartitionedOperation* partitioned_of(const Request& request) noexcept {
+  PersistentOperation* const persistent = request.persistent;
+  return persistent != nullptr && persistent->partitioned.partitions != 0 ? &persistent->partitioned
+                                                                          : nullptr;
+}
+
+// As the program gave it.
+std::int32_t tag_of(const Request& request) noexcept {
+  const PartitionedOperation* const partitioned = partitioned_of(request);
+  return partitioned != nullptr ? partitioned->tag : request.tag;
+}
+
 bool is_receive_with_events(const Request& request) noexcept {
   return request.kind == RequestKind::kReceive && request.communicator != nullptr;
 }
@@ -137,6 +153,13 @@ wire::MpiSite* site_of(wire::SegmentHeader* segment, const Request& request) noe
   if (request.site >= wire::all_mpi_sites(segment->mpi_sites, segment->mpi_ops)) return nullptr;
   return table_at<wire::MpiSite>(segment, segment->mpi_sites_offset) + request.site;
 }
+
+// Partitioned requests of a tag are counted under another one in SequenceTable, which no message has.
+std::int32_t counted_tag(std::int32_t tag) noexcept {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(tag) | 1u << 31);
+}
+// False for the three largest tags, for which it would be one that is in use.
+bool is_counted(std::int32_t tag) noexcept { return tag >= 0 && counted_tag(tag) < wire::kTagWinComplete; }
 
 // --- events ---
 
@@ -253,8 +276,10 @@ void complete_receive(const EndedCall& call, Request& request, const MPI_Status&
                       Completion how) noexcept {
   // MPICH 4.0 does not fill the status of MPI_Isendrecv.
   const bool filled = CLUSTERPROF_MPI_OPENMPI || request.sized;
-  const bool cancelled = filled && status_cancelled(status);
-  const bool got_message = !cancelled && (!filled || status.MPI_SOURCE != MPI_PROC_NULL);
+  // Partitioned receives are never cancelled. What else their statuses say differs between libraries.
+  const bool partitioned = partitioned_of(request) != nullptr;
+  const bool cancelled = !partitioned && filled && status_cancelled(status);
+  const bool got_message = !cancelled && (partitioned || !filled || status.MPI_SOURCE != MPI_PROC_NULL);
   if (got_message && request.sized && how == Completion::kGood && !call.paused) {
     const std::uint64_t bytes = status_bytes(status);
     wire::MpiSite* site = site_of(call.segment, request);
@@ -296,11 +321,23 @@ void complete_one(const EndedCall& call, Request& request, const MPI_Status* sta
   }
 }
 
+void start_partitioned(Request& request, PartitionedOperation& partitioned) noexcept {
+  request.sequence = partitioned.first ^ partitioned.starts++;
+  partitioned.done = 0;
+  partitioned.few_arrived = 0;
+  if (partitioned.arrived != nullptr) memset(partitioned.arrived, 0, partitioned.arrived_bytes());
+}
+
 void start_one(const EndedCall& call, Request& request) noexcept {
   Communicator& communicator = *request.communicator;
   request.start_ns = call.enter_ns;
   request.unmatched = false;
   request.paused = call.paused;
+  if (PartitionedOperation* const partitioned = partitioned_of(request)) {
+    start_partitioned(request, *partitioned);
+    request.unmatched = request.kind == RequestKind::kSend;  // until it leaves
+    return;
+  }
   switch (request.kind) {
     case RequestKind::kSend:
       if (!take_number(communicator, request.peer, request.tag, Direction::kSent, request.sequence)) {
@@ -351,7 +388,7 @@ struct Pending {
       return;
     }
     call.peer = peer_of(*last);
-    call.tag = last->tag == MPI_ANY_TAG ? wire::kAnyTag : last->tag;
+    call.tag = last->tag == MPI_ANY_TAG ? wire::kAnyTag : tag_of(*last);
   }
   static wire::PendingKind kind_of(const Request& request) noexcept {
     return request.kind == RequestKind::kSend         ? wire::PendingKind::kSend
@@ -430,7 +467,7 @@ void track(const Request& request, const PersistentOperation* persistent) noexce
     if (kept.persistent != nullptr) {
       free_persistent(kept.persistent);
     } else if (persistent != nullptr) {
-      free_peers(*persistent);
+      free_lists(*persistent);
     }
   }
 }
@@ -472,7 +509,8 @@ void try_cancel(HandleKey key) noexcept {
   if (!any_tracked()) return;
   const LockIf held(lock, state.shared);
   Request* const request = table.find(key);
-  if (request == nullptr || !request->active || request->communicator == nullptr || request->cancel_tried)
+  if (request == nullptr || !request->active || request->communicator == nullptr || request->cancel_tried ||
+      partitioned_of(*request) != nullptr)
     return;
   if (request->kind == RequestKind::kSend) {
     count_need_status(1);
@@ -578,6 +616,99 @@ void activate(const EndedCall& call, HandleKey key) noexcept {
   }
 }
 
+void started_unseen(const MPI_Request* requests, int count) noexcept {
+  if (!any_tracked() || requests == nullptr) return;
+  const LockIf held(lock, state.shared);
+  for (int i = 0; i < count; ++i) {
+    Request* const request = table.find(key_of(requests[i]));
+    PartitionedOperation* const partitioned = request == nullptr ? nullptr : partitioned_of(*request);
+    if (partitioned == nullptr) continue;
+    start_partitioned(*request, *partitioned);
+    lose_track(request->kind == RequestKind::kSend ? wire::kSendsUnsure : wire::kReceivesUnseen);
+  }
+}
+
+bool number_partitioned(Request& request, PartitionedOperation& partitioned, std::int32_t tag, int partitions,
+                        Direction direction) noexcept {
+  std::uint32_t number = 0;
+  if (partitions <= 0 || request.peer < 0 || request.communicator == nullptr || !is_counted(tag) ||
+      !take_number(*request.communicator, request.peer, counted_tag(tag), direction, number)) {
+    return false;
+  }
+  const wire::PartitionedName name = wire::partitioned_name(tag, number);
+  request.tag = name.tag;
+  partitioned = {};
+  partitioned.partitions = static_cast<std::uint32_t>(partitions);
+  partitioned.first = name.first;
+  partitioned.tag = tag;
+  if (direction == Direction::kReceived && partitioned.partitions > PartitionedOperation::kFew)
+    partitioned.arrived = static_cast<std::uint64_t*>(allocate_pages(partitioned.arrived_bytes()));
+  return true;
+}
+
+void lose_partitioned(HandleKey key, int peer, std::int32_t tag, Direction direction) noexcept {
+  Communicator* const communicator = hold_communicator(key);
+  if (communicator == nullptr) return;
+  lose_track(direction == Direction::kSent ? wire::kSendsUnsure : wire::kReceivesUnseen);
+  if (const std::int32_t rank = communicator->peers.world_rank(peer); rank >= 0 && is_counted(tag)) {
+    const LockIf held(communicator->sequences_lock, state.shared);
+    std::uint32_t* const next = find_next_number(*communicator, rank, counted_tag(tag), direction);
+    if (next != nullptr) *next = SequenceTable::kLost;
+  }
+  drop_reference(communicator);
+}
+
+bool partitions_ready(HandleKey key, int count, std::uint64_t enter_ns, Operation& left) noexcept {
+  if (!any_tracked() || count <= 0) return false;
+  const LockIf held(lock, state.shared);
+  Request* const request = table.find(key);
+  PartitionedOperation* const partitioned = request == nullptr ? nullptr : partitioned_of(*request);
+  if (partitioned == nullptr || !request->active || request->kind != RequestKind::kSend) return false;
+  const std::uint32_t missing = partitioned->partitions - partitioned->done;
+  const auto ready = static_cast<std::uint32_t>(count);
+  if (missing == 0) return false;  // one of them twice, which is an error
+  if (ready < missing) {
+    partitioned->done += ready;
+    return false;
+  }
+  partitioned->done = partitioned->partitions;
+  request->start_ns = enter_ns;
+  request->unmatched = request->paused = false;
+  left = operation_of(*request);
+  return true;
+}
+
+void leaving_unseen(HandleKey key) noexcept {
+  const LockIf held(lock, state.shared);
+  Request* const request = table.find(key);
+  if (request != nullptr && request->kind == RequestKind::kSend && partitioned_of(*request) != nullptr)
+    request->unmatched = true;
+}
+
+bool partition_arrived(HandleKey key, int partition, Operation& whole) noexcept {
+  if (!any_tracked() || partition < 0) return false;
+  const LockIf held(lock, state.shared);
+  Request* const request = table.find(key);
+  PartitionedOperation* const partitioned = request == nullptr ? nullptr : partitioned_of(*request);
+  const auto number = static_cast<std::uint32_t>(partition);
+  if (partitioned == nullptr || !request->active || request->kind != RequestKind::kReceive ||
+      request->communicator == nullptr || number >= partitioned->partitions) {
+    return false;
+  }
+  constexpr std::uint32_t kFew = PartitionedOperation::kFew;
+  std::uint64_t* word = &partitioned->few_arrived;
+  if (partitioned->partitions > kFew) {
+    if (partitioned->arrived == nullptr) return false;  // there was no memory
+    word = partitioned->arrived + number / kFew;
+  }
+  const std::uint64_t bit = std::uint64_t{1} << number % kFew;
+  if ((*word & bit) != 0) return false;
+  *word |= bit;
+  if (++partitioned->done != partitioned->partitions) return false;
+  whole = operation_of(*request);
+  return true;
+}
+
 void describe_requests(const MPI_Request* requests, int count, clusterprof_mpi_call& call) noexcept {
   call.open_requests = open_requests();
   if (call.open_requests == 0) return;
@@ -612,8 +743,10 @@ KnownMessage message_of(const Request& request) noexcept {
   about.channel = request.communicator->identity;
   if (request.kind != RequestKind::kSend && request.kind != RequestKind::kReceive) return about;
   about.peer = Pending::peer_of(request);
-  about.tag = request.tag == MPI_ANY_TAG ? wire::kAnyTag : request.tag;
-  if (!request.numbered_late && !request.unmatched && request.sequence != SequenceTable::kLost)
+  about.tag = request.tag == MPI_ANY_TAG ? wire::kAnyTag : tag_of(request);
+  // Partitioned messages have no number among those of the program's tag.
+  if (!request.numbered_late && !request.unmatched && request.sequence != SequenceTable::kLost &&
+      partitioned_of(request) == nullptr)
     about.number = request.sequence;
   return about;
 }

@@ -10,6 +10,7 @@
 #include "mpi-wrap/src/events.hpp"
 #include "mpi-wrap/src/mpi_header.hpp"
 #include "mpi-wrap/src/request_table.hpp"
+#include "mpi-wrap/src/sequences.hpp"
 
 namespace clusterprof::mpi_wrap {
 
@@ -78,6 +79,27 @@ void write_open_requests() noexcept;
 
 // A persistent request was started.
 void activate(const EndedCall& call, HandleKey key) noexcept;
+// The same by a call that is not measured: nothing of this start is known but that it was one.
+void started_unseen(const MPI_Request* requests, int count) noexcept;
+
+// --- partitioned communication ---
+
+// The request gets its place among those with its communicator, peer, direction and `tag`. In `request`,
+// communicator and peer are set, and its tag is here. False: it has no events.
+bool number_partitioned(Request& request, PartitionedOperation& partitioned, std::int32_t tag, int partitions,
+                        Direction direction) noexcept;
+// A call that is not measured makes a request of this kind: those behind it have no numbers.
+void lose_partitioned(HandleKey communicator, int peer, std::int32_t tag, Direction direction) noexcept;
+
+// Before a call that makes `count` partitions of a send ready, since another thread may complete it before
+// the call has returned. enter_ns: of the call. True for the last ones: with the call, the message of `left`
+// leaves.
+bool partitions_ready(HandleKey key, int count, std::uint64_t enter_ns, Operation& left) noexcept;
+// That call was not measured, was in a pause, or has failed: the message has no event.
+void leaving_unseen(HandleKey key) noexcept;
+
+// A partition of a receive has arrived. True for the last one of them: then all of `whole` has.
+bool partition_arrived(HandleKey key, int partition, Operation& whole) noexcept;
 
 // Returns what is known of a message that a matching probe took, and forgets it. The key of the result is 0
 // if nothing is known. Call before the call that receives the message, which frees the handle.

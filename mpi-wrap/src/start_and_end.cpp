@@ -101,8 +101,10 @@ void start_session(MPI_Session session) noexcept {
   announce(size);
 }
 
-void end_session() noexcept {
-  if (open_sessions.fetch_sub(1) == 1 && session_started.exchange(false)) end_world();
+bool end_session() noexcept {
+  const bool is_last = open_sessions.fetch_sub(1) == 1;
+  if (is_last && session_started.exchange(false)) end_world();
+  return is_last;
 }
 
 #endif

@@ -21,9 +21,10 @@ void forget_world() noexcept;
 void end_world() noexcept;
 
 #if CLUSTERPROF_MPI_HAS_4_0
-// MPI_Session_init has returned / before the library's MPI_Session_finalize.
+// MPI_Session_init has returned / before the library's MPI_Session_finalize, which ends this session. True:
+// it was the last one.
 void start_session(MPI_Session session) noexcept;
-void end_session() noexcept;
+bool end_session() noexcept;
 #endif
 
 }  // namespace clusterprof::mpi_wrap

@@ -122,6 +122,13 @@ void end_worlds() noexcept {
   }
 }
 
+bool is_own_world(MPI_Group group) noexcept {
+  const auto compare = CLUSTERPROF_LIBRARY(MPI_Group_compare);
+  int result = MPI_UNEQUAL;
+  return compare != nullptr && world_count.load(std::memory_order_acquire) != 0 &&
+         compare(group, worlds[0].group, &result) == MPI_SUCCESS && result == MPI_IDENT;
+}
+
 void add_world(MPI_Group group, RankMap& ranks) noexcept {
   const LockIf held(worlds_lock, state.shared);
   const std::uint32_t count = world_count.load(std::memory_order_relaxed);

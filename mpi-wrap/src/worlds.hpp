@@ -22,6 +22,9 @@ void start_worlds(MPI_Group own, std::int32_t size) noexcept;
 // Frees the library's objects that are still held here, before MPI_Finalize.
 void end_worlds() noexcept;
 
+// Whether the group has the processes of this process's world, in the same order.
+bool is_own_world(MPI_Group group) noexcept;
+
 // The processes of `group` have those ranks in the run. Takes over the group and the contents of the map.
 void add_world(MPI_Group group, RankMap& ranks) noexcept;
 

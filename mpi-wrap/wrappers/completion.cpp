@@ -334,6 +334,7 @@ int clusterprof_wrap_MPI_Start(MPI_Request* request) {
   const std::uint64_t start = enter(wire::kMPI_Start, [] { return Intent(wire::kMPI_Start); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
+    started_unseen(request, 1);
     return real(request);
   }
   const int result = real(request);
@@ -350,6 +351,7 @@ int clusterprof_wrap_MPI_Startall(int count, MPI_Request array_of_requests[]) {
   const std::uint64_t start = enter(wire::kMPI_Startall, [] { return Intent(wire::kMPI_Startall); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
+    started_unseen(array_of_requests, count);
     return real(count, array_of_requests);
   }
   const int result = real(count, array_of_requests);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hand-written wrappers: start and end of MPI and of sessions, MPI_Abort, MPI_Comm_set_name.
+// Hand-written wrappers: start and end of MPI and of sessions, what a session's first communicator is made
+// with, MPI_Abort, MPI_Comm_set_name.
 #include "formats/wire/mpi_functions.h"
 #include "formats/wire/segment.h"
 #include "mpi-wrap/generated/wrappers.hpp"
@@ -7,6 +8,7 @@
 #include "mpi-wrap/src/communicator_entries.hpp"
 #include "mpi-wrap/src/communicator_handles.hpp"
 #include "mpi-wrap/src/communicator_registry.hpp"
+#include "mpi-wrap/src/hash.hpp"
 #include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/record.hpp"
 #include "mpi-wrap/src/start_and_end.hpp"
@@ -103,7 +105,9 @@ int clusterprof_wrap_MPI_Comm_set_name(MPI_Comm comm, const char* comm_name) {
 int clusterprof_wrap_MPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session* session) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_init);
   const std::uint64_t start = enter(wire::kMPI_Session_init, [] { return Intent(wire::kMPI_Session_init); });
+  (void)first_rank();
   if (start == 0) return real(info, errhandler, session);
+  prepare_clock_exchange_of_sessions();
   const int result = real(info, errhandler, session);
   Record record(wire::kMPI_Session_init, start, result == MPI_SUCCESS);
   if (result == MPI_SUCCESS) start_session(*session);
@@ -116,10 +120,33 @@ int clusterprof_wrap_MPI_Session_finalize(MPI_Session* session) {
   const std::uint64_t start =
       enter(wire::kMPI_Session_finalize, [] { return Intent(wire::kMPI_Session_finalize); });
   if (start == 0) return real(session);
-  end_session();
+  if (end_session()) end_clock_exchange_of_sessions();
   const int result = real(session);
   Record record(wire::kMPI_Session_finalize, start, result == MPI_SUCCESS);
   record.finish();
+  return result;
+}
+
+// It is the first operation of the communicator that it makes.
+int clusterprof_wrap_MPI_Comm_create_from_group(MPI_Group group, const char* stringtag, MPI_Info info,
+                                                MPI_Errhandler errhandler, MPI_Comm* newcomm) {
+  const auto real = CLUSTERPROF_REAL(MPI_Comm_create_from_group);
+  const std::uint64_t start =
+      enter(wire::kMPI_Comm_create_from_group, [] { return Intent(wire::kMPI_Comm_create_from_group); });
+  if (start == 0) {
+    const int passed_on = real(group, stringtag, info, errhandler, newcomm);
+    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    return passed_on;
+  }
+  const bool exchanges_clocks = offer_clock_exchange(group, stringtag);
+  const int result = real(group, stringtag, info, errhandler, newcomm);
+  if (exchanges_clocks) exchange_clocks_on(*newcomm, result == MPI_SUCCESS);
+  Record record(wire::kMPI_Comm_create_from_group, start, result == MPI_SUCCESS);
+  if (record.counts()) record.make_communicator(Derivation::kGroup, *newcomm, hash_of_text(stringtag));
+  record.finish();
+  if (result != MPI_SUCCESS) [[unlikely]]
+    record.failed(result);
+  if (record.counts()) record.collective_ended_on(communicator_of(key_of(*newcomm)));
   return result;
 }
 

@@ -248,6 +248,37 @@ class Waits(truth.TruthTest):
     def test_collectives_mpich(self):
         self.check_scenario("collectives", 4, flavour="mpich")
 
+    def test_partitioned(self):
+        """A message has left with its last partition, and has a receiver when that has started its request."""
+        notes, report = self.check_scenario("partitioned", 2, flavour="mpich")
+        self.check_doing(notes, report)
+
+    def test_partitions_that_are_asked_for(self):
+        """Calls of MPI_Parrived in a row are as one that is as long as they are together. How long such a short call is
+        without its recording, the program cannot say, but how the report's time is divided among the messages, and when
+        the last partition of each was ready. What is left for MPI_Wait is short."""
+        notes, report = self.truth_of("polled", 2, flavour="mpich")
+        self.check_quality(report)
+        ready_ns = {note.key: note.enter_ns for note in notes if note.what == "ready"}
+        polls = [note for note in notes if note.what == "polls"]
+        self.assertEqual((len(polls), len(ready_ns)), (3, 3))
+        calls = {call["op"]: call for call in report["mpi"]["calls"] if call["function"] == "polled"}
+        asking = calls["MPI_Parrived"]
+        late_s = 3 * 0.2
+        self.measured_above(asking["time_s"], 0.05 * late_s, "time in MPI_Parrived")
+        inside = asking["time_s"] / sum((note.exit_ns - note.enter_ns) / 1e9 for note in polls)
+        expected_s = sum(max((note.exit_ns - note.enter_ns) / 1e9 * inside - (note.exit_ns - ready_ns[note.key]) / 1e9, 0)
+                         for note in polls)
+        self.close("waiting in MPI_Parrived", expected_s, asking["wait_s"], 2 * len(polls))
+        self.measured_below(calls["MPI_Wait"]["wait_s"], 0.05 * late_s, "waiting in MPI_Wait")
+        rows = [row for row in report["mpi"]["waits"] if any(part["op"] == "MPI_Parrived" for part in row["where"])]
+        self.assertEqual([(row["kind"], row["rank"]) for row in rows], [("late_sender", 0)])
+        causes = collections.Counter()
+        for cause in rows[0]["caused_by"]:
+            causes[cause["rank"], cause["function"] if cause["op"] is None else ""] += cause["wait_s"]
+        self.compare(self.name, "caused by prepare_message", 1.0, causes[1, "prepare_message"] / sum(causes.values()), DOING)
+        self.measured_above(self.roots(report)[1, "prepare_message"], 0.5 * asking["wait_s"], "root cause prepare_message")
+
     def test_one_sided(self):
         self.check_scenario("one_sided", 4)
 
@@ -292,6 +323,16 @@ class Waits(truth.TruthTest):
 
     def test_straggler_mpich(self):
         self.check_straggler(2, flavour="mpich")
+
+    def test_straggler_of_sessions(self):
+        """Without MPI_Init: on a communicator of a session, from the call that makes it to the one that ends it."""
+        self.check_straggler(2, flavour="mpich", env=dict(os.environ, WAITS_SESSION="1"))
+
+    def test_messages_of_sessions(self):
+        self.check_scenario("messages", 2, flavour="mpich", rounds=[1], env=dict(os.environ, WAITS_SESSION="1"))
+
+    def test_collectives_of_sessions(self):
+        self.check_scenario("collectives", 4, flavour="mpich", env=dict(os.environ, WAITS_SESSION="1"))
 
     def test_straggler_4_and_efficiencies(self):
         """All ranks wait for one at a time: an ideal network would not help, and no rank has much more to do."""

@@ -59,9 +59,14 @@ def on_node(shifted):
 
 class Clocks:
     """What both kinds of MPI have in common."""
+    source = "program"
+    # What is in the profile of a rank.
+    calls = ("Allreduce", "Comm_rank", "Comm_size", "Finalize", "Init", "Isend", "Recv", "Wait")
+    communicators = [["MPI_COMM_SELF"], ["MPI_COMM_WORLD"]]
+    measured_at = ("init", "finalize")
 
     def setUp(self):
-        self.program = os.path.join(BUILD, self.flavour, "program")
+        self.program = os.path.join(BUILD, self.flavour, self.source)
         for needed in (self.launcher[0], self.program):
             if not shutil.which(needed):
                 self.skipTest(f"{needed} is not here")
@@ -141,8 +146,8 @@ class Clocks:
         """Checks that offsets are no more wrong than their stated errors. Returns the largest actual error."""
         measured = self.measurements()
         leaders = range(nodes)
-        self.assertEqual(sorted(measured), sorted((rank, at) for rank in leaders for at in ("init", "finalize")))
-        self.assertEqual([measured[0, at][2:] for at in ("init", "finalize")], [(0, 0), (0, 0)])
+        self.assertEqual(sorted(measured), sorted((rank, at) for rank in leaders for at in self.measured_at))
+        self.assertEqual([measured[0, at][2:] for at in self.measured_at], [(0, 0)] * len(self.measured_at))
         worst_ns = 0
         for (rank, at), (reference, local_ns, offset_ns, error_ns) in measured.items():
             rate = 1 + DRIFTS_PPM[f"n{rank}"] * 1e-6
@@ -150,7 +155,7 @@ class Clocks:
             self.assertEqual(reference, 0)
             self.assertLessEqual(abs(offset_ns - true_ns), error_ns + 50, (rank, at))
             worst_ns = max(worst_ns, abs(offset_ns - true_ns))
-        for rank in leaders:
+        for rank in leaders if "finalize" in self.measured_at else ():
             self.assertGreater(measured[rank, "finalize"][1] - measured[rank, "init"][1], 250_000_000)
         return worst_ns
 
@@ -174,10 +179,9 @@ class Clocks:
         self.assertEqual(sorted(dumps), list(range(ranks)))
         for lines in dumps.values():
             sites = sorted((line[1], int(line[3])) for line in lines if line[0] == "site")
-            self.assertEqual(sites, [(f"MPI_{name}", 1) for name in (
-                "Allreduce", "Comm_rank", "Comm_size", "Finalize", "Init", "Isend", "Recv", "Wait")])
+            self.assertEqual(sites, [(f"MPI_{name}", 1) for name in self.calls])
             self.assertEqual(sum(line[0] == "peer" for line in lines), 1)
-            self.assertEqual(sorted(line[4] for line in lines if line[0] == "comm"), ["MPI_COMM_SELF", "MPI_COMM_WORLD"])
+            self.assertEqual(sorted(line[4:] for line in lines if line[0] == "comm"), self.communicators)
 
     def left(self):
         meeting = os.path.join(self.directory, "meeting")
@@ -260,7 +264,8 @@ class Users(Clocks):
 
     def test_clusterprof(self):
         whole = self.expected(4)
-        for options, measured in (([], 2), (["--clock-sync", "always"], 2), (["--clock-sync", "never"], 0)):
+        times = len(self.measured_at)
+        for options, measured in (([], times), (["--clock-sync", "always"], times), (["--clock-sync", "never"], 0)):
             self.assertEqual(self.run_job("-n", 4, *self.clusterprof(*options)), whole)
             self.check_shards(4, measured)
             self.check_nothing_left()
@@ -316,6 +321,15 @@ class WithMpich:
     inner = "mpirun.mpich -n 2"
 
 
+class OfSessions:
+    """MPI_Init is never called. Clocks are compared once, while the communicator of all ranks is made."""
+    source = "sessions"
+    calls = ("Allreduce", "Comm_create_from_group", "Comm_free", "Comm_rank", "Comm_size", "Group_free",
+             "Group_from_session_pset", "Isend", "Recv", "Session_finalize", "Session_init", "Wait")
+    communicators = [[]]
+    measured_at = ("init",)
+
+
 class OpenMpiOffsets(WithOpenMpi, Offsets, unittest.TestCase):
     pass
 
@@ -329,6 +343,14 @@ class OpenMpi(WithOpenMpi, Users, unittest.TestCase):
 
 
 class Mpich(WithMpich, Users, unittest.TestCase):
+    pass
+
+
+class MpichSessionOffsets(OfSessions, WithMpich, Offsets, unittest.TestCase):
+    pass
+
+
+class MpichSessions(OfSessions, WithMpich, Users, unittest.TestCase):
     pass
 
 

@@ -311,6 +311,8 @@ def main():
             check_crowd(dumps, options.count)
         elif options.expect == "ring":
             check_ring(dumps, options.ranks, options.bytes, options.peer)
+            if options.no_world:
+                check_events(dumps)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,11 @@
 //   balanced      all ranks work for the same time
 //   one_sided     fences, and post-start-complete-wait
 //   threads       two threads of every rank communicate at the same time
+//   partitioned   messages of several partitions, whose last one is late, or whose receive is
+//   polled        the receiver asks whether partitions have arrived, again and again
+//
+// With WAITS_SESSION set, there is a session and no MPI_Init. Without MPI-4, what needs it ends with
+// status 77.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -56,6 +61,7 @@ static _Thread_local struct {
 } own;  // the thread's last MPI call
 
 static clockid_t note_clock = CLOCK_MONOTONIC;
+static MPI_Comm everybody;  // of all ranks, in their order
 
 static uint64_t now_ns(void) {
   struct timespec t;
@@ -183,7 +189,7 @@ static void settle(void) {
   static int count;
   char key[48];
   snprintf(key, sizeof key, "settle %d", count++);
-  CALL(MPI_Barrier, MPI_COMM_WORLD);
+  CALL(MPI_Barrier, everybody);
   collective("barrier", key, rank, -1);
 }
 
@@ -193,7 +199,7 @@ static const double kLateMs = 40;
 static char out[kLarge], in[kLarge];
 static int partner;
 static bool is_odd;
-static MPI_Comm comm = MPI_COMM_WORLD;
+static MPI_Comm comm;
 static bool is_reversed;
 
 static int in_comm(int world_rank) { return is_reversed ? size - 1 - world_rank : world_rank; }
@@ -453,11 +459,11 @@ static void messages(int rounds) {
   // Whoever has just started and touched much memory may lose its processor between reading the clock and the
   // call.
   nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-  CALL(MPI_Comm_split, MPI_COMM_WORLD, 0, -rank, &reversed);
+  CALL(MPI_Comm_split, everybody, 0, -rank, &reversed);
   collective("nxn", "reversed", rank, -1);
   for (int round = 0; round < rounds; ++round) {
     is_reversed = round % 2 == 1;
-    comm = is_reversed ? reversed : MPI_COMM_WORLD;
+    comm = is_reversed ? reversed : everybody;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
       settle();
       kinds[i](round);
@@ -598,7 +604,7 @@ static Group split(const char* name, int colour, int key) {
   char label[48];
   static int count;
   snprintf(label, sizeof label, "split %d", count++);
-  CALL(MPI_Comm_split, MPI_COMM_WORLD, colour, key, &made.comm);
+  CALL(MPI_Comm_split, everybody, colour, key, &made.comm);
   collective("nxn", label, rank, -1);
   MPI_Comm_rank(made.comm, &made.rank);
   MPI_Comm_size(made.comm, &made.size);
@@ -606,7 +612,7 @@ static Group split(const char* name, int colour, int key) {
 }
 
 static void collectives(int rounds) {
-  const Group world = {MPI_COMM_WORLD, "world", rank, size};
+  const Group world = {everybody, "world", rank, size};
   all_collectives(&world, rounds);
   Group reversed = split("reversed", 0, -rank);
   all_collectives(&reversed, rounds);
@@ -626,11 +632,11 @@ static void step(int round, double late_ms, double work_ms) {
   if (rank == who) load_batch(ms);
   if (work_ms > 0) compute(work_ms);
   if (round % 2 == 0) {
-    CALL(MPI_Barrier, MPI_COMM_WORLD);
+    CALL(MPI_Barrier, everybody);
     collective("barrier", key, rank, -1);
   } else {
     long sum, one = 1;
-    CALL(MPI_Allreduce, &one, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    CALL(MPI_Allreduce, &one, &sum, 1, MPI_LONG, MPI_SUM, everybody);
     collective("nxn", key, rank, -1);
   }
 }
@@ -645,12 +651,12 @@ static void many(int rounds) {
 
 static void pass_on(const char* name, int round, void (*work)(int round)) {
   if (rank > 0) {
-    CALL(MPI_Recv, in, 8, MPI_CHAR, rank - 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CALL(MPI_Recv, in, 8, MPI_CHAR, rank - 1, 1, everybody, MPI_STATUS_IGNORE);
     received(message(name, round, rank - 1, rank), rank - 1);
   }
   work(round);
   if (rank < size - 1) {
-    CALL(MPI_Send, out, 8, MPI_CHAR, rank + 1, 1, MPI_COMM_WORLD);
+    CALL(MPI_Send, out, 8, MPI_CHAR, rank + 1, 1, everybody);
     sent(message(name, round, rank, rank + 1), rank + 1);
   }
 }
@@ -695,12 +701,12 @@ static void one_sided(int rounds) {
   is_odd = rank % 2 == 1;
   partner = is_odd ? rank - 1 : rank + 1;
   settle();
-  CALL(MPI_Win_create, memory, sizeof memory, sizeof *memory, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  CALL(MPI_Win_create, memory, sizeof memory, sizeof *memory, MPI_INFO_NULL, everybody, &window);
   collective("nxn", "create", rank, -1);
-  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Comm_group(everybody, &world);
   MPI_Group_incl(world, 1, &partner, &other);
   for (int round = 0; round < rounds; ++round) {
-    const Group all = {MPI_COMM_WORLD, "window", rank, size};
+    const Group all = {everybody, "window", rank, size};
     settle();
     late(&all, (int)(uniform() * size));
     CALL(MPI_Win_fence, 0, window);
@@ -770,7 +776,7 @@ static void threads(int rounds) {
   partner = is_odd ? rank - 1 : rank + 1;
   for (int i = 0; i < 2; ++i) {
     workers[i] = (Worker){.number = i, .rounds = rounds};
-    CALL(MPI_Comm_dup, MPI_COMM_WORLD, &workers[i].comm);
+    CALL(MPI_Comm_dup, everybody, &workers[i].comm);
     collective("nxn", i == 0 ? "dup 0" : "dup 1", rank, -1);
   }
   settle();
@@ -781,6 +787,181 @@ static void threads(int rounds) {
   for (int i = 0; i < 2; ++i) MPI_Comm_free(&workers[i].comm);
 }
 
+// --- partitioned communication ---
+
+#if MPI_VERSION >= 4
+
+enum { kParts = 4, kPartBytes = 1 << 16 };
+
+static void init_partitioned(MPI_Request* request) {
+  if (is_odd) {
+    MPI_Psend_init(out, kParts, kPartBytes, MPI_CHAR, in_comm(partner), 1, comm, MPI_INFO_NULL, request);
+  } else {
+    MPI_Precv_init(in, kParts, kPartBytes, MPI_CHAR, in_comm(partner), 1, comm, MPI_INFO_NULL, request);
+  }
+}
+
+static uint64_t start_partitioned(MPI_Request* request) {
+  CALL(MPI_Start, request);
+  return own.enter_ns;
+}
+
+// The partition that comes last lets the receiver wait, not those before it.
+static void late_partition(int round) {
+  MPI_Request request;
+  init_partitioned(&request);
+  for (int i = 0; i < 3; ++i) {
+    char name[16];
+    snprintf(name, sizeof name, "part%d", i);
+    const uint64_t start_ns = start_partitioned(&request);
+    if (is_odd) {
+      MPI_Pready(2, request);
+      prepare_message(kLateMs / 2);
+      MPI_Pready(0, request);
+      prepare_message(kLateMs / 2);
+      if (i == 0) {
+        MPI_Pready(1, request);
+        CALL(MPI_Pready, 3, request);
+      } else if (i == 1) {
+        CALL(MPI_Pready_list, 2, ((int[]){3, 1}), request);
+      } else {
+        MPI_Pready(1, request);
+        CALL(MPI_Pready_range, 3, 3, request);
+      }
+      sent(outgoing(name, round), partner);
+      CALL(MPI_Wait, &request, MPI_STATUS_IGNORE);
+      send_done(outgoing(name, round), partner);
+    } else {
+      CALL(MPI_Wait, &request, MPI_STATUS_IGNORE);
+      received_from(incoming(name, round), partner, start_ns);
+    }
+  }
+  MPI_Request_free(&request);
+}
+
+// The sender waits for the call that starts the receive, not for the one that made it.
+static void late_start(int round) {
+  MPI_Request request;
+  init_partitioned(&request);
+  for (int i = 0; i < 2; ++i) {
+    if (!is_odd) unpack_message(kLateMs);
+    const uint64_t start_ns = start_partitioned(&request);
+    if (is_odd) {
+      CALL(MPI_Pready_range, 0, kParts - 1, request);
+      sent(outgoing(i == 0 ? "start0" : "start1", round), partner);
+      CALL(MPI_Waitall, 1, &request, MPI_STATUSES_IGNORE);
+      send_done(outgoing(i == 0 ? "start0" : "start1", round), partner);
+    } else {
+      CALL(MPI_Wait, &request, MPI_STATUS_IGNORE);
+      received_from(incoming(i == 0 ? "start0" : "start1", round), partner, start_ns);
+    }
+  }
+  MPI_Request_free(&request);
+}
+
+// Two requests of one tag: the second one's message is sent before the first one's, and asked for after it.
+static void other_order(int round) {
+  MPI_Request requests[2];
+  for (int i = 0; i < 2; ++i) init_partitioned(&requests[i]);
+  uint64_t start_ns[2];
+  for (int i = 0; i < 2; ++i) start_ns[i] = start_partitioned(&requests[i]);
+  if (is_odd) {
+    for (int i = 1; i >= 0; --i) {
+      prepare_message(kLateMs);
+      CALL(MPI_Pready_range, 0, kParts - 1, requests[i]);
+      sent(outgoing(i == 0 ? "first" : "second", round), partner);
+    }
+    CALL(MPI_Waitall, 2, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < 2; ++i) send_done(outgoing(i == 0 ? "first" : "second", round), partner);
+  } else {
+    for (int i = 0; i < 2; ++i) {
+      CALL(MPI_Wait, &requests[i], MPI_STATUS_IGNORE);
+      received_from(incoming(i == 0 ? "first" : "second", round), partner, start_ns[i]);
+    }
+  }
+  for (int i = 0; i < 2; ++i) MPI_Request_free(&requests[i]);
+}
+
+static void partitioned(int rounds) {
+  static void (*const kinds[])(int) = {late_partition, late_start, other_order};
+  memset(out, 1, sizeof out);
+  memset(in, 1, sizeof in);
+  is_odd = rank % 2 == 1;
+  partner = is_odd ? rank - 1 : rank + 1;
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+      settle();
+      kinds[i](round);
+    }
+  }
+}
+
+// Calls that ask are written down as one, which is as long as they are together: "polls", and of the call
+// that makes the last partition "ready".
+static void polled(int rounds) {
+  MPI_Request request;
+  is_odd = rank % 2 == 1;
+  partner = is_odd ? rank - 1 : rank + 1;
+  init_partitioned(&request);
+  for (int round = 0; round < rounds; ++round) {
+    settle();
+    MPI_Start(&request);
+    if (is_odd) {
+      MPI_Pready_range(0, kParts - 2, request);
+      prepare_message(5 * kLateMs);
+      CALL(MPI_Pready, kParts - 1, request);
+      note("ready", outgoing("polled", round));
+    } else {
+      uint64_t spent_ns = 0;
+      for (int part = 0; part < kParts; ++part) {
+        for (int flag = 0; !flag; spent_ns += own.exit_ns - own.enter_ns) {
+          own.enter_ns = now_ns();
+          MPI_Parrived(request, part, &flag);
+          own.exit_ns = now_ns();
+        }
+      }
+      own.enter_ns = own.exit_ns - spent_ns;
+      note("polls", incoming("polled", round));
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  MPI_Request_free(&request);
+}
+
+static MPI_Session session;
+
+static void begin_session(void) {
+  MPI_Group all;
+  MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+  MPI_Group_from_session_pset(session, "mpi://WORLD", &all);
+  MPI_Group_rank(all, &rank);
+  MPI_Group_size(all, &size);
+  if (rank == 0) load_batch(kLateMs);
+  CALL(MPI_Comm_create_from_group, all, "waits", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &everybody);
+  collective("nxn", "create", rank, -1);
+  MPI_Group_free(&all);
+}
+
+static void end_session(void) {
+  CALL(MPI_Comm_disconnect, &everybody);
+  collective("barrier", "disconnect", rank, -1);
+  MPI_Session_finalize(&session);
+}
+
+#else
+
+static void needs_mpi_4(int rounds) {
+  (void)rounds;
+  fprintf(stderr, "waits: the MPI library has no partitioned communication and no sessions\n");
+  exit(77);
+}
+#define partitioned needs_mpi_4
+#define polled needs_mpi_4
+static void begin_session(void) { needs_mpi_4(0); }
+static void end_session(void) {}
+
+#endif
+
 int main(int argc, char** argv) {
   static const struct {
     const char* name;
@@ -790,19 +971,26 @@ int main(int argc, char** argv) {
                     {"straggler", straggler, 12}, {"many", many, 2000},
                     {"chain", chain, 10},         {"pipeline", pipeline, 8},
                     {"balanced", balanced, 20},   {"one_sided", one_sided, 4},
-                    {"threads", threads, 10}};
+                    {"threads", threads, 10},     {"partitioned", partitioned, 2},
+                    {"polled", polled, 3}};
   if (argc < 3) return 2;
   // The clock that is the same on all nodes, when the others are made to differ.
   if (getenv("WAITS_REAL_TIME") != NULL) note_clock = CLOCK_REALTIME;
   int level;
-  const bool is_threads = strcmp(argv[1], "threads") == 0;
+  const bool is_threads = strcmp(argv[1], "threads") == 0, is_session = getenv("WAITS_SESSION") != NULL;
   const uint64_t begin_ns = now_ns(), ready_at_begin_ns = ready_ns();
-  MPI_Init_thread(&argc, &argv, is_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (is_session) {
+    begin_session();
+  } else {
+    MPI_Init_thread(&argc, &argv, is_threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+    everybody = MPI_COMM_WORLD;
+    MPI_Comm_rank(everybody, &rank);
+    MPI_Comm_size(everybody, &size);
+  }
+  comm = everybody;
   if (is_threads && level != MPI_THREAD_MULTIPLE) {
     fprintf(stderr, "waits: no MPI_THREAD_MULTIPLE\n");
-    MPI_Abort(MPI_COMM_WORLD, 77);
+    MPI_Abort(everybody, 77);
   }
   random_state = argc > 4 ? strtoull(argv[4], NULL, 10) : 1;
   uniform();
@@ -813,8 +1001,12 @@ int main(int argc, char** argv) {
     settle();
     kScenarios[i].run(argc > 3 ? atoi(argv[3]) : kScenarios[i].rounds);
   }
-  CALL(MPI_Finalize);
-  collective("barrier", "finalize", rank, -1);
+  if (is_session) {
+    end_session();
+  } else {
+    CALL(MPI_Finalize);
+    collective("barrier", "finalize", rank, -1);
+  }
   did("", begin_ns);
   notes[note_count - 1].what = "program";
   notes[note_count - 1].ready_at_enter_ns = ready_at_begin_ns;

@@ -190,6 +190,35 @@ TEST(WaitStatesTest, BlockingProbeWaitsForLateSender) {
   EXPECT_EQ(data.wait_analysis.messages, 1u);
 }
 
+// Two requests of one tag. The receiver asks for the first one's partitions, and waits for the second one.
+TEST(WaitStatesTest, PartitionedMessagesWaitForTheirLastPartition) {
+  const wire::PartitionedName first = wire::partitioned_name(5, 0), second = wire::partitioned_name(5, 1);
+  MadeRun run(2);
+  const auto add = [&](std::int32_t rank, MpiEventKind kind, const char* site, std::int64_t enter,
+                       std::int64_t exit, const wire::PartitionedName& name, std::uint32_t start_number,
+                       std::int64_t start) {
+    run.add(rank, {kind, rank == 0 ? "MPI_Psend_init" : "MPI_Precv_init", site, enter * kMs, exit * kMs,
+                   1 - rank, name.tag, name.first ^ start_number, start * kMs, wire::kEventNonblocking});
+  };
+  add(1, MpiEventKind::kProbe, "MPI_Parrived", 2, 11, first, 0, 2);
+  add(1, MpiEventKind::kReceive, "MPI_Wait", 12, 31, second, 0, 1);
+  add(1, MpiEventKind::kReceive, "MPI_Wait", 32, 33, first, 0, 1);
+  add(0, MpiEventKind::kSend, "MPI_Pready", 10, 11, first, 0, 10);
+  add(0, MpiEventKind::kSend, "MPI_Pready_range", 30, 31, second, 0, 30);
+  add(0, MpiEventKind::kSendDone, "MPI_Wait", 31, 32, second, 0, 30);
+  add(0, MpiEventKind::kSendDone, "MPI_Wait", 32, 33, first, 0, 10);
+  // The second one once more. Now the receiver starts it too late.
+  add(0, MpiEventKind::kSend, "MPI_Pready", 34, 35, second, 1, 34);
+  add(0, MpiEventKind::kSendDone, "MPI_Waitall", 36, 51, second, 1, 34);
+  add(1, MpiEventKind::kReceive, "MPI_Wait", 50, 51, second, 1, 48);
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(waits_of(data), (Rows{{"1 MPI_Parrived late_sender 0 calls MPI_Pready", 8 * kMs},
+                                  {"1 MPI_Wait late_sender 0 calls MPI_Pready_range", 18 * kMs},
+                                  {"0 MPI_Waitall late_receiver 1 calls MPI_Wait", 12 * kMs}}));
+  EXPECT_EQ(data.wait_analysis.messages, 3u);
+  EXPECT_EQ(data.wait_analysis.unmatched_messages, 0u);
+}
+
 TEST(WaitStatesTest, KeepsTagsChannelsAndSequencesApart) {
   MadeRun run(2);
   run.sizes[2] = 2;

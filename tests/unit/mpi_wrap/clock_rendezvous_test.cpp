@@ -76,6 +76,24 @@ TEST_F(ClockRendezvousTest, BothRanksAgreeWhoTakesPart) {
   EXPECT_TRUE(fs::is_empty(clocks_));
 }
 
+// Threads of ranks that have sessions alone may make different communicators of all ranks first.
+TEST_F(ClockRendezvousTest, RanksMeetForTheSameExchangeOnly) {
+  ClockRendezvous ranks[4];
+  const std::uint64_t occasions[] = {77, 77, 78, 0};
+  for (int rank = 0; rank < 4; ++rank) {
+    setenv("OMPI_COMM_WORLD_RANK", std::to_string(rank).c_str(), 1);
+    ASSERT_TRUE(ranks[rank].learn_rank());
+    setenv("OMPI_COMM_WORLD_RANK", "99", 1);  // the library has changed it
+    ASSERT_TRUE(ranks[rank].offer(clocks_.c_str(), 7, occasions[rank]));
+  }
+  for (int asking = 0; asking < 4; ++asking)
+    for (int asked = 0; asked < 4; ++asked)
+      EXPECT_EQ(ranks[asking].takes_part(asked), occasions[asking] == occasions[asked]) << asking << asked;
+  for (ClockRendezvous& rank : ranks) rank.leave();
+  for (ClockRendezvous& rank : ranks) rank.end();
+  EXPECT_TRUE(fs::is_empty(clocks_));
+}
+
 // Where the group may write into the run directory.
 TEST_F(ClockRendezvousTest, RefusesDirectoryThatIsALink) {
   fs::create_directory_symlink(elsewhere_, clocks_);

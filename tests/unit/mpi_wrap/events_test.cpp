@@ -71,6 +71,25 @@ TEST_F(Events, AreLostAndCountedWithoutARing) {
   EXPECT_EQ(level(), 0u);
 }
 
+// Of calls of MPI_Parrived in a row the wrapper adds up the time, until there is another call.
+TEST_F(Events, OtherCallsEndARowOfPolls) {
+  Zeroed<wire::MpiEventRing> ring;
+  EndedCall one = call(ring.object);
+  one.mpi_ns = 500;
+  EXPECT_EQ(polled_ns(one), 0u);
+  ring.object->polled_ns = 300;
+  EXPECT_EQ(polled_ns(one), 300u);
+  one.mpi_ns = 0;  // the first call of a thread, which has another one's ring
+  EXPECT_EQ(polled_ns(one), 0u);
+  one.mpi_ns = 500;
+  one.paused = true;
+  remember_call(one);
+  EXPECT_EQ(polled_ns(one), 300u);
+  one.paused = false;
+  remember_call(one);
+  EXPECT_EQ(polled_ns(one), 0u);
+}
+
 TEST_F(Events, ABurstRaisesTheLevelOnce) {
   Zeroed<wire::MpiEventRing> ring;
   std::uint32_t written = 0;

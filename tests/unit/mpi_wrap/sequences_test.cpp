@@ -8,7 +8,9 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "formats/wire/mpi_event.h"
 
@@ -117,6 +119,29 @@ TEST(EventSelection, IsTheSameOnBothSidesAndForAllMembers) {
   const std::uint64_t member = wire::event_stream(kCollective, 77, 5, -1, 0);
   EXPECT_EQ(wire::event_stream(kCollectiveStart, 77, 900, 3, 640), member);
   EXPECT_EQ(wire::event_stream(kCollectiveDone, 77, 12, 3, 6400), member);
+}
+
+// Each start of each request has a name of its own, which no other message has.
+TEST(PartitionedName, TellsAllMessagesOfTwoRanksApart) {
+  constexpr std::uint32_t kStarts = 5;
+  std::set<std::pair<std::int32_t, std::uint32_t>> seen;
+  std::size_t count = 0;
+  const auto add = [&](std::int32_t tag, std::uint32_t number) {
+    const wire::PartitionedName name = wire::partitioned_name(tag, number);
+    EXPECT_LT(name.tag, wire::kTagWinComplete);
+    for (std::uint32_t start = 0; start < kStarts; ++start) seen.emplace(name.tag, name.first ^ start);
+    count += kStarts;
+  };
+  for (const std::int32_t tag : {0, 1, 63, 64, 65'535, 65'536, 1 << 20, kLargest})
+    for (std::uint32_t number = 0; number < 20'000; ++number) add(tag, number);
+  EXPECT_EQ(seen.size(), count);
+}
+
+// Then they are selected like others: runs of 32 starts, the same of all requests.
+TEST(PartitionedName, NumbersTheStartsOfFewRequestsFromZero) {
+  for (const std::int32_t tag : {0, 65'535})
+    for (const std::uint32_t number : {0u, 1u, 0x3ffeu})
+      EXPECT_EQ(wire::partitioned_name(tag, number).first, 0u);
 }
 
 // All but the first runs.

@@ -83,6 +83,8 @@ class Checks(unittest.TestCase):
     def test_events(self):
         self.refuse("bad sends", sends="dest")
         self.refuse("bad sends", sends="dest tag late")
+        self.refuse("no argument 'partitions'", sends="dest tag partitioned")
+        self.refuse("bad receives", receives="dest tag late", recv="count * datatype")
         self.refuse("no argument 'label'", sends="dest label")
         self.refuse("argument 'datatype' is MPI_Datatype", sends="dest datatype")
         self.refuse("not the peer", sends="tag dest")
@@ -93,6 +95,27 @@ class Checks(unittest.TestCase):
         self.refuse("bad epoch", epoch="begin")
         self.refuse("bad epoch", epoch="post")
         self.refuse("an epoch without 'window'", epoch="wait")
+
+    def test_partitioned(self):
+        psend = {**SEND, "prototype": SEND["prototype"].replace("int count", "int partitions, int count").replace(")", ", MPI_Request *request)"),
+                 "request": "initializes request", "sends": "dest tag partitioned"}
+        spec.load(text(psend))
+        with self.assertRaisesRegex(spec.SpecError, "initializes no request"):
+            spec.load(text({**psend, "request": "starts request"}))
+
+    def test_new_communicators(self):
+        made = {"number": 0, "name": "MPI_Comm_made", "chapter": "groups and communicators", "class": "management", "since": "4.0",
+                "prototype": "int MPI_Comm_made(MPI_Group group, const char *stringtag, MPI_Comm *newcomm)",
+                "new_comm": "group newcomm stringtag"}
+        spec.load(text(made))
+        spec.load(text({**made, "hand": True, "sync": "nxn"}))
+        for why, bad in (("bad new_comm", {**made, "new_comm": "group newcomm stringtag group"}),
+                         ("bad new_comm", {**made, "new_comm": "dup newcomm stringtag"}),
+                         ("argument 'group' is MPI_Group", {**made, "new_comm": "group newcomm group"}),
+                         ("without its parent", {**made, "new_comm": "child newcomm"}),
+                         ("sync without a communicator", {**made, "sync": "nxn"})):
+            with self.assertRaisesRegex(spec.SpecError, why):
+                spec.load(text(bad))
 
     def test_synchronisation(self):
         barrier = {"number": 0, "name": "MPI_Barrier", "chapter": "collectives", "class": "collective", "since": "3.1",
@@ -159,6 +182,9 @@ class Output(unittest.TestCase):
         self.assertIn("record.start_receive(*request, source, tag);", self.wrapper("MPI_Irecv"))
         self.assertIn("record.start_send(*request, dest, tag);", self.wrapper("MPI_Isend"))
         self.assertIn("record.start_other(*request);", self.wrapper("MPI_Rput"))
+        self.assertIn("record.init_partitioned_send(dest, tag, partitions);", self.wrapper("MPI_Psend_init"))
+        self.assertIn("lose_partitioned(key_of(comm), dest, tag, Direction::kReceived);", self.wrapper("MPI_Precv_init"))
+        self.assertIn("Derivation::kInter, *newintercomm, hash_of_text(stringtag));", self.wrapper("MPI_Intercomm_create_from_groups"))
         self.assertIn("record.send_to_each(sendcounts_used, sendtypes_used);", self.wrapper("MPI_Alltoallw"))
         self.assertIn("if (role.root) record.add_received(", self.wrapper("MPI_Gather"))
         self.assertIn("if (!is_no_op(op)) record.send_to(", self.wrapper("MPI_Get_accumulate"))
@@ -269,7 +295,7 @@ class Output(unittest.TestCase):
         self.assertLess(self.wrapper("MPI_Mrecv").index("take_message(key_of(*message));"),
                         self.wrapper("MPI_Mrecv").index("return real("))
         for f in spec.load(SPEC):
-            made = [f.get(x).split()[-1] for x in ("new_comm", "new_window", "new_file", "new_message") if f.get(x)]
+            made = [f.get(x).split()[:2][-1] for x in ("new_comm", "new_window", "new_file", "new_message") if f.get(x)]
             if made and f.unwrapped is None and not f.hand:
                 self.assertIn(f") release(key_of(*{made[0]}));", self.wrapper(f.name))
             if f.get("frees"):
