@@ -98,7 +98,7 @@ bool is_blocked_in_call(std::int32_t tid) noexcept {
 // run for longer than they take, or sleeps in a call of the kernel. What it does then finds our doing ended.
 // False: one of them got no processor in that time, or there are too many.
 bool others_have_gone_on() noexcept {
-  constexpr std::uint64_t kLongestNs = 5'000 * kMillisecondNs, kPauseNs = 2 * kMillisecondNs;
+  constexpr std::uint64_t kLongestNs = 60'000 * kMillisecondNs, kPauseNs = 2 * kMillisecondNs;
   constexpr std::uint64_t kLongestStretchNs = 5 * kMillisecondNs;  // of such instructions
   Tasks* const tasks = list_tasks();
   if (tasks == nullptr) return false;
