@@ -256,8 +256,9 @@ void apply_gains(Analysis& analysis, profile::Gains gains) {
       const auto found = predicted.find(change_of(finding, analysis).text);
       if (found == predicted.end()) continue;
       // What sums say is at most what this cause costs. A change that gains more takes other causes away,
-      // too.
-      if (finding.gain_s && found->second->gain_s > *finding.gain_s) continue;
+      // too. Both come from samples, and differ by some per cent where they mean the same.
+      constexpr double kSame = 1.05;
+      if (finding.gain_s && found->second->gain_s > kSame * *finding.gain_s) continue;
       finding.gain_s = std::max(found->second->gain_s, 0.0);
       finding.gain_error_s = found->second->error_s;
       finding.change = found->second->change;

@@ -21,7 +21,9 @@ class Light(recording.RecordingTest):
         self.assertEqual([(cell["src"], cell["dst"], cell["messages"]) for cell in report["mpi"]["matrix"]], [(0, 1, 50)])
         for rank in report["ranks"]:
             self.assertGreater(rank["mpi_s"], 0)
-            self.assertGreater(rank["samples"], 10)
+            # About 20 per second, but one only for all the time in which it waits for a processor.
+            self.assertGreater(rank["samples"], 0)
+            self.assertLess(rank["samples"], 30 * rank["elapsed_s"] + 5)
             parts = sum(rank[f"{part}_s"] for part in ("python", "native", "system", "mpi", "io", "idle", "runnable"))
             self.assertAlmostEqual(parts, rank["elapsed_s"], delta=0.1)
         # What it cannot know is not there, and not 0.

@@ -86,6 +86,7 @@ class Cluster:
         self.directory = tempfile.mkdtemp(prefix="cps-", dir="/tmp")
         os.chmod(self.directory, 0o755)
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
+        self.failed = set()
         self.variables = {}
         done = self.testbed("start", str(nodes), *options)
         if done.returncode != 0:
@@ -138,6 +139,17 @@ class Cluster:
     def fail(self, node):
         """Ends a node and all that runs on it, as a power cut does."""
         self.testbed("fail", node, check=True)
+        self.failed.add(node)
+
+    def ended_daemons(self):
+        """Of nodes whose slurmd has ended by itself: the end of its log."""
+        lines = self.testbed("processes").stdout.decode(errors="replace").splitlines()
+        running = {line.split()[-1] for line in lines if "slurmd -D -N n" in line}
+        ended = []
+        for node in set(self.names) - running - self.failed:
+            with open(os.path.join(self.directory, "log", f"slurmd.{node}.log"), errors="replace") as log:
+                ended.append(f"slurmd of {node} has ended:\n" + "".join(log.readlines()[-30:]))
+        return ended
 
     def processes(self):
         """(node, pid, uid, name, arguments) of the processes on nodes, without those that make a node and without
@@ -239,6 +251,8 @@ class SlurmTest(recording.RecordingTest):
                 cls.skip = str(reason)
         if cls.skip:
             self.skipTest(cls.skip)
+        # Each job would wait for its limit.
+        self.assertEqual(cls.cluster.ended_daemons(), [])
         self.home = tempfile.mkdtemp(prefix="clusterprof-home-")
         self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
         for directory in (self.directory, self.home):

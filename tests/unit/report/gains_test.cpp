@@ -253,6 +253,14 @@ TEST(Gains, AChangeThatGainsMoreThanTheCauseCostsLeavesTheEstimate) {
   EXPECT_EQ(words::gain(imbalance), "To gain: at most 2.92 s (estimated from sums).");
 }
 
+TEST(Gains, SomePerCentMoreThanTheCauseCostsAreTheSame) {
+  Analysis a = analyse(testing::training_run());
+  apply_gains(a, gains({predicted("rank 3 = mean", 3, 0.2)}));
+  const Finding& imbalance = *find_kind(a, FindingKind::kLoadImbalance);
+  EXPECT_DOUBLE_EQ(*imbalance.gain_s, 3);
+  EXPECT_EQ(imbalance.change, "rank 3 = mean");
+}
+
 TEST(Gains, WhatIsLessThanItsErrorIsNotSure) {
   Analysis a = analyse(testing::training_run());
   apply_gains(a, gains({predicted("rank 3 = mean", 0.1, 0.2)}));
