@@ -42,44 +42,14 @@ inline constexpr PythonLayout kPython314 = {
     .str_compact_data = 56,
 };
 
-inline constexpr PythonLayout kPython314FreeThreaded = {
-    .minor = 14,
-    .free_threaded = true,
-    .chain = FrameChain::kCurrentFrame,
-    .instruction_field = InstructionField::kPointer,
-    .gil_field = GilField::kAttachState,
-    .tstate_interp = 16,
-    .tstate_frame = 72,
-    .tstate_thread_id = 152,
-    .tstate_gil = 44,
-    .tstate_datastack_chunk = 232,
-    .tstate_datastack_top = 240,
-    .tstate_base_frame = kAbsent,
-    .tstate_executor = 272,
-    .cframe_current_frame = kAbsent,
-    .cframe_previous = kAbsent,
-    .frame_code = 0,
-    .frame_previous = 8,
-    .frame_instruction = 56,
-    .frame_owner = 78,
-    .frame_is_entry = kAbsent,
-    .generator_state = kAbsent,
-    .frame_code_tag_bits = 1,
-    .frame_tlbc_index = 72,
-    .code_filename = 128,
-    .code_name = 144,
-    .code_first_line = 84,
-    .code_line_table = 152,
-    .code_instructions = 232,
-    .code_tlbc = 224,
-    .object_type = 24,
-    .bytes_size = 32,
-    .bytes_data = 48,
-    .str_length = 32,
-    .str_state = 48,
-    .str_ascii_data = 56,
-    .str_compact_data = 72,
-    .str_state_shift = 6,
-};
+inline constexpr PythonLayout kPython314FreeThreaded = [] {
+  PythonLayout layout = without_gil(kPython314);
+  layout.frame_owner = 78;
+  layout.frame_tlbc_index = 72;
+  layout.code_instructions = 232;
+  layout.code_tlbc = 224;
+  layout.str_state_shift = 6;
+  return layout;
+}();
 
 }  // namespace clusterprof::agent

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace clusterprof::agent {
 
@@ -80,6 +81,20 @@ struct PythonLayout {
 
   bool operator==(const PythonLayout&) const = default;
 };
+
+// The same version built without the GIL: the header of its objects is 16 bytes longer. What else differs,
+// the version's file says.
+constexpr PythonLayout without_gil(PythonLayout layout) {
+  constexpr std::uint16_t kLongerHeader = 16;
+  layout.free_threaded = true;
+  for (std::uint16_t PythonLayout::*const field :
+       {&PythonLayout::object_type, &PythonLayout::code_filename, &PythonLayout::code_name,
+        &PythonLayout::code_first_line, &PythonLayout::code_line_table, &PythonLayout::code_instructions,
+        &PythonLayout::bytes_size, &PythonLayout::bytes_data, &PythonLayout::str_length,
+        &PythonLayout::str_state, &PythonLayout::str_ascii_data, &PythonLayout::str_compact_data})
+    layout.*field = static_cast<std::uint16_t>(layout.*field + kLongerHeader);
+  return layout;
+}
 
 // _PyInterpreterFrame.owner
 inline constexpr std::uint8_t kOwnedByThread = 0;  // lies in the thread's data stack
