@@ -66,8 +66,8 @@ class OpenMpSentences : private FindingPhrases {
     return {first + ".", more};
   }
 
-  // "Its loop (dynamic) has 400 iterations and gives each thread 2.0 chunks on average; chunks of 6
-  // iterations would give it more."
+  // "Its loop (dynamic) has 400 iterations and gives each thread 2.0 chunks on average; try chunks
+  // of 6 iterations."
   [[nodiscard]] std::string loop() const {
     std::string has;
     if (e_.has(Key::kIterations)) {
