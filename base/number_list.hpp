@@ -14,7 +14,7 @@ namespace clusterprof {
 inline constexpr std::uint32_t kMaxProcessors = 65536;
 
 // "0-3,8": numbers in ascending order; empty where the text is no such list, or one beyond 65535.
-inline std::optional<std::vector<std::uint32_t>> parse_list(std::string_view text) {
+inline std::optional<std::vector<std::uint32_t>> parse_number_list(std::string_view text) {
   std::vector<std::uint32_t> numbers;
   const char* at = text.data();
   const char* const end = at + text.size();

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <set>
 
-#include "base/processor_list.hpp"
+#include "base/number_list.hpp"
 
 namespace clusterprof::aggregator::whatif {
 namespace {
@@ -29,7 +29,7 @@ std::vector<double> processors_of_nodes(const shard::ShardData& merged) {
   std::vector<bool> is_known(merged.nodes.size(), true);
   for (const shard::Rank& rank : merged.ranks) {
     if (rank.node >= allowed.size()) continue;
-    const auto list = parse_list(merged.strings[rank.affinity]);
+    const auto list = parse_number_list(merged.strings[rank.affinity]);
     if (list)
       allowed[rank.node].insert(list->begin(), list->end());
     else

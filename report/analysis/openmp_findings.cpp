@@ -214,7 +214,7 @@ class OpenMpFindings {
       finding.evidence.set(Key::kPoolSize, std::string("OMP_NUM_THREADS"));
       finding.evidence.set(Key::kAdvisedSize, std::max(1u, std::min(worst->processors, for_each)));
     }
-    if (const auto list = parse_list(info->affinity))
+    if (const auto list = parse_number_list(info->affinity))
       finding.evidence.set(Key::kProcessors, std::vector<std::int32_t>(list->begin(), list->end()));
   }
 

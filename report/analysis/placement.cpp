@@ -32,7 +32,7 @@ std::vector<Group> groups_of(const Analysis& a, std::uint32_t node,
   std::vector<const RankInfo*> ranks;
   std::vector<std::vector<std::uint32_t>> sets;
   for (const RankInfo* const rank : on_node) {
-    auto set = parse_list(rank->affinity);
+    auto set = parse_number_list(rank->affinity);
     if (!set && a.nodes[node].cpus != 0) {
       set.emplace(std::min(a.nodes[node].cpus, kMaxProcessors));
       std::iota(set->begin(), set->end(), 0u);
@@ -171,7 +171,7 @@ class Placement {
       ready_s += rank->category_s[static_cast<std::size_t>(shard::Category::kRunnable)].value_or(0) +
                  rank->mpi_runnable_s.value_or(0);
       own_cpu_s += rank->cpu_s.value_or(0);
-      if (const auto list = parse_list(rank->affinity)) processors.insert(list->begin(), list->end());
+      if (const auto list = parse_number_list(rank->affinity)) processors.insert(list->begin(), list->end());
     }
     if (processors.empty())
       for (std::uint32_t i = 0; i < std::min(info.cpus, kMaxProcessors); ++i)
@@ -294,7 +294,7 @@ class Placement {
     if (info.numa_nodes < 2 || info.cpus == 0) return;
     std::vector<std::int32_t> across;
     for (const RankInfo* const rank : on_node_[node]) {
-      const auto processors = parse_list(rank->affinity), memory = parse_list(rank->numa);
+      const auto processors = parse_number_list(rank->affinity), memory = parse_number_list(rank->numa);
       if (processors && memory && memory->size() > 1 && processors->size() <= info.cpus / info.numa_nodes)
         across.push_back(rank->rank);
     }

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/processor_list.hpp"
+#include "base/number_list.hpp"
 #include "report/analysis/analysis.hpp"
 
 namespace clusterprof::report {

@@ -34,7 +34,7 @@ std::string processors_of_their_own(
   std::vector<std::uint32_t> all;
   std::size_t size = 0;
   for (const auto& [where, ranks] : placement) {
-    const auto processors = parse_list(where.first);
+    const auto processors = parse_number_list(where.first);
     if (!processors || ranks.size() != 1 || (size != 0 && processors->size() != size)) return {};
     size = processors->size();
     all.insert(all.end(), processors->begin(), processors->end());

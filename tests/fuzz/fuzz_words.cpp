@@ -178,7 +178,7 @@ void lists(Input& input) {
     for (const auto& [first, last] : ranks) require(0 <= first && first <= last, "a rank list of no ranks");
   if (const auto event = cli::parse_sample_on(text))
     require(!event.value().event.empty(), "an event without a name");
-  if (const auto numbers = clusterprof::parse_list(text)) require(!numbers->empty(), "a list of nothing");
+  if (const auto numbers = clusterprof::parse_number_list(text)) require(!numbers->empty(), "a list of nothing");
   (void)cli::is_of_job(cli::job_in_name(text), as_argument(input.line()));
 }
 

@@ -70,10 +70,10 @@ TEST(OffCpuKinds, RunningInACallIsNotBlocked) {
 
 TEST(ProcessorLists, AreRead) {
   using List = std::vector<std::uint32_t>;
-  EXPECT_EQ(parse_list("0"), (List{0}));
-  EXPECT_EQ(parse_list("8,0-3,2"), (List{0, 1, 2, 3, 8}));
+  EXPECT_EQ(parse_number_list("0"), (List{0}));
+  EXPECT_EQ(parse_number_list("8,0-3,2"), (List{0, 1, 2, 3, 8}));
   for (const char* wrong : {"", "a", "1-", "3-1", "1,", ",1", "1 2", "0-99999999", "70000", "1--2"})
-    EXPECT_FALSE(parse_list(wrong)) << wrong;
+    EXPECT_FALSE(parse_number_list(wrong)) << wrong;
 }
 
 // `ranks` ranks of one node with as many CPU seconds and switches, allowed to run on `affinity`.
