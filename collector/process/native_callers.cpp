@@ -2,6 +2,7 @@
 #include "collector/process/native_callers.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace clusterprof::collector {
 namespace {
@@ -59,6 +60,16 @@ bool NativeCallers::goes_on(const std::deque<Sample>& of_thread, std::uint64_t t
       most_ns = std::max(most_ns, last.time_ns - std::min(last.time_ns, before.time_ns));
   }
   return time_ns - last.time_ns <= most_ns;
+}
+
+std::uint64_t NativeCallers::known_until_ns(std::uint32_t module, const RawTables& tables) {
+  std::uint64_t until_ns = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& [slot, of_thread] : samples_) {
+    const Sample& last = of_thread.back();
+    if (!last.blocked && call_of(last.path, module, tables).line != 0)
+      until_ns = std::min(until_ns, last.time_ns);
+  }
+  return until_ns;
 }
 
 std::uint32_t NativeCallers::caller(std::uint64_t time_ns, std::uint32_t module, std::uint64_t period_ns,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -224,6 +225,7 @@ std::uint64_t ProcessRecorder::main_thread_still_ns(std::uint64_t now_ns) const 
 
 void ProcessRecorder::finish(std::uint64_t end_ns) {
   slots_.look_again();
+  takes_all_ = true;
   poll(end_ns);
   for (const std::uint32_t index : slots_.found()) {
     RecordedThread& thread = threads_[index];
@@ -349,6 +351,16 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
     thread.account.end_window(begin, slot.start_cpu_ns, {}, ChargeSink(charges_, thread.main));
 }
 
+std::uint64_t ProcessRecorder::taken_until_ns(const RecordedThread& thread, std::uint64_t waiting_bytes,
+                                              std::uint64_t now_ns) {
+  constexpr std::uint64_t kEver = std::numeric_limits<std::uint64_t>::max(), kMostWaitNs = 1'000'000'000;
+  // Edges of windows are taken after the samples before them.
+  if (takes_all_ || waiting_bytes > wire::kRingBytes / 2 || windows_.are_possible() ||
+      !samples_.may_be_used(thread))
+    return kEver;
+  return std::max(samples_.user_known_until_ns(thread), now_ns - std::min(now_ns, kMostWaitNs));
+}
+
 double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   wire::ThreadSlot& slot = segment_.thread_slot(slot_index);
   // Ask before the ring is read: if the thread has ended by now, its last record is already in the ring.
@@ -371,9 +383,15 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   const std::uint64_t waiting_events = events_.waiting(slot_index);
   thread.loops.look(slot);
   if (waiting != 0) {
-    const bool sane = wire::ring_drain(slot.ring, [&](const wire::RecordHeader& record) {
-      samples_.take(thread, slot_index, record, slot.ring, latest_ns);
-    });
+    // What its samples say of the time between MPI events has to be there before the events.
+    const std::uint64_t until_ns = ended || waiting_events != 0 ? std::numeric_limits<std::uint64_t>::max()
+                                                                : taken_until_ns(thread, waiting, now_ns);
+    const bool sane = wire::ring_drain(
+        slot.ring,
+        [&](const wire::RecordHeader& record) {
+          samples_.take(thread, slot_index, record, slot.ring, latest_ns);
+        },
+        [&](const wire::RecordHeader& record) { return sample_time_ns(record, slot.ring) <= until_ns; });
     if (!sane) {
       drops_.add("damaged_ring");
       thread.words.clear();  // of what was lost

@@ -85,8 +85,8 @@ class ProcessRecorder {
   // called.
   void finish(std::uint64_t end_ns);
 
-  // With --memory: what changed since the last call, and what lives with that. Of a process that has ended, what it still had, and that
-  // it is given back.
+  // With --memory: what changed since the last call, and what lives with that. Of a process that has ended,
+  // what it still had, and that it is given back.
   [[nodiscard]] std::vector<MemoryChange> take_memory_changes() { return memory_.take_changes(); }
   [[nodiscard]] std::vector<MemoryChange> live_memory(std::uint64_t now_ns) { return memory_.live(now_ns); }
   [[nodiscard]] std::vector<MemoryLeft> memory_left(std::uint64_t end_ns) { return memory_.left(end_ns); }
@@ -136,6 +136,10 @@ class ProcessRecorder {
   [[nodiscard]] bool may_be_used(std::uint32_t slot) const;
   // Empties the rings of a slot. Returns how full the fuller one was, 0..1.
   double drain(std::uint32_t slot_index, std::uint64_t now_ns);
+  // Up to when the thread's samples are taken: those of a pool's thread stay in the ring for a moment while
+  // it is not known for whom it works.
+  [[nodiscard]] std::uint64_t taken_until_ns(const RecordedThread& thread, std::uint64_t waiting_bytes,
+                                             std::uint64_t now_ns);
   void begin_thread(RecordedThread& thread, const wire::ThreadSlot& slot, std::uint64_t now_ns);
   // Another thread has the slot now, and this one did not report its end.
   void end_replaced_thread(RecordedThread& thread, std::uint64_t end_ns);
@@ -191,6 +195,7 @@ class ProcessRecorder {
   ThreadTable ended_threads_;
   std::uint32_t freed_slots_ = 0;                                  // in this round
   std::uint64_t measured_mpi_ns_ = 0, measured_mpi_until_ns_ = 0;  // that is in the series of the main thread
+  bool takes_all_ = false;  // nothing comes behind what is in the rings
   bool finished_ = false;
 };
 

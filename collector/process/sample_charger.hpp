@@ -123,6 +123,10 @@ class SampleCharger {
   // Whether it may be a pool's thread, whose time counts for the thread that uses the pool: samples of other
   // threads are to be taken first.
   [[nodiscard]] bool may_be_used(const RecordedThread& thread) const;
+  // Of such a thread: until when it is known for whom it works (monotonic clock).
+  [[nodiscard]] std::uint64_t user_known_until_ns(const RecordedThread& thread) {
+    return callers_.known_until_ns(thread.origin.module, store_.tables());
+  }
   // The time between samples, as it was asked for; and whether the CPU clock is the base of all times.
   [[nodiscard]] std::uint64_t period_ns() const noexcept { return period_ns_; }
   [[nodiscard]] bool cpu_clock() const noexcept { return cpu_clock_; }

@@ -33,6 +33,14 @@ RecordKind read_record(const wire::RecordHeader& record, const wire::Ring& ring,
   return RecordKind::kSample;
 }
 
+std::uint64_t sample_time_ns(const wire::RecordHeader& record, const wire::Ring& ring) {
+  const auto* const from = reinterpret_cast<const std::uint8_t*>(&record);
+  wire::SampleRecord copy;
+  if (wire::kRingBytes - static_cast<std::uint32_t>(from - ring.data) < sizeof copy) return 0;
+  std::memcpy(&copy, from, sizeof copy);
+  return copy.header.type == wire::kSample && copy.header.bytes >= sizeof copy ? copy.time_ns : 0;
+}
+
 bool read_thread_tie(const wire::RecordHeader& record, const wire::Ring& ring, wire::ThreadTie& tie) {
   const auto* const from = reinterpret_cast<const std::uint8_t*>(&record);
   if (wire::kRingBytes - static_cast<std::uint32_t>(from - ring.data) < sizeof tie) return false;

@@ -45,6 +45,9 @@ enum class RecordKind : std::uint8_t {
 [[nodiscard]] RecordKind read_record(const wire::RecordHeader& record, const wire::Ring& ring,
                                      std::size_t known_words, RingSample& sample);
 
+// When a sample was taken. 0: it is no sample, or not a whole one.
+[[nodiscard]] std::uint64_t sample_time_ns(const wire::RecordHeader& record, const wire::Ring& ring);
+
 // Of a record of type kThreadTie. False: it is damaged.
 [[nodiscard]] bool read_thread_tie(const wire::RecordHeader& record, const wire::Ring& ring,
                                    wire::ThreadTie& tie);

@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kRingBytes = 256 * 1024;  // power of two
 // and is a multiple of 8.
 struct RecordHeader {
   std::uint32_t bytes;
-  std::uint16_t type;  // RecordType
+  std::uint16_t type;    // RecordType
   std::uint16_t detail;  // by type: the ticks of a kSample, else 0
 };
 static_assert(sizeof(RecordHeader) == 8);
@@ -65,10 +65,10 @@ inline void ring_commit(Ring& ring, std::uint64_t position, std::uint32_t bytes)
 }
 
 // Consumer side. Calls visit(const RecordHeader&) for every complete record and frees the
-// space. The producer is not trusted, and can write both positions: returns false, with the ring emptied,
-// when a position or a header makes no sense.
-template <typename Visit>
-bool ring_drain(Ring& ring, Visit&& visit) {
+// space, up to the first record that is_wanted(const RecordHeader&) refuses. The producer is not trusted, and
+// can write both positions: returns false, with the ring emptied, when a position or a header makes no sense.
+template <typename Visit, typename Wanted>
+bool ring_drain(Ring& ring, Visit&& visit, Wanted&& is_wanted) {
   std::uint64_t read = ring.read_position.load(std::memory_order_relaxed);
   const std::uint64_t write = ring.write_position.load(std::memory_order_acquire);
   // Behind a position between two words, a header could reach beyond the end.
@@ -86,11 +86,19 @@ bool ring_drain(Ring& ring, Visit&& visit) {
       ring.read_position.store(write, std::memory_order_release);
       return false;
     }
-    if (header.type != kPadding) visit(shared);
+    if (header.type != kPadding) {
+      if (!is_wanted(shared)) return true;
+      visit(shared);
+    }
     read += header.bytes;
     ring.read_position.store(read, std::memory_order_release);
   }
   return true;
+}
+
+template <typename Visit>
+bool ring_drain(Ring& ring, Visit&& visit) {
+  return ring_drain(ring, visit, [](const RecordHeader&) { return true; });
 }
 
 }  // namespace clusterprof::wire

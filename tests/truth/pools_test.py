@@ -81,7 +81,7 @@ class Pools(truth.TruthTest):
         told = json.loads(done.stdout)
         self.report(run)
         cpu = self.cpu_of_others(run)
-        # At the ends of a call, and of each look at the rings, it is not known whether the call goes on.
+        # At the ends of a call it is not known whether it goes on.
         for function in ("first", "second"):
             self.measured_near(cpu.get(function, 0), told[function], 0.05 + 0.15 * told[function], f"{version}: {function}")
         self.measured_near(cpu.get("aside", 0), 0, 0.05, f"{version}: while no line uses the pool")

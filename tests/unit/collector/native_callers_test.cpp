@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/unit/collector/times.hpp"
 
 namespace clusterprof::collector {
@@ -76,6 +78,21 @@ TEST_F(Callers, ABlockedCallEndsAtMostAPeriodBeforeTheNextSample) {
   sample(0, 310, in_first_);
   sample(0, 400, first_);
   EXPECT_EQ(caller(320), 0u) << "not blocked";
+}
+
+TEST_F(Callers, AreKnownUntilTheLastSampleOfARunningThreadInACall) {
+  constexpr std::uint64_t kEver = std::numeric_limits<std::uint64_t>::max();
+  const auto known_until_ns = [&] { return callers_.known_until_ns(kLibrary, store_.tables()); };
+  EXPECT_EQ(known_until_ns(), kEver);
+  sample(0, 100, first_);
+  EXPECT_EQ(known_until_ns(), kEver) << "it is in no call";
+  sample(0, 110, in_first_);
+  sample(1, 120, in_second_);
+  EXPECT_EQ(known_until_ns(), 110 * kMs);
+  sample(0, 130, in_first_, true);
+  EXPECT_EQ(known_until_ns(), 120 * kMs) << "a blocked call goes on";
+  sample(1, 140, 0);
+  EXPECT_EQ(known_until_ns(), kEver) << "it has ended";
 }
 
 TEST_F(Callers, OfTwoThreadsInDifferentCallsNothingIsKnown) {

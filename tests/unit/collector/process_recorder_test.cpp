@@ -316,32 +316,66 @@ TEST_F(Recording, TheTimeOfATaskIsBelowWhatAwaitsIt) {
   EXPECT_EQ(of_unnamed.cpu_ns, 0u);
 }
 
-TEST_F(Recording, AThreadOfALibraryCountsForTheLineThatUsesIt) {
-  constexpr std::uint64_t kPool = 0x80000;
-  fake_.module("/home/u/libpool.so", kPool, kPool + 0x10000, kPool);
-  fake_.slot(1).start_function = kPool + 0x50;
-  fake_.thread(1, 101, kStart);
-  Sample main, worker;
-  main.words = {kPool + 1, kPool + 0x30, kNumpy + 0x10, python_word(3), 7};
-  main.flags = wire::kHasPython;
-  worker.words = {kPool + 0x70, kPool + 0x60};
-  for (std::uint64_t i = 1; i <= 6; ++i) {
-    main.time_ns = kStart + 10 * i * kMs;
-    main.cpu_ns = 10 * i * kMs;
-    if (i == 5) main.words = {kPython + 1, python_word(9), 7};
-    fake_.sample(0, main);
-    worker.time_ns = main.time_ns + 5 * kMs;
-    worker.cpu_ns = main.cpu_ns;
-    fake_.sample(1, worker);
-    recorder().poll(worker.time_ns);
+class PoolRecording : public Recording {
+ protected:
+  PoolRecording() {
+    fake_.module("/home/u/libpool.so", kPool, kPool + 0x10000, kPool);
+    fake_.slot(1).start_function = kPool + 0x50;
+    fake_.thread(1, 101, kStart);
+    main_.words = {kPool + 1, kPool + 0x30, kNumpy + 0x10, python_word(3), 7};
+    main_.flags = wire::kHasPython;
+    worker_.words = {kPool + 0x70, kPool + 0x60};
   }
-  recorder().finish(worker.time_ns);
-  std::map<std::string, std::uint64_t> found;
-  for (const Row& row : rows(recorder().report(worker.time_ns)))
-    if (!row.main) found[row.path] += row.samples;
-  EXPECT_EQ(found, (std::map<std::string, std::uint64_t>{
-                       {"step:3;_multiarray.so+10;[libpool.so threads];libpool.so+60;libpool.so+70!", 4},
-                       {"libpool.so+60;libpool.so+70!", 2}}));
+  void sample(std::uint32_t slot, Sample& sample, std::uint64_t ms) {
+    sample.time_ns = kStart + ms * kMs;
+    sample.cpu_ns = ms * kMs;
+    fake_.sample(slot, sample);
+  }
+  // Samples of other threads than the main one, by path.
+  std::map<std::string, std::uint64_t> of_workers(std::uint64_t end_ms) {
+    recorder().finish(kStart + end_ms * kMs);
+    std::map<std::string, std::uint64_t> found;
+    for (const Row& row : rows(recorder().report(kStart + end_ms * kMs)))
+      if (!row.main) found[row.path] += row.samples;
+    return found;
+  }
+
+  static constexpr std::uint64_t kPool = 0x80000;
+  static constexpr const char* kBelowLine =
+      "step:3;_multiarray.so+10;[libpool.so threads];libpool.so+60;libpool.so+70!";
+  static constexpr const char* kNotKnown = "libpool.so+60;libpool.so+70!";
+  Sample main_, worker_;
+};
+
+TEST_F(PoolRecording, AThreadOfALibraryCountsForTheLineThatUsesIt) {
+  for (std::uint64_t i = 1; i <= 6; ++i) {
+    if (i == 5) main_.words = {kPython + 1, python_word(9), 7};
+    sample(0, main_, 10 * i);
+    sample(1, worker_, 10 * i + 5);
+    recorder().poll(worker_.time_ns);
+  }
+  EXPECT_EQ(of_workers(65), (std::map<std::string, std::uint64_t>{{kBelowLine, 3}, {kNotKnown, 3}}));
+}
+
+// The thread that uses the pool does not get a processor for a while: its next sample tells where it was.
+TEST_F(PoolRecording, SamplesOfThreadsWaitUntilItIsKnownForWhomTheyWork) {
+  sample(0, main_, 10);
+  for (std::uint64_t ms = 15; ms < 400; ms += 10) {
+    sample(1, worker_, ms);
+    recorder().poll(worker_.time_ns);
+  }
+  sample(0, main_, 400);
+  recorder().poll(main_.time_ns);
+  EXPECT_EQ(of_workers(400), (std::map<std::string, std::uint64_t>{{kBelowLine, 39}}));
+}
+
+TEST_F(PoolRecording, SamplesOfThreadsWaitForASecondAtMost) {
+  sample(0, main_, 10);
+  sample(1, worker_, 500);
+  recorder().poll(worker_.time_ns);
+  recorder().poll(kStart + 1501 * kMs);
+  sample(0, main_, 1510);
+  EXPECT_EQ(of_workers(1510), (std::map<std::string, std::uint64_t>{{kNotKnown, 1}}));
 }
 
 TEST_F(Recording, PageFaultsHaveAPathOfTheirOwn) {
