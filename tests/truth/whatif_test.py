@@ -20,8 +20,9 @@ CHANGES = {"half": ["function solve x0.5"], "equal": ["rank 1 = mean"], "both": 
 SOURCE = f"{recording.SOURCE}/tests/truth/programs/whatif.c"
 # Of runs with another network.
 PAIRS = 3
-LATENCY_S = 0.01
-RATE_BITS_PER_S = 400_000_000  # a message of 1 MiB takes 21 ms
+# Most of the time is on the network: on a machine that others use, too, the change has to be more than what they take.
+LATENCY_S = 0.03
+RATE_BITS_PER_S = 100_000_000  # a message of 1 MiB takes 84 ms
 
 
 def line_of(text):
@@ -58,6 +59,14 @@ def changed(kind, own):
         factors = [0.5 * factor for factor in factors]
     return [[time - (1 - factor) * wanted for time, wanted in zip(*of_rank)]
             for factor, *of_rank in zip(factors, own["solve_s"], wanted_s)]
+
+
+def most_late_s(own):
+    """What the machine made ranks late by, as far as it can show: in MPI, and in each round what the latest rank was late by.
+    Much of this is behind the rank that works longest, and shows when that one becomes faster."""
+    in_mpi_s = own["elapsed_s"] - elapsed_s("allreduce", own["solve_s"], own["prepare_s"])
+    late_s = [[time - wanted for time, wanted in zip(*of_rank)] for of_rank in zip(own["solve_s"], own["to_solve_s"])]
+    return in_mpi_s + sum(max(of_round) for of_round in zip(*late_s))
 
 
 def gain_s(own, pattern, kind):
@@ -146,7 +155,7 @@ class WhatIf(recording.RecordingTest):
             gains_s.append(result["elapsed_s"] - result["predicted_s"])
             errors_s.append(result["error_s"])
         whole, real = statistics.median(whole_s), statistics.median(real_s)
-        # The change must show, or it would be no test: half of the time is on the network.
+        # The change must show, or it would be no test.
         self.measured_below(real, -0.3 * whole, "what is really lost")
         self.near(statistics.median(gains_s), real, {"error_s": statistics.median(errors_s)}, {"elapsed_s": whole}, f"gain of {change}")
 
@@ -182,7 +191,7 @@ class WhatIf(recording.RecordingTest):
                                          options=["-q", "-r", str(RATE_HZ)],
                                          env=dict(os.environ, CLUSTERPROF_EVENT_BUDGET="600")))
         # What the machine made ranks late by may go with the change or stay.
-        late_s = own["elapsed_s"] - elapsed_s("allreduce", own["to_solve_s"], own["prepare_s"])
+        late_s = most_late_s(own)
         for kind, changes in CHANGES.items():
             result = self.predicted("run", changes)
             self.assertEqual(result["method"], "replay")
