@@ -82,12 +82,14 @@ void reset(Scratch& scratch) noexcept {
 constexpr std::uintptr_t kWalkBytes = 6 * 1024;
 
 // False near the end of an alternate stack, beyond which there may be anything. A fault in a walk takes
-// another frame of the size of ours.
+// another frame of the size of ours, which begins where the thread was, or where the alternate stack begins.
 bool has_room_for_walks(const ucontext_t& interrupted) noexcept {
   const auto low = reinterpret_cast<std::uintptr_t>(interrupted.uc_stack.ss_sp);
+  const std::uintptr_t bytes = interrupted.uc_stack.ss_size;
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  const auto frame_bytes = static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP]) - here;
-  return here - low >= interrupted.uc_stack.ss_size || here - low >= kWalkBytes + frame_bytes;
+  const auto sp = static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP]);
+  const std::uintptr_t frame_bytes = (sp - low < bytes ? sp : low + bytes) - here;
+  return here - low >= bytes || here - low >= kWalkBytes + frame_bytes;
 }
 
 enum class Sender { kTimer, kEvent, kWatcher, kLate, kForeign };

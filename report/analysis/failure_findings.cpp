@@ -60,7 +60,8 @@ class FailureFindings {
     };
     if (first == nullptr) vanished();
     if (!after.empty()) {
-      Finding& finding = add_failure(Kind::kRanksEndedAfter, after, *after.front());
+      Finding& finding = add_failure(Kind::kRanksEndedAfter, after,
+                                     first == nullptr ? *first_killed(after) : *after.front());
       add_ends(finding, after);
       if (first != nullptr) finding.evidence.set(Key::kCauseRank, first->rank);
     }
@@ -174,6 +175,15 @@ class FailureFindings {
     }
     finding.evidence.set(Key::kSignals, std::vector<std::int32_t>(signals.begin(), signals.end()));
     finding.evidence.set(Key::kStatuses, std::vector<std::int32_t>(statuses.begin(), statuses.end()));
+  }
+
+  // MPICH's launcher ends the others by SIGKILL, too. So where all were killed and nothing tells why, the
+  // first one is the one to look at; of other ends, the first in the list.
+  static const RankInfo* first_killed(const std::vector<const RankInfo*>& ranks) {
+    static constexpr int kSigKill = 9;
+    const bool all_killed =
+        std::ranges::all_of(ranks, [](const RankInfo* rank) { return rank->exit_signal == kSigKill; });
+    return all_killed ? *std::ranges::min_element(ranks, {}, &RankInfo::end_s) : ranks.front();
   }
 
   // Adds a finding if the launcher ended before the ranks that failed: it is the reason then, unless MPI had

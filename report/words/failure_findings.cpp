@@ -59,6 +59,8 @@ class FailureSentences : private FindingPhrases {
   }
 
  private:
+  static constexpr int kSigKill = 9;
+
   [[nodiscard]] FindingText launcher_gone() const {
     const std::string launcher = e_.has(Key::kLauncher) && !e_.name(Key::kLauncher).empty()
                                      ? format::shorten_middle(format::printable(e_.name(Key::kLauncher)), 32)
@@ -141,7 +143,9 @@ class FailureSentences : private FindingPhrases {
     const std::string list = ends();
     if (!e_.has(Key::kCauseRank))
       return {fmt::format("{} {} ended by {}{}.", who(), f_.ranks.size() == 1 ? "was" : "were", list,
-                          last_seen("; rank {} was last seen")),
+                          last_seen(list == format::signal_name(kSigKill)
+                                        ? "; rank {}, the first of them, was last seen"
+                                        : "; rank {} was last seen")),
               ""};
     return {fmt::format("{} ended after rank {} had failed: {}.", who(), whole(Key::kCauseRank), list), ""};
   }

@@ -6,12 +6,20 @@ import os
 import signal
 import stat
 import subprocess
+import time
+import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import recording
+from memory_groups import MemoryGroup
+
+MIB = 1 << 20
+FLAVOURS = ("openmpi", "mpich")
 
 C = r"""
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +35,11 @@ static int fail_here(const char *how) {
   if (strcmp(how, "fpe") == 0) zero = 7 / zero; /* line of fpe */
   if (strcmp(how, "assert") == 0) assert(zero != 0); /* line of assert */
   if (strcmp(how, "abort") == 0) abort(); /* line of abort */
+  if (strcmp(how, "alternate") == 0) { /* as libraries do that print a stack when a program fails */
+    stack_t stack = {malloc(1 << 16), 0, 1 << 16};
+    sigaltstack(&stack, 0);
+    abort(); /* line of alternate */
+  }
   if (strcmp(how, "heap") == 0) {
     char *block = malloc(100);
     free(block);
@@ -66,13 +79,15 @@ def line_of(source, what):
     return next(number for number, line in enumerate(source.split("\n"), 1) if f"line of {what}" in line)
 
 
-class Failure(recording.RecordingTest):
+class FailureTest(recording.RecordingTest):
     def write(self, name, text):
         path = os.path.join(self.directory, name)
         with open(path, "w") as file:
             file.write(text)
         return path
 
+
+class Failure(FailureTest):
     def compile(self, compiler, name, text):
         self.need(compiler)
         program = os.path.join(self.directory, name.split(".")[0])
@@ -95,7 +110,7 @@ class Failure(recording.RecordingTest):
         program = self.compile("gcc", "solver.c", C)
         seen = "begin: password=***\n"
         for how, number in (("segv", signal.SIGSEGV), ("fpe", signal.SIGFPE), ("assert", signal.SIGABRT), ("abort", signal.SIGABRT),
-                            ("heap", signal.SIGABRT)):
+                            ("alternate", signal.SIGABRT), ("heap", signal.SIGABRT)):
             with self.subTest(how):
                 found, stderr, report = self.failure([program, how], how)
                 self.assertEqual((found["kind"], found["signal"], found["status"]), ("signal", number, None))
@@ -153,28 +168,205 @@ class Failure(recording.RecordingTest):
                 self.assertEqual(found["stderr_tail"], stderr)
                 self.assertIn(f"fail() train.py:{line_of(TRAIN, 'fail')}: ValueError: bad batch 17.", report["findings"][0]["text"])
 
-    def test_one_rank_of_several(self):
-        for flavour in ("openmpi", "mpich"):
-            for how, number in (("mpi_abort", 7), ("segv", 0)):
-                with self.subTest((flavour, how)):
-                    run = f"{flavour}-{how}"
-                    before = recording.launcher(flavour, 3)
-                    self.need(before[0])
-                    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-                    done = self.record([recording.program(flavour, "ends"), how, str(number), "1"], before=before, options=["-q"],
-                                       run=run, env=environment)
-                    self.assertNotEqual(done.returncode, 0)
-                    self.await_last_shard(run)
-                    report = self.report(run)
-                    found = report["failure"]
-                    self.assertIsNotNone(found, report["findings"])
-                    self.assertEqual(found["rank"], 1, report["findings"])
-                    self.assertEqual(found["function"], "main", found)
-                    self.assertEqual(report["findings"][0]["ranks"], [1])
-                    if how == "mpi_abort":
-                        self.assertEqual((found["kind"], found["abort_code"]), ("abort", 7))
-                    else:
-                        self.assertEqual((found["kind"], found["signal"], found["address"]), ("signal", signal.SIGSEGV, "0x0"))
+
+# Rank 1 of three fails as it is told, on a known line; the others wait for it in MPI_Barrier.
+RANKS_CPP = r"""
+#include <assert.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+#include <stdexcept>
+static volatile int zero;
+static volatile int *volatile nowhere = (volatile int *)0x10;
+static void work() {
+  clock_t end = clock() + CLOCKS_PER_SEC / 20;
+  while (clock() < end) zero = 0;  // line of xcpu, line of kill
+}
+static int fall(volatile int depth) {
+  volatile char room[4096];
+  room[0] = (char)depth;
+  return depth < 0 ? 0 : fall(depth + 1) + room[0];
+}
+static void fill() {
+  for (;;) memset(malloc(1 << 20), 1, 1 << 20);  // line of memory
+}
+static volatile int *past_the_end() {
+  char name[] = "/tmp/clusterprof-test-XXXXXX";
+  int file = mkstemp(name);
+  unlink(name);
+  return (volatile int *)mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+}
+static void fail_here(const char *how) {
+  work();
+  if (strcmp(how, "exit") == 0) exit(5);  // line of exit
+  if (strcmp(how, "segv") == 0) *nowhere = 1;  // line of segv
+  if (strcmp(how, "bus") == 0) *past_the_end() = 1;  // line of bus
+  if (strcmp(how, "fpe") == 0) zero = 7 / zero;  // line of fpe
+  if (strcmp(how, "ill") == 0) __asm__ volatile("ud2");  // line of ill
+  if (strcmp(how, "assert") == 0) assert(zero != 0);  // line of assert
+  if (strcmp(how, "abort") == 0) abort();  // line of abort
+  if (strcmp(how, "overflow") == 0) fall(0);
+  if (strcmp(how, "exception") == 0) throw std::out_of_range("no cell 17");  // line of exception
+  if (strcmp(how, "mpi_abort") == 0) MPI_Abort(MPI_COMM_WORLD, 7);  // line of mpi_abort
+  if (strcmp(how, "memory") == 0) fill();
+  if (strcmp(how, "xcpu") == 0) kill(getpid(), SIGXCPU);
+  if (strcmp(how, "kill") == 0) kill(getpid(), SIGKILL);
+}
+int main(int argc, char **argv) {
+  int rank, pid = getpid(), pids[3];
+  rlimit none = {0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Allgather(&pid, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD);
+  if (rank == 1 && strcmp(argv[1], "limit") == 0) {
+    work();
+    for (int other = 0; other < 3; ++other) kill(pids[other], SIGTERM);
+    pause();
+  }
+  if (rank == 1) fail_here(argv[1]);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+}
+"""
+# For Python: no mpi4py is there for both MPIs.
+RANKS_C = r"""
+#include <mpi.h>
+int begin(void) {
+  int rank;
+  MPI_Init(0, 0);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+void wait_for_all(void) { MPI_Barrier(MPI_COMM_WORLD); }
+"""
+RANKS_PYTHON = """
+import ctypes, sys
+mpi = ctypes.CDLL(sys.argv[1])
+def fail(batch):
+    raise ValueError(f"bad batch {batch}")  # line of python
+if mpi.begin() == 1:
+    fail(17)
+mpi.wait_for_all()
+"""
+
+
+# KIND: (what `failure` has, what the first finding says). LINE is that of the line of KIND in the source.
+ENDS = {
+    "exit": (dict(kind="exit", status=5), r"Rank 1 exited with status 5; last sampled in fail_here\(.*\) ranks.cpp:LINE\."),
+    "segv": (dict(kind="signal", signal=signal.SIGSEGV, address="0x10", stack_overflow=False),
+             r"Rank 1 ended by SIGSEGV .*fail_here\(.*\) ranks.cpp:LINE: it accessed address 0x10\."),
+    "bus": (dict(kind="signal", signal=signal.SIGBUS), r"Rank 1 ended by SIGBUS .*fail_here\(.*\) ranks.cpp:LINE: it accessed address 0x[0-9a-f]+000\."),
+    "fpe": (dict(kind="signal", signal=signal.SIGFPE), r"Rank 1 ended by SIGFPE .*fail_here\(.*\) ranks.cpp:LINE\."),
+    "ill": (dict(kind="signal", signal=signal.SIGILL), r"Rank 1 ended by SIGILL .*fail_here\(.*\) ranks.cpp:LINE\."),
+    "xcpu": (dict(kind="signal", signal=signal.SIGXCPU), r"Rank 1 ended by SIGXCPU in work\(\) ranks.cpp:LINE\."),
+    "assert": (dict(kind="signal", signal=signal.SIGABRT),
+               r"Rank 1 ended by SIGABRT .*fail_here\(.*\) ranks.cpp:LINE: .*Assertion `zero != 0' failed\."),
+    "abort": (dict(kind="signal", signal=signal.SIGABRT, message=None), r"Rank 1 ended by SIGABRT .*fail_here\(.*\) ranks.cpp:LINE\."),
+    "overflow": (dict(kind="signal", signal=signal.SIGSEGV, stack_overflow=True), r"Rank 1 ended by SIGSEGV in fall\(.*\) ranks.cpp:\d+: its stack was used up\."),
+    "exception": (dict(kind="exception", signal=signal.SIGABRT, exception="std::out_of_range", message="no cell 17"),
+                  r"Rank 1 ended by an uncaught exception \(SIGABRT\) in fail_here\(.*\) ranks.cpp:LINE .*: std::out_of_range: no cell 17\."),
+    "python": (dict(kind="exception", status=1, exception="ValueError", message="bad batch 17"),
+               r"Rank 1 ended by an uncaught exception \(status 1\).* fail\(\) ranks.py:LINE: ValueError: bad batch 17\."),
+    "mpi_abort": (dict(kind="abort", abort_code=7), r"Rank 1 called MPI_Abort with code 7 .*fail_here\(.*\) ranks.cpp:LINE\."),
+    "memory": (dict(kind="oom", signal=signal.SIGKILL), r"Rank 1 was killed because memory was short in fill\(\) ranks.cpp:LINE\."),
+    "kill": (dict(kind="signal", signal=signal.SIGKILL), r"Rank 1 ended by SIGKILL in work\(\) ranks.cpp:LINE\."),
+    "limit": (dict(kind="time_limit", signal=signal.SIGTERM), r"The job's time limit had passed: ranks 0-2 ended from .*"),
+}
+# Its launcher kills the others, too, so that nobody knows who killed the first.
+OF_MPICH = {"kill": (None, r"Ranks 0-2 were ended by SIGKILL; rank 1, the first of them, was last seen in work\(\) ranks.cpp:LINE\.")}
+FAULTS = ("segv", "bus", "fpe", "ill")
+
+
+class OneOfSeveral(FailureTest):
+    """What is said of each end on each MPI. The ranks that the launcher ends then are told of in one line."""
+
+    def start(self, flavour, kind, group):
+        program = [os.path.join(self.directory, f"ranks-{flavour}"), kind]
+        before = recording.launcher(flavour, 3)
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        if kind == "python":
+            program = [recording.PYTHON, os.path.join(self.directory, "ranks.py"), f"{program[0]}.so"]
+        if kind == "limit":
+            environment["SLURM_JOB_END_TIME"] = str(int(time.time()))
+        if kind == "memory":
+            before = [*group.enter(), *before]
+        return self.record(program, before=before, options=["-q", "--no-html"], run=f"{kind}-{flavour}", env=environment)
+
+    def check(self, flavour, kind, done):
+        run = f"{kind}-{flavour}"
+        self.await_last_shard(run)
+        report = self.report(run)
+        failure, findings = report["failure"], report["findings"]
+        self.assertNotEqual(done.returncode, 0)
+        wanted, said = OF_MPICH.get(kind, ENDS[kind]) if flavour == "mpich" else ENDS[kind]
+        if wanted is None:
+            self.assertIsNone(failure, findings)
+        else:
+            self.assertIsNotNone(failure, findings)
+            self.assertEqual({key: failure[key] for key in wanted}, wanted, findings)
+        if "LINE" in said:
+            line = line_of(RANKS_PYTHON if kind == "python" else RANKS_CPP, kind)
+            self.assertEqual((failure if kind == "memory" else findings[0])["line"], line, findings)
+            said = said.replace("LINE", str(line))
+        text = findings[0]["text"] if kind != "memory" else " ".join(finding["text"] for finding in findings)
+        self.assertRegex(text, f"^{said}$" if kind != "memory" else said)
+        if kind in FAULTS:
+            self.assertRegex(failure["instruction"], rf"^ranks-{flavour}\+0x[0-9a-f]+$")
+            self.assertRegex(failure["address"], "^0x[0-9a-f]+$")
+        if kind == "limit":
+            return
+        self.assertEqual(findings[0]["rank"], 1, findings)
+        if failure is None:
+            return
+        self.assertEqual(failure["rank"], 1)
+        if kind not in ("overflow", "python"):  # of a deep stack the innermost frames are kept
+            frames = [frame.partition(" ")[0].partition("(")[0] for frame in failure["call_path"]]
+            self.assertEqual(frames[:2], ["main", "fail_here"], failure["call_path"])
+        others = [finding["kind"] for finding in findings if set(finding["ranks"]) & {0, 2}]
+        self.assertEqual(others.count("ranks_ended_after"), 1, findings)
+        self.assertFalse(set(others) & {"rank_failed", "ranks_lost", "ranks_unfinished", "ranks_silent", "deadlock"}, findings)
+
+    def little_memory(self):
+        with open("/proc/swaps", encoding="ascii") as file:
+            if len(file.readlines()) > 1:
+                self.skipTest("this machine has swap")
+        return MemoryGroup(self, 256 * MIB)
+
+    def test_ends(self):
+        for flavour in FLAVOURS:
+            self.need(f"mpicxx.{flavour}", recording.launcher(flavour, 3)[0])
+        sources = [self.write(name, text) for name, text in (("ranks.cpp", RANKS_CPP), ("ranks.c", RANKS_C))]
+        self.write("ranks.py", RANKS_PYTHON)
+        kinds = list(ENDS)
+        try:
+            groups = {flavour: self.little_memory() for flavour in FLAVOURS}
+        except unittest.SkipTest as reason:
+            print(f"without the end by too little memory: {reason}", flush=True)
+            groups = dict.fromkeys(FLAVOURS)
+            kinds.remove("memory")
+
+        def build_and_start(flavour):
+            program = os.path.join(self.directory, f"ranks-{flavour}")
+            plain = ["-g", "-O0", "-w", "-fno-stack-clash-protection"]
+            subprocess.run([f"mpicxx.{flavour}", *plain, sources[0], "-o", program], check=True)
+            subprocess.run([f"mpicc.{flavour}", *plain, "-shared", "-fPIC", sources[1], "-o", f"{program}.so"], check=True)
+            return {kind: self.start(flavour, kind, groups[flavour]) for kind in kinds}
+
+        # Each waits for most of its time: for its launcher, its ranks and its collector.
+        with ThreadPoolExecutor() as beside:
+            ended = list(zip(FLAVOURS, beside.map(build_and_start, FLAVOURS)))
+        for flavour, jobs in ended:
+            for kind, done in jobs.items():
+                with self.subTest((flavour, kind)):
+                    self.check(flavour, kind, done)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
 """Control groups with a memory limit, of version 1 or 2, for tests that may make some."""
 
+import itertools
 import os
 import time
+
+_numbers = itertools.count()
 
 
 class MemoryGroup:
     """Made for a test, which is skipped where that is not possible, and removed after it."""
 
     def __init__(self, test, most_bytes):
-        name = f"clusterprof-test-{os.getpid()}"
+        name = f"clusterprof-test-{os.getpid()}-{next(_numbers)}"
         for parent, limit, self.used_file, self.droppable in (
                 ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
                 ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")):

@@ -195,6 +195,16 @@ TEST(Failures, RankKilledBeforeTheLauncherActedIsTheFirst) {
             "Ranks 0, 1 were ended by SIGKILL, SIGTERM; rank 0 was last seen in solve() solver.c:42.");
 }
 
+// MPICH's launcher kills the others.
+TEST(Failures, WhereAllWereKilledTheFirstIsNamed) {
+  const Analysis a = analyse(ranks_that_ended({{8002, 9, 0}, {8000, 9, 0}, {8003, 9, 0}}));
+  EXPECT_FALSE(a.failure) << "who killed the first is not known";
+  EXPECT_EQ(a.findings[0].rank, 1);
+  EXPECT_EQ(
+      text_of(a, a.findings[0]),
+      "Ranks 0-2 were ended by SIGKILL; rank 1, the first of them, was last seen in solve() solver.c:42.");
+}
+
 // Open MPI's ranks exit with status 195 when their daemon is gone, MPICH's are killed: neither is the reason.
 TEST(Failures, LauncherThatEndedFirstIsTheCause) {
   shard::ShardData data = ranks_that_ended({{4010, 0, 195}, {4000, 0, 195}, {4020, 9, 0}});
