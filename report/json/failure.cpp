@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "report/analysis/choose_failure.hpp"
+#include "report/format/names.hpp"
+#include "report/words/hang.hpp"
 #include "report/words/phrases.hpp"
 
 namespace clusterprof::report {
@@ -17,6 +19,10 @@ void write_place(JsonWriter& out, const SourceLocation& place) {
 }
 
 }  // namespace
+
+void write_verdict(JsonWriter& out, const Analysis& run) {
+  out("verdict", text_or_null(words::what_is_wrong(run, format::ShortPaths(run))));
+}
 
 void write_waiting(JsonWriter& out, const std::vector<HangWait>& waiting) {
   out.rows("waiting", waiting, [&](const HangWait& wait) {

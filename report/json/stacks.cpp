@@ -11,6 +11,7 @@ void render_stacks_json(const StacksReport& report, const JsonSink& sink) {
   out.object([&] {
     out("schema", "clusterprof.stacks/1")("state", name_of(run.state))("as_of_s", run.as_of_s);
     write_failure(out, report.run);
+    write_verdict(out, report.run);
     write_waiting(out, report.run.hang ? report.run.hang->waiting : std::vector<HangWait>());
     out.rows("classes", report.stacks.classes, [&](const StackClass& row) {
       out("ranks", row.ranks)("threads", row.threads);

@@ -27,6 +27,7 @@ void render_top_json(const Top& top, const JsonSink& sink) {
     out("schema", "clusterprof.top/1")("id", run.run.id);
     out("state", name_of(run.run.state))("as_of_s", run.run.as_of_s)("window_s", top.window_s);
     write_failure(out, run);
+    write_verdict(out, run);
     write_waiting(out, run.hang ? run.hang->waiting : std::vector<HangWait>());
     std::size_t row = 0;
     out.rows("nodes", run.nodes, [&](const NodeInfo& node) {

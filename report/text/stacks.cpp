@@ -91,9 +91,8 @@ std::string render_stacks_text(const StacksReport& report) {
       format::plural(stacks.ranks, "rank"), format::plural(stacks.threads, "thread"),
       stacks.classes.size() == 1 ? "at one place" : fmt::format("at {} places", stacks.classes.size()));
   text += StackTree(report, names).text();
-  if (report.run.hang) text += "\n" + words::verdict(*report.run.hang, names) + "\n";
-  if (report.run.failure && !report.run.failure->mismatch.empty())
-    text += "\n" + words::mismatch_error(*report.run.failure) + "\n";
+  if (const std::string wrong = words::what_is_wrong(report.run, names); !wrong.empty())
+    text += "\n" + wrong + "\n";
   return text;
 }
 

@@ -40,13 +40,9 @@ class TopText {
       page_.line("This is its last state; the report has the whole run.", Style::kWarning);
     else if (!top_.window_s)
       page_.line("Nothing is known of the last seconds: its nodes have not told in time.", Style::kWarning);
-    if (top_.run.hang) {
+    if (const std::string wrong = words::what_is_wrong(top_.run, names_); !wrong.empty()) {
       page_.blank();
-      page_.paragraph({"", Style::kPlain}, words::verdict(*top_.run.hang, names_));
-    }
-    if (top_.run.failure && !top_.run.failure->mismatch.empty()) {
-      page_.blank();
-      page_.paragraph({"", Style::kPlain}, words::mismatch_error(*top_.run.failure));
+      page_.paragraph({"", Style::kPlain}, wrong);
     }
     if (top_.nodes.size() > 1) nodes();
     ranks();

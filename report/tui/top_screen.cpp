@@ -48,6 +48,7 @@ enum TimeSort : std::size_t { kBySelf, kByTotal, kTimeSorts };
 constexpr std::array<std::size_t, kPages> kSorts = {kRankSorts, kNodeSorts, kTimeSorts, kTimeSorts};
 
 constexpr std::size_t kNodeColumn = 12, kWideScreen = 90;
+constexpr std::size_t kVerdictLines = 3;  // above the list; all of it by a key
 constexpr double kMemoryIsShort = 0.9;
 
 std::string amount(const std::optional<std::uint64_t>& value) {
@@ -55,6 +56,19 @@ std::string amount(const std::optional<std::uint64_t>& value) {
 }
 
 std::string time(const Seconds& value) { return value ? seconds(*value) : "-"; }
+
+std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
+  text::Page page(columns, false);
+  page.paragraph({"", Style::kPlain}, text);
+  const std::string all = page.take();
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < all.size();) {
+    const std::size_t end = std::min(all.find('\n', at), all.size());
+    if (end != at) lines.push_back(all.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
 
 bool is_still(const Seconds& unmoved_s) {
   return unmoved_s.value_or(0) * 1e9 >= static_cast<double>(kStill_ns);
@@ -175,7 +189,7 @@ struct TopScreen::State {
     } else if (text == "/") {
       typing = true;
     } else if (text == "v") {
-      shows_verdict = top.run.hang.has_value();
+      shows_verdict = !verdict().empty();
     } else if (text == "f" || text == " ") {
       frozen = !frozen;
     } else if (text == "s") {
@@ -321,9 +335,7 @@ struct TopScreen::State {
     return spans;
   }
 
-  [[nodiscard]] std::string verdict() const {
-    return top.run.hang ? printable(words::verdict(*top.run.hang, *names)) : "";
-  }
+  [[nodiscard]] std::string verdict() const { return printable(words::what_is_wrong(top.run, *names)); }
 
   Top top;
   std::optional<ShortPaths> names;
@@ -417,20 +429,20 @@ std::vector<ScreenLine> TopScreen::draw(std::size_t columns, std::size_t rows) {
   if (s.help || s.shows_verdict) {
     if (s.help)
       for (const std::string_view line : kTopHelp) add({{std::string(line), Style::kPlain}});
-    text::Page page(columns, false);
-    if (s.shows_verdict) page.paragraph({"", Style::kPlain}, verdict);
-    const std::string text = page.take();
-    for (std::size_t at = 0; at < text.size() && lines.size() < rows;) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      add({{text.substr(at, end - at), Style::kPlain}});
-      at = end + 1;
-    }
+    if (s.shows_verdict)
+      for (const std::string& line : wrapped(verdict, columns)) add({{line, Style::kPlain}});
     lines.resize(rows - 1);
     add({{"any key: back", Style::kDim}});
     return lines;
   }
-  const bool is_deadlock = s.top.run.hang && s.top.run.hang->is_deadlock;
-  if (!verdict.empty()) add({{verdict, is_deadlock ? Style::kBad : Style::kWarning}});
+  const bool is_bad = (s.top.run.hang && s.top.run.hang->is_deadlock) ||
+                      (s.top.run.failure && !s.top.run.failure->mismatch.empty());
+  std::vector<std::string> wrong = wrapped(verdict, columns);
+  if (wrong.size() > kVerdictLines) {
+    wrong.resize(kVerdictLines);
+    wrong.back() = shorten(wrong.back(), columns - 2) + "..";
+  }
+  for (const std::string& line : wrong) add({{line, is_bad ? Style::kBad : Style::kWarning}});
   add(s.heading(columns));
 
   State::List& at = s.list();

@@ -160,6 +160,15 @@ std::string verdict(const Hang& hang, const format::ShortPaths& names) {
   return text + ".";
 }
 
+std::string what_is_wrong(const Analysis& run, const format::ShortPaths& names) {
+  std::string text = run.hang ? verdict(*run.hang, names) : "";
+  if (run.failure && !run.failure->mismatch.empty()) {
+    if (!text.empty()) text += ' ';
+    text += mismatch_error(*run.failure);
+  }
+  return text;
+}
+
 std::string no_progress(double for_s, const std::optional<Hang>& hang, const format::ShortPaths& names) {
   std::string text = fmt::format("No rank has made progress for {}.", format::seconds(for_s));
   if (hang && !hang->waiting.empty()) text += " " + verdict(*hang, names);

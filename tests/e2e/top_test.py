@@ -6,6 +6,8 @@ its last state is shown."""
 import glob
 import json
 import os
+import re
+import shutil
 import subprocess
 import time
 
@@ -31,6 +33,10 @@ class Top(recording.RecordingTest):
     def top(self, *options):
         return subprocess.run([recording.CLUSTERPROF, "top", self.run_directory, *options], capture_output=True,
                               text=True, timeout=120)
+
+    def stacks(self, *options):
+        return subprocess.run([recording.CLUSTERPROF, "stacks", self.run_directory, *options], capture_output=True, check=True,
+                              text=True, timeout=120).stdout
 
     def await_top(self, condition):
         deadline = time.monotonic() + LATEST_S
@@ -89,8 +95,24 @@ class Top(recording.RecordingTest):
         self.assertGreater(later["ranks"][2]["unmoved_s"], 5)
         text = self.top("--once").stdout
         self.assertRegex(text, "running, as of (now|[0-9]+ s ago): 3 ranks on 1 node")
-        self.assertRegex(" ".join(text.split()), "Deadlock: ranks 0(, |-)1 wait in MPI_Barrier")
-        self.assertIn("be_asleep()", text)
+        # The same sentence everywhere, first of all. Lines may be known a little later.
+        def without_places(sentence):
+            return re.sub(r" \(hangs\.c:\d+\)| hangs\.c:\d+| \[hangs\]|, asleep for .*", "", sentence)
+        verdict = "Deadlock: ranks 0, 1 wait in MPI_Barrier on MPI_COMM_WORLD, operation 1, for rank 2, which is in be_asleep()"
+        self.assertRegex(later["verdict"], r", asleep for [^.]+(\.[0-9]+)? m?s\.$")
+        self.assertEqual(without_places(later["verdict"]), verdict)
+        self.assertIn(verdict, without_places(" ".join(text.partition("Ranks")[0].split())))
+        deadline = time.monotonic() + LATEST_S  # a shard may be older than what top knows
+        while (said_by_stacks := json.loads(self.stacks("--json"))["verdict"]) is None:
+            self.assertLess(time.monotonic(), deadline, "no verdict of stacks")
+            time.sleep(0.5)
+        self.assertEqual(without_places(said_by_stacks), verdict)
+        self.assertIn(verdict, without_places(self.stacks()))
+        if shutil.which("tmux"):
+            tmux, wait_for = self.open_terminal()
+            wait_for("[1 Ranks] 2 Nodes 3 Functions 4 Lines Deadlock: ranks 0, 1 wait in MPI_Barrier", "for rank 2, which is in be_asleep()")
+            tmux("send-keys", "q")
+            wait_for("status 0", "prompt:")
 
         self.end()
         self.await_last_shard(os.path.basename(self.run_directory))
@@ -124,7 +146,8 @@ class Top(recording.RecordingTest):
             self.assertLess(time.monotonic(), deadline, "no shard")
             time.sleep(0.1)
 
-    def check_terminal(self):
+    def open_terminal(self):
+        """Two functions: what tmux is told, and one that waits until texts are on the screen, wherever its lines end."""
         self.need("tmux")
         socket = os.path.join(self.directory, "tmux")
         environment = {**os.environ, "TERM": "screen-256color", "LANG": "C.UTF-8"}
@@ -137,7 +160,7 @@ class Top(recording.RecordingTest):
         def wait_for(*texts):
             for _ in range(600):
                 screen = tmux("capture-pane", "-p")
-                if all(text in screen for text in texts):
+                if all(text in " ".join(screen.split()) for text in texts):
                     return
                 time.sleep(0.1)
             self.fail(f"no {texts} in\n{screen}")
@@ -146,6 +169,10 @@ class Top(recording.RecordingTest):
         self.addCleanup(lambda: subprocess.run(["tmux", "-S", socket, "kill-server"], capture_output=True))
         command = f"'{recording.CLUSTERPROF}' top '{self.run_directory}'"
         tmux("send-keys", f"PS1='prompt:'; {command}; echo status $?", "Enter")
+        return tmux, wait_for
+
+    def check_terminal(self):
+        tmux, wait_for = self.open_terminal()
         wait_for("[1 Ranks]", "MPI_Barrier", "running, as of", "3 ranks on 1 node")
         tmux("resize-window", "-x", "50", "-y", "10")
         wait_for("60 columns and 20 rows")

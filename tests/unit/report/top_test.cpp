@@ -198,6 +198,9 @@ TEST(TopJson, HasTheSameNumbers) {
   EXPECT_EQ(json["nodes"][1]["memory_limit_bytes"], 8000);
   ASSERT_EQ(json["waiting"].size(), 1u);
   EXPECT_EQ(json["waiting"][0]["missing_ranks"], nlohmann::json::array({0}));
+  EXPECT_TRUE(json["verdict"].get<std::string>().starts_with(
+      "Ranks 1, 2 wait in MPI_Barrier (train.py:92) on MPI_COMM_WORLD"))
+      << json["verdict"];
 }
 
 TEST(TopText, SaysHowOldItIsAndWhoWaits) {

@@ -114,10 +114,11 @@ TEST_F(TopScreenTest, ShowsRanksAtTheSmallestSize) {
   const std::vector<std::string> lines = draw();
   EXPECT_NE(lines[0].find("[1 Ranks]"), std::string::npos);
   EXPECT_EQ(lines[1].rfind("Deadlock", 0), 0u) << "the verdict comes first: " << lines[1];
-  EXPECT_NE(lines[2].find("still"), std::string::npos);
-  EXPECT_NE(lines[3].find("MPI_Barrier"), std::string::npos) << lines[3];
-  EXPECT_NE(lines[4].find("600 s"), std::string::npos) << lines[4];
-  EXPECT_NE(lines[4].find("lost()"), std::string::npos) << lines[4];
+  EXPECT_NE((lines[2] + lines[3]).find("600 s."), std::string::npos) << "all of it: " << lines[3];
+  EXPECT_NE(lines[4].find("still"), std::string::npos);
+  EXPECT_NE(lines[5].find("MPI_Barrier"), std::string::npos) << lines[5];
+  EXPECT_NE(lines[6].find("600 s"), std::string::npos) << lines[6];
+  EXPECT_NE(lines[6].find("lost()"), std::string::npos) << lines[6];
   EXPECT_NE(lines[19].find("running, as of 2 s ago"), std::string::npos) << lines[19];
   EXPECT_TRUE(has("node0", 120)) << "with its node where there is room";
 }
@@ -132,12 +133,12 @@ TEST_F(TopScreenTest, SaysWhatATooSmallScreenNeeds) {
 TEST_F(TopScreenTest, SortsByHowLongRanksHaveBeenStill) {
   screen.update(top_of(4));
   type("s");
-  EXPECT_NE(draw()[3].find("lost()"), std::string::npos) << "600 s come first";
+  EXPECT_NE(draw()[5].find("lost()"), std::string::npos) << "600 s come first";
   type("r");
-  EXPECT_NE(draw()[6].find("lost()"), std::string::npos) << "and last";
+  EXPECT_NE(draw()[8].find("lost()"), std::string::npos) << "and last";
   type("ss");  // by MPI, by memory
   type("r");
-  EXPECT_EQ(draw()[3].substr(0, 7), "     3 ") << draw()[3];
+  EXPECT_EQ(draw()[5].substr(0, 7), "     3 ") << draw()[5];
 }
 
 TEST_F(TopScreenTest, FilterSortingAndCursorOutlastAnUpdate) {
@@ -190,8 +191,32 @@ TEST_F(TopScreenTest, ShowsFunctionsWithTheirShares) {
   EXPECT_TRUE(has("25.0"));
 }
 
+TEST_F(TopScreenTest, SaysThatMembersOfACollectiveDoNotAgree) {
+  Top top = top_of(4);
+  top.run.hang.reset();
+  EXPECT_EQ(draw()[1].find("Deadlock"), std::string::npos);
+  Failure failure;
+  failure.rank = 2;
+  failure.message = "MPI_ERR_TRUNCATE in MPI_Bcast: message truncated";
+  failure.mismatch = {{{2}, "MPI_Bcast", std::nullopt, 40}, {{0, 1, 3}, "MPI_Bcast", std::nullopt, 400}};
+  top.run.failure = failure;
+  screen.update(top);
+  EXPECT_TRUE(has(
+      "Rank 2 was ended by MPI itself: MPI_ERR_TRUNCATE in MPI_Bcast: message truncated; the operation has "
+      "different sizes: MPI_Bcast of 40 bytes on rank 2 against MPI_Bcast of 400 bytes on ranks 0, 1, 3.",
+      250));
+  EXPECT_TRUE(has(".."));
+  type("v");
+  EXPECT_TRUE(has("ranks 0, 1, 3.")) << drawn();
+}
+
 TEST_F(TopScreenTest, ShowsTheVerdictInFull) {
-  screen.update(top_of(4));
+  Top top = top_of(4);
+  HangWait& wait = top.run.hang->waiting.front();
+  wait.place.file = "/src/" + std::string(60, 'x') + ".py";
+  wait.missing.front().place.file = "/src/" + std::string(60, 'y') + ".py";
+  screen.update(top);
+  EXPECT_FALSE(has("asleep")) << drawn();
   type("v");
   EXPECT_TRUE(has("asleep")) << drawn();
   screen.press(PressedKey::kDown);
