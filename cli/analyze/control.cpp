@@ -46,7 +46,7 @@ std::string what_was_done(const ControlRequest& request, const std::string& last
 }
 
 int control(const ControlOptions& options, ControlRequest request) {
-  const Result<fs::path> found = find_path(options.run, "run");
+  const Result<fs::path> found = find_path(options.run, "run", Meant::kRunning);
   if (!found) return complain(found.error());
   const std::string run = found.value().string();
   std::error_code error;
@@ -100,7 +100,7 @@ int stop_recording(const ControlOptions& options) { return control(options, Cont
 int detach(const ControlOptions& options) {
   constexpr std::chrono::seconds kAnswerPatience{3};
   constexpr std::chrono::seconds kDetachPatience{60};  // for the last shard of a large run, too
-  const Result<fs::path> found = find_path(options.run, "run");
+  const Result<fs::path> found = find_path(options.run, "run", Meant::kRunning);
   if (!found) return complain(found.error());
   const std::string run = found.value().string();
   std::error_code error;

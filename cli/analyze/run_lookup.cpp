@@ -12,6 +12,8 @@
 #include "base/first_names.hpp"
 #include "base/shared_directory.hpp"
 #include "base/split.hpp"
+#include "cli/analyze/live_shards.hpp"
+#include "formats/run/run_control.hpp"
 #include "formats/shard/run_files.hpp"
 
 namespace clusterprof::cli {
@@ -57,6 +59,12 @@ bool holds_a_run(const fs::path& directory) {
   if (fs::exists(directory / aggregator::kProfileName, error)) return true;
   const auto shards = aggregator::list_shards(directory);
   return shards && !shards.value().empty();
+}
+
+bool is_running(const fs::path& run) {
+  if (!read_answers(run.string()).empty()) return true;
+  const Result<LiveNodes> live = look_at_live_nodes(run);
+  return live && live.value().state == report::RunState::kRunning;
 }
 
 // By job, and runs of one job step in the order of the numbers behind their names.
@@ -145,7 +153,7 @@ bool run_is_of_job(const fs::path& run, std::string_view id) {
                      [&](const std::string& job) { return !job.empty() && is_of_job(job, id); });
 }
 
-Result<fs::path> find_path(const std::string& argument, std::string_view what) {
+Result<fs::path> find_path(const std::string& argument, std::string_view what, Meant meant) {
   fs::path path(argument);
   const bool is_job = parse(argument).has_value();
   std::error_code error;
@@ -175,6 +183,10 @@ Result<fs::path> find_path(const std::string& argument, std::string_view what) {
     const auto without = [](const fs::path& run) { return !holds_a_run(run); };
     if (!std::all_of(runs.begin(), runs.end(), without)) std::erase_if(runs, without);
   }
+  if (runs.size() > 1 && meant == Meant::kRunning) {  // those of steps that have ended are not
+    const auto ended = [](const fs::path& run) { return !is_running(run); };
+    if (!std::all_of(runs.begin(), runs.end(), ended)) std::erase_if(runs, ended);
+  }
   if (runs.size() == 1) return runs.front();
   std::vector<std::string> names;
   for (const fs::path& run : runs) names.push_back(run.filename().string());
@@ -183,8 +195,8 @@ Result<fs::path> find_path(const std::string& argument, std::string_view what) {
   return Error{argument + ": which of these runs: " + text, ErrorKind::kBadArgument};
 }
 
-Result<fs::path> run_directory(const std::string& argument) {
-  const Result<fs::path> found = find_path(argument, "run");
+Result<fs::path> run_directory(const std::string& argument, Meant meant) {
+  const Result<fs::path> found = find_path(argument, "run", meant);
   if (!found) return found;
   const fs::path& path = found.value();
   std::error_code error;

@@ -23,11 +23,14 @@ bool may_be_run(const std::filesystem::directory_entry& entry);
 // What is meant by RUN: what lies at that path, or in run_root() under that name, or the one run there of the
 // job JOB[_TASK][.STEP]. `what` is being looked for ("run", "file"). An error is kNotFound, or kBadArgument
 // if several runs are meant, or kOther if something could not be read.
-Result<std::filesystem::path> find_path(const std::string& argument, std::string_view what);
+// With kRunning, of several runs of a job only those are meant that are running, if any is.
+enum class Meant { kAny, kRunning };
+Result<std::filesystem::path> find_path(const std::string& argument, std::string_view what,
+                                        Meant meant = Meant::kAny);
 
 // The run directory that RUN means: a directory, one that contains the given profile.h5 or shard, or that of
 // a job. Errors as above. Files created afterwards can be read only by users who may read the run.
-Result<std::filesystem::path> run_directory(const std::string& argument);
+Result<std::filesystem::path> run_directory(const std::string& argument, Meant meant = Meant::kAny);
 
 // The job step of a run: as it was recorded, or else as far as the directory's name tells: "1234.0",
 // "1234_7.0", "1234" for what mpirun started; the time in the name where there is no job; empty for names

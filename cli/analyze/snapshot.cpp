@@ -59,7 +59,7 @@ std::string why_not_running(report::RunState state) {
 }  // namespace
 
 int snapshot(const SnapshotOptions& options) {
-  const Result<fs::path> found = find_path(options.run, "run");
+  const Result<fs::path> found = find_path(options.run, "run", Meant::kRunning);
   if (!found) return complain(found.error());
   const fs::path& run = found.value();
   std::error_code error;

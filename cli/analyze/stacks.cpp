@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 }  // namespace
 
 int stacks(const StacksOptions& options) {
-  const Result<fs::path> directory = run_directory(options.run);
+  const Result<fs::path> directory = run_directory(options.run, Meant::kRunning);
   if (!directory) return complain(directory.error());
   report::StacksReport report;
   // A collector that has ended may have written its last shard after it was read.

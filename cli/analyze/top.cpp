@@ -33,11 +33,11 @@ constexpr std::chrono::seconds kPagePatience{7};
 }  // namespace
 
 Result<fs::path> running_directory(const std::string& run) {
-  const Result<fs::path> found = find_path(run, "run");
+  const Result<fs::path> found = find_path(run, "run", Meant::kRunning);
   if (!found) return found;
   std::error_code error;
   if (fs::is_directory(found.value(), error)) return found;
-  return run_directory(run);  // a file of one
+  return run_directory(run, Meant::kRunning);  // a file of one
 }
 
 int top_once(const TopOptions& options) {

@@ -255,6 +255,77 @@ class Jobs(slurm.SlurmTest):
             self.assertEqual((report["ranks"][rank]["node"], report["ranks"][rank]["pid"]), said[rank])
         self.assertEqual(self.function(report, "odd")["rank_max"] % 2, 1)
 
+    # Each turn is a function, until a file is there.
+    TURNS = """
+import os, sys
+def turn():
+    return sum(range(10000))
+name = sys.argv[1]
+open(f"began-{name}-{os.environ['SLURM_PROCID']}", "w").close()
+while not os.path.exists(f"end-{name}"):
+    turn()
+"""
+
+    def await_(self, condition, what):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.05)
+
+    def await_step(self, name):
+        self.await_(lambda: len([found for found in os.listdir(self.directory) if found.startswith(f"began-{name}-")]) == 2, name)
+
+    def verb(self, *words):
+        return self.done(["clusterprof", *words])
+
+    def await_turn(self, *words):
+        """Until both ranks are seen in turn(), as `stacks` and `top` say it in JSON."""
+        def is_there():
+            done = self.user(["clusterprof", *words, "--json"])
+            if done.returncode != 0:
+                return False
+            said = json.loads(done.stdout)
+            rows = said["classes"] if "classes" in said else said["ranks"]
+            where = str([row.get("frames", row.get("function")) for row in rows])
+            ranks = {rank for row in rows for rank in row.get("ranks", [row.get("rank")])}
+            return said["state"] == "running" and ranks == {0, 1} and "turn" in where
+        self.await_(is_there, words)
+
+    def test_verbs_by_number(self):
+        """Of runs that go on, asked from where no task is, by the numbers of job and step."""
+        program = f"python3 {self.write('program.py', self.TURNS)}"
+        job = self.submit(f"srun --clusterprof=standby {program} first\nsrun --clusterprof {program} second\n",
+                          ["-N2", "-n2", "--ntasks-per-node=1"])
+        self.await_step("first")
+        # Nothing is recorded of it before `start`. It is the job's only run.
+        self.await_(lambda: self.runs() == [f"clusterprof-program-{job}.0"], "the first run")
+        self.assertIn("recording on 2 nodes, 2 ranks", self.verb("start", job))
+        self.await_turn("stacks", f"{job}.0")
+        self.assertIn("recording is stopped on 2 nodes, 2 ranks", self.verb("stop", f"{job}.0"))
+        self.write("end-first", "")
+        # Of a job's runs the one that goes on is meant. What has ended is found by its step.
+        self.await_step("second")
+        self.await_turn("stacks", job)
+        self.await_turn("top", job, "--once")
+        self.assertIn(f"{job}.1, running", self.verb("top", f"{job}.1", "--once"))
+        self.assertIn(f"clusterprof-program-{job}.1.snapshot-1: 2 ranks, 2 nodes, as of", self.verb("snapshot", job))
+        self.assertIn(f"clusterprof-program-{job}.1.snapshot-2: 2 ranks, 2 nodes, as of", self.verb("snapshot", f"{job}.1"))
+        self.assertEqual(self.report(f"{job}.1")["run"]["state"], "running")
+        self.assertEqual(self.report(f"{job}.0")["run"]["state"], "ended")
+        self.assertEqual(self.function(self.report(f"{job}.0"), "turn")["kind"], "python")
+        self.write("end-second", "")
+        self.cluster.await_job(job)
+        for words in (["stacks", job], ["top", job, "--once"], ["start", job], ["stop", job], ["snapshot", job], ["report", job]):
+            done = self.user(["clusterprof", *words])
+            self.assertEqual(done.returncode, 2, words)
+            self.assertEqual(done.stderr.decode(), f"clusterprof: {job}: which of these runs: clusterprof-program-{job}.0, "
+                                                   f"clusterprof-program-{job}.1\n", words)
+        for verb in ("start", "stop", "snapshot"):
+            done = self.user(["clusterprof", verb, f"{job}.1"])
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (1, 1), done.stderr)
+        self.assertIn("turn()", self.verb("stacks", f"{job}.1"))
+        self.assertIn("This is its last state", self.verb("top", f"{job}.1"))
+
 
 class Tasks(slurm.SlurmTest):
     """What a recorded task can notice of the recording, and what it cannot."""

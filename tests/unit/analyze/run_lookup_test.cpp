@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "cli/analyze/output.hpp"
+#include "formats/run/run_control.hpp"
 
 namespace clusterprof::cli {
 namespace {
@@ -69,14 +70,35 @@ class FindPath : public testing::Test {
     if (!job.empty()) fs::create_symlink(job, root_ / name / ".job");
   }
   // The name of what was found, or "exit STATUS: MESSAGE".
-  static std::string find(const std::string& argument) {
-    const Result<fs::path> found = find_path(argument, "run");
+  static std::string find(const std::string& argument, Meant meant = Meant::kAny) {
+    const Result<fs::path> found = find_path(argument, "run", meant);
     if (found) return found.value().filename().string();
     return "exit " + std::to_string(exit_status_of(found.error().kind)) + ": " + found.error().message;
   }
 
   fs::path root_;
 };
+
+TEST_F(FindPath, OfSeveralRunsOfAJobTheOneThatRunsIsMeant) {
+  make("clusterprof-a-1234.0");
+  make("clusterprof-b-1234.1");
+  make("clusterprof-c-1234.2");
+  const std::string all =
+      "exit 2: 1234: which of these runs: clusterprof-a-1234.0, clusterprof-b-1234.1, clusterprof-c-1234.2";
+  EXPECT_EQ(find("1234", Meant::kRunning), all) << "none runs";
+  const auto begin = [&](const char* name) {
+    ControlAnswer answer;
+    answer.node = "n1";
+    ASSERT_TRUE(write_answer((root_ / name).string(), answer));
+  };
+  begin("clusterprof-b-1234.1");
+  EXPECT_EQ(find("1234", Meant::kRunning), "clusterprof-b-1234.1");
+  EXPECT_EQ(find("1234"), all);
+  EXPECT_EQ(find("1234.0", Meant::kRunning), "clusterprof-a-1234.0");
+  begin("clusterprof-c-1234.2");
+  EXPECT_EQ(find("1234", Meant::kRunning),
+            "exit 2: 1234: which of these runs: clusterprof-b-1234.1, clusterprof-c-1234.2");
+}
 
 TEST_F(FindPath, FindsRunsByJobAndStep) {
   make("clusterprof-a-1234.0");
