@@ -174,17 +174,19 @@ std::string advice_on(const std::string& said) {
 
 // Why the agent has not begun; empty: it has.
 std::string problem_of(const AgentAnswer& answer) {
+  if (answer.is_gone) return "it has ended meanwhile";
   switch (answer.status) {
     case wire::AttachStatus::kAttached:
       return {};
     case wire::AttachStatus::kStarting:
       return "the agent has not answered within " +
              std::to_string(std::chrono::duration_cast<std::chrono::seconds>(kAgentPatience).count()) +
-             " s: the process is loading something, or has ended";
+             " s: the process is loading something; try again later";
     case wire::AttachStatus::kNotLoaded:
       return "it cannot load the agent: " + answer.text + advice_on(answer.text);
     case wire::AttachStatus::kRecordedAlready:
-      return "it is recorded already";
+      return "it is recorded already: its run has what it does (clusterprof top, and start where it is on "
+             "standby)";
     case wire::AttachStatus::kOtherVersion:
       return "an agent of another version of clusterprof was loaded into it before";
     case wire::AttachStatus::kNoCollector:

@@ -114,6 +114,15 @@ bool has_ended(pid_t pid, pid_t tid) {
          stat[close + 2] == 'X';
 }
 
+// Also where its parent has not waited for it yet.
+bool is_gone(pid_t pid) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry("/proc/" + std::to_string(pid) + "/task", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    if (!has_ended(pid, leading_number<pid_t>(entry->path().filename().native()).value_or(0))) return false;
+  return true;
+}
+
 // A signal waits for it that it does not block and has a handler for. Others end no call.
 bool has_signal(pid_t pid, pid_t tid, std::uint64_t blocked) {
   const std::string status = read_text(task(pid, tid, "status"));
@@ -510,8 +519,7 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection) {
   be_quick();
   do {
     const std::vector<Candidate> candidates = candidates_of(pid);
-    if (candidates.empty() && ::kill(pid, 0) != 0 && errno == ESRCH)
-      return failed(InjectionProblem::kGone, "it has ended");
+    if (candidates.empty() && is_gone(pid)) return failed(InjectionProblem::kGone, "it has ended meanwhile");
     constexpr std::size_t kMostAtOnce = 16;
     for (std::size_t i = 0; i < std::min(candidates.size(), kMostAtOnce); ++i) {
       const pid_t tid = candidates[i].tid;
@@ -558,11 +566,15 @@ AgentAnswer wait_for_agent(pid_t pid, const Injected& injected, milliseconds pat
     return write_memory(pid, at(offsetof(wire::AttachBlock, released)), &released, sizeof released);
   };
   AgentAnswer answer;
-  if (!tell(1)) return answer;
+  answer.is_gone = !tell(1);
+  if (answer.is_gone) return answer;
   const auto end = Clock::now() + patience;
   do {
     std::uint32_t status = 0;
-    if (!read_memory(pid, at(offsetof(wire::AttachBlock, status)), &status, sizeof status)) return answer;
+    if (!read_memory(pid, at(offsetof(wire::AttachBlock, status)), &status, sizeof status)) {
+      answer.is_gone = true;
+      return answer;
+    }
     answer.status = static_cast<wire::AttachStatus>(status);
     if (answer.status != wire::AttachStatus::kStarting) break;
     std::this_thread::sleep_for(milliseconds(1));

@@ -50,6 +50,7 @@ std::variant<Injected, InjectionFailed> inject(const Injection& injection);
 struct AgentAnswer {
   wire::AttachStatus status =
       wire::AttachStatus::kStarting;  // kStarting: no answer in time, or the process is gone
+  bool is_gone = false;
   std::string text;
 };
 AgentAnswer wait_for_agent(pid_t pid, const Injected& injected, std::chrono::milliseconds patience);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -113,6 +114,12 @@ TargetFacts read_target(pid_t pid, const std::string& proc) {
   target.exists = true;
   const std::vector<std::string> state = words_of(status, "State");
   if (!state.empty()) target.state = state[0][0];
+  target.process = number_of(status, "Tgid");
+  // The collector and the like are beside this program. `clusterprof` itself may wait for the program.
+  const std::filesystem::path program = link_at(directory + "/exe");
+  const auto own_folder = std::filesystem::path(link_at(proc + "/self/exe")).parent_path();
+  target.is_own_program =
+      program.filename() == "clusterprof" || (!own_folder.empty() && program.parent_path() == own_folder);
   for (const std::string& word : words_of(status, "Uid"))
     target.uids.push_back(static_cast<uid_t>(std::strtoul(word.c_str(), nullptr, 10)));
   target.uids.resize(std::min<std::size_t>(target.uids.size(), 3));  // not that of the file system
@@ -153,7 +160,15 @@ std::optional<Refused> refusal_of(const TargetFacts& target, const OwnFacts& own
   const auto refuse = [](Refusal why, std::string text) { return Refused{why, std::move(text)}; };
   if (!target.exists) return refuse(Refusal::kGone, "there is no such process");
   if (target.state == 'Z' || target.state == 'X') return refuse(Refusal::kGone, "it has ended");
-  if (target.is_kernel_thread) return refuse(Refusal::kKernelThread, "it is a thread of the kernel");
+  if (target.is_kernel_thread)
+    return refuse(Refusal::kKernelThread,
+                  "it is a thread of the kernel: give the number of a program's process");
+  if (target.process != 0 && target.process != target.pid)
+    return refuse(Refusal::kThread, "it is a thread of process " + std::to_string(target.process) +
+                                        ": give that number, and all its threads are recorded");
+  if (target.is_own_program)
+    return refuse(Refusal::kOwnProgram,
+                  "it is a process of clusterprof itself: give the number of the program's process");
   if (std::any_of(target.uids.begin(), target.uids.end(), [&](uid_t uid) { return uid != own.uid; })) {
     const bool mixed = std::any_of(target.uids.begin(), target.uids.end(),
                                    [&](uid_t uid) { return uid != target.uids.front(); });

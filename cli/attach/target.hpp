@@ -23,7 +23,9 @@ struct SystemCallFilter {
 struct TargetFacts {
   pid_t pid = 0;
   bool exists = false;
-  char state = '?';  // as in /proc/PID/stat
+  char state = '?';             // as in /proc/PID/stat
+  pid_t process = 0;            // that it is a thread of; 0: not known
+  bool is_own_program = false;  // one that clusterprof has installed for itself
   bool is_kernel_thread = false;
   std::vector<uid_t> uids;  // real, effective, saved
   pid_t tracer = 0;
@@ -65,6 +67,8 @@ enum class Refusal : std::uint8_t {
   kShadowStack,
   kSanitizer,
   kNotPermitted,
+  kThread,
+  kOwnProgram,
 };
 
 struct Refused {

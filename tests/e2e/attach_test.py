@@ -80,13 +80,14 @@ class AttachTest(recording.RecordingTest):
 
     def begin(self, command, **options):
         self.process = subprocess.Popen(command, cwd=self.directory, stdout=subprocess.PIPE, text=True, **options)
-        self.addCleanup(self.end)
+        self.addCleanup(self.end, self.process)
         return self.process.pid
 
-    def end(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate(timeout=PATIENCE_S)
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=PATIENCE_S)
 
     def ready(self):
         self.assertEqual(self.process.stdout.readline(), "ready\n")
@@ -481,6 +482,71 @@ class Refused(AttachTest):
         gone = subprocess.Popen(["true"])
         gone.wait()
         self.assert_refused(gone.pid, "no such process")
+
+    def test_one_that_ends_meanwhile(self):
+        """While none of its threads can be used, so that it is tried again."""
+        pid = self.begin([recording.PYTHON, "-c", WAITING_PROGRAM, self.stop_file])
+        self.ready()
+        self.await_(lambda: status_of(pid, "State") == {"State": "S"}, "its sleep")
+        killer = threading.Timer(1, os.kill, (pid, signal.SIGKILL))
+        killer.start()
+        self.assert_refused(pid, "it has ended meanwhile")
+        killer.join()
+
+    def test_processes_of_other_kinds(self):
+        pid = self.begin([PLAIN, "threads", "1", self.stop_file])
+        self.ready()
+        thread, = set(map(int, os.listdir(f"/proc/{pid}/task"))) - {pid}
+        self.assert_refused(thread, f"it is a thread of process {pid}: give that number")
+        self.assertIn("ok\n", self.finish())
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                status = status_of(pid, "State", "VmSize")
+            except OSError:
+                continue  # it has ended
+            if status["State"] != "Z" and "VmSize" not in status:
+                self.assert_refused(pid, "it is a thread of the kernel")
+                break
+        said = subprocess.run(["sh", "-c", f'exec "{recording.CLUSTERPROF}" attach $$'], cwd=self.directory, capture_output=True,
+                              text=True, timeout=PATIENCE_S)
+        self.assertEqual(said.returncode, 1, said.stderr)
+        self.assertRegex(said.stderr, r"^clusterprof: process \d+: it is a process of clusterprof itself: give [^\n]*\n$")
+
+    def test_what_was_started_with_clusterprof(self):
+        command = [PLAIN, "threads", "1", self.stop_file]
+        waits = self.begin([recording.CLUSTERPROF, "-q", "-o", os.path.join(self.directory, "first"), *command])
+        self.ready()
+        pid, = [found for found, words in recording.processes() if words[:-1] == command]
+        collector, = [found for found, words in recording.processes()
+                      if recording.is_collector(words, os.path.join(self.directory, "first"))]
+        self.assert_refused(pid, "it is recorded already: its run has what it does")
+        for own in (waits, collector):
+            self.assert_refused(own, "it is a process of clusterprof itself: give the number of the program's process")
+        self.assertIn("ok\n", self.finish())
+
+    def test_of_other_users(self):
+        if os.geteuid() != 0:
+            self.assert_refused(1, "it belongs to user 0: call clusterprof attach as that user")
+            return
+        nobody = 65534
+        pid = self.begin(["sleep", "600"], user=nobody)
+        self.assert_refused(pid, f"it belongs to user {nobody}: call clusterprof attach as that user, also if you are root")
+        # As a setuid program is.
+        pid = self.begin(["sleep", "600"], preexec_fn=lambda: os.setresuid(nobody, 0, 0))
+        self.assert_refused(pid, "it has changed its user (setuid), and the kernel lets nobody look into it; ")
+
+    def test_without_permission(self):
+        """Of another process of the user that may not be traced: with a capability that this user lacks."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can make one")
+        nobody = 65534
+        os.chmod(self.directory, 0o777)
+        if subprocess.run([recording.CLUSTERPROF, "--version"], user=nobody, capture_output=True).returncode != 0:
+            self.skipTest("other users cannot run this build")
+        program = "import ctypes, time\nctypes.CDLL(None).prctl(4, 0)\nprint('ready', flush=True)\ntime.sleep(600)"  # PR_SET_DUMPABLE
+        pid = self.begin([recording.PYTHON, "-c", program], user=nobody)
+        self.ready()
+        self.assert_refused(pid, "the kernel ", user=nobody)
 
     def test_stopped_program(self):
         pid = self.begin([PLAIN, "threads", "1", self.stop_file])

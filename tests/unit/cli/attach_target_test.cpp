@@ -61,6 +61,9 @@ TEST(AttachTarget, ReasonsToRefuse) {
   EXPECT_EQ(why([](TargetFacts& t) { t.state = 'Z'; }), Refusal::kGone);
   EXPECT_EQ(why([](TargetFacts& t) { t.state = 'T'; }), Refusal::kStopped);
   EXPECT_EQ(why([](TargetFacts& t) { t.is_kernel_thread = true; }), Refusal::kKernelThread);
+  EXPECT_EQ(why([](TargetFacts& t) { t.process = 41; }), Refusal::kThread);
+  EXPECT_EQ(why([](TargetFacts& t) { t.process = 42; }), std::nullopt);
+  EXPECT_EQ(why([](TargetFacts& t) { t.is_own_program = true; }), Refusal::kOwnProgram);
   EXPECT_EQ(why([](TargetFacts& t) { t.uids = {1001, 1001, 1001}; }), Refusal::kOtherUser);
   EXPECT_EQ(why([](TargetFacts& t) { t.uids = {1000, 0, 0}; }), Refusal::kOtherUser);
   EXPECT_EQ(why([](TargetFacts& t) { t.other_namespace = "mount"; }), Refusal::kNamespace);
@@ -203,6 +206,24 @@ TEST_F(FakeProc, OtherPrograms) {
   header.e_machine = EM_AARCH64;
   write("42/exe", std::string(reinterpret_cast<const char*>(&header), sizeof header));
   EXPECT_EQ(read_target(42, root_).machine, Machine::kOther);
+}
+
+TEST_F(FakeProc, AThreadAndAProcessOfOurs) {
+  EXPECT_EQ(read_target(42, root_).process, 0);
+  EXPECT_FALSE(read_target(42, root_).is_own_program);
+  write("42/status", "Name:\ttrain\nState:\tR (running)\nTgid:\t41\n");
+  fs::remove(root_ / "42" / "exe");
+  fs::create_symlink("/opt/libexec/collector", root_ / "42" / "exe");
+  fs::create_symlink("/opt/libexec/attach", root_ / "self" / "exe");
+  EXPECT_EQ(read_target(42, root_).process, 41);
+  EXPECT_TRUE(read_target(42, root_).is_own_program);
+  const auto is_own = [&](const char* program) {
+    fs::remove(root_ / "42" / "exe");
+    fs::create_symlink(program, root_ / "42" / "exe");
+    return read_target(42, root_).is_own_program;
+  };
+  EXPECT_TRUE(is_own("/usr/bin/clusterprof"));
+  EXPECT_FALSE(is_own("/opt/bin/collector"));
 }
 
 TEST_F(FakeProc, ThatIsNotThere) { EXPECT_FALSE(read_target(43, root_).exists); }
