@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Findings on failures: a deadlock, what failed first, then what that took with it.
+#include <signal.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -180,9 +182,8 @@ class FailureFindings {
   // MPICH's launcher ends the others by SIGKILL, too. So where all were killed and nothing tells why, the
   // first one is the one to look at; of other ends, the first in the list.
   static const RankInfo* first_killed(const std::vector<const RankInfo*>& ranks) {
-    static constexpr int kSigKill = 9;
     const bool all_killed =
-        std::ranges::all_of(ranks, [](const RankInfo* rank) { return rank->exit_signal == kSigKill; });
+        std::ranges::all_of(ranks, [](const RankInfo* rank) { return rank->exit_signal == SIGKILL; });
     return all_killed ? *std::ranges::min_element(ranks, {}, &RankInfo::end_s) : ranks.front();
   }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sentences about ranks that failed, ended early or are missing.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
@@ -59,8 +61,6 @@ class FailureSentences : private FindingPhrases {
   }
 
  private:
-  static constexpr int kSigKill = 9;
-
   [[nodiscard]] FindingText launcher_gone() const {
     const std::string launcher = e_.has(Key::kLauncher) && !e_.name(Key::kLauncher).empty()
                                      ? format::shorten_middle(format::printable(e_.name(Key::kLauncher)), 32)
@@ -141,11 +141,12 @@ class FailureSentences : private FindingPhrases {
 
   [[nodiscard]] FindingText ended_after() const {
     const std::string list = ends();
+    const bool all_killed =
+        e_.list(Key::kSignals) == std::vector<std::int32_t>{SIGKILL} && e_.list(Key::kStatuses).empty();
     if (!e_.has(Key::kCauseRank))
       return {fmt::format("{} {} ended by {}{}.", who(), f_.ranks.size() == 1 ? "was" : "were", list,
-                          last_seen(list == format::signal_name(kSigKill)
-                                        ? "; rank {}, the first of them, was last seen"
-                                        : "; rank {} was last seen")),
+                          last_seen(all_killed ? "; rank {}, the first of them, was last seen"
+                                               : "; rank {} was last seen")),
               ""};
     return {fmt::format("{} ended after rank {} had failed: {}.", who(), whole(Key::kCauseRank), list), ""};
   }
