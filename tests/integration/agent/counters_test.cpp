@@ -518,6 +518,16 @@ TEST(AgentCounters, TimeInWhichAHandlerDoesNotRunIsNoCost) {
   EXPECT_LT(told_ns, samples * kSleepNs / 4);
 }
 
+// Nor is a time that is shorter than a slice of the scheduler.
+TEST(AgentCounters, AShortTimeInWhichAHandlerDoesNotRunIsNoCost) {
+  constexpr std::uint64_t kSleepNs = 150'000;  // at least
+  const FakeRun run = run_on_two_counters("PAPI_TOT_CYC", "nap_read");
+  ASSERT_EQ(run.outcome.wait_status, 0);
+  const std::uint64_t samples = run.segment().samples_taken.load();
+  EXPECT_GT(samples, 10u);
+  EXPECT_LT(run.segment().handler_ns.load(), samples * kSleepNs);
+}
+
 TEST(AgentCounters, EventsThatDoNotFitTakeTurns) {
   const FakeRun run = run_on_two_counters(
       "PAPI_TOT_CYC,page-faults,PAPI_TOT_INS,PAPI_L3_TCM,core::CLUMSY,PAPI_ABSENT,box:::POWER", "",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A libpapi.so.7 of a machine with two counters: a third event of a set conflicts, unless they take turns.
  * FAKE_PAPI: "no_turns" (the events cannot), "no_start", "no_pmu" (its libpfm does not know the processor),
- * "slow_read" (each reading takes 2 ms, in which the thread does not run).
+ * "slow_read" (each reading takes 2 ms, in which the thread does not run), "nap_read" (150 us).
  * FAKE_PAPI_LOG: a file for what was called. */
 #include <fcntl.h>
 #include <papi.h>
@@ -116,8 +116,9 @@ int PAPI_start(int set) {
 /* Event i has counted (i + 1) * 1000. */
 int PAPI_read(int set, long long* values) {
   if (!sets[set].running) return PAPI_ENOTRUN;
-  const struct timespec two_ms = {0, 2000000};
+  const struct timespec two_ms = {0, 2000000}, nap = {0, 150000};
   if (is("slow_read")) nanosleep(&two_ms, NULL);
+  if (is("nap_read")) nanosleep(&nap, NULL);
   for (int i = 0; i < sets[set].count; ++i) values[i] = (sets[set].codes[i] - kFirstCode + 1) * 1000;
   return PAPI_OK;
 }
