@@ -58,6 +58,7 @@ std::string suffix_of(MpiFlavour flavour) {
       return "-openmpi";
     case MpiFlavour::kMpich:
       return "-mpich";
+    case MpiFlavour::kStandard:  // no program of ours is built for it
     case MpiFlavour::kNone:
       break;
   }
@@ -72,6 +73,8 @@ std::string InstallLayout::mpi_preload(MpiFlavour flavour) const {
       return preload_directory + "/libclusterprof_mpi_openmpi.so";
     case MpiFlavour::kMpich:
       return preload_directory + "/libclusterprof_mpi_mpich.so";
+    case MpiFlavour::kStandard:
+      return preload_directory + "/libclusterprof_mpi_abi.so";
     case MpiFlavour::kNone:
       break;
   }
@@ -89,7 +92,8 @@ std::string InstallLayout::self_test_program(MpiFlavour flavour) const {
 }
 
 std::string InstallLayout::merge_program(MpiFlavour flavour) const {
-  return flavour == MpiFlavour::kNone ? std::string() : beside(analyze, "merge" + suffix_of(flavour));
+  const std::string suffix = suffix_of(flavour);
+  return suffix.empty() ? std::string() : beside(analyze, "merge" + suffix);
 }
 
 std::string InstallLayout::prefix() const { return without_names(launcher, 2); }

@@ -37,12 +37,13 @@ MpiFlavour flavour_among(const ElfDependencies& object) {
 
 MpiFlavour flavour_of_library(const std::string& name) {
   const std::string_view base = std::string_view(name).substr(name.rfind('/') + 1);
+  // Its PMPI_ functions may be in a library of their own.
+  if (starts_with(base, "libmpi_abi") || starts_with(base, "libpmpi_abi")) return MpiFlavour::kStandard;
   // Intel MPI and MPICH's common ABI call themselves libmpi.so.12; Open MPI started at 0 and is
   // at 40 since version 3.
   if (starts_with(base, "libmpi.so.12") || starts_with(base, "libmpich") ||
-      starts_with(base, "libmpi_abi.so") || starts_with(base, "libmpifort.so.12") ||
-      starts_with(base, "libmpicxx.so.12") || starts_with(base, "libmpi_cray") ||
-      starts_with(base, "libmpi_gnu")) {
+      starts_with(base, "libmpifort.so.12") || starts_with(base, "libmpicxx.so.12") ||
+      starts_with(base, "libmpi_cray") || starts_with(base, "libmpi_gnu")) {
     return MpiFlavour::kMpich;
   }
   if (starts_with(base, "libmpi.so.") || starts_with(base, "libmpi_mpifh") ||
@@ -93,14 +94,19 @@ MpiFlavour flavour_of_launcher(const Environment& environment) {
   return MpiFlavour::kNone;
 }
 
-MpiFlavour choose_flavour(const ProgramFacts& program, bool is_interpreter, const Environment& environment,
-                          bool have_openmpi, bool have_mpich) {
-  if (program.linked != MpiFlavour::kNone) return program.linked;
+std::vector<MpiFlavour> choose_flavours(const ProgramFacts& program, bool is_interpreter,
+                                        const Environment& environment, bool have_openmpi, bool have_mpich,
+                                        bool have_standard) {
+  if (program.linked != MpiFlavour::kNone) return {program.linked};
+  std::vector<MpiFlavour> chosen;
   if (const MpiFlavour launcher = flavour_of_launcher(environment); launcher != MpiFlavour::kNone)
-    return launcher;
-  if (program.is_elf && !is_interpreter) return MpiFlavour::kNone;
-  if (have_openmpi) return MpiFlavour::kOpenMpi;
-  return have_mpich ? MpiFlavour::kMpich : MpiFlavour::kNone;
+    chosen.push_back(launcher);
+  else if (program.is_elf && !is_interpreter)
+    return {};
+  else if (have_openmpi || have_mpich)
+    chosen.push_back(have_openmpi ? MpiFlavour::kOpenMpi : MpiFlavour::kMpich);
+  if (have_standard) chosen.push_back(MpiFlavour::kStandard);
+  return chosen;
 }
 
 }  // namespace clusterprof::cli

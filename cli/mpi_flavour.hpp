@@ -2,14 +2,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/identity.hpp"
 
 namespace clusterprof::cli {
 
 // The binary interfaces of MPI for which there is a preload object. Intel MPI, MVAPICH and Cray MPICH share
-// that of MPICH.
-enum class MpiFlavour { kNone, kOpenMpi, kMpich };
+// that of MPICH. kStandard: that of the MPI standard (libmpi_abi, MPI 5.0), which libraries of either family
+// offer beside their own.
+enum class MpiFlavour { kNone, kOpenMpi, kMpich, kStandard };
 
 // What is known about the recorded program before it runs.
 struct ProgramFacts {
@@ -22,15 +24,18 @@ struct ProgramFacts {
 };
 ProgramFacts inspect_program(const std::string& path, const Environment& environment);
 
-// The flavour of a library by its name: "libmpi.so.40", "libmpich.so.12".
+// The flavour of a library by its name: "libmpi.so.40", "libmpich.so.12", "libmpi_abi.so.0".
 MpiFlavour flavour_of_library(const std::string& name);
 
 // The flavour whose launcher set its variables in the environment.
 MpiFlavour flavour_of_launcher(const Environment& environment);
 
-// Decides by the first of these that gives a flavour: the libraries that the program is linked to; the
-// launcher; for a script, which may load any MPI later, the flavours in this installation.
-MpiFlavour choose_flavour(const ProgramFacts& program, bool is_interpreter, const Environment& environment,
-                          bool have_openmpi, bool have_mpich);
+// The flavours whose objects are preloaded. Decides by the first of these that gives one: the libraries that
+// the program is linked to; the launcher; for a script, which may load any MPI later, the flavours in this
+// installation. A program that is not linked to any may load a library with the standard's interface, whoever
+// launches it: that object comes second, and each passes on the calls that are the other's.
+std::vector<MpiFlavour> choose_flavours(const ProgramFacts& program, bool is_interpreter,
+                                        const Environment& environment, bool have_openmpi, bool have_mpich,
+                                        bool have_standard);
 
 }  // namespace clusterprof::cli

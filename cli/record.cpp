@@ -267,13 +267,16 @@ Result<void> Recording::prepare() {
   if (program.lacks_glibcs_libraries) return Error{"there is no libdl.so.2 or libpthread.so.0 here"};
   facts.needs_asan = program.needs_asan;
   if (!options_.no_mpi) {
-    const MpiFlavour flavour = choose_flavour(program, is_interpreter(options_.command[0]), environment_,
-                                              usable(layout_.mpi_preload(MpiFlavour::kOpenMpi)),
-                                              usable(layout_.mpi_preload(MpiFlavour::kMpich)));
-    const std::string preload = layout_.mpi_preload(flavour);
-    if (!preload.empty() && usable(preload)) {
-      facts.preloads.push_back(preload);
-    } else if (!preload.empty()) {
+    for (const MpiFlavour flavour :
+         choose_flavours(program, is_interpreter(options_.command[0]), environment_,
+                         usable(layout_.mpi_preload(MpiFlavour::kOpenMpi)),
+                         usable(layout_.mpi_preload(MpiFlavour::kMpich)),
+                         usable(layout_.mpi_preload(MpiFlavour::kStandard)))) {
+      const std::string preload = layout_.mpi_preload(flavour);
+      if (usable(preload)) {
+        facts.preloads.push_back(preload);
+        continue;
+      }
       const std::string problem = preload + ": " + std::strerror(errno);
       if (options_.strict) return Error{problem};
       if (identity_.speaks_for_all()) say(problem + "; MPI calls are not recorded");

@@ -149,11 +149,14 @@ OwnFacts read_own(const std::string& proc) {
 }
 
 MpiFlavour flavour_of(const TargetFacts& target) {
-  for (const std::string& path : target.objects)
-    if (const MpiFlavour flavour = flavour_of_library(std::string(base_name(path)));
-        flavour != MpiFlavour::kNone)
-      return flavour;
-  return MpiFlavour::kNone;
+  MpiFlavour found = MpiFlavour::kNone;
+  for (const std::string& path : target.objects) {
+    const MpiFlavour flavour = flavour_of_library(std::string(base_name(path)));
+    // Below it there may be a library with an interface of its own.
+    if (flavour == MpiFlavour::kStandard) return flavour;
+    if (found == MpiFlavour::kNone) found = flavour;
+  }
+  return found;
 }
 
 std::optional<Refused> refusal_of(const TargetFacts& target, const OwnFacts& own) {

@@ -14,10 +14,10 @@ constexpr const char* kMpiGroup = "mpi";
 constexpr std::chrono::milliseconds kCommandPatience{10'000}, kPythonPatience{20'000};
 
 // In the loader's cache, LD_LIBRARY_PATH or the usual directories.
-constexpr const char* kLibraries[] = {"libmpi.so.40",         "libmpi.so.20",        "libmpi.so.12",
-                                      "libmpich.so.12",       "libmpi_abi.so.0",     "libmpi_cray.so.12",
-                                      "libmpi_gnu.so.12",     "libmpi_gnu_91.so.12", "libmpi_gnu_103.so.12",
-                                      "libmpi_gnu_112.so.12", "libmpi_gnu_123.so.12"};
+constexpr const char* kLibraries[] = {"libmpi.so.40",         "libmpi.so.20",         "libmpi.so.12",
+                                      "libmpich.so.12",       "libmpi_abi.so.0",      "libmpi_abi.so.1",
+                                      "libmpi_cray.so.12",    "libmpi_gnu.so.12",     "libmpi_gnu_91.so.12",
+                                      "libmpi_gnu_103.so.12", "libmpi_gnu_112.so.12", "libmpi_gnu_123.so.12"};
 
 std::string name_of(MpiFlavour flavour) {
   switch (flavour) {
@@ -25,6 +25,8 @@ std::string name_of(MpiFlavour flavour) {
       return "Open MPI";
     case MpiFlavour::kMpich:
       return "MPICH";
+    case MpiFlavour::kStandard:
+      return "the MPI standard's ABI";
     case MpiFlavour::kNone:
       break;
   }
@@ -90,7 +92,7 @@ void check_mpi(const Context& context, Checks& out) {
 
   Check preload{"mpi.preload", kMpiGroup, "MPI preloads", Status::kOk, "", "", "", {}};
   std::vector<std::string> missing, fitting;
-  for (const MpiFlavour flavour : {MpiFlavour::kOpenMpi, MpiFlavour::kMpich}) {
+  for (const MpiFlavour flavour : {MpiFlavour::kOpenMpi, MpiFlavour::kMpich, MpiFlavour::kStandard}) {
     const FileFacts facts = context.system.look(context.layout.mpi_preload(flavour));
     const bool is_there = facts.error == 0 && facts.may_read;
     if (is_there) fitting.push_back(name_of(flavour));
@@ -112,8 +114,9 @@ namespace {
 // Which MPI commands and modules belong to which family.
 class Families {
  public:
+  // What was built for the standard's interface goes with either family.
   void add(MpiFlavour flavour, const std::string& name) {
-    if (flavour != MpiFlavour::kNone) names_[flavour].push_back(name);
+    if (flavour != MpiFlavour::kNone && flavour != MpiFlavour::kStandard) names_[flavour].push_back(name);
   }
   [[nodiscard]] std::size_t size() const { return names_.size(); }
   // "mpicc, mpirun of Open MPI", one for each family
@@ -238,6 +241,7 @@ void check_merging(const Context& context, Checks& out) {
   Check check{"mpi.merge", kMpiGroup, "merging in parallel", Status::kOk, "", "", "", {}};
   std::vector<std::string> works, problems;
   for (const auto& [flavour, names] : libraries_here(context.system)) {
+    if (flavour == MpiFlavour::kStandard) continue;  // a library of either family brings it
     const std::string program = context.layout.merge_program(flavour);
     const FileFacts facts = context.system.look(program);
     if (facts.error != 0 || !facts.may_execute) {

@@ -83,7 +83,12 @@ constexpr ErrorName kNames[] = {CLUSTERPROF_ERROR(MPI_ERR_BUFFER),
 // that it does not know. Calls return such codes: what a callback of the program has returned, or a number of
 // its own.
 bool may_ask_about(int code) noexcept {
-  return !CLUSTERPROF_MPI_OPENMPI || (code > MPI_SUCCESS && code <= MPI_ERR_LASTCODE);
+#if CLUSTERPROF_MPI_STANDARD
+  constexpr int kLast = MPI_ERR_ABI;
+#else
+  constexpr int kLast = MPI_ERR_LASTCODE;
+#endif
+  return !library_is_open_mpi || (code > MPI_SUCCESS && code <= kLast);
 }
 
 // What the library says of the class, or of the code where the program has made the class. Without the name,
@@ -110,13 +115,10 @@ void take_text(wire::MpiError& row, int error) noexcept {
 }  // namespace
 
 [[gnu::cold]] int error_class_of(int error) noexcept {
-#if CLUSTERPROF_MPI_OPENMPI
-  return error;  // its codes are classes, but for those that programs make
-#else
+  if (library_is_open_mpi) return error;  // its codes are classes, but for those that programs make
   const auto class_of = CLUSTERPROF_LIBRARY(MPI_Error_class);
   int found = MPI_SUCCESS;
   return class_of != nullptr && class_of(error, &found) == MPI_SUCCESS ? found : MPI_SUCCESS;
-#endif
 }
 
 [[gnu::cold]] void note_error(const EndedCall& call, std::uint32_t op, int error,

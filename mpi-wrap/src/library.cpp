@@ -72,4 +72,21 @@ void* library_function(std::uint32_t number) noexcept {
   return function;
 }
 
+#if CLUSTERPROF_MPI_STANDARD
+
+std::uint64_t status_bytes(const MPI_Status& status) noexcept {
+  const auto get_count = CLUSTERPROF_LIBRARY(MPI_Get_count_c);
+  MPI_Count bytes = 0;
+  if (get_count == nullptr || get_count(&status, MPI_BYTE, &bytes) != MPI_SUCCESS || bytes < 0) return 0;
+  return static_cast<std::uint64_t>(bytes);
+}
+
+bool status_cancelled(const MPI_Status& status) noexcept {
+  const auto test_cancelled = CLUSTERPROF_LIBRARY(MPI_Test_cancelled);
+  int cancelled = 0;
+  return test_cancelled != nullptr && test_cancelled(&status, &cancelled) == MPI_SUCCESS && cancelled != 0;
+}
+
+#endif
+
 }  // namespace clusterprof::mpi_wrap

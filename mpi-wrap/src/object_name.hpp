@@ -17,8 +17,8 @@ inline bool starts_with(const char* text, const char* prefix) noexcept {
   return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// True for our wrapper object of either MPI: both may be loaded, and then each is the next definition for the
-// other.
+// True for our wrapper object of any MPI: several may be loaded, and then each is the next definition for the
+// one before it.
 inline bool is_wrapper_object(const char* path) noexcept {
   return starts_with(base_name(path), "libclusterprof_mpi_");
 }

@@ -275,7 +275,7 @@ bool number_late(Request& request, const MPI_Status& status) noexcept {
 void complete_receive(const EndedCall& call, Request& request, const MPI_Status& status,
                       Completion how) noexcept {
   // MPICH 4.0 does not fill the status of MPI_Isendrecv.
-  const bool filled = CLUSTERPROF_MPI_OPENMPI || request.sized;
+  const bool filled = library_is_open_mpi || request.sized;
   // Partitioned receives are never cancelled. What else their statuses say differs between libraries.
   const bool partitioned = partitioned_of(request) != nullptr;
   const bool cancelled = !partitioned && filled && status_cancelled(status);
@@ -539,7 +539,7 @@ void pending_receive_freed(HandleKey key, const MPI_Status* status) noexcept {
   const LockIf held(lock, state.shared);
   Request* const request = table.find(key);
   if (request == nullptr || !request->active || !request->numbered_late) return;
-  const bool filled = CLUSTERPROF_MPI_OPENMPI || request->sized;
+  const bool filled = library_is_open_mpi || request->sized;
   if (status == nullptr || !filled) return lose_numbers(*request);
   if (!status_cancelled(*status) && status->MPI_SOURCE != MPI_PROC_NULL) number_late(*request, *status);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi-wrap/src/type_size.hpp"
 
+#include <initializer_list>
+
 #include "mpi-wrap/src/handles.hpp"
 #include "mpi-wrap/src/library.hpp"
 
@@ -13,10 +15,50 @@ std::uint64_t type_size_from_library(MPI_Datatype type) noexcept {
   MPI_Count bytes = 0;
   const auto size_x = CLUSTERPROF_LIBRARY(MPI_Type_size_x);
   if (size_x == nullptr || size_x(type, &bytes) != MPI_SUCCESS) return 0;
+#if CLUSTERPROF_MPI_STANDARD
+  learn_size(type, count_of(bytes));
+#endif
   return count_of(bytes);
 }
 
-#if CLUSTERPROF_MPI_OPENMPI
+#if CLUSTERPROF_MPI_STANDARD
+
+std::uint16_t learned_sizes[256];
+
+// The C types that every library has and whose size is not in the handle. Others are learned when the program
+// uses them: a library without Fortran or C++ may take its types for mistakes.
+void find_type_sizes() noexcept {
+  for (const MPI_Datatype type : {MPI_AINT,
+                                  MPI_COUNT,
+                                  MPI_OFFSET,
+                                  MPI_PACKED,
+                                  MPI_SHORT,
+                                  MPI_INT,
+                                  MPI_LONG,
+                                  MPI_LONG_LONG,
+                                  MPI_FLOAT,
+                                  MPI_DOUBLE,
+                                  MPI_LONG_DOUBLE,
+                                  MPI_UNSIGNED_SHORT,
+                                  MPI_UNSIGNED,
+                                  MPI_UNSIGNED_LONG,
+                                  MPI_UNSIGNED_LONG_LONG,
+                                  MPI_C_FLOAT_COMPLEX,
+                                  MPI_WCHAR,
+                                  MPI_C_BOOL,
+                                  MPI_C_DOUBLE_COMPLEX,
+                                  MPI_C_LONG_DOUBLE_COMPLEX,
+                                  MPI_2INT,
+                                  MPI_FLOAT_INT,
+                                  MPI_DOUBLE_INT,
+                                  MPI_LONG_INT,
+                                  MPI_SHORT_INT,
+                                  MPI_LONG_DOUBLE_INT}) {
+    type_size_from_library(type);
+  }
+}
+
+#elif CLUSTERPROF_MPI_OPENMPI
 
 namespace {
 

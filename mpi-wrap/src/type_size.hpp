@@ -25,6 +25,30 @@ struct KnownType {
 inline constexpr std::uint32_t kKnownTypes = 256;
 extern KnownType known_types[kKnownTypes];
 
+#if CLUSTERPROF_MPI_STANDARD
+
+// Of predefined types, by the lowest byte of the handle; 0: not known yet.
+extern std::uint16_t learned_sizes[256];
+
+// Predefined types are 0x200 to 0x2ff. Those whose size is fixed carry it: 10x1sssttt in binary digits, of
+// 1 << sss bytes.
+inline bool is_predefined(HandleKey key) noexcept { return key >> 8 == 2; }
+
+inline void learn_size(MPI_Datatype type, std::uint64_t bytes) noexcept {
+  if (!is_predefined(key_of(type)) || bytes > 0xffff) return;
+  __atomic_store_n(&learned_sizes[key_of(type) & 0xff], static_cast<std::uint16_t>(bytes), __ATOMIC_RELAXED);
+}
+
+// 0: it is no predefined type, or one that the program has not used yet.
+inline std::uint64_t predefined_size(MPI_Datatype type) noexcept {
+  const HandleKey key = key_of(type);
+  if (!is_predefined(key)) return 0;
+  if ((key & 0x40) != 0) return std::uint64_t{1} << (key >> 3 & 7);
+  return __atomic_load_n(&learned_sizes[key & 0xff], __ATOMIC_RELAXED);
+}
+
+#else
+
 // 0: it is no predefined type, or one that programs seldom use.
 inline std::uint64_t predefined_size(MPI_Datatype type) noexcept {
 #if !CLUSTERPROF_MPI_OPENMPI
@@ -38,6 +62,8 @@ inline std::uint64_t predefined_size(MPI_Datatype type) noexcept {
   }
   return 0;
 }
+
+#endif
 
 inline std::uint64_t type_size(MPI_Datatype type) noexcept {
   const std::uint64_t bytes = predefined_size(type);

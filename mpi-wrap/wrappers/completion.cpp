@@ -154,14 +154,11 @@ class Requests {
 
 // The status of a request that is complete and stays. MPICH would raise the error of a failed receive, which
 // the program itself may never have seen.
-bool completed_status([[maybe_unused]] MPI_Request request, [[maybe_unused]] MPI_Status& status) noexcept {
-#if CLUSTERPROF_MPI_OPENMPI
+bool completed_status(MPI_Request request, MPI_Status& status) noexcept {
+  if (!library_is_open_mpi) return false;
   const auto get_status = CLUSTERPROF_LIBRARY(MPI_Request_get_status);
   int flag = 0;
   return get_status != nullptr && get_status(request, &flag, &status) == MPI_SUCCESS && flag != 0;
-#else
-  return false;
-#endif
 }
 
 // Completions count even if the call failed for other requests.

@@ -4,8 +4,8 @@
 // A call of MPI_X or PMPI_X comes here once. From then on the entry point leads to
 //   the wrapper   when the agent records this process, CLUSTERPROF_NO_MPI is not set and the
 //                 library has the binary interface this object was built for;
-//   the library   otherwise, also where it has the interface of the MPI standard (libmpi_abi): a
-//                 call through the entry point costs one jump;
+//   the library   otherwise, or to our object for another interface where that comes behind this
+//                 one: a call through the entry point costs one jump;
 //   another tool  for MPI_X, when a tool that wraps MPI_X stands between the program and the
 //                 library: the tool's own call of PMPI_X is what is recorded.
 #include <dlfcn.h>
@@ -108,16 +108,33 @@ int missing_function() noexcept {
 
 struct Next {
   void* function;
-  bool is_wrapper;  // of ours, for the other MPI
+  bool is_wrapper;  // of ours, for another MPI
   bool is_library;
 };
 
-// What the program would have called if this object were not there.
-Next next_definition(const char* name) noexcept {
-  void* next = dlsym(RTLD_NEXT, name);
+Next described(void* function) noexcept {
   Dl_info info;
-  if (next == nullptr || dladdr(next, &info) == 0 || info.dli_fname == nullptr) return {};
-  return {next, is_wrapper_object(info.dli_fname), is_mpi_library(info.dli_fname)};
+  if (function == nullptr || dladdr(function, &info) == 0 || info.dli_fname == nullptr) return {};
+  return {function, is_wrapper_object(info.dli_fname), is_mpi_library(info.dli_fname)};
+}
+
+// What the program would have called if this object were not there.
+Next next_definition(const char* name) noexcept { return described(dlsym(RTLD_NEXT, name)); }
+
+// What it would have called if none of ours were there. Each of them is asked for what comes behind it.
+Next next_foreign(const char* name, Next next) noexcept {
+  while (next.is_wrapper) {
+    Dl_info info;
+    void* const object =
+        dladdr(next.function, &info) == 0 ? nullptr : dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+    if (object == nullptr) return {};
+    using NextOf = void* (*)(const char*);
+    const auto next_of = reinterpret_cast<NextOf>(dlsym(object, "clusterprof_mpi_next_v1"));
+    dlclose(object);
+    if (next_of == nullptr) return {};
+    next = described(next_of(name));
+  }
+  return next;
 }
 
 }  // namespace
@@ -146,6 +163,14 @@ extern void* clusterprof_mpi_slots[];
   decision.store(kUndecided, std::memory_order_release);
 }
 
+// The definition of a function that comes behind this object: for another one of ours in front of it.
+[[gnu::used, gnu::visibility("default")]] void* clusterprof_mpi_next_v1(const char* name) noexcept {
+  void* next = dlsym(RTLD_NEXT, name);
+  // The loader takes who called it from the return address: this must not become a jump.
+  __asm__ volatile("" : "+r"(next));
+  return next;
+}
+
 // Called at an entry point's first call. Returns the target and stores it for later calls. Slot 2n is MPI_X
 // of function n, slot 2n + 1 its PMPI_X.
 [[gnu::used]] void* clusterprof_mpi_resolve(std::uint32_t slot) noexcept {
@@ -157,14 +182,17 @@ extern void* clusterprof_mpi_slots[];
   char pmpi_name[96] = "P";
   strncat(pmpi_name, name, sizeof(pmpi_name) - 2);
   const Next next = next_definition(slot % 2 == 0 ? name : pmpi_name);
-  const bool tool = slot % 2 == 0 && next.function != nullptr && !next.is_wrapper && !next.is_library;
+  const Next foreign = slot % 2 == 0 ? next_foreign(name, next) : Next{};
+  const bool tool = foreign.function != nullptr && !foreign.is_library;
   if (measuring(find_library())) {
-    void* wrapper = tool ? next.function : wrapper_of(number);
+    void* wrapper = tool ? foreign.function : wrapper_of(number);
     if (wrapper != nullptr) target = wrapper;
   } else if (decision.load(std::memory_order_acquire) == kDeciding) {
     return target;  // undecided yet: ask again at the next call
-  } else if (tool || next.is_wrapper) {
+  } else if (next.is_wrapper) {
     target = next.function;
+  } else if (tool) {
+    target = foreign.function;
   }
   __atomic_store_n(&clusterprof_mpi_slots[slot], target, __ATOMIC_RELEASE);
   return target;

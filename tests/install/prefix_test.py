@@ -10,6 +10,7 @@ import recording
 BUILD, SOURCE = recording.BUILD, recording.SOURCE
 CONTRACT = ["bin/clusterprof", "libexec/clusterprof/collector", "libexec/clusterprof/analyze",
             "libexec/clusterprof/tui", "libexec/clusterprof/synth", "lib/clusterprof/libclusterprof_agent.so", "lib/clusterprof/libclusterprof_memory.so",
+            "lib/clusterprof/libclusterprof_mpi_abi.so",
             "lib/clusterprof/python/clusterprof/__init__.py", "include/clusterprof.h", "include/clusterprof.f90"]
 # What a program may need of the system. The rest of what it needs would be a surprise to packagers.
 LIBC = {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}

@@ -57,6 +57,7 @@ def add_tests(flavour):
 
 openmpi = add_tests("openmpi")
 mpich = add_tests("mpich")
+abi = add_tests("abi")  # of the MPI standard, with a library that forwards to MPICH
 
 
 if __name__ == "__main__":

@@ -69,7 +69,8 @@ class Waits(truth.TruthTest):
 
     def truth_of(self, scenario, ranks, flavour="openmpi", python=False, rounds=(), before=None, runner=None, **how):
         """Records a scenario: what its ranks wrote down, and the report."""
-        self.name = f"{scenario}, {ranks} ranks" + (", mpi4py" if python else ", MPICH" if flavour == "mpich" else "")
+        self.name = f"{scenario}, {ranks} ranks" + (
+            ", mpi4py" if python else {"mpich": ", MPICH", "abi": ", the standard's ABI"}.get(flavour, ""))
         if runner is not None:
             self.name += ", 2 nodes"
         directory = os.path.join(self.directory, "notes")
@@ -235,6 +236,10 @@ class Waits(truth.TruthTest):
     def test_messages_mpich(self):
         self.check_scenario("messages", 2, flavour="mpich")
 
+    def test_messages_abi(self):
+        """A program of the MPI standard's interface, with a library that forwards to MPICH."""
+        self.check_scenario("messages", 2, flavour="abi")
+
     def test_messages_python(self):
         notes, report = self.check_scenario("messages", 4, python=True)
         self.check_doing(notes, report)
@@ -247,6 +252,9 @@ class Waits(truth.TruthTest):
 
     def test_collectives_mpich(self):
         self.check_scenario("collectives", 4, flavour="mpich")
+
+    def test_collectives_abi(self):
+        self.check_scenario("collectives", 4, flavour="abi")
 
     def test_partitioned(self):
         """A message has left with its last partition, and has a receiver when that has started its request."""

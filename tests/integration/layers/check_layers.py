@@ -30,6 +30,7 @@ FOLDERS = {
     "agent/annotations": ["formats/wire", "agent/sigsafe", "agent/lifecycle"],
     "agent/openmp": ["formats/wire", "agent", "agent/sigsafe", "agent/lifecycle"],
 
+    "mpi-wrap/standard": [],
     "mpi-wrap/src": ["agent/agent_api.h", "formats/wire"],
     "mpi-wrap/generated": ["formats/wire", "mpi-wrap/src"],
     "mpi-wrap/wrappers": ["agent/agent_api.h", "formats/wire", "mpi-wrap/src", "mpi-wrap/generated"],

@@ -17,10 +17,10 @@ def main():
     needed = [m.group(1) for line in lines("readelf", "-dW", path) if (m := re.search(r"NEEDED.*\[(.*)\]", line))]
     problems += [f"needs {n}" for n in needed if not n.startswith(("libc.so", "ld-linux", "libdl.so", "libpthread.so"))]
     offered = [line.split()[-1].split("@")[0] for line in lines("nm", "-D", "--defined-only", path)]
-    start = "clusterprof_mpi_attach_v1"  # for the agent of a process that is attached to
-    if start not in offered:
-        problems.append(f"does not offer {start}")
-    offered = [name for name in offered if name != start]
+    # For the agent of a process that is attached to, and for another object of ours.
+    own = {"clusterprof_mpi_attach_v1", "clusterprof_mpi_next_v1"}
+    problems += [f"does not offer {name}" for name in own - set(offered)]
+    offered = [name for name in offered if name not in own]
     problems += [f"offers {n}" for n in offered if not re.match(r"P?MPI_[A-Z]", n)]
     if len(offered) < 600:
         problems.append(f"offers only {len(offered)} functions")

@@ -659,7 +659,8 @@ static void inner_communicators(void) {
   MPI_Comm_free_keyval(&keyval);
 }
 
-#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+// LIBRARY_LACKS_4_1: as a library behind mpi.h that is older than this header.
+#if (MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)) && !defined(LIBRARY_LACKS_4_1)
 #define HAS_4_1 1
 static void version_4_1(void) {
   static char attached[4096 + MPI_BSEND_OVERHEAD];

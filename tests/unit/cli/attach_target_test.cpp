@@ -126,6 +126,10 @@ TEST(AttachTarget, FlavourOfItsMpi) {
   TargetFacts target = good();
   target.objects[1] = "/opt/lib/libmpich.so.12.2.0";
   EXPECT_EQ(flavour_of(target), MpiFlavour::kMpich);
+  // The standard's interface may stand on a library with another one.
+  target.objects.push_back("/opt/lib/libmpi_abi.so.1.0.0");
+  EXPECT_EQ(flavour_of(target), MpiFlavour::kStandard);
+  target.objects.pop_back();
   target.objects.erase(target.objects.begin() + 1);
   EXPECT_EQ(flavour_of(target), MpiFlavour::kNone);
 }

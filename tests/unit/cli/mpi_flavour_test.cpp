@@ -25,6 +25,9 @@ TEST(MpiFlavour, OfLibraryNames) {
   EXPECT_EQ(flavour_of_library("/opt/lib/libmpi.so.12"), MpiFlavour::kMpich);
   EXPECT_EQ(flavour_of_library("libmpich.so.12"), MpiFlavour::kMpich);
   EXPECT_EQ(flavour_of_library("libmpichfort.so.12"), MpiFlavour::kMpich);
+  EXPECT_EQ(flavour_of_library("libmpi_abi.so.0"), MpiFlavour::kStandard);
+  EXPECT_EQ(flavour_of_library("/opt/lib/libmpi_abi.so.1"), MpiFlavour::kStandard);
+  EXPECT_EQ(flavour_of_library("libpmpi_abi.so.0"), MpiFlavour::kStandard);
   EXPECT_EQ(flavour_of_library("libm.so.6"), MpiFlavour::kNone);
 }
 
@@ -36,18 +39,36 @@ TEST(MpiFlavour, OfLaunchers) {
 }
 
 TEST(MpiFlavour, IsThatOfTheProgramFirst) {
+  using Chosen = std::vector<MpiFlavour>;
   ProgramFacts program;
   program.is_elf = true;
-  program.linked = MpiFlavour::kMpich;
   const auto by_openmpi = fake_environment({{"OMPI_COMM_WORLD_SIZE", "2"}});
-  EXPECT_EQ(choose_flavour(program, false, by_openmpi, true, true), MpiFlavour::kMpich);
+  for (const MpiFlavour linked : {MpiFlavour::kMpich, MpiFlavour::kStandard}) {
+    program.linked = linked;
+    EXPECT_EQ(choose_flavours(program, false, by_openmpi, true, true, true), Chosen{linked});
+  }
   program.linked = MpiFlavour::kNone;
-  EXPECT_EQ(choose_flavour(program, false, by_openmpi, true, true), MpiFlavour::kOpenMpi);
+  EXPECT_EQ(choose_flavours(program, false, by_openmpi, true, true, false), Chosen{MpiFlavour::kOpenMpi});
   const auto by_nobody = fake_environment({});
-  EXPECT_EQ(choose_flavour(program, false, by_nobody, true, true), MpiFlavour::kNone);
-  EXPECT_EQ(choose_flavour(program, true, by_nobody, true, true), MpiFlavour::kOpenMpi);
-  EXPECT_EQ(choose_flavour(program, true, by_nobody, false, true), MpiFlavour::kMpich);
-  EXPECT_EQ(choose_flavour(program, true, by_nobody, false, false), MpiFlavour::kNone);
+  EXPECT_EQ(choose_flavours(program, false, by_nobody, true, true, true), Chosen{});
+  EXPECT_EQ(choose_flavours(program, true, by_nobody, true, true, false), Chosen{MpiFlavour::kOpenMpi});
+  EXPECT_EQ(choose_flavours(program, true, by_nobody, false, true, false), Chosen{MpiFlavour::kMpich});
+  EXPECT_EQ(choose_flavours(program, true, by_nobody, false, false, false), Chosen{});
+}
+
+// An mpi4py that was built for the standard's interface loads libmpi_abi under any launcher.
+TEST(MpiFlavour, OfTheStandardComesSecondWhereAnyMpiMayBeLoaded) {
+  using Chosen = std::vector<MpiFlavour>;
+  ProgramFacts program;
+  program.is_elf = true;
+  const auto by_mpich = fake_environment({{"PMI_RANK", "0"}}), by_nobody = fake_environment({});
+  EXPECT_EQ(choose_flavours(program, true, by_mpich, true, true, true),
+            (Chosen{MpiFlavour::kMpich, MpiFlavour::kStandard}));
+  EXPECT_EQ(choose_flavours(program, false, by_mpich, true, true, true),
+            (Chosen{MpiFlavour::kMpich, MpiFlavour::kStandard}));
+  EXPECT_EQ(choose_flavours(program, true, by_nobody, true, true, true),
+            (Chosen{MpiFlavour::kOpenMpi, MpiFlavour::kStandard}));
+  EXPECT_EQ(choose_flavours(program, true, by_nobody, false, false, true), Chosen{MpiFlavour::kStandard});
 }
 
 TEST(ElfDependencies, OfThisTest) {

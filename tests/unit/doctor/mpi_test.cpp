@@ -13,7 +13,8 @@ struct Mpi : testing::Test {
     system.variables["PATH"] = "/usr/bin";
     for (const char* command : {"mpirun", "mpiexec", "mpicc", "python3"})
       system.add(std::string("/usr/bin/") + command);
-    for (const char* preload : {"libclusterprof_mpi_openmpi.so", "libclusterprof_mpi_mpich.so"})
+    for (const char* preload :
+         {"libclusterprof_mpi_openmpi.so", "libclusterprof_mpi_mpich.so", "libclusterprof_mpi_abi.so"})
       system.add(kLib + preload);
     for (const char* program : {"merge-openmpi", "merge-mpich"}) system.add(kLibexec + program);
     system.libraries["libmpi.so.40"] = "/lib/libmpi.so.40";
@@ -34,7 +35,7 @@ TEST_F(Mpi, OfOneFamily) {
   auto checks = found_by(check_mpi, system);
   EXPECT_EQ(checks.at("mpi.libraries").found, "Open MPI (libmpi.so.40)");
   EXPECT_EQ(checks.at("mpi.preload").status, Status::kOk);
-  EXPECT_EQ(checks.at("mpi.preload").found, "for Open MPI, MPICH");
+  EXPECT_EQ(checks.at("mpi.preload").found, "for Open MPI, MPICH, the MPI standard's ABI");
   checks = found_by(check_mpi_commands, system);
   for (const auto& [id, check] : checks) EXPECT_EQ(check.status, Status::kOk) << id;
   EXPECT_EQ(checks.at("mpi.launcher").found,
@@ -95,7 +96,31 @@ TEST_F(Mpi, PreloadThatDoesNotFit) {
   const auto checks = found_by(check_mpi, system);
   EXPECT_EQ(checks.at("mpi.libraries").found, "Open MPI (libmpi.so.40), MPICH (libmpich.so.12)");
   EXPECT_EQ(checks.at("mpi.preload").status, Status::kFail);
-  EXPECT_EQ(checks.at("mpi.preload").found, "for Open MPI; missing for MPICH");
+  EXPECT_EQ(checks.at("mpi.preload").found, "for Open MPI, the MPI standard's ABI; missing for MPICH");
+}
+
+// A program of the standard's interface runs under the launcher of either family.
+TEST_F(Mpi, StandardInterface) {
+  system.libraries["libmpi_abi.so.1"] = "/lib/libmpi_abi.so.1";
+  system.needed[kModule] = {"libmpi_abi.so.1"};
+  auto checks = found_by(check_mpi, system);
+  EXPECT_EQ(checks.at("mpi.libraries").found,
+            "Open MPI (libmpi.so.40), the MPI standard's ABI (libmpi_abi.so.1)");
+  EXPECT_EQ(checks.at("mpi.preload").status, Status::kOk);
+  EXPECT_EQ(found_by(check_merging, system).at("mpi.merge").found, "with Open MPI");
+  for (const char* launcher : {"mpirun (Open MPI) 4.1.4\n", "HYDRA build details:\n    Version: 5.0.2\n"}) {
+    for (const char* command : {"mpirun", "mpiexec"})
+      system.says(std::string("/usr/bin/") + command + " --version", launcher);
+    system.says("/usr/bin/mpicc -show", "gcc");
+    checks = found_by(check_mpi_commands, system);
+    EXPECT_EQ(checks.at("mpi.mpi4py").found,
+              "of /usr/bin/python3, linked to the MPI standard's ABI (libmpi_abi.so.1)");
+    EXPECT_EQ(checks.at("mpi.mixed").status, Status::kOk) << launcher;
+  }
+  system.facts.erase(kLib + "libclusterprof_mpi_abi.so");
+  checks = found_by(check_mpi, system);
+  EXPECT_EQ(checks.at("mpi.preload").status, Status::kFail);
+  EXPECT_EQ(checks.at("mpi.preload").found, "for Open MPI, MPICH; missing for the MPI standard's ABI");
 }
 
 TEST_F(Mpi, Mpi4py) {
