@@ -68,6 +68,14 @@ static void expect_receive(const char* op, const char* communicator, int peer, i
 }
 static const char kWorld[] = "MPI_COMM_WORLD";
 
+// A program of the standard's interface is not built for one.
+static int is_open_mpi(void) {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length;
+  MPI_Get_library_version(version, &length);
+  return strstr(version, "Open MPI") != NULL;
+}
+
 static void barrier(void) {
   MPI_Barrier(MPI_COMM_WORLD);
   expect_world("Barrier", -1);
@@ -323,10 +331,8 @@ static void truncated(void) {
   MPI_Query_thread(&threads);
   for (int any = 0; any < 2; ++any) {
     for (int way = 0; way < kWays; ++way) {
-#ifdef OPEN_MPI
       // Open MPI 4.1 now and then never returns from it, whoever calls it: tests/mpi_defects.
-      if (way == 3 && threads == MPI_THREAD_MULTIPLE) continue;
-#endif
+      if (way == 3 && threads == MPI_THREAD_MULTIPLE && is_open_mpi()) continue;
       const int tag = kTag + any * kWays + way, source = any ? MPI_ANY_SOURCE : left();
       const char* const call = ways[way];
       int got = -1, result, index = -1, flag = 0, count,
@@ -463,9 +469,7 @@ static void let_go(void) {
     MPI_Recv(&got, 1, MPI_INT, left(), tag, copy, MPI_STATUS_IGNORE);
     check(got == 1, "let_go: wrong number");
     // MPICH cannot report on a request without raising its error.
-#ifdef OPEN_MPI
-    if (arrived) expect_receive("Recv", name, left(), tag, got);
-#endif
+    if (arrived && is_open_mpi()) expect_receive("Recv", name, left(), tag, got);
     barrier();
     // Messages from here are as before.
     sent = expect_send("Send", kWorld, right(), 45, 0);

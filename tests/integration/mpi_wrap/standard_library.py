@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the C source of a library with the interface of the MPI standard that forwards to MPICH.
 
-standard_library.py GENERATOR STANDARD_HEADER MPICH_INCLUDE MPICH_LIBRARY
+standard_library.py GENERATOR STANDARD_HEADER MPICH_INCLUDE MPICH_LIBRARY OUTPUT
 
 For programs built against the standard's mpi.h, on as many ranks as MPICH's launcher starts. Handles, statuses, ranks, tags
 and errors are translated; callbacks get MPICH's handles. A function that MPICH lacks, or whose arguments are not understood
@@ -255,7 +255,7 @@ def define(name, returns, parameters, body):
 
 
 def main():
-    generator, header, include, library = sys.argv[1:]
+    generator, header, include, library, output = sys.argv[1:]
     sys.path.insert(0, generator)
     import compare_headers
     import spec
@@ -287,7 +287,7 @@ def main():
     out += define("MPI_Error_class", "int", ["int code", "int* kind"], ["*kind = code;", "return 0;"])
     out += define("MPI_Error_string", "int", ["int code", "char* text", "int* length"],
                   ["return error_out(REAL(PMPI_Error_string)(error_in(code), text, length));"])
-    print("\n".join(out))
+    pathlib.Path(output).write_text("\n".join(out) + "\n")
 
 
 if __name__ == "__main__":
