@@ -180,6 +180,8 @@ void serialize(Archive& archive, ShardData& head) {
   archive_rows(archive, head.pending_requests);
   archive_rows(archive, head.collective_counts);
   archive_rows(archive, head.open_requests);
+  archive_rows(archive, head.group_numbers);
+  archive_rows(archive, head.group_messages);
   archive_rows(archive, head.matrix);
   archive_rows(archive, head.mpi_sizes);
   archive_rows(archive, head.counter_values);

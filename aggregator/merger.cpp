@@ -234,6 +234,8 @@ struct Merger::State {
   std::vector<std::vector<MpiCall>> mpi_calls;
   std::vector<std::vector<CallUnderWay>> calls_under_way;
   std::vector<std::vector<PendingRequest>> pending_requests;
+  std::vector<std::vector<GroupNumber>> group_numbers;
+  std::vector<std::vector<GroupMessages>> group_messages;
   std::vector<std::vector<CollectiveCount>> collective_counts;
   std::vector<std::vector<MpiError>> mpi_errors;
   std::vector<std::vector<OpenRequests>> open_requests;
@@ -335,6 +337,8 @@ struct Merger::State {
     for (const CallUnderWay& call : input.calls_under_way)
       if (call.communicator != kNone) called[call.communicator] = true;
     for (const CollectiveCount& row : input.collective_counts) called[row.communicator] = true;
+    for (const GroupNumber& row : input.group_numbers) called[row.communicator] = true;
+    for (const GroupMessages& row : input.group_messages) called[row.communicator] = true;
     for (const MpiError& row : input.mpi_errors)
       if (row.communicator != kNone) called[row.communicator] = true;
     for (const OpenRequests& row : input.open_requests)
@@ -391,6 +395,8 @@ struct Merger::State {
     use(collective_counts, &ShardData::collective_counts);
     use(mpi_errors, &ShardData::mpi_errors);
     use(open_requests, &ShardData::open_requests);
+    use(group_numbers, &ShardData::group_numbers);
+    use(group_messages, &ShardData::group_messages);
     use(counter_values, &ShardData::counter_values);
     use(path_counters, &ShardData::path_counters);
     use(drops, &ShardData::drops);
@@ -690,6 +696,8 @@ std::vector<Communicator> Merger::State::arrange_communicators(
   mark_called(collective_counts);
   mark_called(mpi_errors);
   mark_called(open_requests);
+  mark_called(group_numbers);
+  mark_called(group_messages);
   std::vector<Communicator> arranged;
   new_communicator.assign(communicators.size(), kNone);
   for (const auto& [identity, row] : communicator_index) {  // in order
@@ -710,6 +718,22 @@ std::vector<std::string> Merger::State::arrange_counters(std::vector<std::uint32
   return arranged;
 }
 
+// Messages to members whose ranks the inputs tell become cells of the matrix. Other inputs may tell the rest.
+void resolve_group_messages(ShardData& out) {
+  if (out.group_messages.empty()) return;
+  using Member = std::tuple<std::uint32_t, std::uint32_t, std::int32_t>;  // communicator, restart, number
+  std::map<Member, std::int32_t> ranks;
+  for (const GroupNumber& row : out.group_numbers)
+    ranks.try_emplace({row.communicator, out.ranks[row.rank].restart, row.number}, out.ranks[row.rank].rank);
+  std::erase_if(out.group_messages, [&](const GroupMessages& row) {
+    const Rank& from = out.ranks[row.rank];
+    const auto member = ranks.find({row.communicator, from.restart, row.destination});
+    if (member == ranks.end()) return false;
+    out.matrix.push_back({from.rank, member->second, row.messages, row.bytes});
+    return true;
+  });
+}
+
 // Unites tables that belong to whole inputs, so that single ranks cannot be left out of them.
 void Merger::State::unite_tables_of_inputs(const NewRows& rows, const std::vector<std::uint32_t>& new_string,
                                            ShardData& out) {
@@ -728,6 +752,7 @@ void Merger::State::unite_tables_of_inputs(const NewRows& rows, const std::vecto
     source.memory_series = {};
   }
   path_series.finish(rows.path, out);
+  resolve_group_messages(out);
   unite_equal(
       out.matrix, [](const MatrixCell& cell) { return std::tie(cell.source, cell.destination); },
       [](MatrixCell& into, const MatrixCell& cell) {

@@ -53,6 +53,17 @@ inline void unite(shard::CollectiveCount& into, const shard::CollectiveCount& ro
 }
 inline auto key(const shard::CollectiveCount& row) { return std::tuple(row.path, row.communicator); }
 
+inline auto key(const shard::GroupNumber& row) { return std::tuple(row.communicator); }
+inline void unite(shard::GroupNumber& into, const shard::GroupNumber& row) {
+  into.number = std::min(into.number, row.number);
+}
+
+inline auto key(const shard::GroupMessages& row) { return std::tuple(row.communicator, row.destination); }
+inline void unite(shard::GroupMessages& into, const shard::GroupMessages& row) {
+  into.messages += row.messages;
+  into.bytes += row.bytes;
+}
+
 inline auto key(const shard::MpiError& row) {
   return std::tuple(row.path, row.communicator, row.error_class, row.peer, row.tag,
                     std::string_view(row.name), std::string_view(row.text));

@@ -214,7 +214,7 @@ clusterprof_mpi_call description_of_wait(std::uint16_t op, const Operation& awai
     call.pending_kinds = static_cast<std::uint32_t>(wire::PendingKind::kCollective);
     call.pending_peers[0] = wire::kNoPeer;
     call.sequence = awaited.sequence;
-    call.root = (awaited.flags & wire::kEventRootInGroup) != 0 ? wire::kNoPeer : awaited.peer;
+    call.root = run_rank(awaited.group, awaited.peer);
     return call;
   }
   const bool send = awaited.kind == MpiEventKind::kSendDone;
@@ -275,8 +275,12 @@ mpi_wrap::Operation event_of(const Operation& operation) noexcept {
 
 void count_message_to(const EndedCall& call, const Group& group, std::int32_t peer,
                       std::uint64_t bytes) noexcept {
-  if (!mpi_wrap::count_message(call.segment, group.rank, peer, bytes, kShared))
-    agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiPeerTableFull));
+  const bool counted =
+      group.has_run_ranks
+          ? mpi_wrap::count_message(call.segment, group.rank, peer, bytes, kShared)
+          : group.index != wire::kNoPath &&
+                mpi_wrap::count_message_to_member(call.segment, group.index, peer, bytes, kShared);
+  if (!counted) agent->count_drop(static_cast<std::uint32_t>(wire::DropReason::kMpiPeerTableFull));
 }
 
 // One block to each rank. Splits are numbers of rows, which all have the same size, or of bytes.
@@ -298,7 +302,7 @@ void count_bytes(const EndedCall& call, const Begun& begun) noexcept {
   if (begun.op != wire::kC10dBarrier && begun.op != wire::kC10dMonitoredBarrier)
     mpi_wrap::count_size(call.segment, begun.op, begun.sent > begun.received ? begun.sent : begun.received,
                          kShared);
-  if (begun.group == nullptr || !begun.group->is_world) return;
+  if (begun.group == nullptr) return;
   if (begun.op == wire::kC10dSend) count_message_to(call, *begun.group, begun.peer, begun.sent);
   if (begun.op == wire::kC10dAllToAll) count_blocks(call, begun);
 }
@@ -319,18 +323,17 @@ void begin_operation(const EndedCall& call, const Begun& begun, Address work) no
   operation.paused = call.paused;
   if (is_collective(begun)) {
     operation.peer = begun.root;
-    if (begun.root >= 0 && !group->is_world) operation.flags = wire::kEventRootInGroup;
+    if (begun.root >= 0 && !group->has_run_ranks) operation.flags = wire::kEventPeerInGroup;
     operation.sequence = take_collective_number(*group);
     mpi_wrap::count_operation(call, kShared);
     mpi_wrap::write_event(call, begun.blocking ? MpiEventKind::kCollective : MpiEventKind::kCollectiveStart,
                           event_of(operation));
   } else {
-    // Ranks of other groups are not known as ranks of the run.
-    if (!group->is_world) return;
     operation.bytes = begun.sent + begun.received;
     operation.peer = begun.peer;
     operation.any_source = begun.any_source();
     operation.flags = wire::kEventNonblocking;
+    if (!group->has_run_ranks) operation.flags |= wire::kEventPeerInGroup;
     const bool send = begun.completion == MpiEventKind::kSendDone;
     if (send) {
       if (!take_number(*group, begun.peer, begun.tag, mpi_wrap::Direction::kSent, operation.sequence)) return;

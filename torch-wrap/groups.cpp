@@ -66,6 +66,7 @@ void give_entry(wire::SegmentHeader* segment, Group& group, std::uint32_t number
       mpi_wrap::table_at<wire::MpiCommunicator>(segment, segment->communicators_offset)[group.index];
   entry.identity = group.identity;
   entry.size = static_cast<std::uint32_t>(group.size);
+  entry.number = group.has_run_ranks ? 0 : group.rank + 1;
   if (group.is_world) {
     snprintf(entry.name, sizeof entry.name, "default process group");
   } else {
@@ -112,6 +113,8 @@ Group* add_group(wire::SegmentHeader* segment, Address object, Address store, st
   group.rank = rank;
   group.size = size;
   group.is_world = !world_was_seen && size > 1 && is_world(rank, size);
+  // A launcher below us may start its ranks again: those of restarts have further numbers in the run.
+  group.has_run_ranks = group.is_world && clusterprof::agent::launch_id() == 0;
   world_was_seen = world_was_seen || group.is_world;
   give_entry(segment, group, count, name);
   group_count.store(count + 1, std::memory_order_release);

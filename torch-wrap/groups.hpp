@@ -16,7 +16,8 @@ struct Group {
   std::uint64_t identity;  // equal on all members
   std::uint32_t index;     // in the segment's table of communicators, wire::kNoPath when that is full
   std::int32_t rank, size;
-  bool is_world;                // ranks of the group are ranks of the run
+  bool is_world;                // ranks of the group are ranks of the launch
+  bool has_run_ranks;           // they are ranks of the run; else its members are known by their numbers
   std::uint32_t collectives;    // so far
   std::uint32_t late_receives;  // pending ones that get their number when they complete
   mpi_wrap::SequenceTable sequences;

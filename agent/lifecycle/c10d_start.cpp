@@ -19,11 +19,19 @@ bool c10d_started(std::int32_t rank, std::int32_t size, const char* library) noe
     return header->mpi_rank.load(std::memory_order_relaxed) == rank &&
            header->mpi_size.load(std::memory_order_relaxed) == size;
   strncpy(header->mpi_library, library, sizeof(header->mpi_library) - 1);
-  if (header->world_size > 0 && header->world_size != size) return false;
-  header->mpi_rank.store(rank, std::memory_order_relaxed);
-  header->mpi_size.store(size, std::memory_order_relaxed);
-  header->mpi_state.store(wire::kC10dState, std::memory_order_release);
-  return true;
+  const auto start = [&](std::int32_t rank_of_run, std::int32_t size_of_run) {
+    header->mpi_rank.store(rank_of_run, std::memory_order_relaxed);
+    header->mpi_size.store(size_of_run, std::memory_order_relaxed);
+    header->mpi_state.store(wire::kC10dState, std::memory_order_release);
+  };
+  if (header->world_size <= 0 || header->world_size == size) {
+    start(rank, size);
+    return true;
+  }
+  // Ranks that were started again are the last ones of the run so far.
+  if (header->world_size > size && header->rank == rank + header->world_size - size)
+    start(header->rank, header->world_size);
+  return false;
 }
 
 std::uint64_t launch_id() noexcept { return g_options.launch; }

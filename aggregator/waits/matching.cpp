@@ -173,7 +173,7 @@ class CollectiveMatcher {
 
   // A rank; kNone if there is none, or it has no event here.
   [[nodiscard]] std::uint32_t root_of(const Event& event) const {
-    if ((event.flags & wire::kEventRootInGroup) == 0) return event.peer;
+    if ((event.flags & wire::kEventPeerInGroup) == 0) return event.peer;
     for (const Member& member : members_)
       if (member.place == static_cast<std::int32_t>(event.peer)) return member.rank;
     return kNone;
@@ -229,7 +229,8 @@ Matches match_events(Trace& trace, std::uint32_t missing_ranks, bool has_windows
       event.match = kNone;
       if (!messages || (event.channel != kNone && event.peer != kNone)) {
         keys.push_back(key_of(trace, e));
-      } else if (event.kind == MpiEventKind::kSend || event.kind == MpiEventKind::kReceive) {
+      } else if ((event.flags & wire::kEventPeerInGroup) == 0 &&  // else nobody knows who that member is
+                 (event.kind == MpiEventKind::kSend || event.kind == MpiEventKind::kReceive)) {
         ++matches.messages;
         ++matches.unmatched_messages;
       }

@@ -120,6 +120,23 @@ void TraceBuilder::add(const shard::ShardData& shard) {
     stretches_.push_back(stretch);
     stretches_.back().rank += first_source;
   }
+  // Rows of channels_ by those of the shard, for ranks that were started as often before.
+  std::map<std::uint32_t, std::vector<std::uint32_t>> channels_of;
+  const auto channel_of = [&](std::uint32_t communicator, std::uint32_t rank) {
+    const std::uint32_t restart = shard.ranks[rank].restart;
+    std::vector<std::uint32_t>& rows = channels_of[restart];
+    rows.resize(shard.communicators.size(), kNone);
+    std::uint32_t& row = rows[communicator];
+    if (row != kNone) return row;
+    const shard::Communicator& known = shard.communicators[communicator];
+    const auto [entry, added] =
+        channel_index_.try_emplace({known.identity, restart}, static_cast<std::uint32_t>(channels_.size()));
+    if (added) channels_.push_back({known.identity, 0, restart});
+    channels_[entry->second].size = std::max(channels_[entry->second].size, known.size);
+    return row = entry->second;
+  };
+  for (const shard::GroupNumber& row : shard.group_numbers)
+    numbers_.push_back({channel_of(row.communicator, row.rank), first_source + row.rank, row.number});
   if (shard.mpi_events.empty()) return;
 
   std::vector<std::uint32_t> new_path(shard.paths.size());
@@ -128,14 +145,6 @@ void TraceBuilder::add(const shard::ShardData& shard) {
         path_index_.try_emplace(shard.paths[i].id, static_cast<std::uint32_t>(path_ids_.size()));
     if (added) path_ids_.push_back(shard.paths[i].id);
     new_path[i] = entry->second;
-  }
-  std::vector<std::uint32_t> new_channel;
-  for (const shard::Communicator& communicator : shard.communicators) {
-    const auto [entry, added] =
-        channel_index_.try_emplace(communicator.identity, static_cast<std::uint32_t>(channels_.size()));
-    if (added) channels_.push_back({communicator.identity, 0});
-    channels_[entry->second].size = std::max(channels_[entry->second].size, communicator.size);
-    new_channel.push_back(entry->second);
   }
   std::vector<std::uint16_t> new_op(shard.strings.size(), 0xffff);
 
@@ -174,7 +183,7 @@ void TraceBuilder::add(const shard::ShardData& shard) {
     row.start_ns = std::min(row.enter_ns, signed_ns(event.start_ns));
     row.sequence = event.sequence;
     row.path = new_path[event.path];
-    row.channel = event.communicator == kNone ? kNone : new_channel[event.communicator];
+    row.channel = event.communicator == kNone ? kNone : channel_of(event.communicator, event.rank);
     row.peer = static_cast<std::uint32_t>(event.peer);
     row.lane = static_cast<std::uint32_t>(part.lanes.size() - 1);
     row.tag = event.tag;
@@ -251,7 +260,8 @@ bool TraceBuilder::is_selected(const shard::ShardData& merged, const NewRows& ro
       event.channel == kNone ? 0 : trace.channels[rows.channel[event.channel]].identity;
   const std::int32_t rank = merged.ranks[rows.rank[part.lanes[event.lane].rank]].rank;
   return wire::event_is_selected(
-      wire::event_stream(event.kind, channel, rank, static_cast<std::int32_t>(event.peer), event.tag),
+      wire::event_stream(event.kind, channel, rank, static_cast<std::int32_t>(event.peer), event.tag,
+                         event.flags),
       event.sequence, trace.level);
 }
 
@@ -325,10 +335,15 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
       event.lane = lane;
       event.path = rows.path[event.path];
       event.op = static_cast<std::uint16_t>(rows.op[event.op]);
-      if (event.channel != kNone) event.channel = rows.channel[event.channel];
-      if (event.kind >= MpiEventKind::kCollective && (event.flags & wire::kEventRootInGroup) != 0)
-        continue;                                                 // CollectiveMatcher finds the root
       const auto number = static_cast<std::int32_t>(event.peer);  // negative: none
+      const std::uint32_t channel = event.channel;
+      if (channel != kNone) event.channel = rows.channel[channel];
+      if ((event.flags & wire::kEventPeerInGroup) != 0) {
+        if (event.kind >= MpiEventKind::kCollective) continue;  // CollectiveMatcher finds the root
+        const auto member = rows.rank_of_member.find({channel, number});
+        event.peer = member == rows.rank_of_member.end() ? kNone : member->second;
+        continue;
+      }
       const auto peer = number < 0 ? rows.rank_of_number.end() : rows.rank_of_number.find(number);
       event.peer = peer == rows.rank_of_number.end() ? kNone : peer->second;
     }
@@ -428,13 +443,17 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
   arrange_stretches(rows);
   trace.level = keep_ == Keep::kSample ? rows.level : 0;
 
+  for (const Number& number : numbers_)
+    if (rows.rank[number.source] != kNone)
+      rows.rank_of_member.try_emplace({number.channel, number.number}, rows.rank[number.source]);
   rows.path.resize(path_ids_.size());
   for (std::uint32_t i = 1; i < merged.paths.size(); ++i) {
     const auto found = path_index_.find(merged.paths[i].id);
     if (found != path_index_.end()) rows.path[found->second] = i;
   }
-  rows.channel =
-      sort_rows(channels_, [](const Channel& a, const Channel& b) { return a.identity < b.identity; });
+  rows.channel = sort_rows(channels_, [](const Channel& a, const Channel& b) {
+    return std::tie(a.identity, a.restart) < std::tie(b.identity, b.restart);
+  });
   trace.channels = std::move(channels_);
   rows.op = sort_rows(op_names_, std::less<std::string>());
   for (const std::string& name : op_names_)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <new>
 #include <string>
 #include <string_view>
@@ -73,7 +74,8 @@ struct Lane {
 
 struct Channel {
   std::uint64_t identity = 0;
-  std::uint32_t size = 0;  // 0: not known
+  std::uint32_t size = 0;     // 0: not known
+  std::uint32_t restart = 0;  // of its members: those of different starts have nothing in common
 };
 
 struct Op {
@@ -194,6 +196,10 @@ class TraceBuilder {
     std::vector<Gap> gaps;
     std::vector<Lane> lanes;
   };
+  struct Number {  // of a rank in a communicator, see shard::GroupNumber
+    std::uint32_t channel = 0, source = 0;
+    std::int32_t number = 0;
+  };
   struct SourceOffset {
     std::uint32_t source = 0;
     shard::ClockOffset offset;
@@ -203,6 +209,8 @@ class TraceBuilder {
     std::unordered_map<std::int32_t, std::uint32_t> rank_of_number;  // by world rank
     std::vector<std::uint32_t> rank;                                 // by row of sources_; kNone: left out
     std::vector<std::uint32_t> path, channel, op;
+    std::map<std::pair<std::uint32_t, std::int32_t>, std::uint32_t>
+        rank_of_member;       // by channel_index_, number
     std::uint32_t level = 0;  // the highest that the ranks have
   };
   void choose_sources(const shard::ShardData& merged, NewRows& rows) const;
@@ -221,11 +229,12 @@ class TraceBuilder {
   std::vector<Source> sources_;
   std::vector<Part> parts_;
   std::vector<SourceOffset> offsets_;
+  std::vector<Number> numbers_;
   std::vector<shard::ClockOffset> clock_offsets_;  // rank: row of the merged ranks
   std::vector<shard::EventStretch> stretches_;  // rank: row of sources_; after finish() of the merged ranks
   std::unordered_map<shard::PathId, std::uint32_t, PathIdHash> path_index_{{shard::PathId{}, 0}};
   std::vector<shard::PathId> path_ids_{shard::PathId{}};
-  std::unordered_map<std::uint64_t, std::uint32_t> channel_index_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint32_t> channel_index_;  // by identity, restart
   std::vector<Channel> channels_;
   std::unordered_map<std::string, std::uint16_t> op_index_;
   std::vector<std::string> op_names_;

@@ -354,6 +354,12 @@ void dump_mpi(const ShardData& data, Text& out) {
             "rank_row\tpath\tcommunicator\tcount\tagreed_bytes");
   for (const CollectiveCount& c : data.collective_counts)
     out.row(c.rank, c.path, c.communicator, c.count, c.agreed_bytes);
+  out.table("group_numbers", data.group_numbers.size(), "rank_row\tcommunicator\tnumber");
+  for (const GroupNumber& g : data.group_numbers) out.row(g.rank, g.communicator, g.number);
+  out.table("group_messages", data.group_messages.size(),
+            "rank_row\tcommunicator\tdestination\tmessages\tbytes");
+  for (const GroupMessages& g : data.group_messages)
+    out.row(g.rank, g.communicator, g.destination, g.messages, g.bytes);
   out.table("mpi_errors", data.mpi_errors.size(),
             "rank_row\tpath\tcommunicator\terror_class\tpeer\ttag\tmessage\tcount\tfirst_ns\tname\ttext");
   for (const MpiError& e : data.mpi_errors)

@@ -69,10 +69,10 @@ class EventLog {
   void set_rank(std::int32_t rank) noexcept { rank_ = rank; }
   // Whether the current level selects the event.
   [[nodiscard]] bool selects(const KeptEvent& event) const noexcept {
-    return level_ == 0 ||
-           wire::event_is_selected(wire::event_stream(static_cast<wire::MpiEventKind>(event.kind),
-                                                      event.channel, rank_, event.peer, event.tag),
-                                   event.sequence, level_);
+    return level_ == 0 || wire::event_is_selected(
+                              wire::event_stream(static_cast<wire::MpiEventKind>(event.kind), event.channel,
+                                                 rank_, event.peer, event.tag, event.flags),
+                              event.sequence, level_);
   }
   // Drops the events that this level does not select and no stretch needs.
   void raise_level(std::uint32_t level);

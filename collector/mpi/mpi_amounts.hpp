@@ -48,6 +48,8 @@ struct RawTraffic {
 struct CommunicatorInfo {
   std::uint32_t size = 0;
   std::string name;
+  std::int32_t number =
+      -1;  // of the process in it, where members are named by their numbers; -1: they are not
 };
 
 // Collective operations that the process has begun on a communicator.

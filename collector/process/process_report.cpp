@@ -105,6 +105,10 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
     traffic[pair].messages += cell.messages;
     traffic[pair].bytes += cell.bytes;
   }
+  for (const auto& [member, cell] : other.group_traffic) {
+    group_traffic[member].messages += cell.messages;
+    group_traffic[member].bytes += cell.bytes;
+  }
   for (const auto& [op, bins] : other.sizes) {
     SizeBins& sum = sizes.try_emplace(op).first->second;
     for (std::size_t i = 0; i < bins.size(); ++i) sum[i] += bins[i];
@@ -112,6 +116,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   for (const auto& [identity, info] : other.communicators) {
     CommunicatorInfo& known = communicators.try_emplace(identity, info).first->second;
     if (known.name.empty()) known.name = info.name;
+    if (known.number < 0) known.number = info.number;
   }
   for (const auto& [identity, begun] : other.collectives) {
     RawCollectives& known = collectives.try_emplace(identity, begun).first->second;

@@ -88,9 +88,11 @@ struct ProcessReport {
   SeriesBlock counter_series;                // by RawTables::counters
   std::vector<PathTime> open_times;          // of all threads; not in PathTimes, since they may change
   std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
-  std::map<std::uint32_t, SizeBins> sizes;                              // by MPI function number
-  std::map<std::uint64_t, CommunicatorInfo> communicators;              // by identity
-  std::map<std::uint64_t, RawCollectives> collectives;                  // by identity of the communicator
+  // To members that are known by their numbers in a communicator: by its identity, and number.
+  std::map<std::pair<std::uint64_t, std::int32_t>, RawTraffic> group_traffic;
+  std::map<std::uint32_t, SizeBins> sizes;                  // by MPI function number
+  std::map<std::uint64_t, CommunicatorInfo> communicators;  // by identity
+  std::map<std::uint64_t, RawCollectives> collectives;      // by identity of the communicator
   std::vector<RawMpiError> mpi_errors;
   std::vector<RawOpenRequests> open_requests;
   std::uint32_t mpi_unseen = 0;  // wire::MpiUnseen

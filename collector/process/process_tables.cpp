@@ -27,8 +27,9 @@ bool is_peer(std::int32_t peer) {
 }  // namespace
 
 void ProcessTables::read(ProcessReport& report, std::uint64_t now_ns) {
-  read_call_sites(report, read_communicators(report));
-  read_traffic(report);
+  const std::vector<std::uint64_t> identities = read_communicators(report);
+  read_call_sites(report, identities);
+  read_traffic(report, identities);
   read_message_sizes(report);
   read_errors(report, now_ns);
   read_open_requests(report);
@@ -47,9 +48,12 @@ std::vector<std::uint64_t> ProcessTables::read_communicators(ProcessReport& repo
         const std::uint64_t identity = communicators[i].identity;
         if (identity == 0) return;
         identities[i] = identity;
+        const std::uint32_t size = communicators[i].size;
+        const std::int32_t number = communicators[i].number;
         report.communicators.try_emplace(
-            identity, CommunicatorInfo{communicators[i].size,
-                                       bounded_text(communicators[i].name, sizeof communicators[i].name)});
+            identity,
+            CommunicatorInfo{size, bounded_text(communicators[i].name, sizeof communicators[i].name),
+                             number > 0 && static_cast<std::uint32_t>(number) <= size ? number - 1 : -1});
         // A communicator that took over the entry of another one is not told apart from it by call sites.
         if (communicators[i].collectives_of.load(std::memory_order_acquire) != identity) return;
         const std::uint64_t word = communicators[i].collectives.load(std::memory_order_acquire);
@@ -93,7 +97,7 @@ void ProcessTables::read_call_sites(ProcessReport& report, const std::vector<std
       });
 }
 
-void ProcessTables::read_traffic(ProcessReport& report) const {
+void ProcessTables::read_traffic(ProcessReport& report, const std::vector<std::uint64_t>& identities) const {
   const auto& layout = segment_.layout();
   const auto* const peers = segment_.table<wire::MpiPeer>(layout.mpi_peers_offset);
   segment_.for_each_touched(
@@ -102,8 +106,20 @@ void ProcessTables::read_traffic(ProcessReport& report) const {
         if (key == 0) return;
         // Both parts are the rank plus 2, so that no pair has key 0.
         const auto rank_of = [](std::uint32_t part) { return static_cast<std::int32_t>(part - 2u); };
-        const std::int32_t source = rank_of(static_cast<std::uint32_t>(key >> 32));
+        const auto first = static_cast<std::uint32_t>(key >> 32);
+        const std::int32_t source = rank_of(first);
         const std::int32_t destination = rank_of(static_cast<std::uint32_t>(key));
+        if ((first & wire::kToMember) != 0) {
+          const std::uint32_t row = first & ~wire::kToMember;
+          if (row >= identities.size() || identities[row] == 0 || destination < 0) {
+            ++report.drops["damaged_mpi_peer"];
+            return;
+          }
+          RawTraffic& cell = report.group_traffic[{identities[row], destination}];
+          cell.messages += peers[i].messages;
+          cell.bytes += peers[i].bytes;
+          return;
+        }
         if (source < -1 || destination < -1) {
           ++report.drops["damaged_mpi_peer"];
           return;

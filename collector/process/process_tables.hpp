@@ -48,7 +48,7 @@ class ProcessTables {
 
  private:
   void read_call_sites(ProcessReport& report, const std::vector<std::uint64_t>& identities);
-  void read_traffic(ProcessReport& report) const;
+  void read_traffic(ProcessReport& report, const std::vector<std::uint64_t>& identities) const;
   void read_message_sizes(ProcessReport& report) const;
   void read_errors(ProcessReport& report, std::uint64_t now_ns);
   void read_open_requests(ProcessReport& report);

@@ -927,7 +927,11 @@ void ShardBuilder::add_mpi_calls(const ProcessReport& report, std::uint32_t rank
         communicators.try_emplace(identity, static_cast<std::uint32_t>(data.communicators.size()));
     if (added) data.communicators.push_back({identity, info.size, info.name});
     if (data.communicators[found->second].name.empty()) data.communicators[found->second].name = info.name;
+    if (info.number >= 0) data.group_numbers.push_back({rank, found->second, info.number});
   }
+  for (const auto& [member, cell] : report.group_traffic)
+    if (const auto group = communicators.find(member.first); group != communicators.end())
+      data.group_messages.push_back({rank, group->second, member.second, cell.messages, cell.bytes});
   const auto communicator_of = [&](std::uint64_t identity) {
     const auto communicator = communicators.find(identity);
     return communicator == communicators.end() ? shard::kNone : communicator->second;

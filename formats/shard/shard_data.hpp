@@ -459,6 +459,26 @@ struct MatrixCell {
   friend bool operator==(const MatrixCell&, const MatrixCell&) = default;
 };
 
+// The number of a rank in a communicator whose members do not know each other's ranks in the run: a group of
+// torch.distributed. Messages and roots have such numbers there (wire::kEventPeerInGroup). Members belong
+// together if their launcher had started them as often before (Rank::restart).
+struct GroupNumber {
+  std::uint32_t rank = 0;          // index into ranks
+  std::uint32_t communicator = 0;  // index into communicators
+  std::int32_t number = 0;
+  friend bool operator==(const GroupNumber&, const GroupNumber&) = default;
+};
+
+// What a rank has addressed to a member of such a communicator. The merge makes it a MatrixCell where it
+// finds the member's rank.
+struct GroupMessages {
+  std::uint32_t rank = 0;          // index into ranks
+  std::uint32_t communicator = 0;  // index into communicators
+  std::int32_t destination = 0;    // the member's number
+  std::uint64_t messages = 0, bytes = 0;
+  friend bool operator==(const GroupMessages&, const GroupMessages&) = default;
+};
+
 // Messages of one MPI function with at most le_bytes, and more than the next smaller le_bytes.
 struct MpiSize {
   StringIndex op = 0;
@@ -1050,6 +1070,8 @@ struct ShardData {
   std::vector<MpiError> mpi_errors;         // by rank, then path
   std::vector<OpenRequests> open_requests;  // by rank, then path
   std::vector<Communicator> communicators;
+  std::vector<GroupNumber> group_numbers;     // by rank
+  std::vector<GroupMessages> group_messages;  // by rank
   std::vector<MatrixCell> matrix;
   std::vector<MpiSize> mpi_sizes;
   std::vector<std::string> counters;

@@ -50,8 +50,9 @@ void thin(ShardData& data, std::uint32_t level) {
           {number, data.event_gaps[gap].path, data.event_gaps[gap].wall_ns, data.event_gaps[gap].cpu_ns});
     const std::uint64_t channel =
         event.communicator == kNone ? 0 : data.communicators[event.communicator].identity;
-    const std::uint64_t stream = wire::event_stream(static_cast<wire::MpiEventKind>(event.kind), channel,
-                                                    data.ranks[event.rank].rank, event.peer, event.tag);
+    const std::uint64_t stream =
+        wire::event_stream(static_cast<wire::MpiEventKind>(event.kind), channel, data.ranks[event.rank].rank,
+                           event.peer, event.tag, event.flags);
     if (!wire::event_is_selected(stream, event.sequence, level)) continue;
     events.push_back(event);
     first_pending = gaps.size();

@@ -55,6 +55,12 @@ inline std::uint64_t place_by_rank(const CallUnderWay& row) {
 inline std::uint64_t place_by_rank(const PendingRequest& row) {
   return std::uint64_t{row.rank} << 32 | static_cast<std::uint32_t>(row.tid);
 }
+inline std::uint64_t place_by_rank(const GroupNumber& row) {
+  return std::uint64_t{row.rank} << 32 | row.communicator;
+}
+inline auto place_by_rank(const GroupMessages& row) {
+  return std::pair(std::uint64_t{row.rank} << 32 | row.communicator, row.destination);
+}
 
 template <typename Row>
 bool before_by_rank(const Row& a, const Row& b) {
@@ -266,8 +272,7 @@ class TableReader {
 class Reader {
  public:
   explicit Reader(const h5::Group& root)
-      : root_(root),
-        profile_(root.has_attribute("format") && root.read_string("format") == kProfileFormat) {}
+      : root_(root), profile_(root.has_attribute("format") && root.read_string("format") == kProfileFormat) {}
   [[nodiscard]] bool is_profile() const { return profile_; }
 
   template <typename Row, typename Columns>

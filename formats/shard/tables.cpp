@@ -681,6 +681,16 @@ void visit_mpi_calls(Archive& archive, Data& data) {
     table.column("size", &Communicator::size);
     table.strings("name", &Communicator::name);
   });
+  archive.ranked_table("group_numbers", data.group_numbers, data.ranks.size(), [](auto& table) {
+    table.column("communicator", &GroupNumber::communicator);
+    table.column("number", &GroupNumber::number);
+  });
+  archive.ranked_table("group_messages", data.group_messages, data.ranks.size(), [](auto& table) {
+    table.column("communicator", &GroupMessages::communicator);
+    table.column("destination", &GroupMessages::destination);
+    table.column("messages", &GroupMessages::messages);
+    table.column("bytes", &GroupMessages::bytes);
+  });
   visit_communication_matrix(archive, data);
   archive.table("mpi_sizes", data.mpi_sizes, [](auto& table) {
     table.column("op", &MpiSize::op);

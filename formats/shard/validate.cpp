@@ -343,6 +343,20 @@ Result<void> validate_mpi_calls(const ShardData& data) {
     if (row.communicator >= data.communicators.size())
       return at("collective_counts", i, "communicator out of range");
   }
+  for (std::size_t i = 0; i < data.group_numbers.size(); ++i) {
+    const GroupNumber& row = data.group_numbers[i];
+    if (row.rank >= ranks) return at("group_numbers", i, "rank out of range");
+    if (row.communicator >= data.communicators.size())
+      return at("group_numbers", i, "communicator out of range");
+    if (row.number < 0) return at("group_numbers", i, "number out of range");
+  }
+  for (std::size_t i = 0; i < data.group_messages.size(); ++i) {
+    const GroupMessages& row = data.group_messages[i];
+    if (row.rank >= ranks) return at("group_messages", i, "rank out of range");
+    if (row.communicator >= data.communicators.size())
+      return at("group_messages", i, "communicator out of range");
+    if (row.destination < 0) return at("group_messages", i, "number out of range");
+  }
   for (std::size_t i = 0; i < data.mpi_errors.size(); ++i) {
     const MpiError& row = data.mpi_errors[i];
     if (row.rank >= ranks) return at("mpi_errors", i, "rank out of range");

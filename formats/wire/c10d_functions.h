@@ -14,10 +14,6 @@ namespace clusterprof::wire {
 // announce its end. Then mpi_rank and mpi_size are its own.
 inline constexpr std::uint32_t kC10dState = 3;
 
-// In MpiEvent::flags, beside MpiEventFlags, for collective operations: `peer` is not a world rank but the
-// root's number in the communicator, which is the `tag` of its event.
-inline constexpr std::uint8_t kEventRootInGroup = 1u << 7;
-
 struct C10dFunction {
   const char* name;  // as in torch.distributed
   MpiClass kind;

@@ -27,6 +27,10 @@ inline constexpr std::uint8_t kMpiEventKinds = 7;
 enum MpiEventFlags : std::uint8_t {
   kEventSynchronous = 1u << 0,  // a send that cannot complete before its receive has begun (MPI_Ssend)
   kEventNonblocking = 1u << 1,  // kSend: a kSendDone follows. kReceive: begun by an earlier call
+  // `peer` is not a world rank but the number in the communicator: of the other side of a message, which
+  // MpiCommunicator::number of the members tells; of the root of a collective operation, which is the `tag`
+  // of its event.
+  kEventPeerInGroup = 1u << 7,
 };
 
 // Tags for the synchronisation of one-sided access epochs, which is recorded like messages. Programs cannot
@@ -73,7 +77,7 @@ struct MpiEvent {
   // source or tag is pending on the channel. Of partitioned ones see partitioned_name. kCollective...: number
   // of the collective call on the channel.
   std::uint32_t sequence;
-  std::int32_t peer;  // world rank of the other side; collectives: of the root, -1 without one
+  std::int32_t peer;  // world rank of the other side; collectives: of the root, -1 without one (flags)
   std::int32_t tag;   // collectives: this rank's number in the communicator
   std::uint16_t op;   // MPI function number of the operation (of MPI_Ibcast also in its kCollectiveDone)
   MpiEventKind kind;
@@ -91,13 +95,15 @@ static_assert(sizeof(MpiEvent) == 88);
 // communicating.
 //
 // A stream consists of the collective operations of a channel, or of the messages between two ranks on a
-// channel with similar tags. Both sides of a message compute the same stream. rank: the world rank that
-// records the event.
+// channel with similar tags; where members have numbers only (kEventPeerInGroup), of those between any two.
+// Both sides of a message compute the same stream. rank: the world rank that records the event.
 constexpr std::uint64_t event_stream(MpiEventKind kind, std::uint64_t channel, std::int32_t rank,
-                                     std::int32_t peer, std::int32_t tag) noexcept {
+                                     std::int32_t peer, std::int32_t tag, std::uint8_t flags = 0) noexcept {
   if (kind >= MpiEventKind::kCollective) return channel;  // the tag is the rank's own
   const auto word = [](std::int32_t number) { return std::uint64_t{static_cast<std::uint32_t>(number)}; };
-  const std::uint64_t pair = rank < peer ? (word(rank) << 32 | word(peer)) : (word(peer) << 32 | word(rank));
+  const std::uint64_t pair = (flags & kEventPeerInGroup) != 0 ? 0
+                             : rank < peer                    ? (word(rank) << 32 | word(peer))
+                                                              : (word(peer) << 32 | word(rank));
   std::uint64_t hash = channel ^ (pair + 1) * 0x9e37'79b9'7f4a'7c15ull;
   hash = (hash ^ (hash >> 32)) * 0xd6e8'feb8'6659'fd93ull;
   return hash ^ (word(tag) >> 6);

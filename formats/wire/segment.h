@@ -51,8 +51,8 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x38'47'45'53'46'52'50'43ull;  // "CPRFSEG8"
-inline constexpr std::uint32_t kWireMajor = 18;
-inline constexpr std::uint32_t kWireMinor = 1;
+inline constexpr std::uint32_t kWireMajor = 19;
+inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {
@@ -605,9 +605,13 @@ constexpr std::uint32_t all_mpi_sites(std::uint32_t mpi_sites, std::uint32_t mpi
   return mpi_sites + 2 * mpi_ops;
 }
 
-// Traffic recorded by this process, by world rank of source and destination (-1: unknown).
+// Traffic recorded by this process, by world rank of source and destination (-1: unknown). What it has sent
+// to a member of a communicator with MpiCommunicator::number is kept by the communicator and the member's
+// number.
+inline constexpr std::uint32_t kToMember = 1u << 31;
 struct MpiPeer {
-  std::atomic<std::uint64_t> key;  // 0 = free; ((src + 2) << 32 | (dst + 2))
+  // 0 = free; ((src + 2) << 32 | (dst + 2)), or (kToMember | row of the communicator) << 32 | (number + 2)
+  std::atomic<std::uint64_t> key;
   std::uint64_t messages, bytes;
   std::uint64_t reserved;
 };
@@ -630,8 +634,12 @@ struct MpiCommunicator {
   // from their start, others from their end.
   std::atomic<std::uint64_t> collectives_of, collectives;
   std::atomic<std::uint64_t> agreed;  // of the last one, see agreed_word(); stored before `collectives`
+  // This process's number in it plus 1, where members of messages are named by their numbers, since this
+  // process does not know their world ranks (kEventPeerInGroup). Otherwise 0.
+  std::int32_t number;
+  std::uint32_t reserved;
 };
-static_assert(sizeof(MpiCommunicator) == 88);
+static_assert(sizeof(MpiCommunicator) == 96);
 
 inline constexpr std::uint32_t kCollectiveOpBits = 16;
 constexpr std::uint64_t collectives_word(std::uint32_t count, std::uint16_t op) {

@@ -48,8 +48,8 @@ inline bool is_selected(const wire::SegmentHeader* segment, wire::MpiEventKind k
   if (level == 0) return true;
   const std::int32_t rank = segment->mpi_rank.load(std::memory_order_relaxed);
   return wire::event_is_selected(
-      wire::event_stream(kind, operation.channel, rank, operation.peer, operation.tag), operation.sequence,
-      level);
+      wire::event_stream(kind, operation.channel, rank, operation.peer, operation.tag, operation.flags),
+      operation.sequence, level);
 }
 
 inline wire::EventStretches stretches_of(const wire::SegmentHeader& segment) noexcept {

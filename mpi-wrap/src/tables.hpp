@@ -46,9 +46,8 @@ inline void count_size(wire::SegmentHeader* segment, std::uint32_t op, std::uint
 }
 
 // One message from world rank src to dst (-1: unknown). False when the table is full.
-inline bool count_message(wire::SegmentHeader* segment, std::int32_t src, std::int32_t dst,
-                          std::uint64_t bytes, bool shared) noexcept {
-  const std::uint64_t key = static_cast<std::uint64_t>(src + 2) << 32 | static_cast<std::uint32_t>(dst + 2);
+inline bool count_traffic(wire::SegmentHeader* segment, std::uint64_t key, std::uint64_t bytes,
+                          bool shared) noexcept {
   auto* peers = table_at<wire::MpiPeer>(segment, segment->mpi_peers_offset);
   const std::uint32_t count = segment->mpi_peers;
   std::uint32_t i = slot_of(mix(key), count);
@@ -64,6 +63,18 @@ inline bool count_message(wire::SegmentHeader* segment, std::int32_t src, std::i
     if (++i == count) i = 0;
   }
   return false;
+}
+inline bool count_message(wire::SegmentHeader* segment, std::int32_t src, std::int32_t dst,
+                          std::uint64_t bytes, bool shared) noexcept {
+  const std::uint64_t key = static_cast<std::uint64_t>(src + 2) << 32 | static_cast<std::uint32_t>(dst + 2);
+  return count_traffic(segment, key, bytes, shared);
+}
+// To the member with that number of a communicator, which has this row.
+inline bool count_message_to_member(wire::SegmentHeader* segment, std::uint32_t row, std::int32_t number,
+                                    std::uint64_t bytes, bool shared) noexcept {
+  const std::uint64_t key =
+      std::uint64_t{wire::kToMember | row} << 32 | static_cast<std::uint32_t>(number + 2);
+  return count_traffic(segment, key, bytes, shared);
 }
 
 // Finds the site in this slot of the table, or creates it there. False: another site has the slot.

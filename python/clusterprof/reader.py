@@ -39,7 +39,7 @@ SPAN_ENDS = ["end", "create", "join"]
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank", "request"]
 UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
-_SHARD_VERSION, _PROFILE_VERSION = (2, 12), (3, 14)
+_SHARD_VERSION, _PROFILE_VERSION = (2, 13), (3, 15)
 _NONE = 0xFFFFFFFF
 # Their columns besides the rank; a shard has no tables without rows.
 _MATRIX_TABLES = {"values": ["path", "category", "main_thread", "wall_ns", "cpu_ns", "samples"],

@@ -1,6 +1,6 @@
 """Ranks that communicate by torch.distributed over gloo, and write down what they did when.
 
-torch_ranks.py DIRECTORY SCENARIO: the launcher's rank and size are in OMPI_COMM_WORLD_* or PMI_*. Each rank writes
+torch_ranks.py DIRECTORY SCENARIO: the launcher's rank and size are in OMPI_COMM_WORLD_*, PMI_* or, of torchrun, RANK. Each rank writes
 DIRECTORY/rank-N.json: {"calls": [[name, enter_s, exit_s], ...], "result": a number}."""
 
 import json
@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 ROUNDS, SHORT_S = 12, 0.04
 RANK, SIZE = (int(next(os.environ[name] for name in names if name in os.environ))
-              for names in (("OMPI_COMM_WORLD_RANK", "PMI_RANK"), ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")))
+              for names in (("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK"), ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE")))
 calls = []
 
 
@@ -146,6 +146,36 @@ def all_calls():
     return total
 
 
+def group():
+    """Messages in a group whose numbers are not the ranks."""
+    pair = dist.new_group([1, 2])
+    message = torch.full((1000,), float(RANK))
+    for _ in range(ROUNDS if RANK != 0 else 0):
+        if RANK == 1:
+            step_of_slow_rank()
+            dist.send(message, 2, group=pair)
+        else:
+            timed("recv", dist.recv, message, 1, group=pair)
+    return float(message.sum())
+
+
+def elastic():
+    """Rank 1 fails when torchrun has started it for the first time; torchrun ends the other one."""
+    message = torch.full((1000,), float(RANK))
+    for _ in range(3):
+        if RANK == 1:
+            step_of_slow_rank()
+            dist.send(message, 0)
+        else:
+            timed("recv", dist.recv, message, 1)
+    dist.barrier()
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        if RANK == 1:
+            sys.exit(3)
+        time.sleep(300)
+    return float(message.sum())
+
+
 def data_parallel():
     torch.manual_seed(1)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(200, 200))
@@ -166,7 +196,8 @@ def data_parallel():
 def main():
     directory, scenario = sys.argv[1:]
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{directory}/store", rank=RANK, world_size=SIZE)
+    meet_at = "env://" if "TORCHELASTIC_RUN_ID" in os.environ else f"file://{directory}/store"
+    dist.init_process_group("gloo", init_method=meet_at, rank=RANK, world_size=SIZE)
     dist.barrier()
     result = globals()[scenario]()
     with open(os.path.join(directory, f"rank-{RANK}.json"), "w", encoding="ascii") as file:

@@ -617,5 +617,36 @@ TEST(MergerTest, WithoutInputsGivesAnEmptyValidProfile) {
   EXPECT_FALSE(data.run.complete);
 }
 
+// The rank has a number in a group, and has sent `bytes` to another number.
+ShardData member_of_group(const char* node, std::int32_t rank, std::uint32_t restart, std::int32_t number,
+                          std::int32_t to, std::uint64_t bytes) {
+  ShardData data = record(node, rank, 100, kExitStatusKnown);
+  data.ranks[0].restart = restart;
+  data.matrix.clear();
+  data.communicators = {{50, 2, "process group pair"}};
+  data.group_numbers = {{0, 0, number}};
+  data.group_messages = {{0, 0, to, 1, bytes}};
+  return data;
+}
+
+TEST(MergerTest, MessagesToMembersOfGroupsGetTheirRanks) {
+  // Ranks 5 and 3 are 0 and 1; started again, 7 and 8 are. Of the last one's there is no number 2.
+  const std::vector<ShardData> shards{
+      member_of_group("a", 5, 0, 0, 1, 10), member_of_group("b", 3, 0, 1, 0, 20),
+      member_of_group("c", 7, 1, 0, 1, 30), member_of_group("d", 8, 1, 1, 2, 40)};
+  std::vector<std::size_t> order = in_order(shards);
+  const ShardData all = united(shards, order);
+  EXPECT_EQ(all.matrix, (std::vector<MatrixCell>{{3, 5, 1, 20}, {5, 3, 1, 10}, {7, 8, 1, 30}}));
+  ASSERT_EQ(all.group_messages.size(), 1u);
+  EXPECT_EQ(all.ranks[all.group_messages[0].rank].rank, 8);
+  EXPECT_EQ(all.group_messages[0].destination, 2);
+  while (std::next_permutation(order.begin(), order.end())) ASSERT_EQ(united(shards, order), all);
+  // Parts that are merged first leave to the whole what they cannot tell.
+  ShardData one = united({shards[0], shards[2]}, {0, 1});
+  EXPECT_TRUE(one.matrix.empty());
+  merge_into(one, united({shards[1], shards[3]}, {0, 1}));
+  EXPECT_EQ(one, all);
+}
+
 }  // namespace
 }  // namespace clusterprof::aggregator

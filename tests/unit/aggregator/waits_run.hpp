@@ -132,6 +132,7 @@ class MadeRun {
         rank.rank = r;
         rank.flags = shard::kUsedMpi | shard::kExitStatusKnown;
         rank.event_level = level;
+        if (const auto known = restarts.find(r); known != restarts.end()) rank.restart = known->second;
         const auto index = static_cast<std::uint32_t>(data.ranks.size());
         std::map<std::pair<std::uint32_t, std::uint32_t>, shard::MpiCall> calls;
         std::map<std::uint32_t, std::int64_t> mpi_ns;
@@ -159,7 +160,7 @@ class MadeRun {
                 event.kind != MpiEventKind::kProbe)
               ++rank.mpi_operations;
             const std::uint64_t stream =
-                wire::event_stream(event.kind, event.channel, r, event.peer, event.tag);
+                wire::event_stream(event.kind, event.channel, r, event.peer, event.tag, event.flags);
             if (!wire::event_is_selected(stream, event.sequence, level)) continue;
             for (const auto& [name, ns] : event.gap)
               data.event_gaps.push_back({static_cast<std::uint32_t>(data.mpi_events.size()), path(name),
@@ -188,6 +189,9 @@ class MadeRun {
         rank.elapsed_ns = static_cast<std::uint64_t>((end == ends.end() ? last : end->second) - began);
         rank.mpi_ns = static_cast<std::uint64_t>(mpi_ns[0]);
         data.ranks.push_back(rank);
+        for (const Number& number : numbers)
+          if (number.rank == r)
+            data.group_numbers.push_back({index, channels.at(number.channel), number.number});
         for (auto& [key, call] : calls) {
           call.rank = index;
           std::tie(call.path, call.communicator) = key;
@@ -222,7 +226,14 @@ class MadeRun {
   std::vector<MadeClock> clocks;                 // per node
   std::map<std::uint64_t, std::uint32_t> sizes;  // per channel
   std::map<std::int32_t, std::int64_t> begins, ends;
-  std::map<std::int32_t, bool> left_out;  // ranks that no shard has
+  std::map<std::int32_t, bool> left_out;           // ranks that no shard has
+  std::map<std::int32_t, std::uint32_t> restarts;  // by rank
+  struct Number {                                  // of a rank on a channel
+    std::int32_t rank;
+    std::uint64_t channel;
+    std::int32_t number;
+  };
+  std::vector<Number> numbers;
   std::uint32_t world_size = 0, level = 0;
   std::map<std::string, double> ran;  // the share of a function's time on a processor; otherwise 1
 

@@ -275,7 +275,7 @@ TEST(WaitStatesTest, RootsMayBeKnownByTheirNumberInTheGroup) {
   const auto broadcast = [&](std::int32_t rank, std::int32_t number, std::int64_t enter, std::int32_t root) {
     MadeEvent event{MpiEventKind::kCollective, "broadcast", "MPI_Bcast", enter, 41 * kMs, root, number};
     event.channel = 50;
-    event.flags = wire::kEventRootInGroup;
+    event.flags = wire::kEventPeerInGroup;
     run.add(rank, event);
   };
   broadcast(1, 1, 10 * kMs, 0);
@@ -285,12 +285,91 @@ TEST(WaitStatesTest, RootsMayBeKnownByTheirNumberInTheGroup) {
   EXPECT_EQ(waits_of(run.analyse()), (Rows{{"1 MPI_Bcast late_broadcast 3 calls MPI_Bcast", 30 * kMs}}));
 }
 
+// Members that know each other's numbers on channel 50 only.
+class Numbers {
+ public:
+  explicit Numbers(MadeRun& run) : run_(run) { run_.sizes[50] = 2; }
+  void are(std::vector<std::int32_t> ranks) {
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      run_.numbers.push_back({ranks[i], 50, static_cast<std::int32_t>(i)});
+  }
+  void send(std::int32_t rank, std::int32_t to, std::int64_t enter) {
+    add(rank, {MpiEventKind::kSend, "send", "MPI_Send", enter, enter + 1 * kMs, to, 7});
+  }
+  void receive(std::int32_t rank, std::int32_t from, std::int64_t enter, std::int64_t exit) {
+    add(rank, {MpiEventKind::kReceive, "recv", "MPI_Recv", enter, exit, from, 7});
+  }
+
+ private:
+  void add(std::int32_t rank, MadeEvent event) {
+    event.channel = 50;
+    event.flags = wire::kEventPeerInGroup;
+    run_.add(rank, event);
+  }
+  MadeRun& run_;
+};
+
+TEST(WaitStatesTest, OtherSidesOfMessagesMayBeKnownByTheirNumberInTheGroup) {
+  // On two nodes; ranks 3 and 1 have the numbers 0 and 1.
+  MadeRun run(4, 2);
+  Numbers group(run);
+  group.are({3, 1});
+  run.measure_clock(0, 0, 0, 0, 0);
+  run.measure_clock(2, 0, 0, 0, 1000);
+  group.send(3, 1, 40 * kMs);
+  group.receive(1, 0, 10 * kMs, 41 * kMs);
+  const shard::ShardData data = run.analyse();
+  const Rows waits = waits_of(data);
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(waits.begin()->first, "1 MPI_Recv late_sender 3 calls MPI_Send");
+  EXPECT_NEAR(static_cast<double>(waits.begin()->second), 30 * kMs, 1000) << "the clocks' error";
+  EXPECT_EQ(data.wait_analysis.messages, 1u);
+  EXPECT_EQ(data.wait_analysis.unmatched_messages, 0u);
+}
+
+TEST(WaitStatesTest, NumbersInAGroupAreThoseOfRanksThatWereStartedTogether) {
+  // Ranks 2 and 3 are 0 and 1 again. Both starts make a group of the same name.
+  MadeRun run(4);
+  run.restarts = {{2, 1}, {3, 1}};
+  Numbers group(run);
+  group.are({0, 1});
+  group.are({2, 3});
+  group.send(0, 1, 20 * kMs);
+  group.receive(1, 0, 10 * kMs, 21 * kMs);
+  group.send(2, 1, 140 * kMs);
+  group.receive(3, 0, 110 * kMs, 141 * kMs);
+  for (std::int32_t rank = 0; rank < 4; ++rank) {
+    const std::int64_t begin = rank < 2 ? 30 * kMs : 150 * kMs;
+    MadeEvent event{MpiEventKind::kCollective, "barrier", "MPI_Barrier", begin + rank % 2 * kMs,
+                    begin + 2 * kMs,           -1,        rank % 2};
+    event.channel = 50;
+    run.add(rank, event);
+  }
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(waits_of(data), (Rows{{"1 MPI_Recv late_sender 0 calls MPI_Send", 10 * kMs},
+                                  {"3 MPI_Recv late_sender 2 calls MPI_Send", 30 * kMs},
+                                  {"0 MPI_Barrier wait_at_barrier 1 calls MPI_Barrier", 1 * kMs},
+                                  {"2 MPI_Barrier wait_at_barrier 3 calls MPI_Barrier", 1 * kMs}}));
+  EXPECT_EQ(data.wait_analysis.unmatched_messages, 0u);
+  EXPECT_EQ(data.wait_analysis.unmatched_collectives, 0u);
+}
+
+TEST(WaitStatesTest, MessagesToMembersThatNobodyKnowsAreNotLookedAt) {
+  MadeRun run(2);
+  Numbers group(run);
+  group.are({0});
+  group.send(0, 1, 20 * kMs);  // of a group whose other member is in a process that is no rank
+  group.receive(1, 0, 10 * kMs, 21 * kMs);
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(data.wait_analysis.messages, 1u) << "the receive";
+}
+
 TEST(WaitStatesTest, AGroupMayLackTheRootThatItsEventsName) {
   MadeRun run(2);
   for (std::int32_t rank = 0; rank < 2; ++rank) {
     MadeEvent event{
         MpiEventKind::kCollective, "broadcast", "MPI_Bcast", (10 + rank) * kMs, 41 * kMs, 7, rank};
-    event.flags = wire::kEventRootInGroup;
+    event.flags = wire::kEventPeerInGroup;
     run.add(rank, event);
   }
   EXPECT_EQ(waits_of(run.analyse()), Rows{});

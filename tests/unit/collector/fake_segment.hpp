@@ -537,6 +537,13 @@ class FakeSegment {
     p.messages = messages;
     p.bytes = traffic_bytes;
   }
+  void member(std::uint32_t index, std::uint32_t communicator_index, std::int32_t number,
+              std::uint64_t messages, std::uint64_t traffic_bytes) {
+    peer(index, 0, number, messages, traffic_bytes);
+    auto& p = table<wire::MpiPeer>(header().mpi_peers_offset)[index];
+    p.key =
+        std::uint64_t{wire::kToMember | communicator_index} << 32 | static_cast<std::uint32_t>(number + 2);
+  }
   void size_bin(std::uint32_t op, std::uint32_t bin, std::uint64_t count) {
     table<wire::MpiSizeBins>(header().mpi_sizes_offset)[op].bins[bin] = count;
   }

@@ -569,6 +569,32 @@ TEST_F(Recording, CallSiteAndItsSamplesHaveTheSamePath) {
   EXPECT_EQ(report.communicators.at(55).name, "row");
 }
 
+TEST_F(Recording, MessagesToMembersOfAGroupThatAreKnownByTheirNumbers) {
+  fake_.communicator(2, 55, 4, "process group a");
+  fake_.table<wire::MpiCommunicator>(fake_.header().communicators_offset)[2].number = 4;
+  fake_.communicator(3, 56, 4, "default process group");
+  fake_.communicator(4, 57, 4, "damaged");
+  fake_.table<wire::MpiCommunicator>(fake_.header().communicators_offset)[4].number = 5;
+  fake_.member(0, 2, 0, 3, 300);
+  fake_.member(1, 2, 1, 1, 20);
+  fake_.peer(2, 1, 2, 5, 500);
+  fake_.member(3, 7, 1, 1, 20);  // an entry that nobody has
+  recorder().poll(kStart);
+  ProcessReport report = recorder().report(kStart + kMs);
+  EXPECT_EQ(report.communicators.at(55).number, 3);
+  EXPECT_EQ(report.communicators.at(56).number, -1);
+  EXPECT_EQ(report.communicators.at(57).number, -1) << "not a number in a group of 4";
+  ASSERT_EQ(report.group_traffic.size(), 2u);
+  EXPECT_EQ((report.group_traffic.at({55, 0}).bytes), 300u);
+  EXPECT_EQ((report.group_traffic.at({55, 1}).messages), 1u);
+  EXPECT_EQ(report.traffic.size(), 1u);
+  EXPECT_EQ(report.drops.at("damaged_mpi_peer"), 1u);
+  ProcessReport sum;
+  sum.add_amounts(report, false);
+  sum.add_amounts(report, false);
+  EXPECT_EQ((sum.group_traffic.at({55, 0}).bytes), 600u);
+}
+
 TEST_F(Recording, CallSiteWhosePathWasDroppedIsBelowTheRoot) {
   fake_.site(3, wire::kMPI_Send, wire::kNoPath, 1, 5, 5, 5, 8, 0, {});
   recorder().poll(kStart);

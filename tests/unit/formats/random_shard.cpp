@@ -322,6 +322,12 @@ class Builder {
     for (std::uint32_t communicator = 0; communicator < 2 && chance(2); ++communicator)
       data_.collective_counts.push_back({row, below(data_.paths.size()), communicator, below(1000),
                                          chance(3) ? CallUnderWay::kNoBytes : amount()});
+    // Of members that no row names, so a merge leaves the messages as they are.
+    if (row % 2 != 0) {
+      data_.group_numbers.push_back({row, row % 4 / 2, static_cast<std::int32_t>(row % 100)});
+      data_.group_messages.push_back({row, 0, 100, row, 512});
+      data_.group_messages.push_back({row, 1, 101, 1, 8});
+    }
     for (std::uint32_t i = below(3); i > 0; --i) {
       data_.mpi_errors.push_back(
           {row, below(data_.paths.size()), chance(3) ? kNone : below(2), static_cast<std::int32_t>(below(60)),

@@ -227,6 +227,12 @@ TEST(WriterTest, RefusesInconsistentData) {
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_errors.push_back({9}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_errors.push_back({0, 1'000'000}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.mpi_errors.push_back({0, 0, 2}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.group_numbers.push_back({9, 0, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.group_numbers.push_back({0, 2, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.group_numbers.push_back({0, 0, -1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.group_messages.push_back({9, 0, 1, 1, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.group_messages.push_back({0, 2, 1, 1, 1}); }));
+  EXPECT_TRUE(refused([](ShardData& d) { d.group_messages.push_back({0, 0, -1, 1, 1}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.open_requests.push_back({9}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.open_requests.push_back({0, 1'000'000}); }));
   EXPECT_TRUE(refused([](ShardData& d) { d.open_requests.push_back({0, 0, 2}); }));
