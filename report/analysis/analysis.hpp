@@ -142,6 +142,11 @@ struct Limits {
   std::array<double, kOffCpuKinds> relayed_idle_s{};
   double relayed_io_s = 0;
   std::array<double, kLimits> workers_s{};
+  // Of the rest of idle and io, and of what was relayed: while it waited in calls that take data which
+  // threads or processes make. Only if these are slow (FindingKind::kInputBound) it is a class of the
+  // verdict.
+  std::array<double, kOffCpuKinds> input_idle_s{};
+  double input_io_s = 0, input_relayed_s = 0;
   std::array<std::uint32_t, kLimits> most_path{};  // ShardData's path of the place with most; 0 none
   std::array<double, kLimits> most_s{};
 };
@@ -1055,7 +1060,8 @@ struct RankCounters {
 struct Bottleneck {
   std::optional<std::int32_t> rank;  // empty: the run, or
   std::string region;                // a region by its full name
-  std::string kind;                  // compute, memory, io, communication, imbalance, python, idle
+  std::string kind;                  // compute, memory, io, communication, imbalance, python, idle,
+                                     // runnable, input
   double share = 0;
   Evidence evidence;
   LocationIndex place = 0;  // that has most of it

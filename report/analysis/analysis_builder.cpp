@@ -233,10 +233,10 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   imports.finish(ranks, analysis);
   find_timeline(head, ranks.ascending, analysis);
   regions.finish(path_time, limits, counts, openmp, ranks, analysis);
-  find_bottlenecks(paths, analysis);
   analysis.hang = find_hang(head, paths);
   analysis.failure = choose_failure(head, paths, analysis);
   find_findings(head, path_time, paths, analysis);
+  find_bottlenecks(paths, analysis);
   if (predict)
     if (std::optional<profile::Gains> gains =
             predict(analysis, gain_candidates(analysis, FunctionNames(head), lines)))

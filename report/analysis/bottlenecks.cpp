@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "report/analysis/evidence.hpp"
@@ -23,6 +25,9 @@ constexpr std::pair<Limit, const char*> kPlainClasses[] = {
     {Limit::kCompute, "compute"}, {Limit::kMemory, "memory"}, {Limit::kPython, "python"},
     {Limit::kIo, "io"},           {Limit::kIdle, "idle"},     {Limit::kRunnable, "runnable"}};
 
+// Waiting for data that threads or processes of the rank's own make too slowly.
+constexpr const char* kInputClass = "input";
+
 void largest_first(std::vector<Bottleneck>& classes) {
   std::stable_sort(classes.begin(), classes.end(),
                    [](const Bottleneck& a, const Bottleneck& b) { return a.share > b.share; });
@@ -41,6 +46,10 @@ class LocationTable {
     if (is_new) places_.push_back(place_of(paths_, path));
     return known->second;
   }
+  LocationIndex of(const SourceLocation& place) {
+    places_.push_back(place);
+    return static_cast<LocationIndex>(places_.size() - 1);
+  }
 
  private:
   const CallPaths& paths_;
@@ -51,20 +60,38 @@ class LocationTable {
 class Describer {
  public:
   Describer(const CallPaths& paths, Analysis& analysis) : places_(paths, analysis.places), a_(analysis) {
+    for (const Finding& finding : a_.findings)
+      if (finding.kind == FindingKind::kInputBound && finding.site) input_ = &finding;
+    if (input_ != nullptr) {
+      input_place_ = places_.of(input_->place);
+      input_site_ = places_.of(*input_->site);
+    }
     if (!a_.io) return;
     for (const IoCallRow& row : a_.io->calls)  // largest first
       if (row.time_s > 0) io_of_rank_.try_emplace(row.max_rank, &row);
   }
 
+  // Whether main threads wait for data that is made too slowly, which then is a class of its own.
+  [[nodiscard]] bool has_input() const { return input_ != nullptr; }
+  void add_input(const Limits& limits, double whole_s, Bottleneck& row) const {
+    row.evidence.set(Key::kTime, input_s(limits));
+    row.evidence.set(Key::kWhole, whole_s);
+    row.evidence.set(Key::kWorkerKind, std::string(input_->evidence.name(Key::kWorkerKind)));
+    row.evidence.set(Key::kWorkersBusy, input_->evidence.number(Key::kWorkersBusy));
+    row.place = input_place_;
+    row.cause = input_site_;
+  }
+
   void add(Limit limit, const Limits& limits, double whole_s, Bottleneck& row) {
-    const double time_s = verdict_s(limits, limit);
+    const double time_s = verdict_s(limits, limit, has_input());
+    const double with_input_s = verdict_s(limits, limit, false);
     row.evidence.set(Key::kTime, time_s);
     row.evidence.set(Key::kWhole, whole_s);
     const auto part = [&](Key key, double part_s) {
       if (part_s > 0) row.evidence.set(key, part_s);
     };
-    part(Key::kWorkersTime, limits.workers_s[index(limit)]);
-    if (limit == Limit::kIdle) add_idle_kinds(verdict_idle_s(limits), row.evidence);
+    part(Key::kWorkersTime, verdict_workers_s(limits, limit, has_input()));
+    if (limit == Limit::kIdle) add_idle_kinds(verdict_idle_s(limits, has_input()), row.evidence);
     if (limit == Limit::kCompute) part(Key::kKernel, limits.kernel_s);
     if (limit == Limit::kMemory) {
       const double own_s = limits.time_s[index(limit)];
@@ -72,6 +99,8 @@ class Describer {
       part(Key::kPageFault, limits.page_fault_s);
       part(Key::kMapping, limits.mapping_s);
     }
+    // The place may have its time from what is of the class input.
+    if (with_input_s - time_s > kNegligible * time_s) return;
     if (const std::uint32_t path = limits.most_path[index(limit)]; path != 0) {
       row.place = places_.of(path);
       row.evidence.set(Key::kPlaceTime, limits.most_s[index(limit)]);
@@ -98,8 +127,11 @@ class Describer {
   }
 
  private:
+  static constexpr double kNegligible = 0.02;
   LocationTable places_;
   const Analysis& a_;
+  const Finding* input_ = nullptr;  // null: there is no such class
+  LocationIndex input_place_ = 0, input_site_ = 0;
   std::map<std::int32_t, const IoCallRow*> io_of_rank_;  // for each rank, the call in which it spends most
 };
 
@@ -127,13 +159,19 @@ std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& desc
   for (const auto& [limit, name] : kPlainClasses) {
     Bottleneck& row = classes.emplace_back();
     row.kind = name;
-    row.share = verdict_s(analysis.limits, limit) / analysis.rank_seconds;
+    row.share = verdict_s(analysis.limits, limit, describer.has_input()) / analysis.rank_seconds;
     describer.add(limit, analysis.limits, analysis.rank_seconds, row);
     if (limit == Limit::kMemory) describer.add_data(row);
     if (limit == Limit::kIo) {
       describer.add_files(row);
       add_mpi_io(mpi_io_s, analysis.rank_seconds, row);
     }
+  }
+  if (describer.has_input()) {
+    Bottleneck& row = classes.emplace_back();
+    row.kind = kInputClass;
+    row.share = input_s(analysis.limits) / analysis.rank_seconds;
+    describer.add_input(analysis.limits, analysis.rank_seconds, row);
   }
   if (analysis.efficiency.load_balance) {
     // All threads that call MPI count. If only main threads do, the result is the same.
@@ -195,7 +233,8 @@ Bottleneck class_of_rank(const Analysis& analysis, Describer& describer,
   };
   std::vector<Candidate> classes;
   for (const auto& [limit, name] : kPlainClasses)
-    classes.push_back({verdict_s(rank.limits, limit) / rank.recorded_s, name, limit});
+    classes.push_back({verdict_s(rank.limits, limit, describer.has_input()) / rank.recorded_s, name, limit});
+  if (describer.has_input()) classes.push_back({input_s(rank.limits) / rank.recorded_s, kInputClass, {}});
   double mpi_s = 0, waiting = 0;
   if (rank.useful_s && analysis.max_useful_s) {
     mpi_s = of(rank.category_s, Category::kMpi) - rank.mpi_io_s.value_or(0);
@@ -212,6 +251,10 @@ Bottleneck class_of_rank(const Analysis& analysis, Describer& describer,
   row.kind = most.kind;
   row.share = most.share;
   if (most.share <= 0) return row;
+  if (std::string_view(most.kind) == kInputClass) {
+    describer.add_input(rank.limits, rank.recorded_s, row);
+    return row;
+  }
   if (most.limit) {
     describer.add(*most.limit, rank.limits, rank.recorded_s, row);
     if (most.limit == Limit::kIo) {

@@ -7,8 +7,8 @@
 
 namespace clusterprof::report {
 
-// Fills in Analysis::bottlenecks and RegionRow::bottleneck. Everything else but the findings must be computed
-// already.
+// Fills in Analysis::bottlenecks and RegionRow::bottleneck. Everything else must be computed already: whether
+// the workers that make data are slow is a finding.
 void find_bottlenecks(const CallPaths& paths, Analysis& analysis);
 
 }  // namespace clusterprof::report

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Finds main threads that wait for data which threads or child processes of theirs make, as data loaders do.
-// Told from calls of queues, pipes and PyTorch's DataLoader on the call paths; pools whose results are
-// awaited are no loaders. docs/metrics.md has the conditions.
+// Told from calls of queues, pipes and PyTorch's DataLoader on the call paths (input_calls.hpp); pools whose
+// results are awaited are no loaders. docs/metrics.md has the conditions.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,10 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "report/analysis/last_name.hpp"
 #include "report/analysis/channels.hpp"
 #include "report/analysis/evidence.hpp"
 #include "report/analysis/finding_groups.hpp"
+#include "report/analysis/input_calls.hpp"
+#include "report/analysis/last_name.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/threads.hpp"
 
@@ -28,55 +28,14 @@ using shard::Category;
 using Key = EvidenceKey;
 using Kind = FindingKind;
 
-// What a thread waits for in a call of a library: to take what others have made, or to give what it has made.
-enum class Channel : std::uint8_t { kNone, kTake, kGive };
-// Between whom.
-enum class Between : std::uint8_t { kThreads, kProcesses, kEither };
-struct ChannelCall {
-  Channel channel = Channel::kNone;
-  Between between = Between::kEither;
-};
-
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-// Pools, and calls that wait for the end or the result of what somebody else does.
-bool awaits_results(std::string_view file, std::string_view name) {
-  return file.ends_with("/multiprocessing/pool.py") || file.ends_with("/multiprocessing/process.py") ||
-         file.ends_with("/multiprocessing/managers.py") ||
-         file.find("/multiprocessing/popen_") != file.npos ||
-         file.find("/concurrent/futures/") != file.npos || file.ends_with("/subprocess.py") ||
-         file.find("/asyncio/") != file.npos ||
-         (channel_file(file) == ChannelFile::kThreadQueue && name == "join");
-}
-
-ChannelCall channel_in(std::string_view file, std::string_view name) {
-  const ChannelFile where = channel_file(file);
-  switch (where) {
-    case ChannelFile::kThreadQueue:
-    case ChannelFile::kProcessQueue:
-      return {name == "get"   ? Channel::kTake
-              : name == "put" ? Channel::kGive
-                              : Channel::kNone,
-              where == ChannelFile::kThreadQueue ? Between::kThreads : Between::kProcesses};
-    case ChannelFile::kConnection:
-      return {is_one_of(name, {"recv", "recv_bytes", "recv_bytes_into", "poll", "wait"}) ? Channel::kTake
-              : is_one_of(name, {"send", "send_bytes"})                                  ? Channel::kGive
-                                                                                         : Channel::kNone,
-              Between::kProcesses};
-    case ChannelFile::kDataLoader:
-      return {Channel::kTake, Between::kEither};
-    case ChannelFile::kNone:
-      break;
-  }
-  return {};
-}
-
 class InputFindings {
  public:
   explicit InputFindings(FindingBuilder& builder)
-      : builder_(builder), data_(builder.data()), paths_(builder.paths()), analysis_(builder.analysis()) {}
+      : builder_(builder),
+        data_(builder.data()),
+        paths_(builder.paths()),
+        analysis_(builder.analysis()),
+        calls_(builder.paths()) {}
 
   void find() {
     if (analysis_.rank_seconds <= 0 || analysis_.run.clock == "cpu") return;
@@ -86,8 +45,8 @@ class InputFindings {
     std::uint32_t most = 0;
     for (std::uint32_t path = 1; path < paths_.size(); ++path) {
       const double ns = builder_.main_ns(path, Category::kIdle) + builder_.main_ns(path, Category::kIo);
-      if (ns == 0 || !is_blocked(path)) continue;
-      const ChannelCall call = channel_of(path);
+      if (ns == 0) continue;
+      const ChannelCall call = calls_.wait_at(path);
       if (call.channel != Channel::kTake) continue;
       waits[path] = ns / 1e9;
       is_wait[path] = true;
@@ -126,73 +85,6 @@ class InputFindings {
     double all_ns = 0, busy_ns = 0;
     SourceLocation site;  // where they are busy most
   };
-
-  [[nodiscard]] bool is_blocked(std::uint32_t path) const {
-    switch (off_cpu_of(paths_, path)) {
-      case OffCpu::kLock:
-      case OffCpu::kPoll:
-      case OffCpu::kPipe:
-      case OffCpu::kNetwork:
-        return true;
-      default:
-        return false;
-    }
-  }
-
-  // The frames at the end of a path, up to the user's innermost function.
-  struct LibraryFrames {
-    ChannelCall outermost;
-    bool has_python = false;
-    bool is_refused = false;  // somebody's result is awaited there, or a frame is not known
-    bool is_known = false;    // of this row itself
-  };
-
-  [[nodiscard]] LibraryFrames frames_at(std::uint32_t path, const LibraryFrames& above) const {
-    LibraryFrames found;
-    found.is_known = true;
-    const shard::Frame* const frame = paths_.frame(path);
-    if (frame == nullptr) {
-      found.is_refused = true;
-      return found;
-    }
-    const bool is_python = frame->kind == shard::FrameKind::kPython;
-    const bool is_native = frame->kind == shard::FrameKind::kNative;
-    const std::string& name = paths_.text(frame->name);
-    if (is_native && name.find("SimpleQueue_get") != std::string::npos)
-      found.outermost = {Channel::kTake, Between::kThreads};
-    if ((is_python || is_native) && paths_.owner(path) == Owner::kOwn) return found;
-    if (is_python) {
-      const std::string& file = paths_.text(frame->file);
-      found.is_refused = awaits_results(file, last_name(name));
-      found.has_python = true;
-      if (const ChannelCall call = channel_in(file, last_name(name)); call.channel != Channel::kNone)
-        found.outermost = call;
-    }
-    found.is_refused |= above.is_refused;
-    found.has_python |= above.has_python;
-    if (above.outermost.channel != Channel::kNone) found.outermost = above.outermost;
-    return found;
-  }
-
-  // The library's call that the user's code has made at the end of the path.
-  ChannelCall channel_of(std::uint32_t path) {
-    if (library_frames_.empty()) {
-      library_frames_.resize(paths_.size());
-      library_frames_[0].is_known = true;
-    }
-    std::vector<std::uint32_t> inner;
-    std::uint32_t at = path;
-    for (; !library_frames_[at].is_known; at = paths_.parent(at)) inner.push_back(at);
-    for (auto next = inner.rbegin(); next != inner.rend(); at = *next++)
-      library_frames_[*next] = frames_at(*next, library_frames_[at]);
-    const LibraryFrames& found = library_frames_[path];
-    if (found.is_refused) return {};
-    // The user's code reads a pipe itself, such as the output of a child.
-    if (found.outermost.channel == Channel::kNone && !found.has_python &&
-        off_cpu_of(paths_, path) == OffCpu::kPipe)
-      return {Channel::kTake, Between::kProcesses};
-    return found.outermost;
-  }
 
   // What the main threads have computed in and near the code that waits, apart from imports. Who only
   // collects results does nothing else there.
@@ -424,7 +316,7 @@ class InputFindings {
   const CallPaths& paths_;
   Analysis& analysis_;
   std::vector<Workers> workers_;
-  std::vector<LibraryFrames> library_frames_;  // by path
+  InputCalls calls_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -34,17 +35,35 @@ std::uint64_t scaled(std::uint64_t ns, std::uint64_t part, std::uint64_t whole) 
 
 }  // namespace
 
-double verdict_s(const Limits& limits, Limit limit) {
+double input_s(const Limits& limits) {
+  return std::accumulate(limits.input_idle_s.begin(), limits.input_idle_s.end(),
+                         limits.input_io_s + limits.input_relayed_s);
+}
+
+double verdict_s(const Limits& limits, Limit limit, bool has_input) {
   double relayed_s = limit == Limit::kIo ? limits.relayed_io_s : 0;
   if (limit == Limit::kIdle)
     for (const double kind_s : limits.relayed_idle_s) relayed_s += kind_s;
-  return std::max(0.0, limits.time_s[index(limit)] - relayed_s) + limits.workers_s[index(limit)];
+  if (has_input) {
+    if (limit == Limit::kIo) relayed_s += limits.input_io_s;
+    if (limit == Limit::kIdle)
+      relayed_s = std::accumulate(limits.input_idle_s.begin(), limits.input_idle_s.end(), relayed_s);
+  }
+  return std::max(0.0, limits.time_s[index(limit)] - relayed_s) + verdict_workers_s(limits, limit, has_input);
 }
 
-std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits) {
+double verdict_workers_s(const Limits& limits, Limit limit, bool has_input) {
+  const double workers_s = limits.workers_s[index(limit)];
+  const double all_s = std::accumulate(limits.workers_s.begin(), limits.workers_s.end(), 0.0);
+  if (!has_input || all_s <= 0) return workers_s;
+  return workers_s * std::max(0.0, 1 - limits.input_relayed_s / all_s);
+}
+
+std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits, bool has_input) {
   std::array<double, kOffCpuKinds> idle_s = limits.idle_s;
   for (std::size_t k = 0; k < kOffCpuKinds; ++k)
-    idle_s[k] = std::max(0.0, idle_s[k] - limits.relayed_idle_s[k]);
+    idle_s[k] =
+        std::max(0.0, idle_s[k] - limits.relayed_idle_s[k] - (has_input ? limits.input_idle_s[k] : 0));
   return idle_s;
 }
 
@@ -106,6 +125,7 @@ LimitTime::LimitTime(const shard::ShardData& head, const CallPaths& paths, const
       places_(places),
       cells_(cells),
       cpu_clock_(head.run.clock == "cpu"),
+      input_calls_(paths),
       of_place_(places.size() * kLimits),
       of_function_(paths.functions().size()) {
   find_processes();
@@ -222,7 +242,8 @@ void LimitTime::find_causes() {
     grow(causes_, cell + 1);
     const bool is_blocked = category == Category::kIdle || category == Category::kIo;
     causes_.back() = {places_.of(path), cause_of(paths_, path, category),
-                      !cpu_clock_ || category != Category::kIdle, is_blocked && awaits_processes(path)};
+                      !cpu_clock_ || category != Category::kIdle, is_blocked && awaits_processes(path),
+                      is_blocked && input_calls_.wait_at(path).channel == Channel::kTake};
   }
 }
 
@@ -239,7 +260,8 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
   const Workers workers = sum_workers(rank);
   const bool any_relayed = workers.relayed_ns() != 0;
   if (any_relayed) grow(relayed_ns_, cells_.size());
-  std::array<std::uint64_t, causes::kCount> charged_ns{}, relayed_ns{}, worker_ns{};
+  std::array<std::uint64_t, causes::kCount> charged_ns{}, relayed_ns{}, worker_ns{}, input_ns{};
+  std::uint64_t input_relayed_ns = 0;
   for (std::size_t i = 0; i < rank.values.size(); ++i) {
     const shard::Value& value = rank.values[i];
     const Cause& known = causes_[rank.cells[i]];
@@ -264,6 +286,10 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
       relayed_ns[cause] += part_ns;
       relayed_ns_[rank.cells[i]] += part_ns;
     }
+    if (known.takes_input) {
+      input_ns[cause] += time_ns - part_ns;
+      input_relayed_ns += part_ns;
+    }
     add_to_place(known.place, cause, time_ns - part_ns);
     if (cause != causes::kNativeMemory || time_ns == 0) continue;
     memory_ns_[value.path] += time_ns;
@@ -276,6 +302,10 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
   for (std::size_t k = 0; k < kOffCpuKinds; ++k)
     limits.relayed_idle_s[k] = to_seconds(relayed_ns[causes::kIdle + k]);
   limits.relayed_io_s = to_seconds(relayed_ns[causes::kIo]);
+  for (std::size_t k = 0; k < kOffCpuKinds; ++k)
+    limits.input_idle_s[k] = to_seconds(input_ns[causes::kIdle + k]);
+  limits.input_io_s = to_seconds(input_ns[causes::kIo]);
+  limits.input_relayed_s = to_seconds(input_relayed_ns);
   for (std::uint8_t cause = 0; cause < causes::kIdle; ++cause)
     limits.workers_s[index(limit_of(cause))] += to_seconds(worker_ns[cause]);
   find_most(limits);
@@ -375,6 +405,9 @@ void LimitTime::finish(const RankOrder& ranks, Analysis& analysis) {
     for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.idle_s[k] += limits.idle_s[k];
     for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.relayed_idle_s[k] += limits.relayed_idle_s[k];
     sum.relayed_io_s += limits.relayed_io_s;
+    for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.input_idle_s[k] += limits.input_idle_s[k];
+    sum.input_io_s += limits.input_io_s;
+    sum.input_relayed_s += limits.input_relayed_s;
     sum.kernel_s += limits.kernel_s;
     sum.page_fault_s += limits.page_fault_s;
     sum.mapping_s += limits.mapping_s;

@@ -11,6 +11,7 @@
 #include "formats/shard/shard_data.hpp"
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/call_paths.hpp"
+#include "report/analysis/input_calls.hpp"
 #include "report/analysis/location_numbers.hpp"
 #include "report/analysis/memory.hpp"
 #include "report/analysis/partial_sums.hpp"
@@ -32,9 +33,13 @@ std::uint8_t cause_of(const CallPaths& paths, std::uint32_t path, shard::Categor
 void add_time(Limits& to, std::uint8_t cause, double time_s);
 
 // What counts for the verdict: the time in which a main thread waited for processes that worked is theirs.
-double verdict_s(const Limits& limits, Limit limit);
+// has_input: but time in which it waited for data is of the class input, and not in these.
+double verdict_s(const Limits& limits, Limit limit, bool has_input);
+// Of it, by processes that were waited for.
+double verdict_workers_s(const Limits& limits, Limit limit, bool has_input);
 // By OffCpu.
-std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits);
+std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits, bool has_input);
+double input_s(const Limits& limits);
 
 // The main threads' time by what limited it. It adds up to the categories of their ranks.
 class LimitTime {
@@ -78,6 +83,7 @@ class LimitTime {
     std::uint8_t cause = 0;
     bool counts = true;
     bool awaits_processes = false;  // if the main thread is there
+    bool takes_input = false;       // the same
   };
   // Of a rank: how long its main thread waited for processes, and how long these worked, all together.
   struct Workers {
@@ -116,6 +122,7 @@ class LimitTime {
   const LocationNumbers& places_;
   const Cells& cells_;
   bool cpu_clock_;
+  InputCalls input_calls_;
   std::vector<Cause> causes_;                                // by cell
   std::vector<std::uint64_t> path_ns_;                       // by cell
   std::vector<std::uint64_t> memory_ns_, helper_memory_ns_;  // by path

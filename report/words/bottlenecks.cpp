@@ -104,9 +104,21 @@ std::string of_time(const Bottleneck& row, const Analysis& analysis, const forma
   return out;
 }
 
+// "4.50 s of its 10.0 s for data at train() train.py:31; the worker processes spend it in load() data.py:12"
+std::string of_input(const Bottleneck& row, const Analysis& analysis, const format::ShortPaths& names) {
+  const Evidence& e = row.evidence;
+  const std::string whole = seconds(e.number(Key::kWhole));
+  return fmt::format("{} of {} waiting for data at {}; the worker {} spend it in {}",
+                     seconds(e.number(Key::kTime)),
+                     row.rank ? "its " + whole : fmt::format("the {} of all ranks' main threads", whole),
+                     name(analysis.places[row.place], names), e.name(Key::kWorkerKind),
+                     name(analysis.places[row.cause], names));
+}
+
 }  // namespace
 
 std::string evidence(const Bottleneck& row, const Analysis& analysis, const format::ShortPaths& names) {
+  if (row.kind == "input") return of_input(row, analysis, names);
   const bool in_mpi = row.kind == "imbalance" || row.kind == "communication";
   if (!in_mpi) return of_time(row, analysis, names);
   if (row.rank) return of_rank_in_mpi(row, analysis, names);

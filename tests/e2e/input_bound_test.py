@@ -116,6 +116,10 @@ class InputBound(recording.RecordingTest):
     def kinds(report):
         return [finding["kind"] for finding in report["findings"]]
 
+    def check_not_input_bound(self, report):
+        self.assertNotIn("input_bound", self.kinds(report), report["findings"])
+        self.assertNotIn("input", [row["class"] for row in report["bottleneck"]])
+
     def check(self, *arguments, workers, worker_kind):
         own, report = self.recorded_loader(*arguments)
         self.assertIn("input_bound", self.kinds(report), report["findings"])
@@ -129,6 +133,13 @@ class InputBound(recording.RecordingTest):
         self.assertEqual(finding["evidence"]["workers"], workers)
         self.assertEqual(finding["rank"], 0)
         self.assertIn("Input-bound: rank 0 waits", finding["text"])
+        # It is a class of the verdict, which holds the waiting alone: the rest is computing.
+        classes = {row["class"]: row for row in report["bottleneck"] if row["scope"] == "run"}
+        self.assertIn("input", classes, report["bottleneck"])
+        self.assertEqual(classes["input"]["share"], finding["share"])
+        self.assertIn(f"the worker {worker_kind} spend it in {site['function']}() loader.py:{site['line']}",
+                      classes["input"]["evidence"])
+        self.measured_near(classes["input"]["share"], own["waited"] / elapsed_s, 0.05, "share of the class")
         # Nothing else is said about the same waiting.
         for other in report["findings"]:
             if other["kind"] in ("blocked", "waits_for_data"):
@@ -149,15 +160,15 @@ class InputBound(recording.RecordingTest):
             own, report = self.recorded_loader(kind, 0.005, 0.05, 25, 1, run=kind)
             # Where the worker gets no processor, the program does wait for it.
             self.measured_below(own["waited"], 0.05 * own["lasted"], f"{kind}: waiting by the program")
-            self.assertNotIn("input_bound", self.kinds(report), report["findings"])
+            self.check_not_input_bound(report)
 
     def test_a_pool_that_computes_results_is_awaited(self):
         report = self.recorded([recording.PYTHON, self.write("pool.py", POOL)])
-        self.assertNotIn("input_bound", self.kinds(report), report["findings"])
+        self.check_not_input_bound(report)
 
     def test_idle_threads_make_nothing(self):
         report = self.recorded([recording.PYTHON, self.write("idle.py", IDLE)])
-        self.assertNotIn("input_bound", self.kinds(report), report["findings"])
+        self.check_not_input_bound(report)
 
 
 if __name__ == "__main__":

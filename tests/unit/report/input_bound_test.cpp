@@ -2,6 +2,7 @@
 // The finding input_bound: a main thread that waits for what its own workers make.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "find_finding.hpp"
@@ -65,6 +66,12 @@ class InputBound : public ::testing::Test {
     }
   }
   Analysis analysed() { return analyse(b_.data); }
+  // Of the run; -1: the class is not listed.
+  static double share_of(const Analysis& a, const std::string& kind) {
+    for (const Bottleneck& row : a.bottlenecks)
+      if (!row.rank && row.region.empty() && row.kind == kind) return row.share;
+    return -1;
+  }
   ProfileBuilder b_{1};
 };
 
@@ -90,6 +97,46 @@ TEST_F(InputBound, SaysWhereThreadsSpendTheTime) {
             0u)
       << text_of(a, *finding);
   EXPECT_EQ(find_kind(a, FindingKind::kBlocked), nullptr) << "the same waiting";
+}
+
+TEST_F(InputBound, IsAClassOfTheVerdict) {
+  consumer(queue_get(), 4500, 3000);
+  b_.sampled(0, load(thread_root()), Category::kPython, 10'000, false);
+  threads(1);
+  const Analysis a = analysed();
+  EXPECT_NEAR(share_of(a, "input"), 0.45, 1e-9);
+  EXPECT_NEAR(share_of(a, "python"), 0.55, 1e-9);
+  EXPECT_LT(share_of(a, "idle"), 1e-9);
+  EXPECT_EQ(
+      text_of(a, a.bottlenecks[1]),
+      "4.50 s of the 10.0 s of all ranks' main threads waiting for data at train() train.py:31; the worker "
+      "threads spend it in load() data.py:12");
+  const auto rank = std::find_if(a.bottlenecks.begin(), a.bottlenecks.end(),
+                                 [](const Bottleneck& row) { return row.rank.has_value(); });
+  ASSERT_NE(rank, a.bottlenecks.end());
+  EXPECT_EQ(rank->kind, "python") << "the largest";
+}
+
+TEST_F(InputBound, ClassesOfARankDoNotOverlap) {
+  consumer(queue_get(), 6000, 3000);
+  b_.data.values.pop_back();
+  b_.data.ranks[0].main_thread_ns[static_cast<std::size_t>(Category::kPython)] -= 1000 * kMs;
+  b_.sampled(0, blocked(own(main(), "pause", 40), "clock_nanosleep"), Category::kIdle, 1000);
+  b_.sampled(0, load(thread_root()), Category::kPython, 10'000, false);
+  threads(1);
+  const Analysis a = analysed();
+  EXPECT_NEAR(share_of(a, "input"), 0.6, 1e-9);
+  EXPECT_NEAR(share_of(a, "idle"), 0.1, 1e-9) << "the sleep alone";
+  for (const Bottleneck& row : a.bottlenecks) {
+    if (row.kind == "idle")
+      EXPECT_EQ(text_of(a, row).find("train.py:31"), std::string::npos) << text_of(a, row);
+    if (row.rank) EXPECT_EQ(row.kind, "input");
+  }
+  // Workers that have nothing to do: the waiting is idle.
+  b_.data.values.pop_back();
+  b_.sampled(0, task(thread_root()), Category::kIdle, 10'000, false);
+  EXPECT_LT(share_of(analysed(), "input"), 0);
+  EXPECT_NEAR(share_of(analysed(), "idle"), 0.7, 1e-9);
 }
 
 TEST_F(InputBound, OtherWaitingIsStillAFindingOfItsOwn) {
@@ -141,6 +188,7 @@ TEST_F(InputBound, PoolsAreAwaited) {
   const Analysis a = analysed();
   EXPECT_EQ(find_kind(a, FindingKind::kInputBound), nullptr);
   EXPECT_NE(find_kind(a, FindingKind::kBlocked), nullptr);
+  EXPECT_LT(share_of(a, "input"), 0);
 }
 
 TEST_F(InputBound, ThreadsThatSleepOrListenAreNoLoaders) {
@@ -198,6 +246,11 @@ TEST_F(InputOfProcesses, SaysWhereTheySpendTheTime) {
             std::string::npos)
       << text_of(a, *finding);
   EXPECT_EQ(find_kind(a, FindingKind::kWaitsForData), nullptr) << "the same waiting";
+  // Time of processes that are awaited is theirs elsewhere; here it is the waiting that counts.
+  EXPECT_NEAR(share_of(a, "input"), 0.45, 1e-9);
+  EXPECT_NEAR(share_of(a, "python"), 0.55, 1e-9);
+  EXPECT_LT(share_of(a, "compute"), 0) << "what the workers do";
+  EXPECT_LT(share_of(a, "io"), 0);
 }
 
 TEST_F(InputOfProcesses, ASleepingChildIsWhatIsAwaitedOnlyIfItSendsTheData) {

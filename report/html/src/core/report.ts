@@ -767,7 +767,7 @@ export interface Bottleneck {
   scope: "run" | "rank" | "region";
   rank: number | null;
   region: string | null;
-  class: "compute" | "memory" | "io" | "communication" | "imbalance" | "python" | "idle" | "runnable";
+  class: "compute" | "memory" | "io" | "communication" | "imbalance" | "python" | "idle" | "runnable" | "input";
   share: number;
   evidence: string;
 }

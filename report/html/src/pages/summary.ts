@@ -372,6 +372,7 @@ const CLASSES: Record<Bottleneck["class"], { title: string; help: string; page: 
   imbalance: { title: "Imbalance", help: "Waiting because other ranks have more to do.", page: "balance" },
   python: { title: "Python", help: "The interpreter runs bytecode, garbage collection too.", page: "hotspots" },
   runnable: { title: "Runnable", help: "Ready to run outside MPI, but no processor was free.", page: "nodes" },
+  input: { title: "Input", help: "Waiting for data that the program's own workers make too slowly.", page: "processes" },
   idle: { title: "Idle", help: "Sleep, locks, the GIL, poll and the like.", page: "hotspots" },
 };
 
